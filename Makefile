@@ -1,0 +1,47 @@
+# Roomlore's tasks. `make` lists them.
+PYTHON ?= python3
+BIN := .venv/bin
+
+help: ## list the tasks
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
+
+.venv/installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Roomlore needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@$(PYTHON) -m venv .venv || { echo "no venv module: install your system's python3-venv package" >&2; exit 1; }
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
+	@touch $@
+
+.venv/installed-dev: .venv/installed
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt 'pip>=25.1'
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --group dev --group docs
+	@touch $@
+
+setup: .venv/installed ## install into .venv
+
+demo: .venv/installed ## a small story of rooms, end to end
+	@$(BIN)/roomlore --data .roomlore-demo demo
+
+test: .venv/installed-dev ## the fast tests
+	$(BIN)/pytest
+
+test-slow: .venv/installed-dev ## the slow tests
+	$(BIN)/pytest -m slow
+
+fix: .venv/installed-dev ## format, and mend what can be mended
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+lint: .venv/installed-dev ## format, style and types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/basedpyright
+
+layers: .venv/installed-dev ## imports go one way
+	$(BIN)/lint-imports
+
+docs: .venv/installed-dev ## build the documentation
+	$(BIN)/sphinx-build --quiet --fail-on-warning --nitpicky docs docs/_build
+
+check: lint layers test docs ## all of the above
+
+.PHONY: help setup demo test test-slow fix lint layers docs check

@@ -1,0 +1,81 @@
+"""Everything Roomlore raises on purpose.
+
+RoomloreError
+ ├── BadInput            the caller's data or argument is wrong; says which and why
+ │    └── UnknownFormat  no reader recognises the file
+ ├── NotFound            no such thing, or the viewer may not see it: one answer for both
+ ├── Conflict            two facts that cannot both hold
+ ├── DatabaseError
+ │    ├── DatabaseUnavailable   no server, or it refuses us
+ │    └── SchemaMismatch        the schema is older or newer than this code
+ └── ModelUnavailable    the embedding model's files are missing or not the ones expected
+
+Each class keeps its facts as fields and builds its own message; surfaces map class to status in one table.
+"""
+
+
+class RoomloreError(Exception):
+    """Base of every error that Roomlore raises on purpose."""
+
+
+class BadInput(RoomloreError):
+    """The caller's data or argument is wrong."""
+
+    def __init__(self, what: str, why: str) -> None:
+        super().__init__(f"{what}: {why}")
+        self.what = what
+        self.why = why
+
+
+class UnknownFormat(BadInput):
+    """No reader recognises the file."""
+
+
+class NotFound(RoomloreError):
+    """No such thing, or the viewer may not see it; the two are never told apart."""
+
+    def __init__(self, what: str, key: str) -> None:
+        super().__init__(f"no {what} {key!r}")
+        self.what = what
+        self.key = key
+
+
+class Conflict(RoomloreError):
+    """Two facts that cannot both hold."""
+
+    def __init__(self, what: str, why: str) -> None:
+        super().__init__(f"{what}: {why}")
+        self.what = what
+        self.why = why
+
+
+class DatabaseError(RoomloreError):
+    """Something is wrong with the database itself."""
+
+
+class DatabaseUnavailable(DatabaseError):
+    """The server cannot be reached or started."""
+
+    def __init__(self, why: str, *, cure: str) -> None:
+        super().__init__(f"{why}\n  {cure}" if cure else why)
+        self.why = why
+        self.cure = cure
+
+
+class SchemaMismatch(DatabaseError):
+    """The schema is not the one this code was written for."""
+
+    def __init__(self, *, found: int, wanted: int) -> None:
+        cure = "run: roomlore migrate" if found < wanted else "install a newer Roomlore"
+        super().__init__(f"the database schema is at version {found}, this code needs {wanted}; {cure}")
+        self.found = found
+        self.wanted = wanted
+
+
+class ModelUnavailable(RoomloreError):
+    """The embedding model's files are missing or are not the ones expected."""
+
+    def __init__(self, why: str, *, cure: str) -> None:
+        super().__init__(f"{why}; {cure}")
+        self.why = why
+        self.cure = cure

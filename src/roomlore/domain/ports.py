@@ -1,0 +1,99 @@
+"""Protocols with more than one implementation."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import date
+from typing import IO, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roomlore.domain.ids import MessageId
+from roomlore.domain.incoming import ReadItem
+from roomlore.domain.records import Message, Reply
+
+#: Rows are texts, columns dimensions; float32, each row of length one.
+Vectors = NDArray[np.float32]
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors. Blocking and CPU-bound: call it off the event loop."""
+
+    @property
+    def model_id(self) -> str:
+        """Name of the vector space; vectors of different ids are never compared."""
+        ...
+
+    @property
+    def dimensions(self) -> int:
+        """Length of each vector."""
+        ...
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Return one row per text, in the order given."""
+        ...
+
+
+class MessageSource(Protocol):
+    """Where the context walk fetches messages from: our store, a list, a live platform.
+
+    Every call returns only what the viewer may see and never more than `limit` rows.
+    """
+
+    async def before(self, message: Message, limit: int) -> list[Message]:
+        """Return the messages of the same room just before this one, newest first."""
+        ...
+
+    async def after(self, message: Message, limit: int) -> list[Message]:
+        """Return the messages of the same room just after this one, oldest first."""
+        ...
+
+    async def messages(self, ids: Sequence[MessageId]) -> list[Message]:
+        """Return those of the ids that exist and are visible, in any order."""
+        ...
+
+    async def replies(self, ids: Sequence[MessageId], limit: int) -> list[Reply]:
+        """Return reply edges that have one of the ids at either end, most confident first."""
+        ...
+
+
+class Source(Protocol):
+    """An export as a set of named files: one file, a folder, or an archive.
+
+    Names are relative, with forward slashes. Opening is safe: nothing outside the export can be reached,
+    and an archive cannot unpack without end.
+    """
+
+    @property
+    def name(self) -> str:
+        """File or folder name, without its path."""
+        ...
+
+    @property
+    def files(self) -> Sequence[str]:
+        """Names of the files inside, sorted; one for a single file."""
+        ...
+
+    def open(self, file: str) -> AbstractContextManager[IO[bytes]]:
+        """Open one of the files for reading."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """What a person may tell a reader that the export itself does not say."""
+
+    #: The day of a log that names only hours.
+    day: date | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reader:
+    """One foreign format: how to recognise it and how to read it."""
+
+    #: The platform's name as stored with rooms and identities: "discord", "slack", …
+    name: str
+    #: Cheap and quiet: looks at names and the first kilobytes, never raises.
+    sniff: Callable[[Source], bool]
+    read: Callable[[Source, ReadOptions], Iterator[ReadItem]]
