@@ -1,0 +1,1 @@
+"""Conversation memory for rooms full of people and agents."""
