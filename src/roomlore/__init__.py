@@ -1,1 +1,48 @@
-"""Conversation memory for rooms full of people and agents."""
+"""Conversation memory for rooms full of people and agents.
+
+>>> import roomlore
+>>> async with roomlore.open(roomlore.Settings(data=Path(".roomlore"))) as app:
+...     await app.import_path(Path("export.zip"))
+...     await app.drain()
+...     found = await app.search(app.operator, "when is the release?")
+"""
+
+from roomlore.app import App, open  # noqa: A004  read as roomlore.open
+from roomlore.config import Settings
+from roomlore.domain.errors import (
+    BadInput,
+    Conflict,
+    DatabaseError,
+    DatabaseUnavailable,
+    ModelUnavailable,
+    NotFound,
+    RoomloreError,
+    SchemaMismatch,
+    UnknownFormat,
+)
+from roomlore.domain.incoming import IncomingAuthor, IncomingMembership, IncomingMessage, IncomingRoom
+from roomlore.domain.records import Message, Participant, Reply, Room, Viewer
+
+__all__ = [
+    "App",
+    "BadInput",
+    "Conflict",
+    "DatabaseError",
+    "DatabaseUnavailable",
+    "IncomingAuthor",
+    "IncomingMembership",
+    "IncomingMessage",
+    "IncomingRoom",
+    "Message",
+    "ModelUnavailable",
+    "NotFound",
+    "Participant",
+    "Reply",
+    "Room",
+    "RoomloreError",
+    "SchemaMismatch",
+    "Settings",
+    "UnknownFormat",
+    "Viewer",
+    "open",
+]

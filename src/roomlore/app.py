@@ -1,0 +1,301 @@
+"""The composition root: settings in, one App out, which owns start and stop.
+
+The only module that knows which platforms and backends there are. Every other surface uses what is here.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from roomlore.backends.embedding import LocalEmbedder
+from roomlore.config import Settings, from_environment
+from roomlore.context.builder import DEFAULT_BUDGET, build
+from roomlore.context.records import Context
+from roomlore.context.replygraph import DEFAULT_LIMITS, WalkLimits
+from roomlore.context.storesource import StoreSource
+from roomlore.domain.errors import BadInput, ModelUnavailable, NotFound
+from roomlore.domain.ids import MessageId, OrgId, RoomId
+from roomlore.domain.incoming import IncomingMessage, Skipped
+from roomlore.domain.ports import Embedder
+from roomlore.domain.records import Message, Participant, Room, Viewer
+from roomlore.ingest import accept
+from roomlore.ingest.clean import clean
+from roomlore.ingest.importing import ImportReport, ImportWish, Progress, import_export
+from roomlore.platforms import discord, irc, jsonl, slack, telegram
+from roomlore.retrieval import cascade
+from roomlore.retrieval.records import Answer, Degradation, Found
+from roomlore.retrieval.search import QuestionVector, search
+from roomlore.store import directory, messages, work
+from roomlore.store.cluster import start_cluster
+from roomlore.store.db import Database
+from roomlore.store.migrate import migrate
+from roomlore.store.queries import Connection
+from roomlore.store.search import Scope
+from roomlore.workers import loop
+from roomlore.workers.embed import EmbedWorker
+
+READERS = (jsonl.READER, discord.READER, slack.READER, telegram.READER, irc.READER)
+#: The newest message of a room, as a trigger.
+LAST = "last"
+
+
+@asynccontextmanager
+async def open(  # noqa: A001  read as roomlore.open
+    settings: Settings | None = None, *, embedder: Embedder | None = None
+) -> AsyncGenerator["App"]:
+    """Give an App on the database that the settings name, or on the embedded one, started if need be.
+
+    Args:
+        settings: Where the data lies and whose it is; the environment's settings by default.
+        embedder: Another embedding model than the one the settings name.
+
+    Raises:
+        DatabaseUnavailable: the database cannot be reached or started; says what to do.
+        SchemaMismatch: a named database needs `roomlore migrate`; the embedded one migrates by itself.
+    """
+    settings = settings or from_environment()
+    async with AsyncExitStack() as stack:
+        db = await Database.connect(await _dsn(settings, stack))
+        stack.push_async_callback(db.close)
+        org_id = await db.org(settings.org)
+        yield App(db=db, org_id=org_id, settings=settings, _embedder=embedder)
+
+
+async def _dsn(settings: Settings, stack: AsyncExitStack) -> str:
+    if settings.database is not None:
+        return settings.database
+    cluster = await start_cluster(settings.data, binaries=settings.binaries)
+    stack.push_async_callback(cluster.close)
+    await migrate(cluster.admin_dsn)
+    return cluster.app_dsn
+
+
+@dataclass(slots=True, kw_only=True)
+class App:
+    """Rooms of one org: what was said in them, and what a viewer may know of it."""
+
+    db: Database
+    org_id: OrgId
+    settings: Settings
+    _embedder: Embedder | None = None
+    _loading: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def operator(self) -> Viewer:
+        """The viewer who sees everything in the org."""
+        return Viewer(org_id=self.org_id, participant_id=None)
+
+    async def viewer(self, word: str) -> Viewer:
+        """Return the viewer meant by a participant's name, account, id or beginning of an id.
+
+        Raises:
+            NotFound: nobody is meant.
+            BadInput: several are meant.
+        """
+        async with self.db.reading(self.operator) as conn:
+            meant = await directory.find_participants(conn, self.org_id, word)
+        exact = [key for key in meant if str(key.id) == word.lower()] or meant
+        if not exact:
+            raise NotFound("participant", word)
+        if len(exact) > 1:
+            choices = ", ".join(f"{key.name} {key.id}" for key in exact)
+            raise BadInput(f"participant {word!r}", f"several are meant, name one by id: {choices}")
+        return Viewer(org_id=self.org_id, participant_id=exact[0].id)
+
+    # What is written
+
+    async def ingest(self, message: IncomingMessage) -> MessageId:
+        """Store one message, once, and return its id; it is on disk when this returns.
+
+        Raises:
+            BadInput: the message cannot be stored; says why.
+        """
+        accepted = await self.ingest_batch([message])
+        if accepted.skipped:
+            skipped = accepted.skipped[0]
+            raise BadInput(f"message {skipped.where!r}", skipped.reason)
+        return accepted.message_ids[0]
+
+    async def ingest_batch(self, batch: Sequence[IncomingMessage]) -> accept.Accepted:
+        """Store a batch of messages in one transaction; what cannot be stored is named and left out."""
+        now = datetime.now(UTC)
+        checked = [clean(message, now=now) for message in batch]
+        fit = [item.message for item in checked if not isinstance(item, Skipped)]
+        unfit = [item for item in checked if isinstance(item, Skipped)]
+        accepted = await self._accept(fit)
+        return replace(accepted, skipped=[*unfit, *accepted.skipped])
+
+    async def _accept(self, batch: Sequence[IncomingMessage]) -> accept.Accepted:
+        now = datetime.now(UTC)
+        return await self.db.change(
+            self.org_id, lambda conn: accept.accept(conn, self.org_id, batch, received_at=now)
+        )
+
+    async def redact(self, message: str, *, room: str | None = None) -> MessageId:
+        """Remove a message's content and all that was derived from it, and keep its place; return its id."""
+        async with self.db.reading(self.operator) as conn:
+            room_id = await self._room_id(conn, room) if room else None
+            found = await self._message(conn, message, room_id)
+
+        async def change(conn: Connection) -> None:
+            await accept.redact(conn, self.org_id, [found.id], redacted_at=datetime.now(UTC))
+
+        await self.db.change(self.org_id, change)
+        return found.id
+
+    async def import_path(
+        self,
+        path: Path,
+        *,
+        wish: ImportWish | None = None,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+    ) -> ImportReport:
+        """Read an export into the store and report what it held; a dry run only reports.
+
+        Raises:
+            BadInput: the path cannot be read.
+            UnknownFormat: no reader recognises it.
+        """
+        return await import_export(
+            path,
+            READERS,
+            wish=wish or ImportWish(),
+            store=None if dry_run else self._accept,
+            now=datetime.now(UTC),
+            progress=progress or _silent,
+        )
+
+    # What is worked on
+
+    async def drain(self, progress: loop.Progress | None = None) -> loop.Drained:
+        """Do all the work that is waiting and return how much was done."""
+        return await loop.drain(self.db, await self._embed_worker(), progress=progress)
+
+    async def run_worker(self, stop: asyncio.Event, progress: loop.Progress | None = None) -> None:
+        """Do work as it comes, until told to stop."""
+        await loop.run(self.db, await self._embed_worker(), stop=stop, progress=progress)
+
+    async def waiting(self) -> work.WorkCount:
+        """Return how much work is waiting and how much was set aside, over all orgs."""
+        async with self.db.outside_orgs() as conn:
+            return await work.count(conn, "embed")
+
+    # What is read
+
+    async def rooms(self, viewer: Viewer) -> list[Room]:
+        """Return the rooms the viewer may see, most recently active first."""
+        async with self.db.reading(viewer) as conn:
+            return await directory.rooms(conn, viewer)
+
+    async def participants(self, viewer: Viewer, *, room: str | None = None) -> list[Participant]:
+        """Return the participants the viewer may know of, or those of one room, most talkative first."""
+        async with self.db.reading(viewer) as conn:
+            room_id = await self._room_id(conn, room) if room else None
+            return await directory.participants(conn, viewer, room_id)
+
+    async def messages(
+        self, viewer: Viewer, room: str, *, limit: int = 50, before: str | None = None
+    ) -> list[Message]:
+        """Return the newest messages of a room, or those before one of them, oldest first."""
+        async with self.db.reading(viewer) as conn:
+            room_id = await self._room_id(conn, room)
+            if before is None:
+                newest = await messages.newest_messages(conn, self.org_id, room_id, limit=limit)
+            else:
+                place = await self._message(conn, before, room_id)
+                newest = await messages.messages_before(conn, self.org_id, place, limit=limit)
+        return newest[::-1]
+
+    async def context(
+        self,
+        viewer: Viewer,
+        room: str,
+        trigger: str = LAST,
+        *,
+        budget: int = DEFAULT_BUDGET,
+        limits: WalkLimits = DEFAULT_LIMITS,
+    ) -> Context:
+        """Return what the viewer should read before answering a message of the room."""
+        async with self.db.reading(viewer) as conn:
+            message = await self._message(conn, trigger, await self._room_id(conn, room))
+            source = StoreSource(conn=conn, org_id=self.org_id)
+            return await build(source, message, viewer=viewer, limits=limits, budget=budget)
+
+    async def search(
+        self, viewer: Viewer, question: str, *, room: str | None = None, limit: int = 10
+    ) -> Found:
+        """Return up to `limit` exchanges the viewer may see, best first, each with its reasons."""
+        if not question.strip():
+            raise BadInput("question", "must not be empty")
+        vector, degraded = await self._vector(question, viewer)
+        async with self.db.reading(viewer) as conn:
+            scope = await self._scope(conn, room)
+            hits = await search(conn, viewer, question, vector, scope=scope, limit=limit)
+        return Found(hits=hits, degraded=degraded)
+
+    async def ask(self, viewer: Viewer, question: str, *, room: str | None = None) -> Answer:
+        """Return what the viewer's messages say about a question, with sources, or that they do not."""
+        if not question.strip():
+            raise BadInput("question", "must not be empty")
+        vector, degraded = await self._vector(question, viewer)
+        async with self.db.reading(viewer) as conn:
+            scope = await self._scope(conn, room)
+            answer = await cascade.ask(conn, viewer, question, vector, scope=scope)
+        return replace(answer, degraded=degraded)
+
+    # How words become ids
+
+    async def _scope(self, conn: Connection, room: str | None) -> Scope:
+        return Scope(room_ids=None if room is None else [await self._room_id(conn, room)])
+
+    async def _room_id(self, conn: Connection, word: str) -> RoomId:
+        meant = await directory.find_rooms(conn, self.org_id, word)
+        if not meant:
+            raise NotFound("room", word)
+        if len(meant) > 1:
+            choices = ", ".join(f"{key.platform} {key.external_id} {key.id}" for key in meant)
+            raise BadInput(f"room {word!r}", f"several are meant, name one by id: {choices}")
+        return meant[0].id
+
+    async def _message(self, conn: Connection, word: str, room_id: RoomId | None) -> Message:
+        if word == LAST and room_id is not None:
+            newest = await messages.newest_messages(conn, self.org_id, room_id, limit=1)
+            if not newest:
+                raise NotFound("message", word)
+            return newest[0]
+        meant = await messages.find_messages(conn, self.org_id, word, room_id=room_id)
+        if not meant:
+            raise NotFound("message", word)
+        if len(meant) > 1:
+            choices = ", ".join(str(key.id) for key in meant)
+            raise BadInput(f"message {word!r}", f"several are meant, name one by id: {choices}")
+        return (await messages.messages_by_id(conn, self.org_id, [meant[0].id]))[0]
+
+    # The embedding model, loaded when first needed
+
+    async def _load_embedder(self) -> Embedder:
+        async with self._loading:
+            if self._embedder is None:
+                self._embedder = await asyncio.to_thread(LocalEmbedder.load, self.settings.model)
+            return self._embedder
+
+    async def _embed_worker(self) -> EmbedWorker:
+        return EmbedWorker(db=self.db, embedder=await self._load_embedder())
+
+    async def _vector(self, question: str, viewer: Viewer) -> tuple[QuestionVector, Sequence[Degradation]]:
+        try:
+            embedder = await self._load_embedder()
+        except ModelUnavailable:
+            return None, ("no embedding model",)
+        vectors = await asyncio.to_thread(embedder.embed, [question])
+        # Only the operator may learn that something unread is waiting.
+        pending = viewer.is_operator and (await self.waiting()).waiting > 0
+        return (embedder.model_id, vectors[0]), ("not everything is embedded yet",) if pending else ()
+
+
+def _silent(read: int, total: int, records: int) -> None:
+    """Show no progress."""

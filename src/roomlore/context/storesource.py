@@ -1,0 +1,33 @@
+"""Our own store as a source of messages for the context walk."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from roomlore.domain.ids import MessageId, OrgId
+from roomlore.domain.records import Message, Reply
+from roomlore.store import messages as said
+from roomlore.store.queries import Connection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreSource:
+    """Messages as the connection's viewer may see them."""
+
+    conn: Connection
+    org_id: OrgId
+
+    async def before(self, message: Message, limit: int) -> list[Message]:
+        """Return the messages of the same room just before this one, newest first."""
+        return await said.messages_before(self.conn, self.org_id, message, limit=limit)
+
+    async def after(self, message: Message, limit: int) -> list[Message]:
+        """Return the messages of the same room just after this one, oldest first."""
+        return await said.messages_after(self.conn, self.org_id, message, limit=limit)
+
+    async def messages(self, ids: Sequence[MessageId]) -> list[Message]:
+        """Return those of the ids that the viewer may see."""
+        return await said.messages_by_id(self.conn, self.org_id, ids)
+
+    async def replies(self, ids: Sequence[MessageId], limit: int) -> list[Reply]:
+        """Return reply edges that have one of the ids at either end, most confident first."""
+        return await said.replies_around(self.conn, self.org_id, ids, limit=limit)

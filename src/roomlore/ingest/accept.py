@@ -1,0 +1,265 @@
+"""One incoming message becomes one row, once.
+
+A batch is one transaction: rooms and authors, messages, versions, audiences, reply edges, counts, and the
+work that follows from them. Accepting the same records again, in any order and from any number of
+writers, changes nothing.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from roomlore.domain.ids import MessageId, OrgId, ParticipantId, RoomId, uuid7
+from roomlore.domain.incoming import IncomingMessage, Skipped
+from roomlore.ingest.resolve import Names, resolve
+from roomlore.ingest.versions import Change, compare
+from roomlore.store import directory, messages, work
+from roomlore.store.directory import NewActivity, NotedName, StatedMembership
+from roomlore.store.messages import Audience, NewMessage, NewVersion, StatedReply
+from roomlore.store.queries import Connection
+
+#: What a message is known by: room and external id.
+Key = tuple[RoomId, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """What became of a batch."""
+
+    #: Ids of messages that were not there before, by (room, external id).
+    added: Mapping[Key, MessageId]
+    #: Ids of every message of the batch, in its order.
+    message_ids: Sequence[MessageId]
+    room_ids: frozenset[RoomId]
+    revised: int
+    redacted: int
+    unchanged: int
+    skipped: Sequence[Skipped]
+
+
+async def accept(
+    conn: Connection, org_id: OrgId, batch: Sequence[IncomingMessage], *, received_at: datetime
+) -> Accepted:
+    """Store a batch of clean records and the work that follows from it."""
+    names = await resolve(conn, org_id, batch)
+    await directory.lock_rooms(conn, names.rooms.values())
+    keyed = [((names.room(message), message.external_id), message) for message in batch]
+    first: dict[Key, IncomingMessage] = {}
+    for key, message in keyed:
+        first.setdefault(key, message)
+    rows = [_row(key, message, names, received_at) for key, message in sorted(first.items(), key=_by_key)]
+    keys = await messages.add_messages(conn, org_id, rows, received_at=received_at)
+    added = {(key.room_id, key.external_id): key.id for key in keys}
+    fresh = [(added[key], message) for key, message in first.items() if key in added]
+    await _add_what_hangs_on(conn, org_id, fresh, names)
+    await messages.resolve_replies(conn, org_id, keys)
+    again = [(key, message) for key, message in keyed if key not in added or message is not first[key]]
+    known, changes = await _compare(conn, org_id, again)
+    await _change(conn, org_id, changes, redacted_at=received_at)
+    await _note_people(conn, org_id, batch, fresh, names=names)
+    return _accepted([key for key, _ in keyed], added, known, changes)
+
+
+def _by_key(item: tuple[Key, IncomingMessage]) -> tuple[str, str]:
+    # Every writer inserts in the same order, so that none waits for another in a circle.
+    (room_id, external_id), _ = item
+    return (room_id.hex, external_id)
+
+
+def _row(key: Key, message: IncomingMessage, names: Names, received_at: datetime) -> NewMessage:
+    return NewMessage(
+        id=MessageId(uuid7()),
+        room_id=key[0],
+        external_id=key[1],
+        kind=message.kind,
+        author_id=names.author(message.platform, message.author),
+        author_name=message.author.name,
+        author_kind=message.author.kind,
+        body=message.body,
+        sent_at=message.sent_at,
+        precision=message.precision,
+        native_order=message.order,
+        edited_at=message.edited_at,
+        redacted_at=received_at if message.deleted else None,
+        synthetic_id=message.synthetic_id,
+        mentions=_json(message.mentions),
+        attachments=_json(message.attachments),
+        reactions=_json(message.reactions),
+        metadata=_json(message.metadata),
+        raw=_json(message.raw),
+    )
+
+
+def _json(value: Any) -> str | None:
+    return json.dumps(value, ensure_ascii=False) if value else None
+
+
+async def _add_what_hangs_on(
+    conn: Connection, org_id: OrgId, fresh: Sequence[tuple[MessageId, IncomingMessage]], names: Names
+) -> None:
+    """Add audiences, reply edges and work of messages that were just added."""
+    audiences = [
+        Audience(message_id=message_id, participant_id=names.author(message.platform, author))
+        for message_id, message in fresh
+        for author in message.audience
+    ]
+    if audiences:
+        await messages.add_audiences(conn, org_id, audiences)
+    replies = [reply for message_id, message in fresh for reply in _replies(message_id, message, names)]
+    if replies:
+        await messages.add_replies(conn, org_id, replies)
+    to_embed = [message_id for message_id, message in fresh if is_embedded(message)]
+    if to_embed:
+        await work.enqueue(conn, org_id, "embed", to_embed)
+
+
+def is_embedded(message: IncomingMessage) -> bool:
+    """Return whether a message gets a vector: something said, neither a notice nor injected."""
+    return message.kind in {"message", "whisper"} and bool(message.body.strip())
+
+
+def _replies(message_id: MessageId, message: IncomingMessage, names: Names) -> Iterable[StatedReply]:
+    if message.reply_to:
+        yield StatedReply(
+            room_id=names.room(message),
+            child_id=message_id,
+            parent_external_id=message.reply_to,
+            method="explicit",
+        )
+    if message.thread_root:
+        yield StatedReply(
+            room_id=names.room(message),
+            child_id=message_id,
+            parent_external_id=message.thread_root,
+            method="thread",
+        )
+
+
+async def _compare(
+    conn: Connection, org_id: OrgId, again: Sequence[tuple[Key, IncomingMessage]]
+) -> tuple[dict[Key, MessageId], list[Change]]:
+    """Compare records that came again with what is stored; return ids and what differs."""
+    if not again:
+        return {}, []
+    versions: dict[Key, list[IncomingMessage]] = defaultdict(list)
+    for key, message in again:
+        versions[key].append(message)
+    stored = await messages.stored_versions(
+        conn, org_id, sorted(versions, key=lambda key: (key[0].hex, key[1]))
+    )
+    changes = [compare(stored[key], incoming) for key, incoming in versions.items()]
+    return {key: version.id for key, version in stored.items()}, changes
+
+
+async def _change(
+    conn: Connection, org_id: OrgId, changes: Sequence[Change], *, redacted_at: datetime
+) -> None:
+    redacted = [change.message_id for change in changes if change.redact]
+    if redacted:
+        await redact(conn, org_id, redacted, redacted_at=redacted_at)
+    revisions = [revision for change in changes for revision in change.revisions]
+    if revisions:
+        await messages.add_revisions(conn, org_id, revisions)
+    revised = [(change.message_id, change.current) for change in changes if change.current is not None]
+    if revised:
+        await messages.revise_messages(conn, org_id, [_version(*pair) for pair in revised])
+        await work.drop_embeddings(conn, org_id, [message_id for message_id, _ in revised])
+        to_embed = [message_id for message_id, message in revised if is_embedded(message)]
+        await work.enqueue(conn, org_id, "embed", to_embed)
+
+
+def _version(message_id: MessageId, message: IncomingMessage) -> NewVersion:
+    return NewVersion(
+        message_id=message_id,
+        body=message.body,
+        written_at=message.edited_at or message.sent_at,
+        attachments=_json(message.attachments),
+        mentions=_json(message.mentions),
+        metadata=_json(message.metadata),
+        raw=_json(message.raw),
+    )
+
+
+async def redact(conn: Connection, org_id: OrgId, ids: Sequence[MessageId], *, redacted_at: datetime) -> int:
+    """Remove the content of messages and everything derived from it; return how many had any left."""
+    await work.drop_embeddings(conn, org_id, ids)
+    await work.forget(conn, org_id, "embed", ids)
+    return await messages.redact_messages(conn, org_id, ids, redacted_at=redacted_at)
+
+
+async def _note_people(
+    conn: Connection,
+    org_id: OrgId,
+    batch: Sequence[IncomingMessage],
+    fresh: Sequence[tuple[MessageId, IncomingMessage]],
+    *,
+    names: Names,
+) -> None:
+    """Keep up memberships, counts and current names."""
+    stated = {
+        (names.room(message), names.author(message.platform, member.author), member.joined_at): member.left_at
+        for message in batch
+        for member in message.room.members
+    }
+    if stated:
+        rows = [
+            StatedMembership(room_id=key[0], participant_id=key[1], joined_at=key[2], left_at=left_at)
+            for key, left_at in stated.items()
+        ]
+        await directory.state_memberships(conn, org_id, rows)
+    said = [message for _, message in fresh]
+    if said:
+        await directory.add_activity(conn, org_id, _activity(said, names))
+        spoken = [message for message in said if message.kind == "message"]
+        await directory.imply_memberships(conn, org_id, _activity(spoken, names))
+        await directory.note_names(conn, org_id, _current_names(said, names))
+
+
+def _activity(said: Sequence[IncomingMessage], names: Names) -> list[NewActivity]:
+    times: dict[tuple[RoomId, ParticipantId], list[datetime]] = defaultdict(list)
+    for message in said:
+        times[names.room(message), names.author(message.platform, message.author)].append(message.sent_at)
+    return [
+        NewActivity(
+            room_id=room_id,
+            participant_id=participant_id,
+            message_count=len(sent),
+            first_at=min(sent),
+            last_at=max(sent),
+        )
+        for (room_id, participant_id), sent in sorted(times.items())
+    ]
+
+
+def _current_names(said: Sequence[IncomingMessage], names: Names) -> list[NotedName]:
+    newest: dict[ParticipantId, NotedName] = {}
+    for message in sorted(said, key=lambda message: (message.sent_at, message.order)):
+        participant_id = names.author(message.platform, message.author)
+        newest[participant_id] = NotedName(
+            participant_id=participant_id,
+            name=message.author.name,
+            kind=message.author.kind,
+            named_at=message.sent_at,
+        )
+    return sorted(newest.values(), key=lambda noted: noted.participant_id)
+
+
+def _accepted(
+    keys: Sequence[Key],
+    added: Mapping[Key, MessageId],
+    known: Mapping[Key, MessageId],
+    changes: Sequence[Change],
+) -> Accepted:
+    ids = {**known, **added}
+    return Accepted(
+        added=added,
+        message_ids=[ids[key] for key in keys],
+        room_ids=frozenset(key[0] for key in keys),
+        revised=sum(change.current is not None for change in changes),
+        redacted=sum(change.redact for change in changes),
+        unchanged=sum(change.nothing for change in changes),
+        skipped=[skipped for change in changes for skipped in change.skipped],
+    )

@@ -1,0 +1,203 @@
+"""Reads an export into the store, batch by batch, and reports what it held.
+
+A record that cannot be read or stored is named in the report and left out; everything else goes in.
+Importing the same export again adds only what is missing.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, ReadItem, Skipped
+from roomlore.domain.ports import Reader, ReadOptions
+from roomlore.ingest.accept import Accepted
+from roomlore.ingest.clean import clean
+from roomlore.ingest.secrets import strip
+from roomlore.platforms.sniff import choose
+from roomlore.platforms.source import Export, open_source
+
+BATCH = 2_000
+
+#: Called with the bytes read so far, the bytes in all, and the records read so far.
+Progress = Callable[[int, int, int], None]
+#: Stores one batch; None only looks.
+Store = Callable[[Sequence[IncomingMessage]], Awaitable[Accepted]] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportWish:
+    """What a person may say about an import."""
+
+    #: Name of the format; None recognises it.
+    format: str | None = None
+    options: ReadOptions = field(default_factory=ReadOptions)
+    #: Account ids or display names of agents, for platforms that do not mark them.
+    agents: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportReport:
+    """What an export held and what became of it."""
+
+    format: str
+    rooms: int
+    #: Every message record, system lines included.
+    messages: int
+    system: int
+    #: Distinct authors by kind; a platform's own notices have none.
+    authors: dict[str, int]
+    #: Replies and thread messages whose parent is in this export.
+    resolved: int
+    #: Replies whose parent is not in this export.
+    dangling: int
+    edits: int
+    skipped: Sequence[Skipped]
+    secrets_stripped: int
+    #: What became of the records in the store: added, unchanged, revised, redacted; None on a dry run.
+    stored: dict[str, int] | None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the report as JSON values."""
+        return {
+            "format": self.format,
+            "rooms": self.rooms,
+            "messages": self.messages,
+            "system": self.system,
+            "authors": self.authors,
+            "replies": {"resolved": self.resolved, "dangling": self.dangling},
+            "edits": self.edits,
+            "skipped": dict(sorted(Counter(skipped.reason for skipped in self.skipped).items())),
+            "secrets_stripped": self.secrets_stripped,
+            "stored": self.stored,
+        }
+
+
+async def import_export(
+    path: Path,
+    readers: Sequence[Reader],
+    *,
+    wish: ImportWish,
+    store: Store,
+    now: datetime,
+    progress: Progress,
+) -> ImportReport:
+    """Read an export, store it unless there is no store, and return the report.
+
+    Raises:
+        BadInput: the path cannot be read.
+        UnknownFormat: no reader recognises it.
+    """
+    with open_source(path) as source:
+        reader = choose(source, readers, wish.format)
+        tally = _Tally(format=reader.name)
+        tally.skipped.extend(source.refused)
+        for batch in _batches(source, reader, wish, tally=tally, now=now):
+            progress(source.bytes_read, source.bytes_total, tally.messages)
+            if store is not None:
+                tally.note_stored(await store(batch))
+        progress(source.bytes_total, source.bytes_total, tally.messages)
+        return tally.report(dry_run=store is None)
+
+
+def _batches(
+    source: Export, reader: Reader, wish: ImportWish, *, tally: "_Tally", now: datetime
+) -> Iterator[list[IncomingMessage]]:
+    batch: list[IncomingMessage] = []
+    for item in reader.read(source, wish.options):
+        message = _checked(item, wish, tally=tally, now=now)
+        if message is not None:
+            batch.append(message)
+        if len(batch) == BATCH:
+            yield batch
+            batch = []
+    yield batch
+
+
+def _checked(item: ReadItem, wish: ImportWish, *, tally: "_Tally", now: datetime) -> IncomingMessage | None:
+    if isinstance(item, Skipped):
+        tally.skipped.append(replace(item, detail=strip(item.detail)[0]))
+        return None
+    cleaned = clean(_with_agents(item, wish.agents), now=now)
+    if isinstance(cleaned, Skipped):
+        tally.skipped.append(cleaned)
+        return None
+    tally.note(cleaned.message, cleaned.secrets_stripped)
+    return cleaned.message
+
+
+def _with_agents(message: IncomingMessage, agents: frozenset[str]) -> IncomingMessage:
+    if not agents:
+        return message
+
+    def marked(author: IncomingAuthor) -> IncomingAuthor:
+        is_agent = author.kind == "human" and not agents.isdisjoint({author.account_id, author.name})
+        return replace(author, kind="agent") if is_agent else author
+
+    members = tuple(replace(member, author=marked(member.author)) for member in message.room.members)
+    return replace(
+        message,
+        author=marked(message.author),
+        audience=tuple(marked(author) for author in message.audience),
+        room=replace(message.room, members=members),
+    )
+
+
+@dataclass(slots=True)
+class _Tally:
+    """Counts while reading."""
+
+    format: str
+    messages: int = 0
+    system: int = 0
+    edits: int = 0
+    secrets: int = 0
+    skipped: list[Skipped] = field(default_factory=list[Skipped])
+    ids: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    parents: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    authors: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
+    stored: Counter[str] = field(default_factory=Counter[str])
+
+    def note(self, message: IncomingMessage, secrets: int) -> None:
+        """Count one record."""
+        self.messages += 1
+        self.system += message.kind == "system"
+        self.edits += message.edited_at is not None
+        self.secrets += secrets
+        room = message.room.external_id
+        self.ids[room].add(message.external_id)
+        parent = message.reply_to or message.thread_root
+        if parent is not None:
+            self.parents.append((room, parent))
+        if message.author.account_id or message.author.persona:
+            self.authors[message.author.account_id, message.author.persona] = message.author.kind
+
+    def note_stored(self, accepted: Accepted) -> None:
+        """Count what became of one batch."""
+        self.stored["added"] += len(accepted.added)
+        self.stored["unchanged"] += accepted.unchanged
+        self.stored["revised"] += accepted.revised
+        self.stored["redacted"] += accepted.redacted
+        self.skipped.extend(accepted.skipped)
+
+    def report(self, *, dry_run: bool) -> ImportReport:
+        """Return the counts as a report."""
+        resolved = sum(parent in self.ids[room] for room, parent in self.parents)
+        return ImportReport(
+            format=self.format,
+            rooms=len(self.ids),
+            messages=self.messages,
+            system=self.system,
+            authors=dict(sorted(Counter(self.authors.values()).items())),
+            resolved=resolved,
+            dangling=len(self.parents) - resolved,
+            edits=self.edits,
+            skipped=tuple(self.skipped),
+            secrets_stripped=self.secrets,
+            stored=None if dry_run else {name: self.stored[name] for name in STORED},
+        )
+
+
+STORED = ("added", "unchanged", "revised", "redacted")

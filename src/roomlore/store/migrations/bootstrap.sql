@@ -1,0 +1,34 @@
+-- Roles, extension and schema. Runs before every migration, as whoever logs in; safe to repeat.
+
+do $$
+begin
+  if not exists (select 1 from pg_roles where rolname = 'roomlore_owner') then
+    create role roomlore_owner nologin;
+  end if;
+  if not exists (select 1 from pg_roles where rolname = 'roomlore_app') then
+    create role roomlore_app nologin;
+  end if;
+end $$;
+
+do $$
+begin
+  execute format('grant roomlore_owner, roomlore_app to %I', current_user);
+end $$;
+
+create extension if not exists vector;
+
+create schema if not exists roomlore authorization roomlore_owner;
+
+set role roomlore_owner;
+
+grant usage on schema roomlore to roomlore_app;
+alter default privileges for role roomlore_owner revoke execute on functions from public;
+
+create table if not exists roomlore.migrations (
+  version integer primary key,
+  name text not null,
+  applied_at timestamptz not null default now()
+);
+grant select on roomlore.migrations to roomlore_app;
+
+reset role;

@@ -1,0 +1,81 @@
+"""Named queries: SQL lives in `sql/*.sql`, one file per module, and is loaded by name.
+
+A query begins with `-- name: recent_messages -> Message`, where the record is left out when no rows come
+back, and a line that says what it does. Parameters are named: `%(room_id)s`.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from importlib import resources
+from typing import Any, LiteralString, TypeVar, cast
+
+from psycopg import AsyncConnection, sql
+from psycopg.rows import class_row, tuple_row
+
+Connection = AsyncConnection[Any]
+Record = TypeVar("Record")
+
+HEAD = re.compile(r"^-- name: (?P<name>\w+)(?: -> (?P<record>\w+))?$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """One named statement and the record that its rows fill; None where no rows come back."""
+
+    name: str
+    record: str | None
+    text: sql.SQL
+
+
+class Queries:
+    """The named queries of one file in `sql/`."""
+
+    def __init__(self, module: str) -> None:
+        text = resources.files("roomlore.store").joinpath(f"sql/{module}.sql").read_text("utf-8")
+        self.module = module
+        self.by_name = {query.name: query for query in _split(text)}
+
+    async def all(
+        self, conn: Connection, name: str, record: type[Record], params: Mapping[str, Any]
+    ) -> list[Record]:
+        """Return every row as a record."""
+        query = self.by_name[name]
+        assert query.record == record.__name__, f"{name} fills {query.record}, not {record.__name__}"
+        async with conn.cursor(row_factory=class_row(record)) as cursor:
+            await cursor.execute(query.text, params)
+            return await cursor.fetchall()
+
+    async def first(
+        self, conn: Connection, name: str, record: type[Record], params: Mapping[str, Any]
+    ) -> Record | None:
+        """Return the first row as a record, or None."""
+        rows = await self.all(conn, name, record, params)
+        return rows[0] if rows else None
+
+    async def run(self, conn: Connection, name: str, params: Mapping[str, Any]) -> int:
+        """Execute a statement that returns no rows; return how many rows it changed."""
+        query = self.by_name[name]
+        assert query.record is None, f"{name} returns rows"
+        async with conn.cursor(row_factory=tuple_row) as cursor:
+            await cursor.execute(query.text, params)
+            return cursor.rowcount
+
+
+def columns(record: type[Any], rows: Sequence[Any]) -> dict[str, list[Any]]:
+    """Return the rows of a dataclass turned into one list per field, as batch statements take them."""
+    return {field.name: [getattr(row, field.name) for row in rows] for field in fields(record)}
+
+
+def _split(text: str) -> list[Query]:
+    heads = list(HEAD.finditer(text))
+    ends = [head.start() for head in heads[1:]] + [len(text)]
+    return [
+        Query(
+            name=head["name"],
+            record=head["record"],
+            # These files are part of the program, as literal as a string in the source.
+            text=sql.SQL(cast(LiteralString, text[head.end() : end].strip().rstrip(";"))),
+        )
+        for head, end in zip(heads, ends, strict=True)
+    ]

@@ -1,0 +1,226 @@
+-- Rooms, participants, identities, memberships and activity: who and where.
+-- `rows` arrive as parallel arrays; every statement works on a whole batch.
+
+-- name: lock_directory
+-- Only one writer at a time adds rooms or identities to an org.
+select pg_advisory_xact_lock(hashtextextended('directory ' || %(org_id)s::text, 0));
+
+-- name: lock_rooms
+-- Only one writer at a time adds messages to a room, so that a reply never misses its parent.
+select pg_advisory_xact_lock(hashtextextended('room ' || id::text, 0))
+from (select unnest(%(room_ids)s::uuid[]) as id order by 1) as sorted;
+
+-- name: rooms_by_external_id -> RoomKey
+-- The rooms known by these (platform, external id) pairs.
+select rooms.platform, rooms.external_id, rooms.id
+from unnest(%(platform)s::text[], %(external_id)s::text[]) as asked (platform, external_id)
+join rooms
+  on rooms.org_id = %(org_id)s and rooms.platform = asked.platform and rooms.external_id = asked.external_id;
+
+-- name: add_rooms
+-- Add rooms; one that exists is left as it is.
+insert into rooms (org_id, id, platform, external_id, name, kind, visibility, topic)
+select %(org_id)s, id, platform, external_id, name, kind, visibility, topic
+from unnest(
+  %(id)s::uuid[], %(platform)s::text[], %(external_id)s::text[], %(name)s::text[], %(kind)s::text[],
+  %(visibility)s::text[], %(topic)s::text[]
+) as added (id, platform, external_id, name, kind, visibility, topic)
+on conflict (org_id, platform, external_id) do nothing;
+
+-- name: identities_by_account -> IdentityKey
+-- The participants behind these (platform, account, persona) triples.
+select identities.platform, identities.account_id, identities.persona, identities.participant_id
+from unnest(%(platform)s::text[], %(account_id)s::text[], %(persona)s::text[])
+  as asked (platform, account_id, persona)
+join identities
+  on identities.org_id = %(org_id)s
+  and identities.platform = asked.platform
+  and identities.account_id = asked.account_id
+  and identities.persona = asked.persona;
+
+-- name: add_participants
+-- Add participants, each with the name it first had.
+insert into participants (org_id, id, kind, name, named_at)
+select %(org_id)s, id, kind, name, '-infinity'
+from unnest(%(participant_id)s::uuid[], %(kind)s::text[], %(name)s::text[]) as added (id, kind, name);
+
+-- name: add_identities
+-- Add identities of participants that were just added.
+insert into identities (org_id, platform, account_id, persona, participant_id, bridged)
+select %(org_id)s, platform, account_id, persona, participant_id, bridged
+from unnest(
+  %(platform)s::text[], %(account_id)s::text[], %(persona)s::text[], %(participant_id)s::uuid[],
+  %(bridged)s::boolean[]
+) as added (platform, account_id, persona, participant_id, bridged);
+
+-- name: note_names
+-- Keep each participant's current display name: the one of its newest message.
+update participants
+set
+  name = noted.name,
+  named_at = noted.named_at,
+  kind = case when participants.kind = 'human' then noted.kind else participants.kind end
+from unnest(%(participant_id)s::uuid[], %(name)s::text[], %(kind)s::text[], %(named_at)s::timestamptz[])
+  as noted (id, name, kind, named_at)
+where participants.org_id = %(org_id)s and participants.id = noted.id and participants.named_at < noted.named_at;
+
+-- name: state_memberships
+-- Record memberships that the platform states; what was only implied gives way.
+with stated as (
+  select room_id, participant_id, coalesce(joined_at, '-infinity') as joined_at, left_at
+  from unnest(
+    %(room_id)s::uuid[], %(participant_id)s::uuid[], %(joined_at)s::timestamptz[], %(left_at)s::timestamptz[]
+  ) as stated (room_id, participant_id, joined_at, left_at)
+),
+implied as (
+  delete from memberships
+  using stated
+  where memberships.org_id = %(org_id)s
+    and memberships.room_id = stated.room_id
+    and memberships.participant_id = stated.participant_id
+    and memberships.implied
+    and memberships.joined_at <> stated.joined_at
+)
+insert into memberships (org_id, room_id, participant_id, joined_at, left_at)
+select %(org_id)s, room_id, participant_id, joined_at, left_at
+from stated
+on conflict (org_id, room_id, participant_id, joined_at) do update
+set left_at = coalesce(excluded.left_at, memberships.left_at), implied = false
+where memberships.implied or memberships.left_at is distinct from coalesce(excluded.left_at, memberships.left_at);
+
+-- name: imply_memberships
+-- Whoever writes in a room was there: where no membership is stated, it begins with the first message.
+with spoke as (
+  select * from unnest(%(room_id)s::uuid[], %(participant_id)s::uuid[], %(first_at)s::timestamptz[])
+    as spoke (room_id, participant_id, first_at)
+),
+earlier as (
+  update memberships
+  set joined_at = spoke.first_at
+  from spoke
+  where memberships.org_id = %(org_id)s
+    and memberships.room_id = spoke.room_id
+    and memberships.participant_id = spoke.participant_id
+    and memberships.implied
+    and memberships.joined_at > spoke.first_at
+)
+insert into memberships (org_id, room_id, participant_id, joined_at, implied)
+select %(org_id)s, spoke.room_id, spoke.participant_id, spoke.first_at, true
+from spoke
+where not exists (
+  select 1
+  from memberships
+  where memberships.org_id = %(org_id)s
+    and memberships.room_id = spoke.room_id
+    and memberships.participant_id = spoke.participant_id
+);
+
+-- name: add_activity
+-- Count new messages per room and participant.
+insert into activity (org_id, room_id, participant_id, message_count, first_at, last_at)
+select %(org_id)s, room_id, participant_id, message_count, first_at, last_at
+from unnest(
+  %(room_id)s::uuid[], %(participant_id)s::uuid[], %(message_count)s::bigint[],
+  %(first_at)s::timestamptz[], %(last_at)s::timestamptz[]
+) as added (room_id, participant_id, message_count, first_at, last_at)
+on conflict (org_id, room_id, participant_id) do update
+set
+  message_count = activity.message_count + excluded.message_count,
+  first_at = least(activity.first_at, excluded.first_at),
+  last_at = greatest(activity.last_at, excluded.last_at);
+
+-- name: rooms_for_operator -> Room
+-- Every room of the org with its maintained counts, most recently active first.
+select
+  rooms.id, rooms.platform, rooms.external_id, rooms.name, rooms.kind, rooms.visibility, rooms.topic,
+  coalesce(counted.message_count, 0) as message_count,
+  counted.last_activity_at
+from rooms
+left join (
+  select room_id, sum(message_count)::bigint as message_count, max(last_at) as last_activity_at
+  from activity
+  where org_id = %(org_id)s
+  group by room_id
+) as counted on counted.room_id = rooms.id
+where rooms.org_id = %(org_id)s and (%(room_id)s::uuid is null or rooms.id = %(room_id)s)
+order by counted.last_activity_at desc nulls last, rooms.name, rooms.id;
+
+-- name: rooms_for_viewer -> Room
+-- The rooms a viewer may see, counting only the messages the viewer may see.
+select
+  rooms.id, rooms.platform, rooms.external_id, rooms.name, rooms.kind, rooms.visibility, rooms.topic,
+  coalesce(counted.message_count, 0) as message_count,
+  counted.last_activity_at
+from rooms
+left join (
+  select room_id, count(*) as message_count, max(sent_at) as last_activity_at
+  from messages
+  where org_id = %(org_id)s
+  group by room_id
+) as counted on counted.room_id = rooms.id
+where rooms.org_id = %(org_id)s and (%(room_id)s::uuid is null or rooms.id = %(room_id)s)
+order by counted.last_activity_at desc nulls last, rooms.name, rooms.id;
+
+-- name: room_names -> RoomName
+-- What these rooms are called.
+select id, name, platform from rooms where org_id = %(org_id)s and id = any (%(room_ids)s);
+
+-- name: find_rooms -> RoomKey
+-- Rooms meant by a word: id, beginning of an id, external id, or name.
+select platform, external_id, id
+from rooms
+where org_id = %(org_id)s
+  and (
+    external_id = %(word)s
+    or lower(name) = lower(%(word)s)
+    or (length(%(word)s) >= 4 and starts_with(id::text, lower(%(word)s)))
+  )
+order by id;
+
+-- name: participants_for_operator -> Participant
+-- Every participant of the org, or of one room, with the maintained counts.
+select
+  participants.id, participants.name, participants.kind,
+  coalesce(sum(activity.message_count), 0)::bigint as message_count,
+  min(activity.first_at) as first_seen_at,
+  max(activity.last_at) as last_seen_at
+from participants
+left join activity
+  on activity.org_id = participants.org_id
+  and activity.participant_id = participants.id
+  and (%(room_id)s::uuid is null or activity.room_id = %(room_id)s)
+where participants.org_id = %(org_id)s
+group by participants.org_id, participants.id
+having %(room_id)s::uuid is null or count(activity.room_id) > 0
+order by message_count desc, participants.name, participants.id;
+
+-- name: participants_for_viewer -> Participant
+-- The participants a viewer may know of, counting only the messages the viewer may see.
+select
+  participants.id, participants.name, participants.kind,
+  coalesce(counted.message_count, 0) as message_count,
+  counted.first_seen_at,
+  counted.last_seen_at
+from participants
+left join (
+  select author_id, count(*) as message_count, min(sent_at) as first_seen_at, max(sent_at) as last_seen_at
+  from messages
+  where org_id = %(org_id)s and (%(room_id)s::uuid is null or room_id = %(room_id)s)
+  group by author_id
+) as counted on counted.author_id = participants.id
+where participants.org_id = %(org_id)s and (%(room_id)s::uuid is null or counted.message_count > 0)
+order by message_count desc, participants.name, participants.id;
+
+-- name: find_participants -> ParticipantKey
+-- Participants meant by a word: id, beginning of an id, account id or current name.
+select distinct participants.id, participants.name
+from participants
+left join identities
+  on identities.org_id = participants.org_id and identities.participant_id = participants.id
+where participants.org_id = %(org_id)s
+  and (
+    lower(participants.name) = lower(%(word)s)
+    or (identities.account_id = %(word)s and identities.persona = '')
+    or (length(%(word)s) >= 4 and starts_with(participants.id::text, lower(%(word)s)))
+  )
+order by participants.id;

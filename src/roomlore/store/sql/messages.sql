@@ -1,0 +1,195 @@
+-- Messages, their versions, audiences and reply edges.
+
+-- name: add_messages -> MessageKey
+-- Add messages; one that is there already stays untouched and does not come back.
+insert into messages (
+  org_id, id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
+  native_order, received_at, edited_at, redacted_at, synthetic_id, mentions, attachments, reactions,
+  metadata, raw
+)
+select
+  %(org_id)s, id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
+  native_order, %(received_at)s, edited_at, redacted_at, synthetic_id, mentions::jsonb, attachments::jsonb,
+  reactions::jsonb, metadata::jsonb, raw::jsonb
+from unnest(
+  %(id)s::uuid[], %(room_id)s::uuid[], %(external_id)s::text[], %(kind)s::text[], %(author_id)s::uuid[],
+  %(author_name)s::text[], %(author_kind)s::text[], %(body)s::text[], %(sent_at)s::timestamptz[],
+  %(precision)s::text[], %(native_order)s::bigint[], %(edited_at)s::timestamptz[],
+  %(redacted_at)s::timestamptz[], %(synthetic_id)s::boolean[], %(mentions)s::text[],
+  %(attachments)s::text[], %(reactions)s::text[], %(metadata)s::text[], %(raw)s::text[]
+) as added (
+  id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
+  native_order, edited_at, redacted_at, synthetic_id, mentions, attachments, reactions, metadata, raw
+)
+on conflict (org_id, room_id, external_id) do nothing
+returning id, room_id, external_id;
+
+-- name: stored_versions -> StoredVersion
+-- The current text of these messages, as it was last written.
+select
+  messages.id, messages.room_id, messages.external_id, messages.body,
+  coalesce(messages.edited_at, messages.sent_at) as written_at,
+  messages.redacted_at
+from unnest(%(room_id)s::uuid[], %(external_id)s::text[]) as asked (room_id, external_id)
+join messages
+  on messages.org_id = %(org_id)s
+  and messages.room_id = asked.room_id
+  and messages.external_id = asked.external_id;
+
+-- name: revise_messages
+-- Put newer texts in place of the current ones.
+update messages
+set
+  body = newer.body,
+  edited_at = newer.written_at,
+  attachments = newer.attachments::jsonb,
+  mentions = newer.mentions::jsonb,
+  metadata = newer.metadata::jsonb,
+  raw = newer.raw::jsonb
+from unnest(
+  %(message_id)s::uuid[], %(body)s::text[], %(written_at)s::timestamptz[], %(attachments)s::text[],
+  %(mentions)s::text[], %(metadata)s::text[], %(raw)s::text[]
+) as newer (id, body, written_at, attachments, mentions, metadata, raw)
+where messages.org_id = %(org_id)s and messages.id = newer.id and messages.redacted_at is null;
+
+-- name: add_revisions
+-- Keep earlier texts; one that is kept already stays.
+insert into revisions (org_id, message_id, written_at, body)
+select %(org_id)s, message_id, written_at, body
+from unnest(%(message_id)s::uuid[], %(written_at)s::timestamptz[], %(body)s::text[])
+  as earlier (message_id, written_at, body)
+on conflict (org_id, message_id, written_at) do nothing;
+
+-- name: redact_messages
+-- Remove the content of messages and keep their place.
+update messages
+set
+  body = '', redacted_at = %(redacted_at)s, mentions = null, attachments = null, reactions = null,
+  metadata = null, raw = null
+where org_id = %(org_id)s and id = any (%(message_ids)s) and redacted_at is null;
+
+-- name: drop_revisions
+-- Remove the earlier texts of messages.
+delete from revisions where org_id = %(org_id)s and message_id = any (%(message_ids)s);
+
+-- name: add_audiences
+-- Say who may read these whispers besides their authors.
+insert into message_audience (org_id, message_id, participant_id)
+select %(org_id)s, message_id, participant_id
+from unnest(%(message_id)s::uuid[], %(participant_id)s::uuid[]) as named (message_id, participant_id)
+on conflict do nothing;
+
+-- name: add_replies
+-- Add the platform's own edges; a parent that has not arrived yet is kept by its external id.
+insert into replies (org_id, room_id, child_id, parent_id, parent_external_id, method, confidence)
+select %(org_id)s, stated.room_id, stated.child_id, parent.id, stated.parent_external_id, stated.method, 1.0
+from unnest(%(room_id)s::uuid[], %(child_id)s::uuid[], %(parent_external_id)s::text[], %(method)s::text[])
+  as stated (room_id, child_id, parent_external_id, method)
+left join messages as parent
+  on parent.org_id = %(org_id)s
+  and parent.room_id = stated.room_id
+  and parent.external_id = stated.parent_external_id
+where parent.id is distinct from stated.child_id
+on conflict (org_id, child_id, method) where method in ('explicit', 'thread') do nothing;
+
+-- name: resolve_replies
+-- Join edges to parents that have just arrived.
+update replies
+set parent_id = arrived.id
+from unnest(%(id)s::uuid[], %(room_id)s::uuid[], %(external_id)s::text[]) as arrived (id, room_id, external_id)
+where replies.org_id = %(org_id)s
+  and replies.room_id = arrived.room_id
+  and replies.parent_external_id = arrived.external_id
+  and replies.parent_id is null
+  and replies.child_id <> arrived.id;
+
+-- name: messages_by_id -> Message
+-- These messages, as far as they are visible.
+select
+  id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
+  native_order, edited_at, redacted_at, reply_to
+from timeline
+where org_id = %(org_id)s and id = any (%(message_ids)s)
+order by sent_at, native_order, id;
+
+-- name: newest_messages -> Message
+-- The newest messages of a room, newest first.
+-- Uses index: messages_in_order
+select
+  id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
+  native_order, edited_at, redacted_at, reply_to
+from timeline
+where org_id = %(org_id)s and room_id = %(room_id)s
+order by sent_at desc, native_order desc, id desc
+limit %(limit)s;
+
+-- name: messages_before -> Message
+-- The messages of a room just before a place, newest first.
+-- Uses index: messages_in_order
+select
+  id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
+  native_order, edited_at, redacted_at, reply_to
+from timeline
+where org_id = %(org_id)s
+  and room_id = %(room_id)s
+  and (sent_at, native_order, id) < (%(sent_at)s, %(native_order)s, %(message_id)s)
+order by sent_at desc, native_order desc, id desc
+limit %(limit)s;
+
+-- name: messages_after -> Message
+-- The messages of a room just after a place, oldest first.
+-- Uses index: messages_in_order
+select
+  id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
+  native_order, edited_at, redacted_at, reply_to
+from timeline
+where org_id = %(org_id)s
+  and room_id = %(room_id)s
+  and (sent_at, native_order, id) > (%(sent_at)s, %(native_order)s, %(message_id)s)
+order by sent_at, native_order, id
+limit %(limit)s;
+
+-- name: replies_around -> Reply
+-- Reply edges with one of these messages at either end, most confident first.
+-- Uses indexes: replies_to, replies_stated
+select found.child_id, found.parent_id, found.method, found.confidence
+from (
+  (
+    select child_id, parent_id, method, confidence
+    from replies
+    where org_id = %(org_id)s
+      and child_id = any (%(message_ids)s)
+      and parent_id is not null
+    order by confidence desc, child_id, parent_id
+    limit %(limit)s
+  )
+  union
+  (
+    select child_id, parent_id, method, confidence
+    from replies
+    where org_id = %(org_id)s and parent_id = any (%(message_ids)s)
+    order by confidence desc, child_id, parent_id
+    limit %(limit)s
+  )
+) as found
+order by found.confidence desc, found.child_id, found.parent_id
+limit %(limit)s;
+
+-- name: find_messages -> MessageKey
+-- Messages meant by a word: an id, its beginning, or an external id in the room.
+select id, room_id, external_id
+from messages
+where org_id = %(org_id)s
+  and (%(room_id)s::uuid is null or room_id = %(room_id)s)
+  and (
+    external_id = %(word)s
+    or (%(low)s::uuid is not null and id between %(low)s and %(high)s)
+  )
+order by id
+limit 10;
+
+-- name: count_replies -> ReplyCount
+-- Edges of these messages that found their parent, and those still waiting for it.
+select count(parent_id) as resolved, count(*) - count(parent_id) as dangling
+from replies
+where org_id = %(org_id)s and room_id = any (%(room_ids)s) and method in ('explicit', 'thread');

@@ -1,0 +1,135 @@
+"""The queue of what is still to be done, and the vectors that the embedding worker writes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pgvector import HalfVector
+
+from roomlore.domain.ids import MessageId, OrgId, RoomId
+from roomlore.store.queries import Connection, Queries
+
+QUERIES = Queries("work")
+
+Stage = Literal["embed"]
+CHANNEL = "roomlore_work"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One leased piece of work."""
+
+    org_id: OrgId
+    subject_id: MessageId
+    version: int
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkCount:
+    """How much is waiting and how much was set aside."""
+
+    waiting: int
+    set_aside: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextToEmbed:
+    """A message's text, who said it and where."""
+
+    message_id: MessageId
+    room_id: RoomId
+    author_name: str
+    body: str
+
+
+async def enqueue(conn: Connection, org_id: OrgId, stage: Stage, subject_ids: Sequence[MessageId]) -> None:
+    """Ask for a stage to be run on these subjects once the transaction commits."""
+    params = {"org_id": org_id, "stage": stage, "subject_ids": list(subject_ids)}
+    await QUERIES.run(conn, "enqueue", params)
+    await QUERIES.run(conn, "wake", params)
+
+
+async def take(conn: Connection, stage: Stage, *, per_org: int, total: int, lease: timedelta) -> list[Task]:
+    """Return a fair batch of due work over all orgs, leased until `lease` has passed."""
+    params = {"stage": stage, "per_org": per_org, "total": total, "lease": lease}
+    return await QUERIES.all(conn, "take", Task, params)
+
+
+async def count(conn: Connection, stage: Stage) -> WorkCount:
+    """Return how much of a stage is waiting and how much was set aside, over all orgs."""
+    row = await QUERIES.first(conn, "count", WorkCount, {"stage": stage})
+    assert row is not None
+    return row
+
+
+async def finish(conn: Connection, org_id: OrgId, stage: Stage, tasks: Sequence[Task]) -> None:
+    """Forget finished work, unless its subject has changed in the meantime."""
+    params = {
+        "org_id": org_id,
+        "stage": stage,
+        "subject_id": [task.subject_id for task in tasks],
+        "version": [task.version for task in tasks],
+    }
+    await QUERIES.run(conn, "finish", params)
+
+
+async def fail(
+    conn: Connection, org_id: OrgId, stage: Stage, tasks: Sequence[Task], *, error: str, last_attempt: int
+) -> None:
+    """Note an error and try again later, or set the work aside after its last attempt."""
+    params = {
+        "org_id": org_id,
+        "stage": stage,
+        "subject_ids": [task.subject_id for task in tasks],
+        "error": error,
+        "last_attempt": last_attempt,
+    }
+    await QUERIES.run(conn, "fail", params)
+
+
+async def release(conn: Connection, org_id: OrgId, stage: Stage, tasks: Sequence[Task]) -> None:
+    """Give leased work back unfinished."""
+    params = {"org_id": org_id, "stage": stage, "subject_ids": [task.subject_id for task in tasks]}
+    await QUERIES.run(conn, "release", params)
+
+
+async def forget(conn: Connection, org_id: OrgId, stage: Stage, subject_ids: Sequence[MessageId]) -> None:
+    """Drop work on subjects that no longer need it."""
+    params = {"org_id": org_id, "stage": stage, "subject_ids": list(subject_ids)}
+    await QUERIES.run(conn, "forget", params)
+
+
+async def texts_to_embed(
+    conn: Connection, org_id: OrgId, ids: Sequence[MessageId]
+) -> dict[MessageId, TextToEmbed]:
+    """Return the texts of these messages; a redacted one is left out."""
+    params = {"org_id": org_id, "message_ids": list(ids)}
+    rows = await QUERIES.all(conn, "texts_to_embed", TextToEmbed, params)
+    return {row.message_id: row for row in rows}
+
+
+async def put_embeddings(
+    conn: Connection,
+    org_id: OrgId,
+    model: str,
+    ids: Sequence[MessageId],
+    *,
+    vectors: NDArray[np.float32],
+) -> None:
+    """Write one vector per message, replacing older ones of the same model."""
+    params = {
+        "org_id": org_id,
+        "model": model,
+        "message_id": list(ids),
+        "embedding": [HalfVector(vector) for vector in vectors],
+    }
+    await QUERIES.run(conn, "put_embeddings", params)
+
+
+async def drop_embeddings(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> None:
+    """Remove the vectors of messages."""
+    await QUERIES.run(conn, "drop_embeddings", {"org_id": org_id, "message_ids": list(ids)})

@@ -1,0 +1,42 @@
+"""Gives every message a vector, so that it can be found by meaning."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from roomlore.domain.ids import OrgId
+from roomlore.domain.ports import Embedder
+from roomlore.domain.records import Viewer
+from roomlore.store import work
+from roomlore.store.db import Database
+from roomlore.store.queries import Connection
+from roomlore.store.work import Stage, Task, TextToEmbed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbedWorker:
+    """Embeds messages that have no vector of the current model."""
+
+    db: Database
+    embedder: Embedder
+    batch: int = 128
+    stage: Stage = "embed"
+
+    async def do(self, org_id: OrgId, tasks: Sequence[Task]) -> None:
+        """Embed the messages of these tasks and write their vectors."""
+        async with self.db.reading(Viewer(org_id=org_id, participant_id=None)) as conn:
+            texts = await work.texts_to_embed(conn, org_id, [task.subject_id for task in tasks])
+        wanted = list(texts.values())
+        vectors = await asyncio.to_thread(self.embedder.embed, [spoken(text) for text in wanted])
+
+        async def write(conn: Connection) -> None:
+            ids = [text.message_id for text in wanted]
+            await work.put_embeddings(conn, org_id, self.embedder.model_id, ids, vectors=vectors)
+            await work.finish(conn, org_id, self.stage, tasks)
+
+        await self.db.change(org_id, write)
+
+
+def spoken(text: TextToEmbed) -> str:
+    """Return the text as it is embedded: with its author, which who-said questions need."""
+    return f"{text.author_name}: {text.body}"
