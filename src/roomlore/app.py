@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from roomlore.backends.embedding import LocalEmbedder
@@ -38,6 +38,8 @@ from roomlore.workers import loop
 from roomlore.workers.embed import EmbedWorker
 
 READERS = (jsonl.READER, discord.READER, slack.READER, telegram.READER, irc.READER)
+#: The shortest time between two messages.
+MOMENT = timedelta(microseconds=1)
 #: The newest message of a room, as a trigger.
 LAST = "last"
 
@@ -62,6 +64,22 @@ async def open(  # noqa: A001  read as roomlore.open
         stack.push_async_callback(db.close)
         org_id = await db.org(settings.org)
         yield App(db=db, org_id=org_id, settings=settings, _embedder=embedder)
+
+
+async def prepare(settings: Settings) -> list[str]:
+    """Bring the database to the schema of this code and return the names of the migrations applied.
+
+    Raises:
+        DatabaseUnavailable: it cannot be reached, or the login may not create roles and extensions.
+        SchemaMismatch: it is newer than this code.
+    """
+    if settings.database is not None:
+        return [migration.name for migration in await migrate(settings.database)]
+    cluster = await start_cluster(settings.data, binaries=settings.binaries)
+    try:
+        return [migration.name for migration in await migrate(cluster.admin_dsn)]
+    finally:
+        await cluster.close()
 
 
 async def _dsn(settings: Settings, stack: AsyncExitStack) -> str:
@@ -226,14 +244,31 @@ class App:
             return await build(source, message, viewer=viewer, limits=limits, budget=budget)
 
     async def search(
-        self, viewer: Viewer, question: str, *, room: str | None = None, limit: int = 10
+        self,
+        viewer: Viewer,
+        question: str,
+        *,
+        room: str | None = None,
+        as_of: str | None = None,
+        limit: int = 10,
     ) -> Found:
-        """Return up to `limit` exchanges the viewer may see, best first, each with its reasons."""
+        """Return up to `limit` exchanges the viewer may see, best first, each with its reasons.
+
+        Args:
+            viewer: For whom.
+            question: In plain words.
+            room: Only in this room; everywhere by default.
+            as_of: As if this message of the room had been the last.
+            limit: How many exchanges; none is ever returned in part.
+        """
         if not question.strip():
             raise BadInput("question", "must not be empty")
         vector, degraded = await self._vector(question, viewer)
         async with self.db.reading(viewer) as conn:
             scope = await self._scope(conn, room)
+            if as_of is not None:
+                last = await self._message(conn, as_of, scope.room_ids[0] if scope.room_ids else None)
+                scope = replace(scope, until=last.sent_at + MOMENT)
             hits = await search(conn, viewer, question, vector, scope=scope, limit=limit)
         return Found(hits=hits, degraded=degraded)
 

@@ -208,7 +208,7 @@ def works_in(pid: int, pgdata: Path) -> bool:
         return Path(f"/proc/{pid}/cwd").readlink() == pgdata
     except PermissionError:
         return True
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         # Without a /proc, as on macOS, only PostgreSQL itself can tell.
         return not Path("/proc/self").exists()
 

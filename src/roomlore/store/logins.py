@@ -10,7 +10,7 @@ import secrets
 from pathlib import Path
 
 import psycopg
-from psycopg import sql
+from psycopg import pq, sql
 from psycopg.conninfo import make_conninfo
 
 from roomlore.domain.errors import DatabaseUnavailable
@@ -23,6 +23,13 @@ DATABASE = "roomlore"
 def dsn(sockets: Path, user: str, password: str, *, database: str = DATABASE) -> str:
     """Return the connection string of one login; it holds the password and must not be shown."""
     return make_conninfo(host=str(sockets), port=5432, user=user, password=password, dbname=database)
+
+
+def accepts(sockets: Path) -> bool:
+    """Whether the server lets anybody in; not while it starts, recovers or stops."""
+    return (
+        pq.PGconn.ping(make_conninfo(host=str(sockets), port=5432, connect_timeout=5).encode()) == pq.Ping.OK
+    )
 
 
 def write_private(file: Path, text: str) -> None:

@@ -1,0 +1,291 @@
+"""Reads `roomlore.message/1`: our own format, one JSON object a line, for whatever has no reader of its own.
+
+`docs/jsonl.md` is its reference. Where a line leaves open who may read it, the narrower reading is taken.
+"""
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import partial
+from typing import Any, cast, get_args
+
+from roomlore.domain.incoming import (
+    IncomingAuthor,
+    IncomingMembership,
+    IncomingMessage,
+    IncomingRoom,
+    MessageKind,
+    ParticipantKind,
+    Precision,
+    ReadItem,
+    RoomKind,
+    Skipped,
+    Visibility,
+)
+from roomlore.domain.ports import Reader, ReadOptions, Source
+from roomlore.platforms.fields import (
+    Fields,
+    Malformed,
+    as_object,
+    attempt,
+    ids,
+    iso_precision,
+    iso_time,
+    kind_of,
+    member,
+    need,
+    objects,
+    short,
+    text,
+    unix_time,
+)
+from roomlore.platforms.jsonstream import MAX_DEPTH, TOO_DEEP
+from roomlore.platforms.lines import Line, read_lines
+
+#: The version of the format; what a first line must say.
+SCHEMA = "roomlore.message/1"
+_SUFFIXES = (".jsonl", ".ndjson", ".json", ".txt")
+_DIRECT = frozenset({"dm", "group_dm"})
+
+
+@dataclass(slots=True)
+class _Declared:
+    """What earlier lines said about a room; later lines may leave it out."""
+
+    rooms: dict[tuple[str, str], IncomingRoom] = field(default_factory=dict[tuple[str, str], IncomingRoom])
+
+
+def _sniff(source: Source) -> bool:
+    return any(_looks(source, file) for file in source.files[:200])
+
+
+def _looks(source: Source, file: str) -> bool:
+    if len(source.files) > 1 and not file.lower().endswith(_SUFFIXES):
+        return False
+    try:
+        with source.open(file) as stream:
+            head = stream.read(2**16).removeprefix(b"\xef\xbb\xbf").lstrip()
+    except OSError:
+        return False
+    first, newline, _ = head.partition(b"\n")
+    if not newline and len(head) == 2**16:
+        return f'"{SCHEMA}"'.encode() in head
+    value = _parsed(first.decode("utf-8", "replace"))
+    return isinstance(value, dict) and cast("Fields", value).get("schema") == SCHEMA
+
+
+def _read(source: Source, options: ReadOptions) -> Iterator[ReadItem]:
+    del options  # the format says all there is to say
+    files = (
+        list(source.files)
+        if len(source.files) == 1
+        else [file for file in source.files if _looks(source, file)]
+    )
+    declared = _Declared()
+    for file in files:
+        for line in read_lines(source, file):
+            if isinstance(line, Skipped):
+                yield line
+            elif line.text.strip():
+                yield from _line(file, line, declared)
+
+
+def _line(file: str, line: Line, declared: _Declared) -> Iterator[ReadItem]:
+    where = f"{file} line {line.number}"
+    value = _parsed(line.text)
+    if isinstance(value, _NotJson):
+        yield Skipped(where=where, reason="not JSON", detail=value.why)
+        return
+    yield from attempt(value, where, build=partial(_message, declared=declared, at=(line.number, where)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _NotJson:
+    why: str
+
+
+def _parsed(line: str) -> Any:
+    try:
+        value = json.loads(line, parse_constant=_refuse, parse_float=_float)
+    except RecursionError:
+        return TOO_DEEP
+    except ValueError as error:
+        return _NotJson(why=error.msg if isinstance(error, json.JSONDecodeError) else "a number out of range")
+    if _depth(value) > MAX_DEPTH:
+        return TOO_DEEP
+    # Half of a surrogate pair is no character and could not be stored.
+    return _whole(value) if "\\ud" in line.lower() else value
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(name)
+
+
+def _float(digits: str) -> float | None:
+    number = float(digits)
+    return number if math.isfinite(number) else None
+
+
+def _depth(value: Any) -> int:
+    level: list[Any] = [value]
+    depth = 0
+    while level:
+        depth += 1
+        below: list[Any] = []
+        for item in level:
+            if isinstance(item, dict):
+                below.extend(cast("dict[str, Any]", item).values())
+            elif isinstance(item, list):
+                below.extend(cast("list[Any]", item))
+        level = below
+    return depth
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, list):
+        return [_whole(item) for item in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        return {_whole(key): _whole(item) for key, item in cast("dict[str, Any]", value).items()}
+    return value
+
+
+def _message(fields: Fields, *, declared: _Declared, at: tuple[int, str]) -> IncomingMessage:
+    number, where = at
+    if fields.get("schema", SCHEMA) != SCHEMA:
+        raise Malformed("unknown schema")
+    platform = short(text(fields, "platform") or "jsonl", "platform")
+    external_id = need(fields, "id", "no id")
+    room = _room(fields.get("room"), platform, declared)
+    sent_at, precision = _sent(fields)
+    kind, audience = _kind(fields)
+    edited = fields.get("edited_at")
+    metadata = dict(member(fields, "metadata"))
+    return IncomingMessage(
+        platform=platform,
+        room=room,
+        external_id=external_id,
+        author=_author(fields.get("author"), "author"),
+        body=text(fields, "text"),
+        sent_at=sent_at,
+        kind=kind,
+        precision=precision,
+        order=number,
+        reply_to=short(text(fields, "reply_to"), "reply_to") or None,
+        thread_root=short(text(fields, "thread_root"), "thread_root") or None,
+        audience=audience,
+        mentions=ids(fields.get("mentions")),
+        attachments=objects(fields, "attachments"),
+        reactions=objects(fields, "reactions"),
+        edited_at=_moment(edited, "edited_at") if edited is not None else None,
+        deleted=_flag(fields, "deleted"),
+        metadata=metadata | ({"history_lost": True} if edited is not None else {}),
+        raw=fields,
+        where=where,
+    )
+
+
+def _flag(fields: Fields, key: str) -> bool:
+    value = fields.get(key)
+    if value is not None and not isinstance(value, bool):
+        raise Malformed("wrong type", f"{key} is {kind_of(value)}, not true or false")
+    return value is True
+
+
+def _kind(fields: Fields) -> tuple[MessageKind, tuple[IncomingAuthor, ...]]:
+    """Return the kind and, for a whisper, who may read it; a message with an audience is a whisper."""
+    kind = text(fields, "kind") or "message"
+    if kind not in get_args(MessageKind):
+        raise Malformed("unknown message kind")
+    given = fields.get("audience")
+    if given is None:
+        return cast("MessageKind", kind), ()
+    if not isinstance(given, list):
+        raise Malformed("wrong type", f"audience is {kind_of(given)}, not a list")
+    audience = tuple(_author(who, "audience") for who in cast("list[Any]", given))
+    return ("whisper" if kind == "message" else cast("MessageKind", kind)), audience
+
+
+def _author(value: Any, what: str) -> IncomingAuthor:
+    if isinstance(value, str) and value:
+        return IncomingAuthor(account_id=short(value, what), name=value)
+    if not isinstance(value, dict):
+        raise Malformed("no author" if value in (None, "") else "wrong type", f"{what} is {kind_of(value)}")
+    fields = cast("Fields", value)
+    kind = text(fields, "kind") or "human"
+    if kind not in get_args(ParticipantKind):
+        raise Malformed("unknown participant kind")
+    account = need(fields, "id", "no author")
+    return IncomingAuthor(
+        account_id=account,
+        name=text(fields, "name") or account,
+        kind=cast("ParticipantKind", kind),
+        persona=short(text(fields, "persona"), "persona"),
+        bridged=_flag(fields, "bridged"),
+    )
+
+
+def _room(value: Any, platform: str, declared: _Declared) -> IncomingRoom:
+    fields = cast("Fields", {"id": value} if isinstance(value, str) else value)
+    if not isinstance(fields, dict):
+        raise Malformed("no room" if value is None else "wrong type", f"room is {kind_of(value)}")
+    external_id = need(fields, "id", "no room")
+    known = declared.rooms.get((platform, external_id))
+    room = known or IncomingRoom(external_id=external_id, name=external_id)
+    kind = text(fields, "kind") or room.kind
+    if kind not in get_args(RoomKind):
+        raise Malformed("unknown room kind")
+    visibility = text(fields, "visibility") or ("members" if kind in _DIRECT else room.visibility)
+    if visibility not in get_args(Visibility):
+        raise Malformed("unknown visibility")
+    room = replace(
+        room,
+        name=text(fields, "name") or room.name,
+        kind=cast("RoomKind", kind),
+        visibility=cast("Visibility", visibility),
+        topic=text(fields, "topic") or room.topic,
+        members=_members(fields.get("members"), room),
+    )
+    declared.rooms[platform, external_id] = room
+    return room
+
+
+def _members(value: Any, room: IncomingRoom) -> tuple[IncomingMembership, ...]:
+    if value is None:
+        return tuple(room.members)
+    if not isinstance(value, list):
+        raise Malformed("wrong type", f"members is {kind_of(value)}, not a list")
+    return tuple(_membership(item) for item in cast("list[Any]", value))
+
+
+def _membership(value: Any) -> IncomingMembership:
+    author = _author(value, "a member")
+    fields = as_object(value) or {}
+    joined, left = (fields.get(key) for key in ("joined_at", "left_at"))
+    return IncomingMembership(
+        author=author,
+        joined_at=_moment(joined, "joined_at") if joined is not None else None,
+        left_at=_moment(left, "left_at") if left is not None else None,
+    )
+
+
+def _moment(value: Any, what: str) -> datetime:
+    if isinstance(value, int) and not isinstance(value, bool):
+        seconds, milliseconds = divmod(value, 1000)
+        return unix_time(seconds, microseconds=milliseconds * 1000)
+    if not isinstance(value, str):
+        raise Malformed("no time", f"{what} is {kind_of(value)}")
+    return iso_time(value)
+
+
+def _sent(fields: Fields) -> tuple[datetime, Precision]:
+    value = fields.get("sent_at")
+    moment = _moment(value, "sent_at")
+    return moment, iso_precision(value) if isinstance(value, str) else "ms"
+
+
+#: Our own JSON Lines.
+READER = Reader(name="jsonl", sniff=_sniff, read=_read)

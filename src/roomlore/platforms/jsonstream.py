@@ -1,0 +1,246 @@
+"""Walks JSON as it streams, so that a huge or broken file still yields all that stands before the fault.
+
+The C parser gives events; only the containers named in a `Spine` are walked into, everything below is built
+as plain Python. Bytes are mended first: invalid UTF-8 becomes U+FFFD and bare control characters spaces, since
+one such byte would otherwise cost the rest of the file.
+"""
+
+import codecs
+import io
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import IO, Any, Literal, NamedTuple
+
+import ijson
+
+from roomlore.domain.incoming import Skipped
+from roomlore.domain.ports import Source
+
+Place = tuple[str, ...]
+#: Which containers to walk into, by place: as an object, as a list, or as either.
+Spine = Mapping[Place, Literal["object", "list", "any"]]
+#: Stands for "an element of this list" in a place.
+ITEM = "[]"
+#: Nesting of one value; deeper ones exhaust the stack of whoever serialises them later.
+MAX_DEPTH = 60
+#: How much of a file is looked at to recognise it.
+PEEK_BYTES = 2**16
+
+_STARTS = {"start_map": "object", "start_array": "list"}
+_ENDS = frozenset({"end_map", "end_array"})
+_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+_CONTROLS = bytes.maketrans(bytes([*range(9), 11, 12, *range(14, 32)]), b" " * 29)
+
+
+class Step(NamedTuple):
+    """One thing met on the walk."""
+
+    kind: Literal["opened", "value", "fault"]
+    #: Place of the opened container, or of the container that the value stands in.
+    place: Place
+    #: Member name of a value in an object.
+    key: str
+    #: Number of a value in a list, from 1.
+    number: int
+    #: The value; for a fault, its reason and detail.
+    value: Any
+
+
+class TooDeep:
+    """Stands for a value that is nested beyond `MAX_DEPTH`."""
+
+
+TOO_DEEP = TooDeep()
+
+
+@dataclass(slots=True)
+class _Frame:
+    place: Place
+    is_list: bool
+    key: str = ""
+    number: int = 0
+
+
+class _Mended:
+    """A byte stream as clean UTF-8."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._decoder: codecs.IncrementalDecoder | None = None
+
+    def read(self, size: int = -1) -> bytes:
+        if size == 0:
+            return b""
+        while True:
+            data = self._stream.read(size)
+            if self._decoder is None:
+                data, encoding = _marked(data)
+                self._decoder = codecs.getincrementaldecoder(encoding)("replace")
+            text = self._decoder.decode(data, final=not data)
+            if text or not data:
+                return text.encode("utf-8", "replace").translate(_CONTROLS)
+
+
+def _marked(data: bytes) -> tuple[bytes, str]:
+    for mark, encoding in _MARKS:
+        if data.startswith(mark):
+            return data[len(mark) :], encoding
+    return data, "utf-8"
+
+
+def walk(stream: IO[bytes], spine: Spine) -> Iterator[Step]:
+    """Yield what the spine passes, in file order; on a fault one last step that names it."""
+    try:
+        # Floats are also the safe way: in the other mode a number of thousands of digits breaks the interpreter.
+        yield from _steps(iter(ijson.basic_parse(_Mended(stream), use_float=True)), spine)
+    except ijson.JSONError as error:
+        detail = str(error).strip().split("\n", 1)[0].split("\\n", 1)[0][:120]
+        reason = "truncated JSON" if "premature EOF" in detail else "damaged JSON"
+        yield Step("fault", (), "", 0, (reason, detail))
+    except OSError as error:
+        yield Step("fault", (), "", 0, ("unreadable file", error.strerror or str(error)))
+
+
+def _steps(events: Iterator[tuple[str, Any]], spine: Spine) -> Iterator[Step]:
+    frames: list[_Frame] = []
+    for event, value in events:
+        if event == "map_key":
+            frames[-1].key = value
+            continue
+        if event in _ENDS:
+            frames.pop()
+            continue
+        place, key, number = _here(frames)
+        inner = (*place, key or ITEM) if frames else ()
+        if event in _STARTS and spine.get(inner) in (_STARTS[event], "any"):
+            frames.append(_Frame(inner, event == "start_array"))
+            yield Step("opened", inner, "", number, None)
+        else:
+            yield Step("value", place, key, number, _built(event, value, events))
+
+
+def _here(frames: list[_Frame]) -> tuple[Place, str, int]:
+    if not frames:
+        return (), "", 0
+    frame = frames[-1]
+    if frame.is_list:
+        frame.number += 1
+        return frame.place, "", frame.number
+    return frame.place, frame.key, 0
+
+
+def _built(event: str, value: Any, events: Iterator[tuple[str, Any]]) -> Any:
+    """Return the value that begins with this event, taking the rest of its events."""
+    if event not in _STARTS:
+        return value
+    top = _empty(event)
+    stack = [top]
+    deep = False
+    key = ""
+    for event_, value_ in events:
+        if event_ == "map_key":
+            key = value_
+        elif event_ in _ENDS:
+            stack.pop()
+            if not stack:
+                break
+        else:
+            starts = event_ in _STARTS
+            made = _empty(event_) if starts else value_
+            deep = deep or len(stack) > MAX_DEPTH
+            if not deep:
+                holder = stack[-1]
+                if isinstance(holder, dict):
+                    holder[key] = made
+                else:
+                    holder.append(made)
+            if starts:
+                stack.append(made)
+    return TOO_DEEP if deep else top
+
+
+def _empty(event: str) -> Any:
+    return {} if event == "start_map" else []
+
+
+def walk_file(source: Source, file: str, spine: Spine) -> Iterator[Step]:
+    """Walk one file of an export; a file that cannot be opened is one fault."""
+    try:
+        with source.open(file) as stream:
+            yield from walk(stream, spine)
+    except OSError as error:
+        yield Step("fault", (), "", 0, ("unreadable file", error.strerror or str(error)))
+
+
+def fault(step: Step, file: str) -> Skipped:
+    """Return the report line of a fault."""
+    reason, detail = step.value
+    return Skipped(where=file, reason=reason, detail=detail)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peek:
+    """What the first kilobytes of a JSON file show."""
+
+    #: Members of the root object; a long list among them holds its first elements.
+    members: Mapping[str, Any]
+    #: First elements of a root list.
+    items: tuple[Any, ...]
+
+
+def peek(source: Source, file: str) -> Peek:
+    """Return what stands at the beginning of a file; nothing when it is not JSON."""
+    members: dict[str, Any] = {}
+    items: list[Any] = []
+    try:
+        with source.open(file) as stream:
+            head = stream.read(PEEK_BYTES)
+    except OSError:
+        head = b""
+    spine: Spine = {(): "any", ("messages",): "list", ("chats",): "object"}
+    for step in walk(io.BytesIO(head), spine):
+        if step.kind == "fault":
+            break
+        if step.kind == "opened" and step.place:
+            members[step.place[0]] = [] if step.place == ("messages",) else {}
+        elif step.kind == "value":
+            _note(step, members, items)
+    return Peek(members=members, items=tuple(items))
+
+
+def _note(step: Step, members: dict[str, Any], items: list[Any]) -> None:
+    if step.place == ("messages",):
+        members["messages"].append(step.value)
+    elif step.place == ("chats",):
+        members["chats"][step.key] = step.value
+    elif step.key:
+        members[step.key] = step.value
+    else:
+        items.append(step.value)
+
+
+def json_exports(source: Source, looks: Callable[[Peek], bool]) -> tuple[list[str], list[Skipped]]:
+    """Return the files that are exports, and a report line for each JSON file beside or below them that is not.
+
+    Only the shallowest level that holds an export is read: what lies deeper are files that people sent,
+    and one of those may be made to look like an export.
+    """
+    files = sorted(
+        (file for file in source.files if file.lower().endswith(".json")), key=lambda name: name.count("/")
+    )
+    if len(source.files) == 1 and not files:
+        files = list(source.files)
+    chosen: list[str] = []
+    left: list[Skipped] = []
+    for file in files:
+        fits = looks(peek(source, file))
+        deeper = bool(chosen) and file.count("/") > chosen[0].count("/")
+        if fits and not deeper:
+            chosen.append(file)
+        elif fits:
+            left.append(
+                Skipped(where=file, reason="export among attachments", detail="import its folder by itself")
+            )
+        elif not deeper:
+            left.append(Skipped(where=file, reason="not an export of this format"))
+    return chosen, left

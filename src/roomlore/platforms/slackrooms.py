@@ -1,0 +1,182 @@
+"""Knows a Slack export's rooms, people and apps, as far as its lists tell.
+
+The lists are help, never a condition: folders may be missing from `channels.json`, authors from `users.json`.
+A folder that no list explains is readable by those who wrote in it and nobody else.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from roomlore.domain.incoming import (
+    IncomingAuthor,
+    IncomingMembership,
+    IncomingRoom,
+    ParticipantKind,
+    RoomKind,
+    Skipped,
+)
+from roomlore.domain.ports import Source
+from roomlore.platforms.fields import Fields, ids, loose_text, member
+from roomlore.platforms.jsonstream import Spine, fault, walk_file
+
+DAY_FILE = re.compile(r"(?:.*/)?([^/]+)/(\d{4}-\d\d-\d\d)\.json")
+#: Slack's own account; it is in no list.
+SLACKBOT = "USLACKBOT"
+LIST_SPINE: Spine = {(): "list"}
+_LISTS: Mapping[str, tuple[RoomKind, bool]] = {
+    "channels.json": ("channel", True),
+    "groups.json": ("channel", False),
+    "mpims.json": ("group_dm", False),
+    "dms.json": ("dm", False),
+}
+
+
+@dataclass(slots=True)
+class Workspace:
+    """What the lists of an export say; filled once, before the first message."""
+
+    folders: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    users: dict[str, Fields] = field(default_factory=dict[str, Fields])
+    apps: dict[str, str] = field(default_factory=dict[str, str])
+    rooms: dict[str, IncomingRoom] = field(default_factory=dict[str, IncomingRoom])
+    room_names: dict[str, str] = field(default_factory=dict[str, str])
+    faults: list[Skipped] = field(default_factory=list[Skipped])
+
+    def user_name(self, account: str) -> str:
+        """Return the name shown for an account; empty when no list has it."""
+        if account == SLACKBOT:
+            return "slackbot"
+        user = self.users.get(account, {})
+        profile = member(user, "profile")
+        return loose_text(profile, "display_name", "real_name") or loose_text(user, "real_name", "name")
+
+    def room_name(self, room: str) -> str:
+        """Return the name of a room by its id; empty when no list has it."""
+        return self.room_names.get(room, "")
+
+    def user(self, account: str, name: str = "") -> IncomingAuthor:
+        """Return an ordinary account as an author."""
+        kind: ParticipantKind = "human"
+        if account == SLACKBOT:
+            kind = "system"
+        elif self.users.get(account, {}).get("is_bot") is True:
+            kind = "agent"
+        return IncomingAuthor(account_id=account, name=name or self.user_name(account) or account, kind=kind)
+
+
+def open_workspace(source: Source) -> Workspace:
+    """Return what the export's lists and folders say."""
+    space = Workspace(folders=day_files(source))
+    for name in ("users.json", "integration_logs.json", *_LISTS):
+        for file in _named(source, name):
+            for record in _records(source, file, space):
+                _take(space, name, record)
+    return space
+
+
+def day_files(source: Source) -> dict[str, list[str]]:
+    """Return the day files of each room's folder; whatever else lies there is not messages."""
+    folders: dict[str, list[str]] = {}
+    root = _root(source)
+    for file in source.files:
+        match = DAY_FILE.fullmatch(file)
+        if match and file.rsplit("/", 2)[0] in {root, match[1]}:
+            folders.setdefault(match[1], []).append(file)
+    return folders
+
+
+def _root(source: Source) -> str:
+    """Return the folder that the rooms' folders lie in: the lists', else the shallowest one."""
+    lists = [file for file in source.files if file.rpartition("/")[2] in {"channels.json", "users.json"}]
+    days = [
+        file.rsplit("/", 2)[0] if file.count("/") > 1 else ""
+        for file in source.files
+        if DAY_FILE.fullmatch(file)
+    ]
+    roots = [file.rpartition("/")[0] for file in lists] or days
+    return min(roots, key=lambda root: (root.count("/"), len(root)), default="")
+
+
+def _named(source: Source, name: str) -> list[str]:
+    root = _root(source)
+    path = f"{root}/{name}" if root else name
+    return [path] if path in source.files else []
+
+
+def _records(source: Source, file: str, space: Workspace) -> Iterator[Fields]:
+    for step in walk_file(source, file, LIST_SPINE):
+        if step.kind == "fault":
+            space.faults.append(fault(step, file))
+        elif step.kind == "value" and step.number and isinstance(step.value, dict):
+            yield cast("Fields", step.value)
+        elif step.kind == "value":
+            space.faults.append(Skipped(where=file, reason="not a list entry"))
+
+
+def _take(space: Workspace, name: str, record: Fields) -> None:
+    if name == "users.json":
+        space.users[loose_text(record, "id")] = record
+    elif name == "integration_logs.json":
+        space.apps.setdefault(
+            loose_text(record, "service_id"), loose_text(record, "service_type", "app_type")
+        )
+    else:
+        kind, is_open = _LISTS[name]
+        _add_room(space, record, (kind, is_open))
+
+
+def _add_room(space: Workspace, record: Fields, listed: tuple[RoomKind, bool]) -> None:
+    external_id = loose_text(record, "id")
+    kind, is_open = listed
+    if not external_id or len(external_id) > len("C") * 255:
+        return
+    # Some exporters put every kind of room into one list and mark it.
+    if record.get("is_im") is True:
+        kind = "dm"
+    elif record.get("is_mpim") is True:
+        kind = "group_dm"
+    private = any(record.get(flag) is True for flag in ("is_private", "is_im", "is_mpim", "is_group"))
+    members = ids(record.get("members"))
+    name = (
+        loose_text(record, "name")
+        or " and ".join(space.user_name(who) or who for who in members)
+        or external_id
+    )
+    room = IncomingRoom(
+        external_id=external_id,
+        name=name,
+        kind=kind,
+        visibility="open" if is_open and not private else "members",
+        topic=loose_text(member(record, "topic"), "value"),
+        members=tuple(IncomingMembership(author=space.user(who)) for who in members),
+    )
+    space.room_names[external_id] = name
+    for folder in {external_id, loose_text(record, "name")} - {""}:
+        # Two lists naming one folder disagree about who may read: the narrower one holds.
+        if folder not in space.rooms or room.visibility == "members":
+            space.rooms[folder] = room
+
+
+def unlisted_room(folder: str, authors: list[IncomingAuthor]) -> IncomingRoom:
+    """Return the room of a folder that no list explains."""
+    kind: RoomKind = "channel"
+    if folder.startswith("mpdm-"):
+        kind = "group_dm"
+    elif re.fullmatch(r"D[A-Z0-9]{8,}", folder):
+        kind = "dm"
+    return IncomingRoom(
+        external_id=folder[:255],
+        name=folder,
+        kind=kind,
+        visibility="members",
+        members=tuple(IncomingMembership(author=author) for author in authors),
+    )
+
+
+def bot_name(space: Workspace, fields: Mapping[str, Any]) -> str:
+    """Return what an app is called, from the message or the export's log; empty when unknown."""
+    profile = member(fields, "bot_profile")
+    bot = loose_text(fields, "bot_id")
+    return loose_text(profile, "name") or space.apps.get(bot, "") or space.user_name(bot)

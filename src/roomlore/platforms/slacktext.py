@@ -1,0 +1,61 @@
+"""Renders Slack's text tokens as people saw them, and keeps whom they mention.
+
+People cannot type a bare `<`: Slack escapes it, so every token is the platform's own structure.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+_TOKEN = re.compile(r"<([^<>\n]*)>")
+_ENTITY = re.compile(r"&(amp|lt|gt);")
+_CHARACTERS = {"amp": "&", "lt": "<", "gt": ">"}
+
+#: Returns the name for an id, or nothing.
+Lookup = Callable[[str], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Names:
+    """How to turn ids into names."""
+
+    of_user: Lookup
+    of_room: Lookup
+
+
+def render(text: str, names: Names) -> str:
+    """Return the text with tokens as words and entities as characters."""
+    return _unescape(_TOKEN.sub(lambda token: _word(token[1], names), text))
+
+
+def mentions(text: str) -> list[str]:
+    """Return the account ids that the text mentions, in order, each once."""
+    found = [token.partition("|")[0][1:] for token in _TOKEN.findall(text) if token[:2] in {"@U", "@W"}]
+    return list(dict.fromkeys(found))
+
+
+def _unescape(text: str) -> str:
+    # One pass: "&amp;lt;" was typed as "&lt;" and must not become "<".
+    return _ENTITY.sub(lambda entity: _CHARACTERS[entity[1]], text)
+
+
+def _word(token: str, names: Names) -> str:
+    target, _, label = token.partition("|")
+    if target.startswith("@"):
+        return "@" + (names.of_user(target[1:]) or label or target[1:])
+    if target.startswith("#"):
+        return "#" + (label or names.of_room(target[1:]) or target[1:])
+    if target.startswith("!"):
+        return _special(target[1:], label)
+    bare = target.removeprefix("mailto:").removeprefix("tel:")
+    if not label or label in (target, bare) or target.endswith("//" + label):
+        return bare
+    return f"{label} ({target})"
+
+
+def _special(target: str, label: str) -> str:
+    """Return `@here`, the name of a group, or the fallback of a date."""
+    if target.startswith("date^"):
+        return label or target
+    name = label or target.rpartition("^")[2]
+    return name if name.startswith("@") else "@" + name

@@ -1,0 +1,38 @@
+"""Chooses the reader for an export, or says plainly that there is none."""
+
+from collections.abc import Sequence
+
+from roomlore.domain.errors import UnknownFormat
+from roomlore.domain.ports import Reader, Source
+
+_SHOWN = 3
+
+
+def choose(source: Source, readers: Sequence[Reader], name: str | None = None) -> Reader:
+    """Return the first reader that recognises the export, or the one asked for by name.
+
+    Raises:
+        UnknownFormat: no reader of that name, or none that recognises the export.
+    """
+    known = ", ".join(reader.name for reader in readers) or "none"
+    if name is not None:
+        for reader in readers:
+            if reader.name == name:
+                return reader
+        raise UnknownFormat(f"format {name!r}", f"not known; the formats are {known}")
+    for reader in readers:
+        if reader.sniff(source):
+            return reader
+    raise UnknownFormat(
+        source.name,
+        f"not recognised: found {_found(source)}. The formats are {known}; name one if you know it",
+    )
+
+
+def _found(source: Source) -> str:
+    files = source.files
+    if not files:
+        return "no files"
+    shown = ", ".join(files[:_SHOWN])
+    rest = len(files) - _SHOWN
+    return f"{shown} and {rest} more" if rest > 0 else shown

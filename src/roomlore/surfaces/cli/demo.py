@@ -1,0 +1,108 @@
+"""The demo: a small story of our own, from import to an honest no.
+
+The rooms of a small island ferry, on three platforms. Nothing printed here is prepared: each part is the
+answer to a call that any program can make.
+"""
+
+import time
+from importlib import resources
+
+from roomlore.app import App
+from roomlore.context.render import to_text
+from roomlore.domain.records import Viewer
+from roomlore.surfaces.cli.output import Output, hit_json
+from roomlore.surfaces.cli.progress import counting
+
+#: The demo's rooms do not mix with anybody's own.
+ORG = "demo"
+AGENT = "almanac"
+ROOM = "harbour"
+FOUND = "berth 3 dredging"
+SECRET = "what is the starting salary for the new skipper?"  # noqa: S105  a question, not a secret
+MEMBER, OUTSIDER = "teo", "hal"
+UNKNOWN = "what is the wifi password in the office?"
+
+
+async def tell(app: App, output: Output) -> None:
+    """Load the story and print what was stored, a context, a search, a refusal and an honest no."""
+    began = time.monotonic()
+    with resources.as_file(resources.files("roomlore.surfaces.cli").joinpath("demo.jsonl")) as story:
+        report = await app.import_path(story)
+    waiting = (await app.waiting()).waiting
+    with counting(output, "embedding", total=waiting) as advance:
+        await app.drain(advance)
+    agent = await app.viewer(AGENT)
+    if output.as_json:
+        output.json(await _document(app, agent, report.as_json()))
+        return
+    output.text(f"Stored in {time.monotonic() - began:.1f} s", style="bold cyan")
+    output.report(report, dry_run=False)
+    output.text()
+    output.rooms(await app.rooms(app.operator))
+    await _context(app, output, agent)
+    await _search(app, output, agent)
+    await _refusal(app, output)
+    await _honest_no(app, output)
+
+
+async def _context(app: App, output: Output, agent: Viewer) -> None:
+    _title(
+        output,
+        f"What {AGENT}, an agent, should read before it answers in #{ROOM}",
+        f"--as {AGENT} context {ROOM}",
+    )
+    context = await app.context(agent, ROOM, budget=900)
+    output.text(to_text(context))
+    source = context.citations[context.lines[-1].label]
+    output.text(
+        f"{len(context.lines)} messages, {context.tokens} tokens; #{source.label} is message {source.external_id}"
+        f" by {source.author_name}, {source.sent_at:%d %B %H:%M}",
+        style="dim",
+    )
+
+
+async def _search(app: App, output: Output, agent: Viewer) -> None:
+    _title(output, "What was said about the dredging", f'--as {AGENT} search "{FOUND}"')
+    found = await app.search(agent, FOUND, limit=2)
+    for place, hit in enumerate(found.hits, start=1):
+        output.hit(place, hit)
+
+
+async def _refusal(app: App, output: Output) -> None:
+    _title(output, "Only for those who were there", f'--as NAME ask "{SECRET}"')
+    for name in (MEMBER, OUTSIDER):
+        answer = await app.ask(await app.viewer(name), SECRET)
+        role = "a member of #hiring" if name == MEMBER else "not a member"
+        output.text(f"{name} ({role}):", style="bold")
+        output.text(f"  {answer.text}")
+        for hit in answer.hits[:1]:
+            output.text(f"  source: message {hit.best.external_id} in #{hit.room_name}", style="dim")
+
+
+async def _honest_no(app: App, output: Output) -> None:
+    _title(output, "What nobody ever said", f'ask "{UNKNOWN}"')
+    answer = await app.ask(app.operator, UNKNOWN)
+    output.text(answer.text)
+    for step in answer.trace:
+        best = "nothing" if step.best is None else f"best evidence {step.best:.2f}"
+        output.text(f"  {step.tier}: {best}, needed {step.bar:.2f}", style="dim")
+
+
+def _title(output: Output, title: str, command: str) -> None:
+    output.text()
+    output.text(title, style="bold cyan")
+    output.text(f"$ roomlore --org {ORG} {command}", style="dim")
+
+
+async def _document(app: App, agent: Viewer, report: dict[str, object]) -> dict[str, object]:
+    context = await app.context(agent, ROOM, budget=900)
+    found = await app.search(agent, FOUND, limit=2)
+    answers = {name: await app.ask(await app.viewer(name), SECRET) for name in (MEMBER, OUTSIDER)}
+    return {
+        "stored": report,
+        "rooms": await app.rooms(app.operator),
+        "context": {"text": to_text(context), "citations": context.citations},
+        "search": [hit_json(hit) for hit in found.hits],
+        "only_for_members": {name: answer.text for name, answer in answers.items()},
+        "unknown": (await app.ask(app.operator, UNKNOWN)).text,
+    }

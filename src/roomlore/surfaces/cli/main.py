@@ -1,0 +1,318 @@
+"""The verbs of the command line."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from roomlore import app as composition
+from roomlore import doctor as examination
+from roomlore.app import READERS, App
+from roomlore.config import Settings, from_environment
+from roomlore.domain.errors import RoomloreError
+from roomlore.domain.ports import ReadOptions
+from roomlore.domain.records import Viewer
+from roomlore.evaluation.run import TASKS, evaluate
+from roomlore.ingest.importing import ImportWish
+from roomlore.surfaces.cli import demo as story
+from roomlore.surfaces.cli.output import Output
+from roomlore.surfaces.cli.progress import counting, reading
+
+Result = TypeVar("Result")
+
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """What the global options say."""
+
+    settings: Settings
+    output: Output
+    #: Whether --json was given, and not only implied by a pipe.
+    wants_json: bool
+    #: Name, account or id of the participant for whom reads are made; None is the operator.
+    viewer: str | None
+
+    async def viewed_by(self, app: App) -> Viewer:
+        """Return the viewer that --as names."""
+        return app.operator if self.viewer is None else await app.viewer(self.viewer)
+
+
+def with_app(session: Session, use: Callable[[App], Awaitable[Result]]) -> Result:
+    """Open the App, use it, close it."""
+
+    async def opened() -> Result:
+        async with composition.open(session.settings) as app:
+            return await use(app)
+
+    return asyncio.run(opened())
+
+
+def run() -> None:
+    """Run the command line; a user's mistake ends in one readable line, never in a traceback."""
+    try:
+        cli.main(standalone_mode=False)
+    except click.exceptions.Abort:
+        click.echo("interrupted; what was stored so far stays, and it is safe to run this again", err=True)
+        sys.exit(INTERRUPTED)
+    except KeyboardInterrupt:
+        click.echo("interrupted; what was stored so far stays, and it is safe to run this again", err=True)
+        sys.exit(INTERRUPTED)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except click.exceptions.Exit as ending:
+        sys.exit(ending.exit_code)
+    except RoomloreError as error:
+        click.echo(f"roomlore: {error}", err=True)
+        sys.exit(1)
+    except BrokenPipeError:
+        # Whoever read our output has gone; what is left of it goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option("--data", type=click.Path(path_type=Path), help="Folder of the embedded database. [.roomlore]")
+@click.option("--database", metavar="URL", help="Use this PostgreSQL instead of the embedded one.")
+@click.option("--org", metavar="NAME", help="Whose rooms. [default]")
+@click.option(
+    "--as", "viewer", metavar="VIEWER", help="Read as this participant: name, account or id. [operator]"
+)
+@click.option("--json/--text", "as_json", default=None, help="JSON or text. [JSON unless on a terminal]")
+@click.option("-q", "--quiet", is_flag=True, help="No progress and no remarks.")
+@click.version_option(package_name="roomlore")
+@click.pass_context
+def cli(ctx: click.Context, **options: Any) -> None:
+    """Conversation memory for rooms full of people and agents."""
+    given = from_environment()
+    settings = Settings(
+        data=options["data"] or given.data,
+        database=options["database"] or given.database,
+        org=options["org"] or given.org,
+        model=given.model,
+        binaries=given.binaries,
+    )
+    output = Output.to_streams(as_json=options["as_json"], quiet=options["quiet"])
+    ctx.obj = Session(
+        settings=settings, output=output, wants_json=options["as_json"] is True, viewer=options["viewer"]
+    )
+
+
+@cli.command()
+@click.pass_obj
+def demo(session: Session) -> None:
+    """Load a small story and show what an agent gets: context, search, a refusal, an honest no.
+
+    Its rooms live in an org of their own, "demo". Prints text even into a pipe, unless --json is given.
+    """
+    output = replace(session.output, as_json=session.wants_json)
+    settings = replace(session.settings, org=story.ORG)
+    with_app(replace(session, settings=settings), lambda app: story.tell(app, output))
+
+
+@cli.command("import")
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option(
+    "--format",
+    "name",
+    type=click.Choice([reader.name for reader in READERS]),
+    help="Do not guess the format.",
+)
+@click.option("--dry-run", is_flag=True, help="Only report what the export holds.")
+@click.option(
+    "--agent", "agents", multiple=True, metavar="NAME", help="This account or name is an agent. Repeatable."
+)
+@click.option("--day", type=click.DateTime(["%Y-%m-%d"]), help="The day of a log that names only hours.")
+@click.option("--embed/--no-embed", default=True, help="Also embed what was imported. [embed]")
+@click.pass_obj
+def import_(session: Session, path: Path, **options: Any) -> None:
+    """Read an export: Discord, Slack (folder or zip), Telegram, IRC, or our own JSON lines.
+
+    Safe to repeat: only what is missing is added.
+    """
+    day: datetime | None = options["day"]
+    wish = ImportWish(
+        format=options["name"],
+        options=ReadOptions(day=day.date() if day else None),
+        agents=frozenset(options["agents"]),
+    )
+    dry_run: bool = options["dry_run"]
+
+    async def use(app: App) -> None:
+        with reading(session.output) as progress:
+            report = await app.import_path(path, wish=wish, dry_run=dry_run, progress=progress)
+        session.output.report(report, dry_run=dry_run)
+        if options["embed"] and not dry_run:
+            await drain(app, session.output)
+
+    with_app(session, use)
+
+
+@cli.command()
+@click.pass_obj
+def rooms(session: Session) -> None:
+    """List the rooms, most recently active first."""
+
+    async def use(app: App) -> None:
+        session.output.rooms(await app.rooms(await session.viewed_by(app)))
+
+    with_app(session, use)
+
+
+@cli.command()
+@click.argument("room")
+@click.option(
+    "--limit", type=click.IntRange(1, 10_000), default=30, show_default=True, help="How many messages."
+)
+@click.option("--before", metavar="MESSAGE", help="Only messages before this one.")
+@click.pass_obj
+def show(session: Session, room: str, limit: int, before: str | None) -> None:
+    """Show the newest messages of ROOM: name, id or external id."""
+
+    async def use(app: App) -> None:
+        viewer = await session.viewed_by(app)
+        messages = await app.messages(viewer, room, limit=limit, before=before)
+        session.output.room(room, messages, await app.participants(viewer, room=room))
+
+    with_app(session, use)
+
+
+@cli.command()
+@click.argument("room")
+@click.option(
+    "--at",
+    "trigger",
+    metavar="MESSAGE",
+    default=composition.LAST,
+    show_default=True,
+    help="The message to answer.",
+)
+@click.option(
+    "--budget",
+    type=click.IntRange(min=1),
+    default=composition.DEFAULT_BUDGET,
+    show_default=True,
+    help="Tokens.",
+)
+@click.option("--explain", is_flag=True, help="Also say why each candidate is in or out.")
+@click.pass_obj
+def context(session: Session, room: str, **options: Any) -> None:
+    """Print what an agent should read before it answers a message of ROOM, with sources."""
+
+    async def use(app: App) -> None:
+        viewer = await session.viewed_by(app)
+        built = await app.context(viewer, room, options["trigger"], budget=options["budget"])
+        session.output.context(built, explain=options["explain"])
+
+    with_app(session, use)
+
+
+@cli.command()
+@click.argument("question", nargs=-1, required=True)
+@click.option("--room", metavar="ROOM", help="Only in this room.")
+@click.option(
+    "--limit", type=click.IntRange(1, 100), default=10, show_default=True, help="How many exchanges."
+)
+@click.pass_obj
+def search(session: Session, question: tuple[str, ...], room: str | None, limit: int) -> None:
+    """Find what was said, as whole exchanges with their sources."""
+
+    async def use(app: App) -> None:
+        viewer = await session.viewed_by(app)
+        session.output.found(await app.search(viewer, " ".join(question), room=room, limit=limit))
+
+    with_app(session, use)
+
+
+@cli.command()
+@click.argument("question", nargs=-1, required=True)
+@click.option("--room", metavar="ROOM", help="Look in this room first.")
+@click.pass_obj
+def ask(session: Session, question: tuple[str, ...], room: str | None) -> None:
+    """Answer from what was said, with sources, or say that it is not known."""
+
+    async def use(app: App) -> None:
+        viewer = await session.viewed_by(app)
+        session.output.answer(await app.ask(viewer, " ".join(question), room=room))
+
+    with_app(session, use)
+
+
+@cli.command()
+@click.option("--drain", "until_done", is_flag=True, help="Exit when nothing is left to do.")
+@click.pass_obj
+def worker(session: Session, until_done: bool) -> None:  # noqa: FBT001  click passes flags by name
+    """Embed messages as they arrive."""
+
+    async def use(app: App) -> None:
+        if until_done:
+            await drain(app, session.output)
+            return
+        stop = asyncio.Event()
+        for name in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(name, stop.set)
+        session.output.chatter.print("waiting for work; Ctrl-C stops")
+        with counting(session.output, "embedded", total=None) as advance:
+            await app.run_worker(stop, progress=advance)
+
+    with_app(session, use)
+
+
+async def drain(app: App, output: Output) -> None:
+    """Embed what is waiting, with a bar."""
+    waiting = (await app.waiting()).waiting
+    if not waiting:
+        return
+    with counting(output, "embedding", total=waiting) as advance:
+        drained = await app.drain(advance)
+    if drained.set_aside:
+        output.chatter.print(
+            f"{drained.set_aside} messages could not be embedded and were set aside", style="yellow"
+        )
+
+
+@cli.command()
+@click.option("--stop", is_flag=True, help="Stop the embedded database of the data folder.")
+@click.option("--force", is_flag=True, help="With --stop: even while another process uses it.")
+@click.pass_obj
+def doctor(session: Session, stop: bool, force: bool) -> None:  # noqa: FBT001  click passes flags by name
+    """Look whether everything needed is there, and say how to mend what is not."""
+    if stop:
+        stopped = asyncio.run(examination.stop(session.settings, force=force))
+        session.output.chatter.print("stopped" if stopped else "was not running")
+        return
+    findings = asyncio.run(examination.examine(session.settings))
+    session.output.findings(findings)
+    if not all(finding.is_well for finding in findings):
+        raise click.exceptions.Exit(1)
+
+
+@cli.command()
+@click.pass_obj
+def migrate(session: Session) -> None:
+    """Bring the database to the schema of this version."""
+    applied = asyncio.run(composition.prepare(session.settings))
+    if session.output.as_json:
+        session.output.json({"applied": applied})
+    else:
+        session.output.text(f"applied: {', '.join(applied)}" if applied else "nothing to do")
+
+
+@cli.command("eval")
+@click.argument("task", type=click.Choice(sorted(TASKS)))
+@click.argument("dataset", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.pass_obj
+def eval_(session: Session, task: str, dataset: Path) -> None:
+    """Measure TASK on a folder with gold labels, in a database of its own that is thrown away."""
+    with counting(session.output, task, total=None) as advance:
+        scores = asyncio.run(evaluate(task, dataset, progress=advance, now=datetime.now(UTC)))
+    session.output.json(scores)

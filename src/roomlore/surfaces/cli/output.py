@@ -1,0 +1,244 @@
+"""How results look: as JSON for programs, as text for people."""
+
+import dataclasses
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, cast
+from uuid import UUID
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from roomlore.context.records import Context
+from roomlore.context.render import to_text
+from roomlore.doctor import Finding
+from roomlore.domain.records import Message, Participant, Room
+from roomlore.ingest.importing import ImportReport
+from roomlore.retrieval.records import Answer, Found, Hit, Why
+
+PIPE_WIDTH = 120
+#: How many skipped records are named before the rest is counted.
+NAMED_SKIPPED = 10
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """Where results and chatter go."""
+
+    as_json: bool
+    quiet: bool
+    console: Console
+    chatter: Console
+
+    @classmethod
+    def to_streams(cls, *, as_json: bool | None, quiet: bool) -> "Output":
+        """Return output to the process's streams; JSON unless standard output is a terminal."""
+        wants_json = not sys.stdout.isatty() if as_json is None else as_json
+        return cls(
+            as_json=wants_json,
+            quiet=quiet,
+            # Into a pipe there is no width to keep to.
+            console=Console(
+                highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else PIPE_WIDTH
+            ),
+            chatter=Console(stderr=True, highlight=False, quiet=quiet),
+        )
+
+    def json(self, value: Any) -> None:
+        """Print one JSON document."""
+        print(json.dumps(plain(value), ensure_ascii=False, indent=2))
+
+    def text(self, text: str = "", style: str | None = None) -> None:
+        """Print a line that may hold anything that somebody said."""
+        self.console.print(printable(text), style=style, markup=False)
+
+    def rooms(self, rooms: Sequence[Room]) -> None:
+        """Print the rooms."""
+        if self.as_json:
+            return self.json(rooms)
+        table = Table(box=None)
+        for heading in ("room", "platform", "kind", "messages", "last activity", "external id"):
+            table.add_column(heading, no_wrap=True, justify="right" if heading == "messages" else "left")
+        for room in rooms:
+            last = room.last_activity_at.strftime("%Y-%m-%d %H:%M") if room.last_activity_at else ""
+            kind = f"{room.kind}, members only" if room.visibility == "members" else room.kind
+            cells = (room.name, room.platform, kind, str(room.message_count), last, room.external_id)
+            table.add_row(*(shown(cell) for cell in cells))
+        return self.console.print(table)
+
+    def room(self, room: str, messages: Sequence[Message], participants: Sequence[Participant]) -> None:
+        """Print a room's messages and who takes part."""
+        if self.as_json:
+            return self.json({"messages": messages, "participants": participants})
+        people = ", ".join(f"{person.name}{' (bot)' if person.is_bot else ''}" for person in participants)
+        self.text(f"{room}: {people}", style="bold")
+        for message in messages:
+            self.text(said(message))
+        return None
+
+    def context(self, context: Context, *, explain: bool) -> None:
+        """Print what an agent should read, and with `explain` why."""
+        if self.as_json:
+            explained = {"explain": context.explain(), "sealed": context.sealed} if explain else {}
+            return self.json(
+                {
+                    "room_id": context.room_id,
+                    "trigger_id": context.trigger_id,
+                    "viewer": context.viewer.participant_id or "operator",
+                    "tokens": context.tokens,
+                    "budget": context.budget,
+                    "text": to_text(context),
+                    "citations": context.citations,
+                    **explained,
+                }
+            )
+        self.text(to_text(context))
+        self.chatter.print(
+            f"{len(context.lines)} messages, {context.tokens} of {context.budget} tokens, {len(context.left_out)} left out"
+        )
+        for candidate in context.explain() if explain else ():
+            mark = candidate.label or "out"
+            self.text(f"{mark:>4}  {candidate.rule:<9} {candidate.tokens:>5} tokens  {candidate.reason}")
+        return None
+
+    def found(self, found: Found) -> None:
+        """Print search results."""
+        if self.as_json:
+            return self.json({"hits": [hit_json(hit) for hit in found.hits], "degraded": found.degraded})
+        for place, hit in enumerate(found.hits, start=1):
+            self.hit(place, hit)
+        if not found.hits:
+            self.text("nothing found")
+        return self.degraded(found.degraded)
+
+    def hit(self, place: int, hit: Hit) -> None:
+        """Print one exchange."""
+        where = f"{hit.room_name} ({hit.platform})" if hit.room_name else "a whisper to you"
+        self.text(f"{place}. {where}, {hit.best.sent_at:%Y-%m-%d}", style="bold")
+        for message in hit.messages:
+            why = hit.why.get(message.id)
+            mark = ">" if why else " "
+            self.text(f"  {mark} {said(message)}")
+            if why:
+                self.text(f"      {reasons(why)}", style="dim")
+
+    def answer(self, answer: Answer) -> None:
+        """Print an answer, its sources and what each tier saw."""
+        if self.as_json:
+            document = {
+                "question": answer.question,
+                "tier": answer.tier,
+                "known": answer.is_known,
+                "answer": answer.text,
+                "sources": [hit_json(hit) for hit in answer.hits],
+                "trace": answer.trace,
+                "degraded": answer.degraded,
+            }
+            return self.json(document)
+        self.text(answer.text)
+        for place, hit in enumerate(answer.hits, start=1):
+            self.hit(place, hit)
+        for step in answer.trace:
+            best = "nothing" if step.best is None else f"best {step.best:.2f}"
+            line = f"  {step.tier}: {step.candidates} candidates, {best}, bar {step.bar:.2f}: {step.outcome}"
+            self.text(line, style="dim")
+        return self.degraded(answer.degraded)
+
+    def report(self, report: ImportReport, *, dry_run: bool) -> None:
+        """Print what an import held and what became of it."""
+        self.skipped(report)
+        if self.as_json:
+            return self.json(report.as_json())
+        authors = ", ".join(f"{count} {kind}" for kind, count in report.authors.items()) or "none"
+        self.text(f"{report.format}{' (dry run, nothing stored)' if dry_run else ''}", style="bold")
+        self.text(f"  {report.rooms} rooms, {report.messages} messages, {report.system} of them system lines")
+        self.text(f"  authors: {authors}")
+        self.text(f"  replies: {report.resolved} resolved, {report.dangling} dangling; {report.edits} edited")
+        if report.secrets_stripped:
+            self.text(f"  {report.secrets_stripped} secrets stripped")
+        if report.stored is not None:
+            became = ", ".join(f"{count} {name}" for name, count in report.stored.items() if count)
+            self.text(f"  stored: {became or 'nothing new'}")
+        return None
+
+    def skipped(self, report: ImportReport) -> None:
+        """Name what was left out, on the error stream."""
+        for skipped in report.skipped[:NAMED_SKIPPED]:
+            detail = f" ({skipped.detail})" if skipped.detail else ""
+            line = printable(f"skipped {skipped.where}: {skipped.reason}{detail}")
+            self.chatter.print(line, style="yellow", markup=False, soft_wrap=True)
+        if len(report.skipped) > NAMED_SKIPPED:
+            self.chatter.print(f"and {len(report.skipped) - NAMED_SKIPPED} more skipped", style="yellow")
+
+    def findings(self, findings: Sequence[Finding]) -> None:
+        """Print what doctor found."""
+        if self.as_json:
+            return self.json(findings)
+        for finding in findings:
+            self.text(f"{'ok ' if finding.is_well else 'BAD'} {finding.name}: {finding.detail}")
+            if finding.cure:
+                self.text(f"    {finding.cure}", style="yellow")
+        return None
+
+    def degraded(self, degraded: Sequence[str]) -> None:
+        """Say which part of a result is not what it could be."""
+        for what in degraded:
+            self.chatter.print(f"degraded: {what}", style="yellow")
+
+
+def plain(value: Any) -> Any:
+    """Return records, ids and times as JSON values."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    if isinstance(value, UUID):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in cast(Mapping[Any, Any], value).items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in cast(Sequence[Any], value)]
+    return value
+
+
+def hit_json(hit: Hit) -> dict[str, Any]:
+    """Return an exchange as JSON values, each message with the reasons why it was found."""
+    return {
+        "score": hit.score,
+        "room": hit.room_name,
+        "platform": hit.platform,
+        "messages": [{**plain(message), "why": plain(hit.why.get(message.id))} for message in hit.messages],
+    }
+
+
+def said(message: Message) -> str:
+    """Return one message as a line: when, who, what, and the id to cite."""
+    name = f"{message.author_name} (bot)" if message.author_kind == "agent" else message.author_name
+    body = "[message removed]" if message.redacted_at else " ".join(message.body.split())
+    marks = "".join(
+        [" (whisper)" if message.kind == "whisper" else "", " (edited)" if message.edited_at else ""]
+    )
+    return f"{message.sent_at:%H:%M} [{name}]: {body}{marks}  {message.external_id}"
+
+
+def reasons(why: Why) -> str:
+    """Return in words why a message was found."""
+    parts = [f"score {why.score:.2f}"]
+    if why.similarity is not None:
+        parts.append(f"meaning {why.similarity:.2f}")
+    if why.terms:
+        parts.append(f"words {', '.join(why.terms)}")
+    return "; ".join(parts)
+
+
+def printable(text: str) -> str:
+    """Return text without characters that would steer a terminal."""
+    return "".join(letter if letter.isprintable() or letter == "\n" else " " for letter in text)
+
+
+def shown(text: str) -> str:
+    """Return text harmless in a table."""
+    return escape(printable(text))

@@ -1,0 +1,39 @@
+"""Progress on the error stream, for work that takes more than a moment."""
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from roomlore.surfaces.cli.output import Output
+
+
+@contextmanager
+def reading(output: Output) -> Generator[Callable[[int, int, int], None]]:
+    """Show how far an export has been read: bytes, and records so far."""
+    columns = (
+        TextColumn("reading"),
+        BarColumn(),
+        TextColumn("{task.fields[records]} records"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=output.chatter, disable=output.quiet, transient=True) as bar:
+        task = bar.add_task("reading", total=None, records=0)
+
+        def show(read: int, total: int, records: int) -> None:
+            bar.update(task, completed=read, total=total, records=records)
+
+        yield show
+
+
+@contextmanager
+def counting(output: Output, what: str, *, total: int | None) -> Generator[Callable[[int], None]]:
+    """Show how many of something are done."""
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=output.chatter, disable=output.quiet, transient=True) as bar:
+        task = bar.add_task(what, total=total)
+
+        def advance(done: int) -> None:
+            bar.advance(task, done)
+
+        yield advance
