@@ -37,7 +37,7 @@ from roomlore.platforms.fields import (
     order_of,
     text,
 )
-from roomlore.platforms.jsonstream import Peek, Spine, Step, fault, json_exports, walk_file
+from roomlore.platforms.jsonstream import Peek, Spine, Step, fault, has_export, json_exports, walk_file
 
 _SPINE: Spine = {(): "object", ("messages",): "list"}
 _DIRECT: dict[str, RoomKind] = {"DirectTextChat": "dm", "DirectGroupTextChat": "group_dm"}
@@ -64,7 +64,7 @@ def _looks(head: Peek) -> bool:
 
 
 def _sniff(source: Source) -> bool:
-    return bool(json_exports(source, _looks)[0])
+    return has_export(source, _looks)
 
 
 def _read(source: Source, options: ReadOptions) -> Iterator[ReadItem]:

@@ -24,7 +24,7 @@ from roomlore.domain.incoming import (
     Skipped,
 )
 from roomlore.domain.ports import Reader, ReadOptions, Source
-from roomlore.platforms.lines import read_lines
+from roomlore.platforms.lines import looks_like, matching, read_lines
 
 _CLOCK = (
     r"(?:(?P<day>\d{4}-\d\d-\d\d)[T ]?)?(?P<hour>\d\d):(?P<minute>\d\d)(?::(?P<second>\d\d))?(?:Z|\+00:?00)?"
@@ -56,25 +56,23 @@ class _Log:
 
 
 def _sniff(source: Source) -> bool:
-    return any(_looks(source, file) for file in source.files[:200])
+    return any(looks_like(source, file, _is_log) is True for file in source.files[:200])
 
 
-def _looks(source: Source, file: str) -> bool:
+def _is_log(source: Source, file: str) -> bool:
     """Return whether most of the first lines are a log's."""
     if "." in file.rpartition("/")[2] and not _LOG_NAME.search(file) and len(source.files) > 1:
         return False
     seen = fits = said = 0
-    try:
-        with source.open(file) as stream:
-            for line in _head(stream):
-                seen += 1
-                match = _TIMED.fullmatch(line)
-                rest = match["rest"] if match else ""
-                is_said = bool(_SAID.fullmatch(rest) or _ACTION.fullmatch(rest))
-                said += is_said
-                fits += is_said or bool(_SYSTEM.fullmatch(rest or line))
-    except OSError:
-        return False
+    with source.open(file) as stream:
+        head = _head(stream)
+    for line in head:
+        seen += 1
+        match = _TIMED.fullmatch(line)
+        rest = match["rest"] if match else ""
+        is_said = bool(_SAID.fullmatch(rest) or _ACTION.fullmatch(rest))
+        said += is_said
+        fits += is_said or bool(_SYSTEM.fullmatch(rest or line))
     return said > 0 and fits * 2 > seen
 
 
@@ -84,11 +82,10 @@ def _head(stream: IO[bytes]) -> list[str]:
 
 
 def _read(source: Source, options: ReadOptions) -> Iterator[ReadItem]:
-    files = list(source.files)
-    if len(files) > 1:
-        files = [file for file in files if _looks(source, file)] or [
-            file for file in files if _LOG_NAME.search(file)
-        ]
+    files, unreadable = matching(source, _is_log)
+    yield from unreadable
+    if not files:
+        files = [file for file in source.files if _LOG_NAME.search(file)]
     # Asked before the first record, so that nothing is half imported for want of a day.
     for file in files:
         _require_day(source, file, options)

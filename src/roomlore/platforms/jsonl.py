@@ -42,7 +42,7 @@ from roomlore.platforms.fields import (
     unix_time,
 )
 from roomlore.platforms.jsonstream import MAX_DEPTH, TOO_DEEP
-from roomlore.platforms.lines import Line, read_lines
+from roomlore.platforms.lines import Line, looks_like, matching, read_lines
 
 #: The version of the format; what a first line must say.
 SCHEMA = "roomlore.message/1"
@@ -58,17 +58,14 @@ class _Declared:
 
 
 def _sniff(source: Source) -> bool:
-    return any(_looks(source, file) for file in source.files[:200])
+    return any(looks_like(source, file, _is_ours) is True for file in source.files[:200])
 
 
-def _looks(source: Source, file: str) -> bool:
+def _is_ours(source: Source, file: str) -> bool:
     if len(source.files) > 1 and not file.lower().endswith(_SUFFIXES):
         return False
-    try:
-        with source.open(file) as stream:
-            head = stream.read(2**16).removeprefix(b"\xef\xbb\xbf").lstrip()
-    except OSError:
-        return False
+    with source.open(file) as stream:
+        head = stream.read(2**16).removeprefix(b"\xef\xbb\xbf").lstrip()
     first, newline, _ = head.partition(b"\n")
     if not newline and len(head) == 2**16:
         return f'"{SCHEMA}"'.encode() in head
@@ -78,11 +75,8 @@ def _looks(source: Source, file: str) -> bool:
 
 def _read(source: Source, options: ReadOptions) -> Iterator[ReadItem]:
     del options  # the format says all there is to say
-    files = (
-        list(source.files)
-        if len(source.files) == 1
-        else [file for file in source.files if _looks(source, file)]
-    )
+    files, unreadable = matching(source, _is_ours)
+    yield from unreadable
     declared = _Declared()
     for file in files:
         for line in read_lines(source, file):

@@ -25,6 +25,8 @@ ITEM = "[]"
 MAX_DEPTH = 60
 #: How much of a file is looked at to recognise it.
 PEEK_BYTES = 2**16
+#: How many files are looked at to recognise an export.
+SNIFFED_FILES = 50
 
 _STARTS = {"start_map": "object", "start_array": "list"}
 _ENDS = frozenset({"end_map", "end_array"})
@@ -219,20 +221,28 @@ def _note(step: Step, members: dict[str, Any], items: list[Any]) -> None:
         items.append(step.value)
 
 
+def has_export(source: Source, looks: Callable[[Peek], bool]) -> bool:
+    """Return whether one of the first JSON files looks like an export; a few are enough to know."""
+    return any(looks(peek(source, file)) for file in _json_files(source)[:SNIFFED_FILES])
+
+
+def _json_files(source: Source) -> list[str]:
+    """Return the JSON files, shallowest first; a single file may have any name."""
+    if len(source.files) == 1:
+        return list(source.files)
+    files = [file for file in source.files if file.lower().endswith(".json")]
+    return sorted(files, key=lambda name: name.count("/"))
+
+
 def json_exports(source: Source, looks: Callable[[Peek], bool]) -> tuple[list[str], list[Skipped]]:
     """Return the files that are exports, and a report line for each JSON file beside or below them that is not.
 
     Only the shallowest level that holds an export is read: what lies deeper are files that people sent,
     and one of those may be made to look like an export.
     """
-    files = sorted(
-        (file for file in source.files if file.lower().endswith(".json")), key=lambda name: name.count("/")
-    )
-    if len(source.files) == 1 and not files:
-        files = list(source.files)
     chosen: list[str] = []
     left: list[Skipped] = []
-    for file in files:
+    for file in _json_files(source):
         fits = looks(peek(source, file))
         deeper = bool(chosen) and file.count("/") > chosen[0].count("/")
         if fits and not deeper:

@@ -1,6 +1,6 @@
 """Reads text line by line from files that may be huge, broken or not text at all."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from roomlore.domain.incoming import Skipped
@@ -38,3 +38,20 @@ def read_lines(source: Source, file: str) -> Iterator[Line | Skipped]:
         yield Skipped(
             where=f"{file} after line {number}", reason="unreadable file", detail=error.strerror or str(error)
         )
+
+
+def looks_like(source: Source, file: str, fits: Callable[[Source, str], bool]) -> bool | Skipped:
+    """Return whether a file is of a format, or the report line when it cannot be read."""
+    try:
+        return fits(source, file)
+    except OSError as error:
+        return Skipped(where=file, reason="unreadable file", detail=error.strerror or str(error))
+
+
+def matching(source: Source, fits: Callable[[Source, str], bool]) -> tuple[list[str], list[Skipped]]:
+    """Return the files of a format, and a report line for each unreadable one; a single file is taken as asked."""
+    if len(source.files) == 1:
+        return list(source.files), []
+    found = {file: looks_like(source, file, fits) for file in source.files}
+    files = [file for file, verdict in found.items() if verdict is True]
+    return files, [verdict for verdict in found.values() if isinstance(verdict, Skipped)]

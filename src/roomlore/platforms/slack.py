@@ -35,6 +35,7 @@ from roomlore.platforms.slackrooms import (
     Workspace,
     bot_name,
     day_files,
+    note_integration,
     open_workspace,
     unlisted_room,
 )
@@ -144,7 +145,11 @@ def _survey_apps(source: Source, space: Workspace) -> _Apps:
         bot = loose_text(fields, "bot_id")
         if not bot:
             continue
-        apps.names.setdefault(bot, bot_name(space, fields))
+        if loose_text(fields, "subtype") == "bot_add":
+            note_integration(space, fields)
+        name = bot_name(space, fields)
+        if name:
+            apps.names.setdefault(bot, name)
         persona = loose_text(fields, "username")
         if persona:
             icons = member(fields, "icons")

@@ -7,7 +7,7 @@ A folder that no list explains is readable by those who wrote in it and nobody e
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import cast
 
 from roomlore.domain.incoming import (
     IncomingAuthor,
@@ -18,10 +18,11 @@ from roomlore.domain.incoming import (
     Skipped,
 )
 from roomlore.domain.ports import Source
-from roomlore.platforms.fields import Fields, ids, loose_text, member
+from roomlore.platforms.fields import MAX_ID, Fields, ids, loose_text, member
 from roomlore.platforms.jsonstream import Spine, fault, walk_file
 
 DAY_FILE = re.compile(r"(?:.*/)?([^/]+)/(\d{4}-\d\d-\d\d)\.json")
+_INTEGRATION = re.compile(r"/services/(?P<bot>B[A-Z0-9]+)\|(?P<name>[^<>|]+)>")
 #: Slack's own account; it is in no list.
 SLACKBOT = "USLACKBOT"
 LIST_SPINE: Spine = {(): "list"}
@@ -117,20 +118,22 @@ def _records(source: Source, file: str, space: Workspace) -> Iterator[Fields]:
 
 def _take(space: Workspace, name: str, record: Fields) -> None:
     if name == "users.json":
-        space.users[loose_text(record, "id")] = record
+        account = loose_text(record, "id")
+        space.users[account] = record
+        bot = loose_text(member(record, "profile"), "bot_id")
+        if bot:
+            space.apps.setdefault(bot, space.user_name(account))
     elif name == "integration_logs.json":
-        space.apps.setdefault(
-            loose_text(record, "service_id"), loose_text(record, "service_type", "app_type")
-        )
+        app = loose_text(record, "app_id", "service_id")
+        space.apps.setdefault(app, loose_text(record, "app_type", "service_type"))
     else:
-        kind, is_open = _LISTS[name]
-        _add_room(space, record, (kind, is_open))
+        _add_room(space, record, _LISTS[name])
 
 
 def _add_room(space: Workspace, record: Fields, listed: tuple[RoomKind, bool]) -> None:
     external_id = loose_text(record, "id")
     kind, is_open = listed
-    if not external_id or len(external_id) > len("C") * 255:
+    if not external_id or len(external_id) > MAX_ID:
         return
     # Some exporters put every kind of room into one list and mark it.
     if record.get("is_im") is True:
@@ -175,8 +178,15 @@ def unlisted_room(folder: str, authors: list[IncomingAuthor]) -> IncomingRoom:
     )
 
 
-def bot_name(space: Workspace, fields: Mapping[str, Any]) -> str:
-    """Return what an app is called, from the message or the export's log; empty when unknown."""
-    profile = member(fields, "bot_profile")
-    bot = loose_text(fields, "bot_id")
-    return loose_text(profile, "name") or space.apps.get(bot, "") or space.user_name(bot)
+def note_integration(space: Workspace, fields: Fields) -> None:
+    """Remember what a bot is called from the line that tells of its arrival, the only place old exports say it."""
+    match = _INTEGRATION.search(loose_text(fields, "text"))
+    if match and match["bot"] == loose_text(fields, "bot_id"):
+        space.apps.setdefault(match["bot"], match["name"])
+
+
+def bot_name(space: Workspace, fields: Fields) -> str:
+    """Return what an app is called, from the message or the export's lists; empty when unknown."""
+    named = loose_text(member(fields, "bot_profile"), "name")
+    bot, app = loose_text(fields, "bot_id"), loose_text(fields, "app_id")
+    return named or space.apps.get(bot, "") or space.apps.get(app, "")

@@ -39,7 +39,17 @@ from roomlore.platforms.fields import (
     short,
     unix_time,
 )
-from roomlore.platforms.jsonstream import ITEM, Peek, Place, Spine, Step, fault, json_exports, walk_file
+from roomlore.platforms.jsonstream import (
+    ITEM,
+    Peek,
+    Place,
+    Spine,
+    Step,
+    fault,
+    has_export,
+    json_exports,
+    walk_file,
+)
 from roomlore.platforms.telegramparts import attachments, body_of, links, mentions, poll, reactions
 
 _LISTS = (("chats", "list"), ("left_chats", "list"))
@@ -98,7 +108,7 @@ def _looks(head: Peek) -> bool:
 
 
 def _sniff(source: Source) -> bool:
-    return bool(json_exports(source, _looks)[0])
+    return has_export(source, _looks)
 
 
 def _read(source: Source, options: ReadOptions) -> Iterator[ReadItem]:

@@ -1,0 +1,123 @@
+"""Search and context at scale: latency, and what a message costs on disk.
+
+    python benchmarks/scale.py [--messages 100000] [--rooms 50] [--rounds 100]
+
+Messages are made of words with the frequencies of real text (Zipf), vectors by hashing them, so that no
+model's speed is measured here. The database is a fresh embedded one that is thrown away.
+"""
+
+import argparse
+import asyncio
+import json
+import random
+import tempfile
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from statistics import median, quantiles
+
+import roomlore
+from roomlore import IncomingAuthor, IncomingMessage, IncomingRoom
+from roomlore.backends.fake import FakeEmbedder
+
+WORDS = 20_000
+START = datetime(2025, 1, 1, tzinfo=UTC)
+
+
+def story(count: int, rooms: int, chance: random.Random) -> list[IncomingMessage]:
+    vocabulary = [f"{chance.choice('bdfgklmnprst')}{chance.choice('aeiou')}{i:x}" for i in range(WORDS)]
+    weights = [1 / (rank + 1) for rank in range(WORDS)]
+    people = [IncomingAuthor(account_id=f"u{i}", name=f"Person {i}") for i in range(200)]
+    places = [
+        IncomingRoom(external_id=f"r{i}", name=f"room {i}", visibility="members" if i % 5 == 4 else "open")
+        for i in range(rooms)
+    ]
+    words = iter(chance.choices(vocabulary, weights, k=count * 12))
+    messages = []
+    for i in range(count):
+        room = places[min(int(chance.paretovariate(1.2)) - 1, rooms - 1)]
+        reply_to = f"m{chance.randrange(max(0, i - 40), i)}" if i and chance.random() < 0.3 else None
+        messages.append(
+            IncomingMessage(
+                platform="bench",
+                room=room,
+                external_id=f"m{i}",
+                author=people[min(int(chance.paretovariate(1.0)) - 1, 199)],
+                body=" ".join(next(words) for _ in range(chance.randrange(3, 12))),
+                sent_at=START + timedelta(seconds=20 * i),
+                order=i,
+                reply_to=reply_to,
+            )
+        )
+    return messages
+
+
+async def timed(rounds, call) -> dict[str, float]:
+    took = []
+    for i in range(rounds):
+        began = time.perf_counter()
+        await call(i)
+        took.append((time.perf_counter() - began) * 1000)
+    return {"p50 ms": round(median(took), 1), "p95 ms": round(quantiles(took, n=20)[18], 1)}
+
+
+async def sizes(app) -> dict[str, int]:
+    async with app.db.reading(app.operator) as conn:
+        rows = await (
+            await conn.execute(
+                """
+                select relname, pg_total_relation_size(c.oid)
+                from pg_class c join pg_namespace n on n.oid = c.relnamespace
+                where nspname = 'roomlore' and relkind in ('r') and pg_total_relation_size(c.oid) > 1000000
+                order by 2 desc
+                """
+            )
+        ).fetchall()
+    return dict(rows)
+
+
+async def main() -> None:
+    options = argparse.ArgumentParser()
+    options.add_argument("--messages", type=int, default=100_000)
+    options.add_argument("--rooms", type=int, default=50)
+    options.add_argument("--rounds", type=int, default=100)
+    wish = options.parse_args()
+    chance = random.Random(7)
+    messages = story(wish.messages, wish.rooms, chance)
+    questions = [" ".join(chance.sample(m.body.split(), 3)) for m in chance.sample(messages, wish.rounds)]
+    triggers = chance.sample(messages, wish.rounds)
+    report: dict[str, object] = {"messages": wish.messages}
+    with tempfile.TemporaryDirectory() as data:
+        async with roomlore.open(roomlore.Settings(data=Path(data)), embedder=FakeEmbedder()) as app:
+            began = time.perf_counter()
+            for i in range(0, len(messages), 10_000):
+                await app.ingest_batch(messages[i : i + 10_000])
+            report["ingest messages/s"] = round(wish.messages / (time.perf_counter() - began))
+            began = time.perf_counter()
+            await app.drain()
+            report["vectors written/s"] = round(wish.messages / (time.perf_counter() - began))
+            member = await app.viewer("Person 3")
+            for name, viewer in (("operator", app.operator), ("member", member)):
+                report[f"search, org, {name}"] = await timed(
+                    wish.rounds, lambda i, v=viewer: app.search(v, questions[i])
+                )
+                report[f"search, largest room, {name}"] = await timed(
+                    wish.rounds, lambda i, v=viewer: app.search(v, questions[i], room="room 0")
+                )
+                report[f"search, small room, {name}"] = await timed(
+                    wish.rounds, lambda i, v=viewer: app.search(v, questions[i], room="room 12")
+                )
+                open_triggers = [m for m in triggers if m.room.visibility == "open"]
+                report[f"context, {name}"] = await timed(
+                    len(open_triggers),
+                    lambda i, v=viewer: app.context(v, open_triggers[i].room.external_id, open_triggers[i].external_id),
+                )
+            found = await sizes(app)
+            report["bytes per 1,000 messages"] = {
+                name: round(size / wish.messages * 1000) for name, size in found.items()
+            }
+            report["kB per 1,000 messages"] = round(sum(found.values()) / wish.messages)
+    print(json.dumps(report, indent=2))
+
+
+asyncio.run(main())

@@ -1,0 +1,252 @@
+import re
+from dataclasses import FrozenInstanceError
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from context.rooms import OPERATOR, ROOM, START, CountingSource, answer, mid, numbers, rooms, say, viewer
+from roomlore.context.builder import build, make_fetcher
+from roomlore.context.listsource import ListSource
+from roomlore.context.render import to_text
+from roomlore.context.replygraph import WalkLimits, walk
+from roomlore.context.tokens import MESSAGE_OVERHEAD, estimate_tokens
+from roomlore.domain.errors import BadInput
+
+
+def one_each(_text):
+    """Count each line as what makes its cost ten."""
+    return 10 - MESSAGE_OVERHEAD
+
+
+async def test_lines_are_labelled_in_the_order_of_the_room_and_cite_their_messages():
+    messages = [say(0, by=2), say(1, reply_to=0), say(2, reply_to=50)]
+    context = await build(ListSource(messages), messages[2], viewer=viewer(1))
+    assert (context.room_id, context.trigger_id, context.viewer) == (ROOM, mid(2), viewer(1))
+    assert [line.label for line in context.lines] == ["m1", "m2", "m3"]
+    assert [line.reply_to for line in context.lines] == [None, "m1", None]
+    assert context.left_out == ()
+    citation = context.citations["m1"]
+    assert (citation.message_id, citation.external_id) == (mid(0), "x0")
+    assert (citation.author_id, citation.author_name, citation.sent_at) == (
+        viewer(2).participant_id,
+        "P2",
+        START,
+    )
+    assert context.tokens == sum(line.tokens for line in context.lines)
+    with pytest.raises(FrozenInstanceError):
+        context.tokens = 0
+
+
+async def test_what_matters_least_is_dropped_first():
+    # 0-1 old talk; 1 is what the trigger answers, 0 its neighbour; 5-8 recent; 9 the trigger.
+    messages = [say(0, 0), say(1, 1), *(say(n, 5000 + n) for n in range(5, 9)), say(9, 5009, reply_to=1)]
+    limits = WalkLimits(min_recent=3, max_messages=10)
+    kept = {}
+    for lines in range(1, 8):
+        context = await build(
+            ListSource(messages),
+            messages[-1],
+            viewer=OPERATOR,
+            limits=limits,
+            budget=lines * 10,
+            counter=one_each,
+        )
+        assert context.tokens == lines * 10
+        kept[lines] = numbers(context.lines)
+        assert sorted(numbers(context.left_out) + kept[lines]) == numbers(messages)
+        assert {item.cause for item in context.left_out} <= {"budget"}
+    assert kept == {
+        1: [9],
+        2: [1, 9],
+        3: [1, 8, 9],
+        4: [1, 7, 8, 9],
+        5: [1, 6, 7, 8, 9],
+        6: [1, 5, 6, 7, 8, 9],
+        7: [0, 1, 5, 6, 7, 8, 9],
+    }
+
+
+async def test_the_whole_explicit_chain_goes_before_the_recent():
+    messages = [
+        say(0, 0),
+        say(1, 1000, reply_to=0),
+        say(2, 2000, reply_to=1),
+        say(3, 3000),
+        say(4, 4000, reply_to=2),
+    ]
+    context = await build(
+        ListSource(messages),
+        messages[4],
+        viewer=OPERATOR,
+        limits=WalkLimits(min_recent=1),
+        budget=40,
+        counter=one_each,
+    )
+    assert numbers(context.lines) == [0, 1, 2, 4]
+
+
+async def test_the_trigger_stays_even_where_it_alone_exceeds_the_budget():
+    messages = [say(0), say(1, body="x" * 150)]
+    context = await build(ListSource(messages), messages[1], viewer=OPERATOR, budget=5)
+    assert numbers(context.lines) == [1]
+    assert context.lines[0].text == "x" * 150
+    assert context.tokens > context.budget
+
+
+async def test_a_long_body_is_cut_and_says_how_much():
+    body = "".join(f"{n:04d} " for n in range(2000))
+    messages = [say(0, body=body), say(1)]
+    context = await build(ListSource(messages), messages[1], viewer=OPERATOR, budget=1000)
+    long = context.lines[0]
+    shown, cut = re.fullmatch(r"(.*) \[… (\d+) characters cut\]", long.text).groups()
+    assert body.startswith(shown)
+    assert len(shown) + int(cut) == len(body.strip())
+    assert long.characters_cut == int(cut)
+    assert 240 <= long.tokens <= 250
+
+
+async def test_the_trigger_may_take_half_the_budget_and_others_a_quarter():
+    messages = [say(0, body="y" * 9000), say(1, body="z" * 9000)]
+    context = await build(ListSource(messages), messages[1], viewer=OPERATOR, budget=1000)
+    other, trigger = context.lines
+    assert 240 <= other.tokens <= 250
+    assert 490 <= trigger.tokens <= 500
+
+
+async def test_a_body_within_its_share_is_whole():
+    messages = [say(0, body="y" * 900), say(1)]
+    context = await build(ListSource(messages), messages[1], viewer=OPERATOR, budget=1000)
+    assert context.lines[0].text == "y" * 900
+    assert context.lines[0].characters_cut == 0
+
+
+async def test_a_giant_body_is_never_counted_whole():
+    longest = 0
+
+    def counter(text):
+        nonlocal longest
+        longest = max(longest, len(text))
+        return estimate_tokens(text)
+
+    messages = [say(0, body=" " * 3_000_000 + "end"), say(1, body="x" * 3_000_000)]
+    context = await build(ListSource(messages), messages[1], viewer=OPERATOR, budget=1000, counter=counter)
+    assert longest < 10_000
+    assert (context.lines[0].text, context.lines[0].characters_cut) == ("end", 0)
+    assert context.lines[1].characters_cut > 2_990_000
+
+
+async def test_every_candidate_is_explained_in_or_out():
+    messages = [say(n, n * 1000) for n in range(4)] + [say(9, 3001, reply_to=1)]
+    edges = [answer(9, 0, 0.9)]
+    context = await build(
+        ListSource(messages, edges),
+        messages[-1],
+        viewer=OPERATOR,
+        limits=WalkLimits(min_recent=1, max_messages=3),
+        budget=20,
+        counter=one_each,
+    )
+    told = dict(zip([0, 1, 3, 9], context.explain(), strict=True))
+    assert [e.message_id for e in context.explain()] == [mid(0), mid(1), mid(3), mid(9)]
+    assert [told[n].included for n in (0, 1, 3, 9)] == [False, True, False, True]
+    assert told[9].reason == "the trigger"
+    assert told[1].reason == "tied to #m2 by a reply"
+    assert (
+        told[3].reason
+        == "among the most recent before the trigger; the budget went to messages that matter more"
+    )
+    assert told[0].reason == "tied to #m2 by a reply; the walk was full"
+    assert {item.cause for item in context.left_out} == {"limit", "budget"}
+    assert all(e.tokens == 10 for e in told.values())
+    assert told[0].label is None
+    assert told[1].label == "m1"
+
+
+async def test_seals_are_passed_on():
+    messages = [say(0, 0), say(1, 100)]
+    limits = WalkLimits(min_recent=0)
+    context = await build(ListSource(messages), messages[1], viewer=OPERATOR, limits=limits)
+    assert [(s.message_id, s.beyond) for s in context.sealed] == [(mid(1), mid(0))]
+
+
+async def test_a_neighbour_that_is_out_is_named_by_its_id():
+    messages = [say(0, 0), say(1, 1), say(2, 2)]
+    limits = WalkLimits(min_recent=0)
+    context = await build(
+        ListSource(messages), messages[2], viewer=OPERATOR, limits=limits, budget=10, counter=one_each
+    )
+    assert context.explain()[0].reason.startswith(f"next to message {mid(1)} in time; ")
+
+
+async def test_no_budget_is_refused_before_anything_is_fetched():
+    source = CountingSource(ListSource([say(0)]))
+    with pytest.raises(BadInput):
+        await build(source, say(0), viewer=OPERATOR, budget=0)
+    assert source.calls == 0
+
+
+async def test_the_fetcher_takes_no_parameters_and_sees_the_room_as_it_is_when_called():
+    messages = [say(1)]
+    source = CountingSource(ListSource(messages))
+    fetch = make_fetcher(source, say(2), viewer=viewer(1), budget=500)
+    assert source.calls == 0
+    assert numbers((await fetch()).lines) == [1, 2]
+    source.inner = ListSource([say(0), *messages])
+    context = await fetch()
+    assert numbers(context.lines) == [0, 1, 2]
+    assert (context.viewer, context.budget) == (viewer(1), 500)
+
+
+LONG = st.builds(lambda text, times: text * times, st.text(max_size=40), st.sampled_from([1, 1, 3, 60]))
+
+
+@given(rooms(bodies=LONG), st.integers(1, 900))
+async def test_the_budget_holds_and_nothing_is_shown_in_part_without_saying_so(room, budget):
+    messages, edges, trigger = room
+    source = ListSource(messages, edges)
+    context = await build(source, trigger, viewer=OPERATOR, budget=budget)
+    found = await walk(source, trigger)
+
+    assert context.tokens <= budget or len(context.lines) == 1
+    assert context.lines[-1].message.id == trigger.id
+    walked = {s.message.id for s in [*found.selected, *found.over_limit]}
+    inside = {line.message.id for line in context.lines}
+    outside = {item.message.id for item in context.left_out}
+    assert inside | outside == walked
+    assert not inside & outside
+    assert len(context.explain()) == len(walked)
+    assert {c.message_id for c in context.citations.values()} == inside
+    places = [line.message.position for line in context.lines]
+    assert places == sorted(places)
+    for line in context.lines:
+        assert line.text.endswith(f"[… {line.characters_cut} characters cut]") == (line.characters_cut > 0)
+        assert f"#{line.label} " in to_text(context)
+        if line.message.redacted_at:
+            assert line.text == "[message removed]"
+    total = sum(estimate_tokens(line) for line in to_text(context).split("\n#"))
+    assert total <= context.tokens
+
+
+@given(rooms(bodies=LONG), st.integers(60, 900))
+async def test_whoever_is_out_matters_no_more_than_anybody_who_is_in(room, budget):
+    messages, edges, trigger = room
+    context = await build(ListSource(messages, edges), trigger, viewer=OPERATOR, budget=budget)
+    chain, by_id = set(), {m.id: m for m in messages if m.room_id == trigger.room_id}
+    step = trigger
+    while step is not None and step.id not in chain:
+        chain.add(step.id)
+        step = by_id.get(step.reply_to)
+        step = step if step and step.position < trigger.position else None
+
+    def rank(item):
+        if item.message.id in chain:
+            return 0
+        return 1 if item.rule == "recent" else 2
+
+    out = [rank(item) for item in context.left_out if item.cause == "budget"]
+    if out:
+        assert max(rank(line) for line in context.lines) <= min(out)
+        recent_out = [i.message.position for i in context.left_out if i.cause == "budget" and rank(i) == 1]
+        recent_in = [line.message.position for line in context.lines if rank(line) == 1]
+        assert not recent_out or not recent_in or max(recent_out) < min(recent_in)

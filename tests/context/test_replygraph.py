@@ -1,0 +1,319 @@
+import random
+from datetime import timedelta
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from context.rooms import (
+    ELSEWHERE,
+    CountingSource,
+    answer,
+    mid,
+    numbers,
+    rooms,
+    say,
+)
+from roomlore.context.listsource import ListSource
+from roomlore.context.replygraph import WalkLimits, walk
+from roomlore.domain.errors import BadInput
+
+SMALL = WalkLimits(min_recent=2, max_messages=12, page=2)
+
+limits = st.builds(
+    lambda recent, more, page, replies: WalkLimits(
+        min_recent=recent, max_messages=recent + more, page=page, max_replies=replies
+    ),
+    st.integers(0, 10),
+    st.integers(1, 20),
+    st.integers(1, 6),
+    st.integers(1, 130),
+)
+
+
+def by_number(found):
+    return {item.message.id.int - 10_000: item for item in found.selected}
+
+
+async def test_the_most_recent_are_in_whatever_the_pauses():
+    messages = [say(n, n * 600) for n in range(6)]
+    found = await walk(ListSource(messages), messages[5], limits=WalkLimits(min_recent=3, max_messages=10))
+    assert numbers(found.selected) == [2, 3, 4, 5]
+    assert [s.rule for s in found.selected] == ["recent", "recent", "recent", "trigger"]
+    assert [(s.message_id, s.direction, s.beyond) for s in found.sealed] == [(mid(2), "before", mid(1))]
+    assert found.sealed[0].gap == timedelta(minutes=600)
+
+
+async def test_defaults_are_ten_recent_thirty_in_all_and_thirty_minutes():
+    messages = [say(n) for n in range(100)]
+    found = await walk(ListSource(messages), messages[99])
+    assert numbers(found.selected) == list(range(70, 100))
+    assert sum(s.rule == "recent" for s in found.selected) == 10
+
+
+async def test_a_parent_comes_in_whatever_its_age_and_brings_its_neighbours():
+    old = [say(n, n) for n in range(3)]
+    talk = [say(n, 100_000 + n) for n in range(10, 13)]
+    trigger = say(13, 100_013, reply_to=1)
+    found = await walk(ListSource([*old, *talk, trigger]), trigger, limits=SMALL)
+    assert numbers(found.selected) == [0, 1, 2, 10, 11, 12, 13]
+    reasons = by_number(found)
+    assert (reasons[1].rule, reasons[1].via, reasons[1].step, reasons[1].hops) == ("reply", mid(13), 1, 1)
+    assert (reasons[0].rule, reasons[0].via, reasons[0].step, reasons[0].hops) == ("temporal", mid(1), 2, 2)
+    assert (reasons[10].rule, reasons[10].via) == ("temporal", mid(11))
+    # Both sides of the long pause came in, so there is nothing sealed to tell.
+    assert found.sealed == ()
+
+
+async def test_a_pause_of_exactly_the_gap_does_not_seal_and_a_second_more_does():
+    for seconds, expected in ((0, [0, 1]), (1, [1])):
+        early = say(0, 0)
+        trigger = say(1, 30 + seconds / 60)
+        found = await walk(
+            ListSource([early, trigger]), trigger, limits=WalkLimits(min_recent=0, max_messages=5)
+        )
+        assert numbers(found.selected) == expected
+        assert len(found.sealed) == seconds
+
+
+async def test_only_the_side_with_the_pause_is_sealed():
+    messages = [say(0, 0), say(1, 100), say(2, 110), say(3, 120), say(4, 5000), say(5, 5001, reply_to=2)]
+    found = await walk(ListSource(messages), messages[5], limits=WalkLimits(min_recent=1, max_messages=9))
+    assert numbers(found.selected) == [1, 2, 3, 4, 5]
+    assert [(s.message_id, s.direction, s.beyond) for s in found.sealed] == [(mid(1), "before", mid(0))]
+
+
+async def test_a_seal_whose_far_side_came_in_by_a_reply_is_not_told():
+    messages = [say(0, 0), say(1, 100), say(2, 101), say(3, 5000, reply_to=2), say(4, 9000, reply_to=3)]
+    found = await walk(ListSource(messages), messages[4], limits=WalkLimits(min_recent=0, max_messages=9))
+    assert numbers(found.selected) == [1, 2, 3, 4]
+    assert [(s.message_id, s.beyond) for s in found.sealed] == [(mid(1), mid(0))]
+
+
+async def test_replies_are_followed_one_level_per_step():
+    messages = [say(n, n * 1000, reply_to=n - 1 if n else None) for n in range(5)]
+    found = await walk(ListSource(messages), messages[4], limits=WalkLimits(min_recent=0, max_messages=9))
+    assert {n: (s.step, s.hops) for n, s in by_number(found).items()} == {
+        4: (0, 0),
+        3: (1, 1),
+        2: (3, 2),
+        1: (5, 3),
+        0: (7, 4),
+    }
+
+
+async def test_answers_given_before_the_trigger_come_in_and_later_ones_never():
+    messages = [say(0, 0), say(1, 1000, reply_to=0), say(2, 2000, reply_to=0), say(3, 3000, reply_to=0)]
+    found = await walk(ListSource(messages), messages[2], limits=WalkLimits(min_recent=0, max_messages=9))
+    assert numbers(found.selected) == [0, 1, 2]
+    assert by_number(found)[1].via == mid(0)
+
+
+async def test_uncertain_replies_are_not_followed():
+    messages = [say(n, n * 1000) for n in range(3)]
+    edges = [answer(2, 0, 0.49), answer(2, 1, 0.5)]
+    found = await walk(ListSource(messages, edges), messages[2], limits=WalkLimits(min_recent=0))
+    assert numbers(found.selected) == [1, 2]
+
+
+async def test_the_nearest_then_the_newest_come_in_when_the_limit_cuts_a_step():
+    messages = [say(n, n * 1000) for n in range(6)]
+    edges = [answer(5, 0), answer(4, 1), answer(4, 2), answer(4, 3)]
+    found = await walk(
+        ListSource(messages, edges), messages[5], limits=WalkLimits(min_recent=1, max_messages=4)
+    )
+    assert numbers(found.selected) == [0, 3, 4, 5]
+    assert numbers(found.over_limit) == [1, 2]
+    assert {s.rule for s in found.over_limit} == {"reply"}
+
+
+async def test_explicit_parents_come_in_even_where_answers_fill_the_edge_limit():
+    messages = [say(0, 0), *(say(n, 1000 + n, reply_to=9) for n in range(1, 9)), say(9, 999, reply_to=0)]
+    trigger = say(20, 9000, reply_to=9)
+    found = await walk(
+        ListSource([*messages, trigger]),
+        trigger,
+        limits=WalkLimits(min_recent=0, max_messages=4, max_replies=1),
+    )
+    assert 0 in numbers(found.selected)
+
+
+async def test_cycles_missing_parents_and_replies_to_the_future_are_harmless():
+    messages = [say(0, reply_to=1), say(1, reply_to=0), say(2, reply_to=2), say(3, reply_to=77), say(4)]
+    edges = [answer(3, 4), answer(0, 99), answer(99, 98), answer(1, 1)]
+    found = await walk(ListSource(messages, edges), messages[3], limits=SMALL)
+    assert numbers(found.selected) == [0, 1, 2, 3]
+
+
+async def test_messages_of_other_rooms_never_come_in():
+    messages = [say(0, room_id=ELSEWHERE), say(1), say(2, reply_to=0)]
+    found = await walk(ListSource(messages), messages[2], limits=SMALL)
+    assert numbers(found.selected) == [1, 2]
+
+
+async def test_messages_of_the_same_time_follow_their_native_order():
+    messages = [say(9 - n, 0, native_order=n) for n in range(5)]
+    found = await walk(ListSource(messages), messages[3])
+    assert numbers(found.selected) == [9, 8, 7, 6]
+
+
+async def test_a_later_answer_of_the_same_time_does_not_come_in():
+    messages = [say(n, 0, native_order=n, reply_to=n - 1 if n else None) for n in range(3)]
+    found = await walk(ListSource(messages), messages[1])
+    assert numbers(found.selected) == [0, 1]
+
+
+async def test_a_missing_parent_is_asked_for_once():
+    messages = [say(0, 0, reply_to=77), say(1, 1000, reply_to=0), say(2, 2000, reply_to=77)]
+    edges = [answer(2, 1)]
+    source = CountingSource(ListSource(messages, edges))
+    found = await walk(source, messages[2], limits=WalkLimits(min_recent=0))
+    assert numbers(found.selected) == [0, 1, 2]
+    assert source.asked.count("messages") == 1
+
+
+@pytest.mark.parametrize("parent", range(5))
+async def test_of_two_ways_of_the_same_length_the_newest_is_told(parent):
+    messages = [say(n, n * 1000) for n in range(9)]
+    edges = [answer(n, parent) for n in range(5, 8)]
+    limits = WalkLimits(min_recent=3, max_messages=9)
+    found = await walk(ListSource(messages, edges), messages[8], limits=limits)
+    assert numbers(found.selected) == [parent, 5, 6, 7, 8]
+    assert by_number(found)[parent].via == mid(7)
+
+
+async def test_agents_messages_are_kept():
+    messages = [say(0, author_kind="agent"), say(1, author_kind="system", kind="system"), say(2)]
+    found = await walk(ListSource(messages), messages[2])
+    assert numbers(found.selected) == [0, 1, 2]
+
+
+async def test_a_source_that_hands_out_fewer_than_asked_still_fills_the_recent():
+    class Stingy(CountingSource):
+        async def before(self, message, limit):
+            return await super().before(message, min(limit, 2))
+
+    messages = [say(n, n * 1000) for n in range(9)]
+    found = await walk(
+        Stingy(ListSource(messages)), messages[8], limits=WalkLimits(min_recent=5, max_messages=9)
+    )
+    assert sum(s.rule == "recent" for s in found.selected) == 5
+
+
+async def test_a_trigger_the_source_does_not_hold_yet_is_walked_from():
+    messages = [say(n) for n in range(3)]
+    found = await walk(ListSource(messages), say(3, reply_to=0))
+    assert numbers(found.selected) == [0, 1, 2, 3]
+
+
+async def test_a_busy_room_takes_few_calls():
+    messages = [say(n, reply_to=n - 40 if n % 3 == 0 and n > 40 else None) for n in range(500)]
+    source = CountingSource(ListSource(messages))
+    found = await walk(source, messages[499])
+    assert len(found.selected) == 30
+    assert source.calls <= 12
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"min_recent": -1},
+        {"min_recent": 5, "max_messages": 5},
+        {"gap": timedelta(seconds=-1)},
+        {"page": 0},
+        {"max_replies": 0},
+    ],
+)
+def test_limits_that_make_no_sense_are_refused(wrong):
+    with pytest.raises(BadInput):
+        WalkLimits(**wrong)
+
+
+@given(rooms(), limits)
+async def test_any_walk_is_bounded_chronological_and_keeps_its_guarantees(room, limits):
+    messages, edges, trigger = room
+    source = CountingSource(ListSource(messages, edges))
+    found = await walk(source, trigger, limits=limits)
+
+    assert source.calls <= limits.max_calls
+    assert source.rows <= limits.max_rows
+    ids = [s.message.id for s in found.selected]
+    places = [s.message.position for s in found.selected]
+    assert len(ids) == len(set(ids)) <= limits.max_messages
+    assert places == sorted(places)
+    assert found.selected[-1].message == trigger
+    assert all(s.message.room_id == trigger.room_id for s in found.selected)
+    assert not {s.message.id for s in found.over_limit} & set(ids)
+    earlier = sorted(
+        {
+            m.id: m for m in messages if m.room_id == trigger.room_id and m.position < trigger.position
+        }.values(),
+        key=lambda m: m.position,
+    )
+    recent = earlier[-limits.min_recent :] if limits.min_recent else []
+    assert {m.id for m in recent} <= set(ids)
+    if len(ids) < limits.max_messages:
+        assert not found.over_limit
+
+
+@given(rooms(), limits)
+async def test_every_message_is_reached_over_an_edge_that_exists(room, limits):
+    messages, edges, trigger = room
+    found = await walk(ListSource(messages, edges), trigger, limits=limits)
+    inside = {s.message.id: s for s in found.selected}
+    line = sorted(
+        {m.id: m for m in messages if m.room_id == trigger.room_id}.values(), key=lambda m: m.position
+    )
+    place = {m.id: index for index, m in enumerate(line)}
+    tied = {(e.child_id, e.parent_id) for e in edges if e.confidence >= limits.min_confidence}
+    tied |= {(m.id, m.reply_to) for m in messages}
+    for item in [*found.selected, *found.over_limit]:
+        if item.rule == "trigger":
+            assert (item.message.id, item.via, item.hops) == (trigger.id, None, 0)
+            continue
+        origin = inside[item.via]
+        one, other = item.message, origin.message
+        assert item.hops == origin.hops + 1
+        assert item.step > origin.step or item.rule == "recent"
+        if item.rule == "reply":
+            assert (one.id, other.id) in tied or (other.id, one.id) in tied
+        if item.rule == "temporal":
+            assert abs(place[one.id] - place[other.id]) == 1
+            assert abs(one.sent_at - other.sent_at) <= limits.gap
+    for seal in found.sealed:
+        assert seal.beyond not in inside
+        assert abs(place[seal.beyond] - place[seal.message_id]) == 1
+        assert seal.gap > limits.gap
+
+
+@given(rooms(), limits, st.integers(0, 2**32))
+async def test_the_order_in_which_a_source_holds_and_hands_out_its_rows_changes_nothing(room, limits, seed):
+    messages, edges, trigger = room
+    expected = await walk(ListSource(messages, edges), trigger, limits=limits)
+    shuffle = random.Random(seed)
+    mixed = ListSource(shuffle.sample(messages, len(messages)), shuffle.sample(edges, len(edges)))
+    source = CountingSource(mixed, seed=seed, shuffled=True)
+    assert await walk(source, trigger, limits=limits) == expected
+
+
+@given(rooms())
+async def test_without_a_limit_the_walk_ends_where_nothing_more_can_be_reached(room):
+    messages, edges, trigger = room
+    found = await walk(
+        ListSource(messages, edges),
+        trigger,
+        limits=WalkLimits(min_recent=3, max_messages=500, max_replies=500),
+    )
+    inside = {s.message.id for s in found.selected}
+    may = {m.id: m for m in messages if m.room_id == trigger.room_id and m.position <= trigger.position}
+    line = sorted(may.values(), key=lambda m: m.position)
+    for one, other in pairwise(line):
+        if other.sent_at - one.sent_at <= timedelta(minutes=30):
+            assert (one.id in inside) == (other.id in inside)
+    tied = {(m.id, m.reply_to) for m in messages} | {
+        (e.child_id, e.parent_id) for e in edges if e.confidence >= 0.5
+    }
+    for one, other in tied:
+        if one in may and other in may:
+            assert (one in inside) == (other in inside)

@@ -1,0 +1,155 @@
+import gzip
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from roomlore.domain.errors import BadInput
+from roomlore.evaluation.datasets import read_context, read_messages, read_questions, read_rooms
+
+MESSAGE = {
+    "id": "m1",
+    "room": "camp",
+    "author_id": "ana",
+    "author_name": "Ana",
+    "is_bot": False,
+    "timestamp": "2024-05-01T09:30",
+    "text": "who has the tent?",
+}
+QUESTION = {
+    "id": "q1",
+    "room": "camp",
+    "question": "Who brings the tent?",
+    "evidence_message_ids": ["m2"],
+    "answer": "Bo",
+    "category": "who",
+    "answerable": True,
+    "split": "dev",
+}
+
+
+def write(folder: Path, name: str, *records: object):
+    (folder / name).write_text("".join(json.dumps(record) + "\n" for record in records))
+
+
+def test_rooms_are_read_and_unknown_fields_left_alone(tmp_path):
+    write(tmp_path, "rooms.jsonl", {"id": "camp", "dataset": "made-up", "split": "dev", "weather": "wet"})
+    (room,) = read_rooms(tmp_path)
+    assert (room.id, room.dataset, room.split) == ("camp", "made-up", "dev")
+
+
+def test_messages_are_read_with_what_is_optional_left_empty(tmp_path):
+    write(tmp_path, "messages.jsonl", MESSAGE)
+    (message,) = read_messages(tmp_path)
+    assert message.text == "who has the tent?"
+    assert message.timestamp == datetime(2024, 5, 1, 9, 30, tzinfo=UTC)
+    assert (message.reply_to, message.session, message.system, message.mentions) == (None, None, False, ())
+
+
+def test_messages_are_read_with_everything_a_source_tells(tmp_path):
+    more = {"reply_to": "m0", "session": 3, "system": True, "mentions": ["bo"]}
+    write(tmp_path, "messages.jsonl", MESSAGE | more | {"timestamp": "2024-05-01T09:30:00+02:00"})
+    (message,) = read_messages(tmp_path)
+    assert message.timestamp == datetime(2024, 5, 1, 7, 30, tzinfo=UTC)
+    assert (message.reply_to, message.session, message.system, message.mentions) == ("m0", "3", True, ("bo",))
+
+
+def test_messages_without_a_time_have_none(tmp_path):
+    write(tmp_path, "messages.jsonl", MESSAGE | {"timestamp": None})
+    assert read_messages(tmp_path)[0].timestamp is None
+
+
+def test_questions_are_read_with_the_patterns_of_their_extras(tmp_path):
+    extra = {"include": ["nine"], "leak_targets": ["4711"], "domain": "camping"}
+    write(
+        tmp_path,
+        "questions.jsonl",
+        QUESTION,
+        QUESTION | {"extra": extra, "as_of_message_id": "m9", "answer": None},
+    )
+    plain, rich = read_questions(tmp_path)
+    assert (plain.include, plain.leak_targets, plain.as_of_message_id) == ((), (), None)
+    assert (rich.include, rich.leak_targets, rich.as_of_message_id) == (("nine",), ("4711",), "m9")
+    assert (plain.answer, rich.answer) == ("Bo", None)
+
+
+def test_context_is_read(tmp_path):
+    item = {
+        "id": "c1",
+        "room": "camp",
+        "trigger_message_id": "m3",
+        "gold_context_ids": ["m1", "m2"],
+        "gold_parent_ids": ["m2"],
+        "judged_from_id": "m1",
+    }
+    write(tmp_path, "context.jsonl", item)
+    (read,) = read_context(tmp_path)
+    assert (read.gold_context_ids, read.gold_parent_ids) == (("m1", "m2"), ("m2",))
+
+
+def test_packed_files_read_like_plain_ones_and_blank_lines_are_skipped(tmp_path):
+    lines = json.dumps(MESSAGE) + "\n\n" + json.dumps(MESSAGE | {"id": "m2", "text": "日本語"}) + "\n"
+    (tmp_path / "messages.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
+    packed = read_messages(tmp_path)
+    (tmp_path / "messages.jsonl").write_text(lines, "utf-8")
+    assert read_messages(tmp_path) == packed
+    assert [message.id for message in packed] == ["m1", "m2"]
+
+
+@pytest.mark.parametrize("read", [read_rooms, read_messages, read_questions, read_context])
+def test_a_missing_file_is_told(read, tmp_path):
+    with pytest.raises(BadInput, match="has neither"):
+        read(tmp_path)
+    with pytest.raises(BadInput, match="has neither"):
+        read(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("damage", ["cut short", "not packed", "only a head"])
+def test_a_damaged_archive_is_told(damage, tmp_path):
+    packed = gzip.compress((json.dumps(MESSAGE) * 50).encode())
+    content = {"cut short": packed[:-12], "not packed": b"junk" + packed, "only a head": b"\x1f\x8b"}[damage]
+    (tmp_path / "messages.jsonl.gz").write_bytes(content)
+    with pytest.raises(BadInput, match=r"messages\.jsonl\.gz: cannot be read"):
+        read_messages(tmp_path)
+
+
+@pytest.mark.parametrize("line", [b"{", b"\xff\xfe", b"[" * 100_000])
+def test_a_line_that_is_not_json_is_told_with_its_number(line, tmp_path):
+    (tmp_path / "messages.jsonl").write_bytes(json.dumps(MESSAGE).encode() + b"\n" + line)
+    with pytest.raises(BadInput, match="line 2: not JSON"):
+        read_messages(tmp_path)
+
+
+def test_a_line_that_is_no_object_is_told(tmp_path):
+    write(tmp_path, "messages.jsonl", [1])
+    with pytest.raises(BadInput, match="line 1: not an object"):
+        read_messages(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "why"),
+    [
+        ("text", None, "'text' is not a string"),
+        ("is_bot", 1, "'is_bot' is not true or false"),
+        ("timestamp", "yesterday", "'timestamp' is not a time"),
+        ("timestamp", 12, "'timestamp' is not a string"),
+        ("mentions", "bo", "'mentions' is not a list"),
+        ("mentions", ["bo", 1], "'mentions' is not a list of strings"),
+    ],
+)
+def test_a_field_of_the_wrong_kind_is_told(field, value, why, tmp_path):
+    write(tmp_path, "messages.jsonl", MESSAGE | {field: value})
+    with pytest.raises(BadInput, match=f"line 1: {why}"):
+        read_messages(tmp_path)
+
+
+def test_a_missing_field_is_told(tmp_path):
+    write(
+        tmp_path, "questions.jsonl", {name: value for name, value in QUESTION.items() if name != "answerable"}
+    )
+    with pytest.raises(BadInput, match="'answerable' is missing"):
+        read_questions(tmp_path)
+    write(tmp_path, "questions.jsonl", QUESTION | {"extra": ["x"]})
+    with pytest.raises(BadInput, match="'extra' is not an object"):
+        read_questions(tmp_path)

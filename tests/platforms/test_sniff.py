@@ -1,0 +1,47 @@
+import pytest
+
+from roomlore.domain.errors import UnknownFormat
+from roomlore.platforms import discord, irc, jsonl, slack, telegram
+from roomlore.platforms.sniff import choose
+from roomlore.platforms.source import open_source
+
+READERS = [module.READER for module in (jsonl, discord, slack, telegram, irc)]
+DISCORD = {"guild": {"id": "1"}, "channel": {"id": "2", "type": "GuildTextChat"}, "messages": []}
+TELEGRAM = {"name": "x", "type": "private_group", "id": 1, "messages": []}
+EXPORTS = {
+    "discord": {"a.json": DISCORD},
+    "telegram": {"result.json": TELEGRAM},
+    "slack": {"general/2024-01-01.json": []},
+    "irc": {"2024-01-01.log": "[12:00] <ana> hi\n"},
+    "jsonl": {"a.jsonl": '{"schema": "roomlore.message/1"}\n'},
+}
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+def test_each_format_is_known_by_one_reader_only(write, name):
+    with open_source(write(EXPORTS[name])) as source:
+        assert [reader.name for reader in READERS if reader.sniff(source)] == [name]
+        assert choose(source, READERS).name == name
+        assert choose(source, READERS[::-1]).name == name
+
+
+def test_an_unknown_file_says_what_was_found_and_what_is_known(write):
+    with (
+        open_source(write({"a.bin": b"\x00\x01", "b": "", "c": "", "d": ""})) as source,
+        pytest.raises(UnknownFormat) as caught,
+    ):
+        choose(source, READERS)
+    assert "a.bin, b, c and 1 more" in str(caught.value)
+    assert "jsonl, discord, slack, telegram, irc" in str(caught.value)
+
+
+def test_an_empty_folder_is_no_export(tmp_path):
+    with open_source(tmp_path) as source, pytest.raises(UnknownFormat, match="no files"):
+        choose(source, READERS)
+
+
+def test_a_format_may_be_named_and_a_wrong_name_is_refused(write):
+    with open_source(write({"a.bin": b"\x00"})) as source:
+        assert choose(source, READERS, "irc").name == "irc"
+        with pytest.raises(UnknownFormat, match="the formats are"):
+            choose(source, READERS, "icq")
