@@ -34,11 +34,11 @@ async def examine(settings: Settings) -> list[Finding]:
     findings = [_python(), await asyncio.to_thread(_model, settings)]
     try:
         if settings.database is not None:
-            return [*findings, *await _database(settings.database)]
+            return [*findings, *await _database(settings.database, migrates_itself=False)]
         findings.append(await asyncio.to_thread(_embedded, settings))
         cluster = await start_cluster(settings.data, binaries=settings.binaries)
         try:
-            return [*findings, *await _database(cluster.app_dsn)]
+            return [*findings, *await _database(cluster.app_dsn, migrates_itself=True)]
         finally:
             await cluster.close()
     except DatabaseUnavailable as error:
@@ -81,9 +81,10 @@ def _embedded(settings: Settings) -> Finding:
     return Finding(name="data directory", is_well=True, detail=detail)
 
 
-async def _database(dsn: str) -> Sequence[Finding]:
+async def _database(dsn: str, *, migrates_itself: bool) -> Sequence[Finding]:
     found = await inspect(dsn)
-    findings = [_postgres(found), _pgvector(found), _login(found), _schema(found)]
+    schema = _schema(found, migrates_itself=migrates_itself)
+    findings = [_postgres(found), _pgvector(found), _login(found), schema]
     if found.schema_version == wanted_version():
         findings.append(await _backlog(dsn))
     return findings
@@ -117,14 +118,16 @@ def _login(found: Inspection) -> Finding:
     return Finding(name="login", is_well=True, detail=detail, cure=cure)
 
 
-def _schema(found: Inspection) -> Finding:
+def _schema(found: Inspection, *, migrates_itself: bool) -> Finding:
     wanted = wanted_version()
     if found.schema_version == wanted:
         return Finding(name="schema", is_well=True, detail=f"version {wanted}")
-    cure = "run: roomlore migrate" if found.schema_version < wanted else "install a newer Roomlore"
-    return Finding(
-        name="schema", is_well=False, detail=f"version {found.schema_version}, wanted {wanted}", cure=cure
-    )
+    detail = f"version {found.schema_version}, wanted {wanted}"
+    if found.schema_version > wanted:
+        return Finding(name="schema", is_well=False, detail=detail, cure="install a newer Roomlore")
+    if migrates_itself:
+        return Finding(name="schema", is_well=True, detail=f"{detail}: made on first use")
+    return Finding(name="schema", is_well=False, detail=detail, cure="run: roomlore migrate")
 
 
 async def _backlog(dsn: str) -> Finding:

@@ -13,6 +13,7 @@ from roomlore.app import App
 from roomlore.config import Settings
 from roomlore.domain.errors import BadInput
 from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, IncomingRoom
+from roomlore.evaluation.calibrate import calibrate
 from roomlore.evaluation.datasets import (
     ContextItem,
     DatasetMessage,
@@ -132,6 +133,11 @@ async def _selection(app: App, item: ContextItem) -> Selection:
     return Selection(trigger_message_id=item.trigger_message_id, selected=selected)
 
 
+async def _bar(app: App, folder: Path, _: Sequence[DatasetMessage], progress: Progress) -> Report:
+    await app.drain(progress)
+    return await calibrate(app, read_questions(folder), progress)
+
+
 Task = Callable[[App, Path, Sequence[DatasetMessage], Progress], Awaitable[Report]]
 
-TASKS: dict[str, Task] = {"retrieval": _retrieval, "context": _context}
+TASKS: dict[str, Task] = {"retrieval": _retrieval, "context": _context, "bar": _bar}

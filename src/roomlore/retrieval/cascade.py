@@ -7,15 +7,17 @@ how good the best was, the bar it had to clear. No answer is an answer.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from roomlore.domain.records import Viewer
+from roomlore.domain.records import Message, Viewer
 from roomlore.retrieval.records import Answer, Hit, Outcome, Tier, TierTrace, Why
 from roomlore.retrieval.search import QuestionVector, search
 from roomlore.store.queries import Connection
 from roomlore.store.search import Scope
 
 #: How good the evidence must be, by vector space; see docs/why.md for how they were measured.
-BARS = {"all-MiniLM-L6-v2": 0.45, "words": 0.55}
+BARS = {"all-MiniLM-L6-v2": 0.42, "words": 0.55}
 CITED = 3
+#: How many answers to a cited message are quoted with it.
+ANSWERS = 3
 UNKNOWN = "I don't have this information."
 
 
@@ -58,7 +60,7 @@ def _tiers(scope: Scope) -> Sequence[tuple[Tier, Scope]]:
 
 
 def _judge(tier: Tier, hits: Sequence[Hit], *, bar: float) -> tuple[TierTrace, list[Hit]]:
-    strength = {index: max(evidence(why) for why in hit.why.values()) for index, hit in enumerate(hits)}
+    strength = {index: _strength(hit) for index, hit in enumerate(hits)}
     cited = sorted(
         (index for index in strength if strength[index] >= bar), key=lambda index: -strength[index]
     )
@@ -68,8 +70,27 @@ def _judge(tier: Tier, hits: Sequence[Hit], *, bar: float) -> tuple[TierTrace, l
     return step, [hits[index] for index in cited[:CITED]]
 
 
+def _strength(hit: Hit) -> float:
+    """Return the best evidence of an exchange; a question that nobody answered is none."""
+    told = [
+        message for message in hit.messages if message.id in hit.why and not _is_open_question(message, hit)
+    ]
+    return max((evidence(hit.why[message.id]) for message in told), default=0.0)
+
+
+def _is_open_question(message: Message, hit: Hit) -> bool:
+    is_last = message.id == hit.messages[-1].id
+    return is_last and message.body.rstrip().endswith("?")
+
+
 def _quote(hits: Sequence[Hit]) -> str:
-    return "\n".join(f"[{hit.best.author_name}]: {hit.best.body}" for hit in hits)
+    """Return what the cited exchanges say: the message that fits best and what was answered to it."""
+    lines: list[str] = []
+    for hit in hits:
+        answers = [message for message in hit.messages if message.reply_to == hit.best.id]
+        said = [hit.best, *answers[:ANSWERS]]
+        lines += [f"[{message.author_name}]: {message.body}" for message in said if message.body]
+    return "\n".join(lines)
 
 
 def _reason(trace: Sequence[TierTrace]) -> str:

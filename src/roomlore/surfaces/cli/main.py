@@ -59,7 +59,8 @@ def with_app(session: Session, use: Callable[[App], Awaitable[Result]]) -> Resul
 def run() -> None:
     """Run the command line; a user's mistake ends in one readable line, never in a traceback."""
     try:
-        cli.main(standalone_mode=False)
+        # Outside standalone mode an early exit comes back as its code.
+        sys.exit(cli.main(standalone_mode=False) or 0)
     except click.exceptions.Abort:
         click.echo("interrupted; what was stored so far stays, and it is safe to run this again", err=True)
         sys.exit(INTERRUPTED)
@@ -69,8 +70,6 @@ def run() -> None:
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
-    except click.exceptions.Exit as ending:
-        sys.exit(ending.exit_code)
     except RoomloreError as error:
         click.echo(f"roomlore: {error}", err=True)
         sys.exit(1)

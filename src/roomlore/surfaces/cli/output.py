@@ -4,7 +4,7 @@ import dataclasses
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, cast
 from uuid import UUID
 
@@ -190,11 +190,13 @@ class Output:
 
 
 def plain(value: Any) -> Any:
-    """Return records, ids and times as JSON values."""
+    """Return records, ids, times and spans (in seconds) as JSON values."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, datetime):
         return value.isoformat().replace("+00:00", "Z")
+    if isinstance(value, timedelta):
+        return value.total_seconds()
     if isinstance(value, UUID):
         return str(value)
     if isinstance(value, Mapping):

@@ -1,0 +1,272 @@
+"""The command line as a person or a program meets it: a process, its streams and its exit code."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from roomlore.store.cluster import start_cluster
+
+TRACEBACK = "Traceback"
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """A data directory with the demo in it, whose server stays up for the module."""
+    folder = tmp_path_factory.mktemp("cli")
+    server = asyncio.run(start_cluster(folder))
+    told = roomlore("--data", folder, "demo")
+    assert told.returncode == 0, told.stderr
+    yield folder
+    asyncio.run(server.close())
+
+
+def roomlore(*words, **environment) -> subprocess.CompletedProcess:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("ROOMLORE_")}
+    return subprocess.run(
+        [sys.executable, "-m", "roomlore", *map(str, words)],
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+        env=clean | environment,
+    )
+
+
+def demo(data: Path, *words) -> subprocess.CompletedProcess:
+    return roomlore("--data", data, "--org", "demo", *words)
+
+
+def answer(data: Path, *words):
+    """Return the JSON document that a command prints into a pipe."""
+    done = demo(data, *words)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def refused(done: subprocess.CompletedProcess, code: int, *words: str) -> None:
+    assert done.returncode == code, done.stderr
+    assert TRACEBACK not in done.stderr
+    for word in words:
+        assert word in done.stderr
+
+
+def test_the_demo_shows_storing_context_search_refusal_and_an_honest_no(data):
+    told = roomlore("--data", data, "demo").stdout
+    for part in (
+        "5 rooms",
+        "#m1",
+        "berth 3",
+        "source: message salary in #hiring",
+        "I don't have this information",
+    ):
+        assert part in told
+    assert told.count("41,500") == 1  # the member's answer, and nothing of it for the outsider
+
+
+def test_the_demo_can_be_told_again_and_adds_nothing(data):
+    told = json.loads(roomlore("--data", data, "--json", "demo").stdout)
+    assert told["stored"]["stored"]["added"] == 0
+    assert told["stored"]["skipped"] == {}
+    assert "41,500" in told["only_for_members"]["teo"]
+    assert "41,500" not in told["only_for_members"]["hal"]
+
+
+def test_rooms_are_listed_as_their_viewer_sees_them(data):
+    everything = {room["name"]: room["message_count"] for room in answer(data, "rooms")}
+    outsider = {room["name"]: room["message_count"] for room in answer(data, "--as", "hal", "rooms")}
+    assert "hiring" in everything
+    assert "hiring" not in outsider
+    assert outsider["harbour"] <= everything["harbour"]
+
+
+def test_a_room_is_shown_oldest_first_and_pages_backwards(data):
+    newest = answer(data, "show", "harbour", "--limit", "3")["messages"]
+    earlier = answer(data, "show", "harbour", "--limit", "3", "--before", newest[0]["external_id"])[
+        "messages"
+    ]
+    times = [message["sent_at"] for message in earlier + newest]
+    assert times == sorted(times)
+    assert len({message["id"] for message in earlier + newest}) == 6
+
+
+def test_a_context_cites_every_line(data):
+    context = answer(data, "--as", "almanac", "context", "harbour", "--explain")
+    labels = [
+        line.split()[0].removeprefix("#") for line in context["text"].splitlines() if line.startswith("#m")
+    ]
+    assert set(labels) == set(context["citations"])
+    assert context["tokens"] <= context["budget"]
+    assert {item["included"] for item in context["explain"]} >= {True}
+
+
+def test_a_search_returns_whole_exchanges_with_reasons(data):
+    best = answer(data, "search", "berth 3 dredging", "--limit", "2")["hits"][0]
+    assert best["room"] == "port-office"
+    assert any(message["why"] for message in best["messages"])
+
+
+def test_an_answer_names_its_tier_and_sources(data):
+    known = answer(data, "ask", "when is berth 3 closed for dredging?")
+    assert known["known"]
+    assert known["sources"]
+    unknown = answer(data, "ask", "what is the wifi password in the office?")
+    assert not unknown["known"]
+    assert unknown["sources"] == []
+    assert unknown["trace"][-1]["outcome"] in {"below_bar", "empty"}
+
+
+def test_a_question_about_a_closed_room_is_answered_for_its_members_only(data):
+    question = "what is the starting salary for the new skipper?"
+    assert "41,500" in demo(data, "--as", "teo", "ask", question).stdout
+    for outsider in ("hal", "priya"):
+        assert "41,500" not in demo(data, "--as", outsider, "ask", question).stdout
+        assert "41,500" not in demo(data, "--as", outsider, "search", question).stdout
+
+
+def test_a_hidden_room_and_a_missing_one_get_the_same_answer(data):
+    hidden = demo(data, "--as", "hal", "show", "hiring")
+    missing = demo(data, "--as", "hal", "show", "nosuch")
+    refused(hidden, 1, "no room 'hiring'")
+    assert hidden.stderr.replace("hiring", "nosuch") == missing.stderr
+
+
+def test_a_name_that_two_people_bear_is_refused_with_both(data):
+    refused(demo(data, "--as", "Sam", "rooms"), 1, "several are meant")
+
+
+def test_text_on_request_and_no_chatter_when_quiet(data):
+    done = demo(data, "-q", "--text", "search", "dredging")
+    assert "port-office" in done.stdout
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "reason"),
+    [
+        (["bogus"], 2, "No such command"),
+        (["search"], 2, "Missing argument"),
+        (["show", "nosuch"], 1, "no room"),
+        (["context", "harbour", "--at", "nosuch"], 1, "no message"),
+        (["--as", "nobody", "rooms"], 1, "no participant"),
+        (["import", "nosuch.json"], 1, "nosuch.json"),
+        (["--database", "nonsense", "rooms"], 1, "must be a URL"),
+        (["ask", " "], 1, "must not be empty"),
+    ],
+)
+def test_a_mistake_ends_in_one_readable_line(data, words, code, reason):
+    refused(demo(data, *words), code, reason)
+
+
+def test_an_unreachable_database_says_what_to_do(tmp_path):
+    url = f"postgresql://nobody:hunter2@/nothing?host={tmp_path}"
+    for verb in ("rooms", "doctor", "migrate"):
+        done = roomlore("--database", url, verb)
+        refused(done, 1)
+        assert "hunter2" not in done.stdout + done.stderr
+
+
+def test_an_export_is_imported_once_and_repeatable(data, tmp_path):
+    export = tmp_path / "club.jsonl"
+    lines = [
+        {
+            "platform": "p",
+            "room": "club",
+            "id": str(i),
+            "author": "Ana",
+            "text": f"note {i}",
+            "sent_at": "2026-01-01T10:00:00Z",
+        }
+        for i in range(3)
+    ]
+    lines[0]["schema"] = "roomlore.message/1"
+    export.write_text("\n".join(map(json.dumps, lines)) + "\n{broken\n")
+    fields = {"rooms", "messages", "system", "authors", "replies", "edits", "skipped", "secrets_stripped"}
+    dry = json.loads(roomlore("--data", data, "--org", "club", "import", export, "--dry-run").stdout)
+    first = roomlore("--data", data, "--org", "club", "import", export)
+    report = json.loads(first.stdout)
+    again = json.loads(roomlore("--data", data, "--org", "club", "import", export).stdout)
+    assert fields <= set(report)
+    assert {name: dry[name] for name in fields} == {name: report[name] for name in fields}
+    assert report["messages"] == 3
+    assert sum(report["skipped"].values()) == 1
+    assert "club.jsonl" in first.stderr
+    assert report["stored"]["added"] == 3
+    assert again["stored"] == {"added": 0, "unchanged": 3, "revised": 0, "redacted": 0}
+
+
+def test_an_interrupted_import_says_so_and_a_second_one_completes_it(data, tmp_path):
+    export = tmp_path / "long.jsonl"
+    with export.open("w") as file:
+        for i in range(60_000):
+            record = {
+                "platform": "p",
+                "room": "long",
+                "id": str(i),
+                "author": "Ana",
+                "text": f"word {i}",
+                "sent_at": 1767261600000 + i,
+            }
+            file.write(json.dumps(record | ({"schema": "roomlore.message/1"} if i == 0 else {})) + "\n")
+    command = [
+        sys.executable,
+        "-m",
+        "roomlore",
+        "--data",
+        str(data),
+        "--org",
+        "long",
+        "import",
+        str(export),
+        "--no-embed",
+    ]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_for_messages(data, "long")
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=40)
+    assert process.returncode == 130
+    assert TRACEBACK not in stderr
+    assert "safe to run this again" in stderr
+    stored = json.loads(roomlore("--data", data, "--org", "long", "rooms").stdout)[0]["message_count"]
+    assert 0 < stored < 60_000
+    done = roomlore("--data", data, "--org", "long", "import", export, "--no-embed")
+    assert json.loads(done.stdout)["stored"]["added"] == 60_000 - stored
+
+
+def wait_for_messages(data: Path, org: str) -> None:
+    deadline = time.monotonic() + 40
+    while time.monotonic() < deadline:
+        rooms = json.loads(roomlore("--data", data, "--org", org, "rooms").stdout)
+        if rooms and rooms[0]["message_count"]:
+            return
+    pytest.fail("the import stored nothing")
+
+
+def test_a_worker_stops_promptly_when_told(data):
+    command = [sys.executable, "-m", "roomlore", "--data", str(data), "worker"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert "waiting for work" in process.stderr.readline()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=20) == 0
+    process.stderr.close()
+
+
+def test_doctor_finds_everything_well_and_stops_the_server(tmp_path):
+    done = roomlore("--data", tmp_path, "doctor")
+    assert done.returncode == 0, done.stdout
+    findings = {finding["name"]: finding for finding in json.loads(done.stdout)}
+    assert {"python", "embedding model", "postgresql", "pgvector", "schema"} <= set(findings)
+    assert all(finding["is_well"] or finding["cure"] for finding in findings.values())
+    stopped = roomlore("--data", tmp_path, "doctor", "--stop")
+    assert stopped.returncode == 0
+    assert "was not running" in stopped.stderr
+
+
+def test_a_server_in_use_is_stopped_only_by_force(data):
+    refused(roomlore("--data", data, "doctor", "--stop"), 1, "use")
