@@ -13,8 +13,10 @@ from roomlore.retrieval.search import QuestionVector, search
 from roomlore.store.queries import Connection
 from roomlore.store.search import Scope
 
-#: How good the evidence must be, by vector space; see docs/why.md for how they were measured.
-BARS = {"all-MiniLM-L6-v2": 0.42, "words": 0.55}
+#: How good the evidence must be, by embedding model; without one only words count. Where they come from is
+#: in docs/why.md; a model that was not measured gets the first.
+BARS = {"all-MiniLM-L6-v2/int8-w": 0.42}
+BAR_WITHOUT_MODEL = 0.19
 CITED = 3
 #: How many answers to a cited message are quoted with it.
 ANSWERS = 3
@@ -47,9 +49,8 @@ def evidence(why: Why) -> float:
 def bar_for(vector: QuestionVector) -> float:
     """Return how good the evidence must be, which depends on the embedding model."""
     if vector is None:
-        return BARS["words"] / 2
-    model = vector[0]
-    return next((bar for name, bar in BARS.items() if model.startswith(name)), BARS["words"])
+        return BAR_WITHOUT_MODEL
+    return BARS.get(vector[0], next(iter(BARS.values())))
 
 
 def _tiers(scope: Scope) -> Sequence[tuple[Tier, Scope]]:

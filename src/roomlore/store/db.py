@@ -22,8 +22,8 @@ from roomlore.store.queries import Connection
 
 Result = TypeVar("Result")
 
-# A cached generic plan would ignore the size of the scope that a search is given.
-SESSION_OPTIONS = "-c search_path=roomlore,public -c timezone=UTC -c plan_cache_mode=force_custom_plan"
+# Temporary tables come last in the search path, or one of them could stand in for a table of ours.
+SESSION_OPTIONS = "-c search_path=roomlore,public,pg_temp -c timezone=UTC"
 CHANGE_ATTEMPTS = 5
 
 
@@ -70,7 +70,8 @@ class Database:
         """Give a connection inside a read-only transaction that sees what the viewer may see."""
         async with self._pool.connection() as conn, conn.transaction():
             await _state_viewer(conn, viewer)
-            await conn.execute("set transaction read only")
+            # One snapshot for all statements: who may see what does not change between them.
+            await conn.execute("set transaction isolation level repeatable read, read only")
             yield conn
 
     async def change(self, org_id: OrgId, work: Callable[[Connection], Awaitable[Result]]) -> Result:

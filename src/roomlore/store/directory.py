@@ -38,6 +38,7 @@ class IdentityKey:
     account_id: str
     persona: str
     participant_id: ParticipantId
+    kind: ParticipantKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,12 +77,29 @@ class NewIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotedName:
-    """A display name and the time it was seen."""
+    """A display name and the time it was seen; None where only a list gives it, without a time."""
 
     participant_id: ParticipantId
     name: str
+    named_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotedKind:
+    """What kind of participant somebody has turned out to be."""
+
+    participant_id: ParticipantId
     kind: ParticipantKind
-    named_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotedRoom:
+    """How a room is called now."""
+
+    room_id: RoomId
+    name: str
+    kind: RoomKind
+    topic: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,8 +149,8 @@ async def add_rooms(conn: Connection, org_id: OrgId, rooms: Sequence[NewRoom]) -
 
 async def identities_by_account(
     conn: Connection, org_id: OrgId, keys: Sequence[tuple[str, str, str]]
-) -> dict[tuple[str, str, str], ParticipantId]:
-    """Return the participants behind the known ones of these (platform, account, persona) triples."""
+) -> dict[tuple[str, str, str], IdentityKey]:
+    """Return the known ones of these (platform, account, persona) triples."""
     platform, account_id, persona = zip(*keys, strict=True) if keys else ((), (), ())
     params = {
         "org_id": org_id,
@@ -141,7 +159,7 @@ async def identities_by_account(
         "persona": list(persona),
     }
     rows = await QUERIES.all(conn, "identities_by_account", IdentityKey, params)
-    return {(row.platform, row.account_id, row.persona): row.participant_id for row in rows}
+    return {(row.platform, row.account_id, row.persona): row for row in rows}
 
 
 async def add_identities(conn: Connection, org_id: OrgId, identities: Sequence[NewIdentity]) -> None:
@@ -154,6 +172,23 @@ async def add_identities(conn: Connection, org_id: OrgId, identities: Sequence[N
 async def note_names(conn: Connection, org_id: OrgId, names: Sequence[NotedName]) -> None:
     """Keep each participant's current display name: the one of its newest message."""
     await QUERIES.run(conn, "note_names", {"org_id": org_id, **columns(NotedName, names)})
+
+
+async def note_kinds(conn: Connection, org_id: OrgId, kinds: Sequence[NotedKind]) -> None:
+    """Give participants, and all they wrote, the kind they have turned out to be of."""
+    params = {"org_id": org_id, **columns(NotedKind, kinds)}
+    await QUERIES.run(conn, "note_kinds", params)
+    await QUERIES.run(conn, "note_author_kinds", params)
+
+
+async def note_rooms(conn: Connection, org_id: OrgId, rooms: Sequence[NotedRoom]) -> None:
+    """Keep how rooms are called: as their newest message says."""
+    await QUERIES.run(conn, "note_rooms", {"org_id": org_id, **columns(NotedRoom, rooms)})
+
+
+async def narrow_rooms(conn: Connection, org_id: OrgId, room_ids: Iterable[RoomId]) -> None:
+    """Close rooms to all but their members; what was closed once is not opened by a later record."""
+    await QUERIES.run(conn, "narrow_rooms", {"org_id": org_id, "room_ids": list(room_ids)})
 
 
 async def state_memberships(conn: Connection, org_id: OrgId, stated: Sequence[StatedMembership]) -> None:

@@ -52,14 +52,25 @@ class NewMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredVersion:
-    """The current text of a stored message and when it was written."""
+    """The current text of a stored message and when it was written, and the earlier ones."""
 
     id: MessageId
     room_id: RoomId
     external_id: str
+    author_name: str
     body: str
     written_at: datetime
     redacted_at: datetime | None
+    earlier_at: Sequence[datetime]
+    earlier: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstName:
+    """How the author of a stored message was called when it was said."""
+
+    message_id: MessageId
+    author_name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +82,7 @@ class NewVersion:
     written_at: datetime
     attachments: str | None
     mentions: str | None
+    reactions: str | None
     metadata: str | None
     raw: str | None
 
@@ -100,6 +112,14 @@ class StatedReply:
     child_id: MessageId
     parent_external_id: str
     method: ReplyMethod
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoomMessage:
+    """A message and the room it is in."""
+
+    room_id: RoomId
+    message_id: MessageId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +157,11 @@ async def add_revisions(conn: Connection, org_id: OrgId, revisions: Sequence[Rev
     return await QUERIES.run(conn, "add_revisions", {"org_id": org_id, **columns(Revision, revisions)})
 
 
+async def restore_author_names(conn: Connection, org_id: OrgId, names: Sequence[FirstName]) -> None:
+    """Put back how authors were called when they said it, where a later version had come first."""
+    await QUERIES.run(conn, "restore_author_names", {"org_id": org_id, **columns(FirstName, names)})
+
+
 async def redact_messages(
     conn: Connection, org_id: OrgId, ids: Sequence[MessageId], *, redacted_at: datetime
 ) -> int:
@@ -154,6 +179,15 @@ async def add_audiences(conn: Connection, org_id: OrgId, audiences: Sequence[Aud
 async def add_replies(conn: Connection, org_id: OrgId, replies: Sequence[StatedReply]) -> None:
     """Add the platform's own edges; parents that have not arrived are kept by external id."""
     await QUERIES.run(conn, "add_replies", {"org_id": org_id, **columns(StatedReply, replies)})
+
+
+async def newest_of_rooms(
+    conn: Connection, org_id: OrgId, room_ids: Sequence[RoomId]
+) -> dict[RoomId, MessageId]:
+    """Return the newest message of each of these rooms."""
+    params = {"org_id": org_id, "room_ids": list(room_ids)}
+    rows = await QUERIES.all(conn, "newest_of_rooms", RoomMessage, params)
+    return {row.room_id: row.message_id for row in rows}
 
 
 async def resolve_replies(conn: Connection, org_id: OrgId, arrived: Sequence[MessageKey]) -> int:

@@ -30,10 +30,12 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScopeSize:
-    """How many messages lie in a scope, visible or not."""
+class ScopeMeasure:
+    """What chooses the faster way to search."""
 
+    #: Visible or not; never shown.
     message_count: int
+    has_index: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +78,7 @@ async def candidates(
         "question": question,
         "vector": None if vector is None else HalfVector(vector),
         "model": model,
-        "exact": await _is_small(conn, scope),
+        "exact": await _scan_exactly(conn, scope),
         "wanted": wanted,
         "room_ids": _list(scope.room_ids),
         "author_ids": _list(scope.author_ids),
@@ -95,9 +97,9 @@ async def exchange_members(
     return await QUERIES.all(conn, "exchange_members", ExchangeMember, params)
 
 
-async def _is_small(conn: Connection, scope: Scope) -> bool:
-    size = await QUERIES.first(conn, "scope_size", ScopeSize, {"room_ids": _list(scope.room_ids)})
-    return size is None or size.message_count <= EXACT_UP_TO
+async def _scan_exactly(conn: Connection, scope: Scope) -> bool:
+    measure = await QUERIES.first(conn, "measure_scope", ScopeMeasure, {"room_ids": _list(scope.room_ids)})
+    return measure is None or not measure.has_index or measure.message_count <= EXACT_UP_TO
 
 
 def _list(values: Sequence[object] | None) -> list[object] | None:

@@ -29,6 +29,23 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """A subject whose work is done."""
+
+    subject_id: MessageId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retries:
+    """When failed work is tried again."""
+
+    #: Each wait is four times as long as the one before it, an hour at most.
+    first_after: timedelta
+    #: Work that fails at this attempt is set aside.
+    last_attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkCount:
     """How much is waiting and how much was set aside."""
 
@@ -66,35 +83,38 @@ async def count(conn: Connection, stage: Stage) -> WorkCount:
     return row
 
 
-async def finish(conn: Connection, org_id: OrgId, stage: Stage, tasks: Sequence[Task]) -> None:
-    """Forget finished work, unless its subject has changed in the meantime."""
-    params = {
+async def finish(
+    conn: Connection, org_id: OrgId, stage: Stage, tasks: Sequence[Task]
+) -> frozenset[MessageId]:
+    """Forget finished work and return its subjects; one that has changed in the meantime stays to be done.
+
+    Until the transaction ends, whoever changes one of the subjects waits: what is written now is dropped by
+    that change, and never outlives it.
+    """
+    rows = await QUERIES.all(conn, "finish", Finished, _leased(org_id, stage, tasks))
+    return frozenset(row.subject_id for row in rows)
+
+
+async def fail(
+    conn: Connection, org_id: OrgId, stage: Stage, tasks: Sequence[Task], *, error: str, retries: Retries
+) -> None:
+    """Note an error and try again later, or set the work aside after its last attempt."""
+    params = {"error": error, "retry": retries.first_after, "last_attempt": retries.last_attempt}
+    await QUERIES.run(conn, "fail", _leased(org_id, stage, tasks) | params)
+
+
+async def release(conn: Connection, org_id: OrgId, stage: Stage, tasks: Sequence[Task]) -> None:
+    """Give leased work back unfinished."""
+    await QUERIES.run(conn, "release", _leased(org_id, stage, tasks))
+
+
+def _leased(org_id: OrgId, stage: Stage, tasks: Sequence[Task]) -> dict[str, object]:
+    return {
         "org_id": org_id,
         "stage": stage,
         "subject_id": [task.subject_id for task in tasks],
         "version": [task.version for task in tasks],
     }
-    await QUERIES.run(conn, "finish", params)
-
-
-async def fail(
-    conn: Connection, org_id: OrgId, stage: Stage, tasks: Sequence[Task], *, error: str, last_attempt: int
-) -> None:
-    """Note an error and try again later, or set the work aside after its last attempt."""
-    params = {
-        "org_id": org_id,
-        "stage": stage,
-        "subject_ids": [task.subject_id for task in tasks],
-        "error": error,
-        "last_attempt": last_attempt,
-    }
-    await QUERIES.run(conn, "fail", params)
-
-
-async def release(conn: Connection, org_id: OrgId, stage: Stage, tasks: Sequence[Task]) -> None:
-    """Give leased work back unfinished."""
-    params = {"org_id": org_id, "stage": stage, "subject_ids": [task.subject_id for task in tasks]}
-    await QUERIES.run(conn, "release", params)
 
 
 async def forget(conn: Connection, org_id: OrgId, stage: Stage, subject_ids: Sequence[MessageId]) -> None:

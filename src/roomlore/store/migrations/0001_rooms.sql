@@ -18,7 +18,10 @@ create table participants (
   org_id uuid not null references orgs,
   id uuid not null,
   kind text not null check (kind in ('human', 'agent', 'system')),
+  -- of the newest message, which not everybody may see: the operator's
   name text not null,
+  -- what everybody who knows the participant may call it; later names are seen on messages
+  first_name text not null,
   named_at timestamptz not null,
   primary key (org_id, id)
 );
@@ -190,10 +193,6 @@ end $$;
 
 -- dense search inside rooms, exact
 create index message_embeddings_in_room on message_embeddings (org_id, model, room_id);
--- dense search across rooms, for the default model's 384 dimensions
-create index message_embeddings_near on message_embeddings
-  using hnsw ((embedding::halfvec(384)) halfvec_cosine_ops) where vector_dims(embedding) = 384;
-
 -- What is still to be done, written in the transaction that makes it necessary.
 create table work (
   org_id uuid not null references orgs,
@@ -251,17 +250,14 @@ begin atomic
   select distinct room_id from memberships where org_id = current_org() and participant_id = viewer_id();
 end;
 
-create function was_member(room uuid, moment timestamptz) returns boolean
+-- A set that is read once a statement, where a question per message would cost more than reading the message.
+create function own_stays() returns table (room_id uuid, joined_at timestamptz, left_at timestamptz)
   language sql stable parallel safe security definer set search_path = roomlore, pg_temp
-  return exists (
-    select 1
-    from memberships
-    where org_id = current_org()
-      and room_id = room
-      and participant_id = viewer_id()
-      and joined_at <= moment
-      and (left_at is null or moment < left_at)
-  );
+begin atomic
+  select memberships.room_id, memberships.joined_at, memberships.left_at
+  from memberships
+  where memberships.org_id = current_org() and memberships.participant_id = viewer_id();
+end;
 
 create function is_addressed(message uuid) returns boolean
   language sql stable parallel safe security definer set search_path = roomlore, pg_temp
@@ -314,7 +310,10 @@ begin
       using (org_id = (select current_org()) and (select viewer_is_operator()))
       with check (org_id = (select current_org()) and (select viewer_is_operator()))
     $policy$, name);
-    execute format('grant select, insert, update, delete on %I to roomlore_app', name);
+    -- A new org comes from ensure_org alone: its unique name would tell one org about the others.
+    execute format(
+      'grant %s on %I to roomlore_app',
+      case name when 'orgs' then 'select' else 'select, insert, update, delete' end, name);
   end loop;
   -- partitions are reached through their parent only
   for name in select inhrelid::regclass::text from pg_inherits where inhparent = 'message_embeddings'::regclass loop
@@ -328,7 +327,17 @@ end $$;
 -- because full-text and vector operators are not leakproof and would lose their indexes under a policy.
 do $$
 declare
-  rule constant text := $rule$
+  stayed constant text := $stayed$
+    room_id in (select roomlore.own_room_ids())
+    and exists (
+      select 1
+      from roomlore.own_stays() as stay
+      where stay.room_id = messages.room_id
+        and stay.joined_at <= messages.sent_at
+        and (stay.left_at is null or messages.sent_at < stay.left_at)
+    )
+  $stayed$;
+  rule constant text := format($rule$
     org_id = (select roomlore.current_org())
     and (
       (select roomlore.viewer_is_operator())
@@ -339,21 +348,36 @@ declare
           roomlore.is_addressed(id)
           or (
             (select roomlore.viewer_is_agent())
-            and (room_id in (select roomlore.open_room_ids()) or roomlore.was_member(room_id, sent_at))
+            and (room_id in (select roomlore.open_room_ids()) or (%1$s))
           )
-        else room_id in (select roomlore.open_room_ids()) or roomlore.was_member(room_id, sent_at)
+        else room_id in (select roomlore.open_room_ids()) or (%1$s)
       end
     )
-  $rule$;
+  $rule$, stayed);
 begin
   execute format('create policy read on messages for select to roomlore_app using (%s)', rule);
   execute format('create view readable_messages as select * from messages where %s', rule);
 end $$;
 
+-- Whether the viewer may read a message: for the policies of what is derived from messages. In PL/pgSQL,
+-- because its plan is then made once a session and not once for every query that meets the policy.
+create function can_read(message uuid) returns boolean
+  language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
+as $$
+begin
+  return exists (select 1 from readable_messages where id = message);
+end $$;
+
 create policy read on orgs for select to roomlore_app using (org_id = (select current_org()));
 
+-- Whoever wrote what the viewer may read is known by it, also where a whisper is all they share.
 create policy read on participants for select to roomlore_app using (
-  org_id = (select current_org()) and (id = (select viewer_id()) or knows(id))
+  org_id = (select current_org())
+  and (
+    id = (select viewer_id())
+    or knows(id)
+    or exists (select 1 from messages where messages.org_id = participants.org_id and messages.author_id = participants.id)
+  )
 );
 
 create policy read on identities for select to roomlore_app using (
@@ -376,27 +400,23 @@ create policy read on memberships for select to roomlore_app using (
 );
 
 create policy read on message_audience for select to roomlore_app using (
-  org_id = (select current_org())
-  and exists (select 1 from messages where messages.org_id = message_audience.org_id and messages.id = message_id)
+  org_id = (select current_org()) and can_read(message_id)
 );
 
 create policy read on revisions for select to roomlore_app using (
-  org_id = (select current_org())
-  and exists (select 1 from messages where messages.org_id = revisions.org_id and messages.id = message_id)
+  org_id = (select current_org()) and can_read(message_id)
 );
 
 create policy read on replies for select to roomlore_app using (
   org_id = (select current_org())
-  and exists (select 1 from messages where messages.org_id = replies.org_id and messages.id = child_id)
-  and (
-    parent_id is null
-    or exists (select 1 from messages where messages.org_id = replies.org_id and messages.id = parent_id)
-  )
+  and can_read(child_id)
+  -- An edge still waiting for its parent is nobody's: its vanishing would tell that an invisible parent came.
+  and parent_id is not null
+  and can_read(parent_id)
 );
 
 create policy read on message_embeddings for select to roomlore_app using (
-  org_id = (select current_org())
-  and exists (select 1 from messages where messages.org_id = message_embeddings.org_id and messages.id = message_id)
+  org_id = (select current_org()) and can_read(message_id)
 );
 
 -- activity and work have no read policy: they count what not everybody may see, so they are the operator's.

@@ -2,6 +2,11 @@
 -- operators a policy would disable (search). Each states the org or reads `readable_messages`,
 -- which states the whole rule; none returns a message's text.
 
+-- Whether the transaction speaks for no viewer, as the workers' own do.
+create function speaks_for_nobody() returns boolean
+  language sql stable parallel safe
+  return nullif(current_setting('roomlore.viewer', true), '') is null;
+
 -- Take up to `total` due rows of a stage, at most `per_org` of each org, and lease them.
 -- A row that was taken and never finished is due again when its lease ends.
 create function take_work(wanted_stage text, per_org integer, total integer, lease interval)
@@ -11,7 +16,7 @@ begin atomic
   with due_orgs as (
     select orgs.org_id
     from orgs
-    where exists (
+    where speaks_for_nobody() and exists (
       select 1 from work
       where work.stage = wanted_stage and work.org_id = orgs.org_id
         and work.set_aside_at is null and work.due_at <= now()
@@ -45,7 +50,7 @@ create function count_work(wanted_stage text) returns table (waiting bigint, set
 begin atomic
   select count(*) filter (where work.set_aside_at is null), count(*) filter (where work.set_aside_at is not null)
   from work
-  where work.stage = wanted_stage;
+  where work.stage = wanted_stage and speaks_for_nobody();
 end;
 
 -- How many vectors lie in a scope: it chooses between exact scan and index, and is never shown.
@@ -57,27 +62,35 @@ create function scope_size(rooms uuid[]) returns bigint
     where activity.org_id = current_org() and (rooms is null or activity.room_id = any (rooms))
   );
 
--- Nearest messages by exact scan; `+ 0` keeps the approximate index out.
+-- Nearest messages by exact scan. Distances first, visibility in their order until enough are found: far
+-- fewer messages are looked at than lie in the scope.
 create function nearest_exact(
   query halfvec, wanted_model text, rooms uuid[], authors uuid[], author_kinds text[],
   since timestamptz, until timestamptz, wanted integer
 ) returns table (message_id uuid, similarity double precision)
   language sql stable security definer set search_path = roomlore, public, pg_temp
+  set enable_hashjoin = off set enable_mergejoin = off set plan_cache_mode = force_custom_plan
 as $$
   select near.message_id, 1 - near.distance
   from (
     select vectors.message_id, (vectors.embedding <=> query) + 0 as distance
     from message_embeddings as vectors
-    join readable_messages as said on said.org_id = vectors.org_id and said.id = vectors.message_id
     where vectors.org_id = current_org()
       and vectors.model = wanted_model
       and (rooms is null or vectors.room_id = any (rooms))
+    order by distance, vectors.message_id
+    offset 0
+  ) as near
+  cross join lateral (
+    select 1
+    from readable_messages as said
+    where said.id = near.message_id
       and (authors is null or said.author_id = any (authors))
       and (author_kinds is null or said.author_kind = any (author_kinds))
       and (since is null or said.sent_at >= since)
       and (until is null or said.sent_at < until)
       and said.redacted_at is null
-  ) as near
+  ) as readable
   order by near.distance, near.message_id
   limit wanted
 $$;
@@ -89,27 +102,55 @@ create function nearest_indexed(
   since timestamptz, until timestamptz, wanted integer
 ) returns table (message_id uuid, similarity double precision)
   language sql stable security definer set search_path = roomlore, public, pg_temp
+  set enable_hashjoin = off set enable_mergejoin = off set plan_cache_mode = force_custom_plan
   set hnsw.iterative_scan = 'relaxed_order' set hnsw.ef_search = 200
 as $$
   select near.message_id, 1 - near.distance
   from (
     select vectors.message_id, (vectors.embedding::halfvec(384)) <=> query::halfvec(384) as distance
     from message_embeddings as vectors
-    join readable_messages as said on said.org_id = vectors.org_id and said.id = vectors.message_id
     where vectors.org_id = current_org()
       and vector_dims(vectors.embedding) = 384
       and vectors.model = wanted_model
       and (rooms is null or vectors.room_id = any (rooms))
+    order by (vectors.embedding::halfvec(384)) <=> query::halfvec(384)
+    offset 0
+  ) as near
+  cross join lateral (
+    select 1
+    from readable_messages as said
+    where said.id = near.message_id
       and (authors is null or said.author_id = any (authors))
       and (author_kinds is null or said.author_kind = any (author_kinds))
       and (since is null or said.sent_at >= since)
       and (until is null or said.sent_at < until)
       and said.redacted_at is null
-    order by (vectors.embedding::halfvec(384)) <=> query::halfvec(384)
-    limit wanted
-  ) as near
-  order by near.distance, near.message_id
+  ) as readable
+  limit wanted
 $$;
+
+-- Build the approximate index of every partition that has grown large enough and has none. Reads go on
+-- meanwhile; the embedding worker waits, which is why it calls this only when nothing is left to embed.
+create function build_vector_indexes(worth_it bigint) returns integer
+  language plpgsql volatile security definer set search_path = roomlore, public, pg_temp
+as $$
+declare
+  part regclass;
+  enough boolean;
+  built integer := 0;
+begin
+  for part in select inhrelid from pg_inherits where inhparent = 'message_embeddings'::regclass loop
+    continue when to_regclass(part::text || '_near') is not null;
+    execute format('select count(*) >= $1 from (select 1 from %s limit $1) as some', part) into enough using worth_it;
+    continue when not enough;
+    execute format(
+      'create index if not exists %I on %s using hnsw ((embedding::halfvec(384)) halfvec_cosine_ops)
+       where vector_dims(embedding) = 384',
+      part::text || '_near', part);
+    built := built + 1;
+  end loop;
+  return built;
+end $$;
 
 -- Messages that share words with the question, weighted by how rare each word is among what the viewer
 -- may read and matches (Robertson's idf and length norm, k1 1.2, b 0.75, a word counted once a message).
@@ -118,6 +159,7 @@ create function best_worded(
   since timestamptz, until timestamptz, wanted integer
 ) returns table (message_id uuid, weight double precision, coverage double precision, terms text[])
   language sql stable security definer set search_path = roomlore, public, pg_temp
+  set plan_cache_mode = force_custom_plan
 as $$
   with asked as (
     select lexeme, (quote_literal(lexeme))::tsquery as query

@@ -1,13 +1,19 @@
 -- Roles, extension and schema. Runs before every migration, as whoever logs in; safe to repeat.
 
+-- Roles belong to the server, the migration lock to one database: another may make the role meanwhile.
 do $$
+declare
+  name text;
 begin
-  if not exists (select 1 from pg_roles where rolname = 'roomlore_owner') then
-    create role roomlore_owner nologin;
-  end if;
-  if not exists (select 1 from pg_roles where rolname = 'roomlore_app') then
-    create role roomlore_app nologin;
-  end if;
+  foreach name in array array['roomlore_owner', 'roomlore_app'] loop
+    if not exists (select 1 from pg_roles where rolname = name) then
+      begin
+        execute format('create role %I nologin', name);
+      exception when duplicate_object or unique_violation then
+        null;
+      end;
+    end if;
+  end loop;
 end $$;
 
 do $$

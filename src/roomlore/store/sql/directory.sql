@@ -29,19 +29,21 @@ on conflict (org_id, platform, external_id) do nothing;
 
 -- name: identities_by_account -> IdentityKey
 -- The participants behind these (platform, account, persona) triples.
-select identities.platform, identities.account_id, identities.persona, identities.participant_id
+select
+  identities.platform, identities.account_id, identities.persona, identities.participant_id, participants.kind
 from unnest(%(platform)s::text[], %(account_id)s::text[], %(persona)s::text[])
   as asked (platform, account_id, persona)
 join identities
   on identities.org_id = %(org_id)s
   and identities.platform = asked.platform
   and identities.account_id = asked.account_id
-  and identities.persona = asked.persona;
+  and identities.persona = asked.persona
+join participants on participants.org_id = %(org_id)s and participants.id = identities.participant_id;
 
 -- name: add_participants
 -- Add participants, each with the name it first had.
-insert into participants (org_id, id, kind, name, named_at)
-select %(org_id)s, id, kind, name, '-infinity'
+insert into participants (org_id, id, kind, name, first_name, named_at)
+select %(org_id)s, id, kind, name, name, '-infinity'
 from unnest(%(participant_id)s::uuid[], %(kind)s::text[], %(name)s::text[]) as added (id, kind, name);
 
 -- name: add_identities
@@ -54,18 +56,71 @@ from unnest(
 ) as added (platform, account_id, persona, participant_id, bridged);
 
 -- name: note_names
--- Keep each participant's current display name: the one of its newest message.
+-- Keep each participant's current display name: the newest, and of two at the same time the greater, so
+-- that the order of arrival does not matter. Rows are locked in order, so that writers do not deadlock.
+with noted as (
+  select id, name, coalesce(named_at, '-infinity') as named_at
+  from unnest(%(participant_id)s::uuid[], %(name)s::text[], %(named_at)s::timestamptz[])
+    as noted (id, name, named_at)
+),
+outdated as (
+  select participants.id
+  from participants
+  join noted on noted.id = participants.id
+  where participants.org_id = %(org_id)s
+    and (participants.named_at, participants.name collate "C") < (noted.named_at, noted.name collate "C")
+  order by participants.id
+  for no key update of participants
+)
 update participants
-set
-  name = noted.name,
-  named_at = noted.named_at,
-  kind = case when participants.kind = 'human' then noted.kind else participants.kind end
-from unnest(%(participant_id)s::uuid[], %(name)s::text[], %(kind)s::text[], %(named_at)s::timestamptz[])
-  as noted (id, name, kind, named_at)
-where participants.org_id = %(org_id)s and participants.id = noted.id and participants.named_at < noted.named_at;
+set name = noted.name, named_at = noted.named_at
+from noted
+where participants.org_id = %(org_id)s
+  and participants.id = noted.id
+  and participants.id in (select id from outdated)
+  and (participants.named_at, participants.name collate "C") < (noted.named_at, noted.name collate "C");
+
+-- name: note_kinds
+-- Give participants the kind they have turned out to be of; an agent stays one.
+update participants
+set kind = noted.kind
+from unnest(%(participant_id)s::uuid[], %(kind)s::text[]) as noted (id, kind)
+where participants.org_id = %(org_id)s
+  and participants.id = noted.id
+  and participants.kind <> noted.kind
+  and participants.kind <> 'agent';
+
+-- name: note_author_kinds
+-- Give what these participants wrote the kind they have turned out to be of.
+-- Uses index: messages_by_author
+update messages
+set author_kind = participants.kind
+from participants
+where participants.org_id = %(org_id)s
+  and participants.id = any (%(participant_id)s)
+  and messages.org_id = %(org_id)s
+  and messages.author_id = participants.id
+  and messages.author_kind <> participants.kind;
+
+-- name: note_rooms
+-- Keep how rooms are called.
+update rooms
+set name = noted.name, kind = noted.kind, topic = noted.topic
+from unnest(%(room_id)s::uuid[], %(name)s::text[], %(kind)s::text[], %(topic)s::text[])
+  as noted (id, name, kind, topic)
+where rooms.org_id = %(org_id)s
+  and rooms.id = noted.id
+  and (rooms.name, rooms.kind, rooms.topic) is distinct from (noted.name, noted.kind, noted.topic);
+
+-- name: narrow_rooms
+-- Close rooms to all but their members.
+update rooms
+set visibility = 'members'
+where org_id = %(org_id)s and id = any (%(room_ids)s) and visibility = 'open';
 
 -- name: state_memberships
--- Record memberships that the platform states; what was only implied gives way.
+-- Record memberships that the platform states; what was only implied gives way, and of two ends of the
+-- same presence the earlier holds.
 with stated as (
   select room_id, participant_id, coalesce(joined_at, '-infinity') as joined_at, left_at
   from unnest(
@@ -79,14 +134,21 @@ implied as (
     and memberships.room_id = stated.room_id
     and memberships.participant_id = stated.participant_id
     and memberships.implied
-    and memberships.joined_at <> stated.joined_at
+    and not exists (
+      select 1
+      from stated as same
+      where same.room_id = memberships.room_id
+        and same.participant_id = memberships.participant_id
+        and same.joined_at = memberships.joined_at
+    )
 )
 insert into memberships (org_id, room_id, participant_id, joined_at, left_at)
 select %(org_id)s, room_id, participant_id, joined_at, left_at
 from stated
 on conflict (org_id, room_id, participant_id, joined_at) do update
-set left_at = coalesce(excluded.left_at, memberships.left_at), implied = false
-where memberships.implied or memberships.left_at is distinct from coalesce(excluded.left_at, memberships.left_at);
+set left_at = least(memberships.left_at, excluded.left_at), implied = false
+where memberships.implied
+  or memberships.left_at is distinct from least(memberships.left_at, excluded.left_at);
 
 -- name: imply_memberships
 -- Whoever writes in a room was there: where no membership is stated, it begins with the first message.
@@ -195,21 +257,23 @@ having %(room_id)s::uuid is null or count(activity.room_id) > 0
 order by message_count desc, participants.name, participants.id;
 
 -- name: participants_for_viewer -> Participant
--- The participants a viewer may know of, counting only the messages the viewer may see.
+-- The participants a viewer may know of, named and counted by the messages the viewer may see.
 select
-  participants.id, participants.name, participants.kind,
+  participants.id, coalesce(counted.name, participants.first_name) as name, participants.kind,
   coalesce(counted.message_count, 0) as message_count,
   counted.first_seen_at,
   counted.last_seen_at
 from participants
 left join (
-  select author_id, count(*) as message_count, min(sent_at) as first_seen_at, max(sent_at) as last_seen_at
+  select
+    author_id, count(*) as message_count, min(sent_at) as first_seen_at, max(sent_at) as last_seen_at,
+    (array_agg(author_name order by sent_at desc, native_order desc, id desc))[1] as name
   from messages
   where org_id = %(org_id)s and (%(room_id)s::uuid is null or room_id = %(room_id)s)
   group by author_id
 ) as counted on counted.author_id = participants.id
 where participants.org_id = %(org_id)s and (%(room_id)s::uuid is null or counted.message_count > 0)
-order by message_count desc, participants.name, participants.id;
+order by message_count desc, name, participants.id;
 
 -- name: find_participants -> ParticipantKey
 -- Participants meant by a word: id, beginning of an id, account id or current name.

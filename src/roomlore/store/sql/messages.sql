@@ -25,11 +25,23 @@ on conflict (org_id, room_id, external_id) do nothing
 returning id, room_id, external_id;
 
 -- name: stored_versions -> StoredVersion
--- The current text of these messages, as it was last written.
+-- The current text of these messages, as it was last written, and the earlier ones.
 select
-  messages.id, messages.room_id, messages.external_id, messages.body,
+  messages.id, messages.room_id, messages.external_id, messages.author_name, messages.body,
   coalesce(messages.edited_at, messages.sent_at) as written_at,
-  messages.redacted_at
+  messages.redacted_at,
+  array(
+    select revisions.written_at
+    from revisions
+    where revisions.org_id = %(org_id)s and revisions.message_id = messages.id
+    order by revisions.written_at
+  ) as earlier_at,
+  array(
+    select revisions.body
+    from revisions
+    where revisions.org_id = %(org_id)s and revisions.message_id = messages.id
+    order by revisions.written_at
+  ) as earlier
 from unnest(%(room_id)s::uuid[], %(external_id)s::text[]) as asked (room_id, external_id)
 join messages
   on messages.org_id = %(org_id)s
@@ -44,13 +56,21 @@ set
   edited_at = newer.written_at,
   attachments = newer.attachments::jsonb,
   mentions = newer.mentions::jsonb,
+  reactions = newer.reactions::jsonb,
   metadata = newer.metadata::jsonb,
   raw = newer.raw::jsonb
 from unnest(
   %(message_id)s::uuid[], %(body)s::text[], %(written_at)s::timestamptz[], %(attachments)s::text[],
-  %(mentions)s::text[], %(metadata)s::text[], %(raw)s::text[]
-) as newer (id, body, written_at, attachments, mentions, metadata, raw)
+  %(mentions)s::text[], %(reactions)s::text[], %(metadata)s::text[], %(raw)s::text[]
+) as newer (id, body, written_at, attachments, mentions, reactions, metadata, raw)
 where messages.org_id = %(org_id)s and messages.id = newer.id and messages.redacted_at is null;
+
+-- name: restore_author_names
+-- Put back how authors were called when they said it.
+update messages
+set author_name = first.author_name
+from unnest(%(message_id)s::uuid[], %(author_name)s::text[]) as first (id, author_name)
+where messages.org_id = %(org_id)s and messages.id = first.id;
 
 -- name: add_revisions
 -- Keep earlier texts; one that is kept already stays.
@@ -64,7 +84,7 @@ on conflict (org_id, message_id, written_at) do nothing;
 -- Remove the content of messages and keep their place.
 update messages
 set
-  body = '', redacted_at = %(redacted_at)s, mentions = null, attachments = null, reactions = null,
+  body = '', redacted_at = %(redacted_at)s, edited_at = null, mentions = null, attachments = null, reactions = null,
   metadata = null, raw = null
 where org_id = %(org_id)s and id = any (%(message_ids)s) and redacted_at is null;
 
@@ -91,6 +111,19 @@ left join messages as parent
   and parent.external_id = stated.parent_external_id
 where parent.id is distinct from stated.child_id
 on conflict (org_id, child_id, method) where method in ('explicit', 'thread') do nothing;
+
+-- name: newest_of_rooms -> RoomMessage
+-- The newest message of each of these rooms.
+-- Uses index: messages_in_order
+select asked.room_id, newest.id as message_id
+from unnest(%(room_ids)s::uuid[]) as asked (room_id)
+cross join lateral (
+  select id
+  from messages
+  where org_id = %(org_id)s and room_id = asked.room_id
+  order by sent_at desc, native_order desc, external_id desc
+  limit 1
+) as newest;
 
 -- name: resolve_replies
 -- Join edges to parents that have just arrived.

@@ -1,8 +1,14 @@
 -- Candidates for a question. Visibility is decided inside the functions called here.
 
--- name: scope_size -> ScopeSize
--- How many messages lie in a scope, visible or not: it only chooses the faster way to search.
-select scope_size(%(room_ids)s::uuid[]) as message_count;
+-- name: measure_scope -> ScopeMeasure
+-- What chooses the faster way to search: how many messages lie in the scope, visible or not, and whether
+-- there is an approximate index.
+select
+  scope_size(%(room_ids)s::uuid[]) as message_count,
+  exists (
+    select 1 from pg_class
+    where relnamespace = 'roomlore'::regnamespace and relkind = 'i' and relname like 'message\_embeddings\_%%\_near'
+  ) as has_index;
 
 -- name: candidates -> Candidate
 -- The best messages by meaning and by words, scores of each side scaled to 0..1 and averaged.
@@ -51,22 +57,22 @@ limit %(wanted)s;
 -- name: exchange_members -> ExchangeMember
 -- For each message its exchange: up the stated replies to the opening message, then down to every answer.
 with recursive up as (
-  select asked.id as hit_id, asked.id as member_id
+  select asked.id as hit_id, asked.id as member_id, 0 as height
   from unnest(%(message_ids)s::uuid[]) as asked (id)
-  union
-  select up.hit_id, replies.parent_id
+  union all
+  select up.hit_id, replies.parent_id, up.height + 1
   from up
   join replies
     on replies.org_id = %(org_id)s
     and replies.child_id = up.member_id
     and replies.method in ('explicit', 'thread')
     and replies.parent_id is not null
-),
+) cycle member_id set is_round using path,
 openings as (
-  select distinct on (up.hit_id) up.hit_id, up.member_id as opening_id
+  select distinct on (hit_id) hit_id, member_id as opening_id
   from up
-  join messages on messages.org_id = %(org_id)s and messages.id = up.member_id
-  order by up.hit_id, messages.sent_at, messages.native_order, messages.id
+  where not is_round
+  order by hit_id, height desc, member_id
 ),
 down as (
   select distinct opening_id, opening_id as member_id from openings

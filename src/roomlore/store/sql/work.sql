@@ -20,29 +20,38 @@ from take_work(%(stage)s, %(per_org)s, %(total)s, %(lease)s);
 -- How much is waiting and how much was set aside, over all orgs.
 select waiting, set_aside from count_work(%(stage)s);
 
--- name: finish
--- Forget finished work, unless its subject has changed in the meantime.
+-- name: finish -> Finished
+-- Forget finished work, unless its subject has changed in the meantime, and tell which that was.
 delete from work
 using unnest(%(subject_id)s::uuid[], %(version)s::integer[]) as done (subject_id, version)
 where work.org_id = %(org_id)s
   and work.stage = %(stage)s
   and work.subject_id = done.subject_id
-  and work.version = done.version;
+  and work.version = done.version
+returning work.subject_id;
 
 -- name: fail
 -- Note an error and try again later, or set the work aside after its last attempt.
 update work
 set
   error = %(error)s,
-  due_at = now() + least(interval '1 second' * power(4, attempts), interval '1 hour'),
-  set_aside_at = case when attempts >= %(last_attempt)s then now() end
-where org_id = %(org_id)s and stage = %(stage)s and subject_id = any (%(subject_ids)s);
+  due_at = now() + least(%(retry)s::interval * power(4, work.attempts), interval '1 hour'),
+  set_aside_at = case when work.attempts >= %(last_attempt)s then now() end
+from unnest(%(subject_id)s::uuid[], %(version)s::integer[]) as failed (subject_id, version)
+where work.org_id = %(org_id)s
+  and work.stage = %(stage)s
+  and work.subject_id = failed.subject_id
+  and work.version = failed.version;
 
 -- name: release
 -- Give leased work back unfinished.
 update work
-set due_at = now(), attempts = greatest(attempts - 1, 0)
-where org_id = %(org_id)s and stage = %(stage)s and subject_id = any (%(subject_ids)s);
+set due_at = now(), attempts = greatest(work.attempts - 1, 0)
+from unnest(%(subject_id)s::uuid[], %(version)s::integer[]) as leased (subject_id, version)
+where work.org_id = %(org_id)s
+  and work.stage = %(stage)s
+  and work.subject_id = leased.subject_id
+  and work.version = leased.version;
 
 -- name: forget
 -- Drop work on subjects that no longer need it.

@@ -193,17 +193,23 @@ def plain(value: Any) -> Any:
     """Return records, ids, times and spans (in seconds) as JSON values."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    if isinstance(value, datetime):
-        return value.isoformat().replace("+00:00", "Z")
-    if isinstance(value, timedelta):
-        return value.total_seconds()
-    if isinstance(value, UUID):
-        return str(value)
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in cast(Mapping[Any, Any], value).items()}
     if isinstance(value, list | tuple | set | frozenset):
         return [plain(item) for item in cast(Sequence[Any], value)]
-    return value
+    return _scalar(value)
+
+
+def _scalar(value: Any) -> Any:
+    match value:
+        case datetime():
+            return value.isoformat().replace("+00:00", "Z")
+        case timedelta():
+            return value.total_seconds()
+        case UUID():
+            return str(value)
+        case _:
+            return value
 
 
 def hit_json(hit: Hit) -> dict[str, Any]:

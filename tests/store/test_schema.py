@@ -1,0 +1,339 @@
+"""What the catalog says about the schema, and how a database comes to have it."""
+
+import asyncio
+import re
+import sys
+from collections.abc import AsyncGenerator
+from importlib.util import find_spec
+from pathlib import Path
+from uuid import uuid4
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from roomlore.domain.errors import DatabaseUnavailable, SchemaMismatch
+from roomlore.store.cluster import Cluster
+from roomlore.store.db import Database
+from roomlore.store.migrate import migrate, migrations, wanted_version
+
+SECURITY = Path(__file__).parents[2] / "docs" / "security.md"
+#: The one table that belongs to no org.
+VERSIONS = "migrations"
+
+
+async def fetch(conn, query: str, params=None) -> list[tuple]:
+    return await (await conn.execute(query, params)).fetchall()
+
+
+async def first_column(conn, query: str) -> list:
+    return [row[0] for row in await fetch(conn, query)]
+
+
+# The catalog
+
+
+async def test_every_table_but_the_versions_has_forced_row_security_and_a_policy(admin):
+    tables = await fetch(
+        admin,
+        """
+        select relname, relrowsecurity, relforcerowsecurity, exists (select from pg_policy where polrelid = c.oid)
+        from pg_class c
+        where relnamespace = 'roomlore'::regnamespace and relkind in ('r', 'p')
+        """,
+    )
+    assert len(tables) > 10
+    assert {name for name, *guards in tables if not all(guards)} == {VERSIONS}
+
+
+async def test_nobody_but_owner_and_application_is_named_by_a_policy(admin):
+    roles = await first_column(
+        admin,
+        "select distinct unnest(roles)::text from pg_policies where schemaname = 'roomlore'",
+    )
+    assert sorted(roles) == ["roomlore_app", "roomlore_owner"]
+
+
+async def test_every_policy_of_the_application_states_the_org_first(admin):
+    policies = await fetch(
+        admin,
+        """
+        select tablename || '.' || policyname, coalesce(qual, ''), coalesce(with_check, qual)
+        from pg_policies where schemaname = 'roomlore' and 'roomlore_app' = any (roles)
+        """,
+    )
+    assert len(policies) > 15
+    for name, using, check in policies:
+        for expression in (using, check):
+            assert re.match(r"\(+org_id = \( SELECT (roomlore\.)?current_org\(\)", expression), name
+
+
+async def test_every_key_begins_with_the_org(admin):
+    keys = await fetch(
+        admin,
+        """
+        select c.conrelid::regclass::text || '.' || c.conname, here.attname, there.attname, c.contype::text
+        from pg_constraint c
+        join pg_attribute here on here.attrelid = c.conrelid and here.attnum = c.conkey[1]
+        left join pg_attribute there on there.attrelid = c.confrelid and there.attnum = c.confkey[1]
+        where c.connamespace = 'roomlore'::regnamespace and c.contype in ('p', 'u', 'f')
+        """,
+    )
+    assert len(keys) > 30
+    wrong = {name for name, here, there, _ in keys if here != "org_id" or there not in {"org_id", None}}
+    assert wrong == {"orgs.orgs_name_key", f"{VERSIONS}.migrations_pkey"}
+
+
+async def test_every_unique_index_begins_with_the_org(admin):
+    indexes = await fetch(
+        admin,
+        """
+        select i.indexrelid::regclass::text, a.attname
+        from pg_index i
+        join pg_class c on c.oid = i.indexrelid
+        join pg_attribute a on a.attrelid = i.indrelid and a.attnum = i.indkey[0]
+        where i.indisunique and c.relnamespace = 'roomlore'::regnamespace
+        """,
+    )
+    wrong = {name for name, column in indexes if column != "org_id"}
+    assert wrong == {"orgs_name_key", "migrations_pkey"}
+
+
+async def test_there_are_no_triggers_rules_or_inheritance_but_the_constraints_own(admin):
+    triggers = """
+      select tgname from pg_trigger join pg_class c on c.oid = tgrelid
+      where relnamespace = 'roomlore'::regnamespace and not tgisinternal
+    """
+    rules = """
+      select rulename from pg_rewrite join pg_class c on c.oid = ev_class
+      where relnamespace = 'roomlore'::regnamespace and relkind in ('r', 'p')
+    """
+    assert await first_column(admin, triggers) == []
+    assert await first_column(admin, rules) == []
+
+
+async def test_the_application_owns_nothing(admin):
+    owned = await first_column(
+        admin,
+        """
+        select classid::regclass::text || ' ' || objid from pg_shdepend
+        where refobjid = 'roomlore_app'::regrole and deptype = 'o'
+        """,
+    )
+    assert owned == []
+    owners = await first_column(
+        admin,
+        "select distinct relowner::regrole::text from pg_class where relnamespace = 'roomlore'::regnamespace",
+    )
+    assert owners == ["roomlore_owner"]
+
+
+async def test_the_roles_are_as_weak_as_they_can_be(admin):
+    roles = await fetch(
+        admin,
+        """
+        select rolname, rolsuper or rolbypassrls or rolcreaterole or rolcreatedb or rolreplication, rolcanlogin
+        from pg_roles where rolname in ('roomlore_app', 'roomlore_owner') order by 1
+        """,
+    )
+    assert roles == [("roomlore_app", False, True), ("roomlore_owner", False, False)]
+    memberships = await fetch(
+        admin,
+        "select roleid::regrole::text from pg_auth_members where member = 'roomlore_app'::regrole",
+    )
+    assert memberships == []
+
+
+async def test_the_application_may_create_nothing_in_any_schema_and_give_away_no_right(admin):
+    creatable = await first_column(
+        admin,
+        "select nspname from pg_namespace"
+        " where has_schema_privilege('roomlore_app', oid, 'create') and nspname not like 'pg_temp%'",
+    )
+    assert creatable == []
+    granted = await fetch(
+        admin,
+        """
+        select grantee, table_name, privilege_type from information_schema.role_table_grants
+        where table_schema = 'roomlore' and grantee <> 'roomlore_owner'
+          and (is_grantable = 'YES' or grantee <> 'roomlore_app'
+            or privilege_type not in ('SELECT', 'INSERT', 'UPDATE', 'DELETE')
+            or table_name = 'readable_messages' or table_name ~ '_[0-9]+$'
+            or (table_name in ('migrations', 'orgs', 'timeline') and privilege_type <> 'SELECT'))
+        """,
+    )
+    assert granted == []
+
+
+async def definers(admin) -> list[tuple]:
+    return await fetch(
+        admin,
+        """
+        select proname, proowner::regrole::text, coalesce(proconfig, '{}')
+        from pg_proc where pronamespace = 'roomlore'::regnamespace and prosecdef
+        """,
+    )
+
+
+async def test_every_function_that_runs_as_the_owner_has_a_fixed_path_with_temporary_tables_last(admin):
+    found = await definers(admin)
+    assert len(found) > 10
+    for name, owner, config in found:
+        assert owner == "roomlore_owner", name
+        assert {setting for setting in config if setting.startswith("search_path=")} <= {
+            "search_path=roomlore, pg_temp",
+            "search_path=roomlore, public, pg_temp",
+        }, name
+        assert any(setting.startswith("search_path=") for setting in config), name
+
+
+async def test_every_function_that_runs_as_the_owner_is_accounted_for(admin):
+    listed = set(re.findall(r"^\| `(\w+)` \|", SECURITY.read_text("utf-8"), re.MULTILINE))
+    assert listed == {name for name, _, _ in await definers(admin)}
+
+
+async def test_only_the_application_may_call_our_functions(admin):
+    callable_by = await first_column(
+        admin,
+        """
+        select distinct coalesce(nullif(grantee, 0)::regrole::text, 'public')
+        from pg_proc, aclexplode(coalesce(proacl, acldefault('f', proowner)))
+        where pronamespace = 'roomlore'::regnamespace
+        """,
+    )
+    assert sorted(callable_by) == ["roomlore_app", "roomlore_owner"]
+
+
+async def test_views_read_as_the_caller_except_the_one_that_only_functions_reach(admin):
+    views = await fetch(
+        admin,
+        """
+        select relname, coalesce('security_invoker=true' = any (reloptions), false),
+          has_table_privilege('roomlore_app', oid, 'select')
+        from pg_class where relnamespace = 'roomlore'::regnamespace and relkind in ('v', 'm')
+        """,
+    )
+    assert "readable_messages" in {name for name, _, _ in views}
+    for name, as_caller, granted in views:
+        assert as_caller == granted == (name != "readable_messages"), name
+
+
+async def test_policy_and_view_have_the_same_rule(admin):
+    [(policy,)] = await fetch(
+        admin,
+        "select qual from pg_policies where schemaname = 'roomlore' and tablename = 'messages' and policyname = 'read'",
+    )
+    [(view,)] = await fetch(admin, "select pg_get_viewdef('roomlore.readable_messages'::regclass)")
+
+    def bare(text: str) -> str:
+        return re.sub(r"[\s();]|roomlore\.|messages\.|AS\w+", "", text)
+
+    assert bare(view.split("WHERE", 1)[1]) == bare(policy)
+
+
+# How a database comes to have it
+
+
+@pytest.fixture
+async def fresh(cluster: Cluster, admin) -> AsyncGenerator[tuple[str, str]]:
+    """A second, empty database of the same server: how the administrator and the application reach it."""
+    name = f"fresh_{uuid4().hex}"
+    await admin.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
+    yield make_conninfo(cluster.admin_dsn, dbname=name), make_conninfo(cluster.app_dsn, dbname=name)
+    await admin.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+
+
+async def run(dsn: str, statement: str) -> None:
+    async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as conn:
+        await conn.execute(statement)
+
+
+async def test_a_second_database_of_the_server_is_migrated_once(fresh):
+    admin_dsn, app_dsn = fresh
+    assert await migrate(admin_dsn) == migrations()
+    assert await migrate(admin_dsn) == []
+    db = await Database.connect(app_dsn, size=1)
+    try:
+        assert await db.org("here") == await db.org("here")
+    finally:
+        await db.close()
+
+
+async def test_a_database_that_was_never_migrated_is_refused(fresh):
+    with pytest.raises(SchemaMismatch) as caught:
+        await Database.connect(fresh[1])
+    assert (caught.value.found, caught.value.wanted) == (0, wanted_version())
+
+
+async def test_processes_that_migrate_at_once_apply_each_step_once(fresh):
+    program = (
+        "import asyncio, sys; from roomlore.store.migrate import migrate;"
+        " print(len(asyncio.run(migrate(sys.argv[1]))))"
+    )
+    processes = [
+        await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-c",
+            program,
+            fresh[0],
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        for _ in range(3)
+    ]
+    outcomes = [await process.communicate() for process in processes]
+    assert [errors for _, errors in outcomes] == [b""] * 3
+    assert sorted(int(output) for output, _ in outcomes) == [0, 0, len(migrations())]
+
+
+async def test_databases_of_one_server_can_be_migrated_at_once(fresh, cluster: Cluster, admin):
+    name = f"fresh_{uuid4().hex}"
+    await admin.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
+    try:
+        both = await asyncio.gather(migrate(fresh[0]), migrate(make_conninfo(cluster.admin_dsn, dbname=name)))
+        assert both == [migrations(), migrations()]
+    finally:
+        await admin.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+
+
+async def test_a_newer_database_is_refused_by_reading_and_by_migrating(fresh):
+    admin_dsn, app_dsn = fresh
+    await migrate(admin_dsn)
+    await run(admin_dsn, "insert into roomlore.migrations (version, name) values (9999, 'from the future')")
+    with pytest.raises(SchemaMismatch, match="newer Roomlore") as caught:
+        await Database.connect(app_dsn)
+    assert (caught.value.found, caught.value.wanted) == (9999, wanted_version())
+    with pytest.raises(SchemaMismatch):
+        await migrate(admin_dsn)
+
+
+async def test_an_older_database_is_refused_and_told_how_to_migrate(fresh):
+    admin_dsn, app_dsn = fresh
+    await migrate(admin_dsn)
+    await run(admin_dsn, f"delete from roomlore.migrations where version = {wanted_version()}")
+    with pytest.raises(SchemaMismatch, match="roomlore migrate") as caught:
+        await Database.connect(app_dsn)
+    assert caught.value.found < caught.value.wanted
+
+
+async def test_a_migration_that_fails_leaves_the_database_as_it_was(fresh, monkeypatch):
+    admin_dsn, _ = fresh
+    steps = [*migrations(), migrations()[0]]
+    monkeypatch.setattr("roomlore.store.migrate.migrations", lambda: steps)
+    with pytest.raises(psycopg.errors.DuplicateTable):
+        await migrate(admin_dsn)
+    monkeypatch.undo()
+    async with await psycopg.AsyncConnection.connect(admin_dsn) as conn:
+        assert await fetch(conn, "select to_regnamespace('roomlore')") == [(None,)]
+    assert await migrate(admin_dsn) == migrations()
+
+
+async def test_the_applications_login_may_not_migrate(fresh):
+    with pytest.raises(DatabaseUnavailable, match="roomlore migrate"):
+        await migrate(fresh[1])
+
+
+def test_migrations_are_numbered_without_gaps():
+    assert [step.version for step in migrations()] == list(range(1, len(migrations()) + 1))
+    assert find_spec("roomlore.store.migrate") is not None
