@@ -189,18 +189,20 @@ class App:
 
     # What is worked on
 
-    async def drain(self, progress: loop.Progress | None = None) -> loop.Drained:
-        """Do all the work that is waiting and return how much was done."""
-        return await loop.drain(self.db, await self._embed_worker(), progress=progress)
+    async def drain(self, progress: loop.Progress | None = None, *, every_org: bool = False) -> loop.Drained:
+        """Do all the work that is waiting in this org, or in every one, and return how much was done."""
+        worker = await self._embed_worker()
+        only_org = None if every_org else self.org_id
+        return await loop.drain(self.db, worker, only_org=only_org, progress=progress)
 
     async def run_worker(self, stop: asyncio.Event, progress: loop.Progress | None = None) -> None:
-        """Do work as it comes, until told to stop."""
+        """Do work as it comes, of every org in the database, until told to stop."""
         await loop.run(self.db, await self._embed_worker(), stop=stop, progress=progress)
 
-    async def waiting(self) -> work.WorkCount:
-        """Return how much work is waiting and how much was set aside, over all orgs."""
+    async def waiting(self, *, every_org: bool = False) -> work.WorkCount:
+        """Return how much work is waiting and how much was set aside, in this org or in every one."""
         async with self.db.outside_orgs() as conn:
-            return await work.count(conn, "embed")
+            return await work.count(conn, "embed", None if every_org else self.org_id)
 
     # What is read
 

@@ -134,7 +134,7 @@ async def _backlog(dsn: str) -> Finding:
     db = await Database.connect(dsn, size=1)
     try:
         async with db.outside_orgs() as conn:
-            waiting = await work.count(conn, "embed")
+            waiting = await work.count(conn, "embed", None)
     finally:
         await db.close()
     detail = f"{waiting.waiting} messages to embed, {waiting.set_aside} set aside"

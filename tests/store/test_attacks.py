@@ -315,7 +315,7 @@ async def test_row_security_cannot_be_switched_off(secrets: App, raw):
 async def test_reading_transactions_cannot_write(db: Database, ben: Viewer):
     for statement in (
         "insert into orgs (org_id, name) values (gen_random_uuid(), 'x')",
-        "select * from take_work('embed', 10, 10, interval '1 hour')",
+        "select * from take_work('embed', null, 10, 10, interval '1 hour')",
         "select ensure_org('another', gen_random_uuid())",
     ):
         with pytest.raises((errors.ReadOnlySqlTransaction, errors.InsufficientPrivilege)):
@@ -620,8 +620,8 @@ ODD_CALLS = [
     "nearest_exact(null, 'fake-hash-384', null, null, null, null, null, 100)",
     "nearest_exact((select array_fill(0, array[384])::vector::halfvec), null, null, null, null, null, null, 100)",
     "nearest_indexed(null, 'fake-hash-384', null, null, null, null, null, null)",
-    "take_work('embed', 100, 100, interval '1 hour')",
-    "take_work(null, null, null, null)",
+    "take_work('embed', null, 100, 100, interval '1 hour')",
+    "take_work(null, null, null, null, null)",
 ]
 
 
@@ -650,9 +650,9 @@ async def test_only_a_worker_that_speaks_for_nobody_sees_the_queue(open_app, raw
     for viewer in (str(ben.participant_id), "operator"):
         async with raw.transaction():
             await state(raw, org=str(app.org_id), viewer=viewer)
-            assert await fetch(raw, "select * from take_work('embed', 9, 9, interval '1 hour')") == []
-            assert await fetch(raw, "select * from count_work('embed')") == [(0, 0)]
-    assert (await fetch(raw, "select waiting from count_work('embed')"))[0][0] >= 1
+            assert await fetch(raw, "select * from take_work('embed', null, 9, 9, interval '1 hour')") == []
+            assert await fetch(raw, "select * from count_work('embed', null)") == [(0, 0)]
+    assert (await fetch(raw, "select waiting from count_work('embed', null)"))[0][0] >= 1
 
 
 async def test_a_search_by_words_does_not_weigh_what_the_viewer_cannot_read(ben: Viewer, raw):

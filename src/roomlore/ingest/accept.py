@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from roomlore.domain.ids import MessageId, OrgId, ParticipantId, RoomId, uuid7
+from roomlore.domain.ids import MessageId, OrgId, RoomId, uuid7
 from roomlore.domain.incoming import IncomingMessage, Skipped
+from roomlore.ingest import people
 from roomlore.ingest.resolve import Names, resolve
 from roomlore.ingest.versions import Change, compare
 from roomlore.store import directory, messages, work
-from roomlore.store.directory import NewActivity, NotedName, StatedMembership
-from roomlore.store.messages import Audience, NewMessage, NewVersion, StatedReply
+from roomlore.store.messages import Audience, FirstName, NewMessage, NewVersion, StatedReply
 from roomlore.store.queries import Connection
 
 #: What a message is known by: room and external id.
@@ -44,8 +44,10 @@ async def accept(
     conn: Connection, org_id: OrgId, batch: Sequence[IncomingMessage], *, received_at: datetime
 ) -> Accepted:
     """Store a batch of clean records and the work that follows from it."""
+    if not batch:
+        return _accepted([], {}, {}, [])
     names = await resolve(conn, org_id, batch)
-    await directory.lock_rooms(conn, names.rooms.values())
+    await directory.lock_rooms(conn, sorted({names.room(message) for message in batch}))
     keyed = [((names.room(message), message.external_id), message) for message in batch]
     first: dict[Key, IncomingMessage] = {}
     for key, message in keyed:
@@ -53,14 +55,16 @@ async def accept(
     rows = [_row(key, message, names, received_at) for key, message in sorted(first.items(), key=_by_key)]
     keys = await messages.add_messages(conn, org_id, rows, received_at=received_at)
     added = {(key.room_id, key.external_id): key.id for key in keys}
-    fresh = [(added[key], message) for key, message in first.items() if key in added]
-    await _add_what_hangs_on(conn, org_id, fresh, names)
-    await messages.resolve_replies(conn, org_id, keys)
+    fresh = {added[key]: message for key, message in first.items() if key in added}
     again = [(key, message) for key, message in keyed if key not in added or message is not first[key]]
     known, changes = await _compare(conn, org_id, again)
+    ids = {**known, **added}
+    await _add_what_hangs_on(conn, org_id, fresh, names)
+    await _add_replies(conn, org_id, [(ids[key], message) for key, message in keyed], names)
+    await messages.resolve_replies(conn, org_id, keys)
     await _change(conn, org_id, changes, redacted_at=received_at)
-    await _note_people(conn, org_id, batch, fresh, names=names)
-    return _accepted([key for key, _ in keyed], added, known, changes)
+    await people.note(conn, org_id, batch, fresh, names=names)
+    return _accepted([key for key, _ in keyed], added, ids, changes)
 
 
 def _by_key(item: tuple[Key, IncomingMessage]) -> tuple[str, str]:
@@ -77,19 +81,19 @@ def _row(key: Key, message: IncomingMessage, names: Names, received_at: datetime
         kind=message.kind,
         author_id=names.author(message.platform, message.author),
         author_name=message.author.name,
-        author_kind=message.author.kind,
+        author_kind=names.kind(message.platform, message.author),
         body=message.body,
         sent_at=message.sent_at,
         precision=message.precision,
         native_order=message.order,
-        edited_at=message.edited_at,
+        edited_at=None if message.deleted else message.edited_at,
         redacted_at=received_at if message.deleted else None,
         synthetic_id=message.synthetic_id,
-        mentions=_json(message.mentions),
-        attachments=_json(message.attachments),
-        reactions=_json(message.reactions),
-        metadata=_json(message.metadata),
-        raw=_json(message.raw),
+        mentions=message.mentions or None,
+        attachments=message.attachments or None,
+        reactions=message.reactions or None,
+        metadata=message.metadata or None,
+        raw=message.raw or None,
     )
 
 
@@ -98,22 +102,28 @@ def _json(value: Any) -> str | None:
 
 
 async def _add_what_hangs_on(
-    conn: Connection, org_id: OrgId, fresh: Sequence[tuple[MessageId, IncomingMessage]], names: Names
+    conn: Connection, org_id: OrgId, fresh: Mapping[MessageId, IncomingMessage], names: Names
 ) -> None:
-    """Add audiences, reply edges and work of messages that were just added."""
+    """Add audiences and work of messages that were just added; no later record widens an audience."""
     audiences = [
         Audience(message_id=message_id, participant_id=names.author(message.platform, author))
-        for message_id, message in fresh
+        for message_id, message in fresh.items()
         for author in message.audience
     ]
     if audiences:
         await messages.add_audiences(conn, org_id, audiences)
-    replies = [reply for message_id, message in fresh for reply in _replies(message_id, message, names)]
-    if replies:
-        await messages.add_replies(conn, org_id, replies)
-    to_embed = [message_id for message_id, message in fresh if is_embedded(message)]
+    to_embed = [message_id for message_id, message in fresh.items() if is_embedded(message)]
     if to_embed:
         await work.enqueue(conn, org_id, "embed", to_embed)
+
+
+async def _add_replies(
+    conn: Connection, org_id: OrgId, said: Sequence[tuple[MessageId, IncomingMessage]], names: Names
+) -> None:
+    """Add the edges that any version of a message states; the first one to state an edge is believed."""
+    replies = [reply for message_id, message in said for reply in _replies(message_id, message, names)]
+    if replies:
+        await messages.add_replies(conn, org_id, replies)
 
 
 def is_embedded(message: IncomingMessage) -> bool:
@@ -160,15 +170,34 @@ async def _change(
     redacted = [change.message_id for change in changes if change.redact]
     if redacted:
         await redact(conn, org_id, redacted, redacted_at=redacted_at)
+    named = [(change.message_id, change.author_name) for change in changes if change.author_name is not None]
+    if named:
+        await messages.restore_author_names(
+            conn, org_id, [FirstName(message_id=message_id, author_name=name) for message_id, name in named]
+        )
     revisions = [revision for change in changes for revision in change.revisions]
     if revisions:
         await messages.add_revisions(conn, org_id, revisions)
     revised = [(change.message_id, change.current) for change in changes if change.current is not None]
     if revised:
         await messages.revise_messages(conn, org_id, [_version(*pair) for pair in revised])
-        await work.drop_embeddings(conn, org_id, [message_id for message_id, _ in revised])
-        to_embed = [message_id for message_id, message in revised if is_embedded(message)]
+        await _embed_again(conn, org_id, revised)
+
+
+async def _embed_again(
+    conn: Connection, org_id: OrgId, revised: Sequence[tuple[MessageId, IncomingMessage]]
+) -> None:
+    """Put new work in place of old, then drop the vectors.
+
+    In this order: a worker that is just writing a vector holds the work's row, so that the drop comes after.
+    """
+    silent = [message_id for message_id, message in revised if not is_embedded(message)]
+    if silent:
+        await work.forget(conn, org_id, "embed", silent)
+    to_embed = [message_id for message_id, message in revised if is_embedded(message)]
+    if to_embed:
         await work.enqueue(conn, org_id, "embed", to_embed)
+    await work.drop_embeddings(conn, org_id, [message_id for message_id, _ in revised])
 
 
 def _version(message_id: MessageId, message: IncomingMessage) -> NewVersion:
@@ -178,6 +207,7 @@ def _version(message_id: MessageId, message: IncomingMessage) -> NewVersion:
         written_at=message.edited_at or message.sent_at,
         attachments=_json(message.attachments),
         mentions=_json(message.mentions),
+        reactions=_json(message.reactions),
         metadata=_json(message.metadata),
         raw=_json(message.raw),
     )
@@ -185,75 +215,18 @@ def _version(message_id: MessageId, message: IncomingMessage) -> NewVersion:
 
 async def redact(conn: Connection, org_id: OrgId, ids: Sequence[MessageId], *, redacted_at: datetime) -> int:
     """Remove the content of messages and everything derived from it; return how many had any left."""
-    await work.drop_embeddings(conn, org_id, ids)
+    # In this order: whoever is just writing a vector holds the work's row, so that the drop comes after.
     await work.forget(conn, org_id, "embed", ids)
+    await work.drop_embeddings(conn, org_id, ids)
     return await messages.redact_messages(conn, org_id, ids, redacted_at=redacted_at)
-
-
-async def _note_people(
-    conn: Connection,
-    org_id: OrgId,
-    batch: Sequence[IncomingMessage],
-    fresh: Sequence[tuple[MessageId, IncomingMessage]],
-    *,
-    names: Names,
-) -> None:
-    """Keep up memberships, counts and current names."""
-    stated = {
-        (names.room(message), names.author(message.platform, member.author), member.joined_at): member.left_at
-        for message in batch
-        for member in message.room.members
-    }
-    if stated:
-        rows = [
-            StatedMembership(room_id=key[0], participant_id=key[1], joined_at=key[2], left_at=left_at)
-            for key, left_at in stated.items()
-        ]
-        await directory.state_memberships(conn, org_id, rows)
-    said = [message for _, message in fresh]
-    if said:
-        await directory.add_activity(conn, org_id, _activity(said, names))
-        spoken = [message for message in said if message.kind == "message"]
-        await directory.imply_memberships(conn, org_id, _activity(spoken, names))
-        await directory.note_names(conn, org_id, _current_names(said, names))
-
-
-def _activity(said: Sequence[IncomingMessage], names: Names) -> list[NewActivity]:
-    times: dict[tuple[RoomId, ParticipantId], list[datetime]] = defaultdict(list)
-    for message in said:
-        times[names.room(message), names.author(message.platform, message.author)].append(message.sent_at)
-    return [
-        NewActivity(
-            room_id=room_id,
-            participant_id=participant_id,
-            message_count=len(sent),
-            first_at=min(sent),
-            last_at=max(sent),
-        )
-        for (room_id, participant_id), sent in sorted(times.items())
-    ]
-
-
-def _current_names(said: Sequence[IncomingMessage], names: Names) -> list[NotedName]:
-    newest: dict[ParticipantId, NotedName] = {}
-    for message in sorted(said, key=lambda message: (message.sent_at, message.order)):
-        participant_id = names.author(message.platform, message.author)
-        newest[participant_id] = NotedName(
-            participant_id=participant_id,
-            name=message.author.name,
-            kind=message.author.kind,
-            named_at=message.sent_at,
-        )
-    return sorted(newest.values(), key=lambda noted: noted.participant_id)
 
 
 def _accepted(
     keys: Sequence[Key],
     added: Mapping[Key, MessageId],
-    known: Mapping[Key, MessageId],
+    ids: Mapping[Key, MessageId],
     changes: Sequence[Change],
 ) -> Accepted:
-    ids = {**known, **added}
     return Accepted(
         added=added,
         message_ids=[ids[key] for key in keys],

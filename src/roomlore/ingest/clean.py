@@ -3,15 +3,18 @@
 Nothing here looks at the database, so that a dry run and a real import report the same.
 """
 
+import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any, cast, get_args
 
 from roomlore.domain.incoming import (
     IncomingAuthor,
+    IncomingMembership,
     IncomingMessage,
     IncomingRoom,
     MessageKind,
@@ -21,12 +24,17 @@ from roomlore.domain.incoming import (
     Skipped,
     Visibility,
 )
-from roomlore.ingest.secrets import MARKER, SECRET_FIELDS, strip
+from roomlore.ingest.secrets import MARKER, SECRET_FIELDS, is_harmless, strip
 
 #: Longer bodies are refused: no platform allows them, and a megabyte is no message.
 LONGEST_BODY = 1_000_000
 LONGEST_NAME = 500
-LONGEST_ID = 500
+#: Ids are index keys: two of them with a platform must fit into one entry, four bytes a character.
+LONGEST_ID = 255
+LONGEST_PLATFORM = 100
+LONGEST_TOPIC = 10_000
+#: A foreign record larger than this is left away; what it says stands in the message's own fields.
+LARGEST_RAW = 4_000_000
 #: Foreign records nest a few levels; a deeper one is an attack on whoever walks it.
 DEEPEST = 40
 #: Larger integers cannot be written as JSON.
@@ -34,8 +42,13 @@ WIDEST_INTEGER = 2**256
 WIDEST_ORDER = 2**63
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 CLOCK_SKEW = timedelta(days=1)
+LATEST = datetime(9999, 1, 1, tzinfo=UTC)
+#: An edit is later than what it edits, also where the platform's clock is too coarse to say so.
+TICK = timedelta(microseconds=1)
 #: What PostgreSQL cannot store: NUL, and halves of surrogate pairs.
 UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+#: Perhaps an integer of more than 256 bits.
+MANY_DIGITS = re.compile(r"[0-9]{77}")
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
@@ -47,32 +60,60 @@ class Clean:
     secrets_stripped: int
 
 
-def clean(message: IncomingMessage, *, now: datetime) -> Clean | Skipped:
-    """Return the record without secrets and unstorable characters, or the reason why it is left out."""
+class Rooms:
+    """Rooms made over once each: a reader gives all messages of a room the same one, or an equal one."""
+
+    def __init__(self, make: Callable[[IncomingRoom], IncomingRoom]) -> None:
+        self._make = make
+        self._known: dict[str, tuple[IncomingRoom, IncomingRoom]] = {}
+
+    def made(self, room: IncomingRoom) -> IncomingRoom:
+        """Return the room made over; the very same one again while its description does not change."""
+        known = self._known.get(room.external_id)
+        if known is None or known[0] != room:
+            known = self._known[room.external_id] = (room, self._make(room))
+        return known[1]
+
+
+def clean(message: IncomingMessage, *, now: datetime, rooms: Rooms | None = None) -> Clean | Skipped:
+    """Return the record without secrets and unstorable characters, or the reason why it is left out.
+
+    Args:
+        message: The record as a reader or a caller gives it.
+        now: No record is later than this, give or take a day.
+        rooms: The rooms of records that came before, for those who clean many.
+    """
     reason = _fault(message, now=now)
-    if reason is not None:
-        return Skipped(where=message.where or storable(message.external_id[:LONGEST_ID]), reason=reason)
     scrubber = Scrubber()
+    if reason is not None:
+        where = message.where or scrubber.text(message.external_id[:LONGEST_ID])
+        return Skipped(where=storable(where), reason=reason)
     cleaned = replace(
         message,
-        room=_clean_room(message.room),
-        external_id=storable(message.external_id),
+        room=rooms.made(message.room) if rooms else clean_room(message.room),
         author=_clean_author(message.author),
         sent_at=message.sent_at.astimezone(UTC),
-        # Some platforms stamp an edit a moment before the message.
-        edited_at=max(message.edited_at, message.sent_at).astimezone(UTC) if message.edited_at else None,
-        reply_to=storable(message.reply_to) if message.reply_to else None,
-        thread_root=storable(message.thread_root) if message.thread_root else None,
-        audience=tuple(_clean_author(author) for author in message.audience),
+        edited_at=_after(message.sent_at, message.edited_at) if message.edited_at else None,
+        audience=tuple(_clean_author(author) for author in message.audience if _is_fit(author)),
         mentions=tuple(storable(mention) for mention in message.mentions),
         **(_content(message, scrubber) if not message.deleted else NO_CONTENT),
     )
     return Clean(message=cleaned, secrets_stripped=scrubber.count)
 
 
+def _after(sent_at: datetime, edited_at: datetime) -> datetime:
+    return max(edited_at, sent_at + TICK).astimezone(UTC)
+
+
 def storable(text: str) -> str:
     """Return the text with what PostgreSQL cannot store replaced."""
-    return UNSTORABLE.sub(REPLACEMENT, text)
+    return UNSTORABLE.sub(REPLACEMENT, text) if _is_unstorable(text) else text
+
+
+def _is_unstorable(text: str) -> bool:
+    if text.isascii():
+        return "\x00" in text
+    return UNSTORABLE.search(text) is not None
 
 
 NO_CONTENT: dict[str, Any] = {"body": "", "attachments": (), "reactions": (), "metadata": {}, "raw": None}
@@ -80,14 +121,16 @@ NO_CONTENT: dict[str, Any] = {"body": "", "attachments": (), "reactions": (), "m
 
 @dataclass(slots=True)
 class Scrubber:
-    """Removes secrets and whatever cannot be stored, and counts the secrets."""
+    """Removes secrets and whatever cannot be stored, and counts the secrets and the characters."""
 
     count: int = 0
+    size: int = 0
 
     def text(self, text: str) -> str:
         """Return the text fit to be stored."""
         stripped, count = strip(storable(text))
         self.count += count
+        self.size += len(stripped)
         return stripped
 
     def value(self, value: Any, depth: int = 0) -> Any:
@@ -98,14 +141,23 @@ class Scrubber:
             return self.text(value)
         if isinstance(value, Mapping):
             mapping = cast(Mapping[Any, Any], value)
-            return {storable(str(key)): self._field(str(key), item, depth) for key, item in mapping.items()}
+            return {self._key(key): self._field(key, item, depth) for key, item in mapping.items()}
         if isinstance(value, list | tuple):
             return [self.value(item, depth + 1) for item in cast(list[Any], value)]
-        return _storable_number(value)
+        if value is None or isinstance(value, int | float):
+            return _storable_number(value)
+        # Not JSON at all: a time or a number type of somebody's own.
+        return self.text(str(value))
 
-    def _field(self, key: str, value: Any, depth: int) -> Any:
-        if isinstance(value, str) and value and key.lower() in SECRET_FIELDS:
-            self.count += 1
+    def _key(self, key: Any) -> str:
+        stripped, count = _clean_key(key if isinstance(key, str) else str(_storable_number(key)))
+        self.count += count
+        self.size += len(stripped)
+        return stripped
+
+    def _field(self, key: Any, value: Any, depth: int) -> Any:
+        if isinstance(value, str) and value and isinstance(key, str) and key.lower() in SECRET_FIELDS:
+            self.count += value != MARKER
             return MARKER
         return self.value(value, depth + 1)
 
@@ -116,57 +168,135 @@ def _content(message: IncomingMessage, scrubber: Scrubber) -> dict[str, Any]:
         "attachments": scrubber.value(message.attachments),
         "reactions": scrubber.value(message.reactions),
         "metadata": scrubber.value(message.metadata),
-        "raw": scrubber.value(message.raw),
+        "raw": _raw(message, scrubber),
     }
 
 
+def _raw(message: IncomingMessage, scrubber: Scrubber) -> Any:
+    if _is_storable(message.raw):
+        return message.raw
+    before = scrubber.size
+    raw = scrubber.value(message.raw)
+    return raw if scrubber.size - before <= LARGEST_RAW else None
+
+
+def _is_storable(raw: Any) -> bool:
+    """Return whether a foreign record can be kept as it is; most can, and one look at the whole is quick."""
+    if not isinstance(raw, dict):
+        return False
+    try:
+        text = json.dumps(raw, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return (
+        len(text) <= LARGEST_RAW
+        and text.count("{") + text.count("[") <= DEEPEST
+        and "\\u0000" not in text
+        and not _is_unstorable(text)
+        and not MANY_DIGITS.search(text)
+        and is_harmless(text)
+    )
+
+
+# Foreign records have few different keys.
+@lru_cache(maxsize=4096)
+def _clean_key(key: str) -> tuple[str, int]:
+    return strip(storable(key))
+
+
 def _fault(message: IncomingMessage, *, now: datetime) -> str | None:
+    return _name_fault(message) or _kind_fault(message) or _time_fault(message, now)
+
+
+def _name_fault(message: IncomingMessage) -> str | None:
+    """Return what is wrong with an id; a changed one would name somebody or something else."""
     room, author = message.room, message.author
+    names = {
+        "message id": message.external_id,
+        "room id": room.external_id,
+        "account id": author.account_id,
+        "persona": author.persona,
+        "reply id": message.reply_to or "",
+        "thread id": message.thread_root or "",
+    }
     checks = {
         "no message id": not message.external_id,
         "no room": not room.external_id,
         "no platform": not message.platform,
-        "message id too long": len(message.external_id) > LONGEST_ID,
-        "room id too long": len(room.external_id) > LONGEST_ID,
-        "account id too long": len(author.account_id) > LONGEST_ID,
+        "platform name too long": len(message.platform) > LONGEST_PLATFORM,
+        **{f"{what} too long": len(name) > LONGEST_ID for what, name in names.items()},
+        "platform name not storable": _is_unstorable(message.platform),
+        **{f"{what} not storable": _is_unstorable(name) for what, name in names.items()},
+    }
+    return next((reason for reason, found in checks.items() if found), None)
+
+
+def _kind_fault(message: IncomingMessage) -> str | None:
+    room = message.room
+    checks = {
         "body too long": len(message.body) > LONGEST_BODY,
         "unknown message kind": message.kind not in get_args(MessageKind),
-        "unknown author kind": author.kind not in get_args(ParticipantKind),
+        "unknown author kind": message.author.kind not in get_args(ParticipantKind),
         "unknown room kind": room.kind not in get_args(RoomKind),
         "unknown room visibility": room.visibility not in get_args(Visibility),
         "unknown precision": message.precision not in get_args(Precision),
         "order out of range": not -WIDEST_ORDER <= message.order < WIDEST_ORDER,
     }
-    return next((reason for reason, found in checks.items() if found), None) or _time_fault(message, now)
+    return next((reason for reason, found in checks.items() if found), None)
 
 
 def _time_fault(message: IncomingMessage, now: datetime) -> str | None:
     times = [message.sent_at] + ([message.edited_at] if message.edited_at else [])
-    if any(time.tzinfo is None for time in times):
+    if any(time.utcoffset() is None for time in times):
         return "time without zone"
     if not all(EARLIEST <= time <= now + CLOCK_SKEW for time in times):
         return "absurd date"
     return None
 
 
-def _clean_author(author: IncomingAuthor) -> IncomingAuthor:
-    account_id = storable(author.account_id)
-    return replace(
-        author,
-        account_id=account_id,
-        persona=storable(author.persona)[:LONGEST_NAME],
-        name=storable(author.name).strip()[:LONGEST_NAME] or account_id or "unknown",
+def _is_fit(author: IncomingAuthor) -> bool:
+    """Return whether somebody named beside the author can be stored; who cannot may read nothing."""
+    names = (author.account_id, author.persona)
+    return author.kind in get_args(ParticipantKind) and not any(
+        len(name) > LONGEST_ID or _is_unstorable(name) for name in names
     )
 
 
-def _clean_room(room: IncomingRoom) -> IncomingRoom:
+def _plain(text: str) -> str:
+    return strip(storable(text))[0]
+
+
+def _clean_author(author: IncomingAuthor) -> IncomingAuthor:
+    name = _plain(author.name).strip()[:LONGEST_NAME]
+    return replace(author, name=name or author.account_id or "unknown")
+
+
+def clean_room(room: IncomingRoom) -> IncomingRoom:
+    """Return the room without secrets, unstorable characters and impossible presences."""
     return replace(
         room,
-        external_id=storable(room.external_id),
-        name=storable(room.name).strip()[:LONGEST_NAME] or storable(room.external_id),
-        topic=storable(room.topic),
-        members=tuple(replace(member, author=_clean_author(member.author)) for member in room.members),
+        name=_plain(room.name).strip()[:LONGEST_NAME] or room.external_id,
+        topic=_plain(room.topic)[:LONGEST_TOPIC],
+        members=tuple(_clean_member(member) for member in room.members if _is_possible(member)),
     )
+
+
+def _clean_member(member: IncomingMembership) -> IncomingMembership:
+    return replace(
+        member,
+        author=_clean_author(member.author),
+        joined_at=member.joined_at.astimezone(UTC) if member.joined_at else None,
+        left_at=member.left_at.astimezone(UTC) if member.left_at else None,
+    )
+
+
+def _is_possible(member: IncomingMembership) -> bool:
+    """Return whether a presence makes sense; one that does not lets nobody read anything."""
+    times = [time for time in (member.joined_at, member.left_at) if time is not None]
+    if any(time.utcoffset() is None for time in times):
+        return False
+    in_order = times == sorted(times) and all(EARLIEST <= time < LATEST for time in times)
+    return in_order and _is_fit(member.author)
 
 
 def _storable_number(value: Any) -> Any:

@@ -8,13 +8,14 @@ from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, ReadItem, Skipped
+from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, IncomingRoom, ReadItem, Skipped
 from roomlore.domain.ports import Reader, ReadOptions
 from roomlore.ingest.accept import Accepted
-from roomlore.ingest.clean import clean
+from roomlore.ingest.clean import Rooms, clean, clean_room
 from roomlore.ingest.secrets import strip
 from roomlore.platforms.sniff import choose
 from roomlore.platforms.source import Export, open_source
@@ -94,7 +95,14 @@ async def import_export(
         reader = choose(source, readers, wish.format)
         tally = _Tally(format=reader.name)
         tally.skipped.extend(source.refused)
-        for batch in _batches(source, reader, wish, tally=tally, now=now):
+        check = _Check(
+            wish=wish,
+            tally=tally,
+            now=now,
+            rooms=Rooms(clean_room),
+            marked_rooms=Rooms(partial(_marked_room, agents=wish.agents)),
+        )
+        for batch in _batches(source, reader, check):
             progress(source.bytes_read, source.bytes_total, tally.messages)
             if store is not None:
                 tally.note_stored(await store(batch))
@@ -102,47 +110,65 @@ async def import_export(
         return tally.report(dry_run=store is None)
 
 
-def _batches(
-    source: Export, reader: Reader, wish: ImportWish, *, tally: "_Tally", now: datetime
-) -> Iterator[list[IncomingMessage]]:
+def _batches(source: Export, reader: Reader, check: "_Check") -> Iterator[list[IncomingMessage]]:
     batch: list[IncomingMessage] = []
-    for item in reader.read(source, wish.options):
-        message = _checked(item, wish, tally=tally, now=now)
+    for item in reader.read(source, check.wish.options):
+        message = check.fit(item)
         if message is not None:
             batch.append(message)
         if len(batch) == BATCH:
             yield batch
             batch = []
-    yield batch
+    if batch:
+        yield batch
 
 
-def _checked(item: ReadItem, wish: ImportWish, *, tally: "_Tally", now: datetime) -> IncomingMessage | None:
-    if isinstance(item, Skipped):
-        tally.skipped.append(replace(item, detail=strip(item.detail)[0]))
-        return None
-    cleaned = clean(_with_agents(item, wish.agents), now=now)
-    if isinstance(cleaned, Skipped):
-        tally.skipped.append(cleaned)
-        return None
-    tally.note(cleaned.message, cleaned.secrets_stripped)
-    return cleaned.message
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Check:
+    """Lets through what can be stored and counts everything."""
+
+    wish: ImportWish
+    tally: "_Tally"
+    now: datetime
+    rooms: Rooms
+    marked_rooms: Rooms
+
+    def fit(self, item: ReadItem) -> IncomingMessage | None:
+        """Return the record fit to be stored, or None when it is left out."""
+        if isinstance(item, Skipped):
+            self.tally.skipped.append(replace(item, detail=strip(item.detail)[0]))
+            return None
+        cleaned = clean(self._with_agents(item), now=self.now, rooms=self.rooms)
+        if isinstance(cleaned, Skipped):
+            self.tally.skipped.append(cleaned)
+            return None
+        self.tally.note(cleaned.message, cleaned.secrets_stripped)
+        return cleaned.message
+
+    def _with_agents(self, message: IncomingMessage) -> IncomingMessage:
+        if not self.wish.agents:
+            return message
+        agents = self.wish.agents
+        return replace(
+            message,
+            author=_marked(message.author, agents),
+            audience=tuple(_marked(author, agents) for author in message.audience),
+            room=self.marked_rooms.made(message.room),
+        )
 
 
-def _with_agents(message: IncomingMessage, agents: frozenset[str]) -> IncomingMessage:
-    if not agents:
-        return message
+def _marked(author: IncomingAuthor, agents: frozenset[str]) -> IncomingAuthor:
+    named = not agents.isdisjoint({author.account_id, author.name})
+    return replace(author, kind="agent") if named and author.kind == "human" else author
 
-    def marked(author: IncomingAuthor) -> IncomingAuthor:
-        is_agent = author.kind == "human" and not agents.isdisjoint({author.account_id, author.name})
-        return replace(author, kind="agent") if is_agent else author
 
-    members = tuple(replace(member, author=marked(member.author)) for member in message.room.members)
-    return replace(
-        message,
-        author=marked(message.author),
-        audience=tuple(marked(author) for author in message.audience),
-        room=replace(message.room, members=members),
-    )
+def _marked_room(room: IncomingRoom, agents: frozenset[str]) -> IncomingRoom:
+    members = [replace(member, author=_marked(member.author, agents)) for member in room.members]
+    return replace(room, members=tuple(members))
+
+
+#: Platform and external id.
+_Room = tuple[str, str]
 
 
 @dataclass(slots=True)
@@ -155,9 +181,9 @@ class _Tally:
     edits: int = 0
     secrets: int = 0
     skipped: list[Skipped] = field(default_factory=list[Skipped])
-    ids: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    parents: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
-    authors: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
+    ids: dict[_Room, set[str]] = field(default_factory=lambda: defaultdict(set))
+    parents: list[tuple[_Room, str]] = field(default_factory=list[tuple[_Room, str]])
+    authors: dict[tuple[str, str, str], str] = field(default_factory=dict[tuple[str, str, str], str])
     stored: Counter[str] = field(default_factory=Counter[str])
 
     def note(self, message: IncomingMessage, secrets: int) -> None:
@@ -166,13 +192,14 @@ class _Tally:
         self.system += message.kind == "system"
         self.edits += message.edited_at is not None
         self.secrets += secrets
-        room = message.room.external_id
+        room = (message.platform, message.room.external_id)
         self.ids[room].add(message.external_id)
         parent = message.reply_to or message.thread_root
         if parent is not None:
             self.parents.append((room, parent))
-        if message.author.account_id or message.author.persona:
-            self.authors[message.author.account_id, message.author.persona] = message.author.kind
+        author = message.author
+        if author.account_id or author.persona:
+            self.authors[message.platform, author.account_id, author.persona] = author.kind
 
     def note_stored(self, accepted: Accepted) -> None:
         """Count what became of one batch."""

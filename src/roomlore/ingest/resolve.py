@@ -1,24 +1,28 @@
 """Turns the platform's names for rooms and authors into ours, adding those that are new."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from roomlore.domain.ids import OrgId, ParticipantId, RoomId, uuid7
-from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, IncomingRoom
+from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, IncomingRoom, ParticipantKind
 from roomlore.store import directory
-from roomlore.store.directory import NewIdentity, NewRoom
+from roomlore.store.directory import IdentityKey, NewIdentity, NewRoom, NotedKind
 from roomlore.store.queries import Connection
 
 RoomName = tuple[str, str]
 AuthorName = tuple[str, str, str]
+#: What is known of a participant only grows.
+RANK: Mapping[ParticipantKind, int] = {"human": 0, "system": 1, "agent": 2}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
     """Our ids for the rooms and authors of one batch."""
 
-    rooms: dict[RoomName, RoomId]
-    authors: dict[AuthorName, ParticipantId]
+    rooms: Mapping[RoomName, RoomId]
+    authors: Mapping[AuthorName, IdentityKey]
+    #: What somebody stored as human has turned out to be.
+    turned_out: Sequence[NotedKind]
 
     def room(self, message: IncomingMessage) -> RoomId:
         """Return the id of the message's room."""
@@ -26,7 +30,11 @@ class Names:
 
     def author(self, platform: str, author: IncomingAuthor) -> ParticipantId:
         """Return the participant behind an author."""
-        return self.authors[author_name(platform, author)]
+        return self.authors[author_name(platform, author)].participant_id
+
+    def kind(self, platform: str, author: IncomingAuthor) -> ParticipantKind:
+        """Return the kind of the participant behind an author, as far as anything has told."""
+        return self.authors[author_name(platform, author)].kind
 
 
 def author_name(platform: str, author: IncomingAuthor) -> AuthorName:
@@ -34,24 +42,53 @@ def author_name(platform: str, author: IncomingAuthor) -> AuthorName:
     return (platform, author.account_id, author.persona)
 
 
+def distinct_rooms(batch: Sequence[IncomingMessage]) -> list[tuple[RoomName, IncomingRoom]]:
+    """Return the rooms of a batch, a description that several messages share only once."""
+    rooms = {(message.platform, id(message.room)): message.room for message in batch}
+    return [((platform, room.external_id), room) for (platform, _), room in rooms.items()]
+
+
 async def resolve(conn: Connection, org_id: OrgId, batch: Sequence[IncomingMessage]) -> Names:
     """Return our ids for every room and author that the batch names; new ones are added first."""
-    rooms = {(message.platform, message.room.external_id): message.room for message in batch}
-    authors = {author_name(platform, author): author for platform, author in _authors(batch)}
-    names = await _known(conn, org_id, rooms, authors)
-    if len(names.rooms) == len(rooms) and len(names.authors) == len(authors):
-        return names
-    await directory.lock_directory(conn, org_id)
-    names = await _known(conn, org_id, rooms, authors)
-    await _add_rooms(conn, org_id, rooms, names)
-    await _add_authors(conn, org_id, authors, names)
-    return await _known(conn, org_id, rooms, authors)
+    rooms = dict(distinct_rooms(batch))
+    authors: dict[AuthorName, IncomingAuthor] = {}
+    for platform, author in _authors(batch):
+        name = author_name(platform, author)
+        # Nobody is less than a record says: one that marks an agent outweighs those that do not.
+        authors[name] = max(authors.get(name, author), author, key=lambda named: RANK[named.kind])
+    known_rooms, known = await _known(conn, org_id, rooms, authors)
+    if len(known_rooms) < len(rooms) or len(known) < len(authors):
+        await directory.lock_directory(conn, org_id)
+        known_rooms, known = await _known(conn, org_id, rooms, authors)
+        await _add_rooms(conn, org_id, rooms, known_rooms)
+        await _add_authors(conn, org_id, authors, known)
+        known_rooms, known = await _known(conn, org_id, rooms, authors)
+    return _names(known_rooms, known, authors)
+
+
+def _names(
+    rooms: Mapping[RoomName, RoomId],
+    known: Mapping[AuthorName, IdentityKey],
+    authors: Mapping[AuthorName, IncomingAuthor],
+) -> Names:
+    turned_out: dict[ParticipantId, ParticipantKind] = {}
+    for name, identity in known.items():
+        kind = authors[name].kind
+        if RANK[kind] > RANK[turned_out.get(identity.participant_id, identity.kind)]:
+            turned_out[identity.participant_id] = kind
+    noted = [NotedKind(participant_id=id_, kind=kind) for id_, kind in sorted(turned_out.items())]
+    now = {
+        name: replace(identity, kind=turned_out.get(identity.participant_id, identity.kind))
+        for name, identity in known.items()
+    }
+    return Names(rooms=rooms, authors=now, turned_out=noted)
 
 
 def _authors(batch: Sequence[IncomingMessage]) -> Iterable[tuple[str, IncomingAuthor]]:
+    for (platform, _), room in distinct_rooms(batch):
+        for member in room.members:
+            yield platform, member.author
     for message in batch:
-        for member in message.room.members:
-            yield message.platform, member.author
         for author in message.audience:
             yield message.platform, author
         yield message.platform, message.author
@@ -60,17 +97,20 @@ def _authors(batch: Sequence[IncomingMessage]) -> Iterable[tuple[str, IncomingAu
 async def _known(
     conn: Connection,
     org_id: OrgId,
-    rooms: dict[RoomName, IncomingRoom],
-    authors: dict[AuthorName, IncomingAuthor],
-) -> Names:
-    return Names(
-        rooms=await directory.rooms_by_external_id(conn, org_id, list(rooms)),
-        authors=await directory.identities_by_account(conn, org_id, list(authors)),
+    rooms: Mapping[RoomName, IncomingRoom],
+    authors: Mapping[AuthorName, IncomingAuthor],
+) -> tuple[dict[RoomName, RoomId], dict[AuthorName, IdentityKey]]:
+    return (
+        await directory.rooms_by_external_id(conn, org_id, list(rooms)),
+        await directory.identities_by_account(conn, org_id, list(authors)),
     )
 
 
 async def _add_rooms(
-    conn: Connection, org_id: OrgId, rooms: dict[RoomName, IncomingRoom], names: Names
+    conn: Connection,
+    org_id: OrgId,
+    rooms: Mapping[RoomName, IncomingRoom],
+    known: Mapping[RoomName, RoomId],
 ) -> None:
     new = [
         NewRoom(
@@ -83,13 +123,16 @@ async def _add_rooms(
             topic=room.topic,
         )
         for name, room in rooms.items()
-        if name not in names.rooms
+        if name not in known
     ]
     await directory.add_rooms(conn, org_id, new)
 
 
 async def _add_authors(
-    conn: Connection, org_id: OrgId, authors: dict[AuthorName, IncomingAuthor], names: Names
+    conn: Connection,
+    org_id: OrgId,
+    authors: Mapping[AuthorName, IncomingAuthor],
+    known: Mapping[AuthorName, IdentityKey],
 ) -> None:
     new = [
         NewIdentity(
@@ -102,6 +145,6 @@ async def _add_authors(
             bridged=author.bridged,
         )
         for name, author in authors.items()
-        if name not in names.authors
+        if name not in known
     ]
     await directory.add_identities(conn, org_id, new)

@@ -1,11 +1,12 @@
 """Compares versions of one message: which text is current, which are history, whether it was removed.
 
 A message's versions are told apart by when they were written: at first, or at an edit. The newest is
-current; the order of arrival does not matter. A removal is final.
+current and the first says how its author was called; the order of arrival does not matter. A removal is final.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from roomlore.domain.ids import MessageId
 from roomlore.domain.incoming import IncomingMessage, Skipped
@@ -22,43 +23,63 @@ class Change:
     current: IncomingMessage | None = None
     #: Texts that are history now.
     revisions: Sequence[Revision] = ()
+    #: How the author was called when it was said, where only a later version had been known.
+    author_name: str | None = None
     skipped: Sequence[Skipped] = ()
 
     @property
     def nothing(self) -> bool:
         """Whether the record said nothing new."""
-        return not (self.redact or self.current or self.revisions or self.skipped)
+        return not (self.redact or self.current or self.revisions or self.author_name or self.skipped)
 
 
 def compare(stored: StoredVersion, incoming: Sequence[IncomingMessage]) -> Change:
     """Return what the records change about the stored message."""
-    if stored.redacted_at is not None:
-        return Change(message_id=stored.id)
-    if any(message.deleted for message in incoming):
-        return Change(message_id=stored.id, redact=True)
-    texts = {stored.written_at: stored.body}
-    records: dict[object, IncomingMessage] = {}
+    known = {stored.written_at: stored.body, **dict(zip(stored.earlier_at, stored.earlier, strict=True))}
+    name = _first_name(stored, incoming, known)
+    removed = any(message.deleted for message in incoming)
+    if removed or stored.redacted_at is not None:
+        return Change(message_id=stored.id, redact=stored.redacted_at is None, author_name=name)
+    texts, records = dict(known), dict[datetime, IncomingMessage]()
     skipped: list[Skipped] = []
     for message in incoming:
         written_at = message.edited_at or message.sent_at
         if texts.setdefault(written_at, message.body) == message.body:
             records.setdefault(written_at, message)
         else:
-            skipped.append(
-                Skipped(
-                    where=message.where or message.external_id,
-                    reason="same id, other text",
-                    detail=f"message {message.external_id} in {message.room.name}",
-                )
-            )
+            skipped.append(_contradiction(message))
     newest = max(texts)
     return Change(
         message_id=stored.id,
+        author_name=name,
         current=records[newest] if newest != stored.written_at else None,
         revisions=[
             Revision(message_id=stored.id, written_at=written_at, body=body)
             for written_at, body in sorted(texts.items())
-            if written_at != newest
+            if written_at != newest and written_at not in stored.earlier_at
         ],
         skipped=skipped,
+    )
+
+
+def _first_name(
+    stored: StoredVersion, incoming: Sequence[IncomingMessage], known: Mapping[datetime, str]
+) -> str | None:
+    """Return how the author was called by the first version, if only later ones had told so far."""
+    said = [message for message in incoming if not message.deleted]
+    first = min(said, key=lambda message: message.edited_at or message.sent_at, default=None)
+    # What is left of a removed message does not tell which version it came with.
+    told = min(known) if stored.redacted_at is None else None
+    if first is None or first.author.name == stored.author_name:
+        return None
+    if told is None:
+        return first.author.name if first.edited_at is None else None
+    return first.author.name if (first.edited_at or first.sent_at) < told else None
+
+
+def _contradiction(message: IncomingMessage) -> Skipped:
+    return Skipped(
+        where=message.where or message.external_id,
+        reason="same id, other text",
+        detail=f"message {message.external_id} in {message.room.name}",
     )

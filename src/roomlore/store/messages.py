@@ -1,8 +1,10 @@
 """Messages, their versions, audiences and reply edges."""
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from roomlore.domain.ids import MessageId, OrgId, ParticipantId, RoomId
@@ -27,7 +29,7 @@ class MessageKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewMessage:
-    """A message to add; structured fields are JSON text or None."""
+    """A message to add; structured fields are JSON values or None."""
 
     id: MessageId
     room_id: RoomId
@@ -43,11 +45,11 @@ class NewMessage:
     edited_at: datetime | None
     redacted_at: datetime | None
     synthetic_id: bool
-    mentions: str | None
-    attachments: str | None
-    reactions: str | None
-    metadata: str | None
-    raw: str | None
+    mentions: Any
+    attachments: Any
+    reactions: Any
+    metadata: Any
+    raw: Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,11 +132,17 @@ class ReplyCount:
     dangling: int
 
 
+NEW_MESSAGE = tuple(field.name for field in fields(NewMessage))
+
+
 async def add_messages(
     conn: Connection, org_id: OrgId, rows: Sequence[NewMessage], *, received_at: datetime
 ) -> list[MessageKey]:
     """Add messages and return those that were not there yet."""
-    params = {"org_id": org_id, "received_at": received_at, **columns(NewMessage, rows)}
+    # One JSON text is made several times faster than an array for each column.
+    values = [{name: getattr(row, name) for name in NEW_MESSAGE} for row in rows]
+    text = json.dumps(values, ensure_ascii=False, default=str)
+    params = {"org_id": org_id, "received_at": received_at, "rows": text}
     return await QUERIES.all(conn, "add_messages", MessageKey, params)
 
 

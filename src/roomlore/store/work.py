@@ -54,6 +54,13 @@ class WorkCount:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Built:
+    """How many indexes were built."""
+
+    indexes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TextToEmbed:
     """A message's text, who said it and where."""
 
@@ -70,17 +77,26 @@ async def enqueue(conn: Connection, org_id: OrgId, stage: Stage, subject_ids: Se
     await QUERIES.run(conn, "wake", params)
 
 
-async def take(conn: Connection, stage: Stage, *, per_org: int, total: int, lease: timedelta) -> list[Task]:
-    """Return a fair batch of due work over all orgs, leased until `lease` has passed."""
-    params = {"stage": stage, "per_org": per_org, "total": total, "lease": lease}
+async def take(
+    conn: Connection, stage: Stage, only_org: OrgId | None, *, per_org: int, total: int, lease: timedelta
+) -> list[Task]:
+    """Return a fair batch of due work, over all orgs or of one, leased until `lease` has passed."""
+    params = {"stage": stage, "only_org": only_org, "per_org": per_org, "total": total, "lease": lease}
     return await QUERIES.all(conn, "take", Task, params)
 
 
-async def count(conn: Connection, stage: Stage) -> WorkCount:
-    """Return how much of a stage is waiting and how much was set aside, over all orgs."""
-    row = await QUERIES.first(conn, "count", WorkCount, {"stage": stage})
+async def count(conn: Connection, stage: Stage, only_org: OrgId | None) -> WorkCount:
+    """Return how much of a stage is waiting and how much was set aside, over all orgs or in one."""
+    row = await QUERIES.first(conn, "count", WorkCount, {"stage": stage, "only_org": only_org})
     assert row is not None
     return row
+
+
+async def build_vector_indexes(conn: Connection, *, worth_it: int) -> int:
+    """Give each partition of at least so many vectors its approximate index; return how many were built."""
+    row = await QUERIES.first(conn, "build_vector_indexes", Built, {"worth_it": worth_it})
+    assert row is not None
+    return row.indexes
 
 
 async def finish(

@@ -12,6 +12,9 @@ from roomlore.store.db import Database
 from roomlore.store.queries import Connection
 from roomlore.store.work import Stage, Task, TextToEmbed
 
+#: Up to this many vectors an exact scan is fast enough, and needs no index to be built and kept up.
+WORTH_INDEXING = 50_000
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbedWorker:
@@ -21,6 +24,7 @@ class EmbedWorker:
     embedder: Embedder
     batch: int = 128
     stage: Stage = "embed"
+    worth_indexing: int = WORTH_INDEXING
 
     async def do(self, org_id: OrgId, tasks: Sequence[Task]) -> None:
         """Embed the messages of these tasks and write their vectors."""
@@ -30,11 +34,17 @@ class EmbedWorker:
         vectors = await asyncio.to_thread(self.embedder.embed, [spoken(text) for text in wanted])
 
         async def write(conn: Connection) -> None:
-            ids = [text.message_id for text in wanted]
-            await work.put_embeddings(conn, org_id, self.embedder.model_id, ids, vectors=vectors)
-            await work.finish(conn, org_id, self.stage, tasks)
+            current = await work.finish(conn, org_id, self.stage, tasks)
+            kept = [place for place, text in enumerate(wanted) if text.message_id in current]
+            ids = [wanted[place].message_id for place in kept]
+            await work.put_embeddings(conn, org_id, self.embedder.model_id, ids, vectors=vectors[kept])
 
         await self.db.change(org_id, write)
+
+    async def tidy(self) -> None:
+        """Build the vector indexes that have become worth it: kept up row by row they would slow embedding."""
+        async with self.db.outside_orgs() as conn:
+            await work.build_vector_indexes(conn, worth_it=self.worth_indexing)
 
 
 def spoken(text: TextToEmbed) -> str:

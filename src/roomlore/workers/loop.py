@@ -5,22 +5,44 @@ A worker that dies loses nothing: what it had taken is due again when its lease 
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from typing import Protocol
 
 from roomlore.domain.errors import ModelUnavailable
 from roomlore.domain.ids import OrgId
 from roomlore.store import work
 from roomlore.store.db import Database
-from roomlore.store.work import Stage, Task
+from roomlore.store.queries import Connection
+from roomlore.store.work import Retries, Stage, Task
 
-LEASE = timedelta(minutes=2)
-LAST_ATTEMPT = 5
-#: Notifications wake a worker at once; this is how long it sleeps if one is missed.
-POLL_SECONDS = 2.0
-LONGEST_ERROR = 500
+LONGEST_ERROR = 100
+#: No org gets more than this part of a batch while others wait.
+SHARE = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How long a worker waits for what."""
+
+    #: What was taken and neither finished nor given back is due again after this.
+    lease: timedelta
+    retries: Retries
+    #: Notifications wake a worker at once; this is how long it sleeps if one is missed.
+    poll_seconds: float
+
+
+USUAL = Pace(
+    lease=timedelta(minutes=2),
+    retries=Retries(first_after=timedelta(seconds=1), last_attempt=5),
+    poll_seconds=2.0,
+)
+#: Somebody waits for a drain to end: what fails is tried again soon, or set aside soon.
+BRISK = replace(
+    USUAL, retries=Retries(first_after=timedelta(milliseconds=50), last_attempt=5), poll_seconds=0.2
+)
 
 #: Called after each batch with how many subjects were done.
 Progress = Callable[[int], None]
@@ -43,6 +65,10 @@ class Worker(Protocol):
         """Do the work and write it back; raises if any of it failed."""
         ...
 
+    async def tidy(self) -> None:
+        """Do what is better done when nothing is waiting; called after work, each time it runs out."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drained:
@@ -53,67 +79,124 @@ class Drained:
     set_aside: int
 
 
-async def drain(db: Database, worker: Worker, *, progress: Progress | None = None) -> Drained:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What became of one batch."""
+
+    taken: int
+    done: int
+
+
+async def drain(
+    db: Database,
+    worker: Worker,
+    *,
+    only_org: OrgId | None = None,
+    progress: Progress | None = None,
+    pace: Pace = BRISK,
+) -> Drained:
     """Work until nothing is left, waiting for what others have leased, and return what was done."""
     done = 0
     while True:
-        finished = await step(db, worker)
-        done += finished
-        if finished and progress is not None:
-            progress(finished)
-        if not finished:
+        finished = await step(db, worker, only_org=only_org, pace=pace)
+        done += finished.done
+        if finished.done and progress is not None:
+            progress(finished.done)
+        if not finished.taken:
             async with db.outside_orgs() as conn:
-                left = await work.count(conn, worker.stage)
+                left = await work.count(conn, worker.stage, only_org)
             if not left.waiting:
+                if done:
+                    await worker.tidy()
                 return Drained(done=done, set_aside=left.set_aside)
-            await asyncio.sleep(POLL_SECONDS / 10)
+            await asyncio.sleep(pace.poll_seconds)
 
 
-async def run(db: Database, worker: Worker, *, stop: asyncio.Event, progress: Progress | None = None) -> None:
+async def run(
+    db: Database,
+    worker: Worker,
+    *,
+    stop: asyncio.Event,
+    progress: Progress | None = None,
+    pace: Pace = USUAL,
+) -> None:
     """Work until told to stop, woken by notifications with a poll behind them."""
     async with db.listening(work.CHANNEL) as wake:
+        untidy = False
         while not stop.is_set():
-            done = await step(db, worker)
-            if done and progress is not None:
-                progress(done)
-            if not done:
-                await _first_of(stop.wait(), wake(POLL_SECONDS))
+            finished = await step(db, worker, pace=pace)
+            untidy = untidy or finished.done > 0
+            if finished.done and progress is not None:
+                progress(finished.done)
+            if not finished.taken and untidy:
+                await worker.tidy()
+                untidy = False
+            elif not finished.taken:
+                await _first_of(stop.wait(), wake(pace.poll_seconds))
 
 
-async def step(db: Database, worker: Worker) -> int:
-    """Take one batch and do it; return how many subjects were taken."""
-    async with db.outside_orgs() as conn:
-        tasks = await work.take(conn, worker.stage, per_org=worker.batch, total=worker.batch, lease=LEASE)
+async def step(db: Database, worker: Worker, *, only_org: OrgId | None = None, pace: Pace = USUAL) -> Step:
+    """Take one batch and do it; what is interrupted is given back at once."""
+    tasks: list[Task] = []
+    leased: set[Task] = set()
+    try:
+        async with db.outside_orgs() as conn:
+            tasks += await _take(conn, worker, only_org, pace=pace)
+            leased.update(tasks)
+        done = 0
+        for org_id, mine in _by_org(tasks).items():
+            done += await _do(db, worker, org_id, mine, pace=pace, leased=leased)
+    except BaseException:
+        await asyncio.shield(_give_back(db, worker, leased))
+        raise
+    return Step(taken=len(tasks), done=done)
+
+
+async def _take(conn: Connection, worker: Worker, only_org: OrgId | None, *, pace: Pace) -> list[Task]:
+    """Take some of every org first, then fill up with whatever there is most of."""
+    share = max(worker.batch // SHARE, 1)
+    tasks = await work.take(conn, worker.stage, only_org, per_org=share, total=worker.batch, lease=pace.lease)
+    free = worker.batch - len(tasks)
+    if tasks and free:
+        tasks += await work.take(conn, worker.stage, only_org, per_org=free, total=free, lease=pace.lease)
+    return tasks
+
+
+async def _do(
+    db: Database, worker: Worker, org_id: OrgId, tasks: Sequence[Task], *, pace: Pace, leased: set[Task]
+) -> int:
+    """Do some of the leased work of an org, one by one if it fails together; return how much was done."""
+    try:
+        await worker.do(org_id, tasks)
+    except ModelUnavailable:
+        raise
+    except Exception as error:  # noqa: BLE001  whatever one subject breaks must not stop the others
+        # The kind of error only: its text may quote what somebody said.
+        reason = type(error).__name__[:LONGEST_ERROR]
+    else:
+        leased.difference_update(tasks)
+        return len(tasks)
+    if len(tasks) > 1:
+        alone = [await _do(db, worker, org_id, [task], pace=pace, leased=leased) for task in tasks]
+        return sum(alone)
+    await db.change(
+        org_id,
+        lambda conn: work.fail(conn, org_id, worker.stage, tasks, error=reason, retries=pace.retries),
+    )
+    leased.difference_update(tasks)
+    return 0
+
+
+async def _give_back(db: Database, worker: Worker, leased: Iterable[Task]) -> None:
+    for org_id, tasks in _by_org(leased).items():
+        await db.change(org_id, partial(work.release, org_id=org_id, stage=worker.stage, tasks=tasks))
+
+
+def _by_org(tasks: Iterable[Task]) -> dict[OrgId, list[Task]]:
     by_org: dict[OrgId, list[Task]] = defaultdict(list)
     for task in tasks:
         by_org[task.org_id].append(task)
-    for org_id, mine in by_org.items():
-        await _do(db, worker, org_id, mine)
-    return len(tasks)
-
-
-async def _do(db: Database, worker: Worker, org_id: OrgId, tasks: Sequence[Task]) -> None:
-    try:
-        await worker.do(org_id, tasks)
-    except asyncio.CancelledError:
-        await asyncio.shield(db.change(org_id, lambda conn: work.release(conn, org_id, worker.stage, tasks)))
-        raise
-    except ModelUnavailable:
-        await db.change(org_id, lambda conn: work.release(conn, org_id, worker.stage, tasks))
-        raise
-    except Exception as error:  # noqa: BLE001  whatever one subject breaks must not stop the others
-        if len(tasks) > 1:
-            for task in tasks:
-                await _do(db, worker, org_id, [task])
-            return
-        # The kind of error only: its text may quote what somebody said.
-        reason = type(error).__name__[:LONGEST_ERROR]
-        await db.change(
-            org_id,
-            lambda conn: work.fail(
-                conn, org_id, worker.stage, tasks, error=reason, last_attempt=LAST_ATTEMPT
-            ),
-        )
+    return by_org
 
 
 async def _first_of(*waits: Awaitable[object]) -> None:

@@ -7,16 +7,18 @@ create function speaks_for_nobody() returns boolean
   language sql stable parallel safe
   return nullif(current_setting('roomlore.viewer', true), '') is null;
 
--- Take up to `total` due rows of a stage, at most `per_org` of each org, and lease them.
+-- Take up to `total` due rows of a stage, at most `per_org` of each org or of one org only, and lease them.
 -- A row that was taken and never finished is due again when its lease ends.
-create function take_work(wanted_stage text, per_org integer, total integer, lease interval)
+create function take_work(
+  wanted_stage text, only_org uuid, per_org integer, total integer, lease interval
+)
   returns table (org_id uuid, subject_id uuid, version integer, attempts integer)
   language sql volatile security definer set search_path = roomlore, pg_temp
 begin atomic
   with due_orgs as (
     select orgs.org_id
     from orgs
-    where speaks_for_nobody() and exists (
+    where speaks_for_nobody() and (only_org is null or orgs.org_id = only_org) and exists (
       select 1 from work
       where work.stage = wanted_stage and work.org_id = orgs.org_id
         and work.set_aside_at is null and work.due_at <= now()
@@ -44,13 +46,15 @@ begin atomic
   returning work.org_id, work.subject_id, work.version, work.attempts;
 end;
 
--- Rows still to do and rows set aside, over all orgs: numbers for the worker's own progress.
-create function count_work(wanted_stage text) returns table (waiting bigint, set_aside bigint)
+-- Rows still to do and rows set aside, over all orgs or of one: numbers for the worker's own progress.
+create function count_work(wanted_stage text, only_org uuid) returns table (waiting bigint, set_aside bigint)
   language sql stable security definer set search_path = roomlore, pg_temp
 begin atomic
   select count(*) filter (where work.set_aside_at is null), count(*) filter (where work.set_aside_at is not null)
   from work
-  where work.stage = wanted_stage and speaks_for_nobody();
+  where work.stage = wanted_stage
+    and (only_org is null or work.org_id = only_org)
+    and speaks_for_nobody();
 end;
 
 -- How many vectors lie in a scope: it chooses between exact scan and index, and is never shown.
@@ -139,9 +143,11 @@ declare
   enough boolean;
   built integer := 0;
 begin
-  for part in select inhrelid from pg_inherits where inhparent = 'message_embeddings'::regclass loop
+  for part in
+    select inhrelid from pg_inherits where inhparent = 'message_embeddings'::regclass and speaks_for_nobody()
+  loop
     continue when to_regclass(part::text || '_near') is not null;
-    execute format('select count(*) >= $1 from (select 1 from %s limit $1) as some', part) into enough using worth_it;
+    execute format('select count(*) >= $1 from (select 1 from %s limit $1) as seen', part) into enough using worth_it;
     continue when not enough;
     execute format(
       'create index if not exists %I on %s using hnsw ((embedding::halfvec(384)) halfvec_cosine_ops)

@@ -9,17 +9,13 @@ insert into messages (
 )
 select
   %(org_id)s, id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
-  native_order, %(received_at)s, edited_at, redacted_at, synthetic_id, mentions::jsonb, attachments::jsonb,
-  reactions::jsonb, metadata::jsonb, raw::jsonb
-from unnest(
-  %(id)s::uuid[], %(room_id)s::uuid[], %(external_id)s::text[], %(kind)s::text[], %(author_id)s::uuid[],
-  %(author_name)s::text[], %(author_kind)s::text[], %(body)s::text[], %(sent_at)s::timestamptz[],
-  %(precision)s::text[], %(native_order)s::bigint[], %(edited_at)s::timestamptz[],
-  %(redacted_at)s::timestamptz[], %(synthetic_id)s::boolean[], %(mentions)s::text[],
-  %(attachments)s::text[], %(reactions)s::text[], %(metadata)s::text[], %(raw)s::text[]
-) as added (
-  id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
-  native_order, edited_at, redacted_at, synthetic_id, mentions, attachments, reactions, metadata, raw
+  native_order, %(received_at)s, edited_at, redacted_at, synthetic_id, mentions, attachments, reactions,
+  metadata, raw
+from json_to_recordset(%(rows)s::json) as added (
+  id uuid, room_id uuid, external_id text, kind text, author_id uuid, author_name text, author_kind text,
+  body text, sent_at timestamptz, precision text, native_order bigint, edited_at timestamptz,
+  redacted_at timestamptz, synthetic_id boolean, mentions jsonb, attachments jsonb, reactions jsonb,
+  metadata jsonb, raw jsonb
 )
 on conflict (org_id, room_id, external_id) do nothing
 returning id, room_id, external_id;

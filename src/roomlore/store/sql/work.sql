@@ -12,13 +12,17 @@ set version = work.version + 1, attempts = 0, due_at = now(), error = null, set_
 select pg_notify('roomlore_work', %(stage)s);
 
 -- name: take -> Task
--- Take a fair batch of due work over all orgs and lease it.
+-- Take a fair batch of due work, over all orgs or of one only, and lease it.
 select org_id, subject_id, version, attempts
-from take_work(%(stage)s, %(per_org)s, %(total)s, %(lease)s);
+from take_work(%(stage)s, %(only_org)s, %(per_org)s, %(total)s, %(lease)s);
 
 -- name: count -> WorkCount
--- How much is waiting and how much was set aside, over all orgs.
-select waiting, set_aside from count_work(%(stage)s);
+-- How much is waiting and how much was set aside, over all orgs or in one.
+select waiting, set_aside from count_work(%(stage)s, %(only_org)s);
+
+-- name: build_vector_indexes -> Built
+-- Give every large partition of vectors its approximate index.
+select build_vector_indexes(%(worth_it)s) as indexes;
 
 -- name: finish -> Finished
 -- Forget finished work, unless its subject has changed in the meantime, and tell which that was.

@@ -250,11 +250,11 @@ def ask(session: Session, question: tuple[str, ...], room: str | None) -> None:
 @click.option("--drain", "until_done", is_flag=True, help="Exit when nothing is left to do.")
 @click.pass_obj
 def worker(session: Session, until_done: bool) -> None:  # noqa: FBT001  click passes flags by name
-    """Embed messages as they arrive."""
+    """Embed messages as they arrive, in every org of the database."""
 
     async def use(app: App) -> None:
         if until_done:
-            await drain(app, session.output)
+            await drain(app, session.output, every_org=True)
             return
         stop = asyncio.Event()
         for name in (signal.SIGTERM, signal.SIGINT):
@@ -266,13 +266,13 @@ def worker(session: Session, until_done: bool) -> None:  # noqa: FBT001  click p
     with_app(session, use)
 
 
-async def drain(app: App, output: Output) -> None:
+async def drain(app: App, output: Output, *, every_org: bool = False) -> None:
     """Embed what is waiting, with a bar."""
-    waiting = (await app.waiting()).waiting
+    waiting = (await app.waiting(every_org=every_org)).waiting
     if not waiting:
         return
     with counting(output, "embedding", total=waiting) as advance:
-        drained = await app.drain(advance)
+        drained = await app.drain(advance, every_org=every_org)
     if drained.set_aside:
         output.chatter.print(
             f"{drained.set_aside} messages could not be embedded and were set aside", style="yellow"

@@ -1,0 +1,122 @@
+"""Keeps up what follows from messages about people and rooms: presence, counts, names and kinds.
+
+Everything here comes out the same whatever the order in which records arrive: the newest record says how
+somebody or something is called, the narrower of two presences holds, an agent stays one.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+
+from roomlore.domain.ids import MessageId, OrgId, ParticipantId, RoomId
+from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, IncomingRoom
+from roomlore.ingest.resolve import Names, distinct_rooms
+from roomlore.store import directory, messages
+from roomlore.store.directory import NewActivity, NotedName, NotedRoom, StatedMembership
+from roomlore.store.queries import Connection
+
+
+async def note(
+    conn: Connection,
+    org_id: OrgId,
+    batch: Sequence[IncomingMessage],
+    fresh: Mapping[MessageId, IncomingMessage],
+    *,
+    names: Names,
+) -> None:
+    """Keep up memberships, counts, names and kinds after a batch, of which `fresh` was not there before."""
+    rooms = distinct_rooms(batch)
+    stated = _stated(rooms, names)
+    if stated:
+        await directory.state_memberships(conn, org_id, stated)
+    closed = {names.rooms[name] for name, room in rooms if room.visibility == "members"}
+    if closed:
+        await directory.narrow_rooms(conn, org_id, closed)
+    await directory.note_names(conn, org_id, _current_names(batch, rooms, names))
+    if names.turned_out:
+        await directory.note_kinds(conn, org_id, names.turned_out)
+    if fresh:
+        said = list(fresh.values())
+        await directory.add_activity(conn, org_id, _activity(said, names))
+        spoken = [message for message in said if message.kind == "message"]
+        await directory.imply_memberships(conn, org_id, _activity(spoken, names))
+        await _note_rooms(conn, org_id, fresh, names)
+
+
+def _stated(rooms: Iterable[tuple[tuple[str, str], IncomingRoom]], names: Names) -> list[StatedMembership]:
+    ends: dict[tuple[RoomId, ParticipantId, datetime | None], datetime | None] = {}
+    for name, room in rooms:
+        for member in room.members:
+            key = (names.rooms[name], names.author(name[0], member.author), member.joined_at)
+            known = [end for end in (ends.get(key), member.left_at) if end is not None]
+            ends[key] = min(known, default=None)
+    return [
+        StatedMembership(room_id=room_id, participant_id=participant_id, joined_at=joined_at, left_at=left_at)
+        for (room_id, participant_id, joined_at), left_at in ends.items()
+    ]
+
+
+def _activity(said: Sequence[IncomingMessage], names: Names) -> list[NewActivity]:
+    times: dict[tuple[RoomId, ParticipantId], list[datetime]] = defaultdict(list)
+    for message in said:
+        times[names.room(message), names.author(message.platform, message.author)].append(message.sent_at)
+    return [
+        NewActivity(
+            room_id=room_id,
+            participant_id=participant_id,
+            message_count=len(sent),
+            first_at=min(sent),
+            last_at=max(sent),
+        )
+        for (room_id, participant_id), sent in sorted(times.items())
+    ]
+
+
+def _current_names(
+    batch: Sequence[IncomingMessage], rooms: Iterable[tuple[tuple[str, str], IncomingRoom]], names: Names
+) -> list[NotedName]:
+    """Return the newest name of everybody who wrote, and the greatest of those who are only listed."""
+    written: dict[ParticipantId, tuple[datetime, str]] = {}
+    for message in batch:
+        participant_id = names.author(message.platform, message.author)
+        found = (message.edited_at or message.sent_at, message.author.name)
+        written[participant_id] = max(written.get(participant_id, found), found)
+    listed: dict[ParticipantId, str] = {}
+    for platform, author in _listed(batch, rooms):
+        participant_id = names.author(platform, author)
+        if participant_id not in written:
+            listed[participant_id] = max(listed.get(participant_id, ""), author.name)
+    noted = [
+        NotedName(participant_id=participant_id, name=name, named_at=named_at)
+        for participant_id, (named_at, name) in written.items()
+    ]
+    return noted + [
+        NotedName(participant_id=participant_id, name=name, named_at=None)
+        for participant_id, name in listed.items()
+    ]
+
+
+def _listed(
+    batch: Sequence[IncomingMessage], rooms: Iterable[tuple[tuple[str, str], IncomingRoom]]
+) -> Iterable[tuple[str, IncomingAuthor]]:
+    for (platform, _), room in rooms:
+        for member in room.members:
+            yield platform, member.author
+    for message in batch:
+        for author in message.audience:
+            yield message.platform, author
+
+
+async def _note_rooms(
+    conn: Connection, org_id: OrgId, fresh: Mapping[MessageId, IncomingMessage], names: Names
+) -> None:
+    """Take over how rooms are called from their newest messages, where these have just come."""
+    room_ids = sorted({names.room(message) for message in fresh.values()})
+    newest = await messages.newest_of_rooms(conn, org_id, room_ids)
+    rooms = {room_id: fresh[message_id].room for room_id, message_id in newest.items() if message_id in fresh}
+    noted = [
+        NotedRoom(room_id=room_id, name=room.name, kind=room.kind, topic=room.topic)
+        for room_id, room in rooms.items()
+    ]
+    if noted:
+        await directory.note_rooms(conn, org_id, noted)
