@@ -110,7 +110,9 @@ async def main() -> None:
                 open_triggers = [m for m in triggers if m.room.visibility == "open"]
                 report[f"context, {name}"] = await timed(
                     len(open_triggers),
-                    lambda i, v=viewer: app.context(v, open_triggers[i].room.external_id, open_triggers[i].external_id),
+                    lambda i, v=viewer: app.context(
+                        v, open_triggers[i].room.external_id, open_triggers[i].external_id
+                    ),
                 )
             found = await sizes(app)
             report["bytes per 1,000 messages"] = {
