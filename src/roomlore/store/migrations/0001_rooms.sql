@@ -370,11 +370,14 @@ end $$;
 
 create policy read on orgs for select to roomlore_app using (org_id = (select current_org()));
 
+-- Each asks first whether the operator reads: what follows is asked row by row.
+
 -- Whoever wrote what the viewer may read is known by it, also where a whisper is all they share.
 create policy read on participants for select to roomlore_app using (
   org_id = (select current_org())
   and (
-    id = (select viewer_id())
+    (select viewer_is_operator())
+    or id = (select viewer_id())
     or knows(id)
     or exists (select 1 from messages where messages.org_id = participants.org_id and messages.author_id = participants.id)
   )
@@ -382,41 +385,52 @@ create policy read on participants for select to roomlore_app using (
 
 create policy read on identities for select to roomlore_app using (
   org_id = (select current_org())
-  and exists (select 1 from participants where participants.org_id = identities.org_id and participants.id = participant_id)
+  and (
+    (select viewer_is_operator())
+    or exists (
+      select 1 from participants where participants.org_id = identities.org_id and participants.id = participant_id
+    )
+  )
 );
 
 create policy read on rooms for select to roomlore_app using (
   org_id = (select current_org())
-  and (id in (select open_room_ids()) or id in (select own_room_ids()))
+  and (
+    (select viewer_is_operator())
+    or id in (select open_room_ids())
+    or id in (select own_room_ids())
+  )
 );
 
 create policy read on memberships for select to roomlore_app using (
   org_id = (select current_org())
   and (
-    participant_id = (select viewer_id())
+    (select viewer_is_operator())
+    or participant_id = (select viewer_id())
     or room_id in (select open_room_ids())
     or witnessed(room_id, joined_at, left_at)
   )
 );
 
 create policy read on message_audience for select to roomlore_app using (
-  org_id = (select current_org()) and can_read(message_id)
+  org_id = (select current_org()) and ((select viewer_is_operator()) or can_read(message_id))
 );
 
 create policy read on revisions for select to roomlore_app using (
-  org_id = (select current_org()) and can_read(message_id)
+  org_id = (select current_org()) and ((select viewer_is_operator()) or can_read(message_id))
 );
 
 create policy read on replies for select to roomlore_app using (
   org_id = (select current_org())
-  and can_read(child_id)
-  -- An edge still waiting for its parent is nobody's: its vanishing would tell that an invisible parent came.
-  and parent_id is not null
-  and can_read(parent_id)
+  and (
+    (select viewer_is_operator())
+    -- An edge still waiting for its parent is nobody's: its vanishing would tell that an invisible parent came.
+    or (parent_id is not null and can_read(child_id) and can_read(parent_id))
+  )
 );
 
 create policy read on message_embeddings for select to roomlore_app using (
-  org_id = (select current_org()) and can_read(message_id)
+  org_id = (select current_org()) and ((select viewer_is_operator()) or can_read(message_id))
 );
 
 -- activity and work have no read policy: they count what not everybody may see, so they are the operator's.
