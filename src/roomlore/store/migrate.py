@@ -84,7 +84,9 @@ async def migrate(dsn: str) -> list[Migration]:
     except psycopg.errors.InsufficientPrivilege as error:
         raise DatabaseUnavailable(
             f"cannot prepare the database: {_first_line(error)}",
-            cure="run `roomlore migrate` once with a login that may create roles and extensions",
+            cure="let an administrator run `create extension vector` in it, then run `roomlore migrate` again"
+            if "extension" in str(error)
+            else "run `roomlore migrate` once with a login that owns the database and may create roles",
         ) from error
 
 

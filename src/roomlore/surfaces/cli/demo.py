@@ -6,6 +6,7 @@ answer to a call that any program can make.
 
 import time
 from importlib import resources
+from textwrap import indent
 
 from roomlore.app import App
 from roomlore.context.render import to_text
@@ -74,7 +75,7 @@ async def _refusal(app: App, output: Output) -> None:
         answer = await app.ask(await app.viewer(name), SECRET)
         role = "a member of #hiring" if name == MEMBER else "not a member"
         output.text(f"{name} ({role}):", style="bold")
-        output.text(f"  {answer.text}")
+        output.text(indent(answer.text, "  "))
         for hit in answer.hits[:1]:
             output.text(f"  source: message {hit.best.external_id} in #{hit.room_name}", style="dim")
 
