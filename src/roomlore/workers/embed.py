@@ -22,7 +22,7 @@ class EmbedWorker:
 
     db: Database
     embedder: Embedder
-    batch: int = 128
+    batch: int = 256
     stage: Stage = "embed"
     worth_indexing: int = WORTH_INDEXING
 

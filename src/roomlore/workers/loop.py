@@ -5,11 +5,11 @@ A worker that dies loses nothing: what it had taken is due again when its lease 
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from roomlore.domain.errors import ModelUnavailable
 from roomlore.domain.ids import OrgId
@@ -18,7 +18,11 @@ from roomlore.store.db import Database
 from roomlore.store.queries import Connection
 from roomlore.store.work import Retries, Stage, Task
 
+Done = TypeVar("Done")
+
 LONGEST_ERROR = 100
+#: One batch is read and written back while another is worked on.
+LANES = 2
 #: No org gets more than this part of a batch while others wait.
 SHARE = 4
 
@@ -96,20 +100,22 @@ async def drain(
     pace: Pace = BRISK,
 ) -> Drained:
     """Work until nothing is left, waiting for what others have leased, and return what was done."""
-    done = 0
-    while True:
-        finished = await step(db, worker, only_org=only_org, pace=pace)
-        done += finished.done
-        if finished.done and progress is not None:
-            progress(finished.done)
-        if not finished.taken:
-            async with db.outside_orgs() as conn:
-                left = await work.count(conn, worker.stage, only_org)
-            if not left.waiting:
-                if done:
-                    await worker.tidy()
-                return Drained(done=done, set_aside=left.set_aside)
-            await asyncio.sleep(pace.poll_seconds)
+
+    async def until_empty() -> int:
+        done = 0
+        while True:
+            finished = await step(db, worker, only_org=only_org, pace=pace)
+            done += finished.done
+            _tell(progress, finished)
+            if not finished.taken:
+                if not (await _count(db, worker, only_org)).waiting:
+                    return done
+                await asyncio.sleep(pace.poll_seconds)
+
+    done = sum(await _side_by_side([until_empty() for _ in range(LANES)]))
+    if done:
+        await worker.tidy()
+    return Drained(done=done, set_aside=(await _count(db, worker, only_org)).set_aside)
 
 
 async def run(
@@ -121,18 +127,33 @@ async def run(
     pace: Pace = USUAL,
 ) -> None:
     """Work until told to stop, woken by notifications with a poll behind them."""
-    async with db.listening(work.CHANNEL) as wake:
+    news = asyncio.Event()
+    resting = 0
+
+    async def lane() -> None:
+        nonlocal resting
         untidy = False
         while not stop.is_set():
             finished = await step(db, worker, pace=pace)
             untidy = untidy or finished.done > 0
-            if finished.done and progress is not None:
-                progress(finished.done)
-            if not finished.taken and untidy:
+            _tell(progress, finished)
+            if finished.taken:
+                continue
+            resting += 1
+            if untidy and resting == LANES:
                 await worker.tidy()
-                untidy = False
-            elif not finished.taken:
+            untidy = untidy and resting < LANES
+            await _first_of(stop.wait(), news.wait())
+            news.clear()
+            resting -= 1
+
+    async def listen() -> None:
+        async with db.listening(work.CHANNEL) as wake:
+            while not stop.is_set():
                 await _first_of(stop.wait(), wake(pace.poll_seconds))
+                news.set()
+
+    await _side_by_side([listen(), *(lane() for _ in range(LANES))])
 
 
 async def step(db: Database, worker: Worker, *, only_org: OrgId | None = None, pace: Pace = USUAL) -> Step:
@@ -197,6 +218,27 @@ def _by_org(tasks: Iterable[Task]) -> dict[OrgId, list[Task]]:
     for task in tasks:
         by_org[task.org_id].append(task)
     return by_org
+
+
+def _tell(progress: Progress | None, finished: Step) -> None:
+    if finished.done and progress is not None:
+        progress(finished.done)
+
+
+async def _count(db: Database, worker: Worker, only_org: OrgId | None) -> work.WorkCount:
+    async with db.outside_orgs() as conn:
+        return await work.count(conn, worker.stage, only_org)
+
+
+async def _side_by_side(lanes: Sequence[Coroutine[Any, Any, Done]]) -> list[Done]:
+    """Return what each lane returns; when one fails or the caller is cancelled, all end first."""
+    tasks = [asyncio.create_task(lane) for lane in lanes]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _first_of(*waits: Awaitable[object]) -> None:
