@@ -27,8 +27,8 @@ from roomlore.store.cluster import Cluster, start_cluster
 from roomlore.store.db import Database
 from roomlore.store.migrate import migrate
 
-#: As many as an import stores at once.
-BATCH = 2_000
+#: As many as are stored at once, in one transaction.
+BATCH = 10_000
 START = datetime(2024, 1, 1, tzinfo=UTC)
 TABLES = ("messages", "message_audience", "revisions", "replies", "activity", "message_embeddings", "work")
 WORDS = [

@@ -26,6 +26,7 @@ SHAPELESS = {"utils", "util", "helpers", "helper", "common", "base", "manager", 
 HOMES = {
     "click": "surfaces/cli/",
     "ijson": "platforms/jsonstream.py",
+    "msgspec": "ingest/accept.py",
     "numpy": "",
     "onnxruntime": "backends/embedding.py",
     "pgvector": "store/",

@@ -8,10 +8,11 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 from roomlore.backends.embedding import LocalEmbedder
-from roomlore.config import Settings, from_environment
+from roomlore.config import DEFAULT_ORG, Settings, from_environment
 from roomlore.context.builder import DEFAULT_BUDGET, build
 from roomlore.context.records import Context
 from roomlore.context.replygraph import DEFAULT_LIMITS, WalkLimits
@@ -22,8 +23,8 @@ from roomlore.domain.incoming import IncomingMessage, Skipped
 from roomlore.domain.ports import Embedder
 from roomlore.domain.records import Message, Participant, Room, Viewer
 from roomlore.ingest import accept
-from roomlore.ingest.clean import clean
-from roomlore.ingest.importing import ImportReport, ImportWish, Progress, import_export
+from roomlore.ingest.clean import Rooms, clean, clean_room, storable
+from roomlore.ingest.importing import ImportReport, ImportWish, Progress, Store, import_export
 from roomlore.platforms import discord, irc, jsonl, slack, telegram
 from roomlore.retrieval import cascade
 from roomlore.retrieval.records import Answer, Degradation, Found
@@ -46,15 +47,17 @@ LAST = "last"
 
 @asynccontextmanager
 async def open(  # noqa: A001  read as roomlore.open
-    settings: Settings | None = None, *, embedder: Embedder | None = None
+    settings: Settings | None = None, *, embedder: Embedder | None = None, create_org: bool = True
 ) -> AsyncGenerator["App"]:
     """Give an App on the database that the settings name, or on the embedded one, started if need be.
 
     Args:
         settings: Where the data lies and whose it is; the environment's settings by default.
         embedder: Another embedding model than the one the settings name.
+        create_org: Make the org where there is none; the default org is always made.
 
     Raises:
+        NotFound: there is no such org, and it was not to be made.
         DatabaseUnavailable: the database cannot be reached or started; says what to do.
         SchemaMismatch: a named database needs `roomlore migrate`; the embedded one migrates by itself.
     """
@@ -62,8 +65,40 @@ async def open(  # noqa: A001  read as roomlore.open
     async with AsyncExitStack() as stack:
         db = await Database.connect(await _dsn(settings, stack))
         stack.push_async_callback(db.close)
-        org_id = await db.org(settings.org)
+        org_id = await _org(db, settings.org, create=create_org or settings.org == DEFAULT_ORG)
         yield App(db=db, org_id=org_id, settings=settings, _embedder=embedder)
+
+
+async def _org(db: Database, name: str, *, create: bool) -> OrgId:
+    org_id = await db.org(name) if create else await db.find_org(name)
+    if org_id is None:
+        raise NotFound("org", name)
+    return org_id
+
+
+async def preview(
+    path: Path, *, wish: ImportWish | None = None, progress: Progress | None = None
+) -> ImportReport:
+    """Report what an export holds; touches no database.
+
+    Raises:
+        BadInput: the path cannot be read.
+        UnknownFormat: no reader recognises it.
+    """
+    return await _import(path, wish, store=None, progress=progress)
+
+
+async def _import(
+    path: Path, wish: ImportWish | None, *, store: Store, progress: Progress | None
+) -> ImportReport:
+    return await import_export(
+        path,
+        READERS,
+        wish=wish or ImportWish(),
+        store=store,
+        now=datetime.now(UTC),
+        progress=progress or _silent,
+    )
 
 
 async def prepare(settings: Settings) -> list[str]:
@@ -114,7 +149,7 @@ class App:
             BadInput: several are meant.
         """
         async with self.db.reading(self.operator) as conn:
-            meant = await directory.find_participants(conn, self.org_id, word)
+            meant = await directory.find_participants(conn, self.org_id, storable(word))
         exact = [key for key in meant if str(key.id) == word.lower()] or meant
         if not exact:
             raise NotFound("participant", word)
@@ -139,10 +174,15 @@ class App:
 
     async def ingest_batch(self, batch: Sequence[IncomingMessage]) -> accept.Accepted:
         """Store a batch of messages in one transaction; what cannot be stored is named and left out."""
-        now = datetime.now(UTC)
-        checked = [clean(message, now=now) for message in batch]
-        fit = [item.message for item in checked if not isinstance(item, Skipped)]
-        unfit = [item for item in checked if isinstance(item, Skipped)]
+        now, rooms = datetime.now(UTC), Rooms(clean_room)
+        fit: list[IncomingMessage] = []
+        unfit: list[Skipped] = []
+        for message in batch:
+            cleaned = clean(message, now=now, rooms=rooms)
+            if isinstance(cleaned, Skipped):
+                unfit.append(cleaned)
+            else:
+                fit.append(cleaned.message)
         accepted = await self._accept(fit)
         return replace(accepted, skipped=[*unfit, *accepted.skipped])
 
@@ -169,28 +209,20 @@ class App:
         path: Path,
         *,
         wish: ImportWish | None = None,
-        dry_run: bool = False,
         progress: Progress | None = None,
     ) -> ImportReport:
-        """Read an export into the store and report what it held; a dry run only reports.
+        """Read an export into the store and report what it held.
 
         Raises:
             BadInput: the path cannot be read.
             UnknownFormat: no reader recognises it.
         """
-        return await import_export(
-            path,
-            READERS,
-            wish=wish or ImportWish(),
-            store=None if dry_run else self._accept,
-            now=datetime.now(UTC),
-            progress=progress or _silent,
-        )
+        return await _import(path, wish, store=self._accept, progress=progress)
 
     # What is worked on
 
     async def drain(self, progress: loop.Progress | None = None, *, every_org: bool = False) -> loop.Drained:
-        """Do all the work that is waiting in this org, or in every one, and return how much was done."""
+        """Do all the work that is waiting or missing in this org, or in every one; return what was done."""
         worker = await self._embed_worker()
         only_org = None if every_org else self.org_id
         return await loop.drain(self.db, worker, only_org=only_org, progress=progress)
@@ -203,6 +235,16 @@ class App:
         """Return how much work is waiting and how much was set aside, in this org or in every one."""
         async with self.db.outside_orgs() as conn:
             return await work.count(conn, "embed", None if every_org else self.org_id)
+
+    async def retry(self, *, every_org: bool = False) -> int:
+        """Let what was set aside be tried again, in this org or in every one, and return how much that is."""
+        async with self.db.outside_orgs() as conn:
+            org_ids = await work.org_ids(conn) if every_org else [self.org_id]
+        again = [
+            await self.db.change(org_id, partial(work.retry, org_id=org_id, stage="embed"))
+            for org_id in org_ids
+        ]
+        return sum(again)
 
     # What is read
 
@@ -221,6 +263,7 @@ class App:
         self, viewer: Viewer, room: str, *, limit: int = 50, before: str | None = None
     ) -> list[Message]:
         """Return the newest messages of a room, or those before one of them, oldest first."""
+        _check_limit(limit)
         async with self.db.reading(viewer) as conn:
             room_id = await self._room_id(conn, room)
             if before is None:
@@ -261,16 +304,20 @@ class App:
             question: In plain words.
             room: Only in this room; everywhere by default.
             as_of: As if this message of the room had been the last.
-            limit: How many exchanges; none is ever returned in part.
+            limit: How many exchanges; of a very large one what surrounds the finds, and how much is left out.
+
+        Raises:
+            BadInput: there is no question, or nothing is wanted.
         """
         if not question.strip():
             raise BadInput("question", "must not be empty")
+        _check_limit(limit)
         vector, degraded = await self._vector(question, viewer)
         async with self.db.reading(viewer) as conn:
             scope = await self._scope(conn, room)
             if as_of is not None:
                 last = await self._message(conn, as_of, scope.room_ids[0] if scope.room_ids else None)
-                scope = replace(scope, until=last.sent_at + MOMENT)
+                scope = replace(scope, until=last.sent_at + MOMENT, last=last.position)
             hits = await search(conn, viewer, question, vector, scope=scope, limit=limit)
         return Found(hits=hits, degraded=degraded)
 
@@ -290,7 +337,7 @@ class App:
         return Scope(room_ids=None if room is None else [await self._room_id(conn, room)])
 
     async def _room_id(self, conn: Connection, word: str) -> RoomId:
-        meant = await directory.find_rooms(conn, self.org_id, word)
+        meant = await directory.find_rooms(conn, self.org_id, storable(word))
         if not meant:
             raise NotFound("room", word)
         if len(meant) > 1:
@@ -304,7 +351,7 @@ class App:
             if not newest:
                 raise NotFound("message", word)
             return newest[0]
-        meant = await messages.find_messages(conn, self.org_id, word, room_id=room_id)
+        meant = await messages.find_messages(conn, self.org_id, storable(word), room_id=room_id)
         if not meant:
             raise NotFound("message", word)
         if len(meant) > 1:
@@ -330,8 +377,17 @@ class App:
             return None, ("no embedding model",)
         vectors = await asyncio.to_thread(embedder.embed, [question])
         # Only the operator may learn that something unread is waiting.
-        pending = viewer.is_operator and (await self.waiting()).waiting > 0
-        return (embedder.model_id, vectors[0]), ("not everything is embedded yet",) if pending else ()
+        is_behind = viewer.is_operator and await self._is_behind(embedder.model_id)
+        return (embedder.model_id, vectors[0]), ("not everything is embedded yet",) if is_behind else ()
+
+    async def _is_behind(self, model: str) -> bool:
+        async with self.db.reading(self.operator) as conn:
+            return await work.is_behind(conn, self.org_id, model)
+
+
+def _check_limit(limit: int) -> None:
+    if limit < 1:
+        raise BadInput("limit", "must be at least 1")
 
 
 def _silent(read: int, total: int, records: int) -> None:

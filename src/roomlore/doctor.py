@@ -2,12 +2,14 @@
 
 import asyncio
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from roomlore.backends.embedding import LocalEmbedder
 from roomlore.config import Settings
 from roomlore.domain.errors import DatabaseUnavailable, ModelUnavailable, RoomloreError
+from roomlore.domain.records import Viewer
 from roomlore.store import work
 from roomlore.store.cluster import cluster_status, start_cluster, stop_cluster
 from roomlore.store.db import Database
@@ -15,7 +17,7 @@ from roomlore.store.inspect import Inspection, inspect
 from roomlore.store.migrate import wanted_version
 
 OLDEST_POSTGRES = 150_000
-OLDEST_PGVECTOR = (0, 7)
+OLDEST_PGVECTOR = (0, 8)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +109,7 @@ def _pgvector(found: Inspection) -> Finding:
         return Finding(name="pgvector", is_well=False, detail="not available", cure=cure)
     numbers = tuple(int(part) for part in version.split(".")[:2])
     is_well = numbers >= OLDEST_PGVECTOR
-    cure = "" if is_well else "update pgvector to 0.7 or newer, then: alter extension vector update"
+    cure = "" if is_well else "update pgvector to 0.8 or newer, then: alter extension vector update"
     return Finding(name="pgvector", is_well=is_well, detail=version, cure=cure)
 
 
@@ -134,9 +136,25 @@ async def _backlog(dsn: str) -> Finding:
     db = await Database.connect(dsn, size=1)
     try:
         async with db.outside_orgs() as conn:
-            waiting = await work.count(conn, "embed", None)
+            count = await work.count(conn, "embed", None)
+        errors = await _set_aside(db) if count.set_aside else Counter[str]()
     finally:
         await db.close()
-    detail = f"{waiting.waiting} messages to embed, {waiting.set_aside} set aside"
-    cure = "run: roomlore worker --drain" if waiting.waiting else ""
-    return Finding(name="work", is_well=not waiting.set_aside, detail=detail, cure=cure)
+    kinds = ", ".join(f"{messages} {error}" for error, messages in errors.most_common())
+    detail = f"{count.waiting} messages to embed, {count.set_aside} set aside{f' ({kinds})' if kinds else ''}"
+    cure = "run: roomlore worker --drain" if count.waiting else ""
+    if count.set_aside:
+        cure = "once what stood in the way is mended, run: roomlore worker --drain --retry"
+    return Finding(name="work", is_well=not count.set_aside, detail=detail, cure=cure)
+
+
+async def _set_aside(db: Database) -> Counter[str]:
+    """Return how many messages of all orgs were set aside, by kind of error."""
+    async with db.outside_orgs() as conn:
+        org_ids = await work.org_ids(conn)
+    errors = Counter[str]()
+    for org_id in org_ids:
+        async with db.reading(Viewer(org_id=org_id, participant_id=None)) as conn:
+            for kind in await work.set_aside(conn, org_id, "embed"):
+                errors[kind.error] += kind.messages
+    return errors

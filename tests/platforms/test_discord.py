@@ -132,14 +132,44 @@ def test_a_forwarded_message_is_not_its_posters_own_words(one):
             forwardedMessage={
                 "timestamp": "2024-01-01T00:00:00+00:00",
                 "content": "theirs",
-                "attachments": [],
+                "attachments": [{"id": "7", "fileName": "their.png", "url": "u"}],
                 "embeds": [],
             },
+            mentions=[user("2", "ben")],
         )
     ).only
-    assert message.body == "theirs"
+    assert message.body == ""
+    assert message.mentions == []
+    assert message.attachments == [
+        {"type": "forward", "text": "theirs", "sent_at": "2024-01-01T00:00:00+00:00"},
+        {"id": "7", "name": "their.png", "url": "u", "forwarded": True},
+    ]
     assert message.metadata["forwarded_from"] == "unknown"
     assert message.metadata["forwarded"]["message_id"] == "5"
+
+
+FORWARD = {"type": "Forward", "messageId": "5", "channelId": "8"}
+
+
+@pytest.mark.parametrize(
+    ("more", "body", "forwarded"),
+    [
+        ({"content": "look", "forwardedMessage": {"content": "theirs"}}, "look", "theirs"),
+        ({"content": "theirs", "forwardedMessage": {"content": "theirs"}}, "", "theirs"),
+        ({"content": "theirs", "reference": FORWARD}, "", "theirs"),
+        ({"content": "look", "forwardedMessage": {"attachments": []}}, "look", None),
+    ],
+)
+def test_a_posters_own_words_beside_a_forward_are_kept_where_they_are_told_apart(one, more, body, forwarded):
+    message = one(said(**more)).only
+    assert message.body == body
+    assert [item.get("text") for item in message.attachments if item["type"] == "forward"] == [forwarded]
+
+
+def test_what_is_forwarded_is_nowhere_credited_to_the_poster(one):
+    words = "nobody here said this"
+    message = one(said(content="", reference=FORWARD, forwardedMessage={"content": words})).only
+    assert words not in message.body + message.author.name + str(message.metadata)
 
 
 def test_a_slash_command_result_is_a_message_that_names_who_asked(one):
@@ -184,20 +214,39 @@ def test_a_message_of_embeds_only_has_no_body(one):
 @pytest.mark.parametrize(
     ("type_", "kind"),
     [
-        ("DirectTextChat", "dm"),
         ("DirectGroupTextChat", "group_dm"),
         ("GuildPrivateThread", "channel"),
         ("99", "channel"),
+        (None, "channel"),
     ],
 )
-def test_rooms_that_are_not_open_belong_to_everybody_seen_in_them(one, type_, kind):
+def test_nobody_is_stated_to_have_always_been_in_a_private_room_of_many(one, type_, kind):
     result = one(said("1"), said("2", author=user("2", "ben")), said("3"), channel=CHANNEL | {"type": type_})
+    assert len(result.messages) == 3
     for message in result.messages:
-        assert (message.room.kind, message.room.visibility) == (kind, "members")
-        assert [member.author.account_id for member in message.room.members] == ["1", "2"]
+        assert (message.room.kind, message.room.visibility, message.room.members) == (kind, "members", ())
 
 
-def test_partitions_of_a_private_room_know_the_same_members(read, write):
+def test_both_sides_of_a_direct_room_were_always_there(one):
+    channel = CHANNEL | {"type": "DirectTextChat"}
+    result = one(said("1"), said("2", author=user("2", "ben")), said("3"), channel=channel)
+    for message in result.messages:
+        assert (message.room.kind, message.room.visibility) == ("dm", "members")
+        assert [(m.author.account_id, m.joined_at, m.left_at) for m in message.room.members] == [
+            ("1", None, None),
+            ("2", None, None),
+        ]
+
+
+def test_a_direct_room_in_which_three_write_was_always_open_to_nobody(one):
+    others = [said(n, author=user(n, f"u{n}")) for n in ("2", "3")]
+    result = one(said("1"), *others, channel=CHANNEL | {"type": "DirectTextChat"})
+    assert {(message.room.visibility, message.room.members) for message in result.messages} == {
+        ("members", ())
+    }
+
+
+def test_partitions_of_a_direct_room_know_the_same_members(read, write):
     channel = CHANNEL | {"type": "DirectTextChat"}
     root = write(
         {
@@ -206,7 +255,11 @@ def test_partitions_of_a_private_room_know_the_same_members(read, write):
         }
     )
     result = read(READER, root)
-    assert {len(message.room.members) for message in result.messages} == {2}
+    for message in result.messages:
+        assert [(m.author.account_id, m.joined_at) for m in message.room.members] == [
+            ("1", None),
+            ("2", None),
+        ]
 
 
 def test_the_channel_may_come_after_the_messages(read, write):

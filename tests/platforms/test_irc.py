@@ -78,10 +78,66 @@ def test_the_same_words_on_two_lines_are_two_messages(read, write):
         ("ubuntu-2004-11-15.txt", "ubuntu"),
         ("#ubuntu/2004-11-15.txt", "#ubuntu"),
         ("2004/#ubuntu/2004-11-15.log", "#ubuntu"),
+        ("2004-11-15.log", "irc"),
+        ("20041115.log", "irc"),
+        ("#ubuntu/20041115.log", "#ubuntu"),
+        ("#ubuntu/2004-11-15.123456+0000UTC.txt", "#ubuntu"),
+        ("#ubuntu.20041115.log", "#ubuntu"),
+        ("2004-11-15_#ubuntu.log", "#ubuntu"),
+        ("logs/2004-11-15-ubuntu.txt", "ubuntu"),
+        ("2004-11-15 12-30-00.utf8.log", "irc"),
     ],
 )
 def test_logs_of_one_channel_share_a_room(read, write, file, room):
     assert {m.room.external_id for m in read(READER, write({file: LOG})).messages} == {room}
+
+
+DATED = "[2024-05-01 12:18] <ana> hello\n"
+
+
+def rooms(result):
+    return {message.where.split(" line")[0]: message.room.external_id for message in result.messages}
+
+
+@pytest.mark.parametrize("folder", ["", "logs/", "2024/"])
+def test_a_log_without_a_date_in_its_name_is_a_room_of_its_own(read, write, folder):
+    files = {f"{folder}#python.log": DATED, f"{folder}#rust.log": DATED, f"{folder}#99999999.log": DATED}
+    result = read(READER, write(files))
+    assert rooms(result) == {
+        f"{folder}#python.log": "#python",
+        f"{folder}#rust.log": "#rust",
+        f"{folder}#99999999.log": "#99999999",
+    }
+
+
+def test_a_log_by_itself_is_the_same_room_as_among_others(read, write):
+    root = write({"#python.log": DATED, "#rust.log": DATED})
+    whole = read(READER, root)
+    alone = read(READER, root / "#python.log").only
+    assert (alone.room, alone.external_id) in [(m.room, m.external_id) for m in whole.messages]
+
+
+def test_channels_of_one_name_on_two_networks_are_two_rooms(read, write):
+    result = read(
+        READER,
+        write(
+            {"2023/libera/#python.log": DATED, "2024/libera/#python.log": DATED, "oftc/#python.log": DATED}
+        ),
+    )
+    assert rooms(result) == {
+        "2023/libera/#python.log": "libera/#python",
+        "2024/libera/#python.log": "libera/#python",
+        "oftc/#python.log": "oftc/#python",
+    }
+    assert {message.room.name for message in result.messages} == {"#python"}
+
+
+def test_a_given_day_does_not_change_the_room(read, write):
+    root = write({"#python.log": "[12:18] <ana> hi\n", "2024-01-01.log": "[12:18] <ana> hi\n"})
+    assert rooms(read(READER, root, day=date(2024, 5, 1))) == {
+        "#python.log": "#python",
+        "2024-01-01.log": "irc",
+    }
 
 
 def test_parts_of_one_day_do_not_share_ids(read, write):

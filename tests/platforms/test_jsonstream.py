@@ -2,6 +2,7 @@ import io
 import json
 import math
 
+import ijson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -95,3 +96,33 @@ def test_floats_are_floats():
     got, _ = found(b"[1.25]")
     assert math.isclose(got[0], 1.25)
     assert type(got[0]) is float
+
+
+SECRET = "xoxb-123456789012-abcdefghijkl"
+BROKEN = [f"[{SECRET}]", f'[{{"a" "{SECRET}"}}]', f'["\\q{SECRET}"]', f'["é{SECRET}', f'["a"] {SECRET}']
+
+
+@pytest.mark.parametrize("text", BROKEN)
+def test_a_fault_says_what_is_wrong_and_never_what_was_found(text):
+    [*_, last] = walk(io.BytesIO(text.encode()), ROOT)
+    reason, detail = last.value
+    assert (last.kind, reason) == ("fault", "truncated JSON" if "é" in text else "damaged JSON")
+    assert "error: " in detail
+    assert SECRET[:8] not in detail
+
+
+@pytest.mark.parametrize(
+    ("said", "detail"),
+    [
+        (f"Unexpected symbol '{SECRET}' at 1", ""),
+        (f"b'parse error: no\\n {SECRET}'", "parse error: no"),
+        (SECRET, ""),
+    ],
+)
+def test_a_parser_that_quotes_the_file_is_not_passed_on(monkeypatch, said, detail):
+    def fail(*_, **__):
+        raise ijson.JSONError(said)
+
+    monkeypatch.setattr(ijson, "basic_parse", fail)
+    [only] = walk(io.BytesIO(b"[]"), ROOT)
+    assert only.value == ("damaged JSON", detail)

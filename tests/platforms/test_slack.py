@@ -254,9 +254,10 @@ def test_lists_help_but_are_never_required(read, write):
     )
     result = read(READER, root)
     assert [message.author.name for message in result.messages] == ["U77", "slackbot", "U1"]
-    # Nothing says that these are public: only those who wrote there may read.
-    assert {message.room.visibility for message in result.messages} == {"members"}
-    assert [member.author.account_id for member in result.messages[2].room.members] == ["U1"]
+    # Nothing says that these are public, nor who was there when: whoever wrote may read from then on.
+    assert {(message.room.visibility, message.room.members) for message in result.messages} == {
+        ("members", ())
+    }
     assert result.skipped == []
 
 
@@ -285,25 +286,41 @@ def test_private_rooms_are_for_their_members(day, write, *, name, entry, expecte
     write({f"{entry.get('name', entry['id'])}/2023-11-14.json": [said("in private", ts="5.1")]})
     room = day(said(), **{name: [*CHANNELS, entry]}).by_id("5.1").room
     assert (room.external_id, room.kind, room.visibility) == expected
-    assert [member.author.account_id for member in room.members] == entry["members"]
-    assert room.members[0].joined_at is None
+    listed = [(member.author.account_id, member.joined_at, member.left_at) for member in room.members]
+    assert listed == [(who, None, None) for who in entry["members"]]
+
+
+def test_a_listed_private_room_keeps_to_its_list_whoever_wrote_in_it(day, write):
+    entry = {"id": "G1", "name": "secret", "members": ["U1"]}
+    write({"secret/2023-11-14.json": [said("gone since", ts="5.1", user="U2")]})
+    room = day(said(), groups=[entry]).by_id("5.1").room
+    assert [(member.author.account_id, member.joined_at) for member in room.members] == [("U1", None)]
+
+
+def test_a_private_room_whose_list_is_missing_states_nobody(day, write):
+    write({"secret/2023-11-14.json": [said("in private", ts="5.1")]})
+    room = day(said(), groups=[{"id": "G1", "name": "secret"}]).by_id("5.1").room
+    assert (room.visibility, room.members) == ("members", ())
 
 
 @pytest.mark.parametrize(
-    ("folder", "entry", "kind"),
+    ("folder", "entry", "kind", "members"),
     [
-        ("mpdm-ana--ben-1", None, "group_dm"),
-        ("D0ABCDEFGH", None, "dm"),
-        ("renamed", None, "channel"),
-        ("D5", {"id": "D5", "is_im": True, "members": ["U1", "U2"]}, "dm"),
-        ("G5", {"id": "G5", "is_mpim": True, "members": ["U1", "U2"]}, "group_dm"),
+        ("mpdm-ana--ben-1", None, "group_dm", []),
+        ("D0ABCDEFGH", None, "dm", ["U1", "U2"]),
+        ("renamed", None, "channel", []),
+        ("D5", {"id": "D5", "is_im": True, "members": ["U1", "U2"]}, "dm", ["U1", "U2"]),
+        ("G5", {"id": "G5", "is_mpim": True, "members": ["U1", "U2"]}, "group_dm", ["U1", "U2"]),
     ],
 )
-def test_direct_rooms_are_known_by_mark_or_folder_name(day, write, *, folder, entry, kind):
-    write({f"{folder}/2023-11-14.json": [said("in private", ts="5.1")]})
+def test_direct_rooms_are_known_by_mark_or_folder_name(day, write, *, folder, entry, kind, members):
+    private = [said("in private", ts="5.1"), said("so it is", ts="6.1", user="U2")]
+    write({f"{folder}/2023-11-14.json": private})
     room = day(said(), channels=[*CHANNELS, *([entry] if entry else [])]).by_id("5.1").room
     assert (room.external_id, room.kind, room.visibility) == (folder, kind, "members")
-    assert {member.author.account_id for member in room.members} >= {"U1"}
+    assert [(member.author.account_id, member.joined_at) for member in room.members] == [
+        (who, None) for who in members
+    ]
 
 
 def test_a_folder_that_two_lists_claim_is_as_narrow_as_the_narrower(read, write):

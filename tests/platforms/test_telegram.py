@@ -93,6 +93,43 @@ def test_local_time_without_a_zone_is_taken_as_utc_and_says_so(one):
 def test_forwarded_words_are_marked_as_not_the_forwarders(one):
     result = one(said(1, forwarded_from="Ben"), said(2, forwarded_from=None), said(3))
     assert [message.metadata.get("forwarded_from") for message in result.messages] == ["Ben", "unknown", None]
+    assert [message.body for message in result.messages] == ["", "", "hello"]
+    assert [message.attachments for message in result.messages] == [
+        [{"type": "forward", "text": "hello", "author": "Ben"}],
+        [{"type": "forward", "text": "hello"}],
+        [],
+    ]
+
+
+def test_what_a_forward_holds_is_marked_and_names_nobody_anew(one):
+    pieces = ["ask ", {"type": "mention_name", "text": "Cleo", "user_id": 3}]
+    result = one(
+        said(1, text=pieces, forwarded_from="Ben", photo="a.jpg"),
+        said(2, text="", forwarded_from="Ben", poll={"question": "When?", "answers": []}),
+    )
+    first, second = result.messages
+    assert (first.body, first.mentions) == ("", [])
+    assert first.attachments == [
+        {"type": "forward", "text": "ask Cleo", "author": "Ben"},
+        {"type": "photo", "name": "a.jpg", "url": "a.jpg", "forwarded": True},
+    ]
+    assert (second.body, second.attachments[0]["text"]) == ("", "When?")
+
+
+def test_forwards_without_ids_are_told_apart_by_what_they_hold(one):
+    forwards = [
+        {
+            "type": "message",
+            "date_unixtime": "1544006350",
+            "from": "Ana",
+            "text": text,
+            "forwarded_from": "Ben",
+        }
+        for text in ("a", "b")
+    ]
+    first, second = one(*forwards).messages
+    alone = one(forwards[1]).only
+    assert first.external_id != second.external_id == alone.external_id
 
 
 @pytest.mark.parametrize(
@@ -164,8 +201,9 @@ def test_who_may_read_follows_the_type_of_chat(one, type_, room):
     result = one(said(1), said(2, **{"from": "Ben", "from_id": "user2"}), type=type_)
     for message in result.messages:
         assert (message.room.external_id, message.room.kind, message.room.visibility) == room
-        members = [member.author.account_id for member in message.room.members]
-        assert members == ([] if room[2] == "open" else ["user1", "user2"])
+        members = [(member.author.account_id, member.joined_at) for member in message.room.members]
+        # Only of two sides it is certain that neither joined late.
+        assert members == ([("user1", None), ("user2", None)] if room[1] == "dm" else [])
 
 
 def test_a_full_export_keeps_chats_apart_even_with_one_number(read, write):
@@ -192,7 +230,12 @@ def test_a_full_export_keeps_chats_apart_even_with_one_number(read, write):
     ]
     assert [m.room.visibility for m in result.messages] == ["open", "open", "members", "members"]
     assert result.reasons == ["not an object"]
-    assert result.messages[2].where == "result.json Ana record 1"
+    assert [message.where for message in result.messages] == [
+        "result.json chat 1 record 1",
+        "result.json chat 1 record 2",
+        "result.json chat 2 record 1",
+        "result.json left chat 1 record 1",
+    ]
 
 
 def test_messages_without_ids_get_stable_ones_from_what_they_say(one):

@@ -622,6 +622,8 @@ ODD_CALLS = [
     "nearest_indexed(null, 'fake-hash-384', null, null, null, null, null, null)",
     "take_work('embed', null, 100, 100, interval '1 hour')",
     "take_work(null, null, null, null, null)",
+    "take_work('embed', null, 100, 100, interval '1 hour', true)",
+    "org_ids()",
 ]
 
 

@@ -158,10 +158,42 @@ def test_text_on_request_and_no_chatter_when_quiet(data):
         (["import", "nosuch.json"], 1, "nosuch.json"),
         (["--database", "nonsense", "rooms"], 1, "must be a URL"),
         (["ask", " "], 1, "must not be empty"),
+        (["--org", "typo", "rooms"], 1, "no org 'typo'"),
+        (["--database", "postgresql://me:100%sure@h/db", "rooms"], 1, "not a valid URL"),
+        (["--database", "postgresql://me:s3cret@[host/db", "doctor"], 1, ""),
+        (["search", "--limit", "0", "x"], 2, "0 is not in the range"),
     ],
 )
 def test_a_mistake_ends_in_one_readable_line(data, words, code, reason):
-    refused(demo(data, *words), code, reason)
+    done = demo(data, *words)
+    refused(done, code, reason)
+    assert "100%" not in done.stdout + done.stderr
+    assert "s3cret" not in done.stdout + done.stderr
+
+
+def test_words_that_no_database_can_hold_find_nothing(data):
+    for word in ("caf\udce9", "nul"):
+        done = demo(data, "search", word)
+        assert done.returncode == 0, done.stderr
+        refused(demo(data, "show", word), 1, "no room")
+        refused(demo(data, "--as", word, "rooms"), 1, "no participant")
+
+
+def test_a_dry_run_leaves_no_trace(tmp_path):
+    export = tmp_path / "chat.jsonl"
+    record = {
+        "schema": "roomlore.message/1",
+        "platform": "p",
+        "room": "club",
+        "id": "1",
+        "author": "Ana",
+        "text": "hi",
+        "sent_at": 0,
+    }
+    export.write_text(json.dumps(record))
+    done = roomlore("--data", tmp_path / "data", "import", export, "--dry-run")
+    assert json.loads(done.stdout)["messages"] == 1
+    assert not (tmp_path / "data").exists()
 
 
 def test_an_unreachable_database_says_what_to_do(tmp_path):
@@ -188,7 +220,7 @@ def test_an_export_is_imported_once_and_repeatable(data, tmp_path):
     lines[0]["schema"] = "roomlore.message/1"
     export.write_text("\n".join(map(json.dumps, lines)) + "\n{broken\n")
     fields = {"rooms", "messages", "system", "authors", "replies", "edits", "skipped", "secrets_stripped"}
-    dry = json.loads(roomlore("--data", data, "--org", "club", "import", export, "--dry-run").stdout)
+    dry = json.loads(roomlore("import", export, "--dry-run").stdout)
     first = roomlore("--data", data, "--org", "club", "import", export)
     report = json.loads(first.stdout)
     again = json.loads(roomlore("--data", data, "--org", "club", "import", export).stdout)

@@ -205,7 +205,7 @@ async def test_poison_is_set_aside_and_the_others_get_through(app: App, db: Data
     assert len(await embedded(admin, app)) == 20
     row = await (
         await admin.execute(
-            "select attempts, error, set_aside_at is null from work where org_id = %s", [app.org_id]
+            "select failures, error, set_aside_at is null from work where org_id = %s", [app.org_id]
         )
     ).fetchone()
     assert row == (3, "ValueError", False)

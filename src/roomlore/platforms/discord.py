@@ -11,7 +11,6 @@ from typing import Any
 
 from roomlore.domain.incoming import (
     IncomingAuthor,
-    IncomingMembership,
     IncomingMessage,
     IncomingRoom,
     ReadItem,
@@ -38,6 +37,7 @@ from roomlore.platforms.fields import (
     text,
 )
 from roomlore.platforms.jsonstream import Peek, Spine, Step, fault, has_export, json_exports, walk_file
+from roomlore.platforms.presence import both_sides
 
 _SPINE: Spine = {(): "object", ("messages",): "list"}
 _DIRECT: dict[str, RoomKind] = {"DirectTextChat": "dm", "DirectGroupTextChat": "group_dm"}
@@ -92,7 +92,7 @@ def _file(source: Source, file: str, room: IncomingRoom) -> Iterator[ReadItem]:
 
 
 def _rooms(source: Source, files: list[str]) -> dict[str, IncomingRoom]:
-    """Return the room of each file; those for members only with everybody seen in any of their partitions."""
+    """Return the room of each file; a one-to-one room with both sides, whichever of its partitions shows them."""
     channels: dict[str, Fields] = {}
     seen: dict[str, dict[tuple[str, str], IncomingAuthor]] = {}
     for file in files:
@@ -110,14 +110,14 @@ def _rooms(source: Source, files: list[str]) -> dict[str, IncomingRoom]:
 
 
 def _survey(source: Source, file: str) -> tuple[Fields, dict[tuple[str, str], IncomingAuthor]]:
-    """Return the channel, and who speaks in it if that matters for who may read."""
+    """Return the channel, and who speaks in it if that tells who may read all of it."""
     channel: Fields = {}
     authors: dict[tuple[str, str], IncomingAuthor] = {}
     for step in walk_file(source, file, _SPINE):
         if step.kind == "value" and step.key == "channel":
             channel = as_object(step.value) or {}
         elif step.place == ("messages",) and step.kind == "value":
-            if channel and _visibility(channel) == "open":
+            if channel and _kind(channel) != "dm":
                 break
             _note_author(step, authors)
     return channel, authors
@@ -131,22 +131,19 @@ def _note_author(step: Step, authors: dict[tuple[str, str], IncomingAuthor]) -> 
     authors.setdefault((author.account_id, author.persona), author)
 
 
-def _visibility(channel: Fields) -> Visibility:
-    return "open" if loose_text(channel, "type") in _OPEN else "members"
+def _kind(channel: Fields) -> RoomKind:
+    return _DIRECT.get(loose_text(channel, "type"), "channel")
 
 
 def _room(channel: Fields, authors: list[IncomingAuthor]) -> IncomingRoom:
-    kind = loose_text(channel, "type")
-    visibility = _visibility(channel)
+    visibility: Visibility = "open" if loose_text(channel, "type") in _OPEN else "members"
     return IncomingRoom(
         external_id=need(channel, "id", "no room"),
         name=loose_text(channel, "name", "id"),
-        kind=_DIRECT.get(kind, "channel"),
+        kind=_kind(channel),
         visibility=visibility,
         topic=loose_text(channel, "topic"),
-        members=()
-        if visibility == "open"
-        else tuple(IncomingMembership(author=author) for author in authors),
+        members=both_sides(_kind(channel), authors),
     )
 
 
@@ -166,21 +163,20 @@ def _author(fields: Fields) -> IncomingAuthor:
 def _message(fields: Fields, at: tuple[IncomingRoom, str, int]) -> IncomingMessage:
     room, where, place = at
     external_id = need(fields, "id", "no id")
-    content = text(fields, "content")
-    forwarded = _forwarded(fields)
+    own = _own_words(fields)
     edited = _edited(fields)
     return IncomingMessage(
         platform="discord",
         room=room,
         external_id=external_id,
         author=_author(fields),
-        body=content or loose_text(forwarded, "content"),
+        body=own,
         sent_at=_sent(fields),
         kind="message" if loose_text(fields, "type") in _SAID or member(fields, "interaction") else "system",
         order=order_of(external_id, place),
         reply_to=_reply_to(fields, room),
-        mentions=ids([user.get("id") for user in objects(fields, "mentions")]),
-        attachments=[*_attachments(fields), *_attachments(forwarded)],
+        mentions=_mentions(fields) if own or not _is_forward(fields) else [],
+        attachments=[*_attachments(fields), *_forwarded(fields)],
         reactions=[_reaction(item) for item in objects(fields, "reactions")],
         edited_at=edited,
         metadata=_metadata(fields, room, edited=edited is not None),
@@ -201,9 +197,29 @@ def _is_forward(fields: Fields) -> bool:
     return member(fields, "reference").get("type") == "Forward" or bool(member(fields, "forwardedMessage"))
 
 
-def _forwarded(fields: Fields) -> Fields:
-    """Return the forwarded message, unless the poster's own words stand beside it."""
-    return {} if text(fields, "content") else member(fields, "forwardedMessage")
+def _own_words(fields: Fields) -> str:
+    """Return the text without what is only forwarded; where the two are not told apart, nothing."""
+    content = text(fields, "content")
+    if not _is_forward(fields):
+        return content
+    forwarded = member(fields, "forwardedMessage")
+    return content if forwarded and content != loose_text(forwarded, "content") else ""
+
+
+def _forwarded(fields: Fields) -> Iterator[dict[str, Any]]:
+    """Yield what is forwarded, words first; the export does not tell whose it is."""
+    if not _is_forward(fields):
+        return
+    forwarded = member(fields, "forwardedMessage") or {"content": text(fields, "content")}
+    yield {"type": "forward"} | kept(
+        text=loose_text(forwarded, "content"), sent_at=loose_text(forwarded, "timestamp")
+    )
+    for item in _attachments(forwarded):
+        yield item | {"forwarded": True}
+
+
+def _mentions(fields: Fields) -> list[str]:
+    return ids([user.get("id") for user in objects(fields, "mentions")])
 
 
 def _reply_to(fields: Fields, room: IncomingRoom) -> str | None:

@@ -3,8 +3,9 @@
 A log has no ids, no accounts and often no date. Ids are made from day, line and text, so that a log that grew
 imports only its new lines; the day comes from the line, the caller or the file name; times are taken as UTC.
 
-The room is the part of the file name before its date ("#ubuntu_2004-11-15.log" is "#ubuntu"), else the folder
-inside the export ("#ubuntu/2004-11-15.txt"), else "irc": files of one channel share a room whatever the day.
+The room is what the file name says besides its date ("#ubuntu_2004-11-15.log" and "#ubuntu.log" are "#ubuntu").
+Where that is nothing it is the folder inside the export ("#ubuntu/2004-11-15.txt"), else "irc": files of one
+channel share a room whatever the day, and two channels never do.
 """
 
 import hashlib
@@ -33,7 +34,15 @@ _TIMED = re.compile(rf"(?:\[{_CLOCK}\]|{_CLOCK.replace('?P<', '?P<b')})\s+(?P<re
 _SAID = re.compile(r"<[ @+%&~]?(?P<nick>[^\s<>]{1,64})>(?: (?P<text>.*))?", re.DOTALL)
 _ACTION = re.compile(r"\* (?P<nick>[^\s*]{1,64})(?: (?P<text>.*))?", re.DOTALL)
 _SYSTEM = re.compile(r"(?:===|-!-|\*\*\*|---|-->|<--)(?: |$).*", re.DOTALL)
-_DATED = re.compile(r"(?P<before>.*?)(?P<day>\d{4}-\d\d-\d\d)(?P<after>.*)", re.DOTALL)
+_DATED = re.compile(
+    r"(?P<before>.*?)(?P<day>(?<!\d)\d{4}-\d\d-\d\d|(?<![^\W_])(?:19|20)\d{6})(?!\d)(?P<after>.*)", re.DOTALL
+)
+#: What may follow a date and still name no channel: the time or part of the day, and how the text is written.
+_PART = re.compile(
+    r"[-_. \d]*(?:[-+]\d{4}[a-z]{0,5})?(?:[-_. ](?:annotation|ascii|latin-?1|raw|utf-?8))?", re.IGNORECASE
+)
+_NUMBERED = re.compile(r"[-_. \d]*")
+_EDGES = " -_."
 _LOG_NAME = re.compile(r"\.(?:txt|log|irc|weechatlog)$", re.IGNORECASE)
 #: A clock that falls back by more than this has passed midnight; by less, it was set right.
 _MIDNIGHT = timedelta(hours=12)
@@ -86,15 +95,16 @@ def _read(source: Source, options: ReadOptions) -> Iterator[ReadItem]:
     yield from unreadable
     if not files:
         files = [file for file in source.files if _LOG_NAME.search(file)]
+    twins = _twins(files)
     # Asked before the first record, so that nothing is half imported for want of a day.
     for file in files:
         _require_day(source, file, options)
     for file in files:
-        yield from _file(source, file, options)
+        yield from _file(source, file, _open_log(file, options, twins))
 
 
 def _require_day(source: Source, file: str, options: ReadOptions) -> None:
-    if _open_log(file, options).day is not None:
+    if options.day is not None or _named(file)[1] is not None:
         return
     try:
         with source.open(file) as stream:
@@ -111,8 +121,7 @@ def _no_day(file: str) -> BadInput:
     return BadInput(file, "tells hours but no date; pass --day YYYY-MM-DD or put the date into the file name")
 
 
-def _file(source: Source, file: str, options: ReadOptions) -> Iterator[ReadItem]:
-    log = _open_log(file, options)
+def _file(source: Source, file: str, log: _Log) -> Iterator[ReadItem]:
     for line in read_lines(source, file):
         if isinstance(line, Skipped):
             yield line
@@ -123,19 +132,45 @@ def _file(source: Source, file: str, options: ReadOptions) -> Iterator[ReadItem]
     yield from _waited(log)
 
 
-def _open_log(file: str, options: ReadOptions) -> _Log:
-    folder, _, name = file.rpartition("/")
+def _open_log(file: str, options: ReadOptions, twins: frozenset[str]) -> _Log:
+    room, day, part = _named(file)
+    known = f"{_place(file)}/{room}".lstrip("/") if day is None and room in twins else room
+    fallback = file.rpartition("/")[0].rpartition("/")[2] or "irc"
+    return _Log(
+        file=file,
+        room=IncomingRoom(external_id=(known or fallback)[:255], name=room or fallback),
+        day=options.day or day,
+        part=part,
+    )
+
+
+def _named(file: str) -> tuple[str, date | None, str]:
+    """Return the channel that a file name tells, its date, and which part of that day it is."""
+    name = file.rpartition("/")[2]
     while match := _LOG_NAME.search(name):
         name = name[: match.start()]
     dated = _DATED.fullmatch(name)
-    before = dated["before"].strip(" -_.") if dated else name if options.day else ""
-    room = before or folder.rpartition("/")[2] or "irc"
-    return _Log(
-        file=file,
-        room=IncomingRoom(external_id=room[:255], name=room),
-        day=options.day or (_day(dated["day"]) if dated else None),
-        part=dated["after"][:40] if dated else "",
-    )
+    day = _day(dated["day"]) if dated else None
+    if dated is None or day is None:
+        return name, None, ""
+    after = "" if _PART.fullmatch(dated["after"]) else dated["after"].strip(_EDGES)
+    return dated["before"].strip(_EDGES) or after, day, dated["after"][:40]
+
+
+def _twins(files: list[str]) -> frozenset[str]:
+    """Return the names that logs without a date share across folders: channels of several networks."""
+    places: dict[str, set[str]] = {}
+    for file in files:
+        room, day, _ = _named(file)
+        if day is None:
+            places.setdefault(room, set()).add(_place(file))
+    return frozenset(room for room, found in places.items() if len(found) > 1)
+
+
+def _place(file: str) -> str:
+    """Return the folders of a file but for those that only count years or months."""
+    folders = file.split("/")[:-1]
+    return "/".join(folder for folder in folders if not _NUMBERED.fullmatch(folder))
 
 
 def _day(written: str) -> date | None:

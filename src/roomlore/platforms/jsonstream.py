@@ -29,6 +29,8 @@ PEEK_BYTES = 2**16
 SNIFFED_FILES = 50
 
 _STARTS = {"start_map": "object", "start_array": "list"}
+#: How the C parser begins a first line that holds fixed phrases only.
+_FAULTS = ("parse error: ", "lexical error: ")
 _ENDS = frozenset({"end_map", "end_array"})
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _CONTROLS = bytes.maketrans(bytes([*range(9), 11, 12, *range(14, 32)]), b" " * 29)
@@ -96,9 +98,11 @@ def walk(stream: IO[bytes], spine: Spine) -> Iterator[Step]:
         # Floats are also the safe way: in the other mode a number of thousands of digits breaks the interpreter.
         yield from _steps(iter(ijson.basic_parse(_Mended(stream), use_float=True)), spine)
     except ijson.JSONError as error:
-        detail = str(error).strip().split("\n", 1)[0].split("\\n", 1)[0][:120]
+        said = str(error).strip().removeprefix("b'").removeprefix('b"')
+        detail = said.split("\n", 1)[0].split("\\n", 1)[0][:120]
         reason = "truncated JSON" if "premature EOF" in detail else "damaged JSON"
-        yield Step("fault", (), "", 0, (reason, detail))
+        # Whatever else an error says may be a piece of the file, and with it somebody's words or secrets.
+        yield Step("fault", (), "", 0, (reason, detail if detail.startswith(_FAULTS) else ""))
     except OSError as error:
         yield Step("fault", (), "", 0, ("unreadable file", error.strerror or str(error)))
 

@@ -6,7 +6,7 @@ be a bridge that speaks for many people; a folder's name is a channel's, and the
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import Any, cast
@@ -29,6 +29,7 @@ from roomlore.platforms.fields import (
     unix_time,
 )
 from roomlore.platforms.jsonstream import fault, walk_file
+from roomlore.platforms.presence import both_sides
 from roomlore.platforms.slackrooms import (
     LIST_SPINE,
     SLACKBOT,
@@ -103,10 +104,18 @@ def _read(source: Source, options: ReadOptions) -> Iterator[ReadItem]:
     apps = _survey_apps(source, space)
     reading = _Reading(space=space, apps=apps, names=names)
     for folder, files in space.folders.items():
-        room = space.rooms.get(folder) or unlisted_room(folder, _speakers(source, files, reading))
+        room = space.rooms.get(folder) or _unlisted(source, folder, reading)
         broadcasts: set[str] = set()
         for file in files:
             yield from _file(source, file, (room, reading, broadcasts))
+
+
+def _unlisted(source: Source, folder: str, reading: _Reading) -> IncomingRoom:
+    room = unlisted_room(folder)
+    if room.kind != "dm":
+        return room
+    speakers = _speakers(source, reading.space.folders[folder], reading)
+    return replace(room, members=both_sides(room.kind, speakers))
 
 
 def _file(source: Source, file: str, at: tuple[IncomingRoom, _Reading, set[str]]) -> Iterator[ReadItem]:
@@ -162,15 +171,15 @@ def _survey_apps(source: Source, space: Workspace) -> _Apps:
 
 
 def _speakers(source: Source, files: list[str], reading: _Reading) -> list[IncomingAuthor]:
-    authors: dict[tuple[str, str], IncomingAuthor] = {}
+    authors: list[IncomingAuthor] = []
     for fields in _all_fields(source, files, b""):
         try:
             author = _author(fields, reading)
         except Malformed:
             continue
         if author.kind != "system":
-            authors.setdefault((author.account_id, author.persona), author)
-    return list(authors.values())
+            authors.append(author)
+    return authors
 
 
 def _all_fields(source: Source, files: list[str], holding: bytes) -> Iterator[Fields]:

@@ -1,7 +1,7 @@
 """Knows a Slack export's rooms, people and apps, as far as its lists tell.
 
 The lists are help, never a condition: folders may be missing from `channels.json`, authors from `users.json`.
-A folder that no list explains is readable by those who wrote in it and nobody else.
+A folder that no list explains is readable by those who wrote in it, each from then on, and nobody else.
 """
 
 import re
@@ -162,20 +162,14 @@ def _add_room(space: Workspace, record: Fields, listed: tuple[RoomKind, bool]) -
             space.rooms[folder] = room
 
 
-def unlisted_room(folder: str, authors: list[IncomingAuthor]) -> IncomingRoom:
-    """Return the room of a folder that no list explains."""
+def unlisted_room(folder: str) -> IncomingRoom:
+    """Return the room of a folder that no list explains, without its members."""
     kind: RoomKind = "channel"
     if folder.startswith("mpdm-"):
         kind = "group_dm"
     elif re.fullmatch(r"D[A-Z0-9]{8,}", folder):
         kind = "dm"
-    return IncomingRoom(
-        external_id=folder[:255],
-        name=folder,
-        kind=kind,
-        visibility="members",
-        members=tuple(IncomingMembership(author=author) for author in authors),
-    )
+    return IncomingRoom(external_id=folder[:255], name=folder, kind=kind, visibility="members")
 
 
 def note_integration(space: Workspace, fields: Fields) -> None:

@@ -16,7 +16,6 @@ from typing import Any
 
 from roomlore.domain.incoming import (
     IncomingAuthor,
-    IncomingMembership,
     IncomingMessage,
     IncomingRoom,
     ReadItem,
@@ -50,7 +49,16 @@ from roomlore.platforms.jsonstream import (
     json_exports,
     walk_file,
 )
-from roomlore.platforms.telegramparts import attachments, body_of, links, mentions, poll, reactions
+from roomlore.platforms.presence import both_sides
+from roomlore.platforms.telegramparts import (
+    attachments,
+    is_forward,
+    links,
+    mentions,
+    poll,
+    reactions,
+    text_of,
+)
 
 _LISTS = (("chats", "list"), ("left_chats", "list"))
 _CHATS: frozenset[Place] = frozenset({(), *((*place, ITEM) for place in _LISTS)})
@@ -155,22 +163,24 @@ def _note_author(fields: Fields, chat: _Chat) -> None:
 
 
 def _file(source: Source, file: str, rooms: list[tuple[IncomingRoom, Counter[str]]]) -> Iterator[ReadItem]:
-    current = -1
+    current, chat = -1, ""
     for step in walk_file(source, file, _SPINE):
         if step.kind == "fault":
             yield fault(step, file)
         elif step.kind == "opened":
-            current += step.place in _CHATS
+            if step.place in _CHATS:
+                current, chat = current + 1, _label(step)
         elif step.place[-1:] == ("messages",):
             room, repeats = rooms[0 if len(step.place) == 1 else current]
-            where = (
-                f"{file} {room.name} record {step.number}"
-                if len(step.place) > 1
-                else f"{file} record {step.number}"
-            )
+            where = f"{file}{chat if len(step.place) > 1 else ''} record {step.number}"
             yield from attempt(step.value, where, build=partial(_message, at=(room, where, repeats)))
         else:
             yield from _misplaced(step, file)
+
+
+def _label(step: Step) -> str:
+    """Return which chat of a full export has been opened; by number, for its name may say anything."""
+    return f" {'left chat' if step.place[:1] == ('left_chats',) else 'chat'} {step.number}"
 
 
 def _misplaced(step: Step, file: str) -> Iterator[Skipped]:
@@ -195,7 +205,7 @@ def _room_id(head: Fields, file: str) -> str:
 def _room(head: Fields, file: str, authors: list[IncomingAuthor]) -> IncomingRoom:
     type_ = str(head.get("type"))
     kind, _ = _KINDS.get(type_, ("channel", ""))
-    # A type that is missing or new may be a private one: nobody may read it but those who wrote in it.
+    # A type that is missing or new may be a private one: nobody may read it but those who write in it.
     is_open = type_.startswith("public_")
     name = loose_text(head, "name") or (
         "Saved messages" if type_ == "saved_messages" else PurePosixPath(file).stem
@@ -205,7 +215,7 @@ def _room(head: Fields, file: str, authors: list[IncomingAuthor]) -> IncomingRoo
         name=name,
         kind=kind,
         visibility="open" if is_open else "members",
-        members=() if is_open else tuple(IncomingMembership(author=author) for author in authors),
+        members=both_sides(kind, authors),
     )
 
 
@@ -245,7 +255,7 @@ def _message(fields: Fields, at: tuple[IncomingRoom, str, Counter[str]]) -> Inco
         raise Malformed("not a message")
     sent_at, assumed = _sent(fields)
     author = _author(fields)
-    body = body_of(fields)
+    words = text_of(fields)
     given = number(fields, "id")
     if given is None and fields.get("id") is not None:
         raise Malformed("wrong type", f"id is {kind_of(fields.get('id'))}")
@@ -253,9 +263,9 @@ def _message(fields: Fields, at: tuple[IncomingRoom, str, Counter[str]]) -> Inco
     return IncomingMessage(
         platform="telegram",
         room=room,
-        external_id=str(given) if given is not None else _made_id(sent_at, author, body, repeats),
+        external_id=str(given) if given is not None else _made_id(sent_at, author, words, repeats),
         author=author,
-        body=body,
+        body="" if is_forward(fields) else words,
         sent_at=sent_at,
         kind="system" if kind == "service" else "message",
         precision="s",
@@ -273,8 +283,8 @@ def _message(fields: Fields, at: tuple[IncomingRoom, str, Counter[str]]) -> Inco
     )
 
 
-def _made_id(sent_at: datetime, author: IncomingAuthor, body: str, repeats: Counter[str]) -> str:
-    digest = hashlib.sha256(f"{author.account_id}\0{body}".encode("utf-8", "replace")).hexdigest()[:12]
+def _made_id(sent_at: datetime, author: IncomingAuthor, words: str, repeats: Counter[str]) -> str:
+    digest = hashlib.sha256(f"{author.account_id}\0{words}".encode("utf-8", "replace")).hexdigest()[:12]
     made = f"{int(sent_at.timestamp())}:{digest}"
     repeats[made] += 1
     return made if repeats[made] == 1 else f"{made}:{repeats[made]}"
@@ -328,9 +338,7 @@ def _metadata(fields: Fields, room: IncomingRoom, *, edited: bool) -> dict[str, 
     return kept(
         action=loose_text(fields, "action"),
         history_lost=edited,
-        forwarded_from=(loose_text(fields, "forwarded_from") or "unknown")
-        if "forwarded_from" in fields
-        else None,
+        forwarded_from=(loose_text(fields, "forwarded_from") or "unknown") if is_forward(fields) else None,
         saved_from=loose_text(fields, "saved_from"),
         via_bot=loose_text(fields, "via_bot"),
         signature=loose_text(fields, "author"),

@@ -18,7 +18,12 @@ from roomlore.platforms.fields import (
 )
 
 
-def body_of(fields: Fields) -> str:
+def is_forward(fields: Fields) -> bool:
+    """Return whether a message repeats what was said elsewhere; it then says nothing of its own."""
+    return "forwarded_from" in fields and fields.get("type") != "service"
+
+
+def text_of(fields: Fields) -> str:
     """Return the text in one piece; what happened for a service message, the question for a poll."""
     said = "".join(_pieces(fields))
     if said:
@@ -49,7 +54,9 @@ def _service_line(fields: Fields) -> str:
 
 
 def mentions(fields: Fields) -> list[str]:
-    """Return the accounts named by id; a plain @name is text."""
+    """Return the accounts named by id; a plain @name is text, and a forward names nobody anew."""
+    if is_forward(fields):
+        return []
     found = [f"user{item['user_id']}" for item in _entities(fields) if number(item, "user_id") is not None]
     return list(dict.fromkeys(found))
 
@@ -71,7 +78,16 @@ def poll(fields: Fields) -> dict[str, Any]:
 
 
 def attachments(fields: Fields) -> Iterator[dict[str, Any]]:
-    """Yield the files of a message."""
+    """Yield what was forwarded and the files of a message."""
+    if not is_forward(fields):
+        yield from _files(fields)
+        return
+    yield {"type": "forward"} | kept(text=text_of(fields), author=loose_text(fields, "forwarded_from"))
+    for item in _files(fields):
+        yield item | {"forwarded": True}
+
+
+def _files(fields: Fields) -> Iterator[dict[str, Any]]:
     if loose_text(fields, "photo"):
         yield {"type": "photo"} | _file_of(fields, "photo", "photo_file_size")
     if loose_text(fields, "file"):

@@ -4,10 +4,13 @@ Tiers so far: the room in which the question is asked, then all history. Each le
 how good the best was, the bar it had to clear. No answer is an answer.
 """
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
+from roomlore.domain.incoming import MessageKind
 from roomlore.domain.records import Message, Viewer
+from roomlore.domain.speech import spoken
+from roomlore.retrieval.exchanges import answers_in
 from roomlore.retrieval.records import Answer, Hit, Outcome, Tier, TierTrace, Why
 from roomlore.retrieval.search import QuestionVector, search
 from roomlore.store.queries import Connection
@@ -21,6 +24,19 @@ CITED = 3
 #: How many answers to a cited message are quoted with it.
 ANSWERS = 3
 UNKNOWN = "I don't have this information."
+#: What somebody said; a system line and what was injected for agents is nobody's answer.
+QUOTED = frozenset[MessageKind]({"message", "whisper"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Evidence:
+    """The message of an exchange that speaks best to the question, and what is quoted with it."""
+
+    hit: Hit
+    message: Message
+    answers: Sequence[Message]
+    #: How well it fits, 0..1.
+    strength: float
 
 
 async def ask(
@@ -33,7 +49,8 @@ async def ask(
         step, cited = _judge(tier, hits, bar=bar_for(vector))
         trace.append(step)
         if step.outcome == "answered":
-            return Answer(question=question, tier=tier, text=_quote(cited), hits=cited, trace=trace)
+            sources = [item.hit for item in cited]
+            return Answer(question=question, tier=tier, text=_quote(cited), hits=sources, trace=trace)
     return Answer(question=question, tier="none", text=f"{UNKNOWN} {_reason(trace)}", hits=(), trace=trace)
 
 
@@ -60,38 +77,53 @@ def _tiers(scope: Scope) -> Sequence[tuple[Tier, Scope]]:
     return [("room", scope), ("history", everywhere)]
 
 
-def _judge(tier: Tier, hits: Sequence[Hit], *, bar: float) -> tuple[TierTrace, list[Hit]]:
-    strength = {index: _strength(hit) for index, hit in enumerate(hits)}
-    cited = sorted(
-        (index for index in strength if strength[index] >= bar), key=lambda index: -strength[index]
-    )
-    best = max(strength.values(), default=None)
+def _judge(tier: Tier, hits: Sequence[Hit], *, bar: float) -> tuple[TierTrace, list[_Evidence]]:
+    """Return what the tier saw, and the messages that cleared the bar, best first, one for each exchange."""
+    best_of = [item for hit in hits if (item := _best(hit)) is not None]
+    cited = sorted((item for item in best_of if item.strength >= bar), key=lambda item: -item.strength)
+    # Where candidates tell nothing (questions that nobody answered), the best evidence is none.
+    best = max((item.strength for item in best_of), default=0.0 if hits else None)
     outcome: Outcome = "answered" if cited else "below_bar" if hits else "empty"
     step = TierTrace(tier=tier, candidates=len(hits), best=best, bar=bar, outcome=outcome)
-    return step, [hits[index] for index in cited[:CITED]]
+    return step, cited[:CITED]
 
 
-def _strength(hit: Hit) -> float:
-    """Return the best evidence of an exchange; a question that nobody answered is none."""
-    told = [
-        message for message in hit.messages if message.id in hit.why and not _is_open_question(message, hit)
-    ]
-    return max((evidence(hit.why[message.id]) for message in told), default=0.0)
+def _best(hit: Hit) -> _Evidence | None:
+    """Return the best evidence of an exchange, if any of its finds tells something."""
+    found = (message for message in hit.messages if message.id in hit.why and _tells(message))
+    told = (_evidence_of(hit, message) for message in found)
+    return max(
+        (item for item in told if item.answers or not _asks(item.message)),
+        key=lambda item: item.strength,
+        default=None,
+    )
 
 
-def _is_open_question(message: Message, hit: Hit) -> bool:
-    is_last = message.id == hit.messages[-1].id
-    return is_last and message.body.rstrip().endswith("?")
+def _evidence_of(hit: Hit, message: Message) -> _Evidence:
+    """Return a find with what answers it, where it asks or opens."""
+    answers: Iterable[Message] = ()
+    if _asks(message) or message.id == hit.opening.id:
+        by_id = {other.id: other for other in hit.messages}
+        answers = (by_id[key] for key in answers_in(hit.replies)(message.id) if _tells(by_id[key]))
+    return _Evidence(
+        hit=hit,
+        message=message,
+        answers=list(answers)[:ANSWERS],
+        strength=evidence(hit.why[message.id]),
+    )
 
 
-def _quote(hits: Sequence[Hit]) -> str:
-    """Return what the cited exchanges say: the message that fits best and what was answered to it."""
-    lines: list[str] = []
-    for hit in hits:
-        answers = [message for message in hit.messages if message.reply_to == hit.best.id]
-        said = [hit.best, *answers[:ANSWERS]]
-        lines += [f"[{message.author_name}]: {message.body}" for message in said if message.body]
-    return "\n".join(lines)
+def _tells(message: Message) -> bool:
+    return message.kind in QUOTED and bool(message.body.strip())
+
+
+def _asks(message: Message) -> bool:
+    return message.body.rstrip().endswith("?")
+
+
+def _quote(cited: Iterable[_Evidence]) -> str:
+    """Return what the cited messages say, each with its answers, one line for each."""
+    return "\n".join(spoken(message) for item in cited for message in [item.message, *item.answers])
 
 
 def _reason(trace: Sequence[TierTrace]) -> str:

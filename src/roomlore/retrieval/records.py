@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from roomlore.domain.ids import MessageId
-from roomlore.domain.records import Message
+from roomlore.domain.records import Message, Reply
 
 Tier = Literal["room", "history", "none"]
 #: `empty`: there was nothing to look at; `below_bar`: nothing was good enough; `answered`: this tier answered.
@@ -29,18 +29,28 @@ class Why:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """One exchange that was found: its messages in room order, never in part."""
+    """One exchange that was found: its messages in room order, all of them unless it is very large."""
 
     messages: Sequence[Message]
     #: For each message that matched, why; the others came with it.
     why: dict[MessageId, Why]
     room_name: str
     platform: str
+    #: For each of the messages but the opening what it stands under, which may be left out; in room order.
+    replies: Sequence[Reply] = ()
+    #: How many messages of a very large exchange are left out; only such as the viewer may see count.
+    omitted: int = 0
 
     @property
     def score(self) -> float:
         """The best score of its messages."""
         return max(why.score for why in self.why.values())
+
+    @property
+    def opening(self) -> Message:
+        """The message that all others stand under, seldom not the first."""
+        below = {edge.child_id for edge in self.replies}
+        return next(message for message in self.messages if message.id not in below)
 
     @property
     def best(self) -> Message:

@@ -3,14 +3,15 @@
 Visibility is decided where candidates are made, in the database; what follows only narrows and orders.
 """
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from roomlore.domain.ids import MessageId, RoomId
 from roomlore.domain.records import Message, Viewer
+from roomlore.retrieval.exchanges import Exchange, exchanges, shown
 from roomlore.retrieval.records import Hit, Why
 from roomlore.store import directory, messages
 from roomlore.store import search as candidates_in
@@ -21,8 +22,17 @@ from roomlore.store.search import Candidate, Scope
 #: How many candidates each side proposes.
 PROPOSED = 100
 
-#: A question's vector and the vector space it lies in; None searches by words alone.
+#: A question's vector, after the name of the vector space it lies in; None searches by words alone.
 QuestionVector = tuple[str, NDArray[np.float32]] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Find:
+    """An exchange, why it was found, and which of its members are shown."""
+
+    exchange: Exchange
+    why: dict[MessageId, Why]
+    shown: set[MessageId]
 
 
 async def search(
@@ -35,39 +45,34 @@ async def search(
     limit: int,
 ) -> list[Hit]:
     """Return up to `limit` exchanges that the viewer may see, best first."""
-    model, values = vector or ("", None)
     found = await candidates_in.candidates(
-        conn, question, values, model=model, scope=scope, wanted=max(PROPOSED, limit)
+        conn, question, vector, org_id=viewer.org_id, scope=scope, wanted=max(PROPOSED, limit)
     )
-    return await _exchanges(conn, viewer, found, limit=limit)
-
-
-async def _exchanges(
-    conn: Connection, viewer: Viewer, found: Sequence[Candidate], *, limit: int
-) -> list[Hit]:
-    """Return the exchanges of the candidates, in the order of their best candidate."""
     members = await candidates_in.exchange_members(
         conn, viewer.org_id, [candidate.message_id for candidate in found]
     )
-    opening_of = {member.hit_id: member.opening_id for member in members}
-    members_of: dict[MessageId, set[MessageId]] = defaultdict(set)
-    for member in members:
-        members_of[member.opening_id].add(member.member_id)
+    finds = _finds(found, exchanges(members, last=scope.last), limit=limit)
+    wanted = [member_id for find in finds for member_id in find.shown]
+    told = await messages.messages_by_id(conn, viewer.org_id, wanted)
+    rooms = await directory.room_names(conn, viewer.org_id, {message.room_id for message in told})
+    by_id = {message.id: message for message in told}
+    return [_hit(find, by_id, rooms) for find in finds]
+
+
+def _finds(found: Sequence[Candidate], among: Iterable[Exchange], *, limit: int) -> list[_Find]:
+    """Return the first exchanges that the candidates lie in, in the order of their best candidate."""
+    exchange_of = {member_id: exchange for exchange in among for member_id in exchange.member_ids}
     why: dict[MessageId, dict[MessageId, Why]] = {}
     for candidate in found:
-        opening = opening_of.get(candidate.message_id)
-        if opening is None or (opening not in why and len(why) == limit):
-            continue
-        why.setdefault(opening, {})[candidate.message_id] = _why(candidate)
-    wanted = {member_id for opening in why for member_id in members_of[opening]}
-    by_id = {
-        message.id: message for message in await messages.messages_by_id(conn, viewer.org_id, list(wanted))
-    }
-    rooms = await directory.room_names(conn, viewer.org_id, {message.room_id for message in by_id.values()})
-    return [
-        _hit([by_id[member_id] for member_id in members_of[opening]], reasons, rooms)
-        for opening, reasons in why.items()
-    ]
+        opening = exchange_of[candidate.message_id].opening_id
+        if opening in why or len(why) < limit:
+            why.setdefault(opening, {})[candidate.message_id] = _why(candidate)
+    return [_find(exchange_of[opening], reasons) for opening, reasons in why.items()]
+
+
+def _find(exchange: Exchange, why: dict[MessageId, Why]) -> _Find:
+    kept = shown(exchange, list(why))
+    return _Find(exchange=exchange, why={key: why[key] for key in why if key in kept}, shown=kept)
 
 
 def _why(candidate: Candidate) -> Why:
@@ -79,13 +84,16 @@ def _why(candidate: Candidate) -> Why:
     )
 
 
-def _hit(exchange: list[Message], why: dict[MessageId, Why], rooms: dict[RoomId, RoomName]) -> Hit:
-    exchange.sort(key=lambda message: message.position)
+def _hit(find: _Find, by_id: dict[MessageId, Message], rooms: dict[RoomId, RoomName]) -> Hit:
+    members = find.exchange.member_ids
+    told = [by_id[member_id] for member_id in members if member_id in find.shown]
     # A whisper may be addressed to somebody who cannot see its room.
-    room = rooms.get(exchange[0].room_id)
+    room = rooms.get(told[0].room_id)
     return Hit(
-        messages=exchange,
-        why=why,
+        messages=told,
+        why=find.why,
         room_name=room.name if room else "",
         platform=room.platform if room else "",
+        replies=[edge for edge in find.exchange.replies if edge.child_id in find.shown],
+        omitted=len(members) - len(told),
     )

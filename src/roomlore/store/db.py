@@ -11,12 +11,13 @@ from uuid import UUID
 
 import psycopg
 from pgvector.psycopg import register_vector_async
-from psycopg import AsyncConnection, sql
+from psycopg import sql
 from psycopg_pool import AsyncConnectionPool
 
-from roomlore.domain.errors import DatabaseUnavailable
 from roomlore.domain.ids import OrgId, uuid7
 from roomlore.domain.records import Viewer
+from roomlore.store.connect import connect, readable_errors
+from roomlore.store.messages import make_staging
 from roomlore.store.migrate import check_version
 from roomlore.store.queries import Connection
 
@@ -39,17 +40,14 @@ class Database:
         """Open the pool.
 
         Raises:
+            BadInput: the URL is not one.
             DatabaseUnavailable: nobody answers, or the login is refused.
             SchemaMismatch: the schema is not the one this code was written for.
         """
-        try:
-            async with await AsyncConnection.connect(dsn, autocommit=True, connect_timeout=10) as conn:
+        async with await connect(dsn) as conn:
+            with readable_errors():
                 await check_version(conn)
-        except psycopg.OperationalError as error:
-            raise DatabaseUnavailable(
-                f"cannot connect to the database: {str(error).strip()}",
-                cure="check the URL given by --database or ROOMLORE_DATABASE_URL",
-            ) from error
+                await conn.execute("set role roomlore_app")
         pool = AsyncConnectionPool[Connection](
             dsn,
             kwargs={"autocommit": True, "options": SESSION_OPTIONS},
@@ -93,6 +91,12 @@ class Database:
         async with self._pool.connection() as conn, conn.transaction():
             yield conn
 
+    async def find_org(self, name: str) -> OrgId | None:
+        """Return the id of the org of that name, or None."""
+        async with self.outside_orgs() as conn:
+            row = await (await conn.execute("select find_org(%s)", [name])).fetchone()
+            return None if row is None else row[0]
+
     async def org(self, name: str) -> OrgId:
         """Return the id of the org of that name, making it when there is none."""
         async with self.outside_orgs() as conn:
@@ -103,7 +107,7 @@ class Database:
     @asynccontextmanager
     async def listening(self, channel: str) -> AsyncGenerator[Callable[[float], Awaitable[None]]]:
         """Give a function that waits for the next notification on a channel, or for so many seconds."""
-        async with await AsyncConnection.connect(self._dsn, autocommit=True) as conn:
+        async with await connect(self._dsn) as conn:
             await conn.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
 
             async def wait(seconds: float) -> None:
@@ -117,6 +121,7 @@ async def _configure(conn: Connection) -> None:
     # A login that is more than the application role steps down; the embedded server logs in as it directly.
     await conn.execute("set role roomlore_app")
     await register_vector_async(conn)
+    await make_staging(conn)
 
 
 async def _state_viewer(conn: Connection, viewer: Viewer) -> None:

@@ -2,10 +2,7 @@
 
 from dataclasses import dataclass
 
-import psycopg
-from psycopg import AsyncConnection
-
-from roomlore.domain.errors import DatabaseUnavailable
+from roomlore.store.connect import connect, readable_errors
 from roomlore.store.migrate import found_version
 from roomlore.store.queries import Queries
 
@@ -41,14 +38,11 @@ async def inspect(dsn: str) -> Inspection:
     """Return what a server is and what the login may do there.
 
     Raises:
+        BadInput: the URL is not one.
         DatabaseUnavailable: nobody answers, or the login is refused.
     """
-    try:
-        async with await AsyncConnection.connect(dsn, autocommit=True, connect_timeout=10) as conn:
+    async with await connect(dsn) as conn:
+        with readable_errors():
             facts = await QUERIES.first(conn, "server_facts", ServerFacts, {})
             assert facts is not None
             return Inspection(server=facts, schema_version=await found_version(conn))
-    except psycopg.OperationalError as error:
-        raise DatabaseUnavailable(
-            f"cannot connect to the database: {str(error).strip()}", cure="start it, or correct its URL"
-        ) from error

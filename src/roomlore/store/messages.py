@@ -1,10 +1,9 @@
 """Messages, their versions, audiences and reply edges."""
 
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import NamedTuple
 from uuid import UUID
 
 from roomlore.domain.ids import MessageId, OrgId, ParticipantId, RoomId
@@ -27,9 +26,11 @@ class MessageKey:
     external_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewMessage:
-    """A message to add; structured fields are JSON values or None."""
+class NewMessage(NamedTuple):
+    """A message to add, in the order of the columns; structured fields are JSON texts.
+
+    A tuple, because messages are many: it is made several times faster than a dataclass, and sent as it is.
+    """
 
     id: MessageId
     room_id: RoomId
@@ -45,11 +46,22 @@ class NewMessage:
     edited_at: datetime | None
     redacted_at: datetime | None
     synthetic_id: bool
-    mentions: Any
-    attachments: Any
-    reactions: Any
-    metadata: Any
-    raw: Any
+    mentions: str | None
+    attachments: str | None
+    reactions: str | None
+    metadata: str | None
+    raw: str | None
+    reply_to: str | None
+    thread_root: str | None
+    #: Whether it gets a vector.
+    to_embed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """The id that a message would have got, had it not been there already."""
+
+    id: MessageId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,18 +144,23 @@ class ReplyCount:
     dangling: int
 
 
-NEW_MESSAGE = tuple(field.name for field in fields(NewMessage))
+async def make_staging(conn: Connection) -> None:
+    """Make the session's own table through which new messages come in."""
+    await QUERIES.run(conn, "make_staging", {})
 
 
 async def add_messages(
     conn: Connection, org_id: OrgId, rows: Sequence[NewMessage], *, received_at: datetime
-) -> list[MessageKey]:
-    """Add messages and return those that were not there yet."""
-    # One JSON text is made several times faster than an array for each column.
-    values = [{name: getattr(row, name) for name in NEW_MESSAGE} for row in rows]
-    text = json.dumps(values, ensure_ascii=False, default=str)
-    params = {"org_id": org_id, "received_at": received_at, "rows": text}
-    return await QUERIES.all(conn, "add_messages", MessageKey, params)
+) -> frozenset[MessageId]:
+    """Add messages and return the ids of those left out, because they were there already.
+
+    Until the transaction ends, the functions that work on what was added find it in the session's table.
+    """
+    params = {"org_id": org_id, "received_at": received_at}
+    await QUERIES.copy(conn, "stage_messages", rows)
+    if await QUERIES.run(conn, "add_messages", params) == len(rows):
+        return frozenset()
+    return frozenset(row.id for row in await QUERIES.all(conn, "leave_known_messages", LeftOut, params))
 
 
 async def stored_versions(
@@ -184,6 +201,16 @@ async def add_audiences(conn: Connection, org_id: OrgId, audiences: Sequence[Aud
     await QUERIES.run(conn, "add_audiences", {"org_id": org_id, **columns(Audience, audiences)})
 
 
+async def add_replies_of_added(conn: Connection, org_id: OrgId) -> None:
+    """Add the edges that the messages just added state; parents that have not arrived are kept by external id."""
+    await QUERIES.run(conn, "add_replies_of_added", {"org_id": org_id})
+
+
+async def resolve_replies(conn: Connection, org_id: OrgId) -> int:
+    """Join waiting edges to the messages just added; return how many."""
+    return await QUERIES.run(conn, "resolve_replies", {"org_id": org_id})
+
+
 async def add_replies(conn: Connection, org_id: OrgId, replies: Sequence[StatedReply]) -> None:
     """Add the platform's own edges; parents that have not arrived are kept by external id."""
     await QUERIES.run(conn, "add_replies", {"org_id": org_id, **columns(StatedReply, replies)})
@@ -196,11 +223,6 @@ async def newest_of_rooms(
     params = {"org_id": org_id, "room_ids": list(room_ids)}
     rows = await QUERIES.all(conn, "newest_of_rooms", RoomMessage, params)
     return {row.room_id: row.message_id for row in rows}
-
-
-async def resolve_replies(conn: Connection, org_id: OrgId, arrived: Sequence[MessageKey]) -> int:
-    """Join waiting edges to messages that have just arrived; return how many."""
-    return await QUERIES.run(conn, "resolve_replies", {"org_id": org_id, **columns(MessageKey, arrived)})
 
 
 async def messages_by_id(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> list[Message]:

@@ -15,6 +15,7 @@ from psycopg import AsyncConnection, sql
 from psycopg.rows import TupleRow
 
 from roomlore.domain.errors import DatabaseUnavailable, SchemaMismatch
+from roomlore.store.connect import connect, first_line
 
 #: Any constant will do, as long as every Roomlore takes the same.
 MIGRATION_LOCK = 7_266_356_119
@@ -69,25 +70,35 @@ async def migrate(dsn: str) -> list[Migration]:
     """Apply what is missing and return it; several processes may call this at once.
 
     Raises:
+        BadInput: the URL is not one.
         DatabaseUnavailable: the login may not create roles or the extension, or pgvector is not installed.
         SchemaMismatch: the database is newer than this code.
     """
-    try:
-        async with await AsyncConnection.connect(dsn, autocommit=True) as conn, conn.transaction():
-            await conn.execute("select pg_advisory_xact_lock(%s)", [MIGRATION_LOCK])
-            return await _apply_missing(conn)
-    except (psycopg.OperationalError, psycopg.NotSupportedError) as error:
-        raise DatabaseUnavailable(
-            f"cannot prepare the database: {_first_line(error)}",
-            cure="check that it runs and has pgvector 0.7 or newer",
-        ) from error
-    except psycopg.errors.InsufficientPrivilege as error:
-        raise DatabaseUnavailable(
-            f"cannot prepare the database: {_first_line(error)}",
-            cure="let an administrator run `create extension vector` in it, then run `roomlore migrate` again"
-            if "extension" in str(error)
-            else "run `roomlore migrate` once with a login that owns the database and may create roles",
-        ) from error
+    async with await connect(dsn) as conn:
+        try:
+            async with conn.transaction():
+                await conn.execute("select pg_advisory_xact_lock(%s)", [MIGRATION_LOCK])
+                return await _apply_missing(conn)
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise DatabaseUnavailable(
+                f"cannot prepare the database: {first_line(error)}", cure=_cure(error)
+            ) from error
+        except (
+            psycopg.errors.FeatureNotSupported,
+            psycopg.errors.UndefinedFile,
+            psycopg.errors.UndefinedObject,
+            psycopg.errors.InvalidParameterValue,
+        ) as error:
+            raise DatabaseUnavailable(
+                f"cannot prepare the database: {first_line(error)}",
+                cure="install pgvector 0.8 or newer on the server",
+            ) from error
+
+
+def _cure(error: psycopg.Error) -> str:
+    if "extension" in str(error):
+        return "let an administrator run `create extension vector` in it, then run `roomlore migrate` again"
+    return "run `roomlore migrate` once with a login that owns the database and may create roles"
 
 
 async def _apply_missing(conn: AsyncConnection[TupleRow]) -> list[Migration]:
@@ -116,7 +127,3 @@ def _bootstrap() -> str:
 def _literal(text: str) -> sql.SQL:
     # The files are part of the program, as literal as a string in the source.
     return sql.SQL(cast(LiteralString, text))
-
-
-def _first_line(error: psycopg.Error) -> str:
-    return str(error).strip().partition("\n")[0]

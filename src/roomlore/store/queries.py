@@ -5,7 +5,7 @@ back, and a line that says what it does. Parameters are named: `%(room_id)s`.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from importlib import resources
 from typing import Any, LiteralString, TypeVar, cast
@@ -60,6 +60,12 @@ class Queries:
         async with conn.cursor(row_factory=tuple_row) as cursor:
             await cursor.execute(query.text, params)
             return cursor.rowcount
+
+    async def copy(self, conn: Connection, name: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Send rows to a table, by far the fastest way in."""
+        async with conn.cursor() as cursor, cursor.copy(self.by_name[name].text) as copy:
+            for row in rows:
+                await copy.write_row(row)
 
 
 def columns(record: type[Any], rows: Sequence[Any]) -> dict[str, list[Any]]:

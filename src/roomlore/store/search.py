@@ -10,12 +10,16 @@ from pgvector import HalfVector
 
 from roomlore.domain.ids import MessageId, OrgId, ParticipantId, RoomId
 from roomlore.domain.incoming import ParticipantKind
+from roomlore.domain.records import ReplyMethod
 from roomlore.store.queries import Connection, Queries
 
 QUERIES = Queries("search")
 
 #: Up to this many messages an exact scan is as fast as the index, and misses nothing.
 EXACT_UP_TO = 20_000
+
+#: A message's place: (sent_at, native_order, id), comparable.
+Position = tuple[datetime, int, MessageId]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +31,8 @@ class Scope:
     author_kinds: Sequence[ParticipantKind] | None = None
     since: datetime | None = None
     until: datetime | None = None
+    #: Nothing that stands after this place in its room's order.
+    last: Position | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,26 +63,50 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExchangeMember:
-    """One message of the exchange that a hit belongs to."""
+    """One message of an exchange, its place, and the one message it stands under."""
 
-    hit_id: MessageId
-    opening_id: MessageId
     member_id: MessageId
+    #: None for a message that answers nothing the viewer may see.
+    parent_id: MessageId | None
+    method: ReplyMethod | None
+    sent_at: datetime
+    native_order: int
+
+    @property
+    def position(self) -> Position:
+        """The place in the room, comparable."""
+        return (self.sent_at, self.native_order, self.member_id)
 
 
 async def candidates(
     conn: Connection,
     question: str,
-    vector: NDArray[np.float32] | None,
+    vector: tuple[str, NDArray[np.float32]] | None,
     *,
-    model: str,
+    org_id: OrgId,
     scope: Scope,
     wanted: int,
 ) -> list[Candidate]:
-    """Return the best visible messages by meaning and by words, best first; by words alone without a vector."""
+    """Return the best visible messages by meaning and by words, best first; by words alone without a vector.
+
+    Args:
+        conn: Reads for the viewer.
+        question: In plain words.
+        vector: The question's vector, after the name of the vector space it lies in.
+        org_id: The viewer's org.
+        scope: Where to look.
+        wanted: How many messages at most.
+    """
+    model, values = vector or ("", None)
+    last_at, last_order, last_id = scope.last or (None, None, None)
     params = {
-        "question": question,
-        "vector": None if vector is None else HalfVector(vector),
+        "org_id": org_id,
+        "last_at": last_at,
+        "last_order": last_order,
+        "last_id": last_id,
+        # A terminal hands over anything; PostgreSQL takes neither NUL nor half a surrogate pair.
+        "question": question.encode("utf-8", "replace").decode().replace("\0", " "),
+        "vector": None if values is None else HalfVector(values),
         "model": model,
         "exact": await _scan_exactly(conn, scope),
         "wanted": wanted,
@@ -92,7 +122,7 @@ async def candidates(
 async def exchange_members(
     conn: Connection, org_id: OrgId, hits: Sequence[MessageId]
 ) -> list[ExchangeMember]:
-    """Return the members of each hit's exchange, as far as they are visible."""
+    """Return every visible member of the exchanges of these messages, each once, in no order."""
     params = {"org_id": org_id, "message_ids": list(hits)}
     return await QUERIES.all(conn, "exchange_members", ExchangeMember, params)
 

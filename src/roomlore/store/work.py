@@ -1,21 +1,27 @@
 """The queue of what is still to be done, and the vectors that the embedding worker writes."""
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
 import numpy as np
+import psycopg
 from numpy.typing import NDArray
 from pgvector import HalfVector
 
+from roomlore.domain.errors import DatabaseUnavailable
 from roomlore.domain.ids import MessageId, OrgId, RoomId
+from roomlore.store.connect import first_line
 from roomlore.store.queries import Connection, Queries
 
 QUERIES = Queries("work")
 
 Stage = Literal["embed"]
 CHANNEL = "roomlore_work"
+#: How a server says that it goes, comes, or has no room: connection exceptions, shutdowns, too many clients.
+AWAY = ("08", "57P", "53300")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +31,7 @@ class Task:
     org_id: OrgId
     subject_id: MessageId
     version: int
+    #: How often it was taken since it last came to an end, this time included.
     attempts: int
 
 
@@ -54,6 +61,28 @@ class WorkCount:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SetAside:
+    """Why messages were set aside: the kind of error, never its text, which may quote what was said."""
+
+    error: str
+    messages: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lag:
+    """Whether vectors lag behind messages."""
+
+    is_behind: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Org:
+    """An org."""
+
+    org_id: OrgId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Built:
     """How many indexes were built."""
 
@@ -70,6 +99,23 @@ class TextToEmbed:
     body: str
 
 
+@contextmanager
+def meeting_outages() -> Generator[None]:
+    """Turn the loss of a connection, inside the block, into the error that says so.
+
+    Raises:
+        DatabaseUnavailable: the server went away, or gives no connection.
+    """
+    try:
+        yield
+    except psycopg.OperationalError as error:
+        if error.sqlstate is not None and not error.sqlstate.startswith(AWAY):
+            raise
+        raise DatabaseUnavailable(
+            f"lost the database: {first_line(error)}", cure="what was stored stays; run this again"
+        ) from error
+
+
 async def enqueue(conn: Connection, org_id: OrgId, stage: Stage, subject_ids: Sequence[MessageId]) -> None:
     """Ask for a stage to be run on these subjects once the transaction commits."""
     params = {"org_id": org_id, "stage": stage, "subject_ids": list(subject_ids)}
@@ -77,12 +123,47 @@ async def enqueue(conn: Connection, org_id: OrgId, stage: Stage, subject_ids: Se
     await QUERIES.run(conn, "wake", params)
 
 
+async def enqueue_added(conn: Connection, org_id: OrgId) -> None:
+    """Ask for the messages just added to be embedded once the transaction commits."""
+    if await QUERIES.run(conn, "enqueue_added", {"org_id": org_id}):
+        await QUERIES.run(conn, "wake", {"stage": "embed"})
+
+
+async def enqueue_missing(conn: Connection, org_id: OrgId, model: str) -> int:
+    """Ask for a vector of this model for every message that lacks one; return how many were not waiting."""
+    added = await QUERIES.run(conn, "enqueue_missing", {"org_id": org_id, "model": model})
+    if added:
+        await QUERIES.run(conn, "wake", {"stage": "embed"})
+    return added
+
+
+async def retry(conn: Connection, org_id: OrgId, stage: Stage) -> int:
+    """Ask once more for everything that was set aside; return how much that was."""
+    again = await QUERIES.run(conn, "retry", {"org_id": org_id, "stage": stage})
+    if again:
+        await QUERIES.run(conn, "wake", {"stage": stage})
+    return again
+
+
 async def take(
     conn: Connection, stage: Stage, only_org: OrgId | None, *, per_org: int, total: int, lease: timedelta
 ) -> list[Task]:
     """Return a fair batch of due work, over all orgs or of one, leased until `lease` has passed."""
     params = {"stage": stage, "only_org": only_org, "per_org": per_org, "total": total, "lease": lease}
-    return await QUERIES.all(conn, "take", Task, params)
+    return await QUERIES.all(conn, "take", Task, params | {"suspects": False})
+
+
+async def take_suspect(
+    conn: Connection, stage: Stage, only_org: OrgId | None, *, lease: timedelta
+) -> list[Task]:
+    """Return one piece of work that may have killed its workers, to be done alone; or nothing."""
+    params = {"stage": stage, "only_org": only_org, "per_org": 1, "total": 1, "lease": lease}
+    return await QUERIES.all(conn, "take", Task, params | {"suspects": True})
+
+
+async def org_ids(conn: Connection) -> list[OrgId]:
+    """Return every org, to a transaction that has none."""
+    return [row.org_id for row in await QUERIES.all(conn, "org_ids", Org, {})]
 
 
 async def count(conn: Connection, stage: Stage, only_org: OrgId | None) -> WorkCount:
@@ -92,8 +173,28 @@ async def count(conn: Connection, stage: Stage, only_org: OrgId | None) -> WorkC
     return row
 
 
+async def set_aside(conn: Connection, org_id: OrgId, stage: Stage) -> list[SetAside]:
+    """Return why work of an org was set aside."""
+    return await QUERIES.all(conn, "set_aside", SetAside, {"org_id": org_id, "stage": stage})
+
+
+async def is_behind(conn: Connection, org_id: OrgId, model: str) -> bool:
+    """Return whether some messages cannot be found by this model's vectors yet; asked by an operator."""
+    row = await QUERIES.first(conn, "embedding_lag", Lag, {"org_id": org_id, "model": model})
+    assert row is not None
+    return row.is_behind
+
+
+async def refresh_statistics(conn: Connection) -> None:
+    """Let the planner know what tables have become, where they have changed much."""
+    await QUERIES.run(conn, "refresh_statistics", {})
+
+
 async def build_vector_indexes(conn: Connection, *, worth_it: int) -> int:
-    """Give each partition of at least so many vectors its approximate index; return how many were built."""
+    """Give one partition where an org has so many vectors its approximate index; return how many were built.
+
+    Whoever writes or drops vectors of that partition waits until the transaction ends: one call in each.
+    """
     row = await QUERIES.first(conn, "build_vector_indexes", Built, {"worth_it": worth_it})
     assert row is not None
     return row.indexes

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from roomlore.domain.ids import OrgId
 from roomlore.domain.ports import Embedder
@@ -26,6 +27,19 @@ class EmbedWorker:
     stage: Stage = "embed"
     worth_indexing: int = WORTH_INDEXING
 
+    async def begin(self, only_org: OrgId | None) -> None:
+        """Ask for the vectors of this model that are missing, as all are when it is new."""
+        for org_id in await self._orgs(only_org):
+            await self.db.change(
+                org_id, partial(work.enqueue_missing, org_id=org_id, model=self.embedder.model_id)
+            )
+
+    async def _orgs(self, only_org: OrgId | None) -> list[OrgId]:
+        if only_org is not None:
+            return [only_org]
+        async with self.db.outside_orgs() as conn:
+            return await work.org_ids(conn)
+
     async def do(self, org_id: OrgId, tasks: Sequence[Task]) -> None:
         """Embed the messages of these tasks and write their vectors."""
         async with self.db.reading(Viewer(org_id=org_id, participant_id=None)) as conn:
@@ -42,9 +56,18 @@ class EmbedWorker:
         await self.db.change(org_id, write)
 
     async def tidy(self) -> None:
-        """Build the vector indexes that have become worth it: kept up row by row they would slow embedding."""
+        """Build the vector indexes that have become worth it, and tell the planner what has changed.
+
+        Kept up row by row, these indexes would slow embedding.
+        """
+        while await self._build_one():
+            pass
         async with self.db.outside_orgs() as conn:
-            await work.build_vector_indexes(conn, worth_it=self.worth_indexing)
+            await work.refresh_statistics(conn)
+
+    async def _build_one(self) -> int:
+        async with self.db.outside_orgs() as conn:
+            return await work.build_vector_indexes(conn, worth_it=self.worth_indexing)
 
 
 def spoken(text: TextToEmbed) -> str:

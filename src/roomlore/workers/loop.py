@@ -1,17 +1,20 @@
 """Takes work, does the slow part without holding a connection, writes it back, notes failures.
 
-A worker that dies loses nothing: what it had taken is due again when its lease ends.
+A worker that dies loses nothing: what it had taken is due again when its lease ends. One that loses the
+database waits for it and goes on.
 """
 
 import asyncio
+import contextlib
+import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from roomlore.domain.errors import ModelUnavailable
+from roomlore.domain.errors import DatabaseUnavailable, ModelUnavailable
 from roomlore.domain.ids import OrgId
 from roomlore.store import work
 from roomlore.store.db import Database
@@ -25,6 +28,12 @@ LONGEST_ERROR = 100
 LANES = 2
 #: No org gets more than this part of a batch while others wait.
 SHARE = 4
+#: A worker that is told to stop finishes its batch within so many seconds, or abandons it.
+FAREWELL = 10.0
+#: What cannot be given back within so many seconds is left to its lease.
+GIVING_BACK = 3.0
+
+LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +43,8 @@ class Pace:
     #: What was taken and neither finished nor given back is due again after this.
     lease: timedelta
     retries: Retries
-    #: Notifications wake a worker at once; this is how long it sleeps if one is missed.
+    #: Notifications wake a worker at once; this is how long it sleeps if one is missed, and how long it
+    #: lets a database rest that went away.
     poll_seconds: float
 
 
@@ -63,6 +73,10 @@ class Worker(Protocol):
     @property
     def batch(self) -> int:
         """How many subjects it takes at once; small enough to finish within seconds."""
+        ...
+
+    async def begin(self, only_org: OrgId | None) -> None:
+        """Ask for work that nobody asked for yet, in one org or in all; called before the first batch."""
         ...
 
     async def do(self, org_id: OrgId, tasks: Sequence[Task]) -> None:
@@ -99,7 +113,11 @@ async def drain(
     progress: Progress | None = None,
     pace: Pace = BRISK,
 ) -> Drained:
-    """Work until nothing is left, waiting for what others have leased, and return what was done."""
+    """Work until nothing is left, waiting for what others have leased, and return what was done.
+
+    Raises:
+        DatabaseUnavailable: the server went away.
+    """
 
     async def until_empty() -> int:
         done = 0
@@ -112,10 +130,12 @@ async def drain(
                     return done
                 await asyncio.sleep(pace.poll_seconds)
 
-    done = sum(await _side_by_side([until_empty() for _ in range(LANES)]))
-    if done:
-        await worker.tidy()
-    return Drained(done=done, set_aside=(await _count(db, worker, only_org)).set_aside)
+    with work.meeting_outages():
+        await worker.begin(only_org)
+        done = sum(await _side_by_side([until_empty() for _ in range(LANES)]))
+        if done:
+            await worker.tidy()
+        return Drained(done=done, set_aside=(await _count(db, worker, only_org)).set_aside)
 
 
 async def run(
@@ -126,34 +146,74 @@ async def run(
     progress: Progress | None = None,
     pace: Pace = USUAL,
 ) -> None:
-    """Work until told to stop, woken by notifications with a poll behind them."""
-    news = asyncio.Event()
-    resting = 0
+    """Work until told to stop, woken by notifications with a poll behind them, through any outage."""
+    shift = _Shift(db=db, worker=worker, stop=stop, progress=progress, pace=pace)
+    parts = [partial(worker.begin, None), shift.listen, *(shift.work for _ in range(LANES))]
 
-    async def lane() -> None:
-        nonlocal resting
-        untidy = False
-        while not stop.is_set():
-            finished = await step(db, worker, pace=pace)
-            untidy = untidy or finished.done > 0
-            _tell(progress, finished)
-            if finished.taken:
-                continue
-            resting += 1
-            if untidy and resting == LANES:
-                await worker.tidy()
-            untidy = untidy and resting < LANES
-            await _first_of(stop.wait(), news.wait())
-            news.clear()
-            resting -= 1
+    async def set_limit() -> None:
+        await stop.wait()
+        limit.reschedule(asyncio.get_running_loop().time() + FAREWELL)
 
-    async def listen() -> None:
-        async with db.listening(work.CHANNEL) as wake:
-            while not stop.is_set():
-                await _first_of(stop.wait(), wake(pace.poll_seconds))
-                news.set()
+    limit = asyncio.timeout(None)
+    try:
+        async with limit:
+            await _side_by_side([set_limit(), *(shift.through_outages(part) for part in parts)])
+    except TimeoutError:
+        if not limit.expired():
+            raise
 
-    await _side_by_side([listen(), *(lane() for _ in range(LANES))])
+
+@dataclass(slots=True, kw_only=True)
+class _Shift:
+    """What the parts of a running worker share."""
+
+    db: Database
+    worker: Worker
+    stop: asyncio.Event
+    progress: Progress | None
+    pace: Pace
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+    resting: int = 0
+    untidy: bool = False
+
+    async def through_outages(self, part: Callable[[], Awaitable[None]]) -> None:
+        """Run a part to its end, from its beginning whenever it loses the database."""
+        while not self.stop.is_set():
+            try:
+                with work.meeting_outages():
+                    return await part()
+            except DatabaseUnavailable as error:
+                LOG.warning("%s; trying again", error.why)
+                await _first_of(self.stop.wait(), asyncio.sleep(self.pace.poll_seconds))
+        return None
+
+    async def work(self) -> None:
+        """Do batch after batch; rest when there is none."""
+        while not self.stop.is_set():
+            finished = await step(self.db, self.worker, pace=self.pace)
+            self.untidy = self.untidy or finished.done > 0
+            _tell(self.progress, finished)
+            if not finished.taken:
+                await self._rest()
+
+    async def _rest(self) -> None:
+        self.resting += 1
+        try:
+            # Whoever is last to rest tidies up, for then nobody waits for a lock that it takes.
+            if self.untidy and self.resting == LANES:
+                await self.worker.tidy()
+                self.untidy = False
+            await _first_of(self.stop.wait(), self.news.wait(), asyncio.sleep(self.pace.poll_seconds))
+            self.news.clear()
+        finally:
+            self.resting -= 1
+
+    async def listen(self) -> None:
+        """Wake those who rest when there is news."""
+        async with self.db.listening(work.CHANNEL) as wake:
+            while not self.stop.is_set():
+                await _first_of(self.stop.wait(), wake(self.pace.poll_seconds))
+                self.news.set()
 
 
 async def step(db: Database, worker: Worker, *, only_org: OrgId | None = None, pace: Pace = USUAL) -> Step:
@@ -174,11 +234,13 @@ async def step(db: Database, worker: Worker, *, only_org: OrgId | None = None, p
 
 
 async def _take(conn: Connection, worker: Worker, only_org: OrgId | None, *, pace: Pace) -> list[Task]:
-    """Take some of every org first, then fill up with whatever there is most of."""
+    """Take some of every org first, then fill up with whatever there is most of; what is suspect alone."""
     share = max(worker.batch // SHARE, 1)
     tasks = await work.take(conn, worker.stage, only_org, per_org=share, total=worker.batch, lease=pace.lease)
+    if not tasks:
+        return await work.take_suspect(conn, worker.stage, only_org, lease=pace.lease)
     free = worker.batch - len(tasks)
-    if tasks and free:
+    if free:
         tasks += await work.take(conn, worker.stage, only_org, per_org=free, total=free, lease=pace.lease)
     return tasks
 
@@ -188,8 +250,9 @@ async def _do(
 ) -> int:
     """Do some of the leased work of an org, one by one if it fails together; return how much was done."""
     try:
-        await worker.do(org_id, tasks)
-    except ModelUnavailable:
+        with work.meeting_outages():
+            await worker.do(org_id, tasks)
+    except (ModelUnavailable, DatabaseUnavailable):
         raise
     except Exception as error:  # noqa: BLE001  whatever one subject breaks must not stop the others
         # The kind of error only: its text may quote what somebody said.
@@ -209,8 +272,11 @@ async def _do(
 
 
 async def _give_back(db: Database, worker: Worker, leased: Iterable[Task]) -> None:
-    for org_id, tasks in _by_org(leased).items():
-        await db.change(org_id, partial(work.release, org_id=org_id, stage=worker.stage, tasks=tasks))
+    """Give work back; where the database has gone, the lease does it later."""
+    with contextlib.suppress(DatabaseUnavailable, TimeoutError), work.meeting_outages():
+        async with asyncio.timeout(GIVING_BACK):
+            for org_id, tasks in _by_org(leased).items():
+                await db.change(org_id, partial(work.release, org_id=org_id, stage=worker.stage, tasks=tasks))
 
 
 def _by_org(tasks: Iterable[Task]) -> dict[OrgId, list[Task]]:
@@ -242,11 +308,13 @@ async def _side_by_side(lanes: Sequence[Coroutine[Any, Any, Done]]) -> list[Done
 
 
 async def _first_of(*waits: Awaitable[object]) -> None:
-    """Return when the first of these is done; the others are cancelled."""
+    """Return when the first of these is done, or raise what it raises; the others are cancelled."""
     tasks = [asyncio.ensure_future(wait) for wait in waits]
     try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+    for task in done:
+        task.result()

@@ -136,7 +136,8 @@ create table revisions (
 );
 
 create table replies (
-  org_id uuid not null references orgs,
+  -- an org by way of its room; asking twice for every row costs as much as an index
+  org_id uuid not null,
   id uuid not null default gen_random_uuid(),
   room_id uuid not null,
   child_id uuid not null,
@@ -195,12 +196,17 @@ end $$;
 create index message_embeddings_in_room on message_embeddings (org_id, model, room_id);
 -- What is still to be done, written in the transaction that makes it necessary.
 create table work (
-  org_id uuid not null references orgs,
+  -- the org of the subject, in whose transaction the row is written
+  org_id uuid not null,
   stage text not null check (stage in ('embed')),
   subject_id uuid not null,
   -- grows with each change of the subject: work done for an older one does not count
   version integer not null default 1,
+  -- how often it was taken since anything came of it: what was taken and never finished may have killed
+  -- its worker, or only have been near when one was killed
   attempts integer not null default 0,
+  -- how often it ended in an error
+  failures integer not null default 0,
   -- when it may be taken next; a taken row is pushed ahead by its lease
   due_at timestamptz not null default now(),
   error text,
@@ -435,16 +441,28 @@ create policy read on message_embeddings for select to roomlore_app using (
 
 -- activity and work have no read policy: they count what not everybody may see, so they are the operator's.
 
--- Messages with the one each answers, as far as the reader may see both.
+-- Messages with the one each answers, as far as the reader may see both. A subquery and not a join: asked
+-- message by message it always takes the index, whatever the planner believes about the tables' sizes.
 create view timeline with (security_invoker = true) as
-select messages.*, answered.parent_id as reply_to
-from messages
-left join replies as answered
-  on answered.org_id = messages.org_id and answered.child_id = messages.id and answered.method = 'explicit';
+select
+  messages.*,
+  (
+    select answered.parent_id
+    from replies as answered
+    where answered.org_id = messages.org_id
+      and answered.child_id = messages.id
+      and answered.method = 'explicit'
+  ) as reply_to
+from messages;
 grant select on timeline to roomlore_app;
 
 ---------------------------------------------------------------------------------------------------
 -- What the application may call
+
+-- The id of the org of that name; null when it does not exist.
+create function find_org(org_name text) returns uuid
+  language sql stable security definer set search_path = roomlore, pg_temp
+  return (select org_id from orgs where name = org_name);
 
 -- The id of the org of that name, made when it does not exist.
 create function ensure_org(org_name text, new_id uuid) returns uuid

@@ -7,10 +7,20 @@ create function speaks_for_nobody() returns boolean
   language sql stable parallel safe
   return nullif(current_setting('roomlore.viewer', true), '') is null;
 
+-- The ids of all orgs, for workers, which then work in each of them on its operator's behalf.
+create function org_ids() returns setof uuid
+  language sql stable security definer set search_path = roomlore, pg_temp
+begin atomic
+  select orgs.org_id from orgs where speaks_for_nobody() order by orgs.org_id;
+end;
+
 -- Take up to `total` due rows of a stage, at most `per_org` of each org or of one org only, and lease them.
--- A row that was taken and never finished is due again when its lease ends.
+-- A row that was taken and never finished is due again when its lease ends. What ended in nothing three
+-- times is suspect and comes only when suspects are asked for, which is done one by one, at odd times, so
+-- that it takes no others down with it; what ended ten workers is set aside instead of given to an eleventh.
 create function take_work(
-  wanted_stage text, only_org uuid, per_org integer, total integer, lease interval
+  wanted_stage text, only_org uuid, per_org integer, total integer, lease interval,
+  suspects boolean default false
 )
   returns table (org_id uuid, subject_id uuid, version integer, attempts integer)
   language sql volatile security definer set search_path = roomlore, pg_temp
@@ -22,6 +32,7 @@ begin atomic
       select 1 from work
       where work.stage = wanted_stage and work.org_id = orgs.org_id
         and work.set_aside_at is null and work.due_at <= now()
+        and (work.attempts >= 3) = suspects
     )
     order by random()
   ),
@@ -33,17 +44,27 @@ begin atomic
       from work
       where work.stage = wanted_stage and work.org_id = due_orgs.org_id
         and work.set_aside_at is null and work.due_at <= now()
+        and (work.attempts >= 3) = suspects
       order by work.due_at
       limit per_org
       for update skip locked
     ) as mine
     limit total
+  ),
+  leased as (
+    update work
+    set
+      due_at = now() + lease * case when suspects then 1 + random() else 1 end,
+      attempts = work.attempts + 1,
+      set_aside_at = case when work.attempts >= 10 then now() end,
+      error = case when work.attempts >= 10 then 'Unfinished' else work.error end
+    from taken
+    where work.org_id = taken.org_id and work.stage = wanted_stage and work.subject_id = taken.subject_id
+    returning work.org_id, work.subject_id, work.version, work.attempts, work.set_aside_at
   )
-  update work
-  set due_at = now() + lease, attempts = work.attempts + 1
-  from taken
-  where work.org_id = taken.org_id and work.stage = wanted_stage and work.subject_id = taken.subject_id
-  returning work.org_id, work.subject_id, work.version, work.attempts;
+  select leased.org_id, leased.subject_id, leased.version, leased.attempts
+  from leased
+  where leased.set_aside_at is null;
 end;
 
 -- Rows still to do and rows set aside, over all orgs or of one: numbers for the worker's own progress.
@@ -133,29 +154,66 @@ as $$
   limit wanted
 $$;
 
--- Build the approximate index of every partition that has grown large enough and has none. Reads go on
--- meanwhile; the embedding worker waits, which is why it calls this only when nothing is left to embed.
+-- Build the approximate index of one partition that has become worth it and has none; return how many were
+-- built. Worth it: some org has so many vectors of 384 dimensions of one model, for a search stays inside
+-- both. Reads go on while an index is built. Whoever writes vectors of that partition waits: the embedding
+-- worker, and edits and redactions, which drop vectors. Hence one partition a transaction, and no lock is
+-- asked for before it is known that there is something to build.
 create function build_vector_indexes(worth_it bigint) returns integer
   language plpgsql volatile security definer set search_path = roomlore, public, pg_temp
 as $$
 declare
   part regclass;
   enough boolean;
-  built integer := 0;
 begin
   for part in
     select inhrelid from pg_inherits where inhparent = 'message_embeddings'::regclass and speaks_for_nobody()
   loop
     continue when to_regclass(part::text || '_near') is not null;
-    execute format('select count(*) >= $1 from (select 1 from %s limit $1) as seen', part) into enough using worth_it;
-    continue when not enough;
+    -- 384 half floats are 768 bytes: a smaller file needs no look inside
+    continue when pg_relation_size(part) < worth_it * 768;
     execute format(
-      'create index if not exists %I on %s using hnsw ((embedding::halfvec(384)) halfvec_cosine_ops)
+      'select exists (
+         select 1
+         from (select org_id, model from %1$s group by org_id, model having count(*) >= $1) as large
+         cross join lateral (
+           select embedding from %1$s as one
+           where one.org_id = large.org_id and one.model = large.model
+           limit 1
+         ) as sample
+         where vector_dims(sample.embedding) = 384
+       )', part) into enough using worth_it;
+    continue when not enough;
+    -- a second worker does not wait for the first to build the same
+    continue when not pg_try_advisory_xact_lock('pg_class'::regclass::integer, part::oid::integer);
+    continue when to_regclass(part::text || '_near') is not null;
+    execute format(
+      'create index %I on %s using hnsw ((embedding::halfvec(384)) halfvec_cosine_ops)
        where vector_dims(embedding) = 384',
       part::text || '_near', part);
-    built := built + 1;
+    return 1;
   end loop;
-  return built;
+  return 0;
+end $$;
+
+-- Let the planner know what tables have become: right after an import it knows nothing, and the server's own
+-- housekeeping takes a minute to come by.
+create function refresh_statistics() returns void
+  language plpgsql volatile security definer set search_path = roomlore, pg_temp
+as $$
+declare
+  grown regclass;
+begin
+  for grown in
+    select relid
+    from pg_stat_user_tables
+    where schemaname = 'roomlore'
+      and speaks_for_nobody()
+      and n_mod_since_analyze > 1000
+      and n_mod_since_analyze > n_live_tup / 10
+  loop
+    execute format('analyze %s', grown);
+  end loop;
 end $$;
 
 -- Messages that share words with the question, weighted by how rare each word is among what the viewer

@@ -1,7 +1,21 @@
 -- Messages, their versions, audiences and reply edges.
 
--- name: add_messages -> MessageKey
--- Add messages; one that is there already stays untouched and does not come back.
+-- name: make_staging
+-- The session's own table through which new messages come in: sent once, then used by every statement that
+-- follows from them. It is empty outside of a transaction. Always named with its schema.
+create temporary table incoming (
+  id uuid, room_id uuid, external_id text, kind text, author_id uuid, author_name text, author_kind text,
+  body text, sent_at timestamptz, precision text, native_order bigint, edited_at timestamptz,
+  redacted_at timestamptz, synthetic_id boolean, mentions jsonb, attachments jsonb, reactions jsonb,
+  metadata jsonb, raw jsonb, reply_to text, thread_root text, to_embed boolean
+) on commit delete rows;
+
+-- name: stage_messages
+-- Send messages.
+copy pg_temp.incoming from stdin;
+
+-- name: add_messages
+-- Add the messages sent; one that is there already stays untouched.
 insert into messages (
   org_id, id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
   native_order, received_at, edited_at, redacted_at, synthetic_id, mentions, attachments, reactions,
@@ -11,14 +25,14 @@ select
   %(org_id)s, id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
   native_order, %(received_at)s, edited_at, redacted_at, synthetic_id, mentions, attachments, reactions,
   metadata, raw
-from json_to_recordset(%(rows)s::json) as added (
-  id uuid, room_id uuid, external_id text, kind text, author_id uuid, author_name text, author_kind text,
-  body text, sent_at timestamptz, precision text, native_order bigint, edited_at timestamptz,
-  redacted_at timestamptz, synthetic_id boolean, mentions jsonb, attachments jsonb, reactions jsonb,
-  metadata jsonb, raw jsonb
-)
-on conflict (org_id, room_id, external_id) do nothing
-returning id, room_id, external_id;
+from pg_temp.incoming
+on conflict (org_id, room_id, external_id) do nothing;
+
+-- name: leave_known_messages -> LeftOut
+-- Forget those of the messages sent that were there already.
+delete from pg_temp.incoming
+where not exists (select 1 from messages where org_id = %(org_id)s and messages.id = incoming.id)
+returning id;
 
 -- name: stored_versions -> StoredVersion
 -- The current text of these messages, as it was last written, and the earlier ones.
@@ -95,6 +109,20 @@ select %(org_id)s, message_id, participant_id
 from unnest(%(message_id)s::uuid[], %(participant_id)s::uuid[]) as named (message_id, participant_id)
 on conflict do nothing;
 
+-- name: add_replies_of_added
+-- Add the edges that messages just added state; a parent that has not arrived is kept by its external id.
+insert into replies (org_id, room_id, child_id, parent_id, parent_external_id, method, confidence)
+select %(org_id)s, added.room_id, added.id, parent.id, stated.parent_external_id, stated.method, 1.0
+from pg_temp.incoming as added
+cross join lateral (
+  values (added.reply_to, 'explicit'), (added.thread_root, 'thread')
+) as stated (parent_external_id, method)
+left join messages as parent
+  on parent.org_id = %(org_id)s
+  and parent.room_id = added.room_id
+  and parent.external_id = stated.parent_external_id
+where stated.parent_external_id is not null and parent.id is distinct from added.id;
+
 -- name: add_replies
 -- Add the platform's own edges; a parent that has not arrived yet is kept by its external id.
 insert into replies (org_id, room_id, child_id, parent_id, parent_external_id, method, confidence)
@@ -125,7 +153,7 @@ cross join lateral (
 -- Join edges to parents that have just arrived.
 update replies
 set parent_id = arrived.id
-from unnest(%(id)s::uuid[], %(room_id)s::uuid[], %(external_id)s::text[]) as arrived (id, room_id, external_id)
+from pg_temp.incoming as arrived
 where replies.org_id = %(org_id)s
   and replies.room_id = arrived.room_id
   and replies.parent_external_id = arrived.external_id

@@ -5,7 +5,34 @@
 insert into work (org_id, stage, subject_id)
 select %(org_id)s, %(stage)s, unnest(%(subject_ids)s::uuid[])
 on conflict (org_id, stage, subject_id) do update
-set version = work.version + 1, attempts = 0, due_at = now(), error = null, set_aside_at = null;
+set version = work.version + 1, attempts = 0, failures = 0, due_at = now(), error = null, set_aside_at = null;
+
+-- name: enqueue_added
+-- Ask for the messages just added to be embedded.
+insert into work (org_id, stage, subject_id)
+select %(org_id)s, 'embed', id from pg_temp.incoming where to_embed;
+
+-- name: enqueue_missing
+-- Ask for every message that should have a vector of this model and has none to be embedded.
+insert into work (org_id, stage, subject_id)
+select messages.org_id, 'embed', messages.id
+from messages
+where messages.org_id = %(org_id)s
+  and messages.kind in ('message', 'whisper')
+  and messages.redacted_at is null
+  and messages.body ~ '\S'
+  and not exists (
+    select 1
+    from message_embeddings as vectors
+    where vectors.org_id = %(org_id)s and vectors.message_id = messages.id and vectors.model = %(model)s
+  )
+on conflict (org_id, stage, subject_id) do nothing;
+
+-- name: retry
+-- Ask once more for everything of a stage that was set aside.
+update work
+set attempts = 0, failures = 0, due_at = now(), error = null, set_aside_at = null
+where org_id = %(org_id)s and stage = %(stage)s and set_aside_at is not null;
 
 -- name: wake
 -- Tell listening workers that there is something to do, once this transaction commits.
@@ -14,14 +41,39 @@ select pg_notify('roomlore_work', %(stage)s);
 -- name: take -> Task
 -- Take a fair batch of due work, over all orgs or of one only, and lease it.
 select org_id, subject_id, version, attempts
-from take_work(%(stage)s, %(only_org)s, %(per_org)s, %(total)s, %(lease)s);
+from take_work(%(stage)s, %(only_org)s, %(per_org)s, %(total)s, %(lease)s, %(suspects)s);
+
+-- name: org_ids -> Org
+-- Every org there is.
+select org_id from org_ids() as org_id;
 
 -- name: count -> WorkCount
 -- How much is waiting and how much was set aside, over all orgs or in one.
 select waiting, set_aside from count_work(%(stage)s, %(only_org)s);
 
+-- name: set_aside -> SetAside
+-- Why work of an org was set aside, by kind of error.
+select coalesce(error, 'Unknown') as error, count(*) as messages
+from work
+where org_id = %(org_id)s and stage = %(stage)s and set_aside_at is not null
+group by error;
+
+-- name: embedding_lag -> Lag
+-- Whether some messages of an org cannot be found by this model's vectors yet: work waits for it, or there
+-- are vectors, and none is of this model.
+select
+  exists (select 1 from work where org_id = %(org_id)s and stage = 'embed' and set_aside_at is null)
+  or (
+    exists (select 1 from message_embeddings where org_id = %(org_id)s)
+    and not exists (select 1 from message_embeddings where org_id = %(org_id)s and model = %(model)s)
+  ) as is_behind;
+
+-- name: refresh_statistics
+-- Let the planner know what tables have become.
+select refresh_statistics();
+
 -- name: build_vector_indexes -> Built
--- Give every large partition of vectors its approximate index.
+-- Give one large partition of vectors its approximate index.
 select build_vector_indexes(%(worth_it)s) as indexes;
 
 -- name: finish -> Finished
@@ -39,8 +91,10 @@ returning work.subject_id;
 update work
 set
   error = %(error)s,
-  due_at = now() + least(%(retry)s::interval * power(4, work.attempts), interval '1 hour'),
-  set_aside_at = case when work.attempts >= %(last_attempt)s then now() end
+  attempts = 0,
+  failures = work.failures + 1,
+  due_at = now() + least(%(retry)s::interval * power(4, work.failures + 1), interval '1 hour'),
+  set_aside_at = case when work.failures + 1 >= %(last_attempt)s then now() end
 from unnest(%(subject_id)s::uuid[], %(version)s::integer[]) as failed (subject_id, version)
 where work.org_id = %(org_id)s
   and work.stage = %(stage)s

@@ -37,7 +37,7 @@ async def tell(app: App, output: Output) -> None:
         output.json(await _document(app, agent, report.as_json()))
         return
     output.text(f"Stored in {time.monotonic() - began:.1f} s", style="bold cyan")
-    output.report(report, dry_run=False)
+    output.report(report)
     output.text()
     output.rooms(await app.rooms(app.operator))
     await _context(app, output, agent)

@@ -22,7 +22,7 @@ from roomlore.domain.records import Viewer
 from roomlore.evaluation.run import TASKS, evaluate
 from roomlore.ingest.importing import ImportWish
 from roomlore.surfaces.cli import demo as story
-from roomlore.surfaces.cli.output import Output
+from roomlore.surfaces.cli.output import Output, printable
 from roomlore.surfaces.cli.progress import counting, reading
 
 Result = TypeVar("Result")
@@ -46,11 +46,13 @@ class Session:
         return app.operator if self.viewer is None else await app.viewer(self.viewer)
 
 
-def with_app(session: Session, use: Callable[[App], Awaitable[Result]]) -> Result:
+def with_app(
+    session: Session, use: Callable[[App], Awaitable[Result]], *, create_org: bool = False
+) -> Result:
     """Open the App, use it, close it."""
 
     async def opened() -> Result:
-        async with composition.open(session.settings) as app:
+        async with composition.open(session.settings, create_org=create_org) as app:
             return await use(app)
 
     return asyncio.run(opened())
@@ -61,21 +63,28 @@ def run() -> None:
     try:
         # Outside standalone mode an early exit comes back as its code.
         sys.exit(cli.main(standalone_mode=False) or 0)
-    except click.exceptions.Abort:
-        click.echo("interrupted; what was stored so far stays, and it is safe to run this again", err=True)
-        sys.exit(INTERRUPTED)
-    except KeyboardInterrupt:
+    except (click.exceptions.Abort, KeyboardInterrupt):
         click.echo("interrupted; what was stored so far stays, and it is safe to run this again", err=True)
         sys.exit(INTERRUPTED)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
     except RoomloreError as error:
-        click.echo(f"roomlore: {error}", err=True)
+        click.echo(f"roomlore: {printable(str(error))}", err=True)
         sys.exit(1)
     except BrokenPipeError:
         # Whoever read our output has gone; what is left of it goes nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except Exception as error:
+        # The last resort: a fault of ours. Its text may quote what somebody said, so its kind alone is shown.
+        if os.environ.get("ROOMLORE_TRACEBACK"):
+            raise
+        click.echo(
+            f"roomlore: unexpected {type(error).__name__}, which is a fault in Roomlore; nothing was left"
+            " half-written. ROOMLORE_TRACEBACK=1 shows where it came from",
+            err=True,
+        )
         sys.exit(1)
 
 
@@ -115,7 +124,7 @@ def demo(session: Session) -> None:
     """
     output = replace(session.output, as_json=session.wants_json)
     settings = replace(session.settings, org=story.ORG)
-    with_app(replace(session, settings=settings), lambda app: story.tell(app, output))
+    with_app(replace(session, settings=settings), lambda app: story.tell(app, output), create_org=True)
 
 
 @cli.command("import")
@@ -144,16 +153,20 @@ def import_(session: Session, path: Path, **options: Any) -> None:
         options=ReadOptions(day=day.date() if day else None),
         agents=frozenset(options["agents"]),
     )
-    dry_run: bool = options["dry_run"]
 
     async def use(app: App) -> None:
         with reading(session.output) as progress:
-            report = await app.import_path(path, wish=wish, dry_run=dry_run, progress=progress)
-        session.output.report(report, dry_run=dry_run)
-        if options["embed"] and not dry_run:
+            report = await app.import_path(path, wish=wish, progress=progress)
+        session.output.report(report)
+        if options["embed"]:
             await drain(app, session.output)
 
-    with_app(session, use)
+    if options["dry_run"]:
+        with reading(session.output) as progress:
+            report = asyncio.run(composition.preview(path, wish=wish, progress=progress))
+        session.output.report(report)
+    else:
+        with_app(session, use, create_org=True)
 
 
 @cli.command()
@@ -248,11 +261,15 @@ def ask(session: Session, question: tuple[str, ...], room: str | None) -> None:
 
 @cli.command()
 @click.option("--drain", "until_done", is_flag=True, help="Exit when nothing is left to do.")
+@click.option("--retry", is_flag=True, help="First let what was set aside be tried again.")
 @click.pass_obj
-def worker(session: Session, until_done: bool) -> None:  # noqa: FBT001  click passes flags by name
+def worker(session: Session, until_done: bool, retry: bool) -> None:  # noqa: FBT001  click passes flags by name
     """Embed messages as they arrive, in every org of the database."""
 
     async def use(app: App) -> None:
+        if retry:
+            again = await app.retry(every_org=True)
+            session.output.chatter.print(f"{again} messages that were set aside are tried again")
         if until_done:
             await drain(app, session.output, every_org=True)
             return
@@ -267,15 +284,17 @@ def worker(session: Session, until_done: bool) -> None:  # noqa: FBT001  click p
 
 
 async def drain(app: App, output: Output, *, every_org: bool = False) -> None:
-    """Embed what is waiting, with a bar."""
+    """Embed what is waiting, with a bar; in every org also what is missing, as after a change of model."""
     waiting = (await app.waiting(every_org=every_org)).waiting
-    if not waiting:
+    if not waiting and not every_org:
         return
-    with counting(output, "embedding", total=waiting) as advance:
+    with counting(output, "embedding", total=waiting or None) as advance:
         drained = await app.drain(advance, every_org=every_org)
     if drained.set_aside:
         output.chatter.print(
-            f"{drained.set_aside} messages could not be embedded and were set aside", style="yellow"
+            f"{drained.set_aside} messages could not be embedded and were set aside;"
+            " roomlore worker --drain --retry tries them again",
+            style="yellow",
         )
 
 

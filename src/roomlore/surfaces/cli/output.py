@@ -16,6 +16,7 @@ from roomlore.context.records import Context
 from roomlore.context.render import to_text
 from roomlore.doctor import Finding
 from roomlore.domain.records import Message, Participant, Room
+from roomlore.domain.speech import safe_body, spoken
 from roomlore.ingest.importing import ImportReport
 from roomlore.retrieval.records import Answer, Found, Hit, Why
 
@@ -124,6 +125,8 @@ class Output:
             self.text(f"  {mark} {said(message)}")
             if why:
                 self.text(f"      {reasons(why)}", style="dim")
+        if hit.omitted:
+            self.text(f"    {hit.omitted} more messages of this exchange are left out", style="dim")
 
     def answer(self, answer: Answer) -> None:
         """Print an answer, its sources and what each tier saw."""
@@ -147,13 +150,15 @@ class Output:
             self.text(line, style="dim")
         return self.degraded(answer.degraded)
 
-    def report(self, report: ImportReport, *, dry_run: bool) -> None:
+    def report(self, report: ImportReport) -> None:
         """Print what an import held and what became of it."""
         self.skipped(report)
         if self.as_json:
             return self.json(report.as_json())
         authors = ", ".join(f"{count} {kind}" for kind, count in report.authors.items()) or "none"
-        self.text(f"{report.format}{' (dry run, nothing stored)' if dry_run else ''}", style="bold")
+        self.text(
+            f"{report.format}{' (dry run, nothing stored)' if report.stored is None else ''}", style="bold"
+        )
         self.text(f"  {report.rooms} rooms, {report.messages} messages, {report.system} of them system lines")
         self.text(f"  authors: {authors}")
         self.text(f"  replies: {report.resolved} resolved, {report.dangling} dangling; {report.edits} edited")
@@ -218,18 +223,15 @@ def hit_json(hit: Hit) -> dict[str, Any]:
         "score": hit.score,
         "room": hit.room_name,
         "platform": hit.platform,
+        "omitted": hit.omitted,
         "messages": [{**plain(message), "why": plain(hit.why.get(message.id))} for message in hit.messages],
     }
 
 
 def said(message: Message) -> str:
     """Return one message as a line: when, who, what, and the id to cite."""
-    name = f"{message.author_name} (bot)" if message.author_kind == "agent" else message.author_name
-    body = "[message removed]" if message.redacted_at else " ".join(message.body.split())
-    marks = "".join(
-        [" (whisper)" if message.kind == "whisper" else "", " (edited)" if message.edited_at else ""]
-    )
-    return f"{message.sent_at:%H:%M} [{name}]: {body}{marks}  {message.external_id}"
+    line = spoken(message, text=" ".join(safe_body(message).split()))
+    return f"{message.sent_at:%H:%M} {line}{' (edited)' if message.edited_at else ''}  {message.external_id}"
 
 
 def reasons(why: Why) -> str:

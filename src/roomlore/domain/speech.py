@@ -1,0 +1,78 @@
+"""Writes down who said what so that nothing a person typed passes for a line of its own.
+
+A context, an answer and a listing are lines, and a line's head says who speaks. Anybody may write a line
+break and another's name into a message, or take a name that ends a head early. So line ends in bodies are
+all made alike and further lines begin with a bar, citations and markers of our own cannot be typed, and
+names lose their brackets.
+"""
+
+import re
+import unicodedata
+
+from roomlore.domain.records import Message
+
+REMOVED = "[message removed]"
+WORDLESS = "[no text]"
+_LONGEST_NAME = 80
+#: Stand in for a hash sign and a bracket that would read as ours.
+_WIDE_HASH, _WIDE_BRACKET = "\uff03", "\uff3b"
+_BAR = "\n  | "
+
+_LINE_END = re.compile("\r\n|[\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
+#: Controls, direction overrides and the invisible tag letters: nobody sees them, a language model does.
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]"
+)
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_CITATION = re.compile("#(?=[\u00ad\u200b-\u200f\u2060\ufe0f\ufeff]*m\\d)", re.IGNORECASE)
+_MARKER = re.compile(r"\[(?=\s*(?:…|message removed|no text))", re.IGNORECASE)
+
+
+def safe_text(body: str) -> str:
+    """Return a body with uniform line ends, without invisible controls, that holds no mark of ours."""
+    text = _INVISIBLE.sub("", _LINE_END.sub("\n", body))
+    text = _LONE_SURROGATE.sub("\ufffd", text).strip()
+    return _MARKER.sub(_WIDE_BRACKET, _CITATION.sub(_WIDE_HASH, text))
+
+
+def safe_name(name: str) -> str:
+    """Return a display name as one short line without brackets."""
+    words = " ".join(_LINE_END.sub(" ", name).split())
+    text = "".join(_bracketless(letter) for letter in safe_text(words)[:_LONGEST_NAME])
+    return text.strip() or "?"
+
+
+def safe_body(message: Message) -> str:
+    """Return what a message says, made harmless, or that there is nothing to read."""
+    return REMOVED if message.redacted_at else safe_text(message.body) or WORDLESS
+
+
+def spoken(message: Message, *, name: str | None = None, text: str | None = None) -> str:
+    """Return who speaks and what is said, the one way in which it is written everywhere.
+
+    Args:
+        message: Tells whether it was a whisper, a system line or injected, and whether a bot speaks.
+        name: The author's name as it is to be shown, made harmless already; the name at the time by default.
+        text: The body as it is to be shown, made harmless already; the whole body by default.
+    """
+    said = (safe_body(message) if text is None else text).replace("\n", _BAR)
+    return f"{_head(message, safe_name(message.author_name) if name is None else name)} {said}"
+
+
+def _head(message: Message, name: str) -> str:
+    if message.kind == "system":
+        return "*"
+    bot = " (bot)" if message.author_kind == "agent" else ""
+    mark = {"whisper": "(whisper) ", "context_injection": "(context) "}.get(message.kind, "")
+    return f"{mark}[{name}{bot}]:"
+
+
+def _bracketless(letter: str) -> str:
+    """Return the letter, or a plain angle where any alphabet's bracket could end the head of a line."""
+    match unicodedata.category(letter):
+        case "Ps":
+            return "\u2039"
+        case "Pe":
+            return "\u203a"
+        case _:
+            return letter

@@ -1,0 +1,150 @@
+"""Exchanges as trees: which messages belong together, who answers whom, and what is shown of a large one.
+
+Every message stands under at most one other, so exchanges never overlap. Platforms can state rounds (two
+messages that answer each other); the earliest message of a round opens. Pure arithmetic on ids and places:
+what may be seen was decided where the members came from.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+
+from roomlore.domain.ids import MessageId
+from roomlore.domain.records import Reply
+from roomlore.store.search import ExchangeMember, Position
+
+#: The most messages of one exchange that are shown.
+BOUND = 50
+#: So many answers to each find go before anything else that surrounds it.
+FIRST_ANSWERS = 3
+
+Parents = dict[MessageId, MessageId]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """An opening message and everything below it."""
+
+    opening_id: MessageId
+    #: In room order, the opening among them.
+    member_ids: Sequence[MessageId]
+    #: For each member but the opening the edge to what it stands under.
+    replies: Sequence[Reply]
+
+
+def exchanges(members: Iterable[ExchangeMember], *, last: Position | None = None) -> list[Exchange]:
+    """Return the exchanges that the members make, each member in exactly one.
+
+    Args:
+        members: Each once; an edge to a message that is not among them counts for nothing.
+        last: Leave out members that stand after this place, and the edges to them.
+    """
+    kept = {member.member_id: member for member in members if last is None or member.position <= last}
+    parents = {
+        key: member.parent_id
+        for key, member in kept.items()
+        if member.parent_id is not None and member.parent_id in kept
+    }
+    opening_of = _openings(kept, parents)
+    grouped: dict[MessageId, list[ExchangeMember]] = defaultdict(list)
+    for member in sorted(kept.values(), key=lambda member: member.position):
+        grouped[opening_of[member.member_id]].append(member)
+    return [
+        Exchange(
+            opening_id=opening,
+            member_ids=[member.member_id for member in group],
+            replies=list(_edges(group, parents)),
+        )
+        for opening, group in grouped.items()
+    ]
+
+
+def shown(exchange: Exchange, found: Sequence[MessageId], *, bound: int = BOUND) -> set[MessageId]:
+    """Return the members that are shown: all of them, or of a large exchange what surrounds the finds.
+
+    The bound always holds. First the opening; then, best find first, each with what it stands under and its
+    first answers; then the ways from each up to the opening; then further answers.
+
+    Args:
+        exchange: Which one.
+        found: Its members that matched, best first.
+        bound: How many at most.
+    """
+    if len(exchange.member_ids) <= bound:
+        return set(exchange.member_ids)
+    parents = {edge.child_id: edge.parent_id for edge in exchange.replies}
+    answers = answers_in(exchange.replies)
+    wanted = chain(
+        [exchange.opening_id],
+        chain.from_iterable(
+            [key, *islice(_path(key, parents), 1), *answers(key)[:FIRST_ANSWERS]] for key in found
+        ),
+        chain.from_iterable(_path(key, parents) for key in found),
+        chain.from_iterable(answers(key) for key in found),
+    )
+    kept: set[MessageId] = set()
+    for key in wanted:
+        if len(kept) == bound:
+            break
+        kept.add(key)
+    return kept
+
+
+def answers_in(replies: Sequence[Reply]) -> Callable[[MessageId], list[MessageId]]:
+    """Return the call that gives the answers to a message, in the order of the edges.
+
+    In a thread everything stands under its root, whatever it answers: what follows a message there may
+    answer it, where nothing is stated to.
+    """
+    below: dict[MessageId, list[MessageId]] = defaultdict(list)
+    thread: dict[MessageId, list[MessageId]] = defaultdict(list)
+    place: dict[MessageId, tuple[MessageId, int]] = {}
+    for edge in replies:
+        below[edge.parent_id].append(edge.child_id)
+        if edge.method == "thread":
+            place[edge.child_id] = (edge.parent_id, len(thread[edge.parent_id]))
+            thread[edge.parent_id].append(edge.child_id)
+
+    def answers(key: MessageId) -> list[MessageId]:
+        if key in below or key not in place:
+            return below.get(key, [])
+        root, number = place[key]
+        return thread[root][number + 1 :]
+
+    return answers
+
+
+def _edges(group: Sequence[ExchangeMember], parents: Parents) -> Iterator[Reply]:
+    for member in group:
+        parent_id = parents.get(member.member_id)
+        if parent_id is not None and member.method is not None:
+            yield Reply(child_id=member.member_id, parent_id=parent_id, method=member.method, confidence=1.0)
+
+
+def _openings(members: dict[MessageId, ExchangeMember], parents: Parents) -> dict[MessageId, MessageId]:
+    """Return the opening above each member, and cut the edges that go up from the openings of rounds."""
+    opening_of: dict[MessageId, MessageId] = {}
+    for start in members:
+        walked: dict[MessageId, None] = {}
+        key = start
+        while key not in opening_of and key not in walked:
+            walked[key] = None
+            if key not in parents:
+                opening_of[key] = key
+            else:
+                key = parents[key]
+        if key in opening_of:
+            opening = opening_of[key]
+        else:
+            around = list(walked)
+            opening = min(around[around.index(key) :], key=lambda member_id: members[member_id].position)
+            del parents[opening]
+        opening_of |= dict.fromkeys(walked, opening)
+    return opening_of
+
+
+def _path(key: MessageId, parents: Parents) -> Iterator[MessageId]:
+    while key in parents:
+        key = parents[key]
+        yield key

@@ -1,0 +1,51 @@
+"""Opens connections, and says in words what went wrong: never a traceback, never a password."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import psycopg
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
+
+from roomlore.domain.errors import BadInput, DatabaseUnavailable
+
+#: Seconds to wait for a server that does not answer.
+PATIENCE = 10
+
+
+async def connect(dsn: str) -> AsyncConnection[TupleRow]:
+    """Return a connection of its own, outside the pool.
+
+    Raises:
+        BadInput: the URL is not one.
+        DatabaseUnavailable: nobody answers, or the login is refused.
+    """
+    with readable_errors():
+        return await AsyncConnection.connect(dsn, autocommit=True, connect_timeout=PATIENCE)
+
+
+@contextmanager
+def readable_errors() -> Generator[None]:
+    """Turn what the driver raises about a connection into errors that say what to do."""
+    try:
+        yield
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise DatabaseUnavailable(
+            f"the login may not use Roomlore's tables: {first_line(error)}",
+            cure="let an administrator run: grant roomlore_app to that login",
+        ) from error
+    except psycopg.OperationalError as error:
+        raise DatabaseUnavailable(
+            f"cannot connect to the database: {first_line(error)}",
+            cure="start it, or correct the URL given by --database or ROOMLORE_DATABASE_URL",
+        ) from error
+    except psycopg.ProgrammingError:
+        # What the driver says here quotes the URL, password included.
+        raise BadInput(
+            "database", "not a valid URL; write special characters of the password as %XX"
+        ) from None
+
+
+def first_line(error: psycopg.Error) -> str:
+    """Return the first line of what the server said."""
+    return str(error).strip().partition("\n")[0]

@@ -1,0 +1,62 @@
+"""Rooms told to an App, and what came back in terms of the platform's own ids."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ingest.stories import at, author, message, room
+from roomlore.app import App
+from roomlore.config import Settings
+from roomlore.domain.incoming import IncomingMembership, IncomingMessage
+from roomlore.retrieval.records import Hit
+
+HOOK = author("hook", kind="system", name="notice")
+PIP = author("pip", kind="agent")
+ANA, BO, CY = author("ana"), author("bo"), author("cy")
+
+
+def closed(external_id: str, *members, since: float = 0):
+    """A room that only these may read, from some minute on."""
+    present = tuple(IncomingMembership(author=member, joined_at=at(since)) for member in members)
+    return room(external_id, visibility="members", members=present)
+
+
+async def tell(app: App, *told: IncomingMessage) -> App:
+    accepted = await app.ingest_batch(told)
+    assert accepted.skipped == []
+    await app.drain()
+    return app
+
+
+async def without_model(app: App, folder: Path) -> App:
+    """The same org, opened where the embedding model's files are missing."""
+    settings = Settings(org=app.settings.org, model=folder)
+    return App(db=app.db, org_id=app.org_id, settings=settings)
+
+
+def ids(hit: Hit) -> list[str]:
+    return [said.external_id for said in hit.messages]
+
+
+def all_ids(hits: Sequence[Hit]) -> list[list[str]]:
+    return [ids(hit) for hit in hits]
+
+
+def found_ids(hit: Hit) -> list[str]:
+    return [said.external_id for said in hit.messages if said.id in hit.why]
+
+
+__all__ = [
+    "ANA",
+    "BO",
+    "CY",
+    "HOOK",
+    "PIP",
+    "all_ids",
+    "at",
+    "author",
+    "closed",
+    "found_ids",
+    "ids",
+    "message",
+    "room",
+]

@@ -1,0 +1,271 @@
+"""Exchanges are trees that never overlap, whatever edges a platform states, and large ones are shown in part."""
+
+import asyncio
+import random
+from collections.abc import Sequence
+from uuid import UUID
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from retrieval.telling import ANA, BO, all_ids, at, closed, found_ids, ids, message, tell, without_model
+from roomlore.domain.ids import MessageId
+from roomlore.domain.records import Reply
+from roomlore.retrieval.exchanges import BOUND, FIRST_ANSWERS, answers_in, exchanges, shown
+from roomlore.store.search import ExchangeMember
+from roomlore.surfaces.cli.output import hit_json
+
+
+def mid(number: int) -> MessageId:
+    return MessageId(UUID(int=number + 1))
+
+
+def member(number: int, parent: int | None = None, method: str = "explicit", *, minute: int | None = None):
+    return ExchangeMember(
+        member_id=mid(number),
+        parent_id=None if parent is None else mid(parent),
+        method=None if parent is None else method,
+        sent_at=at(number if minute is None else minute),
+        native_order=0,
+    )
+
+
+def numbers(keys) -> list[int]:
+    return [key.int - 1 for key in keys]
+
+
+@st.composite
+def any_members(draw: st.DrawFn) -> list[ExchangeMember]:
+    """Draw members that stand under any other: rounds, replies to the future, parents that are not there."""
+    count = draw(st.integers(0, 12))
+    parents = st.none() | st.integers(0, count + 1)
+    made = [(number, draw(parents), draw(st.integers(0, 5))) for number in range(count)]
+    return [
+        member(number, None if parent == number else parent, minute=minute) for number, parent, minute in made
+    ]
+
+
+@given(any_members(), st.randoms(use_true_random=False))
+def test_every_member_is_in_one_exchange_and_stands_under_its_opening(members, chance: random.Random):
+    made = exchanges(members)
+    assert sorted(key for one in made for key in one.member_ids) == sorted(one.member_id for one in members)
+    for one in made:
+        above = {edge.child_id: edge.parent_id for edge in one.replies}
+        assert set(above) == set(one.member_ids) - {one.opening_id}
+        for key in one.member_ids:
+            walked: list[MessageId] = []
+            while key in above:
+                walked.append(key)
+                key = above[key]  # noqa: PLW2901  the walk starts where the loop stands
+                assert key not in walked
+            assert key == one.opening_id
+    chance.shuffle(members)
+    again = exchanges(members)
+    assert {one.opening_id: one.member_ids for one in again} == {
+        one.opening_id: one.member_ids for one in made
+    }
+
+
+@given(any_members(), st.integers(0, 5), st.integers(1, 4), st.data())
+def test_what_is_shown_is_bounded_and_holds_the_opening_and_the_best_find(members, last, bound, data):
+    for one in exchanges(members, last=(at(last), 0, mid(6))):
+        found = data.draw(st.lists(st.sampled_from(one.member_ids), unique=True, min_size=1))
+        kept = shown(one, found, bound=bound)
+        assert len(kept) <= bound
+        assert kept <= set(one.member_ids)
+        assert one.opening_id in kept
+        assert len(one.member_ids) > bound or kept == set(one.member_ids)
+        assert bound == 1 or found[0] in kept
+
+
+def test_the_earliest_of_a_round_opens_it_whatever_hangs_below():
+    members = [member(0, 1), member(1, 2, minute=9), member(2, 3, minute=5), member(3, 1, minute=7)]
+    [one] = exchanges(members)
+    assert one.opening_id == mid(2)
+    assert {(edge.child_id, edge.parent_id) for edge in one.replies} == {
+        (mid(0), mid(1)),
+        (mid(1), mid(2)),
+        (mid(3), mid(1)),
+    }
+
+
+def test_nothing_after_the_last_place_belongs_to_an_exchange():
+    members = [member(0), member(1, 0), member(2, 1), member(3, 2)]
+    [one] = exchanges(members, last=members[1].position)
+    assert numbers(one.member_ids) == [0, 1]
+    assert [edge.child_id for edge in one.replies] == [mid(1)]
+
+
+def test_of_a_large_exchange_the_answers_to_the_finds_come_before_the_way_to_the_opening():
+    chain = [member(number, number - 1 if number else None) for number in range(90)]
+    aside = [member(100 + number, 80) for number in range(FIRST_ANSWERS + 2)]
+    [one] = exchanges([*chain, *aside])
+    kept = shown(one, [mid(80), mid(60)], bound=12)
+    # opening; each find, what it stands under, its first three answers; then up from the better
+    assert numbers(sorted(kept)) == [0, 59, 60, 61, 76, 77, 78, 79, 80, 81, 100, 101]
+
+
+def test_further_answers_fill_what_the_bound_leaves():
+    [one] = exchanges([member(0), *(member(number, 0) for number in range(1, 60))])
+    assert numbers(sorted(shown(one, [mid(0)], bound=10))) == list(range(10))
+
+
+def test_what_is_far_from_every_find_stays_out_even_where_there_is_room():
+    [one] = exchanges(member(number, number - 1 if number else None) for number in range(60))
+    assert numbers(sorted(shown(one, [mid(2)]))) == [0, 1, 2, 3]
+
+
+def test_in_a_thread_what_follows_may_answer_unless_something_states_that_it_does():
+    def edge(child: int, parent: int, method) -> Reply:
+        return Reply(child_id=mid(child), parent_id=mid(parent), method=method, confidence=1.0)
+
+    answers = answers_in(
+        [edge(1, 0, "thread"), edge(2, 0, "thread"), edge(3, 2, "explicit"), edge(4, 0, "thread")]
+    )
+    assert numbers(answers(mid(0))) == [1, 2, 4]
+    assert numbers(answers(mid(1))) == [2, 4]
+    assert numbers(answers(mid(2))) == [3]
+    assert answers(mid(3)) == answers(mid(4)) == []
+
+
+# In the database
+
+
+Edges = list[tuple[int | None, int | None]]
+
+
+@st.composite
+def reply_graphs(draw: st.DrawFn) -> Edges:
+    """Draw for each of some messages what it answers and the root of its thread, either anything."""
+    count = draw(st.integers(1, 14))
+    ends = st.none() | st.integers(0, count)
+    return [(draw(ends), draw(ends)) for _ in range(count)]
+
+
+def graph(edges: Edges):
+    for number, (answered, root) in enumerate(edges):
+        yield message(
+            str(number),
+            f"lantern number {number}",
+            reply_to=None if answered is None else str(answered),
+            thread_root=None if root is None else str(root),
+        )
+
+
+def components(edges: Edges) -> set[frozenset[str]]:
+    """The exchanges as the words define them: along the one edge of each message, in either direction."""
+    group = {number: {number} for number in range(len(edges))}
+    for number, ends in enumerate(edges):
+        there = [end for end in ends if end is not None and end != number and end < len(edges)]
+        for end in there[:1]:
+            joined = group[number] | group[end]
+            group |= dict.fromkeys(joined, joined)
+    return {frozenset(map(str, one)) for one in group.values()}
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(edges=reply_graphs())
+async def test_any_reply_graph_comes_back_as_a_partition_of_its_messages(edges, open_app):
+    app = await tell(await open_app("graph"), *graph(edges))
+    async with asyncio.timeout(10):
+        found = await app.search(app.operator, "lantern", limit=50)
+    assert sorted(key for one in all_ids(found.hits) for key in one) == sorted(map(str, range(len(edges))))
+    assert {frozenset(one) for one in all_ids(found.hits)} == components(edges)
+
+
+async def test_messages_with_two_parents_each_do_not_multiply_the_ways_up(app):
+    """Followed along every path, the ways up would number as many as the thirtieth Fibonacci number, squared."""
+    two = [
+        (number - 1, number - 2) if number > 1 else (number - 1 if number else None, None)
+        for number in range(60)
+    ]
+    await tell(app, *graph(two))
+    async with asyncio.timeout(10):
+        [hit] = (await app.search(app.operator, "lantern")).hits
+    assert len(hit.messages) + hit.omitted == 60
+
+
+async def test_two_that_answer_each_other_are_one_exchange_which_the_earlier_opens(app):
+    await tell(app, *graph([(1, None), (0, None), (1, None)]))
+    [hit] = (await app.search(app.operator, "lantern")).hits
+    assert ids(hit) == ["0", "1", "2"]
+    assert hit.opening.external_id == "0"
+
+
+async def test_a_message_under_two_parents_is_in_one_exchange_only(app):
+    """A reply across threads: the platform's own word for what is answered counts, not the thread."""
+    await tell(app, *graph([(None, None), (None, None), (0, 1), (None, 1)]))
+    found = await app.search(app.operator, "lantern number")
+    assert sorted(all_ids(found.hits)) == [["0", "2"], ["1", "3"]]
+
+
+async def test_the_way_up_from_a_find_follows_what_it_answers_and_not_its_thread(app, tmp_path):
+    told = [message("0", "one"), message("1", "two"), message("2", "anchor", reply_to="0", thread_root="1")]
+    await tell(app, *told, message("3", "three", thread_root="2"))
+    found = await (await without_model(app, tmp_path)).search(app.operator, "anchor")
+    assert all_ids(found.hits) == [["0", "2", "3"]]
+
+
+async def test_a_very_long_exchange_is_shown_around_its_finds_and_says_how_much_is_left_out(app):
+    told = [
+        message(
+            str(number),
+            "anchor" if number == 700 else f"line {number}",
+            reply_to=str(number - 1) if number else None,
+        )
+        for number in range(800)
+    ]
+    await tell(app, *told)
+    found = await app.search(app.operator, "anchor", limit=1)
+    [hit] = found.hits
+    assert len(hit.messages) == BOUND
+    assert hit.omitted == 800 - BOUND
+    assert {"0", "699", "700", "701"} <= set(ids(hit))
+    assert "700" in found_ids(hit)
+    assert hit.opening.external_id == "0"
+    assert hit_json(hit)["omitted"] == 800 - BOUND
+
+
+async def test_an_exchange_of_a_member_is_walked_within_time_in_a_database_never_analysed(app):
+    where = closed("harbour", ANA, BO)
+    told = [
+        message(
+            str(number),
+            f"lantern {number}",
+            room=where,
+            author=BO,
+            reply_to=str(number - 1) if number % 40 else None,
+            thread_root=str(number // 40 * 40) if number % 40 else None,
+        )
+        for number in range(2000)
+    ]
+    await tell(app, *told)
+    ana = await app.viewer("ana")
+    async with asyncio.timeout(5):
+        found = await app.search(ana, "lantern 77", limit=50)
+    assert found.hits
+    assert all(len(hit.messages) == 40 and hit.omitted == 0 for hit in found.hits)
+
+
+async def test_members_that_the_viewer_may_not_see_are_neither_shown_nor_counted(app):
+    where = closed("cellar", BO)
+    told: Sequence = [
+        message("1", "where is the lantern?", room=where, author=BO),
+        message(
+            "2",
+            "psst, under the stairs",
+            room=where,
+            author=BO,
+            kind="whisper",
+            audience=(ANA,),
+            reply_to="1",
+        ),
+        message("3", "no idea", room=where, author=BO, reply_to="1"),
+    ]
+    await tell(app, *told, message("9", "hello", author=ANA))
+    best, greeting = (await app.search(await app.viewer("ana"), "stairs")).hits
+    assert (ids(best), best.omitted, best.replies) == (["2"], 0, [])
+    assert (best.room_name, best.platform) == ("", "")
+    assert (ids(greeting), greeting.room_name) == (["9"], "general")
+    best, _ = (await app.search(await app.viewer("bo"), "stairs")).hits
+    assert ids(best) == ["1", "2", "3"]
