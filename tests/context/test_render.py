@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from context.rooms import OPERATOR, START, mid, person, say, viewer
 from roomlore.context.builder import build
 from roomlore.context.listsource import ListSource
-from roomlore.context.neutral import safe_name, safe_text
 from roomlore.context.render import FORMAT_NOTE, to_anthropic, to_openai, to_text
 from roomlore.context.replygraph import WalkLimits
+from roomlore.domain.speech import safe_name, safe_text
 
 WIDE = WalkLimits(min_recent=29)
 HEAD = re.compile(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ingest.stories import state
-from roomlore.app import App
+from roomlore.app import App, preview
 from roomlore.domain.errors import BadInput, UnknownFormat
 from roomlore.ingest.importing import BATCH, ImportWish
 
@@ -80,7 +80,7 @@ async def test_the_report_counts_what_was_found_and_stored(app: App, export: Pat
 
 async def test_a_dry_run_writes_nothing_and_reports_the_same(app: App, export: Path, admin):
     nothing = await state(admin, app)
-    dry = (await app.import_path(export, dry_run=True)).as_json()
+    dry = (await preview(export)).as_json()
     assert await state(admin, app) == nothing
     wet = (await app.import_path(export)).as_json()
     assert dry.pop("stored") is None
@@ -138,7 +138,7 @@ async def test_a_person_may_say_so_later(app: App, export: Path):
 async def test_progress_only_grows_and_ends_with_everything(app: App, tmp_path: Path):
     path = write(tmp_path / "long.jsonl", [line(number) for number in range(BATCH * 2 + 10)])
     seen: list[tuple[int, int, int]] = []
-    await app.import_path(path, dry_run=True, progress=lambda *now: seen.append(now))
+    await preview(path, progress=lambda *now: seen.append(now))
     assert len(seen) == 4
     assert seen == sorted(seen)
     assert seen[-1] == (path.stat().st_size, path.stat().st_size, BATCH * 2 + 10)

@@ -8,15 +8,16 @@ its share is cut, and says how much.
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
-from roomlore.context.neutral import REMOVED, WORDLESS, safe_text, speaker_names
 from roomlore.context.records import Context, ContextLine, LeftOut
 from roomlore.context.render import line_text
 from roomlore.context.replygraph import DEFAULT_LIMITS, Selected, Walk, WalkLimits, walk
+from roomlore.context.speakers import speaker_names
 from roomlore.context.tokens import TokenCounter, estimate_tokens, longest_fit, message_cost
 from roomlore.domain.errors import BadInput
 from roomlore.domain.ids import MessageId
 from roomlore.domain.ports import MessageSource
 from roomlore.domain.records import Message, Viewer
+from roomlore.domain.speech import REMOVED, WORDLESS, safe_text
 
 DEFAULT_BUDGET = 4000
 #: One message may take this part of the budget before it is cut; the trigger twice as much.

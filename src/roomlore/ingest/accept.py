@@ -5,12 +5,13 @@ work that follows from them. Accepting the same records again, in any order and 
 writers, changes nothing.
 """
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+
+import msgspec
 
 from roomlore.domain.ids import MessageId, OrgId, RoomId, uuid7
 from roomlore.domain.incoming import IncomingMessage, Skipped
@@ -21,6 +22,8 @@ from roomlore.store import directory, messages, work
 from roomlore.store.messages import Audience, FirstName, NewMessage, NewVersion, StatedReply
 from roomlore.store.queries import Connection
 
+#: Quick, and not strict: what is written is clean.
+JSON = msgspec.json.Encoder()
 #: What a message is known by: room and external id.
 Key = tuple[RoomId, str]
 
@@ -48,29 +51,44 @@ async def accept(
         return _accepted([], {}, {}, [])
     names = await resolve(conn, org_id, batch)
     await directory.lock_rooms(conn, sorted({names.room(message) for message in batch}))
-    keyed = [((names.room(message), message.external_id), message) for message in batch]
+    keys = [(names.room(message), message.external_id) for message in batch]
     first: dict[Key, IncomingMessage] = {}
-    for key, message in keyed:
+    for key, message in zip(keys, batch, strict=True):
         first.setdefault(key, message)
-    rows = [_row(key, message, names, received_at) for key, message in sorted(first.items(), key=_by_key)]
-    keys = await messages.add_messages(conn, org_id, rows, received_at=received_at)
-    added = {(key.room_id, key.external_id): key.id for key in keys}
-    fresh = {added[key]: message for key, message in first.items() if key in added}
-    again = [(key, message) for key, message in keyed if key not in added or message is not first[key]]
+    added = await _add_messages(conn, org_id, first, names, received_at=received_at)
+    fresh = {message_id: first[key] for key, message_id in added.items()}
+    again = [
+        (key, message)
+        for key, message in zip(keys, batch, strict=True)
+        if key not in added or message is not first[key]
+    ]
     known, changes = await _compare(conn, org_id, again)
     ids = {**known, **added}
-    await _add_what_hangs_on(conn, org_id, fresh, names)
-    await _add_replies(conn, org_id, [(ids[key], message) for key, message in keyed], names)
-    await messages.resolve_replies(conn, org_id, keys)
+    if added:
+        await _add_what_hangs_on(conn, org_id, fresh, names)
+    await _add_replies(conn, org_id, [(ids[key], message) for key, message in again], names)
     await _change(conn, org_id, changes, redacted_at=received_at)
     await people.note(conn, org_id, batch, fresh, names=names)
-    return _accepted([key for key, _ in keyed], added, ids, changes)
+    return _accepted(keys, added, ids, changes)
 
 
-def _by_key(item: tuple[Key, IncomingMessage]) -> tuple[str, str]:
+async def _add_messages(
+    conn: Connection,
+    org_id: OrgId,
+    first: Mapping[Key, IncomingMessage],
+    names: Names,
+    *,
+    received_at: datetime,
+) -> dict[Key, MessageId]:
     # Every writer inserts in the same order, so that none waits for another in a circle.
-    (room_id, external_id), _ = item
-    return (room_id.hex, external_id)
+    keys = sorted(first, key=_in_order)
+    rows = [_row(key, first[key], names, received_at) for key in keys]
+    left_out = await messages.add_messages(conn, org_id, rows, received_at=received_at)
+    return {key: row.id for key, row in zip(keys, rows, strict=True) if row.id not in left_out}
+
+
+def _in_order(key: Key) -> tuple[str, str]:
+    return (key[0].hex, key[1])
 
 
 def _row(key: Key, message: IncomingMessage, names: Names, received_at: datetime) -> NewMessage:
@@ -89,22 +107,25 @@ def _row(key: Key, message: IncomingMessage, names: Names, received_at: datetime
         edited_at=None if message.deleted else message.edited_at,
         redacted_at=received_at if message.deleted else None,
         synthetic_id=message.synthetic_id,
-        mentions=message.mentions or None,
-        attachments=message.attachments or None,
-        reactions=message.reactions or None,
-        metadata=message.metadata or None,
-        raw=message.raw or None,
+        mentions=_json(message.mentions),
+        attachments=_json(message.attachments),
+        reactions=_json(message.reactions),
+        metadata=_json(message.metadata),
+        raw=_json(message.raw),
+        reply_to=message.reply_to or None,
+        thread_root=message.thread_root or None,
+        to_embed=is_embedded(message),
     )
 
 
 def _json(value: Any) -> str | None:
-    return json.dumps(value, ensure_ascii=False) if value else None
+    return JSON.encode(value).decode() if value else None
 
 
 async def _add_what_hangs_on(
     conn: Connection, org_id: OrgId, fresh: Mapping[MessageId, IncomingMessage], names: Names
 ) -> None:
-    """Add audiences and work of messages that were just added; no later record widens an audience."""
+    """Add audiences, work and edges of messages just added; no later record widens an audience."""
     audiences = [
         Audience(message_id=message_id, participant_id=names.author(message.platform, author))
         for message_id, message in fresh.items()
@@ -112,16 +133,17 @@ async def _add_what_hangs_on(
     ]
     if audiences:
         await messages.add_audiences(conn, org_id, audiences)
-    to_embed = [message_id for message_id, message in fresh.items() if is_embedded(message)]
-    if to_embed:
-        await work.enqueue(conn, org_id, "embed", to_embed)
+    await work.enqueue_added(conn, org_id)
+    if any(message.reply_to or message.thread_root for message in fresh.values()):
+        await messages.add_replies_of_added(conn, org_id)
+    await messages.resolve_replies(conn, org_id)
 
 
 async def _add_replies(
-    conn: Connection, org_id: OrgId, said: Sequence[tuple[MessageId, IncomingMessage]], names: Names
+    conn: Connection, org_id: OrgId, again: Sequence[tuple[MessageId, IncomingMessage]], names: Names
 ) -> None:
-    """Add the edges that any version of a message states; the first one to state an edge is believed."""
-    replies = [reply for message_id, message in said for reply in _replies(message_id, message, names)]
+    """Add the edges that other versions of a message state; the first one to state an edge is believed."""
+    replies = [reply for message_id, message in again for reply in _replies(message_id, message, names)]
     if replies:
         await messages.add_replies(conn, org_id, replies)
 
@@ -157,9 +179,7 @@ async def _compare(
     versions: dict[Key, list[IncomingMessage]] = defaultdict(list)
     for key, message in again:
         versions[key].append(message)
-    stored = await messages.stored_versions(
-        conn, org_id, sorted(versions, key=lambda key: (key[0].hex, key[1]))
-    )
+    stored = await messages.stored_versions(conn, org_id, sorted(versions, key=_in_order))
     changes = [compare(stored[key], incoming) for key, incoming in versions.items()]
     return {key: version.id for key, version in stored.items()}, changes
 

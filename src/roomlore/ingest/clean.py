@@ -47,8 +47,17 @@ LATEST = datetime(9999, 1, 1, tzinfo=UTC)
 TICK = timedelta(microseconds=1)
 #: What PostgreSQL cannot store: NUL, and halves of surrogate pairs.
 UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
-#: Perhaps an integer of more than 256 bits.
+#: Perhaps an integer of more than 256 bits. Of 77 digits in a row four stand at multiples of 19: a look at
+#: every 19th character rules nearly all texts out.
 MANY_DIGITS = re.compile(r"[0-9]{77}")
+FEW_DIGITS, DIGITS_APART = re.compile(r"[0-9]{4}"), 19
+#: Strict, unlike the module's functions made once: foreign records are many.
+JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+MESSAGE_KINDS = get_args(MessageKind)
+PARTICIPANT_KINDS = get_args(ParticipantKind)
+ROOM_KINDS = get_args(RoomKind)
+VISIBILITIES = get_args(Visibility)
+PRECISIONS = get_args(Precision)
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
@@ -88,17 +97,22 @@ def clean(message: IncomingMessage, *, now: datetime, rooms: Rooms | None = None
     if reason is not None:
         where = message.where or scrubber.text(message.external_id[:LONGEST_ID])
         return Skipped(where=storable(where), reason=reason)
-    cleaned = replace(
-        message,
-        room=rooms.made(message.room) if rooms else clean_room(message.room),
-        author=_clean_author(message.author),
-        sent_at=message.sent_at.astimezone(UTC),
-        edited_at=_after(message.sent_at, message.edited_at) if message.edited_at else None,
-        audience=tuple(_clean_author(author) for author in message.audience if _is_fit(author)),
-        mentions=tuple(storable(mention) for mention in message.mentions),
+    fields: dict[str, Any] = {
+        "room": rooms.made(message.room) if rooms else clean_room(message.room),
+        "author": _clean_author(message.author),
+        "sent_at": message.sent_at.astimezone(UTC),
+        "edited_at": _after(message.sent_at, message.edited_at) if message.edited_at else None,
+        "audience": tuple(_clean_author(author) for author in message.audience if _is_fit(author)),
+        "mentions": tuple(storable(mention) for mention in message.mentions),
         **(_content(message, scrubber) if not message.deleted else NO_CONTENT),
-    )
-    return Clean(message=cleaned, secrets_stripped=scrubber.count)
+    }
+    return Clean(message=_with(message, fields), secrets_stripped=scrubber.count)
+
+
+def _with(message: IncomingMessage, fields: Mapping[str, Any]) -> IncomingMessage:
+    # Most records are clean as they come, and need no copy.
+    changed = {name: value for name, value in fields.items() if value is not getattr(message, name)}
+    return replace(message, **changed) if changed else message
 
 
 def _after(sent_at: datetime, edited_at: datetime) -> datetime:
@@ -140,10 +154,10 @@ class Scrubber:
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):
-            mapping = cast(Mapping[Any, Any], value)
+            mapping = cast("Mapping[Any, Any]", value)
             return {self._key(key): self._field(key, item, depth) for key, item in mapping.items()}
         if isinstance(value, list | tuple):
-            return [self.value(item, depth + 1) for item in cast(list[Any], value)]
+            return [self.value(item, depth + 1) for item in cast("list[Any]", value)]
         if value is None or isinstance(value, int | float):
             return _storable_number(value)
         # Not JSON at all: a time or a number type of somebody's own.
@@ -165,9 +179,9 @@ class Scrubber:
 def _content(message: IncomingMessage, scrubber: Scrubber) -> dict[str, Any]:
     return {
         "body": scrubber.text(message.body),
-        "attachments": scrubber.value(message.attachments),
-        "reactions": scrubber.value(message.reactions),
-        "metadata": scrubber.value(message.metadata),
+        "attachments": scrubber.value(message.attachments) if message.attachments else message.attachments,
+        "reactions": scrubber.value(message.reactions) if message.reactions else message.reactions,
+        "metadata": scrubber.value(message.metadata) if message.metadata else message.metadata,
         "raw": _raw(message, scrubber),
     }
 
@@ -185,7 +199,7 @@ def _is_storable(raw: Any) -> bool:
     if not isinstance(raw, dict):
         return False
     try:
-        text = json.dumps(raw, ensure_ascii=False, allow_nan=False)
+        text = JSON.encode(raw)
     except (TypeError, ValueError, RecursionError):
         return False
     return (
@@ -193,7 +207,7 @@ def _is_storable(raw: Any) -> bool:
         and text.count("{") + text.count("[") <= DEEPEST
         and "\\u0000" not in text
         and not _is_unstorable(text)
-        and not MANY_DIGITS.search(text)
+        and not (FEW_DIGITS.search(text[::DIGITS_APART]) and MANY_DIGITS.search(text))
         and is_harmless(text)
     )
 
@@ -210,54 +224,68 @@ def _fault(message: IncomingMessage, *, now: datetime) -> str | None:
 
 def _name_fault(message: IncomingMessage) -> str | None:
     """Return what is wrong with an id; a changed one would name somebody or something else."""
-    room, author = message.room, message.author
-    names = {
-        "message id": message.external_id,
-        "room id": room.external_id,
-        "account id": author.account_id,
-        "persona": author.persona,
-        "reply id": message.reply_to or "",
-        "thread id": message.thread_root or "",
-    }
-    checks = {
-        "no message id": not message.external_id,
-        "no room": not room.external_id,
-        "no platform": not message.platform,
-        "platform name too long": len(message.platform) > LONGEST_PLATFORM,
-        **{f"{what} too long": len(name) > LONGEST_ID for what, name in names.items()},
-        "platform name not storable": _is_unstorable(message.platform),
-        **{f"{what} not storable": _is_unstorable(name) for what, name in names.items()},
-    }
-    return next((reason for reason, found in checks.items() if found), None)
+    if not message.external_id:
+        return "no message id"
+    if not message.room.external_id:
+        return "no room"
+    if not message.platform:
+        return "no platform"
+    if len(message.platform) > LONGEST_PLATFORM:
+        return "platform name too long"
+    if _is_unstorable(message.platform):
+        return "platform name not storable"
+    return _id_fault(message)
+
+
+def _id_fault(message: IncomingMessage) -> str | None:
+    for what, name in (
+        ("message id", message.external_id),
+        ("room id", message.room.external_id),
+        ("account id", message.author.account_id),
+        ("persona", message.author.persona),
+        ("reply id", message.reply_to or ""),
+        ("thread id", message.thread_root or ""),
+    ):
+        if len(name) > LONGEST_ID:
+            return f"{what} too long"
+        if _is_unstorable(name):
+            return f"{what} not storable"
+    return None
 
 
 def _kind_fault(message: IncomingMessage) -> str | None:
-    room = message.room
-    checks = {
-        "body too long": len(message.body) > LONGEST_BODY,
-        "unknown message kind": message.kind not in get_args(MessageKind),
-        "unknown author kind": message.author.kind not in get_args(ParticipantKind),
-        "unknown room kind": room.kind not in get_args(RoomKind),
-        "unknown room visibility": room.visibility not in get_args(Visibility),
-        "unknown precision": message.precision not in get_args(Precision),
-        "order out of range": not -WIDEST_ORDER <= message.order < WIDEST_ORDER,
-    }
-    return next((reason for reason, found in checks.items() if found), None)
+    if len(message.body) > LONGEST_BODY:
+        return "body too long"
+    if not -WIDEST_ORDER <= message.order < WIDEST_ORDER:
+        return "order out of range"
+    for what, kind, kinds in (
+        ("message kind", message.kind, MESSAGE_KINDS),
+        ("author kind", message.author.kind, PARTICIPANT_KINDS),
+        ("room kind", message.room.kind, ROOM_KINDS),
+        ("room visibility", message.room.visibility, VISIBILITIES),
+        ("precision", message.precision, PRECISIONS),
+    ):
+        if kind not in kinds:
+            return f"unknown {what}"
+    return None
 
 
 def _time_fault(message: IncomingMessage, now: datetime) -> str | None:
-    times = [message.sent_at] + ([message.edited_at] if message.edited_at else [])
-    if any(time.utcoffset() is None for time in times):
-        return "time without zone"
-    if not all(EARLIEST <= time <= now + CLOCK_SKEW for time in times):
-        return "absurd date"
+    times = (message.sent_at, message.edited_at) if message.edited_at else (message.sent_at,)
+    for time in times:
+        if time.utcoffset() is None:
+            return "time without zone"
+    latest = now + CLOCK_SKEW
+    for time in times:
+        if not EARLIEST <= time <= latest:
+            return "absurd date"
     return None
 
 
 def _is_fit(author: IncomingAuthor) -> bool:
     """Return whether somebody named beside the author can be stored; who cannot may read nothing."""
     names = (author.account_id, author.persona)
-    return author.kind in get_args(ParticipantKind) and not any(
+    return author.kind in PARTICIPANT_KINDS and not any(
         len(name) > LONGEST_ID or _is_unstorable(name) for name in names
     )
 
@@ -267,18 +295,19 @@ def _plain(text: str) -> str:
 
 
 def _clean_author(author: IncomingAuthor) -> IncomingAuthor:
-    name = _plain(author.name).strip()[:LONGEST_NAME]
-    return replace(author, name=name or author.account_id or "unknown")
+    name = _plain(author.name).strip()[:LONGEST_NAME] or author.account_id or "unknown"
+    return author if name == author.name else replace(author, name=name)
 
 
 def clean_room(room: IncomingRoom) -> IncomingRoom:
     """Return the room without secrets, unstorable characters and impossible presences."""
-    return replace(
+    cleaned = replace(
         room,
         name=_plain(room.name).strip()[:LONGEST_NAME] or room.external_id,
         topic=_plain(room.topic)[:LONGEST_TOPIC],
         members=tuple(_clean_member(member) for member in room.members if _is_possible(member)),
     )
+    return room if cleaned == room else cleaned
 
 
 def _clean_member(member: IncomingMembership) -> IncomingMembership:

@@ -37,9 +37,11 @@ async def note(
         await directory.note_kinds(conn, org_id, names.turned_out)
     if fresh:
         said = list(fresh.values())
-        await directory.add_activity(conn, org_id, _activity(said, names))
+        activity = _activity(said, names)
+        await directory.add_activity(conn, org_id, activity)
         spoken = [message for message in said if message.kind == "message"]
-        await directory.imply_memberships(conn, org_id, _activity(spoken, names))
+        spoke = activity if len(spoken) == len(said) else _activity(spoken, names)
+        await directory.imply_memberships(conn, org_id, spoke)
         await _note_rooms(conn, org_id, fresh, names)
 
 

@@ -54,6 +54,8 @@ class Database:
             min_size=1,
             max_size=size,
             configure=_configure,
+            # After a restart of the server nobody is handed a connection to the old one.
+            check=AsyncConnectionPool.check_connection,
             open=False,
         )
         await pool.open(wait=True)

@@ -9,9 +9,7 @@ from collections.abc import Iterable
 
 from roomlore.domain.ids import ParticipantId
 from roomlore.domain.records import Message
-from roomlore.domain.speech import REMOVED, WORDLESS, safe_name, safe_text
-
-__all__ = ["REMOVED", "WORDLESS", "safe_name", "safe_text", "speaker_names"]
+from roomlore.domain.speech import safe_name
 
 
 def speaker_names(messages: Iterable[Message]) -> dict[tuple[ParticipantId, str], str]:
