@@ -18,15 +18,15 @@ from roomlore.context.records import Context
 from roomlore.context.replygraph import DEFAULT_LIMITS, WalkLimits
 from roomlore.context.storesource import StoreSource
 from roomlore.domain.errors import BadInput, ModelUnavailable, NotFound
-from roomlore.domain.ids import MessageId, OrgId, RoomId
+from roomlore.domain.ids import MessageId, OrgId
 from roomlore.domain.incoming import IncomingMessage, Skipped
 from roomlore.domain.ports import Embedder
 from roomlore.domain.records import Message, Participant, Room, Viewer
 from roomlore.ingest import accept
-from roomlore.ingest.clean import Rooms, clean, clean_room, storable
+from roomlore.ingest.clean import Rooms, clean, clean_room
 from roomlore.ingest.importing import ImportReport, ImportWish, Progress, Store, import_export
 from roomlore.platforms import discord, irc, jsonl, slack, telegram
-from roomlore.retrieval import cascade
+from roomlore.retrieval import cascade, meant
 from roomlore.retrieval.records import Answer, Degradation, Found
 from roomlore.retrieval.search import QuestionVector, search
 from roomlore.store import directory, messages, work
@@ -41,8 +41,6 @@ from roomlore.workers.embed import EmbedWorker
 READERS = (jsonl.READER, discord.READER, slack.READER, telegram.READER, irc.READER)
 #: The shortest time between two messages.
 MOMENT = timedelta(microseconds=1)
-#: The newest message of a room, as a trigger.
-LAST = "last"
 
 
 @asynccontextmanager
@@ -149,14 +147,8 @@ class App:
             BadInput: several are meant.
         """
         async with self.db.reading(self.operator) as conn:
-            meant = await directory.find_participants(conn, self.org_id, storable(word))
-        exact = [key for key in meant if str(key.id) == word.lower()] or meant
-        if not exact:
-            raise NotFound("participant", word)
-        if len(exact) > 1:
-            choices = ", ".join(f"{key.name} {key.id}" for key in exact)
-            raise BadInput(f"participant {word!r}", f"several are meant, name one by id: {choices}")
-        return Viewer(org_id=self.org_id, participant_id=exact[0].id)
+            participant_id = await meant.participant(conn, self.org_id, word)
+        return Viewer(org_id=self.org_id, participant_id=participant_id)
 
     # What is written
 
@@ -195,10 +187,12 @@ class App:
     async def redact(self, message: str, *, room: str | None = None) -> MessageId:
         """Remove a message's content and all that was derived from it, and keep its place; return its id."""
         async with self.db.reading(self.operator) as conn:
-            room_id = await self._room_id(conn, room) if room else None
-            found = await self._message(conn, message, room_id)
+            room_id = await meant.room(conn, self.org_id, room) if room else None
+            found = await meant.message(conn, self.org_id, message, room_id=room_id)
 
         async def change(conn: Connection) -> None:
+            # An edit that is just arriving would otherwise keep the text as history.
+            await directory.lock_rooms(conn, [found.room_id])
             await accept.redact(conn, self.org_id, [found.id], redacted_at=datetime.now(UTC))
 
         await self.db.change(self.org_id, change)
@@ -256,7 +250,7 @@ class App:
     async def participants(self, viewer: Viewer, *, room: str | None = None) -> list[Participant]:
         """Return the participants the viewer may know of, or those of one room, most talkative first."""
         async with self.db.reading(viewer) as conn:
-            room_id = await self._room_id(conn, room) if room else None
+            room_id = await meant.room(conn, self.org_id, room) if room else None
             return await directory.participants(conn, viewer, room_id)
 
     async def messages(
@@ -265,11 +259,11 @@ class App:
         """Return the newest messages of a room, or those before one of them, oldest first."""
         _check_limit(limit)
         async with self.db.reading(viewer) as conn:
-            room_id = await self._room_id(conn, room)
+            room_id = await meant.room(conn, self.org_id, room)
             if before is None:
                 newest = await messages.newest_messages(conn, self.org_id, room_id, limit=limit)
             else:
-                place = await self._message(conn, before, room_id)
+                place = await meant.message(conn, self.org_id, before, room_id=room_id)
                 newest = await messages.messages_before(conn, self.org_id, place, limit=limit)
         return newest[::-1]
 
@@ -277,14 +271,15 @@ class App:
         self,
         viewer: Viewer,
         room: str,
-        trigger: str = LAST,
+        trigger: str = meant.LAST,
         *,
         budget: int = DEFAULT_BUDGET,
         limits: WalkLimits = DEFAULT_LIMITS,
     ) -> Context:
         """Return what the viewer should read before answering a message of the room."""
         async with self.db.reading(viewer) as conn:
-            message = await self._message(conn, trigger, await self._room_id(conn, room))
+            room_id = await meant.room(conn, self.org_id, room)
+            message = await meant.message(conn, self.org_id, trigger, room_id=room_id)
             source = StoreSource(conn=conn, org_id=self.org_id)
             return await build(source, message, viewer=viewer, limits=limits, budget=budget)
 
@@ -316,7 +311,8 @@ class App:
         async with self.db.reading(viewer) as conn:
             scope = await self._scope(conn, room)
             if as_of is not None:
-                last = await self._message(conn, as_of, scope.room_ids[0] if scope.room_ids else None)
+                room_id = scope.room_ids[0] if scope.room_ids else None
+                last = await meant.message(conn, self.org_id, as_of, room_id=room_id)
                 scope = replace(scope, until=last.sent_at + MOMENT, last=last.position)
             hits = await search(conn, viewer, question, vector, scope=scope, limit=limit)
         return Found(hits=hits, degraded=degraded)
@@ -331,33 +327,8 @@ class App:
             answer = await cascade.ask(conn, viewer, question, vector, scope=scope)
         return replace(answer, degraded=degraded)
 
-    # How words become ids
-
     async def _scope(self, conn: Connection, room: str | None) -> Scope:
-        return Scope(room_ids=None if room is None else [await self._room_id(conn, room)])
-
-    async def _room_id(self, conn: Connection, word: str) -> RoomId:
-        meant = await directory.find_rooms(conn, self.org_id, storable(word))
-        if not meant:
-            raise NotFound("room", word)
-        if len(meant) > 1:
-            choices = ", ".join(f"{key.platform} {key.external_id} {key.id}" for key in meant)
-            raise BadInput(f"room {word!r}", f"several are meant, name one by id: {choices}")
-        return meant[0].id
-
-    async def _message(self, conn: Connection, word: str, room_id: RoomId | None) -> Message:
-        if word == LAST and room_id is not None:
-            newest = await messages.newest_messages(conn, self.org_id, room_id, limit=1)
-            if not newest:
-                raise NotFound("message", word)
-            return newest[0]
-        meant = await messages.find_messages(conn, self.org_id, storable(word), room_id=room_id)
-        if not meant:
-            raise NotFound("message", word)
-        if len(meant) > 1:
-            choices = ", ".join(str(key.id) for key in meant)
-            raise BadInput(f"message {word!r}", f"several are meant, name one by id: {choices}")
-        return (await messages.messages_by_id(conn, self.org_id, [meant[0].id]))[0]
+        return Scope(room_ids=None if room is None else [await meant.room(conn, self.org_id, room)])
 
     # The embedding model, loaded when first needed
 

@@ -21,6 +21,7 @@ from roomlore.domain.ports import ReadOptions
 from roomlore.domain.records import Viewer
 from roomlore.evaluation.run import TASKS, evaluate
 from roomlore.ingest.importing import ImportWish
+from roomlore.retrieval.meant import LAST
 from roomlore.surfaces.cli import demo as story
 from roomlore.surfaces.cli.output import Output, printable
 from roomlore.surfaces.cli.progress import counting, reading
@@ -204,7 +205,7 @@ def show(session: Session, room: str, limit: int, before: str | None) -> None:
     "--at",
     "trigger",
     metavar="MESSAGE",
-    default=composition.LAST,
+    default=LAST,
     show_default=True,
     help="The message to answer.",
 )
