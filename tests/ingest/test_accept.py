@@ -19,9 +19,11 @@ from roomlore.app import App
 from roomlore.backends.fake import FakeEmbedder
 from roomlore.config import Settings
 from roomlore.domain.incoming import IncomingMessage
+from roomlore.ingest.accept import accept
 from roomlore.ingest.clean import LONGEST_ID
 from roomlore.store.cluster import Cluster
 from roomlore.store.db import Database
+from roomlore.store.messages import Revision, add_revisions
 
 OpenApp = Callable[[str], Awaitable[App]]
 
@@ -241,6 +243,39 @@ async def test_a_later_record_never_widens_a_whisper(app: App, admin):
     await app.ingest(message("1", kind="whisper", audience=(author("bo"),)))
     await app.ingest(message("1", kind="whisper", audience=(author("bo"), author("cy")), edited_at=at(5)))
     assert await rows(admin, "select count(*) from message_audience where org_id = %s", app) == [(1,)]
+
+
+async def test_a_removal_waits_for_an_edit_that_is_arriving_and_leaves_nothing_of_it(
+    app: App, admin: psycopg.AsyncConnection
+):
+    await app.ingest(message("1", "a secret word"))
+    waiting = "select count(*) from pg_locks where locktype = 'advisory' and not granted"
+    removal: asyncio.Task[object] | None = None
+
+    async def edit(conn) -> None:
+        nonlocal removal
+        await accept(conn, app.org_id, [message("2", "takes the room's lock")], received_at=at(9))
+        removal = asyncio.create_task(app.redact("1"))
+        async with asyncio.timeout(10):
+            while not removal.done() and await (await admin.execute(waiting)).fetchone() == (0,):
+                pass  # each question gives way to the removal
+        assert not removal.done()
+        await accept(conn, app.org_id, [message("1", "better", edited_at=at(5))], received_at=at(9))
+
+    await app.db.change(app.org_id, edit)
+    assert removal is not None
+    await removal
+    assert [one.body for one in await app.messages(app.operator, "general")] == ["", "takes the room's lock"]
+    assert await rows(admin, "select body from revisions where org_id = %s", app) == []
+
+
+async def test_a_removed_message_keeps_no_earlier_text(app: App, admin: psycopg.AsyncConnection):
+    message_id = await app.ingest(message("1", "a secret word"))
+    await app.redact("1")
+    late = Revision(message_id=message_id, written_at=at(1), body="a secret word")
+    kept = await app.db.change(app.org_id, lambda conn: add_revisions(conn, app.org_id, [late]))
+    assert kept == 0
+    assert await rows(admin, "select body from revisions where org_id = %s", app) == []
 
 
 async def test_who_turns_out_to_be_an_agent_was_one_all_along(app: App, admin):

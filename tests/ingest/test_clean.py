@@ -141,6 +141,13 @@ def test_an_ordinary_record_stays_as_it_is():
         ({"room": room(visibility="everybody")}, "unknown room visibility"),
         ({"platform": ""}, "no platform"),
         ({"platform": "p" * 101}, "platform name too long"),
+        ({"external_id": SECRET}, "secret in id"),
+        ({"room": room(SECRET)}, "secret in id"),
+        ({"author": author(SECRET)}, "secret in id"),
+        ({"author": author("hook", persona=SECRET)}, "secret in id"),
+        ({"reply_to": SECRET}, "secret in id"),
+        ({"author": author("", name="Cleo")}, "no account id"),
+        ({"author": author("", name="Cleo", kind="agent", persona="Weather")}, "no account id"),
         ({"author": author("a\ud800")}, "account id not storable"),
         ({"author": author(persona="p" * (LONGEST_ID + 1))}, "persona too long"),
         ({"author": author(kind="god")}, "unknown author kind"),
@@ -199,6 +206,19 @@ def test_secrets_are_found_in_every_part_and_counted():
     assert record.room.topic == MARKER
 
 
+def test_secrets_are_found_in_mentions_and_places():
+    assert cleaned(message(mentions=["bo", SECRET])).mentions == ("bo", MARKER)
+    left_out = clean(message(kind="shout", where=f"{SECRET}.json record 3"), now=NOW)
+    assert left_out.where == f"{MARKER}.json record 3"
+
+
+def test_the_size_of_a_record_is_that_of_its_body_and_of_the_foreign_record():
+    for raw in ({"text": "x" * 1000}, {"text": "x" * 1000, "password": "abc"}):
+        result = clean(message(body="y" * 500, raw=raw), now=NOW)
+        assert isinstance(result, Clean)
+        assert 1500 <= result.size <= 1600
+
+
 def test_cleaning_again_changes_and_counts_nothing():
     once = cleaned(message(body=f"{SECRET} https://a:b@example.org", raw={"token": "abc", "t": SECRET}))
     again = clean(once, now=NOW)
@@ -255,8 +275,25 @@ def test_an_impossible_presence_lets_nobody_in(joined, left):
 
 
 def test_whoever_cannot_be_named_may_read_no_whisper():
-    record = cleaned(message(kind="whisper", audience=[author("a\x00"), author("bo"), author("c" * 300)]))
+    nobody = [
+        author("a\x00"),
+        author(SECRET),
+        author("c" * 300),
+        author("", name="Cleo"),
+        author("", name="Dora"),
+    ]
+    record = cleaned(message(kind="whisper", audience=[*nobody, author("bo")]))
     assert [who.account_id for who in record.audience] == ["bo"]
+
+
+def test_whoever_cannot_be_named_is_no_member():
+    members = [IncomingMembership(author=who) for who in (author("", name="Cleo"), author("bo"))]
+    kept = cleaned(message(room=room(members=members))).room.members
+    assert [member.author.account_id for member in kept] == ["bo"]
+
+
+def test_a_platform_speaks_without_an_account():
+    assert cleaned(message(author=author("", kind="system", name="notice"))).author.name == "notice"
 
 
 def test_a_room_is_cleaned_once_while_its_description_stays():

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from ingest.stories import state
+from ingest.stories import at, message, state
 from roomlore.app import App, preview
 from roomlore.domain.errors import BadInput, UnknownFormat
+from roomlore.ingest import accept, importing
 from roomlore.ingest.importing import BATCH, ImportWish
 
 SCHEMA = "roomlore.message/1"
@@ -109,7 +110,7 @@ async def test_an_edit_and_a_removal_in_a_later_export_are_taken_over(app: App, 
     later = [line(1, text="better", edited_at=1_700_000_100_000), line(2, deleted=True), line(3)]
     report = await app.import_path(write(tmp_path / "b.jsonl", later))
     assert report.stored == {"added": 0, "unchanged": 1, "revised": 1, "redacted": 1}
-    bodies = [message.body for message in await app.messages(app.operator, "general")]
+    bodies = [one.body for one in await app.messages(app.operator, "general")]
     assert bodies == ["better", "", "text 3"]
 
 
@@ -120,7 +121,7 @@ async def test_two_texts_under_one_id_are_reported_and_the_first_stays(app: App,
     assert [(skipped.where, skipped.reason) for skipped in report.skipped] == [
         ("a.jsonl line 2", "same id, other text")
     ]
-    assert [message.body for message in await app.messages(app.operator, "general")] == ["text 1"]
+    assert [one.body for one in await app.messages(app.operator, "general")] == ["text 1"]
 
 
 async def test_a_person_may_say_who_is_an_agent(app: App, export: Path):
@@ -135,7 +136,7 @@ async def test_a_person_may_say_so_later(app: App, export: Path):
     assert [one.name for one in await app.participants(app.operator) if one.is_bot] == ["ana"]
 
 
-async def test_progress_only_grows_and_ends_with_everything(app: App, tmp_path: Path):
+async def test_progress_only_grows_and_ends_with_everything(tmp_path: Path):
     path = write(tmp_path / "long.jsonl", [line(number) for number in range(BATCH * 2 + 10)])
     seen: list[tuple[int, int, int]] = []
     await preview(path, progress=lambda *now: seen.append(now))
@@ -148,20 +149,61 @@ async def test_progress_only_grows_and_ends_with_everything(app: App, tmp_path: 
 async def test_cancelling_leaves_whole_batches_and_running_again_completes(app: App, tmp_path: Path, admin):
     count = BATCH * 2 + 10
     path = write(tmp_path / "long.jsonl", [line(number) for number in range(count)])
-    importing: asyncio.Task[Any]
+    task: asyncio.Task[Any]
 
     def cancel_in_the_second_batch(_read: int, _total: int, records: int) -> None:
         if records == 2 * BATCH:
-            importing.cancel()
+            task.cancel()
 
-    importing = asyncio.create_task(app.import_path(path, progress=cancel_in_the_second_batch))
+    task = asyncio.create_task(app.import_path(path, progress=cancel_in_the_second_batch))
     with pytest.raises(asyncio.CancelledError):
-        await importing
+        await task
     assert [room.message_count for room in await app.rooms(app.operator)] == [BATCH]
     again = await app.import_path(path)
     assert again.stored == {"added": count - BATCH, "unchanged": BATCH, "revised": 0, "redacted": 0}
     row = await (await admin.execute("select count(*) from work where org_id = %s", [app.org_id])).fetchone()
     assert row == (count,)
+
+
+async def test_giant_records_come_in_smaller_batches(
+    app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(importing, "LARGEST_BATCH", 25_000)
+    path = write(tmp_path / "giant.jsonl", [line(number, text="x" * 5_000) for number in range(10)])
+    seen: list[int] = []
+    report = await app.import_path(path, progress=lambda _read, _total, records: seen.append(records))
+    assert report.stored is not None
+    assert report.stored["added"] == 10
+    # Body and foreign record hold the text once each: three messages a batch.
+    assert seen == [3, 6, 9, 10, 10]
+
+
+async def test_a_batch_too_large_for_one_transaction_is_refused_readably(
+    app: App, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(accept, "LARGEST_CHANGE", 10_000)
+    giants = [message(str(number), "x" * 4_000) for number in range(3)]
+    with pytest.raises(BadInput, match="send it in parts"):
+        await app.ingest_batch(giants)
+    assert await app.rooms(app.operator) == []
+    assert len((await app.ingest_batch(giants[:2])).added) == 2
+    with pytest.raises(BadInput, match="send it in parts"):
+        await app.ingest_batch([message(str(n), "y" * 6_000, edited_at=at(60)) for n in range(2)])
+
+
+async def test_a_record_that_reads_otherwise_after_a_renaming_is_unchanged(app: App):
+    renamed = [message("1", body, raw={"text": "hello <@U1>"}) for body in ("hello @Ana", "hello @Anna")]
+    await app.ingest(renamed[0])
+    again = await app.ingest_batch(renamed[1:])
+    assert (again.unchanged, again.skipped) == (1, [])
+
+
+async def test_a_secret_in_the_name_of_a_file_is_not_reported(tmp_path: Path):
+    secret = "xoxb-" + "1234567890-abcdef"
+    report = await preview(write(tmp_path / f"{secret}.jsonl", [line(1), "{ broken"]))
+    (skipped,) = report.skipped
+    assert secret not in repr(skipped)
+    assert "line 2" in skipped.where
 
 
 async def test_an_unreadable_path_is_the_callers_mistake(app: App, tmp_path: Path):

@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 from itertools import permutations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -64,6 +65,20 @@ def test_another_text_of_the_same_time_is_reported_and_the_first_stays():
     assert change.current is None
     assert not change.revisions
     assert compare(stored(SECOND, FIRST), [other]).skipped
+
+
+def test_a_text_that_reads_otherwise_only_because_somebody_was_renamed_is_the_same():
+    before = replace(FIRST, body="hello @Ana", raw={"text": "hello <@U1>"})
+    after = replace(FIRST, body="hello @Anna", raw={"text": "hello <@U1>"})
+    assert compare(stored(before, source_text="hello <@U1>"), [after]).nothing
+    assert compare(stored(SECOND), [before, after]).skipped == []
+
+
+@pytest.mark.parametrize("raw", [{"text": "other"}, {"text": 5}, {"content": "hello <@U1>"}, "text", None])
+def test_a_text_whose_source_is_another_or_unknown_is_reported(raw):
+    other = replace(FIRST, body="other", raw=raw)
+    assert compare(stored(FIRST, source_text="hello <@U1>"), [other]).skipped
+    assert compare(stored(FIRST, source_text=None), [other]).skipped
 
 
 def test_what_a_contradiction_says_is_not_repeated_in_the_report():

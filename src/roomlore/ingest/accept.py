@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from roomlore.domain.errors import BadInput
 from roomlore.domain.ids import MessageId, OrgId, RoomId, uuid7
 from roomlore.domain.incoming import IncomingMessage, Skipped
 from roomlore.ingest import people
@@ -24,6 +25,8 @@ from roomlore.store.queries import Connection
 
 #: Quick, and not strict: what is written is clean.
 JSON = msgspec.json.Encoder()
+#: Characters that one transaction takes: PostgreSQL refuses a statement of a gigabyte.
+LARGEST_CHANGE = 200_000_000
 #: What a message is known by: room and external id.
 Key = tuple[RoomId, str]
 
@@ -46,7 +49,11 @@ class Accepted:
 async def accept(
     conn: Connection, org_id: OrgId, batch: Sequence[IncomingMessage], *, received_at: datetime
 ) -> Accepted:
-    """Store a batch of clean records and the work that follows from it."""
+    """Store a batch of clean records and the work that follows from it.
+
+    Raises:
+        BadInput: the batch is too large for one transaction.
+    """
     if not batch:
         return _accepted([], {}, {}, [])
     names = await resolve(conn, org_id, batch)
@@ -83,8 +90,15 @@ async def _add_messages(
     # Every writer inserts in the same order, so that none waits for another in a circle.
     keys = sorted(first, key=_in_order)
     rows = [_row(key, first[key], names, received_at) for key in keys]
+    _check_size(text for row in rows for text in (row.body, row.raw, row.metadata))
     left_out = await messages.add_messages(conn, org_id, rows, received_at=received_at)
     return {key: row.id for key, row in zip(keys, rows, strict=True) if row.id not in left_out}
+
+
+def _check_size(texts: Iterable[str | None]) -> None:
+    size = sum(len(text) for text in texts if text)
+    if size > LARGEST_CHANGE:
+        raise BadInput("batch", f"{size:,} characters at once, at most {LARGEST_CHANGE:,}; send it in parts")
 
 
 def _in_order(key: Key) -> tuple[str, str]:
@@ -200,7 +214,9 @@ async def _change(
         await messages.add_revisions(conn, org_id, revisions)
     revised = [(change.message_id, change.current) for change in changes if change.current is not None]
     if revised:
-        await messages.revise_messages(conn, org_id, [_version(*pair) for pair in revised])
+        versions = [_version(*pair) for pair in revised]
+        _check_size(text for version in versions for text in (version.body, version.raw, version.metadata))
+        await messages.revise_messages(conn, org_id, versions)
         await _embed_again(conn, org_id, revised)
 
 

@@ -7,7 +7,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, cast, get_args
@@ -67,6 +67,8 @@ class Clean:
 
     message: IncomingMessage
     secrets_stripped: int
+    #: Characters in what it says and in the foreign record, for those who gather batches.
+    size: int = field(default=0, compare=False)
 
 
 class Rooms:
@@ -95,18 +97,17 @@ def clean(message: IncomingMessage, *, now: datetime, rooms: Rooms | None = None
     reason = _fault(message, now=now)
     scrubber = Scrubber()
     if reason is not None:
-        where = message.where or scrubber.text(message.external_id[:LONGEST_ID])
-        return Skipped(where=storable(where), reason=reason)
+        return Skipped(where=scrubber.text(message.where or message.external_id[:LONGEST_ID]), reason=reason)
     fields: dict[str, Any] = {
         "room": rooms.made(message.room) if rooms else clean_room(message.room),
         "author": _clean_author(message.author),
         "sent_at": message.sent_at.astimezone(UTC),
         "edited_at": _after(message.sent_at, message.edited_at) if message.edited_at else None,
         "audience": tuple(_clean_author(author) for author in message.audience if _is_fit(author)),
-        "mentions": tuple(storable(mention) for mention in message.mentions),
+        "mentions": tuple(scrubber.text(mention) for mention in message.mentions),
         **(_content(message, scrubber) if not message.deleted else NO_CONTENT),
     }
-    return Clean(message=_with(message, fields), secrets_stripped=scrubber.count)
+    return Clean(message=_with(message, fields), secrets_stripped=scrubber.count, size=scrubber.size)
 
 
 def _with(message: IncomingMessage, fields: Mapping[str, Any]) -> IncomingMessage:
@@ -187,22 +188,24 @@ def _content(message: IncomingMessage, scrubber: Scrubber) -> dict[str, Any]:
 
 
 def _raw(message: IncomingMessage, scrubber: Scrubber) -> Any:
-    if _is_storable(message.raw):
+    size = _size_as_is(message.raw)
+    if size is not None:
+        scrubber.size += size
         return message.raw
     before = scrubber.size
     raw = scrubber.value(message.raw)
     return raw if scrubber.size - before <= LARGEST_RAW else None
 
 
-def _is_storable(raw: Any) -> bool:
-    """Return whether a foreign record can be kept as it is; most can, and one look at the whole is quick."""
+def _size_as_is(raw: Any) -> int | None:
+    """Return the size of a foreign record that can be kept as it is; most can, and one look is quick."""
     if not isinstance(raw, dict):
-        return False
+        return None
     try:
         text = JSON.encode(raw)
     except (TypeError, ValueError, RecursionError):
-        return False
-    return (
+        return None
+    is_fit = (
         len(text) <= LARGEST_RAW
         and text.count("{") + text.count("[") <= DEEPEST
         and "\\u0000" not in text
@@ -210,6 +213,7 @@ def _is_storable(raw: Any) -> bool:
         and not (FEW_DIGITS.search(text[::DIGITS_APART]) and MANY_DIGITS.search(text))
         and is_harmless(text)
     )
+    return len(text) if is_fit else None
 
 
 # Foreign records have few different keys.
@@ -218,18 +222,26 @@ def _clean_key(key: str) -> tuple[str, int]:
     return strip(storable(key))
 
 
+# Rooms and people are few, and so are the ids that messages in a row answer.
+@lru_cache(maxsize=4096)
+def _holds_secret(name: str) -> bool:
+    return strip(name)[1] > 0
+
+
 def _fault(message: IncomingMessage, *, now: datetime) -> str | None:
     return _name_fault(message) or _kind_fault(message) or _time_fault(message, now)
 
 
 def _name_fault(message: IncomingMessage) -> str | None:
     """Return what is wrong with an id; a changed one would name somebody or something else."""
-    if not message.external_id:
-        return "no message id"
-    if not message.room.external_id:
-        return "no room"
-    if not message.platform:
-        return "no platform"
+    for what, is_there in (
+        ("message id", message.external_id),
+        ("room", message.room.external_id),
+        ("platform", message.platform),
+        ("account id", _is_named(message.author)),
+    ):
+        if not is_there:
+            return f"no {what}"
     if len(message.platform) > LONGEST_PLATFORM:
         return "platform name too long"
     if _is_unstorable(message.platform):
@@ -250,6 +262,8 @@ def _id_fault(message: IncomingMessage) -> str | None:
             return f"{what} too long"
         if _is_unstorable(name):
             return f"{what} not storable"
+        if _holds_secret(name):
+            return "secret in id"
     return None
 
 
@@ -282,11 +296,18 @@ def _time_fault(message: IncomingMessage, now: datetime) -> str | None:
     return None
 
 
+def _is_named(author: IncomingAuthor) -> bool:
+    """Return whether an author can be told from others: only a platform itself needs no account."""
+    return bool(author.account_id) or author.kind == "system"
+
+
 def _is_fit(author: IncomingAuthor) -> bool:
     """Return whether somebody named beside the author can be stored; who cannot may read nothing."""
     names = (author.account_id, author.persona)
-    return author.kind in PARTICIPANT_KINDS and not any(
-        len(name) > LONGEST_ID or _is_unstorable(name) for name in names
+    return (
+        author.kind in PARTICIPANT_KINDS
+        and _is_named(author)
+        and not any(len(name) > LONGEST_ID or _is_unstorable(name) or _holds_secret(name) for name in names)
     )
 
 

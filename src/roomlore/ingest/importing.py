@@ -15,12 +15,14 @@ from typing import Any
 from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, IncomingRoom, ReadItem, Skipped
 from roomlore.domain.ports import Reader, ReadOptions
 from roomlore.ingest.accept import Accepted
-from roomlore.ingest.clean import Rooms, clean, clean_room
+from roomlore.ingest.clean import Clean, Rooms, clean, clean_room
 from roomlore.ingest.secrets import strip
 from roomlore.platforms.sniff import choose
 from roomlore.platforms.source import Export, open_source
 
 BATCH = 2_000
+#: Characters after which a batch is closed too: giant messages come in smaller batches.
+LARGEST_BATCH = 16_000_000
 
 #: Called with the bytes read so far, the bytes in all, and the records read so far.
 Progress = Callable[[int, int, int], None]
@@ -94,7 +96,7 @@ async def import_export(
     with open_source(path) as source:
         reader = choose(source, readers, wish.format)
         tally = _Tally(format=reader.name)
-        tally.skipped.extend(source.refused)
+        tally.skipped.extend(_stripped(refused) for refused in source.refused)
         check = _Check(
             wish=wish,
             tally=tally,
@@ -112,13 +114,15 @@ async def import_export(
 
 def _batches(source: Export, reader: Reader, check: "_Check") -> Iterator[list[IncomingMessage]]:
     batch: list[IncomingMessage] = []
+    size = 0
     for item in reader.read(source, check.wish.options):
-        message = check.fit(item)
-        if message is not None:
-            batch.append(message)
-        if len(batch) == BATCH:
+        cleaned = check.fit(item)
+        if cleaned is not None:
+            batch.append(cleaned.message)
+            size += cleaned.size
+        if len(batch) == BATCH or size >= LARGEST_BATCH:
             yield batch
-            batch = []
+            batch, size = [], 0
     if batch:
         yield batch
 
@@ -133,17 +137,17 @@ class _Check:
     rooms: Rooms
     marked_rooms: Rooms
 
-    def fit(self, item: ReadItem) -> IncomingMessage | None:
+    def fit(self, item: ReadItem) -> Clean | None:
         """Return the record fit to be stored, or None when it is left out."""
         if isinstance(item, Skipped):
-            self.tally.skipped.append(replace(item, detail=strip(item.detail)[0]))
+            self.tally.skipped.append(_stripped(item))
             return None
         cleaned = clean(self._with_agents(item), now=self.now, rooms=self.rooms)
         if isinstance(cleaned, Skipped):
             self.tally.skipped.append(cleaned)
             return None
         self.tally.note(cleaned.message, cleaned.secrets_stripped)
-        return cleaned.message
+        return cleaned
 
     def _with_agents(self, message: IncomingMessage) -> IncomingMessage:
         if not self.wish.agents:
@@ -155,6 +159,10 @@ class _Check:
             audience=tuple(_marked(author, agents) for author in message.audience),
             room=self.marked_rooms.made(message.room),
         )
+
+
+def _stripped(skipped: Skipped) -> Skipped:
+    return replace(skipped, where=strip(skipped.where)[0], detail=strip(skipped.detail)[0])
 
 
 def _marked(author: IncomingAuthor, agents: frozenset[str]) -> IncomingAuthor:

@@ -10,6 +10,7 @@ from datetime import datetime
 
 from roomlore.domain.ids import MessageId, OrgId, ParticipantId, RoomId
 from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, IncomingRoom
+from roomlore.ingest import members
 from roomlore.ingest.resolve import Names, distinct_rooms
 from roomlore.store import directory, messages
 from roomlore.store.directory import NewActivity, NotedName, NotedRoom, StatedMembership
@@ -26,9 +27,10 @@ async def note(
 ) -> None:
     """Keep up memberships, counts, names and kinds after a batch, of which `fresh` was not there before."""
     rooms = distinct_rooms(batch)
-    stated = _stated(rooms, names)
+    stated = _stated([(name, room) for name, room in rooms if not members.is_complete(room)], names)
     if stated:
         await directory.state_memberships(conn, org_id, stated)
+    await members.note(conn, org_id, batch, names)
     closed = {names.rooms[name] for name, room in rooms if room.visibility == "members"}
     if closed:
         await directory.narrow_rooms(conn, org_id, closed)

@@ -10,6 +10,7 @@ from datetime import datetime
 
 from roomlore.domain.ids import MessageId
 from roomlore.domain.incoming import IncomingMessage, Skipped
+from roomlore.ingest.secrets import strip
 from roomlore.store.messages import Revision, StoredVersion
 
 
@@ -41,12 +42,13 @@ def compare(stored: StoredVersion, incoming: Sequence[IncomingMessage]) -> Chang
     if removed or stored.redacted_at is not None:
         return Change(message_id=stored.id, redact=stored.redacted_at is None, author_name=name)
     texts, records = dict(known), dict[datetime, IncomingMessage]()
+    sources = {stored.written_at: stored.source_text}
     skipped: list[Skipped] = []
     for message in incoming:
         written_at = message.edited_at or message.sent_at
         if texts.setdefault(written_at, message.body) == message.body:
             records.setdefault(written_at, message)
-        else:
+        elif not _is_same_source(sources.setdefault(written_at, _source(records.get(written_at))), message):
             skipped.append(_contradiction(message))
     newest = max(texts)
     return Change(
@@ -77,9 +79,21 @@ def _first_name(
     return first.author.name if (first.edited_at or first.sent_at) < told else None
 
 
+def _source(message: IncomingMessage | None) -> str | None:
+    """Return the text that a foreign record holds, from which the body was made."""
+    raw = message.raw if message else None
+    text = raw.get("text") if isinstance(raw, Mapping) else None
+    return text if isinstance(text, str) else None
+
+
+def _is_same_source(source: str | None, message: IncomingMessage) -> bool:
+    """Return whether a message says the same in the platform's own words: only names in it read otherwise."""
+    return source is not None and source == _source(message)
+
+
 def _contradiction(message: IncomingMessage) -> Skipped:
     return Skipped(
-        where=message.where or message.external_id,
+        where=strip(message.where)[0] or message.external_id,
         reason="same id, other text",
         detail=f"message {message.external_id} in {message.room.name}",
     )

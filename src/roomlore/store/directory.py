@@ -113,6 +113,22 @@ class StatedMembership:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MembersTold:
+    """When the members of a room were last told."""
+
+    room_id: RoomId
+    told_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Presence:
+    """Somebody who is in a room."""
+
+    room_id: RoomId
+    participant_id: ParticipantId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NewActivity:
     """How much a participant wrote in a room, in one batch."""
 
@@ -194,6 +210,41 @@ async def narrow_rooms(conn: Connection, org_id: OrgId, room_ids: Iterable[RoomI
 async def state_memberships(conn: Connection, org_id: OrgId, stated: Sequence[StatedMembership]) -> None:
     """Record memberships that the platform states; what was only implied gives way."""
     await QUERIES.run(conn, "state_memberships", {"org_id": org_id, **columns(StatedMembership, stated)})
+
+
+async def members_told(conn: Connection, org_id: OrgId, room_ids: Iterable[RoomId]) -> dict[RoomId, datetime]:
+    """Return when the members of these rooms were last told, where they ever were."""
+    params = {"org_id": org_id, "room_ids": list(room_ids)}
+    rows = await QUERIES.all(conn, "members_told", MembersTold, params)
+    return {row.room_id: row.told_at for row in rows}
+
+
+async def present_members(
+    conn: Connection, org_id: OrgId, room_ids: Iterable[RoomId]
+) -> set[tuple[RoomId, ParticipantId]]:
+    """Return who is stated to be in these rooms without an end."""
+    params = {"org_id": org_id, "room_ids": list(room_ids)}
+    rows = await QUERIES.all(conn, "present_members", Presence, params)
+    return {(row.room_id, row.participant_id) for row in rows}
+
+
+async def end_memberships(
+    conn: Connection, org_id: OrgId, told: Sequence[MembersTold], listed: Sequence[Presence]
+) -> None:
+    """End the stated presence of everybody whom complete lists of members leave out."""
+    of_listed = columns(Presence, listed)
+    params = {
+        "org_id": org_id,
+        **columns(MembersTold, told),
+        "listed_room_id": of_listed["room_id"],
+        "participant_id": of_listed["participant_id"],
+    }
+    await QUERIES.run(conn, "end_memberships", params)
+
+
+async def note_members_told(conn: Connection, org_id: OrgId, told: Sequence[MembersTold]) -> None:
+    """Keep when the members of rooms were last told; a time only moves on."""
+    await QUERIES.run(conn, "note_members_told", {"org_id": org_id, **columns(MembersTold, told)})
 
 
 async def imply_memberships(conn: Connection, org_id: OrgId, spoke: Sequence[NewActivity]) -> None:

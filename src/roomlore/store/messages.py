@@ -77,6 +77,8 @@ class StoredVersion:
     redacted_at: datetime | None
     earlier_at: Sequence[datetime]
     earlier: Sequence[str]
+    #: The text that the foreign record of the current version holds, if it holds one.
+    source_text: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,6 +52,8 @@ create table rooms (
   embedding_policy text not null default 'message' check (embedding_policy in ('message', 'exchange')),
   keep_for interval,
   last_compacted_at timestamptz,
+  -- time of the newest message that told who the members of a closed room are
+  members_at timestamptz,
   created_at timestamptz not null default now(),
   primary key (org_id, id),
   unique (org_id, platform, external_id)

@@ -150,6 +150,40 @@ set left_at = least(memberships.left_at, excluded.left_at), implied = false
 where memberships.implied
   or memberships.left_at is distinct from least(memberships.left_at, excluded.left_at);
 
+-- name: members_told -> MembersTold
+-- When the members of these rooms were last told, where they ever were.
+select id as room_id, members_at as told_at
+from rooms
+where org_id = %(org_id)s and id = any (%(room_ids)s) and members_at is not null;
+
+-- name: present_members -> Presence
+-- Who is stated to be in these rooms, without an end.
+select distinct room_id, participant_id
+from memberships
+where org_id = %(org_id)s and room_id = any (%(room_ids)s) and not implied and left_at is null;
+
+-- name: note_members_told
+-- Keep when the members of rooms were last told.
+update rooms
+set members_at = told.told_at
+from unnest(%(room_id)s::uuid[], %(told_at)s::timestamptz[]) as told (room_id, told_at)
+where rooms.org_id = %(org_id)s
+  and rooms.id = told.room_id
+  and (rooms.members_at is null or rooms.members_at < told.told_at);
+
+-- name: end_memberships
+-- End the stated presence of everybody whom these lists of members leave out.
+update memberships
+set left_at = greatest(memberships.joined_at, told.told_at)
+from unnest(%(room_id)s::uuid[], %(told_at)s::timestamptz[]) as told (room_id, told_at)
+where memberships.org_id = %(org_id)s
+  and memberships.room_id = told.room_id
+  and memberships.left_at is null
+  and not memberships.implied
+  and (memberships.room_id, memberships.participant_id) not in (
+    select * from unnest(%(listed_room_id)s::uuid[], %(participant_id)s::uuid[])
+  );
+
 -- name: imply_memberships
 -- Whoever writes in a room was there: where no membership is stated, it begins with the first message.
 with spoke as (

@@ -51,7 +51,8 @@ select
     from revisions
     where revisions.org_id = %(org_id)s and revisions.message_id = messages.id
     order by revisions.written_at
-  ) as earlier
+  ) as earlier,
+  case when jsonb_typeof(messages.raw -> 'text') = 'string' then messages.raw ->> 'text' end as source_text
 from unnest(%(room_id)s::uuid[], %(external_id)s::text[]) as asked (room_id, external_id)
 join messages
   on messages.org_id = %(org_id)s
@@ -83,11 +84,13 @@ from unnest(%(message_id)s::uuid[], %(author_name)s::text[]) as first (id, autho
 where messages.org_id = %(org_id)s and messages.id = first.id;
 
 -- name: add_revisions
--- Keep earlier texts; one that is kept already stays.
+-- Keep earlier texts; one that is kept already stays, and a removed message has none.
 insert into revisions (org_id, message_id, written_at, body)
-select %(org_id)s, message_id, written_at, body
+select %(org_id)s, earlier.message_id, earlier.written_at, earlier.body
 from unnest(%(message_id)s::uuid[], %(written_at)s::timestamptz[], %(body)s::text[])
   as earlier (message_id, written_at, body)
+join messages
+  on messages.org_id = %(org_id)s and messages.id = earlier.message_id and messages.redacted_at is null
 on conflict (org_id, message_id, written_at) do nothing;
 
 -- name: redact_messages
