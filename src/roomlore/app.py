@@ -64,7 +64,8 @@ async def open(  # noqa: A001  read as roomlore.open
         db = await Database.connect(await _dsn(settings, stack))
         stack.push_async_callback(db.close)
         org_id = await _org(db, settings.org, create=create_org or settings.org == DEFAULT_ORG)
-        yield App(db=db, org_id=org_id, settings=settings, _embedder=embedder)
+        restart = None if settings.database else partial(_restart, settings)
+        yield App(db=db, org_id=org_id, settings=settings, _embedder=embedder, _restart=restart)
 
 
 async def _org(db: Database, name: str, *, create: bool) -> OrgId:
@@ -115,6 +116,12 @@ async def prepare(settings: Settings) -> list[str]:
         await cluster.close()
 
 
+async def _restart(settings: Settings) -> None:
+    # Our own claim on the server outlives it, so that giving up this one does not stop it again.
+    cluster = await start_cluster(settings.data, binaries=settings.binaries)
+    await cluster.close()
+
+
 async def _dsn(settings: Settings, stack: AsyncExitStack) -> str:
     if settings.database is not None:
         return settings.database
@@ -132,6 +139,8 @@ class App:
     org_id: OrgId
     settings: Settings
     _embedder: Embedder | None = None
+    #: Starts the embedded server again; None where the server is somebody else's.
+    _restart: loop.Mend | None = None
     _loading: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
@@ -223,7 +232,8 @@ class App:
 
     async def run_worker(self, stop: asyncio.Event, progress: loop.Progress | None = None) -> None:
         """Do work as it comes, of every org in the database, until told to stop."""
-        await loop.run(self.db, await self._embed_worker(), stop=stop, progress=progress)
+        worker = await self._embed_worker()
+        await loop.run(self.db, worker, stop=stop, mend=self._restart, progress=progress)
 
     async def waiting(self, *, every_org: bool = False) -> work.WorkCount:
         """Return how much work is waiting and how much was set aside, in this org or in every one."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from roomlore.store.cluster import start_cluster
+from roomlore.store.cluster import cluster_status, start_cluster
 
 TRACEBACK = "Traceback"
 
@@ -159,6 +159,8 @@ def test_text_on_request_and_no_chatter_when_quiet(data):
         (["--database", "nonsense", "rooms"], 1, "must be a URL"),
         (["ask", " "], 1, "must not be empty"),
         (["--org", "typo", "rooms"], 1, "no org 'typo'"),
+        (["--org", "", "rooms"], 1, "must not be empty"),
+        (["import", ""], 2, "must not be empty"),
         (["--database", "postgresql://me:100%sure@h/db", "rooms"], 1, "not a valid URL"),
         (["--database", "postgresql://me:s3cret@[host/db", "doctor"], 1, ""),
         (["search", "--limit", "0", "x"], 2, "0 is not in the range"),
@@ -303,3 +305,64 @@ def test_doctor_finds_everything_well_and_stops_the_server(tmp_path):
 
 def test_a_server_in_use_is_stopped_only_by_force(data):
     refused(roomlore("--data", data, "doctor", "--stop"), 1, "use")
+
+
+def test_a_folder_of_several_formats_is_refused_and_not_read_in_part(tmp_path):
+    (tmp_path / "chat.jsonl").write_text(
+        '{"schema": "roomlore.message/1", "platform": "p", "room": "r", "id": "1", "author": "A", "text": "x", "sent_at": 0}'
+    )
+    (tmp_path / "2024-01-02.txt").write_text("[10:00] <ana> hello\n[10:01] <ben> hi\n")
+    refused(roomlore("import", tmp_path, "--dry-run"), 1, "several formats", "jsonl", "irc")
+    assert json.loads(roomlore("import", tmp_path, "--dry-run", "--format", "irc").stdout)["messages"] == 2
+
+
+def test_a_file_that_is_not_of_the_named_format_is_refused(tmp_path):
+    picture = tmp_path / "picture.png"
+    picture.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(range(256)))
+    for name in ("slack", "discord", "telegram", "irc", "jsonl"):
+        refused(roomlore("import", picture, "--dry-run", "--format", name), 1, "picture.png")
+
+
+def test_an_import_told_to_end_stops_its_server(tmp_path):
+    export = tmp_path / "long.jsonl"
+    record = {
+        "schema": "roomlore.message/1",
+        "platform": "p",
+        "room": "long",
+        "author": "Ana",
+        "text": "word",
+    }
+    with export.open("w") as file:
+        for i in range(80_000):
+            file.write(json.dumps(record | {"id": str(i), "sent_at": 1767261600000 + i}) + "\n")
+    data = tmp_path / "data"
+    command = [sys.executable, "-m", "roomlore", "--data", str(data), "import", str(export)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    wait_until(lambda: cluster_status(data).running)
+    process.send_signal(signal.SIGTERM)
+    _, stderr = process.communicate(timeout=40)
+    assert process.returncode == 143
+    assert TRACEBACK not in stderr
+    assert not cluster_status(data).running
+
+
+@pytest.mark.slow
+def test_a_worker_starts_its_killed_server_again(tmp_path):
+    command = [sys.executable, "-m", "roomlore", "--data", str(tmp_path), "worker"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert "waiting for work" in process.stderr.readline()
+    first = cluster_status(tmp_path).pid
+    os.kill(first, signal.SIGKILL)
+    wait_until(lambda: cluster_status(tmp_path).running and cluster_status(tmp_path).pid != first)
+    process.send_signal(signal.SIGTERM)
+    _, stderr = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert TRACEBACK not in stderr
+    assert "psycopg" not in stderr
+
+
+def wait_until(holds) -> None:
+    deadline = time.monotonic() + 40
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

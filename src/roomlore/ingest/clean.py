@@ -192,8 +192,11 @@ def _raw(message: IncomingMessage, scrubber: Scrubber) -> Any:
     if size is not None:
         scrubber.size += size
         return message.raw
-    before = scrubber.size
+    # What the foreign record repeats of the message is not counted twice.
+    before, counted = scrubber.size, scrubber.count
+    scrubber.count = 0
     raw = scrubber.value(message.raw)
+    scrubber.count = max(scrubber.count, counted)
     return raw if scrubber.size - before <= LARGEST_RAW else None
 
 

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from roomlore.domain.errors import UnknownFormat
 from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, IncomingRoom, ReadItem, Skipped
 from roomlore.domain.ports import Reader, ReadOptions
 from roomlore.ingest.accept import Accepted
@@ -109,6 +110,8 @@ async def import_export(
             if store is not None:
                 tally.note_stored(await store(batch))
         progress(source.bytes_total, source.bytes_total, tally.messages)
+        if not tally.messages and not reader.sniff(source):
+            raise UnknownFormat(source.name, f"holds nothing of the format {reader.name!r}")
         return tally.report(dry_run=store is None)
 
 

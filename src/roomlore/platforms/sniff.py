@@ -9,10 +9,11 @@ _SHOWN = 3
 
 
 def choose(source: Source, readers: Sequence[Reader], name: str | None = None) -> Reader:
-    """Return the first reader that recognises the export, or the one asked for by name.
+    """Return the reader that recognises the export, or the one asked for by name.
 
     Raises:
-        UnknownFormat: no reader of that name, or none that recognises the export.
+        UnknownFormat: no reader of that name, none that recognises the export, or several: read as one
+            format, what is of another would be dropped without a word.
     """
     known = ", ".join(reader.name for reader in readers) or "none"
     if name is not None:
@@ -20,9 +21,12 @@ def choose(source: Source, readers: Sequence[Reader], name: str | None = None) -
             if reader.name == name:
                 return reader
         raise UnknownFormat(f"format {name!r}", f"not known; the formats are {known}")
-    for reader in readers:
-        if reader.sniff(source):
-            return reader
+    found = [reader for reader in readers if reader.sniff(source)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(reader.name for reader in found)
+        raise UnknownFormat(source.name, f"holds several formats ({names}): import them apart, or name one")
     raise UnknownFormat(
         source.name,
         f"not recognised: found {_found(source)}. The formats are {known}; name one if you know it",

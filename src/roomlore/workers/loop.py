@@ -58,6 +58,8 @@ BRISK = replace(
     USUAL, retries=Retries(first_after=timedelta(milliseconds=50), last_attempt=5), poll_seconds=0.2
 )
 
+#: Brings the database back, if that is in our hands.
+Mend = Callable[[], Awaitable[None]]
 #: Called after each batch with how many subjects were done.
 Progress = Callable[[int], None]
 
@@ -143,11 +145,21 @@ async def run(
     worker: Worker,
     *,
     stop: asyncio.Event,
+    mend: Mend | None = None,
     progress: Progress | None = None,
     pace: Pace = USUAL,
 ) -> None:
-    """Work until told to stop, woken by notifications with a poll behind them, through any outage."""
-    shift = _Shift(db=db, worker=worker, stop=stop, progress=progress, pace=pace)
+    """Work until told to stop, woken by notifications with a poll behind them, through any outage.
+
+    Args:
+        db: Where the work is.
+        worker: What does it.
+        stop: Ends the run once it is set.
+        mend: Tried in an outage before the database is.
+        progress: Told of each batch.
+        pace: How long to wait for what.
+    """
+    shift = _Shift(db=db, worker=worker, stop=stop, mend=mend, progress=progress, pace=pace)
     parts = [partial(worker.begin, None), shift.listen, *(shift.work for _ in range(LANES))]
 
     async def set_limit() -> None:
@@ -170,6 +182,7 @@ class _Shift:
     db: Database
     worker: Worker
     stop: asyncio.Event
+    mend: Mend | None
     progress: Progress | None
     pace: Pace
     news: asyncio.Event = field(default_factory=asyncio.Event)
@@ -185,7 +198,13 @@ class _Shift:
             except DatabaseUnavailable as error:
                 LOG.warning("%s; trying again", error.why)
                 await _first_of(self.stop.wait(), asyncio.sleep(self.pace.poll_seconds))
+                await self._try_to_mend()
         return None
+
+    async def _try_to_mend(self) -> None:
+        if self.mend is not None and not self.stop.is_set():
+            with contextlib.suppress(DatabaseUnavailable):
+                await self.mend()
 
     async def work(self) -> None:
         """Do batch after batch; rest when there is none."""

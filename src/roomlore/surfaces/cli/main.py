@@ -1,6 +1,7 @@
 """The verbs of the command line."""
 
 import asyncio
+import logging
 import os
 import signal
 import sys
@@ -23,12 +24,12 @@ from roomlore.evaluation.run import TASKS, evaluate
 from roomlore.ingest.importing import ImportWish
 from roomlore.retrieval.meant import LAST
 from roomlore.surfaces.cli import demo as story
-from roomlore.surfaces.cli.output import Output, printable
+from roomlore.surfaces.cli.output import Output, counted, printable
 from roomlore.surfaces.cli.progress import counting, reading
 
 Result = TypeVar("Result")
 
-INTERRUPTED = 130
+INTERRUPTED, TERMINATED, UNREAD = 130, 143, 141
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +54,10 @@ def with_app(
     """Open the App, use it, close it."""
 
     async def opened() -> Result:
+        task = asyncio.current_task()
+        assert task is not None
+        # Told to end, we end in order: the database is left to stop.
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
         async with composition.open(session.settings, create_org=create_org) as app:
             return await use(app)
 
@@ -61,12 +66,16 @@ def with_app(
 
 def run() -> None:
     """Run the command line; a user's mistake ends in one readable line, never in a traceback."""
+    # The driver's own remarks on lost connections would stand between ours.
+    logging.getLogger("psycopg").setLevel(logging.CRITICAL)
+    if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison]  closed by whoever started us
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123  ends with the process
     try:
         # Outside standalone mode an early exit comes back as its code.
         sys.exit(cli.main(standalone_mode=False) or 0)
-    except (click.exceptions.Abort, KeyboardInterrupt):
+    except (click.exceptions.Abort, KeyboardInterrupt, asyncio.CancelledError) as end:
         click.echo("interrupted; what was stored so far stays, and it is safe to run this again", err=True)
-        sys.exit(INTERRUPTED)
+        sys.exit(TERMINATED if isinstance(end, asyncio.CancelledError) else INTERRUPTED)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
@@ -76,6 +85,9 @@ def run() -> None:
     except BrokenPipeError:
         # Whoever read our output has gone; what is left of it goes nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(UNREAD)
+    except OSError as error:
+        click.echo(f"roomlore: {error.strerror or type(error).__name__}", err=True)
         sys.exit(1)
     except Exception as error:
         # The last resort: a fault of ours. Its text may quote what somebody said, so its kind alone is shown.
@@ -87,6 +99,13 @@ def run() -> None:
             err=True,
         )
         sys.exit(1)
+
+
+def not_empty(_: click.Context, __: click.Parameter, value: str) -> Path:
+    """Return the path; an empty one, perhaps of an unset variable, would mean the current folder."""
+    if not value:
+        raise click.BadParameter("must not be empty")
+    return Path(value)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -105,8 +124,8 @@ def cli(ctx: click.Context, **options: Any) -> None:
     given = from_environment()
     settings = Settings(
         data=options["data"] or given.data,
-        database=options["database"] or given.database,
-        org=options["org"] or given.org,
+        database=given.database if options["database"] is None else options["database"],
+        org=given.org if options["org"] is None else options["org"],
         model=given.model,
         binaries=given.binaries,
     )
@@ -129,7 +148,7 @@ def demo(session: Session) -> None:
 
 
 @cli.command("import")
-@click.argument("path", type=click.Path(path_type=Path))
+@click.argument("path", metavar="PATH", callback=not_empty)
 @click.option(
     "--format",
     "name",
@@ -291,6 +310,7 @@ async def drain(app: App, output: Output, *, every_org: bool = False) -> None:
         return
     with counting(output, "embedding", total=waiting or None) as advance:
         drained = await app.drain(advance, every_org=every_org)
+    output.chatter.print(f"embedded {counted(drained.done, 'message')}")
     if drained.set_aside:
         output.chatter.print(
             f"{drained.set_aside} messages could not be embedded and were set aside;"

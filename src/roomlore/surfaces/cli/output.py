@@ -21,6 +21,7 @@ from roomlore.ingest.importing import ImportReport
 from roomlore.retrieval.records import Answer, Found, Hit, Why
 
 PIPE_WIDTH = 120
+LONGEST_CELL = 40
 #: How many skipped records are named before the rest is counted.
 NAMED_SKIPPED = 10
 
@@ -159,7 +160,8 @@ class Output:
         self.text(
             f"{report.format}{' (dry run, nothing stored)' if report.stored is None else ''}", style="bold"
         )
-        self.text(f"  {report.rooms} rooms, {report.messages} messages, {report.system} of them system lines")
+        said = f"{counted(report.messages, 'message')}, {report.system} of them system lines"
+        self.text(f"  {counted(report.rooms, 'room')}, {said}")
         self.text(f"  authors: {authors}")
         self.text(f"  replies: {report.resolved} resolved, {report.dangling} dangling; {report.edits} edited")
         if report.secrets_stripped:
@@ -250,5 +252,11 @@ def printable(text: str) -> str:
 
 
 def shown(text: str) -> str:
-    """Return text harmless in a table."""
-    return escape(printable(text))
+    """Return text harmless in a table, and not so long that it pushes the other columns out."""
+    short = text if len(text) <= LONGEST_CELL else f"{text[: LONGEST_CELL - 1]}…"
+    return escape(printable(short))
+
+
+def counted(number: int, what: str) -> str:
+    """Return a number of things in words."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
