@@ -261,13 +261,20 @@ def _id_fault(message: IncomingMessage) -> str | None:
         ("reply id", message.reply_to or ""),
         ("thread id", message.thread_root or ""),
     ):
-        if len(name) > LONGEST_ID:
-            return f"{what} too long"
-        if _is_unstorable(name):
-            return f"{what} not storable"
-        if _holds_secret(name):
-            return "secret in id"
+        flaw = _flaw(name) if name else None
+        if flaw is not None:
+            return flaw.format(what=what)
     return None
+
+
+# Most ids come again: rooms, accounts, and messages that are answered.
+@lru_cache(maxsize=65_536)
+def _flaw(name: str) -> str | None:
+    if len(name) > LONGEST_ID:
+        return "{what} too long"
+    if _is_unstorable(name):
+        return "{what} not storable"
+    return "secret in id" if _holds_secret(name) else None
 
 
 def _kind_fault(message: IncomingMessage) -> str | None:
