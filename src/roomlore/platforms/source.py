@@ -10,6 +10,7 @@ import re
 import stat
 import zipfile
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -38,7 +39,7 @@ _CLUTTER = ("__MACOSX", "Thumbs.db", "desktop.ini")
 _BROKEN_ARCHIVE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError)
 
 
-class Export:
+class Export(ABC):
     """An opened export; implements `domain.ports.Source` and counts bytes for a progress bar."""
 
     def __init__(self, name: str, sizes: dict[str, int], refused: Sequence[Skipped] = ()) -> None:
@@ -76,7 +77,7 @@ class Export:
             raise NotFound("file", file)
         return io.BufferedReader(_Counted(self._open(file), lambda position: self._passed(file, position)))
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027  most exports hold nothing open
         """Release what the export holds open."""
 
     def __enter__(self) -> Self:
@@ -87,8 +88,8 @@ class Export:
     ) -> None:
         self.close()
 
-    def _open(self, file: str) -> IO[bytes]:
-        raise NotImplementedError
+    @abstractmethod
+    def _open(self, file: str) -> IO[bytes]: ...
 
     def _passed(self, file: str, position: int) -> None:
         gain = position - self._furthest[file]

@@ -138,14 +138,6 @@ class RoomMessage:
     message_id: MessageId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplyCount:
-    """Edges that found their parent, and those still waiting for it."""
-
-    resolved: int
-    dangling: int
-
-
 async def make_staging(conn: Connection) -> None:
     """Make the session's own table through which new messages come in."""
     await QUERIES.run(conn, "make_staging", {})
@@ -263,14 +255,6 @@ async def find_messages(
     low, high = _id_range(word)
     params = {"org_id": org_id, "room_id": room_id, "word": word, "low": low, "high": high}
     return await QUERIES.all(conn, "find_messages", MessageKey, params)
-
-
-async def count_replies(conn: Connection, org_id: OrgId, room_ids: Sequence[RoomId]) -> ReplyCount:
-    """Return how many stated edges of these rooms found their parent and how many wait."""
-    params = {"org_id": org_id, "room_ids": list(room_ids)}
-    row = await QUERIES.first(conn, "count_replies", ReplyCount, params)
-    assert row is not None
-    return row
 
 
 def _place(org_id: OrgId, message: Message, limit: int) -> dict[str, object]:

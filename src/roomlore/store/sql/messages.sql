@@ -247,9 +247,3 @@ where org_id = %(org_id)s
   )
 order by id
 limit 10;
-
--- name: count_replies -> ReplyCount
--- Edges of these messages that found their parent, and those still waiting for it.
-select count(parent_id) as resolved, count(*) - count(parent_id) as dangling
-from replies
-where org_id = %(org_id)s and room_id = any (%(room_ids)s) and method in ('explicit', 'thread');
