@@ -128,7 +128,7 @@ create function nearest_indexed(
 ) returns table (message_id uuid, similarity double precision)
   language sql stable security definer set search_path = roomlore, public, pg_temp
   set enable_hashjoin = off set enable_mergejoin = off set plan_cache_mode = force_custom_plan
-  set hnsw.iterative_scan = 'relaxed_order' set hnsw.ef_search = 200
+  set hnsw.iterative_scan = 'relaxed_order' set hnsw.ef_search = 200 set hnsw.max_scan_tuples = 200000
 as $$
   select near.message_id, 1 - near.distance
   from (
