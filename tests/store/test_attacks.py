@@ -142,11 +142,16 @@ async def test_garbage_for_a_viewer_shows_nothing(secrets: App, raw, garbage: st
 
 
 @pytest.mark.parametrize("garbage", ["everywhere", "%", "{}"])
-async def test_garbage_for_an_org_is_an_error(secrets: App, raw, garbage: str):
+async def test_garbage_for_an_org_shows_nothing(secrets: App, raw, garbage: str):
     assert secrets.org_id
     for call in (*TABLES, *SEARCHES):
-        with pytest.raises(errors.InvalidTextRepresentation):
-            await attempt(raw, garbage, "operator", f"select * from {call}")
+        try:
+            # A table without any row may be read without the org being asked for.
+            assert await attempt(raw, garbage, "operator", f"select * from {call}") == []
+        except errors.InvalidTextRepresentation as error:
+            assert "secret" not in str(error)  # noqa: PT017  an error is as good as no rows
+    with pytest.raises(errors.InvalidTextRepresentation):
+        await attempt(raw, garbage, "operator", "select * from messages")
 
 
 async def test_a_participant_of_one_org_is_nobody_in_another(secrets: App, open_app, raw):
