@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from roomlore.domain.ports import Embedder
+from roomlore.domain.ports import TOKEN_BYTES, Embedder, TokenVectors
 
 ODD_TEXTS = [
     "",
@@ -31,6 +31,12 @@ CHAT = [
     for name in ("Ana", "Bo")
     for text in ("ok", "see you at nine", "why? " * 30, "no " * 90)
 ]
+
+
+def tokens_of(embedder: Embedder, texts: list[str]) -> list[TokenVectors]:
+    found = embedder.read(texts).tokens
+    assert found is not None
+    return list(found)
 
 
 def test_it_fulfils_the_port(embedder: Embedder):
@@ -90,3 +96,30 @@ def test_several_threads_may_embed_at_once(embedder: Embedder):
     with ThreadPoolExecutor(4) as threads:
         for vectors in threads.map(embedder.embed, [texts] * 8):
             assert np.array_equal(vectors, expected)
+
+
+def test_reading_gives_the_vectors_that_embedding_gives(embedder: Embedder):
+    texts = CHAT + ODD_TEXTS
+    assert np.array_equal(embedder.read(texts).vectors, embedder.embed(texts))
+
+
+def test_every_token_is_a_row_of_bits_and_long_texts_have_no_more_than_128(embedder: Embedder):
+    assert embedder.gives_tokens
+    found = tokens_of(embedder, CHAT + ODD_TEXTS)
+    assert len(found) == len(CHAT + ODD_TEXTS)
+    assert {(each.dtype, each.shape[1]) for each in found} == {(np.dtype(np.int8), TOKEN_BYTES)}
+    assert max(map(len, found)) == 128
+    assert [len(each) for each in tokens_of(embedder, ["", "Ana: ok", "why not"])][::2] == [0, 2]
+
+
+def test_no_texts_have_no_tokens(embedder: Embedder):
+    assert tokens_of(embedder, []) == []
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(texts=st.lists(st.text(max_size=80), min_size=1, max_size=8), data=st.data())
+def test_any_texts_in_any_company_give_the_same_tokens(embedder: Embedder, texts, data):
+    together = tokens_of(embedder, texts)
+    for place in data.draw(st.permutations(range(len(texts)))):
+        (alone,) = tokens_of(embedder, [texts[place]])
+        assert np.array_equal(alone, together[place])

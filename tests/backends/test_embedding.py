@@ -167,7 +167,38 @@ def test_importing_the_module_does_not_load_the_runtime():
     assert run.stdout.strip() == "set()"
 
 
+# Its tokens
+
+
+def differing(one: np.ndarray, other: np.ndarray) -> int:
+    """How many of 384 signs differ."""
+    return int(np.bitwise_count((one ^ other).view(np.uint8)).sum())
+
+
+def test_a_token_is_nearest_to_its_like_in_another_text(local: LocalEmbedder):
+    read = local.read(["the tent leaks", "who has bought our new tent from that shop?"])
+    assert read.tokens is not None
+    ours, theirs = read.tokens
+    tent = [differing(ours[1], token) for token in theirs]
+    assert tent[5] == min(tent) < 110
+    assert sorted(tent)[1] > tent[5] + 10
+
+
+def test_the_marks_at_either_end_are_no_tokens(local: LocalEmbedder):
+    read = local.read(["unbelievably leaky tents!"])
+    assert read.tokens is not None
+    assert len(read.tokens[0]) == len(local._tokenize(["unbelievably leaky tents!"])[0]) - 2
+
+
 # A directory of one's own
+
+
+def test_a_directory_of_ones_own_gives_no_tokens(export: Path, local: LocalEmbedder):
+    embedder = LocalEmbedder.load(export)
+    read = embedder.read(TEXTS)
+    assert read.tokens is None
+    assert not embedder.gives_tokens
+    assert np.array_equal(read.vectors, local.embed(TEXTS))
 
 
 def test_a_directory_with_the_same_model_gives_the_same_vectors(export: Path, local: LocalEmbedder):

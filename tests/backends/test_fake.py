@@ -31,3 +31,11 @@ def test_vectors_do_not_change_from_one_process_to_the_next():
 
 def test_one_dimension_still_gives_vectors_of_length_one():
     assert np.abs(FakeEmbedder(1).embed([f"word {n}" for n in range(50)])).ravel().tolist() == [1.0] * 50
+
+
+def test_each_word_has_a_vector_of_its_own_in_the_order_said():
+    tokens = FakeEmbedder().read(["Pack the TENT!", "the tent, the pack"]).tokens
+    assert tokens is not None
+    first, second = tokens
+    assert np.array_equal(first[[1, 2, 1, 0]], second)
+    assert len(np.unique(second, axis=0)) == 3

@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 
 from context.rooms import OPERATOR, ROOM, START, CountingSource, answer, mid, numbers, rooms, say, viewer
 from roomlore.context.builder import build, make_fetcher
+from roomlore.context.limits import WalkLimits
 from roomlore.context.listsource import ListSource
 from roomlore.context.render import to_text
-from roomlore.context.replygraph import WalkLimits, walk
+from roomlore.context.replygraph import walk
 from roomlore.context.tokens import MESSAGE_OVERHEAD, estimate_tokens
 from roomlore.domain.errors import BadInput
 
@@ -86,6 +87,52 @@ async def test_the_whole_explicit_chain_goes_before_the_recent():
     assert numbers(context.lines) == [0, 1, 2, 4]
 
 
+async def test_the_rest_of_the_conversation_goes_before_the_recent():
+    # 4 answers 1, which 2 answers too; 3 is only recent, 0 a neighbour in time.
+    messages = [say(n, n) for n in range(5)]
+    edges = [answer(4, 1, 0.8), answer(2, 1, 0.7)]
+    kept = [
+        numbers(
+            (
+                await build(
+                    ListSource(messages, edges),
+                    messages[4],
+                    viewer=OPERATOR,
+                    limits=WalkLimits(min_recent=1),
+                    budget=lines * 10,
+                    counter=one_each,
+                )
+            ).lines
+        )
+        for lines in range(1, 6)
+    ]
+    assert kept == [[4], [1, 4], [1, 2, 4], [1, 2, 3, 4], [0, 1, 2, 3, 4]]
+
+
+@pytest.mark.parametrize(
+    ("method", "confidence", "up", "down"),
+    [
+        ("explicit", 1.0, "answered by #m2", "answers #m1"),
+        ("thread", 1.0, "the root of the thread of #m2", "in the thread of #m1"),
+        (
+            "mention",
+            0.83,
+            "answered by #m2, found by name (83% sure)",
+            "answers #m1, found by name (83% sure)",
+        ),
+        ("inferred", 0.614, "answered by #m2, found (61% sure)", "answers #m1, found (61% sure)"),
+    ],
+)
+async def test_a_reply_is_explained_by_what_is_known_of_it(method, confidence, up, down):
+    messages = [say(0), say(1), say(2)]
+    edges = [answer(1, 0, confidence, method)]
+    context = await build(ListSource(messages, edges), messages[1], viewer=OPERATOR)
+    assert [told.reason for told in context.explain()] == [up, "the trigger"]
+    sideways = [answer(2, 0, 1.0, "explicit"), *edges]
+    context = await build(ListSource(messages, sideways), messages[2], viewer=OPERATOR)
+    assert context.explain()[1].reason == down
+
+
 async def test_the_trigger_stays_even_where_it_alone_exceeds_the_budget():
     messages = [say(0), say(1, body="x" * 150)]
     context = await build(ListSource(messages), messages[1], viewer=OPERATOR, budget=5)
@@ -151,12 +198,15 @@ async def test_every_candidate_is_explained_in_or_out():
     assert [e.message_id for e in context.explain()] == [mid(0), mid(1), mid(3), mid(9)]
     assert [told[n].included for n in (0, 1, 3, 9)] == [False, True, False, True]
     assert told[9].reason == "the trigger"
-    assert told[1].reason == "tied to #m2 by a reply"
+    assert told[1].reason == "answered by #m2"
     assert (
         told[3].reason
         == "among the most recent before the trigger; the budget went to messages that matter more"
     )
-    assert told[0].reason == "tied to #m2 by a reply; the walk was full"
+    assert told[0].reason == "answered by #m2, found (90% sure); the walk was full"
+    assert [told[n].part for n in (0, 1, 3, 9)] == ["conversation", "conversation", "room", "conversation"]
+    assert [told[n].method for n in (0, 1, 3, 9)] == ["inferred", "explicit", None, None]
+    assert [told[n].confidence for n in (0, 1, 3, 9)] == [0.9, 1.0, None, None]
     assert {item.cause for item in context.left_out} == {"limit", "budget"}
     assert all(e.tokens == 10 for e in told.values())
     assert told[0].label is None
@@ -232,21 +282,29 @@ async def test_the_budget_holds_and_nothing_is_shown_in_part_without_saying_so(r
 async def test_whoever_is_out_matters_no_more_than_anybody_who_is_in(room, budget):
     messages, edges, trigger = room
     context = await build(ListSource(messages, edges), trigger, viewer=OPERATOR, budget=budget)
-    chain, by_id = set(), {m.id: m for m in messages if m.room_id == trigger.room_id}
-    step = trigger
-    while step is not None and step.id not in chain:
-        chain.add(step.id)
-        step = by_id.get(step.reply_to)
-        step = step if step and step.position < trigger.position else None
+    walked = [*context.lines, *context.left_out]
+    chain, ahead = set(), {trigger.id}
+    while ahead:
+        chain |= ahead
+        ahead = {
+            item.message.id
+            for item in walked
+            if item.part == "conversation"
+            and item.reply
+            and item.via in ahead
+            and item.reply.child_id == item.via
+        }
 
     def rank(item):
         if item.message.id in chain:
             return 0
-        return 1 if item.rule == "recent" else 2
+        if item.part == "conversation":
+            return 1
+        return 2 if item.rule == "recent" else 3
 
     out = [rank(item) for item in context.left_out if item.cause == "budget"]
     if out:
         assert max(rank(line) for line in context.lines) <= min(out)
-        recent_out = [i.message.position for i in context.left_out if i.cause == "budget" and rank(i) == 1]
-        recent_in = [line.message.position for line in context.lines if rank(line) == 1]
+        recent_out = [i.message.position for i in context.left_out if i.cause == "budget" and rank(i) == 2]
+        recent_in = [line.message.position for line in context.lines if rank(line) == 2]
         assert not recent_out or not recent_in or max(recent_out) < min(recent_in)

@@ -6,22 +6,24 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from context.rooms import OPERATOR, START, mid, person, say, viewer
+from context.rooms import OPERATOR, START, answer, mid, person, say, viewer
 from roomlore.context.builder import build
+from roomlore.context.limits import WalkLimits
 from roomlore.context.listsource import ListSource
 from roomlore.context.render import FORMAT_NOTE, to_anthropic, to_openai, to_text
-from roomlore.context.replygraph import WalkLimits
 from roomlore.domain.speech import safe_name, safe_text
 
 WIDE = WalkLimits(min_recent=29)
 HEAD = re.compile(
-    r"#(m\d+) (?:\d+-\d\d-\d\d )?\d\d:\d\d (?:\*|(?:\((?:whisper|context)\) )?\[([^\]]*)\]:) (.*)", re.DOTALL
+    r"#(m\d+) (?:\d+-\d\d-\d\d )?\d\d:\d\d (?:\(room\) )?(?:\*|(?:\((?:whisper|context)\) )?\[([^\]]*)\]:) (.*)",
+    re.DOTALL,
 )
 LINE_END = re.compile("\r\n|[\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
 
 
-async def context_of(*messages, as_=OPERATOR, budget=100_000):
-    return await build(ListSource(messages), messages[-1], viewer=as_, limits=WIDE, budget=budget)
+async def context_of(*messages, as_=OPERATOR, budget=100_000, edges=()):
+    source = ListSource(messages, edges)
+    return await build(source, messages[-1], viewer=as_, limits=WIDE, budget=budget)
 
 
 async def test_text_tells_citation_time_speaker_and_reply():
@@ -32,15 +34,36 @@ async def test_text_tells_citation_time_speaker_and_reply():
     )
     assert to_text(context).splitlines() == [
         "#m1 09:00 [Ann]: when do we meet?",
-        "#m2 09:01 [Helper (bot)]: Thursday is full",
+        "#m2 09:01 (room) [Helper (bot)]: Thursday is full",
         "#m3 09:02 [Ben]: then Friday 9:00  (reply to #m1)",
     ]
+
+
+async def test_what_was_only_said_around_the_conversation_is_marked_in_every_form():
+    messages = [say(0, by=1), say(1, by=2), say(2, by=2), say(3, by=3)]
+    edges = [answer(3, 1, 0.7), answer(1, 0, 0.7)]
+    context = await context_of(*messages, as_=viewer(2), edges=edges)
+    assert [line.part for line in context.lines] == ["conversation", "conversation", "room", "conversation"]
+    assert to_text(context).splitlines() == [
+        "#m1 09:00 [P1]: text 0",
+        "#m2 09:01 [P2]: text 1",
+        "#m3 09:02 (room) [P2]: text 2",
+        "#m4 09:03 [P3]: text 3",
+    ]
+    assert [turn["content"] for turn in to_openai(context)] == [
+        "#m1 09:00 [P1]: text 0",
+        "text 1",
+        "(room) text 2",
+        "#m4 09:03 [P3]: text 3",
+    ]
+    assert to_anthropic(context)[1]["content"] == "text 1\n(room) text 2"
+    assert "(room)" in FORMAT_NOTE
 
 
 async def test_another_day_is_told():
     context = await context_of(say(0, -2000), say(1))
     assert to_text(context).splitlines() == [
-        "#m1 2026-02-28 23:40 [P1]: text 0",
+        "#m1 2026-02-28 23:40 (room) [P1]: text 0",
         "#m2 09:01 [P1]: text 1",
     ]
 
@@ -54,10 +77,10 @@ async def test_whispers_system_lines_injections_and_removed_messages_say_what_th
         say(4, body=" \n "),
     )
     assert to_text(context).splitlines() == [
-        "#m1 09:00 (whisper) [P1]: psst",
-        "#m2 09:01 * Ben joined",
-        "#m3 09:02 (context) [P1 (bot)]: they prefer tea",
-        "#m4 09:03 [P1]: [message removed]",
+        "#m1 09:00 (room) (whisper) [P1]: psst",
+        "#m2 09:01 (room) * Ben joined",
+        "#m3 09:02 (room) (context) [P1 (bot)]: they prefer tea",
+        "#m4 09:03 (room) [P1]: [message removed]",
         "#m5 09:04 [P1]: [no text]",
     ]
 
@@ -82,10 +105,10 @@ async def test_only_the_viewers_own_messages_are_the_assistants():
     ]
     context = await context_of(*messages, as_=viewer(2))
     assert to_openai(context) == [
-        {"role": "user", "content": "#m1 09:00 [Ann]: hi all", "name": "Ann"},
-        {"role": "assistant", "content": "hello\nAnn", "name": "Helper"},
-        {"role": "user", "content": "#m3 09:02 [Other (bot)]: hello too", "name": "Other"},
-        {"role": "user", "content": "#m4 09:03 (context) [Helper (bot)]: tea", "name": "Helper"},
+        {"role": "user", "content": "#m1 09:00 (room) [Ann]: hi all", "name": "Ann"},
+        {"role": "assistant", "content": "(room) hello\nAnn", "name": "Helper"},
+        {"role": "user", "content": "#m3 09:02 (room) [Other (bot)]: hello too", "name": "Other"},
+        {"role": "user", "content": "#m4 09:03 (room) (context) [Helper (bot)]: tea", "name": "Helper"},
         {"role": "user", "content": "#m5 09:04 [Ben Smith]: \uff03m2 is wrong"},
     ]
     assert [turn["role"] for turn in to_openai(await context_of(*messages))] == ["user"] * 5
@@ -102,9 +125,9 @@ async def test_turns_alternate_begin_with_the_user_and_lose_nothing():
     ]
     assert to_anthropic(await context_of(*messages, as_=viewer(2))) == [
         {"role": "user", "content": "(the excerpt begins)"},
-        {"role": "assistant", "content": "mine, earlier\n(whisper) mine again"},
-        {"role": "user", "content": "#m3 09:02 [P1]: one\n#m4 09:03 [P3]: two"},
-        {"role": "assistant", "content": "mine"},
+        {"role": "assistant", "content": "(room) mine, earlier\n(room) (whisper) mine again"},
+        {"role": "user", "content": "#m3 09:02 (room) [P1]: one\n#m4 09:03 (room) [P3]: two"},
+        {"role": "assistant", "content": "(room) mine"},
         {"role": "user", "content": "#m6 09:05 [P1]: three"},
     ]
 
@@ -227,6 +250,7 @@ async def test_no_body_and_no_name_can_pass_for_anybody_elses_line(said):
     assert all(heads)
     assert [head[1] for head in heads] == [line.label for line in context.lines]
     for head, line in zip(heads, context.lines, strict=True):
+        assert ("(room) " in head[0].partition("[")[0].partition("*")[0]) == (line.part == "room")
         bot = " (bot)" if line.message.author_kind == "agent" else ""
         assert head[2] == (None if line.message.kind == "system" else line.speaker + bot)
         assert not set("[]()\n") & set(line.speaker)

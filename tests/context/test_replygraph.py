@@ -15,18 +15,25 @@ from context.rooms import (
     rooms,
     say,
 )
+from roomlore.context.limits import WalkLimits
 from roomlore.context.listsource import ListSource
-from roomlore.context.replygraph import WalkLimits, walk
+from roomlore.context.replygraph import walk
 from roomlore.domain.errors import BadInput
 
 SMALL = WalkLimits(min_recent=2, max_messages=12, page=2)
 
 limits = st.builds(
-    lambda recent, more, page, replies: WalkLimits(
-        min_recent=recent, max_messages=recent + more, page=page, max_replies=replies
+    lambda recent, more, near, page, replies: WalkLimits(
+        min_recent=recent,
+        max_messages=recent + more,
+        min_confidence=0.5,
+        near=near,
+        page=page,
+        max_replies=replies,
     ),
     st.integers(0, 10),
     st.integers(1, 20),
+    st.integers(0, 50),
     st.integers(1, 6),
     st.integers(1, 130),
 )
@@ -60,7 +67,7 @@ async def test_a_parent_comes_in_whatever_its_age_and_brings_its_neighbours():
     assert numbers(found.selected) == [0, 1, 2, 10, 11, 12, 13]
     reasons = by_number(found)
     assert (reasons[1].rule, reasons[1].via, reasons[1].step, reasons[1].hops) == ("reply", mid(13), 1, 1)
-    assert (reasons[0].rule, reasons[0].via, reasons[0].step, reasons[0].hops) == ("temporal", mid(1), 2, 2)
+    assert (reasons[0].rule, reasons[0].via, reasons[0].step, reasons[0].hops) == ("temporal", mid(1), 4, 2)
     assert (reasons[10].rule, reasons[10].via) == ("temporal", mid(11))
     # Both sides of the long pause came in, so there is nothing sealed to tell.
     assert found.sealed == ()
@@ -97,9 +104,9 @@ async def test_replies_are_followed_one_level_per_step():
     assert {n: (s.step, s.hops) for n, s in by_number(found).items()} == {
         4: (0, 0),
         3: (1, 1),
-        2: (3, 2),
-        1: (5, 3),
-        0: (7, 4),
+        2: (2, 2),
+        1: (3, 3),
+        0: (4, 4),
     }
 
 
@@ -113,8 +120,21 @@ async def test_answers_given_before_the_trigger_come_in_and_later_ones_never():
 async def test_uncertain_replies_are_not_followed():
     messages = [say(n, n * 1000) for n in range(3)]
     edges = [answer(2, 0, 0.49), answer(2, 1, 0.5)]
-    found = await walk(ListSource(messages, edges), messages[2], limits=WalkLimits(min_recent=0))
+    limits = WalkLimits(min_recent=0, min_confidence=0.5)
+    found = await walk(ListSource(messages, edges), messages[2], limits=limits)
     assert numbers(found.selected) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("pace", "silence", "ties"),
+    [(1, 30, True), (1, 31, False), (10, 300, True), (10, 301, False), (60, 720, True), (60, 721, False)],
+)
+async def test_a_guess_across_a_silence_that_is_long_for_the_room_must_be_surer(pace, silence, ties):
+    messages = [say(n, n * pace) for n in range(6)]
+    trigger = say(9, 5 * pace + silence)
+    for confidence, expected in ((0.4, ties), (0.5, True)):
+        source = ListSource([*messages, trigger], [answer(9, 5, confidence)])
+        assert (parts(await walk(source, trigger))[5] == "conversation") == expected
 
 
 async def test_the_nearest_then_the_newest_come_in_when_the_limit_cuts_a_step():
@@ -183,6 +203,154 @@ async def test_of_two_ways_of_the_same_length_the_newest_is_told(parent):
     assert by_number(found)[parent].via == mid(7)
 
 
+# The trigger's own conversation, and what was said around it
+
+
+def parts(found):
+    return {n: s.part for n, s in by_number(found).items()}
+
+
+async def test_what_replies_tie_to_the_trigger_is_its_conversation_and_the_rest_the_room():
+    messages = [say(n) for n in range(8)]
+    edges = [answer(7, 4), answer(4, 1), answer(6, 1), answer(5, 3)]
+    found = await walk(ListSource(messages, edges), messages[7])
+    own = [n for n, part in parts(found).items() if part == "conversation"]
+    assert own == [1, 4, 6, 7]
+    assert [s.rule for s in found.selected if s.part == "conversation"] == ["reply"] * 3 + ["trigger"]
+    assert by_number(found)[6].reply == edges[2]
+    assert len(found.selected) == 8
+
+
+async def test_where_no_reply_is_known_all_but_the_trigger_is_the_room():
+    messages = [say(n) for n in range(40)]
+    found = await walk(ListSource(messages), messages[39])
+    assert {s.part for s in found.selected if s.rule != "trigger"} == {"room"}
+    assert len(found.selected) == 30
+
+
+@pytest.mark.parametrize("method", ["explicit", "thread", "mention", "inferred"])
+async def test_a_reply_of_any_method_ties_whatever_its_age(method):
+    messages = [say(0, 0), say(1, 900_000), say(2, 900_001)]
+    edge = answer(2, 0, 0.9, method)
+    found = await walk(ListSource(messages, [edge]), messages[2])
+    assert parts(found) == {0: "conversation", 1: "room", 2: "conversation"}
+    assert by_number(found)[0].reply == edge
+
+
+async def test_the_conversation_takes_every_place_but_those_of_the_most_recent():
+    # All even ones are one conversation, the odd ones are nobody's.
+    messages = [say(n) for n in range(100)]
+    edges = [answer(n, n - 2) for n in range(2, 100, 2)]
+    found = await walk(ListSource(messages, edges), messages[98])
+    recent = set(range(88, 98))
+    own = {n for n, part in parts(found).items() if part == "conversation"}
+    assert set(numbers(found.selected)) == recent | set(range(50, 99, 2))
+    assert own == set(range(50, 99, 2))
+    assert len(found.selected) == 30
+    assert {s.rule for n, s in by_number(found).items() if n in recent - own} == {"recent"}
+
+
+async def test_a_recent_message_is_of_the_conversation_even_where_others_fill_it():
+    # 28 hangs on the far end of the conversation: it has its place, and is told to be of it.
+    messages = [say(n) for n in range(30)]
+    edges = [answer(29, 20), *(answer(n, n - 1) for n in range(1, 21)), answer(28, 1)]
+    limits = WalkLimits(min_recent=3, max_messages=10)
+    found = await walk(ListSource(messages, edges), messages[29], limits=limits)
+    assert parts(found) == dict.fromkeys([*range(15, 21), 28, 29], "conversation") | {26: "room", 27: "room"}
+    assert by_number(found)[28].via == mid(1)
+    assert numbers(found.over_limit) == list(range(15))
+
+
+async def test_what_the_trigger_answers_goes_before_other_answers():
+    messages = [say(n) for n in range(40)]
+    edges = [answer(39, 5), answer(5, 0), *(answer(n, 5) for n in range(10, 39))]
+    limits = WalkLimits(min_recent=0, max_messages=4)
+    found = await walk(ListSource(messages, edges), messages[39], limits=limits)
+    assert numbers(found.selected) == [0, 5, 38, 39]
+
+
+async def test_what_is_near_goes_before_what_is_further_away_and_stated_answers_before_both():
+    # 0 is answered by the platform's word, 1 was only found; both are far, 60 and later are near.
+    messages = [say(n) for n in range(100)]
+    edges = [answer(99, 0, 1.0, "explicit"), answer(99, 1, 0.9), answer(99, 60, 0.9)]
+    edges += [answer(n, n - 1, 0.9) for n in range(61, 90)]
+    source = CountingSource(ListSource(messages, edges))
+    limits = WalkLimits(min_recent=2, max_messages=8, near=40)
+    found = await walk(source, messages[99], limits=limits)
+    assert parts(found) == dict.fromkeys([0, 60, 61, 62, 63, 99], "conversation") | {97: "room", 98: "room"}
+    assert {1, 64, 65} <= set(numbers(found.over_limit))
+    wider = await walk(source, messages[99], limits=WalkLimits(min_recent=2, max_messages=40, near=40))
+    assert {0, 1, *range(60, 90), 99} == {n for n, part in parts(wider).items() if part == "conversation"}
+
+
+async def test_replies_among_what_is_around_are_followed_and_stay_the_room():
+    messages = [say(0, 0), *(say(n, 9000 + n) for n in range(1, 4))]
+    limits = WalkLimits(min_recent=2)
+    found = await walk(ListSource(messages, [answer(2, 0)]), messages[3], limits=limits)
+    assert parts(found) == {0: "room", 1: "room", 2: "room", 3: "conversation"}
+    assert (by_number(found)[0].rule, by_number(found)[0].via) == ("reply", mid(2))
+
+
+async def test_of_several_replies_between_two_messages_the_most_certain_is_told():
+    messages = [say(0), say(1, reply_to=0), say(2)]
+    edges = [answer(1, 0, 0.4), answer(2, 1, 0.4, "mention"), answer(2, 1, 1.0, "thread")]
+    for given_first in (edges, edges[::-1]):
+        found = by_number(await walk(ListSource(messages, given_first), messages[2]))
+        assert (found[0].reply.method, found[1].reply.method) == ("explicit", "thread")
+
+
+async def test_an_answer_that_everybody_answers_does_not_hide_what_the_trigger_answers():
+    # More answers to 1 than edges are fetched: those near the trigger are told to be of its conversation.
+    messages = [say(0), say(1), *(say(n) for n in range(2, 500))]
+    edges = [answer(n, 1, 1.0, "thread") for n in range(2, 500, 2)]
+    source = CountingSource(ListSource(messages, edges))
+    found = await walk(source, messages[498])
+    own = [n for n, part in parts(found).items() if part == "conversation"]
+    assert set(range(488, 500, 2)) <= {*own, 498}
+    assert 1 in own
+    assert source.rows < 700
+
+
+async def test_a_conversation_nearby_costs_three_calls_and_no_more_than_what_is_near():
+    messages = [say(n) for n in range(500)]
+    edges = [answer(n, n - 1 - n % 7) for n in range(10, 500)]
+    source = CountingSource(ListSource(messages, edges))
+    await walk(source, messages[499])
+    assert source.asked == ["before", "replies", "messages"]
+    assert source.rows < 330
+
+
+@given(rooms())
+async def test_the_conversation_is_all_that_replies_tie_to_the_trigger_and_nothing_else(room):
+    messages, edges, trigger = room
+    limits = WalkLimits(max_messages=500, max_replies=500, min_confidence=0.5)
+    may = {m.id: m for m in messages if m.room_id == trigger.room_id and m.position <= trigger.position}
+    ends = [(m.id, m.reply_to) for m in may.values()]
+    ends += [(e.child_id, e.parent_id) for e in edges if e.confidence >= 0.5]
+    tied, fresh = set(), {trigger.id}
+    while fresh:
+        tied |= fresh
+        fresh = {b for one, other in ends for a, b in ((one, other), (other, one)) if a in tied and b in may}
+        fresh -= tied
+    found = await walk(ListSource(messages, edges), trigger, limits=limits)
+    assert {s.message.id for s in found.selected if s.part == "conversation"} == tied
+
+
+@given(rooms(), st.integers(0, 50), st.integers(0, 50))
+async def test_how_much_is_fetched_at_once_changes_nothing_where_nothing_is_cut(room, one, other):
+    messages, edges, trigger = room
+    told = [
+        await walk(
+            ListSource(messages, edges),
+            trigger,
+            limits=WalkLimits(max_messages=500, max_replies=500, min_confidence=0.5, near=near),
+        )
+        for near in (one, other)
+    ]
+    one, other = ({(item.message.id, item.part) for item in found.selected} for found in told)
+    assert one == other
+
+
 async def test_agents_messages_are_kept():
     messages = [say(0, author_kind="agent"), say(1, author_kind="system", kind="system"), say(2)]
     found = await walk(ListSource(messages), messages[2])
@@ -221,6 +389,10 @@ async def test_a_busy_room_takes_few_calls():
         {"min_recent": -1},
         {"min_recent": 5, "max_messages": 5},
         {"gap": timedelta(seconds=-1)},
+        {"near": -1},
+        {"min_confidence": 1.1},
+        {"min_confidence": -0.1},
+        {"min_confidence_across_silence": 1.1},
         {"page": 0},
         {"max_replies": 0},
     ],
@@ -261,7 +433,8 @@ async def test_any_walk_is_bounded_chronological_and_keeps_its_guarantees(room, 
 async def test_every_message_is_reached_over_an_edge_that_exists(room, limits):
     messages, edges, trigger = room
     found = await walk(ListSource(messages, edges), trigger, limits=limits)
-    inside = {s.message.id: s for s in found.selected}
+    inside = {s.message.id for s in found.selected}
+    reached = {s.message.id: s for s in [*found.selected, *found.over_limit]}
     line = sorted(
         {m.id: m for m in messages if m.room_id == trigger.room_id}.values(), key=lambda m: m.position
     )
@@ -272,12 +445,18 @@ async def test_every_message_is_reached_over_an_edge_that_exists(room, limits):
         if item.rule == "trigger":
             assert (item.message.id, item.via, item.hops) == (trigger.id, None, 0)
             continue
-        origin = inside[item.via]
+        origin = reached[item.via]
         one, other = item.message, origin.message
         assert item.hops == origin.hops + 1
         assert item.step > origin.step or item.rule == "recent"
         if item.rule == "reply":
-            assert (one.id, other.id) in tied or (other.id, one.id) in tied
+            ends = (item.reply.child_id, item.reply.parent_id)
+            assert set(ends) == {one.id, other.id}
+            assert ends in tied
+        else:
+            assert item.reply is None
+        assert item.part == "room" or item.rule == "reply"
+        assert item.part == "room" or origin.part == "conversation"
         if item.rule == "temporal":
             assert abs(place[one.id] - place[other.id]) == 1
             assert abs(one.sent_at - other.sent_at) <= limits.gap
@@ -303,7 +482,7 @@ async def test_without_a_limit_the_walk_ends_where_nothing_more_can_be_reached(r
     found = await walk(
         ListSource(messages, edges),
         trigger,
-        limits=WalkLimits(min_recent=3, max_messages=500, max_replies=500),
+        limits=WalkLimits(min_recent=3, max_messages=500, max_replies=500, min_confidence=0.5),
     )
     inside = {s.message.id for s in found.selected}
     may = {m.id: m for m in messages if m.room_id == trigger.room_id and m.position <= trigger.position}

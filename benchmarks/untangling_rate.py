@@ -1,0 +1,81 @@
+"""How fast messages are linked: pure linking, one core, no database.
+
+    OMP_NUM_THREADS=1 python benchmarks/untangling_rate.py [--messages 5000] [--rounds 3]
+
+A made-up room of many people in which several talk at once, names called half the time. The best round counts: what
+else runs on the machine only makes it slower. To reach: at most 200 microseconds a message.
+"""
+
+import argparse
+import random
+import time
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from roomlore.domain.ids import MessageId, ParticipantId
+from roomlore.untangling.linker import Linker
+from roomlore.untangling.records import Said
+
+_START = datetime(2024, 1, 1, tzinfo=UTC)
+_SYLLABLES = ("ka", "lo", "mi", "ren", "to", "sha", "vu", "bel", "dor", "in")
+_PHRASES = (
+    "how do i",
+    "you can try",
+    "thanks",
+    "it does not work",
+    "what about",
+    "see the",
+    "no, that is",
+    "i think",
+)
+
+
+def room(size: int, chance: random.Random) -> list[Said]:
+    """Return the messages of a room."""
+    words = ["".join(chance.choices(_SYLLABLES, k=3)) for _ in range(2000)]
+    people = ["".join(chance.choices(_SYLLABLES, k=3)) + str(number) for number in range(200)]
+    seconds = 0.0
+    lines: list[Said] = []
+    for number in range(size):
+        seconds += chance.expovariate(1 / 12)
+        here = min(int(chance.paretovariate(0.8)), 40) + number // 100
+        name = people[here % len(people)]
+        other = people[(here + chance.randint(1, 5)) % len(people)]
+        body = " ".join((chance.choice(_PHRASES), *chance.choices(words, k=chance.randint(1, 14))))
+        lines.append(
+            Said(
+                id=MessageId(UUID(int=number)),
+                author_id=ParticipantId(UUID(int=10**9 + here % len(people))),
+                author_name=name,
+                sent_at=_START + timedelta(seconds=int(seconds)),
+                body=f"{other}: {body}" if chance.random() < 0.5 else body,
+            )
+        )
+    return lines
+
+
+def main() -> None:
+    """Print microseconds a message, elapsed and of processor time."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--messages", type=int, default=5000)
+    parser.add_argument("--rounds", type=int, default=3)
+    given = parser.parse_args()
+    lines = room(given.messages, random.Random(1))
+    elapsed: list[float] = []
+    busy: list[float] = []
+    for _ in range(given.rounds):
+        linker = Linker()
+        begun, used = time.perf_counter(), time.process_time()
+        for line in lines:
+            linker.link(line)
+        elapsed.append((time.perf_counter() - begun) / len(lines) * 1e6)
+        busy.append((time.process_time() - used) / len(lines) * 1e6)
+    print(
+        f"{min(elapsed):.0f} µs a message elapsed, {min(busy):.0f} µs of processor time; {1e6 / min(elapsed):.0f} messages/s"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+"""Erases what is older than its room keeps, now and then, in every org.
+
+A portion is one transaction with its receipt, so that a room with a long past does not hold up writers. What
+breaks in one room is logged and tried again the next time: neither other rooms nor the worker wait for it.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+
+from roomlore.domain.errors import DatabaseUnavailable
+from roomlore.domain.ids import OrgId, RoomId
+from roomlore.domain.receipts import Receipt
+from roomlore.domain.records import Viewer
+from roomlore.erasure.carrying import Done, look_again
+from roomlore.erasure.carrying import expire as expire_portion
+from roomlore.store import erased, log, work
+from roomlore.store.db import Database
+from roomlore.store.queries import Connection
+
+ACTION = "expire"
+#: How often a running worker looks.
+EVERY_SECONDS = 60.0
+
+#: Called with how many messages went.
+Expired = Callable[[int], None]
+
+LOG = logging.getLogger(__name__)
+
+
+async def expire(db: Database, org_id: OrgId, *, now: datetime, by: Viewer | None = None) -> list[Receipt]:
+    """Erase what is older than its room keeps in one org; return a receipt for each portion that went.
+
+    Args:
+        db: Where.
+        org_id: Whose rooms.
+        now: What is old is old at this time.
+        by: Who asked for it; the operator without a key by default.
+    """
+    found: list[Receipt] = []
+    for room_id in await _keeping_rooms(db, org_id, now=now):
+        await _expire_room(db, org_id, room_id, now=now, by=by or Viewer.operator(org_id), found=found)
+    return found
+
+
+async def expire_everywhere(db: Database, *, now: datetime, only_org: OrgId | None = None) -> list[Receipt]:
+    """Erase what is older than its room keeps in every org, or in one; return the receipts.
+
+    A room where that breaks stops no other: it is left to the next time.
+
+    Raises:
+        DatabaseUnavailable: the server went away.
+    """
+    found: list[Receipt] = []
+    org_ids: list[OrgId] = [] if only_org is None else [only_org]
+    if only_org is None:
+        async with _left_to_next_time("orgs"):
+            org_ids = await _org_ids(db)
+    for org_id in org_ids:
+        room_ids: list[RoomId] = []
+        async with _left_to_next_time(f"org {org_id}"):
+            room_ids = await _keeping_rooms(db, org_id, now=now)
+        for room_id in room_ids:
+            async with _left_to_next_time(f"room {room_id}"):
+                await _expire_room(db, org_id, room_id, now=now, by=Viewer.operator(org_id), found=found)
+    return found
+
+
+async def run(
+    db: Database, stop: asyncio.Event, *, every: float = EVERY_SECONDS, expired: Expired | None = None
+) -> None:
+    """Erase what is older than its room keeps, again and again, until told to stop; tell how much went."""
+    while not stop.is_set():
+        count = message_count(await expire_everywhere(db, now=datetime.now(UTC)))
+        if count and expired is not None:
+            expired(count)
+        try:
+            await asyncio.wait_for(stop.wait(), every)
+        except TimeoutError:
+            continue
+
+
+def message_count(found: Iterable[Receipt]) -> int:
+    """Return how many messages these receipts tell of."""
+    return sum(part.count for receipt in found for part in receipt.removed if part.what == "messages")
+
+
+@asynccontextmanager
+async def _left_to_next_time(what: str) -> AsyncGenerator[None]:
+    """Log what breaks inside the block and go on behind it; an outage is nothing to go on from."""
+    try:
+        with work.meeting_outages():
+            yield
+    except DatabaseUnavailable:
+        raise
+    except Exception as error:  # noqa: BLE001  whatever one room breaks must not stop the others
+        # The kind of error only: its text may quote what somebody said.
+        LOG.warning("retention of %s: %s; trying again later", what, type(error).__name__)
+
+
+async def _org_ids(db: Database) -> list[OrgId]:
+    async with db.outside_orgs() as conn:
+        return await work.org_ids(conn)
+
+
+async def _keeping_rooms(db: Database, org_id: OrgId, *, now: datetime) -> list[RoomId]:
+    async with db.reading(Viewer.operator(org_id)) as conn:
+        return [room.room_id for room in await erased.keeping_rooms(conn, org_id, now=now)]
+
+
+async def _expire_room(
+    db: Database, org_id: OrgId, room_id: RoomId, *, now: datetime, by: Viewer, found: list[Receipt]
+) -> None:
+    """Erase what is older than a room keeps, and add a receipt for each portion, even if one breaks."""
+    portion = partial(_expire, org_id=org_id, room_id=room_id, now=now, by=by)
+    gone: list[Done] = []
+    try:
+        while (done := await db.change(org_id, portion)) is not None:
+            gone.append(done)
+        # Not before the last portion went: a receipt speaks of all that was older.
+        for place, done in enumerate(gone):
+            checked = await db.change(org_id, partial(look_again, org_id=org_id, done=done))
+            gone[place] = replace(done, receipt=checked)
+    finally:
+        found += [done.receipt for done in gone]
+
+
+async def _expire(
+    conn: Connection, org_id: OrgId, room_id: RoomId, *, now: datetime, by: Viewer
+) -> Done | None:
+    done = await expire_portion(conn, org_id, room_id, now=now, by=by)
+    if done is not None:
+        subjects = [done.receipt.id, room_id]
+        await log.append(conn, by, ACTION, outcome="done", subject_ids=subjects)
+    return done

@@ -1,0 +1,181 @@
+"""A message stands where what it answers stands; each stream of hearers is told apart; a person's word stays."""
+
+from datetime import UTC, datetime, timedelta
+from uuid import UUID, uuid5
+
+from roomlore.domain.ids import ConversationId, MessageId, ParticipantId
+from roomlore.untangling.conversations import (
+    LONGEST_SILENCE,
+    SHORTEST_SILENCE,
+    Hearers,
+    Untangler,
+    conversation_opened_by,
+)
+from roomlore.untangling.linker import WINDOW
+from roomlore.untangling.records import Linked, Said, Untangled
+
+START = datetime(2024, 3, 1, 12, tzinfo=UTC)
+SPACE = UUID(int=7)
+
+
+def message_id(name: str) -> MessageId:
+    return MessageId(uuid5(SPACE, name))
+
+
+def person(name: str) -> ParticipantId:
+    return ParticipantId(uuid5(SPACE, f"person {name}"))
+
+
+def said(name: str, minutes: float = 0, *, by: str = "ana", answers: str | None = None) -> Said:
+    return Said(
+        id=message_id(name),
+        author_id=person(by),
+        author_name=by,
+        sent_at=START + timedelta(minutes=minutes),
+        body=name,
+        reply_to=message_id(answers) if answers else None,
+    )
+
+
+class Told:
+    """A linker that answers as it was told, and remembers what it was asked."""
+
+    def __init__(self, answers: dict[str, tuple[str | None, float]]) -> None:
+        self.answers = answers
+        self.asked: list[str] = []
+        self.remembered: list[str] = []
+
+    def remember(self, said: Said, _: MessageId | None) -> None:
+        self.remembered.append(said.body)
+
+    def link(self, said: Said) -> Linked:
+        self.asked.append(said.body)
+        if said.reply_to is not None:
+            return Linked(id=said.id, parent_id=said.reply_to, method="explicit", confidence=1.0)
+        parent, confidence = self.answers.get(said.body, (None, 1.0))
+        found = message_id(parent) if parent else None
+        return Linked(
+            id=said.id, parent_id=found, method="inferred" if found else None, confidence=confidence
+        )
+
+
+def went(
+    lines: list[Said], answers: dict[str, tuple[str | None, float]] | None = None
+) -> dict[str, Untangled]:
+    untangler = Untangler(Told(answers or {}))  # type: ignore[arg-type]
+    return {one.body: untangler.go_on(one, None, placed_by_hand=None) for one in lines}
+
+
+def test_what_answers_a_message_stands_where_it_stands():
+    found = went(
+        [said("a", by="ana"), said("b", 1, by="bo"), said("c", 2, by="cy"), said("d", 3, by="bo")],
+        {"d": ("a", 0.8)},
+    )
+    assert found["d"].conversation_id == found["a"].conversation_id != found["c"].conversation_id
+    assert found["d"].boundary is None
+
+
+def test_what_answers_nothing_opens_a_conversation_and_tells_why():
+    found = went(
+        [said("a"), said("b", 1, by="bo"), said("c", 2, by="cy"), said("d", 200, by="cy")], {"b": (None, 0.5)}
+    )
+    assert [found[name].boundary for name in "abcd"] == ["first", None, "topic", "silence"]
+
+
+def test_two_people_stay_in_one_conversation_unless_the_topic_is_clearly_another():
+    lines = [said(f"{n}", n, by="ana" if n % 2 else "bo") for n in range(10)]
+    unsure = went(lines, {f"{n}": (None, 0.6) for n in range(10)})
+    assert len({one.conversation_id for one in unsure.values()}) == 1
+    sure = went(lines, {"6": (None, 0.99), **{f"{n}": (None, 0.6) for n in range(6)}})
+    assert sure["6"].boundary == "topic"
+    assert sure["5"].conversation_id != sure["6"].conversation_id
+
+
+def test_between_two_people_nothing_found_reaches_over_a_long_silence():
+    linker = Told({"b": ("a", 0.9)})
+    untangler = Untangler(linker)  # type: ignore[arg-type]
+    first = untangler.go_on(said("a"), None, placed_by_hand=None)
+    second = untangler.go_on(said("b", 200, by="bo"), None, placed_by_hand=None)
+    assert (second.linked.parent_id, second.boundary) == (None, "silence")
+    assert second.conversation_id != first.conversation_id
+    assert linker.remembered == ["b"]
+
+
+def test_what_the_platform_states_reaches_over_any_silence():
+    found = went([said("a"), said("b", 5_000, by="bo", answers="a")])
+    assert found["b"].conversation_id == found["a"].conversation_id
+
+
+def test_what_stands_far_back_is_known_when_it_is_told():
+    untangler = Untangler(Told({}))  # type: ignore[arg-type]
+    elsewhere = ConversationId(UUID(int=5))
+    untangler.stands(message_id("old"), elsewhere)
+    assert untangler.go_on(said("b", answers="old"), None, placed_by_hand=None).conversation_id == elsewhere
+
+
+def test_what_a_person_placed_stays_and_what_answers_it_follows():
+    untangler = Untangler(Told({"c": ("b", 0.9)}))  # type: ignore[arg-type]
+    by_hand = ConversationId(UUID(int=6))
+    untangler.go_on(said("a", by="cy"), None, placed_by_hand=None)
+    moved = untangler.go_on(said("b", 1, by="bo", answers="a"), None, placed_by_hand=by_hand)
+    assert (moved.conversation_id, moved.boundary) == (by_hand, None)
+    assert untangler.go_on(said("c", 2), None, placed_by_hand=None).conversation_id == by_hand
+
+
+def test_one_line_goes_on_with_what_nobody_moved():
+    untangler = Untangler(Told(dict.fromkeys("abc", (None, 0.5))))  # type: ignore[arg-type]
+    first = untangler.go_on(said("a"), None, placed_by_hand=None)
+    untangler.go_on(said("b", 1, by="bo"), None, placed_by_hand=ConversationId(UUID(int=6)))
+    assert untangler.go_on(said("c", 2), None, placed_by_hand=None).conversation_id == first.conversation_id
+
+
+def whispered(names: str) -> Hearers:
+    return frozenset(person(name) for name in names.split())
+
+
+def test_whispers_go_on_only_among_the_same_people_and_nothing_is_guessed_of_them():
+    linker = Told({})
+    untangler = Untangler(linker)  # type: ignore[arg-type]
+    aloud = untangler.go_on(said("a"), None, placed_by_hand=None)
+    one = untangler.go_on(said("b", 1), whispered("ana bo"), placed_by_hand=None)
+    other = untangler.go_on(said("c", 2), whispered("ana cy"), placed_by_hand=None)
+    again = untangler.go_on(said("d", 3, by="bo"), whispered("ana bo"), placed_by_hand=None)
+    later = untangler.go_on(said("e", 500, by="bo"), whispered("ana bo"), placed_by_hand=None)
+    assert again.conversation_id == one.conversation_id
+    assert len({found.conversation_id for found in (aloud, one, other, later)}) == 4
+    assert linker.asked == ["a"]
+
+
+def test_what_others_whisper_meanwhile_changes_nothing():
+    untangler = Untangler(Told({}))  # type: ignore[arg-type]
+    one = untangler.go_on(said("a"), whispered("ana bo"), placed_by_hand=None)
+    for number in range(3 * WINDOW):
+        untangler.go_on(said(f"x{number}", 1, by="cy"), whispered("cy dee"), placed_by_hand=None)
+    answer = untangler.go_on(said("b", 5, by="bo"), whispered("ana bo"), placed_by_hand=None)
+    assert answer.conversation_id == one.conversation_id
+
+
+def test_a_silence_is_measured_by_the_pace_of_the_room():
+    def silence(pause: float) -> timedelta:
+        untangler = Untangler(Told({}))  # type: ignore[arg-type]
+        for number in range(20):
+            found = untangler.go_on(said(f"{number}", pause * number), None, placed_by_hand=None)
+        return found.quiet_after
+
+    assert silence(0.1) == SHORTEST_SILENCE
+    assert silence(5) == timedelta(minutes=150)
+    assert silence(600) == LONGEST_SILENCE
+
+
+def test_nothing_older_than_the_window_counts():
+    lines = [
+        said("old", by="cy"),
+        *(said(f"{n}", n, by="ana" if n % 2 else "bo") for n in range(1, WINDOW + 1)),
+    ]
+    found = went([*lines, said("last", WINDOW + 1)], {"last": (None, 0.5)})
+    assert found["last"].boundary is None, "cy is forgotten, and two people are left"
+
+
+def test_the_id_of_a_conversation_is_always_the_same_and_is_not_that_of_the_message():
+    assert conversation_opened_by(message_id("a")) == conversation_opened_by(message_id("a"))
+    assert conversation_opened_by(message_id("a")) != message_id("a")

@@ -1,0 +1,1 @@
+"""Makes the weights of the reply model; see README.md."""
