@@ -161,7 +161,9 @@ async def test_cancelling_leaves_whole_batches_and_running_again_completes(app: 
     assert [room.message_count for room in await app.rooms(app.operator)] == [BATCH]
     again = await app.import_path(path)
     assert again.stored == {"added": count - BATCH, "unchanged": BATCH, "revised": 0, "redacted": 0}
-    row = await (await admin.execute("select count(*) from work where org_id = %s", [app.org_id])).fetchone()
+    row = await (
+        await admin.execute("select count(*) from work where org_id = %s and stage = 'embed'", [app.org_id])
+    ).fetchone()
     assert row == (count,)
 
 

@@ -52,7 +52,7 @@ async def test_of_a_batch_half_known_only_the_new_half_makes_work_and_edges(app:
 
     assert {key[1] for key in accepted.added} == {"3", "4", "5"}
     queued = await (
-        await admin.execute("select subject_id from work where org_id = %s", [app.org_id])
+        await admin.execute("select subject_id from work where org_id = %s and stage = 'embed'", [app.org_id])
     ).fetchall()
     assert {row[0] for row in queued} == set(accepted.added.values())
     edges = await (

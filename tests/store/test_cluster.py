@@ -74,10 +74,9 @@ def made(tmp_path_factory):
 
 
 @pytest.fixture
-async def fresh(tmp_path):
-    """An empty data directory; its server is stopped after the test."""
-    data = tmp_path / "data"
-    data.mkdir()
+async def fresh(tmp_path_factory):
+    """An empty data directory, with room for a socket in its path; its server is stopped after the test."""
+    data = tmp_path_factory.mktemp("data")
     yield data
     await stop_cluster(data, force=True)
 
@@ -130,7 +129,7 @@ def binaries(tmp_path):
 
 
 async def until(condition):
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 200
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"
         await asyncio.sleep(0.01)

@@ -43,7 +43,7 @@ def url(cluster, user: str, password: str, database: str) -> str:
 
 def roomlore(database: str, *words: str) -> subprocess.CompletedProcess:
     command = [sys.executable, "-m", "roomlore", "--database", database, *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=55, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
 
 
 def test_an_ordinary_login_migrates_and_runs_everything(server):

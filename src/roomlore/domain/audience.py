@@ -1,12 +1,13 @@
 """Who may see what: the rule stated once, for people to read.
 
-The database decides (`store/migrations/0001_rooms.sql` says the same in SQL); this module is what the
-decision is held against. It gets every fact it needs and looks nothing up.
+The database decides (`store/migrations/` says the same in SQL: persons, then what is derived); this module
+is what the decision is held against. It gets every fact it needs and looks nothing up.
 
 In short. The operator sees everything in the org. A participant sees what they wrote; a whisper addressed
 to them, wherever it was said; anything else in an open room of the org, and in a closed room what was
-said while they were a member. What was injected for agents is for agents. Whatever is not known, such as
-the audience of a whisper that names none, is nobody's.
+said while they were a member. What was injected for agents is for agents. Participants who are accounts of
+one person see what any of them may. What is derived is seen by those who may see all it was made from.
+Whatever is not known, such as the audience of a whisper that names none, is nobody's.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -43,9 +44,22 @@ class ViewerFacts:
     viewer: Viewer
     #: False for an id that is no participant of the viewer's org.
     is_participant: bool = True
+    #: Whether every account of the viewer is an agent's.
     is_agent: bool = False
-    #: The viewer's own memberships.
+    #: The memberships of every account of the viewer.
     periods: Mapping[RoomId, Sequence[Period]] = field(default_factory=dict[RoomId, Sequence[Period]])
+    #: Participants who are other accounts of the same person.
+    accounts: frozenset[ParticipantId] = frozenset()
+
+    def is_own(self, participant_id: ParticipantId | None) -> bool:
+        """Whether a participant is the viewer, by whatever account; the author of holes, the org, is nobody."""
+        if participant_id is None or participant_id == self.viewer.org_id:
+            return False
+        return participant_id == self.viewer.participant_id or participant_id in self.accounts
+
+    def is_one_of(self, participants: Iterable[ParticipantId]) -> bool:
+        """Whether the viewer, by whatever account, is among some participants."""
+        return any(self.is_own(participant_id) for participant_id in participants)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +84,29 @@ class MessageFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryFacts:
+    """Everything about a memory that visibility depends on."""
+
+    org_id: OrgId
+    #: The messages it rests on.
+    sources: Sequence[MessageFacts]
+    #: Sensitive ones are for those who were in the room, however open it is.
+    is_sensitive: bool = False
+    asserted_by: ParticipantId | None = None
+    #: What took its place, if anything did.
+    superseded_by: "MemoryFacts | None" = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationFacts:
+    """Everything about a conversation that visibility of its label depends on."""
+
+    org_id: OrgId
+    messages: Sequence[MessageFacts]
+    is_sensitive: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Presence:
     """Somebody's membership."""
 
@@ -83,15 +120,15 @@ def can_see(message: MessageFacts, viewer: ViewerFacts) -> bool:
     who = viewer.viewer
     if message.room.org_id != who.org_id:
         return False
-    if who.is_operator or message.author_id == who.participant_id:
+    if who.is_operator or viewer.is_own(message.author_id):
         return True
     match message.kind:
         case "whisper":
-            return who.participant_id in message.audience
+            return viewer.is_one_of(message.audience)
         case "context_injection":
-            return who.participant_id in message.audience or (viewer.is_agent and _was_there(message, viewer))
+            return viewer.is_one_of(message.audience) or (viewer.is_agent and _may_hear(message, viewer))
         case "message" | "system":
-            return _was_there(message, viewer)
+            return _may_hear(message, viewer)
 
 
 def can_see_reply(child: MessageFacts, parent: MessageFacts | None, viewer: ViewerFacts) -> bool:
@@ -113,7 +150,7 @@ def can_see_presence(presence: Presence, viewer: ViewerFacts) -> bool:
     room, who = presence.room, viewer.viewer
     if room.org_id != who.org_id:
         return False
-    if who.is_operator or presence.participant_id == who.participant_id:
+    if who.is_operator or viewer.is_own(presence.participant_id):
         return True
     return _is_open_to(room, viewer) or any(
         period.meets(presence.period) for period in viewer.periods.get(room.id, ())
@@ -142,15 +179,84 @@ def can_see_participant(
         return False
     return (
         viewer.viewer.is_operator
-        or participant_id == viewer.viewer.participant_id
+        or viewer.is_own(participant_id)
         or any(can_see_presence(presence, viewer) for presence in presences)
         or any(can_see(message, viewer) for message in said)
     )
 
 
-def _was_there(message: MessageFacts, viewer: ViewerFacts) -> bool:
-    periods = viewer.periods.get(message.room.id, ())
-    return _is_open_to(message.room, viewer) or any(period.covers(message.sent_at) for period in periods)
+def can_see_merge(viewer: ViewerFacts, *, org_id: OrgId, knows: bool, knows_another: bool) -> bool:
+    """Return whether the viewer may see that somebody is an account of a person.
+
+    Args:
+        viewer: Who asks.
+        org_id: The org of the accounts.
+        knows: Whether the viewer may know of this account.
+        knows_another: Whether the viewer may know of another account of the same person.
+    """
+    if org_id != viewer.viewer.org_id:
+        return False
+    return viewer.viewer.is_operator or (knows and knows_another)
+
+
+def can_recall(memory: MemoryFacts, viewer: ViewerFacts) -> bool:
+    """Return whether the viewer may see a memory: all its sources, or their own assertion without any.
+
+    One that was superseded is there for those only who may see what took its place: to others it would still stand.
+    """
+    if memory.org_id != viewer.viewer.org_id:
+        return False
+    if viewer.viewer.is_operator:
+        return True
+    if memory.superseded_by is not None and not can_recall(memory.superseded_by, viewer):
+        return False
+    if not memory.sources:
+        return viewer.is_own(memory.asserted_by)
+    return _can_see_all(memory.sources, viewer, is_sensitive=memory.is_sensitive)
+
+
+def can_follow(conversation: ConversationFacts, viewer: ViewerFacts) -> bool:
+    """Return whether the viewer may see what a conversation is called: everything said in it."""
+    if conversation.org_id != viewer.viewer.org_id:
+        return False
+    if viewer.viewer.is_operator:
+        return True
+    told = conversation.messages
+    return bool(told) and _can_see_all(told, viewer, is_sensitive=conversation.is_sensitive)
+
+
+def can_see_relationship(agent_id: ParticipantId, viewer: ViewerFacts, *, org_id: OrgId, knows: bool) -> bool:
+    """Return whether the viewer may see what an agent makes of somebody whom the viewer knows or not."""
+    if org_id != viewer.viewer.org_id:
+        return False
+    return viewer.viewer.is_operator or (viewer.is_own(agent_id) and knows)
+
+
+def can_see_log_line(reader_id: ParticipantId | None, viewer: ViewerFacts, *, org_id: OrgId) -> bool:
+    """Return whether the viewer may see a line of the activity log or a receipt: their own.
+
+    Args:
+        reader_id: Who read, changed or asked for it; None is the operator.
+        viewer: Who asks.
+        org_id: The org of the line.
+    """
+    if org_id != viewer.viewer.org_id:
+        return False
+    return viewer.viewer.is_operator or viewer.is_own(reader_id)
+
+
+def _can_see_all(messages: Iterable[MessageFacts], viewer: ViewerFacts, *, is_sensitive: bool) -> bool:
+    return all(
+        can_see(message, viewer) and (not is_sensitive or _attended(message, viewer)) for message in messages
+    )
+
+
+def _may_hear(message: MessageFacts, viewer: ViewerFacts) -> bool:
+    return _is_open_to(message.room, viewer) or _attended(message, viewer)
+
+
+def _attended(message: MessageFacts, viewer: ViewerFacts) -> bool:
+    return any(period.covers(message.sent_at) for period in viewer.periods.get(message.room.id, ()))
 
 
 def _is_open_to(room: RoomFacts, viewer: ViewerFacts) -> bool:

@@ -4,6 +4,8 @@ RoomloreError
  ├── BadInput            the caller's data or argument is wrong; says which and why
  │    └── UnknownFormat  no reader recognises the file
  ├── NotFound            no such thing, or the viewer may not see it: one answer for both
+ ├── NotAllowed          the key does not give the right; says nothing about what there is
+ ├── KeyRefused          no such key, or it has expired or was revoked: one answer for all
  ├── Conflict            two facts that cannot both hold
  ├── DatabaseError
  │    ├── DatabaseUnavailable   no server, or it refuses us
@@ -38,6 +40,21 @@ class NotFound(RoomloreError):
         super().__init__(f"no {what} {key!r}")
         self.what = what
         self.key = key
+
+
+class NotAllowed(RoomloreError):
+    """The caller's role does not give the right; what the call was about was not looked at."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"not allowed: {what}")
+        self.what = what
+
+
+class KeyRefused(RoomloreError):
+    """There is no such key, or it has expired or was revoked; the three are never told apart."""
+
+    def __init__(self) -> None:
+        super().__init__("the key is not valid")
 
 
 class Conflict(RoomloreError):

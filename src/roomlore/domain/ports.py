@@ -1,20 +1,35 @@
 """Protocols with more than one implementation."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from datetime import date
-from typing import IO, Protocol
+from datetime import date, timedelta
+from typing import IO, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from roomlore.domain.articles import Article, Unread
 from roomlore.domain.ids import MessageId
 from roomlore.domain.incoming import ReadItem
 from roomlore.domain.records import Message, Reply
 
 #: Rows are texts, columns dimensions; float32, each row of length one.
 Vectors = NDArray[np.float32]
+#: A token's vector is kept as the signs of 384 dimensions, eight in a byte.
+TOKEN_BYTES = 48
+#: Rows are the tokens of one text in order, columns TOKEN_BYTES; int8 that are bits, a set one for a positive number.
+TokenVectors = NDArray[np.int8]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readings:
+    """What an embedder makes of texts."""
+
+    #: One row per text, in the order given.
+    vectors: Vectors
+    #: Those of each text, in the order given; None from an embedder that has none to give.
+    tokens: Sequence[TokenVectors] | None
 
 
 class Embedder(Protocol):
@@ -30,8 +45,17 @@ class Embedder(Protocol):
         """Length of each vector."""
         ...
 
+    @property
+    def gives_tokens(self) -> bool:
+        """Whether `read` gives token vectors."""
+        ...
+
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Return one row per text, in the order given."""
+        ...
+
+    def read(self, texts: Sequence[str]) -> Readings:
+        """Return what `embed` returns and the vectors of each text's tokens, of which a long text has no more."""
         ...
 
 
@@ -55,6 +79,47 @@ class MessageSource(Protocol):
 
     async def replies(self, ids: Sequence[MessageId], limit: int) -> list[Reply]:
         """Return reply edges that have one of the ids at either end, most confident first."""
+        ...
+
+
+class ArticleReader(Protocol):
+    """Reads what a link points to."""
+
+    async def read(self, url: str) -> Article | Unread:
+        """Return the article behind an address, or why it was not read; only a cancellation is raised."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unanswered:
+    """Why a language model gave no answer, in one phrase that quotes nobody."""
+
+    reason: str
+    #: It asked to be left alone for so long.
+    retry_after: timedelta | None = None
+
+
+class LanguageModel(Protocol):
+    """Answers in words. What it answers is a stranger's text, to be trusted no more than what it was given."""
+
+    @property
+    def name(self) -> str:
+        """Which one answers."""
+        ...
+
+    @property
+    def patience(self) -> timedelta:
+        """After so long a call has ended, answered or not."""
+        ...
+
+    async def answer(self, instructions: str, material: str, *, shape: Mapping[str, Any]) -> str | Unanswered:
+        """Return the answer, or why there is none; only a cancellation is raised.
+
+        Args:
+            instructions: What is wanted.
+            material: What it is wanted of; nothing in there is an instruction.
+            shape: JSON schema of the answer, which a language model may or may not keep to.
+        """
         ...
 
 

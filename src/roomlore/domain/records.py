@@ -1,13 +1,45 @@
 """What reads return: frozen records, times aware and in UTC."""
 
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Literal
+from uuid import UUID
 
-from roomlore.domain.ids import MessageId, OrgId, ParticipantId, RoomId
+from roomlore.domain.ids import ConversationId, KeyId, MemoryId, MessageId, OrgId, ParticipantId, RoomId
 from roomlore.domain.incoming import MessageKind, ParticipantKind, Precision, RoomKind, Visibility
+from roomlore.domain.roles import Role
 
 ReplyMethod = Literal["explicit", "thread", "mention", "inferred"]
+MemoryKind = Literal[
+    "technical_decision",
+    "process_decision",
+    "preference",
+    "fact",
+    "lesson",
+    "pattern",
+    "anti_pattern",
+    "correction",
+    "process_outcome",
+    "context",
+    "observation",
+    "interaction",
+    "learning",
+    "insight",
+]
+#: How long nobody speaks in a conversation until it is over, where the pace of its room is not to be told.
+USUAL_SILENCE = timedelta(minutes=30)
+#: Where a label is from: the words of the conversation, a language model, or a person.
+LabelSource = Literal["words", "language model", "person"]
+#: Why a conversation is one of its own: nothing had been said before, nobody had spoken for long, others were
+#: speaking of something else, or a person said so.
+Boundary = Literal["first", "silence", "topic", "person"]
+#: `sensitive`: for those who were members of the rooms of its sources when they were said.
+Sensitivity = Literal["normal", "sensitive"]
+#: Who stated it, whom it is about, who else said what it rests on, and through whose eyes it was seen.
+MemoryRole = Literal["author", "subject", "involved", "perspective"]
+#: `refused`: there was no such thing, or it was not for the viewer; the two are not told apart.
+LogOutcome = Literal["done", "refused"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,11 +49,28 @@ class Viewer:
     org_id: OrgId
     #: None is the operator.
     participant_id: ParticipantId | None
+    #: Other accounts of the same person, as known when the viewer was named.
+    accounts: frozenset[ParticipantId] = field(default=frozenset(), compare=False)
+    #: What the viewer may change; an operator may everything.
+    role: Role = field(default="member", compare=False)
+    #: The key the viewer came with; None without one.
+    key_id: KeyId | None = field(default=None, compare=False)
+
+    @classmethod
+    def operator(cls, org_id: OrgId, *, key_id: KeyId | None = None) -> "Viewer":
+        """Return the operator of an org."""
+        return cls(org_id=org_id, participant_id=None, role="operator", key_id=key_id)
 
     @property
     def is_operator(self) -> bool:
         """Whether this viewer sees everything in the org."""
         return self.participant_id is None
+
+    def is_own(self, participant_id: ParticipantId | None) -> bool:
+        """Whether a participant is the viewer, by whatever account."""
+        return participant_id is not None and (
+            participant_id == self.participant_id or participant_id in self.accounts
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,9 +90,16 @@ class Room:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Participant:
-    """A human, agent or system that takes part; counts cover only what the viewer may read."""
+    """A human, agent or system that takes part; counts cover only what the viewer may read.
 
+    Participants who are accounts of one person are one, as far as the viewer may know them.
+    """
+
+    #: The first of the accounts.
     id: ParticipantId
+    #: Every account that the viewer may know to be this person's; one where nobody was merged.
+    accounts: Sequence[ParticipantId]
+    #: The newest.
     name: str
     kind: ParticipantKind
     message_count: int
@@ -54,6 +110,23 @@ class Participant:
     def is_bot(self) -> bool:
         """Whether this participant is an agent."""
         return self.kind == "agent"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """How a platform names a participant, and as whom the viewer knows it."""
+
+    platform: str
+    account_id: str
+    #: Who a shared webhook or bridge account speaks as; empty for an ordinary account.
+    persona: str
+    #: True where a bridge speaks for somebody of another platform.
+    bridged: bool
+    participant_id: ParticipantId
+    name: str
+    kind: ParticipantKind
+    #: Whether the viewer may know of another account of the same person.
+    is_merged: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +149,8 @@ class Message:
     native_order: int
     edited_at: datetime | None
     redacted_at: datetime | None
+    #: Set where nothing is left but the place: neither words nor author.
+    erased_at: datetime | None = None
     #: The message this one answers by the platform's own word, where the viewer may see it.
     reply_to: MessageId | None
 
@@ -94,3 +169,139 @@ class Reply:
     method: ReplyMethod
     #: 1.0 for what the platform itself says.
     confidence: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Talker:
+    """Somebody who takes part in a conversation."""
+
+    id: ParticipantId
+    #: As displayed when they last spoke in it.
+    name: str
+    kind: ParticipantKind
+    message_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversation:
+    """Messages of one topic in one room, all of which its viewer may read."""
+
+    id: ConversationId
+    room_id: RoomId
+    #: What it is about, in a few words; empty where nothing says it.
+    label: str
+    #: Whether a person called it so.
+    is_named: bool
+    label_by: LabelSource
+    sensitivity: Sensitivity
+    #: None for those who came to a closed room later: it rests on what was said before.
+    boundary: Boundary | None
+    opened_at: datetime
+    last_at: datetime
+    #: It is open until nobody has spoken in it for so long, by the pace of its room; None like `boundary`.
+    quiet_after: timedelta | None
+    message_count: int
+    #: Most talkative first.
+    talkers: Sequence[Talker]
+
+    def is_open(self, now: datetime) -> bool:
+        """Whether somebody may still go on with it."""
+        return now < self.last_at + (self.quiet_after or USUAL_SILENCE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """A message with what it answers and the conversation it is in, as far as its viewer may see them."""
+
+    message: Message
+    #: The one edge that counts: what the platform says before what was found.
+    answers: Reply | None
+    conversation_id: ConversationId | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiKey:
+    """What is kept of a key: all but the key itself."""
+
+    id: KeyId
+    #: What it is for.
+    name: str
+    role: Role
+    #: With whose eyes its holder reads; None for operators.
+    participant_id: ParticipantId | None
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogLine:
+    """Who read or changed what, and when; never what was said, asked or answered."""
+
+    id: UUID
+    at: datetime
+    #: None: without a key.
+    key_id: KeyId | None
+    #: None: the operator.
+    viewer_id: ParticipantId | None
+    #: "search", "redact", "erase person", …
+    action: str
+    outcome: LogOutcome
+    #: Ids of the rooms, messages, participants and memories that were shown or changed.
+    subject_ids: Sequence[UUID]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class MemoryParticipant:
+    """Somebody whom a memory names, as the viewer may call them."""
+
+    role: MemoryRole
+    name: str
+    id: ParticipantId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """A durable statement and what it rests on, all of which its viewer may read."""
+
+    id: MemoryId
+    kind: MemoryKind
+    content: str
+    sensitivity: Sensitivity
+    #: None where it was not asserted by a participant, or by one of whom the viewer may not know.
+    asserted_by: ParticipantId | None
+    recorded_at: datetime
+    #: In the order in which they were said, as far as rooms and clocks agree; empty where it is an assertion alone.
+    source_ids: Sequence[MessageId]
+    #: Only those of whom the viewer may know.
+    participants: Sequence[MemoryParticipant]
+    #: Whether a source says something else since the memory was recorded.
+    is_outdated: bool
+    #: What took its place; None while it stands.
+    superseded_by: MemoryId | None = None
+
+    @property
+    def subject_ids(self) -> frozenset[ParticipantId]:
+        """Whom it is about."""
+        return frozenset(person.id for person in self.participants if person.role == "subject")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceMessage:
+    """A message that a memory rests on, and what its room is called."""
+
+    message: Message
+    #: None where the viewer may read the message but not see the room, as with a whisper from elsewhere.
+    room_name: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provenance:
+    """A memory with all that it rests on, in the order in which it was said."""
+
+    memory: Memory
+    sources: Sequence[SourceMessage]
+    #: What took its place, and the place of that, up to what stands now; empty where the memory itself does.
+    successors: Sequence[Memory] = ()
+    #: Memories of which it took the place, and they of others, newest first.
+    predecessors: Sequence[Memory] = ()

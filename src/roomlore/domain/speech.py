@@ -12,6 +12,7 @@ import unicodedata
 from roomlore.domain.records import Message
 
 REMOVED = "[message removed]"
+ERASED = "[erased]"
 WORDLESS = "[no text]"
 _LONGEST_NAME = 80
 #: Stand in for a hash sign and a bracket that would read as ours.
@@ -25,7 +26,7 @@ _INVISIBLE = re.compile(
 )
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _CITATION = re.compile("#(?=[\u00ad\u200b-\u200f\u2060\ufe0f\ufeff]*m\\d)", re.IGNORECASE)
-_MARKER = re.compile(r"\[(?=\s*(?:…|message removed|no text))", re.IGNORECASE)
+_MARKER = re.compile(r"\[(?=\s*(?:…|message removed|erased|no text))", re.IGNORECASE)
 
 
 def safe_text(body: str) -> str:
@@ -44,7 +45,14 @@ def safe_name(name: str) -> str:
 
 def safe_body(message: Message) -> str:
     """Return what a message says, made harmless, or that there is nothing to read."""
-    return REMOVED if message.redacted_at else safe_text(message.body) or WORDLESS
+    return removed(message) or safe_text(message.body) or WORDLESS
+
+
+def removed(message: Message) -> str:
+    """Return what stands where the words of a message were removed; empty where they were not."""
+    if message.erased_at:
+        return ERASED
+    return REMOVED if message.redacted_at else ""
 
 
 def spoken(message: Message, *, name: str | None = None, text: str | None = None) -> str:
@@ -60,7 +68,7 @@ def spoken(message: Message, *, name: str | None = None, text: str | None = None
 
 
 def _head(message: Message, name: str) -> str:
-    if message.kind == "system":
+    if message.kind == "system" or message.erased_at:
         return "*"
     bot = " (bot)" if message.author_kind == "agent" else ""
     mark = {"whisper": "(whisper) ", "context_injection": "(context) "}.get(message.kind, "")

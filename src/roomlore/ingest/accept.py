@@ -6,8 +6,8 @@ writers, changes nothing.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -16,10 +16,10 @@ import msgspec
 from roomlore.domain.errors import BadInput
 from roomlore.domain.ids import MessageId, OrgId, RoomId, uuid7
 from roomlore.domain.incoming import IncomingMessage, Skipped
-from roomlore.ingest import people
+from roomlore.ingest import gone, people
 from roomlore.ingest.resolve import Names, resolve
 from roomlore.ingest.versions import Change, compare
-from roomlore.store import directory, messages, work
+from roomlore.store import directory, erased, erasing, messages, untangling, work
 from roomlore.store.messages import Audience, FirstName, NewMessage, NewVersion, StatedReply
 from roomlore.store.queries import Connection
 
@@ -37,7 +37,7 @@ class Accepted:
 
     #: Ids of messages that were not there before, by (room, external id).
     added: Mapping[Key, MessageId]
-    #: Ids of every message of the batch, in its order.
+    #: Ids of every message of the batch that was not left out, in its order.
     message_ids: Sequence[MessageId]
     room_ids: frozenset[RoomId]
     revised: int
@@ -49,11 +49,21 @@ class Accepted:
 async def accept(
     conn: Connection, org_id: OrgId, batch: Sequence[IncomingMessage], *, received_at: datetime
 ) -> Accepted:
-    """Store a batch of clean records and the work that follows from it.
+    """Store a batch of clean records and the work that follows from it; what was erased stays out.
 
     Raises:
         BadInput: the batch is too large for one transaction.
     """
+    # A statement of its own, so that the next one sees what an erasure has just done.
+    await erased.keep_erasures_out(conn, org_id)
+    staying = await gone.leave_out(conn, org_id, batch, now=received_at)
+    accepted = await _accept(conn, org_id, staying.batch, received_at=received_at)
+    return replace(accepted, skipped=[*staying.skipped, *accepted.skipped])
+
+
+async def _accept(
+    conn: Connection, org_id: OrgId, batch: Sequence[IncomingMessage], *, received_at: datetime
+) -> Accepted:
     if not batch:
         return _accepted([], {}, {}, [])
     names = await resolve(conn, org_id, batch)
@@ -150,7 +160,10 @@ async def _add_what_hangs_on(
     await work.enqueue_added(conn, org_id)
     if any(message.reply_to or message.thread_root for message in fresh.values()):
         await messages.add_replies_of_added(conn, org_id)
-    await messages.resolve_replies(conn, org_id)
+    if await messages.resolve_replies(conn, org_id):
+        await untangling.touch_rooms_of(conn, org_id, fresh)
+    if await untangling.touch_rooms_of_added(conn, org_id):
+        await work.wake(conn, "untangle")
 
 
 async def _add_replies(
@@ -159,7 +172,7 @@ async def _add_replies(
     """Add the edges that other versions of a message state; the first one to state an edge is believed."""
     replies = [reply for message_id, message in again for reply in _replies(message_id, message, names)]
     if replies:
-        await messages.add_replies(conn, org_id, replies)
+        await _untangle_again(conn, org_id, await messages.add_replies(conn, org_id, replies))
 
 
 def is_embedded(message: IncomingMessage) -> bool:
@@ -201,6 +214,8 @@ async def _compare(
 async def _change(
     conn: Connection, org_id: OrgId, changes: Sequence[Change], *, redacted_at: datetime
 ) -> None:
+    # First, so that no worker writes meanwhile what it made of the old versions.
+    await _untangle_again(conn, org_id, [change.message_id for change in changes if _reads_otherwise(change)])
     redacted = [change.message_id for change in changes if change.redact]
     if redacted:
         await redact(conn, org_id, redacted, redacted_at=redacted_at)
@@ -209,6 +224,7 @@ async def _change(
         await messages.restore_author_names(
             conn, org_id, [FirstName(message_id=message_id, author_name=name) for message_id, name in named]
         )
+        await work.embed_anew(conn, org_id, [message_id for message_id, _ in named])
     revisions = [revision for change in changes for revision in change.revisions]
     if revisions:
         await messages.add_revisions(conn, org_id, revisions)
@@ -218,6 +234,15 @@ async def _change(
         _check_size(text for version in versions for text in (version.body, version.raw, version.metadata))
         await messages.revise_messages(conn, org_id, versions)
         await _embed_again(conn, org_id, revised)
+
+
+def _reads_otherwise(change: Change) -> bool:
+    return change.redact or change.current is not None or change.author_name is not None
+
+
+async def _untangle_again(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> None:
+    if ids and await untangling.touch_rooms_of(conn, org_id, ids):
+        await work.wake(conn, "untangle")
 
 
 async def _embed_again(
@@ -251,9 +276,7 @@ def _version(message_id: MessageId, message: IncomingMessage) -> NewVersion:
 
 async def redact(conn: Connection, org_id: OrgId, ids: Sequence[MessageId], *, redacted_at: datetime) -> int:
     """Remove the content of messages and everything derived from it; return how many had any left."""
-    # In this order: whoever is just writing a vector holds the work's row, so that the drop comes after.
-    await work.forget(conn, org_id, "embed", ids)
-    await work.drop_embeddings(conn, org_id, ids)
+    await erasing.drop_derived(conn, org_id, ids)
     return await messages.redact_messages(conn, org_id, ids, redacted_at=redacted_at)
 
 

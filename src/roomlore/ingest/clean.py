@@ -131,7 +131,14 @@ def _is_unstorable(text: str) -> bool:
     return UNSTORABLE.search(text) is not None
 
 
-NO_CONTENT: dict[str, Any] = {"body": "", "attachments": (), "reactions": (), "metadata": {}, "raw": None}
+NO_CONTENT: dict[str, Any] = {
+    "body": "",
+    "mentions": (),
+    "attachments": (),
+    "reactions": (),
+    "metadata": {},
+    "raw": None,
+}
 
 
 @dataclass(slots=True)

@@ -3,7 +3,8 @@
 Whoever a newer list leaves out has left: at the time of the first message that carried such a list, so that
 batches do not matter. A list older than the newest one known ends nobody's presence and begins nobody's
 that would last. Nothing here widens what was narrowed: a presence that has ended stays ended, and begins
-again only where the platform states another beginning.
+again only where the platform states another beginning. An end that a list states for later than its own
+message is taken at its word, and an older list that comes after may then end a presence sooner.
 """
 
 from collections.abc import Mapping, Sequence

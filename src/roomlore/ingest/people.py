@@ -79,25 +79,36 @@ def _activity(said: Sequence[IncomingMessage], names: Names) -> list[NewActivity
 def _current_names(
     batch: Sequence[IncomingMessage], rooms: Iterable[tuple[tuple[str, str], IncomingRoom]], names: Names
 ) -> list[NotedName]:
-    """Return the newest name of everybody who wrote, and the greatest of those who are only listed."""
-    written: dict[ParticipantId, tuple[datetime, str]] = {}
+    """Return what everybody is called by the batch, at first and now.
+
+    Now by the newest message, at first by lists, which not only those see who may read a message, or else by the
+    oldest message. Of names at one time the greatest counts, at first the least.
+    """
+    written: dict[ParticipantId, list[tuple[datetime, str]]] = defaultdict(list)
     for message in batch:
         participant_id = names.author(message.platform, message.author)
-        found = (message.edited_at or message.sent_at, message.author.name)
-        written[participant_id] = max(written.get(participant_id, found), found)
-    listed: dict[ParticipantId, str] = {}
+        written[participant_id].append((message.edited_at or message.sent_at, message.author.name))
+    listed: dict[ParticipantId, list[str]] = defaultdict(list)
     for platform, author in _listed(batch, rooms):
-        participant_id = names.author(platform, author)
-        if participant_id not in written:
-            listed[participant_id] = max(listed.get(participant_id, ""), author.name)
-    noted = [
-        NotedName(participant_id=participant_id, name=name, named_at=named_at)
-        for participant_id, (named_at, name) in written.items()
+        listed[names.author(platform, author)].append(author.name)
+    return [
+        _noted(participant_id, written.get(participant_id, ()), listed.get(participant_id, ()))
+        for participant_id in {**written, **listed}
     ]
-    return noted + [
-        NotedName(participant_id=participant_id, name=name, named_at=None)
-        for participant_id, name in listed.items()
-    ]
+
+
+def _noted(
+    participant_id: ParticipantId, written: Sequence[tuple[datetime, str]], listed: Sequence[str]
+) -> NotedName:
+    named_at, name = max(written) if written else (None, max(listed))
+    first_named_at, first_name = (None, min(listed)) if listed else min(written)
+    return NotedName(
+        participant_id=participant_id,
+        name=name,
+        named_at=named_at,
+        first_name=first_name,
+        first_named_at=first_named_at,
+    )
 
 
 def _listed(

@@ -52,7 +52,7 @@ async def resolve(conn: Connection, org_id: OrgId, batch: Sequence[IncomingMessa
     """Return our ids for every room and author that the batch names; new ones are added first."""
     rooms = dict(distinct_rooms(batch))
     authors: dict[AuthorName, IncomingAuthor] = {}
-    for platform, author in _authors(batch):
+    for platform, author in authors_named(batch):
         name = author_name(platform, author)
         # Nobody is less than a record says: one that marks an agent outweighs those that do not.
         authors[name] = max(authors.get(name, author), author, key=lambda named: RANK[named.kind])
@@ -84,7 +84,8 @@ def _names(
     return Names(rooms=rooms, authors=now, turned_out=noted)
 
 
-def _authors(batch: Sequence[IncomingMessage]) -> Iterable[tuple[str, IncomingAuthor]]:
+def authors_named(batch: Sequence[IncomingMessage]) -> Iterable[tuple[str, IncomingAuthor]]:
+    """Yield everybody whom a batch names as member, audience or author, each after the platform."""
     for (platform, _), room in distinct_rooms(batch):
         for member in room.members:
             yield platform, member.author

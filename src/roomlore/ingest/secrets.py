@@ -23,6 +23,7 @@ TOKENS = re.compile(
     | \b(?:AKIA|ASIA)[A-Z0-9]{16}\b                   # AWS access keys
     | \bAIza[\w-]{35,}                                # Google
     | (?:\b|(?<=bot))\d{8,10}:AA[\w-]{32,}            # Telegram bots; in an address after "bot"
+    | (?<![^\W_])rlk_[\w-]{20,}                       # our own keys
     | \bhf_[A-Za-z0-9]{30,} | \bnpm_[A-Za-z0-9]{36,} | \bpypi-A[\w-]{40,}
     | \bSG\.[\w-]{16,}+\.[\w-]{16,}                   # SendGrid
     | (?<![\w-])eyJ[\w-]{8,}+\.eyJ[\w-]{8,}+\.[\w-]{8,} # JSON web tokens
@@ -33,7 +34,7 @@ TOKENS = re.compile(
 DISCORD_TOKEN = re.compile(r"\b[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,}")
 #: What stands in the middle of one, and is found faster.
 DISCORD_MIDDLE = re.compile(r"\.[\w-]{6}\.[\w-]{27}")
-PREFIX = re.compile(r"gh[oprsu]_|github_pat_|hf_|npm_|sk_")
+PREFIX = re.compile(r"gh[oprsu]_|github_pat_|hf_|npm_|rlk_|sk_")
 #: Values inside addresses. A short `key=` or `auth=` is an ordinary parameter.
 IN_ADDRESS = re.compile(
     r"""

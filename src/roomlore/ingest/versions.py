@@ -36,6 +36,9 @@ class Change:
 
 def compare(stored: StoredVersion, incoming: Sequence[IncomingMessage]) -> Change:
     """Return what the records change about the stored message."""
+    if not stored.author_name:
+        # Only a hole has none: nothing that comes again belongs there.
+        return Change(message_id=stored.id)
     known = {stored.written_at: stored.body, **dict(zip(stored.earlier_at, stored.earlier, strict=True))}
     name = _first_name(stored, incoming, known)
     removed = any(message.deleted for message in incoming)

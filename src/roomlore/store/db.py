@@ -26,6 +26,8 @@ Result = TypeVar("Result")
 # Temporary tables come last in the search path, or one of them could stand in for a table of ours.
 SESSION_OPTIONS = "-c search_path=roomlore,public,pg_temp -c timezone=UTC"
 CHANGE_ATTEMPTS = 5
+READING = "set transaction isolation level repeatable read, read only"
+READING_WITH_KEPT_PLANS = f"{READING}; set local plan_cache_mode = force_generic_plan"
 
 
 class Database:
@@ -66,17 +68,30 @@ class Database:
         await self._pool.close()
 
     @asynccontextmanager
-    async def reading(self, viewer: Viewer) -> AsyncGenerator[Connection]:
-        """Give a connection inside a read-only transaction that sees what the viewer may see."""
+    async def reading(self, viewer: Viewer, *, keeps_plans: bool = False) -> AsyncGenerator[Connection]:
+        """Give a connection inside a read-only transaction that sees what the viewer may see.
+
+        With `keeps_plans` each statement keeps the plan it got first: for short ones that are asked again and
+        again, whose planning under the policies takes longer than they do. Not for those in which a parameter
+        may be left out.
+        """
         async with self._pool.connection() as conn, conn.transaction():
             await _state_viewer(conn, viewer)
             # One snapshot for all statements: who may see what does not change between them.
-            await conn.execute("set transaction isolation level repeatable read, read only")
+            await conn.execute(READING_WITH_KEPT_PLANS if keeps_plans else READING)
+            yield conn
+
+    @asynccontextmanager
+    async def noting(self, viewer: Viewer) -> AsyncGenerator[Connection]:
+        """Give a connection for adding a viewer's own line to the log, which no answer waits for on disk."""
+        async with self._pool.connection() as conn, conn.transaction():
+            await _state_viewer(conn, viewer)
+            await conn.execute("set local synchronous_commit = off")
             yield conn
 
     async def change(self, org_id: OrgId, work: Callable[[Connection], Awaitable[Result]]) -> Result:
         """Run `work` in one transaction on the operator's behalf, again if it met a deadlock."""
-        operator = Viewer(org_id=org_id, participant_id=None)
+        operator = Viewer.operator(org_id)
         for attempt in range(1, CHANGE_ATTEMPTS + 1):
             try:
                 async with self._pool.connection() as conn, conn.transaction():

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from uuid import UUID
 
 from roomlore.domain.ids import OrgId, ParticipantId, RoomId
 from roomlore.domain.incoming import ParticipantKind, RoomKind, Visibility
@@ -43,10 +44,24 @@ class IdentityKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParticipantKey:
-    """A participant's id and current name."""
+    """A participant's id, current name and kind, and the person whose account it is, if merged."""
 
     id: ParticipantId
     name: str
+    kind: ParticipantKind
+    person_id: UUID | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """How a platform names a participant."""
+
+    platform: str
+    account_id: str
+    persona: str
+    participant_id: ParticipantId
+    #: True where a bridge speaks for somebody of another platform.
+    bridged: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,11 +92,13 @@ class NewIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotedName:
-    """A display name and the time it was seen; None where only a list gives it, without a time."""
+    """What a batch calls somebody, now and at first, and since when; None where a list gives the name."""
 
     participant_id: ParticipantId
     name: str
     named_at: datetime | None
+    first_name: str
+    first_named_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,7 +292,7 @@ async def find_rooms(conn: Connection, org_id: OrgId, word: str) -> list[RoomKey
 
 
 async def participants(conn: Connection, viewer: Viewer, room_id: RoomId | None = None) -> list[Participant]:
-    """Return the participants the viewer may know of, or those of one room, most talkative first."""
+    """Return the persons the viewer may know of, or those who wrote in one room, most talkative first."""
     name = "participants_for_operator" if viewer.is_operator else "participants_for_viewer"
     return await QUERIES.all(conn, name, Participant, {"org_id": viewer.org_id, "room_id": room_id})
 
@@ -283,3 +300,32 @@ async def participants(conn: Connection, viewer: Viewer, room_id: RoomId | None 
 async def find_participants(conn: Connection, org_id: OrgId, word: str) -> list[ParticipantKey]:
     """Return the participants a person may mean by a word: an id or its beginning, an account, a name."""
     return await QUERIES.all(conn, "find_participants", ParticipantKey, {"org_id": org_id, "word": word})
+
+
+async def accounts(
+    conn: Connection, org_id: OrgId, participant_id: ParticipantId | None
+) -> list[ParticipantKey]:
+    """Return the accounts of the same person as this participant, itself included, or every one."""
+    params = {"org_id": org_id, "participant_id": participant_id}
+    return await QUERIES.all(conn, "accounts", ParticipantKey, params)
+
+
+async def identities(
+    conn: Connection, org_id: OrgId, participant_ids: Iterable[ParticipantId]
+) -> list[Identity]:
+    """Return how platforms name these participants."""
+    params = {"org_id": org_id, "participant_ids": list(participant_ids)}
+    return await QUERIES.all(conn, "identities", Identity, params)
+
+
+async def merge(
+    conn: Connection, org_id: OrgId, participant_ids: Iterable[ParticipantId], *, person_id: UUID
+) -> None:
+    """Make participants accounts of one person, whatever persons they were of before."""
+    params = {"org_id": org_id, "participant_ids": list(participant_ids), "person_id": person_id}
+    await QUERIES.run(conn, "merge", params)
+
+
+async def split(conn: Connection, org_id: OrgId, participant_ids: Iterable[ParticipantId]) -> None:
+    """Make participants persons of their own."""
+    await QUERIES.run(conn, "split", {"org_id": org_id, "participant_ids": list(participant_ids)})

@@ -4,26 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
-from uuid import UUID
 
-from roomlore.domain.ids import MessageId, OrgId, ParticipantId, RoomId
+from roomlore.domain.ids import MessageId, OrgId, ParticipantId, RoomId, id_range
 from roomlore.domain.incoming import MessageKind, ParticipantKind, Precision
 from roomlore.domain.records import Message, Reply, ReplyMethod
 from roomlore.store.queries import Connection, Queries, columns
 
 QUERIES = Queries("messages")
-
-#: How much of an id must be given before its beginning counts as one.
-SHORTEST_PREFIX = 4
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessageKey:
-    """How a platform names a message in a room, and our id."""
-
-    id: MessageId
-    room_id: RoomId
-    external_id: str
 
 
 class NewMessage(NamedTuple):
@@ -185,9 +172,14 @@ async def redact_messages(
     conn: Connection, org_id: OrgId, ids: Sequence[MessageId], *, redacted_at: datetime
 ) -> int:
     """Remove the content and earlier texts of messages; return how many had any left."""
+    await drop_revisions(conn, org_id, ids)
     params = {"org_id": org_id, "message_ids": list(ids), "redacted_at": redacted_at}
-    await QUERIES.run(conn, "drop_revisions", params)
     return await QUERIES.run(conn, "redact_messages", params)
+
+
+async def drop_revisions(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> int:
+    """Remove the earlier texts of messages; return how many."""
+    return await QUERIES.run(conn, "drop_revisions", {"org_id": org_id, "message_ids": list(ids)})
 
 
 async def add_audiences(conn: Connection, org_id: OrgId, audiences: Sequence[Audience]) -> None:
@@ -205,9 +197,10 @@ async def resolve_replies(conn: Connection, org_id: OrgId) -> int:
     return await QUERIES.run(conn, "resolve_replies", {"org_id": org_id})
 
 
-async def add_replies(conn: Connection, org_id: OrgId, replies: Sequence[StatedReply]) -> None:
-    """Add the platform's own edges; parents that have not arrived are kept by external id."""
-    await QUERIES.run(conn, "add_replies", {"org_id": org_id, **columns(StatedReply, replies)})
+async def add_replies(conn: Connection, org_id: OrgId, replies: Sequence[StatedReply]) -> set[MessageId]:
+    """Add the platform's own edges, parents that have not arrived by external id; return which messages got one."""
+    params = {"org_id": org_id, **columns(StatedReply, replies)}
+    return {row.message_id for row in await QUERIES.all(conn, "add_replies", RoomMessage, params)}
 
 
 async def newest_of_rooms(
@@ -250,11 +243,17 @@ async def replies_around(
 
 async def find_messages(
     conn: Connection, org_id: OrgId, word: str, *, room_id: RoomId | None
-) -> list[MessageKey]:
-    """Return up to ten messages meant by a word: an id, its beginning, or an external id."""
-    low, high = _id_range(word)
-    params = {"org_id": org_id, "room_id": room_id, "word": word, "low": low, "high": high}
-    return await QUERIES.all(conn, "find_messages", MessageKey, params)
+) -> list[Message]:
+    """Return up to ten visible messages meant by a word: an external id, or else an id or its beginning."""
+    params = {"org_id": org_id, "room_id": room_id, "word": word}
+    name = "messages_known_as" if room_id is None else "messages_of_room_known_as"
+    known = await QUERIES.all(conn, name, Message, params)
+    ids = id_range(word)
+    if ids is None:
+        return known
+    low, high = ids
+    ours = await QUERIES.all(conn, "messages_beginning_with", Message, params | {"low": low, "high": high})
+    return [*known, *(message for message in ours if message not in known)]
 
 
 def _place(org_id: OrgId, message: Message, limit: int) -> dict[str, object]:
@@ -266,11 +265,3 @@ def _place(org_id: OrgId, message: Message, limit: int) -> dict[str, object]:
         "message_id": message.id,
         "limit": limit,
     }
-
-
-def _id_range(word: str) -> tuple[UUID | None, UUID | None]:
-    """Return the lowest and highest id that begin with the word, or Nones if it is no beginning."""
-    digits = word.replace("-", "").lower()
-    if not SHORTEST_PREFIX <= len(digits) <= 32 or set(digits) - set("0123456789abcdef"):  # noqa: PLR2004  hex digits of a UUID
-        return None, None
-    return UUID(digits.ljust(32, "0")), UUID(digits.ljust(32, "f"))

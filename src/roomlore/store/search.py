@@ -1,15 +1,17 @@
 """Candidates for a question, and the exchanges they belong to."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
+from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
 from pgvector import HalfVector
 
-from roomlore.domain.ids import MessageId, OrgId, ParticipantId, RoomId
+from roomlore.domain.ids import ConversationId, MessageId, OrgId, ParticipantId, RoomId
 from roomlore.domain.incoming import ParticipantKind
+from roomlore.domain.ports import TOKEN_BYTES, TokenVectors
 from roomlore.domain.records import ReplyMethod
 from roomlore.store.queries import Connection, Queries
 
@@ -18,8 +20,13 @@ QUERIES = Queries("search")
 #: Up to this many messages an exact scan is as fast as the index, and misses nothing.
 EXACT_UP_TO = 20_000
 
+#: Up to this many messages every match of every word is counted.
+COUNTED_UP_TO = 20_000
+
 #: A message's place: (sent_at, native_order, id), comparable.
 Position = tuple[datetime, int, MessageId]
+#: Behind every place.
+AFTER_ALL: Position = (datetime.max.replace(tzinfo=UTC), 2**63 - 1, MessageId(UUID(int=2**128 - 1)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,10 +36,21 @@ class Scope:
     room_ids: Sequence[RoomId] | None = None
     author_ids: Sequence[ParticipantId] | None = None
     author_kinds: Sequence[ParticipantKind] | None = None
+    conversation_ids: Sequence[ConversationId] | None = None
+    #: Only what is answered by something the viewer may see, or only what is not.
+    answered: bool | None = None
     since: datetime | None = None
     until: datetime | None = None
     #: Nothing that stands after this place in its room's order.
     last: Position | None = None
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether only some of what was said in its rooms lies in it."""
+        # Whatever was said by the last message is everything, as it was then.
+        until = self.until if self.last is None else None
+        chosen = (self.author_ids, self.author_kinds, self.conversation_ids, self.answered, self.since, until)
+        return any(one is not None for one in chosen)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,20 +63,43 @@ class ScopeMeasure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
-    """A message that may answer, and why; scores are comparable within one search only."""
+class Near:
+    """A message whose vector is near to the question's."""
 
     message_id: MessageId
-    #: 0..1, the mean of both sides scaled within this search.
-    score: float
-    #: Cosine between question and message; None if it was not among the nearest.
+    #: Cosine.
+    similarity: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worded:
+    """The words of a question as the viewer's messages have them."""
+
+    #: As stems, without those that everybody uses.
+    lexemes: Sequence[str]
+    #: How rare each is, ln(1 + n / df).
+    rarities: Sequence[float]
+    #: The messages that share most with the question, best first.
+    message_ids: Sequence[MessageId]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surrounding:
+    """A message that was found, or stands near one in its room."""
+
+    message_id: MessageId
+    #: As they were called then.
+    author_name: str
+    #: Whether the one before it in the answer stands directly before it in the room.
+    follows: bool
+    #: How many different words it has.
+    size: int
+    #: How often it has each lexeme of the question; None if it has none.
+    counts: Sequence[int] | None
+    #: Cosine between question and message; None without a vector.
     similarity: float | None
-    #: Weight of the shared words; None if it was not among the best worded.
-    weight: float | None
-    #: Share of the question's words, by rarity, that the message has; 0..1.
-    coverage: float | None
-    #: The shared words, rarest first, as stems.
-    terms: Sequence[str] | None
+    #: Whether it lies in the scope; one that does not only tells about its neighbours.
+    fits: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +110,8 @@ class ExchangeMember:
     #: None for a message that answers nothing the viewer may see.
     parent_id: MessageId | None
     method: ReplyMethod | None
+    #: How sure it is that it stands there; 1.0 for what the platform says, None where it stands under nothing.
+    confidence: float | None
     sent_at: datetime
     native_order: int
 
@@ -78,45 +121,84 @@ class ExchangeMember:
         return (self.sent_at, self.native_order, self.member_id)
 
 
-async def candidates(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """A message that may open an exchange, and its place."""
+
+    message_id: MessageId
+    sent_at: datetime
+    native_order: int
+
+    @property
+    def position(self) -> Position:
+        """The place in the room, comparable."""
+        return (self.sent_at, self.native_order, self.message_id)
+
+
+async def nearest(
     conn: Connection,
-    question: str,
-    vector: tuple[str, NDArray[np.float32]] | None,
+    vector: tuple[str, NDArray[np.float32]],
     *,
-    org_id: OrgId,
     scope: Scope,
+    measure: ScopeMeasure,
     wanted: int,
-) -> list[Candidate]:
-    """Return the best visible messages by meaning and by words, best first; by words alone without a vector.
+) -> list[Near]:
+    """Return the visible messages whose vectors are nearest, nearest first or nearly so.
 
     Args:
         conn: Reads for the viewer.
-        question: In plain words.
-        vector: The question's vector, after the name of the vector space it lies in.
-        org_id: The viewer's org.
+        vector: The question's, after the name of the vector space it lies in.
         scope: Where to look.
+        measure: Of this scope; in a small one every vector is looked at, in a large one the index is asked.
         wanted: How many messages at most.
     """
-    model, values = vector or ("", None)
-    last_at, last_order, last_id = scope.last or (None, None, None)
+    model, values = vector
+    scan_exactly = not measure.has_index or measure.message_count <= EXACT_UP_TO
+    params = {"vector": HalfVector(values), "model": model, "wanted": wanted, **_params(scope)}
+    return await QUERIES.all(conn, "nearest_exact" if scan_exactly else "nearest_indexed", Near, params)
+
+
+async def worded(
+    conn: Connection, question: str, *, scope: Scope, measure: ScopeMeasure, wanted: int
+) -> Worded:
+    """Return the words of a question, and the visible messages that share most of them."""
     params = {
-        "org_id": org_id,
-        "last_at": last_at,
-        "last_order": last_order,
-        "last_id": last_id,
         # A terminal hands over anything; PostgreSQL takes neither NUL nor half a surrogate pair.
         "question": question.encode("utf-8", "replace").decode().replace("\0", " "),
+        "is_large": measure.message_count > COUNTED_UP_TO and not scope.is_filtered,
+        "wanted": wanted,
+        **_params(scope),
+    }
+    found = await QUERIES.first(conn, "best_worded", Worded, params)
+    return found or Worded(lexemes=(), rarities=(), message_ids=())
+
+
+async def surroundings(
+    conn: Connection,
+    seeds: Collection[MessageId],
+    *,
+    lexemes: Sequence[str],
+    vector: tuple[str, NDArray[np.float32]] | None,
+    scope: Scope,
+    reach: int,
+) -> list[Surrounding]:
+    """Return these messages and what the viewer may read up to `reach` places around each, in the order of the rooms."""
+    model, values = vector or ("", None)
+    params = {
+        "seeds": list(seeds),
+        "lexemes": list(lexemes),
         "vector": None if values is None else HalfVector(values),
         "model": model,
-        "exact": await _scan_exactly(conn, scope),
-        "wanted": wanted,
-        "room_ids": _list(scope.room_ids),
-        "author_ids": _list(scope.author_ids),
-        "author_kinds": _list(scope.author_kinds),
-        "since": scope.since,
-        "until": scope.until,
+        "reach": reach,
+        **_params(scope),
     }
-    return await QUERIES.all(conn, "candidates", Candidate, params)
+    return await QUERIES.all(conn, "surroundings", Surrounding, params)
+
+
+async def measure(conn: Connection, scope: Scope) -> ScopeMeasure:
+    """Return how large a scope is, by which the faster way to search is chosen."""
+    found = await QUERIES.first(conn, "measure_scope", ScopeMeasure, {"room_ids": _list(scope.room_ids)})
+    return found or ScopeMeasure(message_count=0, has_index=False)
 
 
 async def exchange_members(
@@ -127,10 +209,55 @@ async def exchange_members(
     return await QUERIES.all(conn, "exchange_members", ExchangeMember, params)
 
 
-async def _scan_exactly(conn: Connection, scope: Scope) -> bool:
-    measure = await QUERIES.first(conn, "measure_scope", ScopeMeasure, {"room_ids": _list(scope.room_ids)})
-    return measure is None or not measure.has_index or measure.message_count <= EXACT_UP_TO
+async def openings(
+    conn: Connection, org_id: OrgId, room_id: RoomId, *, before: Position | None, limit: int
+) -> list[Opening]:
+    """Return the newest messages of a room, before a place, that may open an exchange, newest first.
+
+    Of messages that stand under each other in a round each that stands under a later one may.
+    """
+    at, order, message_id = before or AFTER_ALL
+    params = {"org_id": org_id, "room_id": room_id, "limit": limit}
+    params |= {"before_at": at, "before_order": order, "before_id": message_id}
+    return await QUERIES.all(conn, "openings", Opening, params)
+
+
+def _params(scope: Scope) -> dict[str, object]:
+    last_at, last_order, last_id = scope.last or (None, None, None)
+    return {
+        "room_ids": _list(scope.room_ids),
+        "author_ids": _list(scope.author_ids),
+        "author_kinds": _list(scope.author_kinds),
+        "conversation_ids": _list(scope.conversation_ids),
+        "answered": scope.answered,
+        "since": scope.since,
+        "until": scope.until,
+        "last_at": last_at,
+        "last_order": last_order,
+        "last_id": last_id,
+    }
 
 
 def _list(values: Sequence[object] | None) -> list[object] | None:
     return None if values is None else list(values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenRow:
+    """The token vectors of a message as they are stored: one after the other, filled up with zeros."""
+
+    message_id: MessageId
+    tokens: bytes
+
+
+async def token_vectors(
+    conn: Connection, model: str, ids: Sequence[MessageId]
+) -> dict[MessageId, TokenVectors]:
+    """Return the token vectors of these messages, of those that have some and may be read by the viewer."""
+    rows = await QUERIES.all(conn, "token_vectors", TokenRow, {"model": model, "message_ids": list(ids)})
+    return {row.message_id: _tokens(row.tokens) for row in rows}
+
+
+def _tokens(stored: bytes) -> TokenVectors:
+    tokens = np.frombuffer(stored, np.int8).reshape(-1, TOKEN_BYTES)
+    return tokens[tokens.any(axis=1)]

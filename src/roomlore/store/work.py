@@ -4,7 +4,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import psycopg
@@ -13,15 +13,21 @@ from pgvector import HalfVector
 
 from roomlore.domain.errors import DatabaseUnavailable
 from roomlore.domain.ids import MessageId, OrgId, RoomId
+from roomlore.domain.ports import TOKEN_BYTES, TokenVectors
 from roomlore.store.connect import first_line
 from roomlore.store.queries import Connection, Queries
 
 QUERIES = Queries("work")
 
-Stage = Literal["embed"]
+Stage = Literal["embed", "untangle"]
+STAGES: tuple[Stage, ...] = get_args(Stage)
+#: `message`: each message has a vector; `exchange`: what opens one has, and carries what answers it.
+EmbeddingPolicy = Literal["message", "exchange"]
 CHANNEL = "roomlore_work"
 #: How a server says that it goes, comes, or has no room: connection exceptions, shutdowns, too many clients.
 AWAY = ("08", "57P", "53300")
+#: With so many bytes of token vectors a row of 384 dimensions is too large to stay whole, see 0008_tokens.sql.
+_LEAST_OUTSIDE = 26 * TOKEN_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +96,23 @@ class Built:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What a room embeds."""
+
+    embedding_policy: EmbeddingPolicy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyChange:
+    """What a change of a room's embedding policy did."""
+
+    #: Vectors that were dropped.
+    dropped: int
+    #: Messages that are asked to be embedded.
+    wanted: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TextToEmbed:
     """A message's text, who said it and where."""
 
@@ -116,32 +139,106 @@ def meeting_outages() -> Generator[None]:
         ) from error
 
 
+async def wake(conn: Connection, stage: Stage) -> None:
+    """Tell listening workers that there is something to do, once the transaction commits."""
+    await QUERIES.run(conn, "wake", {"stage": stage})
+
+
 async def enqueue(conn: Connection, org_id: OrgId, stage: Stage, subject_ids: Sequence[MessageId]) -> None:
     """Ask for a stage to be run on these subjects once the transaction commits."""
     params = {"org_id": org_id, "stage": stage, "subject_ids": list(subject_ids)}
     await QUERIES.run(conn, "enqueue", params)
-    await QUERIES.run(conn, "wake", params)
+    await wake(conn, stage)
+
+
+async def embed_anew(conn: Connection, org_id: OrgId, message_ids: Sequence[MessageId]) -> None:
+    """Put new work in place of vectors that were made from other words or another name of the author."""
+    params = {"org_id": org_id, "message_ids": list(message_ids)}
+    await QUERIES.run(conn, "enqueue_anew", params)
+    await wake(conn, "embed")
+    await drop_embeddings(conn, org_id, message_ids)
 
 
 async def enqueue_added(conn: Connection, org_id: OrgId) -> None:
     """Ask for the messages just added to be embedded once the transaction commits."""
     if await QUERIES.run(conn, "enqueue_added", {"org_id": org_id}):
-        await QUERIES.run(conn, "wake", {"stage": "embed"})
+        await wake(conn, "embed")
 
 
-async def enqueue_missing(conn: Connection, org_id: OrgId, model: str) -> int:
-    """Ask for a vector of this model for every message that lacks one; return how many were not waiting."""
-    added = await QUERIES.run(conn, "enqueue_missing", {"org_id": org_id, "model": model})
+async def enqueue_missing(conn: Connection, org_id: OrgId, model: str, *, with_tokens: bool = False) -> int:
+    """Ask for a vector of this model, and for those of tokens, for every message that is to have them and lacks them.
+
+    Returns how many were not waiting.
+    """
+    params = {"org_id": org_id, "model": model, "with_tokens": with_tokens}
+    added = await QUERIES.run(conn, "enqueue_missing", params)
     if added:
-        await QUERIES.run(conn, "wake", {"stage": "embed"})
+        await wake(conn, "embed")
     return added
+
+
+async def settle_vectors(
+    conn: Connection, org_id: OrgId, room_id: RoomId, message_ids: Sequence[MessageId]
+) -> None:
+    """Where a room embeds exchanges, let vectors and work be as it wants after messages were gone through.
+
+    What was found to answer loses its vector; what no longer answers is asked to be embedded. This goes for the
+    messages and for what answers them.
+    """
+    params = {"org_id": org_id, "room_id": room_id}
+    room = await QUERIES.first(conn, "embedding_policy", Policy, params)
+    if room is not None and room.embedding_policy == "exchange":
+        await drop_spare(conn, org_id, room_id, message_ids)
+        await _enqueue_wanting(conn, org_id, room_id, message_ids)
+
+
+async def change_policy(
+    conn: Connection, org_id: OrgId, room_id: RoomId, policy: EmbeddingPolicy
+) -> PolicyChange:
+    """Say what a room embeds: drop the vectors it then needs no more, ask for those that are missing.
+
+    Returns how many vectors were dropped, and how many are asked for.
+    """
+    params = {"org_id": org_id, "room_id": room_id, "policy": policy}
+    await QUERIES.run(conn, "set_embedding_policy", params)
+    dropped = await drop_spare(conn, org_id, room_id)
+    return PolicyChange(dropped=dropped, wanted=await _enqueue_wanting(conn, org_id, room_id))
+
+
+async def drop_spare(
+    conn: Connection,
+    org_id: OrgId,
+    room_id: RoomId | None = None,
+    message_ids: Sequence[MessageId] | None = None,
+) -> int:
+    """Drop work and vectors of messages that are to have none and return how many vectors that were.
+
+    Of every room that embeds exchanges or of one; all of its messages or some, with what answers them.
+    """
+    params = {"org_id": org_id, "room_id": room_id, "message_ids": _list(message_ids)}
+    await QUERIES.run(conn, "drop_spare_work", params)
+    return await QUERIES.run(conn, "drop_spare_embeddings", params)
+
+
+async def _enqueue_wanting(
+    conn: Connection, org_id: OrgId, room_id: RoomId, message_ids: Sequence[MessageId] | None = None
+) -> int:
+    params = {"org_id": org_id, "room_id": room_id, "message_ids": _list(message_ids)}
+    wanted = await QUERIES.run(conn, "enqueue_wanting", params)
+    if wanted:
+        await wake(conn, "embed")
+    return wanted
+
+
+def _list(ids: Sequence[MessageId] | None) -> list[MessageId] | None:
+    return None if ids is None else list(ids)
 
 
 async def retry(conn: Connection, org_id: OrgId, stage: Stage) -> int:
     """Ask once more for everything that was set aside; return how much that was."""
     again = await QUERIES.run(conn, "retry", {"org_id": org_id, "stage": stage})
     if again:
-        await QUERIES.run(conn, "wake", {"stage": stage})
+        await wake(conn, stage)
     return again
 
 
@@ -243,7 +340,7 @@ async def forget(conn: Connection, org_id: OrgId, stage: Stage, subject_ids: Seq
 async def texts_to_embed(
     conn: Connection, org_id: OrgId, ids: Sequence[MessageId]
 ) -> dict[MessageId, TextToEmbed]:
-    """Return the texts of these messages; a redacted one is left out."""
+    """Return the texts of these messages; one that is to have no vector is left out."""
     params = {"org_id": org_id, "message_ids": list(ids)}
     rows = await QUERIES.all(conn, "texts_to_embed", TextToEmbed, params)
     return {row.message_id: row for row in rows}
@@ -256,17 +353,23 @@ async def put_embeddings(
     ids: Sequence[MessageId],
     *,
     vectors: NDArray[np.float32],
+    tokens: Sequence[TokenVectors] | None = None,
 ) -> None:
-    """Write one vector per message, replacing older ones of the same model."""
+    """Write one vector per message that is to have one, and those of its tokens, replacing older ones of the model."""
     params = {
         "org_id": org_id,
         "model": model,
         "message_id": list(ids),
         "embedding": [HalfVector(vector) for vector in vectors],
+        "tokens": [None] * len(ids) if tokens is None else [_outside(one) for one in tokens],
     }
     await QUERIES.run(conn, "put_embeddings", params)
 
 
-async def drop_embeddings(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> None:
-    """Remove the vectors of messages."""
-    await QUERIES.run(conn, "drop_embeddings", {"org_id": org_id, "message_ids": list(ids)})
+def _outside(tokens: TokenVectors) -> bytes:
+    return tokens.tobytes().ljust(_LEAST_OUTSIDE, b"\0")
+
+
+async def drop_embeddings(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> int:
+    """Remove the vectors of messages; return how many."""
+    return await QUERIES.run(conn, "drop_embeddings", {"org_id": org_id, "message_ids": list(ids)})

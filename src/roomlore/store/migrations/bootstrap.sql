@@ -22,6 +22,13 @@ begin
 end $$;
 
 create extension if not exists vector;
+do $$
+begin
+  -- makes large orgs faster; not every server has it
+  if exists (select 1 from pg_available_extensions where name = 'btree_gin') then
+    create extension if not exists btree_gin;
+  end if;
+end $$;
 
 create schema if not exists roomlore authorization roomlore_owner;
 

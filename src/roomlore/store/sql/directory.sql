@@ -42,8 +42,8 @@ join participants on participants.org_id = %(org_id)s and participants.id = iden
 
 -- name: add_participants
 -- Add participants, each with the name it first had.
-insert into participants (org_id, id, kind, name, first_name, named_at)
-select %(org_id)s, id, kind, name, name, '-infinity'
+insert into participants (org_id, id, kind, name, named_at, first_name, first_named_at)
+select %(org_id)s, id, kind, name, '-infinity', name, 'infinity'
 from unnest(%(participant_id)s::uuid[], %(kind)s::text[], %(name)s::text[]) as added (id, kind, name);
 
 -- name: add_identities
@@ -56,29 +56,51 @@ from unnest(
 ) as added (platform, account_id, persona, participant_id, bridged);
 
 -- name: note_names
--- Keep each participant's current display name: the newest, and of two at the same time the greater, so
--- that the order of arrival does not matter. Rows are locked in order, so that writers do not deadlock.
+-- Keep what each participant is called: now by the newest name, at first by a list's or else the oldest; of two
+-- at the same time by the greater, at first by the lesser, so that the order of arrival does not matter. Rows are
+-- locked in order, so that writers do not deadlock.
 with noted as (
-  select id, name, coalesce(named_at, '-infinity') as named_at
-  from unnest(%(participant_id)s::uuid[], %(name)s::text[], %(named_at)s::timestamptz[])
-    as noted (id, name, named_at)
+  select
+    id, name, coalesce(named_at, '-infinity') as named_at, first_name,
+    coalesce(first_named_at, '-infinity') as first_named_at
+  from unnest(
+    %(participant_id)s::uuid[], %(name)s::text[], %(named_at)s::timestamptz[], %(first_name)s::text[],
+    %(first_named_at)s::timestamptz[]
+  ) as noted (id, name, named_at, first_name, first_named_at)
 ),
 outdated as (
   select participants.id
   from participants
   join noted on noted.id = participants.id
   where participants.org_id = %(org_id)s
-    and (participants.named_at, participants.name collate "C") < (noted.named_at, noted.name collate "C")
+    and (
+      (participants.named_at, participants.name collate "C") < (noted.named_at, noted.name collate "C")
+      or (noted.first_named_at, noted.first_name collate "C")
+        < (participants.first_named_at, participants.first_name collate "C")
+    )
   order by participants.id
   for no key update of participants
 )
 update participants
-set name = noted.name, named_at = noted.named_at
+set
+  (name, named_at) = (
+    select told.name, told.named_at
+    from (values (participants.name, participants.named_at), (noted.name, noted.named_at)) as told (name, named_at)
+    order by told.named_at desc, told.name collate "C" desc
+    limit 1
+  ),
+  (first_name, first_named_at) = (
+    select told.name, told.named_at
+    from (
+      values (participants.first_name, participants.first_named_at), (noted.first_name, noted.first_named_at)
+    ) as told (name, named_at)
+    order by told.named_at, told.name collate "C"
+    limit 1
+  )
 from noted
 where participants.org_id = %(org_id)s
   and participants.id = noted.id
-  and participants.id in (select id from outdated)
-  and (participants.named_at, participants.name collate "C") < (noted.named_at, noted.name collate "C");
+  and participants.id in (select id from outdated);
 
 -- name: note_kinds
 -- Give participants the kind they have turned out to be of; an agent stays one.
@@ -242,7 +264,7 @@ where rooms.org_id = %(org_id)s and (%(room_id)s::uuid is null or rooms.id = %(r
 order by counted.last_activity_at desc nulls last, rooms.name, rooms.id;
 
 -- name: rooms_for_viewer -> Room
--- The rooms a viewer may see, counting only the messages the viewer may see.
+-- The rooms a viewer may see, counting only the messages the viewer may see; an erased place counts no more.
 select
   rooms.id, rooms.platform, rooms.external_id, rooms.name, rooms.kind, rooms.visibility, rooms.topic,
   coalesce(counted.message_count, 0) as message_count,
@@ -251,7 +273,7 @@ from rooms
 left join (
   select room_id, count(*) as message_count, max(sent_at) as last_activity_at
   from messages
-  where org_id = %(org_id)s
+  where org_id = %(org_id)s and erased_at is null
   group by room_id
 ) as counted on counted.room_id = rooms.id
 where rooms.org_id = %(org_id)s and (%(room_id)s::uuid is null or rooms.id = %(room_id)s)
@@ -274,30 +296,56 @@ where org_id = %(org_id)s
 order by id;
 
 -- name: participants_for_operator -> Participant
--- Every participant of the org, or of one room, with the maintained counts.
+-- Every person of the org, or of one room, with the maintained counts of all their accounts. The author of
+-- erased places is nobody.
 select
-  participants.id, participants.name, participants.kind,
-  coalesce(sum(activity.message_count), 0)::bigint as message_count,
-  min(activity.first_at) as first_seen_at,
-  max(activity.last_at) as last_seen_at
+  (array_agg(participants.id order by participants.id))[1] as id,
+  array_agg(participants.id order by participants.id) as accounts,
+  (array_agg(participants.name order by participants.named_at desc, participants.name collate "C" desc))[1] as name,
+  case
+    when bool_and(participants.kind = 'agent') then 'agent'
+    else min(participants.kind) filter (where participants.kind <> 'agent')
+  end as kind,
+  coalesce(sum(counted.message_count), 0)::bigint as message_count,
+  min(counted.first_seen_at) as first_seen_at,
+  max(counted.last_seen_at) as last_seen_at
 from participants
-left join activity
-  on activity.org_id = participants.org_id
-  and activity.participant_id = participants.id
-  and (%(room_id)s::uuid is null or activity.room_id = %(room_id)s)
-where participants.org_id = %(org_id)s
-group by participants.org_id, participants.id
-having %(room_id)s::uuid is null or count(activity.room_id) > 0
-order by message_count desc, participants.name, participants.id;
+left join merges on merges.org_id = participants.org_id and merges.participant_id = participants.id
+left join (
+  select
+    participant_id, sum(message_count) as message_count, min(first_at) as first_seen_at,
+    max(last_at) as last_seen_at
+  from activity
+  where org_id = %(org_id)s and (%(room_id)s::uuid is null or room_id = %(room_id)s)
+  group by participant_id
+) as counted on counted.participant_id = participants.id
+where participants.org_id = %(org_id)s and participants.id <> %(org_id)s
+group by coalesce(merges.person_id, participants.id)
+having %(room_id)s::uuid is null or sum(counted.message_count) > 0
+order by message_count desc, name, id;
 
 -- name: participants_for_viewer -> Participant
--- The participants a viewer may know of, named and counted by the messages the viewer may see.
+-- The persons a viewer may know of, named and counted by the messages the viewer may see. Accounts stand
+-- together as far as the viewer may know that they are one person's.
 select
-  participants.id, coalesce(counted.name, participants.first_name) as name, participants.kind,
-  coalesce(counted.message_count, 0) as message_count,
-  counted.first_seen_at,
-  counted.last_seen_at
+  (array_agg(participants.id order by participants.id))[1] as id,
+  array_agg(participants.id order by participants.id) as accounts,
+  coalesce(
+    (
+      array_agg(counted.name order by counted.last_seen_at desc, participants.id)
+      filter (where counted.name is not null)
+    )[1],
+    (array_agg(participants.first_name order by participants.id))[1]
+  ) as name,
+  case
+    when bool_and(participants.kind = 'agent') then 'agent'
+    else min(participants.kind) filter (where participants.kind <> 'agent')
+  end as kind,
+  coalesce(sum(counted.message_count), 0)::bigint as message_count,
+  min(counted.first_seen_at) as first_seen_at,
+  max(counted.last_seen_at) as last_seen_at
 from participants
+left join merges on merges.org_id = participants.org_id and merges.participant_id = participants.id
 left join (
   select
     author_id, count(*) as message_count, min(sent_at) as first_seen_at, max(sent_at) as last_seen_at,
@@ -306,19 +354,57 @@ left join (
   where org_id = %(org_id)s and (%(room_id)s::uuid is null or room_id = %(room_id)s)
   group by author_id
 ) as counted on counted.author_id = participants.id
-where participants.org_id = %(org_id)s and (%(room_id)s::uuid is null or counted.message_count > 0)
-order by message_count desc, name, participants.id;
+where participants.org_id = %(org_id)s and participants.id <> %(org_id)s
+group by coalesce(merges.person_id, participants.id)
+having %(room_id)s::uuid is null or sum(counted.message_count) > 0
+order by message_count desc, name, id;
 
 -- name: find_participants -> ParticipantKey
--- Participants meant by a word: id, beginning of an id, account id or current name.
-select distinct participants.id, participants.name
-from participants
-left join identities
-  on identities.org_id = participants.org_id and identities.participant_id = participants.id
-where participants.org_id = %(org_id)s
+-- Participants meant by a word: id, beginning of an id, account id, or the name the viewer knows.
+select distinct called.id, called.name, called.kind, merges.person_id
+from known_participants as called
+left join identities on identities.org_id = called.org_id and identities.participant_id = called.id
+left join merges on merges.org_id = called.org_id and merges.participant_id = called.id
+where called.org_id = %(org_id)s
   and (
-    lower(participants.name) = lower(%(word)s)
+    lower(called.name) = lower(%(word)s)
     or (identities.account_id = %(word)s and identities.persona = '')
-    or (length(%(word)s) >= 4 and starts_with(participants.id::text, lower(%(word)s)))
+    or (length(%(word)s) >= 4 and starts_with(called.id::text, lower(%(word)s)))
   )
-order by participants.id;
+order by called.id;
+
+-- name: accounts -> ParticipantKey
+-- The accounts of the same person as this participant, itself included, or every one, as far as they are visible.
+select called.id, called.kind, merges.person_id, called.name
+from known_participants as called
+left join merges on merges.org_id = called.org_id and merges.participant_id = called.id
+where called.org_id = %(org_id)s
+  and (
+    %(participant_id)s::uuid is null
+    or called.id = %(participant_id)s
+    or merges.person_id = (
+      select mine.person_id from merges as mine
+      where mine.org_id = %(org_id)s and mine.participant_id = %(participant_id)s
+    )
+  )
+order by called.id;
+
+-- name: identities -> Identity
+-- How platforms name these participants.
+-- Uses index: identities_of_participant
+select platform, account_id, persona, participant_id, bridged
+from identities
+where org_id = %(org_id)s and participant_id = any (%(participant_ids)s)
+order by platform, account_id, persona;
+
+-- name: merge
+-- Make participants accounts of one person.
+insert into merges (org_id, participant_id, person_id)
+select %(org_id)s, id, %(person_id)s
+from unnest(%(participant_ids)s::uuid[]) as merged (id)
+on conflict (org_id, participant_id) do update
+set person_id = excluded.person_id;
+
+-- name: split
+-- Make participants persons of their own.
+delete from merges where org_id = %(org_id)s and participant_id = any (%(participant_ids)s);

@@ -126,8 +126,9 @@ left join messages as parent
   and parent.external_id = stated.parent_external_id
 where stated.parent_external_id is not null and parent.id is distinct from added.id;
 
--- name: add_replies
--- Add the platform's own edges; a parent that has not arrived yet is kept by its external id.
+-- name: add_replies -> RoomMessage
+-- Add the platform's own edges and tell which messages got one; a parent that has not arrived yet is kept by its
+-- external id.
 insert into replies (org_id, room_id, child_id, parent_id, parent_external_id, method, confidence)
 select %(org_id)s, stated.room_id, stated.child_id, parent.id, stated.parent_external_id, stated.method, 1.0
 from unnest(%(room_id)s::uuid[], %(child_id)s::uuid[], %(parent_external_id)s::text[], %(method)s::text[])
@@ -137,7 +138,8 @@ left join messages as parent
   and parent.room_id = stated.room_id
   and parent.external_id = stated.parent_external_id
 where parent.id is distinct from stated.child_id
-on conflict (org_id, child_id, method) where method in ('explicit', 'thread') do nothing;
+on conflict (org_id, child_id, method) where method in ('explicit', 'thread') do nothing
+returning room_id, child_id as message_id;
 
 -- name: newest_of_rooms -> RoomMessage
 -- The newest message of each of these rooms.
@@ -167,7 +169,7 @@ where replies.org_id = %(org_id)s
 -- These messages, as far as they are visible.
 select
   id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
-  native_order, edited_at, redacted_at, reply_to
+  native_order, edited_at, redacted_at, erased_at, reply_to
 from timeline
 where org_id = %(org_id)s and id = any (%(message_ids)s)
 order by sent_at, native_order, id;
@@ -177,7 +179,7 @@ order by sent_at, native_order, id;
 -- Uses index: messages_in_order
 select
   id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
-  native_order, edited_at, redacted_at, reply_to
+  native_order, edited_at, redacted_at, erased_at, reply_to
 from timeline
 where org_id = %(org_id)s and room_id = %(room_id)s
 order by sent_at desc, native_order desc, id desc
@@ -188,7 +190,7 @@ limit %(limit)s;
 -- Uses index: messages_in_order
 select
   id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
-  native_order, edited_at, redacted_at, reply_to
+  native_order, edited_at, redacted_at, erased_at, reply_to
 from timeline
 where org_id = %(org_id)s
   and room_id = %(room_id)s
@@ -201,7 +203,7 @@ limit %(limit)s;
 -- Uses index: messages_in_order
 select
   id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
-  native_order, edited_at, redacted_at, reply_to
+  native_order, edited_at, redacted_at, erased_at, reply_to
 from timeline
 where org_id = %(org_id)s
   and room_id = %(room_id)s
@@ -211,39 +213,56 @@ limit %(limit)s;
 
 -- name: replies_around -> Reply
 -- Reply edges with one of these messages at either end, most confident first.
--- Uses indexes: replies_to, replies_stated
-select found.child_id, found.parent_id, found.method, found.confidence
-from (
+-- Of a message with very many answers no more are looked at than are wanted in all.
+-- Uses indexes: replies_to, replies_from
+select distinct edge.child_id, edge.parent_id, edge.method, edge.confidence
+from unnest(%(message_ids)s::uuid[]) as asked (id)
+cross join lateral (
   (
     select child_id, parent_id, method, confidence
     from replies
-    where org_id = %(org_id)s
-      and child_id = any (%(message_ids)s)
-      and parent_id is not null
-    order by confidence desc, child_id, parent_id
-    limit %(limit)s
+    where org_id = %(org_id)s and child_id = asked.id and parent_id is not null
   )
-  union
+  union all
   (
     select child_id, parent_id, method, confidence
     from replies
-    where org_id = %(org_id)s and parent_id = any (%(message_ids)s)
-    order by confidence desc, child_id, parent_id
+    where org_id = %(org_id)s and parent_id = asked.id
+    order by confidence desc, child_id, method
     limit %(limit)s
   )
-) as found
-order by found.confidence desc, found.child_id, found.parent_id
+) as edge
+order by edge.confidence desc, edge.child_id, edge.parent_id, edge.method
 limit %(limit)s;
 
--- name: find_messages -> MessageKey
--- Messages meant by a word: an id, its beginning, or an external id in the room.
-select id, room_id, external_id
-from messages
+-- name: messages_known_as -> Message
+-- Messages of any room that a platform knows by this id.
+select
+  id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
+  native_order, edited_at, redacted_at, erased_at, reply_to
+from timeline
+where org_id = %(org_id)s and external_id = %(word)s
+order by id
+limit 10;
+
+-- name: messages_of_room_known_as -> Message
+-- The message of a room that its platform knows by this id.
+-- Uses index: messages_org_id_room_id_external_id_key
+select
+  id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
+  native_order, edited_at, redacted_at, erased_at, reply_to
+from timeline
+where org_id = %(org_id)s and room_id = %(room_id)s and external_id = %(word)s;
+
+-- name: messages_beginning_with -> Message
+-- Messages with ids in a range, of one room or of any.
+-- Uses index: messages_pkey
+select
+  id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
+  native_order, edited_at, redacted_at, erased_at, reply_to
+from timeline
 where org_id = %(org_id)s
+  and id between %(low)s and %(high)s
   and (%(room_id)s::uuid is null or room_id = %(room_id)s)
-  and (
-    external_id = %(word)s
-    or (%(low)s::uuid is not null and id between %(low)s and %(high)s)
-  )
 order by id
 limit 10;

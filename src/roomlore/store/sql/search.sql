@@ -10,94 +10,79 @@ select
     where relnamespace = 'roomlore'::regnamespace and relkind = 'i' and relname like 'message\_embeddings\_%%\_near'
   ) as has_index;
 
--- name: candidates -> Candidate
--- The best messages by meaning and by words, scores of each side scaled to 0..1 and averaged.
-with dense as (
-  select message_id, similarity
-  from nearest_exact(
-    %(vector)s::halfvec, %(model)s, %(room_ids)s, %(author_ids)s, %(author_kinds)s, %(since)s, %(until)s,
-    %(wanted)s
-  )
-  where %(vector)s::halfvec is not null and %(exact)s
-  union all
-  select message_id, similarity
-  from nearest_indexed(
-    %(vector)s::halfvec, %(model)s, %(room_ids)s, %(author_ids)s, %(author_kinds)s, %(since)s, %(until)s,
-    %(wanted)s
-  )
-  where %(vector)s::halfvec is not null and not %(exact)s
-),
-worded as (
-  select message_id, weight, coverage, terms
-  from best_worded(
-    %(question)s, %(room_ids)s, %(author_ids)s, %(author_kinds)s, %(since)s, %(until)s, %(wanted)s
-  )
-),
--- Of messages with the same time the functions above cannot tell which came first.
-late as (
-  select proposed.message_id as id
-  from (select message_id from dense union select message_id from worded) as proposed
-  cross join lateral (
-    select messages.sent_at, messages.native_order, messages.id
-    from messages
-    where messages.org_id = %(org_id)s and messages.id = proposed.message_id
-    limit 1
-  ) as place
-  where %(last_id)s::uuid is not null
-    and (place.sent_at, place.native_order, place.id)
-      > (%(last_at)s::timestamptz, %(last_order)s::bigint, %(last_id)s::uuid)
-),
-scaled as (
-  select
-    message_id,
-    similarity,
-    weight,
-    coverage,
-    terms,
-    coalesce(
-      (similarity - min(similarity) over ()) / nullif(max(similarity) over () - min(similarity) over (), 0),
-      case when similarity is null then 0 else 1 end
-    ) as dense_score,
-    coalesce(weight / nullif(max(weight) over (), 0), 0) as worded_score
-  from (select * from dense where message_id not in (select id from late)) as near
-  full join (select * from worded where message_id not in (select id from late)) as shared using (message_id)
-)
-select
-  message_id, (dense_score + worded_score) / 2 as score, similarity, weight, coverage, terms
-from scaled
-order by score desc, message_id
-limit %(wanted)s;
+-- name: nearest_exact -> Near
+-- The nearest messages, every vector of the scope looked at.
+select message_id, similarity
+from nearest_exact(
+  %(vector)s::halfvec, %(model)s,
+  row(
+    %(room_ids)s::uuid[], %(author_ids)s::uuid[], %(author_kinds)s::text[], %(conversation_ids)s::uuid[],
+    %(answered)s::boolean, %(since)s::timestamptz, %(until)s::timestamptz,
+    %(last_at)s::timestamptz, %(last_order)s::bigint, %(last_id)s::uuid
+  )::search_scope,
+  %(wanted)s
+);
+
+-- name: nearest_indexed -> Near
+-- The nearest messages through the approximate index.
+select message_id, similarity
+from nearest_indexed(
+  %(vector)s::halfvec, %(model)s,
+  row(
+    %(room_ids)s::uuid[], %(author_ids)s::uuid[], %(author_kinds)s::text[], %(conversation_ids)s::uuid[],
+    %(answered)s::boolean, %(since)s::timestamptz, %(until)s::timestamptz,
+    %(last_at)s::timestamptz, %(last_order)s::bigint, %(last_id)s::uuid
+  )::search_scope,
+  %(wanted)s
+);
+
+-- name: best_worded -> Worded
+-- The words of a question and the messages that share most of them.
+select lexemes, rarities, message_ids
+from best_worded(
+  %(question)s,
+  row(
+    %(room_ids)s::uuid[], %(author_ids)s::uuid[], %(author_kinds)s::text[], %(conversation_ids)s::uuid[],
+    %(answered)s::boolean, %(since)s::timestamptz, %(until)s::timestamptz,
+    %(last_at)s::timestamptz, %(last_order)s::bigint, %(last_id)s::uuid
+  )::search_scope,
+  %(is_large)s, %(wanted)s
+);
+
+-- name: surroundings -> Surrounding
+-- Messages and what stands around them, in the order of their rooms.
+select message_id, author_name, follows, size, counts, similarity, fits
+from surroundings(
+  %(seeds)s::uuid[], %(lexemes)s::text[], %(vector)s::halfvec, %(model)s,
+  row(
+    %(room_ids)s::uuid[], %(author_ids)s::uuid[], %(author_kinds)s::text[], %(conversation_ids)s::uuid[],
+    %(answered)s::boolean, %(since)s::timestamptz, %(until)s::timestamptz,
+    %(last_at)s::timestamptz, %(last_order)s::bigint, %(last_id)s::uuid
+  )::search_scope,
+  %(reach)s
+);
 
 -- name: exchange_members -> ExchangeMember
--- The whole exchanges of these messages: each visible member once, with the one message it stands under.
--- A member stands under the message it answers by the platform's word, else under the root of its thread,
--- so that exchanges are trees and never overlap. Up first, then down; each edge is walked once. Every table
--- is asked row by row, through an index, whatever the planner believes about its size.
--- Uses indexes: replies_stated, replies_to
+-- The whole exchanges of these messages: each visible member once, with the one message it stands under, so that
+-- exchanges are trees and never overlap. Up first, then down; each edge is walked once. Every table is asked row
+-- by row, through an index, whatever the planner believes about its size.
+-- Uses indexes: replies_from, replies_to
 with recursive up as (
-  select asked.id as member_id, edge.parent_id, edge.method
+  select asked.id as member_id, edge.parent_id, edge.method, edge.confidence
   from unnest(%(message_ids)s::uuid[]) as asked (id)
   left join lateral (
-    select replies.parent_id, replies.method
-    from replies
-    where replies.org_id = %(org_id)s
-      and replies.child_id = asked.id
-      and replies.method in ('explicit', 'thread')
-      and replies.parent_id is not null
-    order by replies.method
+    select above.parent_id, above.method, above.confidence
+    from exchange_edges as above
+    where above.org_id = %(org_id)s and above.child_id = asked.id
     limit 1
   ) as edge on true
   union
-  select up.parent_id, edge.parent_id, edge.method
+  select up.parent_id, edge.parent_id, edge.method, edge.confidence
   from up
   left join lateral (
-    select replies.parent_id, replies.method
-    from replies
-    where replies.org_id = %(org_id)s
-      and replies.child_id = up.parent_id
-      and replies.method in ('explicit', 'thread')
-      and replies.parent_id is not null
-    order by replies.method
+    select above.parent_id, above.method, above.confidence
+    from exchange_edges as above
+    where above.org_id = %(org_id)s and above.child_id = up.parent_id
     limit 1
   ) as edge on true
   where up.parent_id is not null
@@ -105,39 +90,26 @@ with recursive up as (
 down as (
   -- Through arrays, of which the planner expects little: from the rows it would expect millions below and
   -- spend more on the room for them than the whole walk takes.
-  select known.member_id, known.parent_id, known.method
+  select known.member_id, known.parent_id, known.method, known.confidence
   from (
     select
       array_agg(up.member_id) as member_ids, array_agg(up.parent_id) as parent_ids,
-      array_agg(up.method) as methods
+      array_agg(up.method) as methods, array_agg(up.confidence) as confidences
     from up
   ) as above
-  cross join lateral unnest(above.member_ids, above.parent_ids, above.methods)
-    as known (member_id, parent_id, method)
+  cross join lateral unnest(above.member_ids, above.parent_ids, above.methods, above.confidences)
+    as known (member_id, parent_id, method, confidence)
   union
-  select edge.child_id, down.member_id, edge.method
+  select edge.child_id, down.member_id, edge.method, edge.confidence
   from down
   cross join lateral (
-    select replies.child_id, replies.method
-    from replies
-    where replies.org_id = %(org_id)s
-      and replies.parent_id = down.member_id
-      and (
-        replies.method = 'explicit'
-        or replies.method = 'thread'
-        -- A single value and not an existence, which might be answered by reading every edge of the org.
-        and (
-          select stated.parent_id
-          from replies as stated
-          where stated.org_id = %(org_id)s
-            and stated.child_id = replies.child_id
-            and stated.method = 'explicit'
-        ) is null
-      )
+    select below.child_id, below.method, below.confidence
+    from exchange_edges as below
+    where below.org_id = %(org_id)s and below.parent_id = down.member_id
     offset 0
   ) as edge
 )
-select down.member_id, down.parent_id, down.method, place.sent_at, place.native_order
+select down.member_id, down.parent_id, down.method, down.confidence, place.sent_at, place.native_order
 from down
 cross join lateral (
   select messages.sent_at, messages.native_order
@@ -145,3 +117,29 @@ cross join lateral (
   where messages.org_id = %(org_id)s and messages.id = down.member_id
   limit 1
 ) as place;
+
+-- name: openings -> Opening
+-- The newest messages of a room before a place that may open an exchange: those that stand under
+-- nothing, and those under something later, of which a round may be made. Newest first.
+-- Uses indexes: messages_in_order, replies_from
+select said.id as message_id, said.sent_at, said.native_order
+from messages as said
+where said.org_id = %(org_id)s
+  and said.room_id = %(room_id)s
+  and (said.sent_at, said.native_order, said.id)
+    < (%(before_at)s::timestamptz, %(before_order)s::bigint, %(before_id)s::uuid)
+  and (
+    select above.id
+    from exchange_edges as edge
+    join messages as above on above.org_id = edge.org_id and above.id = edge.parent_id
+    where edge.org_id = said.org_id
+      and edge.child_id = said.id
+      and (above.sent_at, above.native_order, above.id) < (said.sent_at, said.native_order, said.id)
+    limit 1
+  ) is null
+order by said.sent_at desc, said.native_order desc, said.id desc
+limit %(limit)s;
+
+-- name: token_vectors -> TokenRow
+-- The token vectors of messages that the viewer may read, as far as they were made.
+select message_id, tokens from token_vectors(%(model)s, %(message_ids)s);

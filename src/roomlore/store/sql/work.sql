@@ -7,26 +7,137 @@ select %(org_id)s, %(stage)s, unnest(%(subject_ids)s::uuid[])
 on conflict (org_id, stage, subject_id) do update
 set version = work.version + 1, attempts = 0, failures = 0, due_at = now(), error = null, set_aside_at = null;
 
+-- name: enqueue_anew
+-- Ask for messages that read otherwise now to be embedded again, as far as messages like them are.
+insert into work (org_id, stage, subject_id)
+select org_id, 'embed', id
+from messages
+where org_id = %(org_id)s
+  and id = any (%(message_ids)s)
+  and kind in ('message', 'whisper')
+  and redacted_at is null
+  and body ~ '\S'
+on conflict (org_id, stage, subject_id) do update
+set version = work.version + 1, attempts = 0, failures = 0, due_at = now(), error = null, set_aside_at = null;
+
 -- name: enqueue_added
 -- Ask for the messages just added to be embedded.
 insert into work (org_id, stage, subject_id)
 select %(org_id)s, 'embed', id from pg_temp.incoming where to_embed;
 
 -- name: enqueue_missing
--- Ask for every message that should have a vector of this model and has none to be embedded.
+-- Ask for every message that should have a vector of this model and has none, or none of its tokens where they are
+-- to be had, to be embedded.
 insert into work (org_id, stage, subject_id)
-select messages.org_id, 'embed', messages.id
-from messages
-where messages.org_id = %(org_id)s
-  and messages.kind in ('message', 'whisper')
-  and messages.redacted_at is null
-  and messages.body ~ '\S'
+select wanting.org_id, 'embed', wanting.id
+from embeddable_messages as wanting
+where wanting.org_id = %(org_id)s
   and not exists (
     select 1
     from message_embeddings as vectors
-    where vectors.org_id = %(org_id)s and vectors.message_id = messages.id and vectors.model = %(model)s
+    where vectors.org_id = %(org_id)s
+      and vectors.message_id = wanting.id
+      and vectors.model = %(model)s
+      and (vectors.tokens is not null or not %(with_tokens)s)
   )
 on conflict (org_id, stage, subject_id) do nothing;
+
+-- name: drop_spare_work
+-- Drop work on messages that are to have no vector: of rooms that embed exchanges, or of one of them, all or only these
+-- messages and what answers them. Whoever is just writing such a vector holds the work's row, so that what is dropped
+-- after this is dropped for good.
+delete from work
+using messages as said
+where work.org_id = %(org_id)s
+  and work.stage = 'embed'
+  and said.org_id = %(org_id)s
+  and said.id = work.subject_id
+  and said.room_id = any (array(
+    select rooms.id
+    from rooms
+    where rooms.org_id = %(org_id)s
+      and rooms.embedding_policy = 'exchange'
+      and (%(room_id)s::uuid is null or rooms.id = %(room_id)s)
+  ))
+  and (
+    %(message_ids)s::uuid[] is null
+    or said.id = any (array(
+      select unnest(%(message_ids)s::uuid[])
+      union
+      select replies.child_id
+      from replies
+      where replies.org_id = %(org_id)s and replies.parent_id = any (%(message_ids)s)
+    ))
+  )
+  and (
+    select wanting.id
+    from embeddable_messages as wanting
+    where wanting.org_id = %(org_id)s and wanting.id = said.id
+  ) is null;
+
+-- name: drop_spare_embeddings
+-- Remove vectors of messages that are to have none: of rooms that embed exchanges, or of one of them, all or only these
+-- messages and what answers them.
+delete from message_embeddings as vectors
+where vectors.org_id = %(org_id)s
+  and vectors.room_id = any (array(
+    select rooms.id
+    from rooms
+    where rooms.org_id = %(org_id)s
+      and rooms.embedding_policy = 'exchange'
+      and (%(room_id)s::uuid is null or rooms.id = %(room_id)s)
+  ))
+  and (
+    %(message_ids)s::uuid[] is null
+    or vectors.message_id = any (array(
+      select unnest(%(message_ids)s::uuid[])
+      union
+      select replies.child_id
+      from replies
+      where replies.org_id = %(org_id)s and replies.parent_id = any (%(message_ids)s)
+    ))
+  )
+  and (
+    select wanting.id
+    from embeddable_messages as wanting
+    where wanting.org_id = %(org_id)s and wanting.id = vectors.message_id
+  ) is null;
+
+-- name: enqueue_wanting
+-- Ask for messages of a room that are to have a vector and have none to be embedded, all or only these and what answers
+-- them; what a worker has just taken is done again, for it may have passed it over.
+insert into work (org_id, stage, subject_id)
+select wanting.org_id, 'embed', wanting.id
+from embeddable_messages as wanting
+where wanting.org_id = %(org_id)s
+  and wanting.room_id = %(room_id)s
+  and (
+    %(message_ids)s::uuid[] is null
+    or wanting.id = any (array(
+      select unnest(%(message_ids)s::uuid[])
+      union
+      select replies.child_id
+      from replies
+      where replies.org_id = %(org_id)s and replies.parent_id = any (%(message_ids)s)
+    ))
+  )
+  and (
+    select vectors.message_id
+    from message_embeddings as vectors
+    where vectors.org_id = %(org_id)s and vectors.message_id = wanting.id
+    limit 1
+  ) is null
+on conflict (org_id, stage, subject_id) do update
+set version = work.version + 1, due_at = now()
+where work.attempts > 0;
+
+-- name: embedding_policy -> Policy
+-- What a room embeds.
+select embedding_policy from rooms where org_id = %(org_id)s and id = %(room_id)s;
+
+-- name: set_embedding_policy
+-- Say what a room embeds.
+update rooms set embedding_policy = %(policy)s where org_id = %(org_id)s and id = %(room_id)s;
 
 -- name: retry
 -- Ask once more for everything of a stage that was set aside.
@@ -118,19 +229,20 @@ where org_id = %(org_id)s and stage = %(stage)s and subject_id = any (%(subject_
 
 -- name: texts_to_embed -> TextToEmbed
 -- What is to be embedded: the text, who said it and where.
-select id as message_id, room_id, author_name, body
+select messages.id as message_id, messages.room_id, messages.author_name, messages.body
 from messages
-where org_id = %(org_id)s and id = any (%(message_ids)s) and redacted_at is null;
+join embeddable_messages as wanting on wanting.org_id = messages.org_id and wanting.id = messages.id
+where messages.org_id = %(org_id)s and messages.id = any (%(message_ids)s);
 
 -- name: put_embeddings
--- Write vectors, replacing older ones of the same model; a message redacted meanwhile gets none.
-insert into message_embeddings (org_id, message_id, room_id, model, embedding)
-select %(org_id)s, messages.id, messages.room_id, %(model)s, made.embedding
-from unnest(%(message_id)s::uuid[], %(embedding)s::halfvec[]) as made (message_id, embedding)
-join messages
-  on messages.org_id = %(org_id)s and messages.id = made.message_id and messages.redacted_at is null
+-- Write vectors, replacing older ones of the same model; a message that is to have none meanwhile gets none.
+insert into message_embeddings (org_id, message_id, room_id, model, embedding, tokens)
+select %(org_id)s, wanting.id, wanting.room_id, %(model)s, made.embedding, made.tokens
+from unnest(%(message_id)s::uuid[], %(embedding)s::halfvec[], %(tokens)s::bytea[])
+  as made (message_id, embedding, tokens)
+join embeddable_messages as wanting on wanting.org_id = %(org_id)s and wanting.id = made.message_id
 on conflict (org_id, message_id, model) do update
-set embedding = excluded.embedding;
+set embedding = excluded.embedding, tokens = excluded.tokens;
 
 -- name: drop_embeddings
 -- Remove the vectors of messages.

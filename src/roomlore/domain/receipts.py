@@ -1,0 +1,74 @@
+"""Receipts: what an erasure removed, what it kept and why, and what a second look found.
+
+Counts and ids only: a receipt outlives what it tells about, so it repeats nothing of it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from roomlore.domain.ids import KeyId, MessageId, ParticipantId, ReceiptId, RoomId
+
+#: `expiry` is what the retention of a room removes.
+ErasureKind = Literal["message", "range", "person", "expiry"]
+#: Where copies lie: the truth, and later the projections made from it.
+Store = Literal["postgresql", "qdrant", "neo4j"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removed:
+    """How much of one thing is gone from one store."""
+
+    store: Store
+    #: "messages", "revisions", "embeddings", "memories", …
+    what: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """How much of one thing stays, and why."""
+
+    store: Store
+    what: str
+    count: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """What a second look found of one thing; anything but nothing is a fault."""
+
+    store: Store
+    what: str
+    found: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """What an erasure did, or on a dry run would do."""
+
+    id: ReceiptId
+    at: datetime
+    kind: ErasureKind
+    room_id: RoomId | None
+    message_id: MessageId | None
+    participant_ids: Sequence[ParticipantId]
+    since: datetime | None
+    until: datetime | None
+    #: With which key it was asked for; None without one.
+    key_id: KeyId | None
+    #: Who asked, who may see this; None is the operator, who also gets in full what somebody else asked for.
+    viewer_id: ParticipantId | None
+    removed: Sequence[Removed]
+    kept: Sequence[Kept]
+    #: None until the second look; a dry run has none.
+    checks: Sequence[Check] | None
+    checked_at: datetime | None
+    is_dry_run: bool = False
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether the second look was taken and found nothing left."""
+        return self.checks is not None and not any(check.found for check in self.checks)

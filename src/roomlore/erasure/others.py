@@ -1,0 +1,95 @@
+"""Somebody who goes is taken out of what others said, as far as the platform's own structure names them.
+
+Plain words stay as said and are counted, for the receipt.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from roomlore.domain.ids import OrgId
+from roomlore.domain.scrub import Scrubber, Trace
+from roomlore.store import erasing, untangling, work
+from roomlore.store.erased import AccountName
+from roomlore.store.erasing import SaidByOthers
+from roomlore.store.queries import Connection
+
+#: How many messages are looked at together: foreign records may be large.
+BATCH = 200
+#: Traces by platform.
+Traces = Mapping[str, Trace]
+
+
+def traces(accounts: Iterable[AccountName], names: frozenset[str]) -> Traces:
+    """Return how somebody with these accounts and names is called on each platform where they have one.
+
+    An account that speaks for several personas is nobody's own, and stays.
+    """
+    own: dict[str, set[str]] = defaultdict(set)
+    for platform, account_id, persona in accounts:
+        own[platform] |= {account_id} if account_id and not persona else set[str]()
+    return {
+        platform: Trace(accounts=frozenset(account_ids), names=names) for platform, account_ids in own.items()
+    }
+
+
+async def scrub(conn: Connection, org_id: OrgId, traced: Traces) -> Counter[str]:
+    """Take somebody out of what others said; return how many messages changed, and how many name them still."""
+    tally = Counter[str]()
+    for platform, trace in traced.items():
+        async for said in _saying(conn, org_id, platform, trace):
+            scrubbed = [scrubbed_message(one, trace) for one in said]
+            changed = [after for before, after in zip(said, scrubbed, strict=True) if after != before]
+            if changed:
+                await erasing.rewrite(conn, org_id, changed)
+                await untangling.touch_rooms_of(conn, org_id, [one.id for one in changed])
+            retold = [
+                after.id for before, after in zip(said, scrubbed, strict=True) if after.body != before.body
+            ]
+            if retold:
+                await work.embed_anew(conn, org_id, retold)
+            tally["mentions in others' messages"] += len(changed)
+            tally["names in others' words"] += sum(_names(one, trace) for one in scrubbed)
+        tally["room names"] += await erasing.rename_rooms(conn, org_id, platform, trace.names)
+    return tally
+
+
+async def remaining(conn: Connection, org_id: OrgId, traced: Traces) -> int:
+    """Return how many messages of others would still change: after an erasure none."""
+    found = 0
+    for platform, trace in traced.items():
+        async for said in _saying(conn, org_id, platform, trace):
+            found += sum(scrubbed_message(one, trace) != one for one in said)
+    return found
+
+
+def scrubbed_message(said: SaidByOthers, trace: Trace) -> SaidByOthers:
+    """Return a message without the traces of somebody who is not its author."""
+    scrubber = Scrubber(
+        trace=trace,
+        mentions_them=trace.is_among(said.mentions),
+        is_notice=said.kind == "system",
+        author_name=said.author_name,
+    )
+    return replace(
+        said,
+        body=scrubber.text(said.body),
+        earlier=[scrubber.text(body) for body in said.earlier],
+        mentions=scrubber.ids(said.mentions) or None,
+        reactions=scrubber.reactions(said.reactions),
+        attachments=scrubber.value(said.attachments),
+        metadata=scrubber.value(said.metadata),
+        raw=scrubber.value(said.raw),
+    )
+
+
+async def _saying(
+    conn: Connection, org_id: OrgId, platform: str, trace: Trace
+) -> AsyncGenerator[Sequence[SaidByOthers]]:
+    ids = await erasing.messages_saying(conn, org_id, platform, strings=sorted(trace.accounts | trace.names))
+    for start in range(0, len(ids), BATCH):
+        yield await erasing.said_by_others(conn, org_id, ids[start : start + BATCH])
+
+
+def _names(said: SaidByOthers, trace: Trace) -> bool:
+    return any(trace.is_named_in(text) for text in (said.body, *said.earlier))

@@ -1,0 +1,58 @@
+"""A person goes with all accounts: words, names, presence, memories, and their traces in what others said."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from roomlore.domain.ids import OrgId, ParticipantId
+from roomlore.domain.scrub import Trace
+from roomlore.erasure import others
+from roomlore.erasure.messages import make_holes_of
+from roomlore.erasure.others import Traces
+from roomlore.store import erased, erasing
+from roomlore.store.queries import Connection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GonePerson:
+    """How much of what went with a person, and how they were called, for the second look."""
+
+    tally: Counter[str]
+    traces: Traces
+
+
+async def erase(
+    conn: Connection, org_id: OrgId, accounts: Sequence[ParticipantId], *, at: datetime
+) -> GonePerson:
+    """Remove the participants who are accounts of one person, and return how much of what went."""
+    names = await erasing.names_of(conn, org_id, accounts)
+    account_names = await erasing.accounts_of(conn, org_id, accounts)
+    traced = others.traces(account_names, names)
+    tally = await make_holes_of(conn, org_id, accounts, at=at)
+    tally.update(await _drop_memories(conn, org_id, accounts, names=names))
+    tally.update(await erasing.drop_person(conn, org_id, accounts))
+    tally.update(await others.scrub(conn, org_id, traced))
+    await erased.remember_accounts(conn, org_id, account_names, at=at)
+    tally["digests"] = len(account_names)
+    return GonePerson(tally=tally, traces=traced)
+
+
+async def _drop_memories(
+    conn: Connection, org_id: OrgId, accounts: Sequence[ParticipantId], *, names: frozenset[str]
+) -> Counter[str]:
+    """Remove memories by and about participants and those that name them; the labels that name them too."""
+    tally = Counter[str]()
+    tally["memories"] += await erasing.drop_memories(
+        conn, org_id, await erasing.memories_of(conn, org_id, accounts)
+    )
+    called = Trace(names=names)
+    saying = await erasing.memories_saying(conn, org_id, names, participant_ids=accounts)
+    naming = [memory for memory in saying if called.is_named_in(memory.content)]
+    involved = [memory.id for memory in naming if memory.is_involved]
+    tally["memories"] += await erasing.drop_memories(conn, org_id, involved)
+    tally["names in others' memories"] += len(naming) - len(involved)
+    labels = await erasing.labels_saying(conn, org_id, names)
+    told = [label.id for label in labels if called.is_named_in(label.label)]
+    tally["labels"] += await erasing.empty_labels(conn, org_id, told)
+    return tally

@@ -1,0 +1,224 @@
+"""Leaves out of a batch what was erased, so that it stays gone however often it is delivered.
+
+Looked at before anything of the batch is stored, while no erasure can be under way. An erased account is
+known by its digest only: what it said until it was erased is left out, and no list, audience, mention or
+foreign record of others brings it back. What it says later is new, and from then on others may name it again.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, cast
+
+from roomlore.domain.ids import OrgId
+from roomlore.domain.incoming import IncomingMessage, IncomingRoom, Skipped
+from roomlore.domain.scrub import Scrubber, Trace
+from roomlore.ingest.resolve import author_name, authors_named
+from roomlore.ingest.secrets import strip
+from roomlore.store import directory, erased
+from roomlore.store.erased import AccountName, ErasedRange, PlaceName, RoomName
+from roomlore.store.queries import Connection
+
+ERASED = "erased"
+TOO_OLD = "older than its room keeps"
+#: What a room is called that was named like somebody who is gone.
+NAMELESS = "erased"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staying:
+    """What of a batch may be stored, and what may not."""
+
+    batch: Sequence[IncomingMessage]
+    skipped: Sequence[Skipped] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gone:
+    """What is to be kept out of a batch."""
+
+    holes: set[PlaceName] = field(default_factory=set[PlaceName])
+    ranges: Mapping[RoomName, Sequence[ErasedRange]] = field(
+        default_factory=dict[RoomName, Sequence[ErasedRange]]
+    )
+    #: Since when rooms keep what was said.
+    kept_since: Mapping[RoomName, datetime] = field(default_factory=dict[RoomName, datetime])
+    #: When accounts were erased.
+    accounts: Mapping[AccountName, datetime] = field(default_factory=dict[AccountName, datetime])
+    #: Erased accounts that have come back.
+    back: frozenset[AccountName] = frozenset()
+
+    def reason(self, message: IncomingMessage) -> str | None:
+        """Return why a message is left out, or None where it may be stored."""
+        room: RoomName = (message.platform, message.room.external_id)
+        sent_at = message.sent_at
+        if (*room, message.external_id) in self.holes or self._wrote_before(message):
+            return ERASED
+        for one in self.ranges.get(room, ()):
+            if (one.since is None or one.since <= sent_at) and sent_at < one.until:
+                return ERASED
+        return TOO_OLD if room in self.kept_since and sent_at < self.kept_since[room] else None
+
+    def is_out(self, name: AccountName, message: IncomingMessage) -> bool:
+        """Return whether an account stays out of what a message of somebody else says."""
+        return name in self.accounts and (name not in self.back or message.sent_at <= self.accounts[name])
+
+    def _wrote_before(self, message: IncomingMessage) -> bool:
+        erased_at = self.accounts.get(author_name(message.platform, message.author))
+        return erased_at is not None and message.sent_at <= erased_at
+
+
+async def leave_out(
+    conn: Connection, org_id: OrgId, batch: Sequence[IncomingMessage], *, now: datetime
+) -> Staying:
+    """Return a batch without what was erased and what is too old for its room, and what that was."""
+    removals = await erased.removals(conn, org_id)
+    if not (removals.accounts or removals.ranges or removals.holes or removals.keeping):
+        return Staying(batch=batch)
+    gone = await _gone(conn, org_id, batch, removals=removals, now=now)
+    staying: list[IncomingMessage] = []
+    skipped: list[Skipped] = []
+    for message in batch:
+        reason = gone.reason(message)
+        if reason is None:
+            staying.append(message)
+        else:
+            where = strip(message.where)[0] or message.external_id
+            skipped.append(Skipped(where=where, reason=reason))
+    if gone.accounts:
+        staying = _Rewriting(gone=gone, traces=_traces(batch, gone)).rewritten(staying)
+    return Staying(batch=staying, skipped=skipped)
+
+
+async def _gone(
+    conn: Connection,
+    org_id: OrgId,
+    batch: Sequence[IncomingMessage],
+    *,
+    removals: erased.Removals,
+    now: datetime,
+) -> Gone:
+    rooms = sorted({(message.platform, message.room.external_id) for message in batch})
+    gone = Gone()
+    if removals.holes:
+        places = [(message.platform, message.room.external_id, message.external_id) for message in batch]
+        gone = replace(gone, holes=await erased.holes(conn, org_id, places))
+    if removals.ranges:
+        ranges: dict[RoomName, list[ErasedRange]] = defaultdict(list)
+        for one in await erased.erased_ranges(conn, org_id, rooms):
+            ranges[one.platform, one.room].append(one)
+        gone = replace(gone, ranges=ranges)
+    if removals.keeping:
+        keeping = await erased.keeping_rooms(conn, org_id, now=now)
+        gone = replace(gone, kept_since={(one.platform, one.room): one.kept_since for one in keeping})
+    if removals.accounts:
+        names = set(_names(batch))
+        accounts = await erased.erased_accounts(conn, org_id, names)
+        gone = replace(gone, accounts=accounts, back=await _back(conn, org_id, batch, accounts))
+    return gone
+
+
+async def _back(
+    conn: Connection,
+    org_id: OrgId,
+    batch: Sequence[IncomingMessage],
+    accounts: Mapping[AccountName, datetime],
+) -> frozenset[AccountName]:
+    """Return which erased accounts have said something since: they are known again, or speak in this batch."""
+    known = await directory.identities_by_account(conn, org_id, list(accounts))
+    speaking = {
+        name
+        for message in batch
+        if (name := author_name(message.platform, message.author)) in accounts
+        and message.sent_at > accounts[name]
+    }
+    return frozenset(known) | speaking
+
+
+def _names(batch: Sequence[IncomingMessage]) -> Iterable[AccountName]:
+    for platform, author in authors_named(batch):
+        yield author_name(platform, author)
+    for message in batch:
+        for account_id in (*message.mentions, *_reacted(message)):
+            yield (message.platform, account_id, "")
+
+
+def _reacted(message: IncomingMessage) -> Iterable[str]:
+    for reaction in message.reactions:
+        by = reaction.get("by")
+        if isinstance(by, list | tuple):
+            yield from (one for one in cast("Sequence[Any]", by) if isinstance(one, str))
+
+
+def _traces(batch: Sequence[IncomingMessage], gone: Gone) -> Mapping[AccountName, Trace]:
+    """Return how each erased account is called, as far as the batch itself tells."""
+    called: dict[AccountName, set[str]] = {name: set() for name in gone.accounts}
+    for platform, author in authors_named(batch):
+        name = author_name(platform, author)
+        if name in called:
+            called[name] |= {author.name, author.persona} - {""}
+    return {
+        name: Trace(accounts=frozenset({name[1]} if name[1] and not name[2] else ()), names=frozenset(names))
+        for name, names in called.items()
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rewriting:
+    """Takes erased accounts out of what others say; rooms that many messages share stay shared."""
+
+    gone: Gone
+    traces: Mapping[AccountName, Trace]
+    _rooms: dict[tuple[int, frozenset[AccountName]], IncomingRoom] = field(
+        default_factory=dict[tuple[int, frozenset[AccountName]], IncomingRoom]
+    )
+
+    def rewritten(self, batch: Sequence[IncomingMessage]) -> list[IncomingMessage]:
+        """Return messages that name nobody who is gone."""
+        return [self._message(message) for message in batch]
+
+    def _message(self, message: IncomingMessage) -> IncomingMessage:
+        out = frozenset(
+            name
+            for name in self.gone.accounts
+            if name[0] == message.platform and self.gone.is_out(name, message)
+        )
+        if not out:
+            return message
+        audience = tuple(one for one in message.audience if author_name(message.platform, one) not in out)
+        message = replace(message, room=self._room(message, out), audience=audience)
+        for name in sorted(out):
+            message = _scrubbed(message, self.traces[name])
+        return message
+
+    def _room(self, message: IncomingMessage, out: frozenset[AccountName]) -> IncomingRoom:
+        room = message.room
+        made = self._rooms.get((id(room), out))
+        if made is None:
+            members = tuple(
+                one for one in room.members if author_name(message.platform, one.author) not in out
+            )
+            names = {name for account in out for name in self.traces[account].names}
+            named = NAMELESS if room.kind == "dm" and room.name in names else room.name
+            made = replace(room, members=members, name=named)
+            self._rooms[id(room), out] = made
+        return made
+
+
+def _scrubbed(message: IncomingMessage, trace: Trace) -> IncomingMessage:
+    scrubber = Scrubber(
+        trace=trace,
+        mentions_them=trace.is_among(message.mentions),
+        is_notice=message.kind == "system",
+        author_name=message.author.name,
+    )
+    return replace(
+        message,
+        body=scrubber.text(message.body),
+        mentions=tuple(scrubber.ids(message.mentions)),
+        reactions=scrubber.reactions(message.reactions),
+        attachments=scrubber.value(message.attachments),
+        metadata=scrubber.value(message.metadata),
+        raw=scrubber.value(message.raw),
+    )

@@ -1,0 +1,276 @@
+"""Conversations, for people: listed and read as far as the viewer may see them, and changed by hand.
+
+What changes them runs for the operator, whoever asked for it.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from roomlore.domain.ids import ConversationId, MessageId, OrgId, ParticipantId, RoomId, id_range
+from roomlore.domain.incoming import MessageKind, ParticipantKind
+from roomlore.domain.records import (
+    Boundary,
+    Conversation,
+    LabelSource,
+    Message,
+    Placed,
+    Reply,
+    Sensitivity,
+    Talker,
+)
+from roomlore.store.queries import Connection, Queries
+
+QUERIES = Queries("conversations")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationKey:
+    """A conversation's id."""
+
+    id: ConversationId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageKey:
+    """A message's id."""
+
+    id: MessageId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """A conversation without those who take part in it."""
+
+    id: ConversationId
+    room_id: RoomId
+    label: str
+    is_named: bool
+    label_by: LabelSource
+    sensitivity: Sensitivity
+    is_marked: bool
+    boundary: Boundary | None
+    opened_at: datetime
+    last_at: datetime
+    quiet_after: timedelta | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spoke:
+    """How much somebody said in a conversation."""
+
+    conversation_id: ConversationId
+    id: ParticipantId
+    name: str
+    kind: ParticipantKind
+    message_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """The conversation that a message is in."""
+
+    message_id: MessageId
+    conversation_id: ConversationId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """Who hears a message, and where it stands."""
+
+    id: MessageId
+    kind: MessageKind
+    is_erased: bool
+    #: Of a whisper, its author among them; None for what everybody in the room hears.
+    hearers: Sequence[ParticipantId] | None
+    conversation_id: ConversationId | None
+
+
+async def newest(
+    conn: Connection, org_id: OrgId, room_id: RoomId | None, *, limit: int
+) -> list[Conversation]:
+    """Return the newest conversations that are visible, of a room or of all, newest first."""
+    params = {"org_id": org_id, "room_id": room_id, "limit": limit}
+    return await _whole(
+        conn, org_id, await QUERIES.all(conn, "newest_of_room" if room_id else "newest", Held, params)
+    )
+
+
+async def find(conn: Connection, org_id: OrgId, word: str) -> list[ConversationId]:
+    """Return up to ten visible conversations that an id or its beginning means."""
+    ids = id_range(word)
+    if ids is None:
+        return []
+    params = {"org_id": org_id, "low": ids[0], "high": ids[1]}
+    return [row.id for row in await QUERIES.all(conn, "beginning_with", ConversationKey, params)]
+
+
+async def by_id(
+    conn: Connection, org_id: OrgId, ids: Collection[ConversationId]
+) -> dict[ConversationId, Conversation]:
+    """Return these conversations as far as they are visible."""
+    params = {"org_id": org_id, "conversation_ids": list(ids)}
+    held = await QUERIES.all(conn, "by_id", Held, params)
+    return {one.id: one for one in await _whole(conn, org_id, held)}
+
+
+async def _whole(conn: Connection, org_id: OrgId, held: Sequence[Held]) -> list[Conversation]:
+    params = {"org_id": org_id, "conversation_ids": [one.id for one in held]}
+    talkers: dict[ConversationId, list[Talker]] = {one.id: [] for one in held}
+    for spoke in await QUERIES.all(conn, "talkers", Spoke, params) if held else ():
+        talkers[spoke.conversation_id].append(
+            Talker(id=spoke.id, name=spoke.name, kind=spoke.kind, message_count=spoke.message_count)
+        )
+    return [_conversation(one, talkers[one.id]) for one in held]
+
+
+def _conversation(held: Held, talkers: Sequence[Talker]) -> Conversation:
+    return Conversation(
+        id=held.id,
+        room_id=held.room_id,
+        label=held.label,
+        is_named=held.is_named,
+        label_by=held.label_by,
+        sensitivity=held.sensitivity,
+        boundary=held.boundary,
+        opened_at=held.opened_at,
+        last_at=held.last_at,
+        quiet_after=held.quiet_after,
+        message_count=sum(talker.message_count for talker in talkers),
+        talkers=talkers,
+    )
+
+
+async def members(conn: Connection, org_id: OrgId, ids: Iterable[ConversationId]) -> set[MessageId]:
+    """Return the messages of conversations, as far as these are visible."""
+    params = {"org_id": org_id, "conversation_ids": list(ids)}
+    return {row.id for row in await QUERIES.all(conn, "members", MessageKey, params)}
+
+
+async def newest_messages(
+    conn: Connection, org_id: OrgId, conversation_id: ConversationId, *, limit: int
+) -> list[Message]:
+    """Return the newest messages of a conversation, newest first; none where it is not visible."""
+    params = {"org_id": org_id, "conversation_id": conversation_id, "limit": limit}
+    return await QUERIES.all(conn, "said", Message, params)
+
+
+async def conversations_of(
+    conn: Connection, org_id: OrgId, ids: Sequence[MessageId]
+) -> dict[MessageId, ConversationId]:
+    """Return which conversations messages are in, as far as these are visible."""
+    params = {"org_id": org_id, "message_ids": list(ids)}
+    rows = await QUERIES.all(conn, "conversations_of", Placement, params)
+    return {row.message_id: row.conversation_id for row in rows}
+
+
+async def placed(
+    conn: Connection, org_id: OrgId, said: Sequence[Message], standing: Mapping[MessageId, ConversationId]
+) -> list[Placed]:
+    """Return messages with what they answer, as far as that is visible, and where they stand."""
+    params = {"org_id": org_id, "message_ids": [message.id for message in said]}
+    answers = {edge.child_id: edge for edge in await QUERIES.all(conn, "answered", Reply, params)}
+    return [
+        Placed(message=one, answers=answers.get(one.id), conversation_id=standing.get(one.id)) for one in said
+    ]
+
+
+async def standing_in_room(
+    conn: Connection, org_id: OrgId, room_id: RoomId, said: Sequence[Message]
+) -> dict[MessageId, ConversationId]:
+    """Return which conversations messages of one room are in, as far as these are visible."""
+    if not said:
+        return {}
+    times = [message.sent_at for message in said]
+    params = {
+        "org_id": org_id,
+        "room_id": room_id,
+        "since": min(times),
+        "until": max(times),
+        "message_ids": [message.id for message in said],
+    }
+    rows = await QUERIES.all(conn, "standing_in_room", Placement, params)
+    return {row.message_id: row.conversation_id for row in rows}
+
+
+# What follows is the operator's
+
+
+async def standing(conn: Connection, org_id: OrgId, ids: Iterable[MessageId]) -> dict[MessageId, Standing]:
+    """Return who hears messages and where they stand."""
+    params = {"org_id": org_id, "message_ids": list(ids)}
+    return {row.id: row for row in await QUERIES.all(conn, "standing", Standing, params)}
+
+
+async def roots(conn: Connection, org_id: OrgId, conversation_id: ConversationId) -> list[MessageId]:
+    """Return the messages of a conversation that answer nothing in it."""
+    params = {"org_id": org_id, "conversation_id": conversation_id}
+    return [row.id for row in await QUERIES.all(conn, "roots", MessageKey, params)]
+
+
+async def open_by_hand(
+    conn: Connection,
+    org_id: OrgId,
+    conversation_id: ConversationId,
+    room_id: RoomId,
+    *,
+    label: str,
+    out_of: Collection[ConversationId],
+) -> None:
+    """Add a conversation that a person makes out of others; without a label it is not named."""
+    params = {"org_id": org_id, "id": conversation_id, "room_id": room_id, "label": label}
+    await QUERIES.run(conn, "open", params | {"conversation_ids": list(out_of)})
+
+
+async def pin(conn: Connection, org_id: OrgId, ids: Sequence[MessageId], *, to: ConversationId) -> None:
+    """Put messages that stand somewhere into a conversation by hand."""
+    params = {"org_id": org_id, "message_ids": list(ids), "conversation_id": to}
+    await QUERIES.run(conn, "pin", params)
+
+
+async def hand_over(conn: Connection, org_id: OrgId, other: ConversationId, *, to: ConversationId) -> None:
+    """Put all that is in one conversation into another."""
+    await QUERIES.run(conn, "hand_over", {"org_id": org_id, "other_id": other, "conversation_id": to})
+
+
+async def rename(conn: Connection, org_id: OrgId, conversation_id: ConversationId, *, label: str) -> None:
+    """Say what a conversation is called; an empty label takes its name away."""
+    params = {"org_id": org_id, "conversation_id": conversation_id, "label": label}
+    await QUERIES.run(conn, "rename", params)
+
+
+async def mark(
+    conn: Connection, org_id: OrgId, conversation_id: ConversationId, *, sensitivity: Sensitivity
+) -> None:
+    """Say how sensitive a conversation is."""
+    params = {"org_id": org_id, "conversation_id": conversation_id, "sensitivity": sensitivity}
+    await QUERIES.run(conn, "mark", params)
+
+
+async def mark_like(
+    conn: Connection,
+    org_id: OrgId,
+    conversation_id: ConversationId,
+    *,
+    others: Collection[ConversationId],
+) -> None:
+    """Mark a conversation as sensitive if a person marked one of others so, out of which it got messages."""
+    params = {"org_id": org_id, "conversation_id": conversation_id, "other_ids": list(others)}
+    await QUERIES.run(conn, "mark_like", params)
+
+
+async def take_name(
+    conn: Connection,
+    org_id: OrgId,
+    conversation_id: ConversationId,
+    *,
+    others: Collection[ConversationId],
+) -> None:
+    """Call a conversation as a person called one of others, if that has gone into it as a whole."""
+    params = {"org_id": org_id, "conversation_id": conversation_id, "other_ids": list(others)}
+    await QUERIES.run(conn, "take_name", params)
+
+
+async def unname(conn: Connection, org_id: OrgId, ids: Collection[ConversationId]) -> None:
+    """Take away the names of conversations that lost messages and are now perhaps seen by more."""
+    await QUERIES.run(conn, "unname", {"org_id": org_id, "conversation_ids": list(ids)})

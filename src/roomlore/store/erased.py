@@ -1,0 +1,164 @@
+"""What was erased and stays out, and who waits for whom while something is erased.
+
+Writers share a lock that an erasure has alone: what is being written is there when the erasure looks, or is
+written after it, when it is known what stays out.
+"""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from roomlore.domain.ids import OrgId, RoomId
+from roomlore.store.queries import Connection, Queries
+
+QUERIES = Queries("erased")
+
+#: Platform, account and persona.
+AccountName = tuple[str, str, str]
+#: Platform and external id of a room.
+RoomName = tuple[str, str]
+#: Platform, external id of a room, external id of a message.
+PlaceName = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removals:
+    """What kinds of things are to be kept out of an org."""
+
+    accounts: bool
+    ranges: bool
+    holes: bool
+    keeping: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErasedAccount:
+    """An erased account, known by its digest only."""
+
+    digest: bytes
+    erased_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErasedRange:
+    """An erased stretch of a room; `since` is None where it has no beginning."""
+
+    platform: str
+    room: str
+    since: datetime | None
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A message's place as its platform names it."""
+
+    platform: str
+    room: str
+    external_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeepingRoom:
+    """A room that keeps what was said for a time only."""
+
+    room_id: RoomId
+    platform: str
+    room: str
+    kept_since: datetime
+
+
+async def keep_erasures_out(conn: Connection, org_id: OrgId) -> None:
+    """Wait for an erasure that is under way, and let the next one wait until the transaction ends.
+
+    For whoever writes what an erasure would remove. First thing in a transaction, so that what the erasure
+    did is seen.
+    """
+    await QUERIES.run(conn, "keep_erasures_out", {"org_id": org_id})
+
+
+async def keep_writers_out(conn: Connection, org_id: OrgId) -> None:
+    """Wait for those who are writing, and let others wait until the transaction ends."""
+    await QUERIES.run(conn, "keep_writers_out", {"org_id": org_id})
+
+
+def account_digest(org_id: OrgId, name: AccountName) -> bytes:
+    """Return what an erased account is recognised by.
+
+    SHA-256 over four parts: the 16 bytes of the org's id, then platform, account and persona in UTF-8. Each
+    part is preceded by its length in bytes, as four bytes, the highest first.
+    """
+    parts = [org_id.bytes, *(part.encode("utf-8") for part in name)]
+    return hashlib.sha256(b"".join(len(part).to_bytes(4, "big") + part for part in parts)).digest()
+
+
+async def remember_accounts(
+    conn: Connection, org_id: OrgId, names: Iterable[AccountName], *, at: datetime
+) -> None:
+    """Keep out what these accounts have said so far."""
+    params = {"org_id": org_id, "digest": [account_digest(org_id, name) for name in names], "at": at}
+    await QUERIES.run(conn, "forget_accounts", params)
+    await QUERIES.run(conn, "remember_accounts", params)
+
+
+async def remember_range(
+    conn: Connection,
+    org_id: OrgId,
+    room_id: RoomId,
+    *,
+    since: datetime | None,
+    until: datetime,
+    at: datetime,
+) -> None:
+    """Keep a stretch of a room out from now on."""
+    params = {"org_id": org_id, "room_id": room_id, "since": since, "until": until, "at": at}
+    await QUERIES.run(conn, "remember_range", params)
+
+
+async def removals(conn: Connection, org_id: OrgId) -> Removals:
+    """Return whether anything at all is to be kept out."""
+    row = await QUERIES.first(conn, "removals", Removals, {"org_id": org_id})
+    assert row is not None
+    return row
+
+
+async def erased_accounts(
+    conn: Connection, org_id: OrgId, names: Iterable[AccountName]
+) -> dict[AccountName, datetime]:
+    """Return when those of these accounts that are erased were."""
+    digests = {account_digest(org_id, name): name for name in names}
+    params = {"org_id": org_id, "digest": list(digests)}
+    rows = await QUERIES.all(conn, "erased_accounts", ErasedAccount, params)
+    return {digests[row.digest]: row.erased_at for row in rows}
+
+
+async def erased_ranges(conn: Connection, org_id: OrgId, rooms: Sequence[RoomName]) -> list[ErasedRange]:
+    """Return the stretches of these rooms that are kept out."""
+    params = {"org_id": org_id, "platform": [name[0] for name in rooms], "room": [name[1] for name in rooms]}
+    return await QUERIES.all(conn, "erased_ranges", ErasedRange, params)
+
+
+async def holes(conn: Connection, org_id: OrgId, places: Sequence[PlaceName]) -> set[PlaceName]:
+    """Return those of these places that are holes."""
+    params = {
+        "org_id": org_id,
+        "platform": [place[0] for place in places],
+        "room": [place[1] for place in places],
+        "external_id": [place[2] for place in places],
+    }
+    rows = await QUERIES.all(conn, "holes", Place, params)
+    return {(row.platform, row.room, row.external_id) for row in rows}
+
+
+async def keeping_rooms(
+    conn: Connection, org_id: OrgId, room_id: RoomId | None = None, *, now: datetime
+) -> list[KeepingRoom]:
+    """Return the rooms that keep what was said for a time only, or the one asked for if it does."""
+    params = {"org_id": org_id, "room_id": room_id, "now": now}
+    return await QUERIES.all(conn, "keeping_rooms", KeepingRoom, params)
+
+
+async def keep(conn: Connection, org_id: OrgId, room_id: RoomId, *, keep_for: timedelta | None) -> None:
+    """Say how long a room keeps what was said; None is forever."""
+    await QUERIES.run(conn, "keep", {"org_id": org_id, "room_id": room_id, "keep_for": keep_for})

@@ -1,0 +1,378 @@
+"""Statements that erase: what goes with messages, and what goes with a person.
+
+Each says how many rows of what it changed, for the receipt. Messages come as portions of ids.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from roomlore.domain.ids import ConversationId, MemoryId, MessageId, OrgId, ParticipantId, RoomId
+from roomlore.domain.incoming import MessageKind
+from roomlore.store import memories as remembered
+from roomlore.store import messages, untangling, work
+from roomlore.store.erased import AccountName
+from roomlore.store.queries import Connection, Queries
+
+QUERIES = Queries("erasing")
+
+#: How much of what.
+Counts = Mapping[str, int]
+#: What of a person goes in one statement, in an order that the references between tables allow.
+OF_PERSON = (
+    ("audiences", "drop_addressed"),
+    ("memberships", "drop_memberships"),
+    ("activity", "drop_activity_of"),
+    ("merges", "drop_merges"),
+    ("keys", "drop_keys"),
+    ("relationships", "drop_relationships"),
+    ("memory links", "drop_involved"),
+    ("identities", "drop_identities"),
+    ("participants", "drop_participants"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoomedMessage:
+    """A message that is to be erased."""
+
+    id: MessageId
+    room_id: RoomId
+    author_id: ParticipantId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spoken:
+    """A message that may stand in a conversation."""
+
+    id: MessageId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryKey:
+    """A memory's id."""
+
+    id: MemoryId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryText:
+    """What a memory says, and whether it involves those who go."""
+
+    id: MemoryId
+    content: str
+    is_involved: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationKey:
+    """A conversation's id."""
+
+    id: ConversationId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Label:
+    """What a conversation is called."""
+
+    id: ConversationId
+    label: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """A number of rows."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """An account on a platform."""
+
+    platform: str
+    account_id: str
+    persona: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Name:
+    """What somebody was called."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageSaying:
+    """A message that may name somebody."""
+
+    id: MessageId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaidByOthers:
+    """Everything in a message, its earlier texts included, that may name somebody else."""
+
+    id: MessageId
+    kind: MessageKind
+    author_name: str
+    body: str
+    mentions: Any
+    attachments: Any
+    reactions: Any
+    metadata: Any
+    raw: Any
+    earlier_at: Sequence[datetime]
+    earlier: Sequence[str]
+
+
+async def messages_in_range(
+    conn: Connection,
+    org_id: OrgId,
+    room_id: RoomId,
+    *,
+    since: datetime | None,
+    until: datetime,
+    limit: int,
+    with_holes: bool,
+) -> list[DoomedMessage]:
+    """Return the oldest messages that were sent in a room in a time, holes among them or not."""
+    params = {"org_id": org_id, "room_id": room_id, "since": since, "until": until, "limit": limit}
+    params |= {"with_holes": with_holes}
+    return await QUERIES.all(conn, "messages_in_range", DoomedMessage, params)
+
+
+async def messages_by(
+    conn: Connection, org_id: OrgId, participant_ids: Sequence[ParticipantId], *, limit: int
+) -> list[DoomedMessage]:
+    """Return some messages that participants wrote."""
+    params = {"org_id": org_id, "participant_ids": list(participant_ids), "limit": limit}
+    return await QUERIES.all(conn, "messages_by", DoomedMessage, params)
+
+
+async def drop_derived(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> Counts:
+    """Remove what was derived from messages, but not which conversations they are in.
+
+    Work, vectors, memories, the edges found at either end, and the labels of their conversations. What remains
+    around them is gone through again.
+    """
+    # Work first: whoever is just writing what was derived holds the work's row, so that the drop comes after.
+    params = {"org_id": org_id, "message_ids": list(ids)}
+    spoken = [row.id for row in await QUERIES.all(conn, "spoken", Spoken, params)]
+    if await untangling.touch_rooms_of(conn, org_id, spoken):
+        await work.wake(conn, "untangle")
+    waiting = await QUERIES.run(conn, "drop_work", params)
+    vectors = await work.drop_embeddings(conn, org_id, ids)
+    resting = await QUERIES.all(conn, "memories_resting_on", MemoryKey, params)
+    memories = await drop_memories(conn, org_id, [memory.id for memory in resting])
+    found = await QUERIES.run(conn, "drop_found", params)
+    labels = await empty_labels(conn, org_id, await conversations_of(conn, org_id, ids))
+    return {
+        "work": waiting,
+        "embeddings": vectors,
+        "memories": memories,
+        "replies": found,
+        "labels": labels,
+    }
+
+
+async def drop_said(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> Counts:
+    """Remove what belongs to messages beside their rows: earlier texts and whom they are addressed to."""
+    revisions = await messages.drop_revisions(conn, org_id, ids)
+    audiences = await QUERIES.run(conn, "drop_audiences", {"org_id": org_id, "message_ids": list(ids)})
+    return {"revisions": revisions, "audiences": audiences}
+
+
+async def make_holes(conn: Connection, org_id: OrgId, ids: Sequence[MessageId], *, at: datetime) -> int:
+    """Leave nothing of messages but their places; return how many had been more."""
+    params = {"org_id": org_id, "message_ids": list(ids), "at": at}
+    await QUERIES.run(conn, "add_nobody", params)
+    return await QUERIES.run(conn, "make_holes", params)
+
+
+async def part_replies(
+    conn: Connection,
+    org_id: OrgId,
+    ids: Sequence[MessageId],
+    *,
+    since: datetime | None,
+    until: datetime,
+) -> int:
+    """Let replies from outside a range wait for their parents, which go; return how many."""
+    params = {"org_id": org_id, "message_ids": list(ids), "since": since, "until": until}
+    return await QUERIES.run(conn, "part_replies", params)
+
+
+async def drop_messages(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> Counts:
+    """Remove messages, place and all, and the edges at either end."""
+    params = {"org_id": org_id, "message_ids": list(ids)}
+    return await _run_all(conn, (("replies", "drop_replies"), ("messages", "drop_messages")), params)
+
+
+async def conversations_of(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> list[ConversationId]:
+    """Return the conversations that messages are in."""
+    params = {"org_id": org_id, "message_ids": list(ids)}
+    return [row.id for row in await QUERIES.all(conn, "conversations_of", ConversationKey, params)]
+
+
+async def take_out(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> Counts:
+    """Take messages out of their conversations; one in which nothing is left goes."""
+    params = {"org_id": org_id, "message_ids": list(ids)}
+    left = await conversations_of(conn, org_id, ids)
+    placements = await QUERIES.run(conn, "drop_placements", params)
+    gone = await QUERIES.run(conn, "drop_empty_conversations", {"org_id": org_id, "conversation_ids": left})
+    await untangling.refresh(conn, org_id, left)
+    return {"placements": placements, "conversations": gone}
+
+
+async def empty_labels(conn: Connection, org_id: OrgId, ids: Sequence[ConversationId]) -> int:
+    """Remove what conversations are called; return how many had a label."""
+    return await QUERIES.run(conn, "empty_labels", {"org_id": org_id, "conversation_ids": list(ids)})
+
+
+async def drop_memories(conn: Connection, org_id: OrgId, ids: Sequence[MemoryId]) -> int:
+    """Remove memories and all that belongs to them; return how many.
+
+    What one of them took the place of is superseded by what took its own, or stands again where nothing did.
+    """
+    if not ids:
+        return 0
+    params = {"org_id": org_id, "memory_ids": list(ids)}
+    await remembered.lock_superseding(conn, org_id)
+    await QUERIES.run(conn, "hand_over_superseded", params)
+    await QUERIES.run(conn, "drop_memory_sources", params)
+    await QUERIES.run(conn, "drop_memory_participants", params)
+    return await QUERIES.run(conn, "drop_memories", params)
+
+
+async def recount(
+    conn: Connection, org_id: OrgId, rooms: Iterable[RoomId], authors: Iterable[ParticipantId]
+) -> None:
+    """Count anew how much authors wrote in rooms."""
+    params = {"org_id": org_id, "room_ids": list(rooms), "participant_ids": list(authors)}
+    await QUERIES.run(conn, "drop_activity", params)
+    await QUERIES.run(conn, "count_activity", params)
+
+
+async def memberships_in(conn: Connection, org_id: OrgId, room_id: RoomId) -> int:
+    """Return how many memberships a room has."""
+    row = await QUERIES.first(conn, "memberships_in", Counted, {"org_id": org_id, "room_id": room_id})
+    assert row is not None
+    return row.count
+
+
+async def accounts_of(
+    conn: Connection, org_id: OrgId, participant_ids: Sequence[ParticipantId]
+) -> list[AccountName]:
+    """Return the accounts of participants."""
+    params = {"org_id": org_id, "participant_ids": list(participant_ids)}
+    rows = await QUERIES.all(conn, "accounts_of", Account, params)
+    return [(row.platform, row.account_id, row.persona) for row in rows]
+
+
+async def names_of(
+    conn: Connection, org_id: OrgId, participant_ids: Sequence[ParticipantId]
+) -> frozenset[str]:
+    """Return everything that participants were ever called."""
+    params = {"org_id": org_id, "participant_ids": list(participant_ids)}
+    return frozenset(row.name for row in await QUERIES.all(conn, "names_of", Name, params)) - {""}
+
+
+async def drop_person(conn: Connection, org_id: OrgId, participant_ids: Sequence[ParticipantId]) -> Counts:
+    """Remove participants who wrote nothing, and whatever else is theirs.
+
+    What was whispered to them is gone through again: fewer hear it now, perhaps the same as something else.
+    """
+    params = {"org_id": org_id, "participant_ids": list(participant_ids)}
+    heard = [row.id for row in await QUERIES.all(conn, "addressed", Spoken, params)]
+    if await untangling.touch_rooms_of(conn, org_id, heard):
+        await work.wake(conn, "untangle")
+    return await _run_all(conn, OF_PERSON, params)
+
+
+async def memories_of(
+    conn: Connection, org_id: OrgId, participant_ids: Sequence[ParticipantId]
+) -> list[MemoryId]:
+    """Return the memories that participants asserted or wrote, that are about them, or seen by them."""
+    params = {"org_id": org_id, "participant_ids": list(participant_ids)}
+    return [row.id for row in await QUERIES.all(conn, "memories_of", MemoryKey, params)]
+
+
+async def memories_saying(
+    conn: Connection,
+    org_id: OrgId,
+    strings: Iterable[str],
+    *,
+    participant_ids: Sequence[ParticipantId],
+) -> list[MemoryText]:
+    """Return the memories in which one of these strings occurs, and whether they involve participants."""
+    params = {"org_id": org_id, "strings": list(strings), "participant_ids": list(participant_ids)}
+    return await QUERIES.all(conn, "memories_saying", MemoryText, params)
+
+
+async def labels_saying(conn: Connection, org_id: OrgId, strings: Iterable[str]) -> list[Label]:
+    """Return the conversations whose label has one of these strings in it."""
+    return await QUERIES.all(conn, "labels_saying", Label, {"org_id": org_id, "strings": list(strings)})
+
+
+async def messages_saying(
+    conn: Connection, org_id: OrgId, platform: str, *, strings: Sequence[str]
+) -> list[MessageId]:
+    """Return the messages of a platform in which one of these strings occurs."""
+    params = {
+        "org_id": org_id,
+        "platform": platform,
+        "strings": list(strings),
+        # As JSON writes them between quotes.
+        "json_strings": [_json(string)[1:-1] for string in strings],
+    }
+    return [row.id for row in await QUERIES.all(conn, "messages_saying", MessageSaying, params)]
+
+
+async def said_by_others(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> list[SaidByOthers]:
+    """Return everything in these messages that may name somebody else."""
+    return await QUERIES.all(
+        conn, "said_by_others", SaidByOthers, {"org_id": org_id, "message_ids": list(ids)}
+    )
+
+
+async def rewrite(conn: Connection, org_id: OrgId, said: Sequence[SaidByOthers]) -> None:
+    """Put scrubbed contents in place of those that named somebody."""
+    fields = ("mentions", "attachments", "reactions", "metadata", "raw")
+    params: dict[str, object] = {"org_id": org_id, "id": [one.id for one in said]}
+    params["body"] = [one.body for one in said]
+    for field in fields:
+        values = [getattr(one, field) for one in said]
+        params[field] = [None if value is None else _json(value) for value in values]
+    await QUERIES.run(conn, "rewrite_messages", params)
+    earlier = [
+        (one.id, written_at, body)
+        for one in said
+        for written_at, body in zip(one.earlier_at, one.earlier, strict=True)
+    ]
+    params = {"org_id": org_id, "message_id": [row[0] for row in earlier]}
+    params |= {"written_at": [row[1] for row in earlier], "body": [row[2] for row in earlier]}
+    await QUERIES.run(conn, "rewrite_revisions", params)
+
+
+async def rename_rooms(conn: Connection, org_id: OrgId, platform: str, names: Iterable[str]) -> int:
+    """Take these names away from a platform's rooms for two; return how many bore one."""
+    params = {"org_id": org_id, "platform": platform, "names": list(names)}
+    return await QUERIES.run(conn, "rename_rooms", params)
+
+
+async def _run_all(
+    conn: Connection, statements: Iterable[tuple[str, str]], params: Mapping[str, Any]
+) -> Counts:
+    """Run statements one after the other, and return how many rows of what they changed."""
+    counts = Counter[str]()
+    for what, name in statements:
+        counts[what] += await QUERIES.run(conn, name, params)
+    return counts
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

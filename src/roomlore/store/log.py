@@ -1,0 +1,42 @@
+"""The activity log: lines are added and read, never changed."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from roomlore.domain.ids import OrgId, uuid7
+from roomlore.domain.records import LogLine, LogOutcome, Viewer
+from roomlore.store.queries import Connection, Queries
+
+QUERIES = Queries("log")
+
+
+async def append(
+    conn: Connection,
+    viewer: Viewer,
+    action: str,
+    *,
+    outcome: LogOutcome,
+    subject_ids: Sequence[UUID],
+    took_ms: float | None = None,
+) -> None:
+    """Add a line: who did what to which rows, and how long it took where that is watched."""
+    params = {
+        "org_id": viewer.org_id,
+        "id": uuid7(),
+        "key_id": viewer.key_id,
+        "viewer_id": viewer.participant_id,
+        "action": action,
+        "outcome": outcome,
+        "subject_ids": list(subject_ids),
+        "took_ms": took_ms,
+    }
+    await QUERIES.run(conn, "append", params)
+
+
+async def newest_lines(
+    conn: Connection, org_id: OrgId, *, about: tuple[UUID, UUID] | None, limit: int
+) -> list[LogLine]:
+    """Return the newest lines that the viewer may see, newest first; only those about a range of ids, if asked."""
+    low, high = about or (None, None)
+    params = {"org_id": org_id, "low": low, "high": high, "limit": limit}
+    return await QUERIES.all(conn, "newest_lines", LogLine, params)

@@ -1,0 +1,106 @@
+"""What the operator watches: how far each stage has come in each room, and how long reads take."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from roomlore.domain.ids import OrgId, RoomId
+from roomlore.store.queries import Connection, Queries
+from roomlore.store.work import EmbeddingPolicy, Stage
+
+QUERIES = Queries("operations")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ingested:
+    """A room, what it embeds, and how much was said in it; holes do not count."""
+
+    room_id: RoomId
+    platform: str
+    external_id: str
+    name: str
+    embedding_policy: EmbeddingPolicy
+    messages: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoomCount:
+    """How many of something there are in a room."""
+
+    room_id: RoomId
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """What is still to be done of a stage in a room: messages to be embedded, or the room to be untangled."""
+
+    room_id: RoomId
+    stage: Stage
+    waiting: int
+    set_aside: int
+    #: Since when the oldest of it has been waiting; None where nothing is.
+    oldest_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What a look at the newest messages of a room shows."""
+
+    room_id: RoomId
+    looked_at: int
+    #: Those that answer or are answered.
+    in_exchanges: int
+    #: Those that are answered and answer nothing.
+    exchanges: int
+    #: Those that need no vector, because another carries them.
+    carried: int
+    #: Those imported from pairs of question and answer of an older store.
+    legacy: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latency:
+    """How long reads took, in milliseconds."""
+
+    #: search, ask or context.
+    action: str
+    #: What the room embeds that was looked into: `message` or `exchange`; `several` where it was more than one.
+    format: str
+    reads: int
+    p50_ms: float
+    p95_ms: float
+
+
+async def ingested(conn: Connection, org_id: OrgId) -> list[Ingested]:
+    """Return every room with how much was said in it, most first."""
+    return await QUERIES.all(conn, "ingested", Ingested, {"org_id": org_id})
+
+
+async def vectors(conn: Connection, org_id: OrgId) -> dict[RoomId, int]:
+    """Return how many messages of each room have a vector; of several models that with the most counts."""
+    return _by_room(await QUERIES.all(conn, "vectors", RoomCount, {"org_id": org_id}))
+
+
+async def untangled(conn: Connection, org_id: OrgId) -> dict[RoomId, int]:
+    """Return how many messages of each room stand in a conversation."""
+    return _by_room(await QUERIES.all(conn, "untangled", RoomCount, {"org_id": org_id}))
+
+
+async def waiting(conn: Connection, org_id: OrgId) -> list[Waiting]:
+    """Return what is still to be done in each room, by stage."""
+    return await QUERIES.all(conn, "waiting", Waiting, {"org_id": org_id})
+
+
+async def looks(conn: Connection, org_id: OrgId, *, sample: int) -> dict[RoomId, Look]:
+    """Return what a look at the newest messages of each room, so many at most, shows."""
+    rows = await QUERIES.all(conn, "looks", Look, {"org_id": org_id, "sample": sample})
+    return {row.room_id: row for row in rows}
+
+
+async def latencies(conn: Connection, org_id: OrgId, *, newest: int) -> list[Latency]:
+    """Return how long the newest reads took that are watched, so many at most, by kind."""
+    return await QUERIES.all(conn, "latencies", Latency, {"org_id": org_id, "newest": newest})
+
+
+def _by_room(rows: list[RoomCount]) -> dict[RoomId, int]:
+    return {row.room_id: row.count for row in rows}

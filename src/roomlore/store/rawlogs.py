@@ -1,0 +1,88 @@
+"""What is known of the rooms and messages that lines of raw logs may be of."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from roomlore.domain.ids import OrgId, RoomId
+from roomlore.store.erased import PlaceName, RoomName
+from roomlore.store.queries import Connection, Queries
+
+QUERIES = Queries("rawlogs")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedRoom:
+    """A room as its platform names it, and whether all of the org may read it."""
+
+    id: RoomId
+    platform: str
+    room: str
+    is_open: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stay:
+    """The viewer's membership of a room; None for always, and for still."""
+
+    room_id: RoomId
+    joined_at: datetime | None
+    left_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemovedIn:
+    """A room in which something was removed."""
+
+    platform: str
+    room: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Platform:
+    """The name of a platform."""
+
+    platform: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredPlace:
+    """A message's place as its platform names it."""
+
+    platform: str
+    room: str
+    external_id: str
+
+
+async def rooms_named(conn: Connection, org_id: OrgId, names: Collection[RoomName]) -> list[NamedRoom]:
+    """Return those of these rooms that the viewer may see."""
+    params = {"org_id": org_id, "platform": [name[0] for name in names], "room": [name[1] for name in names]}
+    return await QUERIES.all(conn, "rooms_named", NamedRoom, params)
+
+
+async def stays(conn: Connection, room_ids: Collection[RoomId]) -> list[Stay]:
+    """Return when the viewer was a member of these rooms; nothing for the operator."""
+    return await QUERIES.all(conn, "stays", Stay, {"room_ids": list(room_ids)})
+
+
+async def removed_in(conn: Connection, org_id: OrgId) -> set[RoomName]:
+    """Return the rooms in which something was redacted or erased."""
+    rows = await QUERIES.all(conn, "removed_in", RemovedIn, {"org_id": org_id})
+    return {(row.platform, row.room) for row in rows}
+
+
+async def platforms(conn: Connection, org_id: OrgId) -> list[str]:
+    """Return the platforms of all rooms."""
+    return [row.platform for row in await QUERIES.all(conn, "platforms", Platform, {"org_id": org_id})]
+
+
+async def stored(conn: Connection, org_id: OrgId, places: Sequence[PlaceName]) -> set[PlaceName]:
+    """Return those of these places at which there is a message, or was one."""
+    params = {
+        "org_id": org_id,
+        "platform": [place[0] for place in places],
+        "room": [place[1] for place in places],
+        "external_id": [place[2] for place in places],
+    }
+    rows = await QUERIES.all(conn, "stored", StoredPlace, params)
+    return {(row.platform, row.room, row.external_id) for row in rows}

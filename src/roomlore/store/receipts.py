@@ -1,0 +1,134 @@
+"""Receipts of erasures, and the second look that completes them."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+from roomlore.domain.ids import KeyId, MessageId, OrgId, ParticipantId, ReceiptId, RoomId, id_range
+from roomlore.domain.receipts import Check, ErasureKind, Kept, Receipt, Removed
+from roomlore.store.erased import account_digest
+from roomlore.store.queries import Connection, Queries
+
+QUERIES = Queries("receipts")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptReceipt:
+    """A receipt as it is stored, with its parts as JSON."""
+
+    id: ReceiptId
+    at: datetime
+    kind: ErasureKind
+    room_id: RoomId | None
+    message_id: MessageId | None
+    participant_ids: Sequence[ParticipantId]
+    since: datetime | None
+    until: datetime | None
+    key_id: KeyId | None
+    viewer_id: ParticipantId | None
+    removed: Sequence[dict[str, Any]]
+    kept: Sequence[dict[str, Any]]
+    checks: Sequence[dict[str, Any]] | None
+    checked_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remnant:
+    """How much a second look found of one thing."""
+
+    what: str
+    found: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedAccount:
+    """An account that others' messages name."""
+
+    platform: str
+    account_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Digest:
+    """What an erased account is recognised by."""
+
+    digest: bytes
+
+
+async def add(conn: Connection, org_id: OrgId, receipt: Receipt) -> None:
+    """Keep a receipt, whose second look is still to come."""
+    params = {name: getattr(receipt, name) for name in KeptReceipt.__slots__}
+    params["participant_ids"] = list(receipt.participant_ids)
+    params["removed"] = json.dumps([asdict(part) for part in receipt.removed])
+    params["kept"] = json.dumps([asdict(part) for part in receipt.kept])
+    await QUERIES.run(conn, "add_receipt", {"org_id": org_id, **params})
+
+
+async def note_checks(
+    conn: Connection,
+    org_id: OrgId,
+    receipt_id: ReceiptId,
+    *,
+    checks: Sequence[Check],
+    checked_at: datetime,
+) -> None:
+    """Keep what a second look found."""
+    written = json.dumps([asdict(check) for check in checks])
+    params = {"org_id": org_id, "id": receipt_id, "checks": written, "checked_at": checked_at}
+    await QUERIES.run(conn, "note_checks", params)
+
+
+async def newest_receipts(conn: Connection, org_id: OrgId, *, limit: int) -> list[Receipt]:
+    """Return the newest receipts that the viewer may see, newest first."""
+    rows = await QUERIES.all(conn, "newest_receipts", KeptReceipt, {"org_id": org_id, "limit": limit})
+    return [_receipt(row) for row in rows]
+
+
+async def find_receipts(conn: Connection, org_id: OrgId, word: str) -> list[Receipt]:
+    """Return the receipts that an id or its beginning means."""
+    ids = id_range(word)
+    if ids is None:
+        return []
+    params = {"org_id": org_id, "low": ids[0], "high": ids[1]}
+    rows = await QUERIES.all(conn, "find_receipts", KeptReceipt, params)
+    return [_receipt(row) for row in rows]
+
+
+async def remnants(conn: Connection, org_id: OrgId, receipt: Receipt) -> list[Remnant]:
+    """Return how much is left of what a receipt says is gone."""
+    params = {
+        "org_id": org_id,
+        "at": receipt.at,
+        "kind": receipt.kind,
+        "room_id": receipt.room_id,
+        "message_id": receipt.message_id,
+        "participant_ids": list(receipt.participant_ids),
+        "since": receipt.since,
+        "until": receipt.until,
+    }
+    match receipt.kind:
+        case "message":
+            return await QUERIES.all(conn, "left_of_message", Remnant, params)
+        case "range" | "expiry":
+            return await QUERIES.all(conn, "left_of_range", Remnant, params)
+        case "person":
+            found = await QUERIES.all(conn, "left_of_person", Remnant, params)
+            return found + await QUERIES.all(conn, "left_in_holes", Remnant, params)
+
+
+async def accounts_still_named(conn: Connection, org_id: OrgId, *, at: datetime) -> int:
+    """Return how many of the accounts erased at a time are named by messages that were there by then."""
+    params = {"org_id": org_id, "at": at}
+    digests = {row.digest for row in await QUERIES.all(conn, "digests_of", Digest, params)}
+    named = await QUERIES.all(conn, "accounts_named", NamedAccount, params)
+    return sum(account_digest(org_id, (one.platform, one.account_id, "")) in digests for one in named)
+
+
+def _receipt(row: KeptReceipt) -> Receipt:
+    fields = {name: getattr(row, name) for name in KeptReceipt.__slots__}
+    fields["removed"] = tuple(Removed(**part) for part in row.removed)
+    fields["kept"] = tuple(Kept(**part) for part in row.kept)
+    fields["checks"] = None if row.checks is None else tuple(Check(**part) for part in row.checks)
+    return Receipt(**fields)

@@ -1,0 +1,79 @@
+-- What was erased and stays out: accounts, stretches of rooms, holes; how long rooms keep what was said.
+
+-- name: keep_erasures_out
+-- Wait for an erasure that is under way, and let the next one wait until the transaction ends.
+select pg_advisory_xact_lock_shared(hashtextextended('erasure ' || %(org_id)s::text, 0));
+
+-- name: keep_writers_out
+-- Wait for those who are writing, and let others wait until the transaction ends.
+select pg_advisory_xact_lock(hashtextextended('erasure ' || %(org_id)s::text, 0));
+
+-- name: remember_range
+-- Keep a stretch of a room out from now on.
+insert into erased_ranges (org_id, room_id, since, until, erased_at)
+values (%(org_id)s, %(room_id)s, coalesce(%(since)s::timestamptz, '-infinity'), %(until)s, %(at)s)
+on conflict do nothing;
+
+-- name: forget_accounts
+-- Let go of digests that are to be remembered anew.
+delete from erased_accounts where org_id = %(org_id)s and digest = any (%(digest)s::bytea[]);
+
+-- name: remember_accounts
+-- Keep out what these accounts have said so far.
+insert into erased_accounts (org_id, digest, erased_at)
+select %(org_id)s, unnest(%(digest)s::bytea[]), %(at)s;
+
+-- name: removals -> Removals
+-- Whether anything at all is to be kept out of an org.
+select
+  exists (select 1 from erased_accounts where org_id = %(org_id)s) as accounts,
+  exists (select 1 from erased_ranges where org_id = %(org_id)s) as ranges,
+  exists (select 1 from messages where org_id = %(org_id)s and author_id = %(org_id)s) as holes,
+  exists (select 1 from rooms where org_id = %(org_id)s and keep_for is not null) as keeping;
+
+-- name: erased_accounts -> ErasedAccount
+-- Those of these digests that are of erased accounts.
+select digest, erased_at
+from erased_accounts
+where org_id = %(org_id)s and digest = any (%(digest)s::bytea[]);
+
+-- name: erased_ranges -> ErasedRange
+-- The stretches of these rooms that are kept out.
+select
+  rooms.platform, rooms.external_id as room, nullif(erased_ranges.since, '-infinity') as since,
+  erased_ranges.until
+from unnest(%(platform)s::text[], %(room)s::text[]) as asked (platform, room)
+join rooms
+  on rooms.org_id = %(org_id)s and rooms.platform = asked.platform and rooms.external_id = asked.room
+join erased_ranges on erased_ranges.org_id = %(org_id)s and erased_ranges.room_id = rooms.id;
+
+-- name: holes -> Place
+-- Those of these places in rooms that are holes. Each place is looked up by its own: the planner, who does not
+-- know how many holes there are, might go through all of them for every one.
+select asked.platform, asked.room, asked.external_id
+from unnest(%(platform)s::text[], %(room)s::text[], %(external_id)s::text[])
+  as asked (platform, room, external_id)
+join rooms
+  on rooms.org_id = %(org_id)s and rooms.platform = asked.platform and rooms.external_id = asked.room
+cross join lateral (
+  select messages.erased_at
+  from messages
+  where messages.org_id = %(org_id)s
+    and messages.room_id = rooms.id
+    and messages.external_id = asked.external_id
+  offset 0
+) as held
+where held.erased_at is not null;
+
+-- name: keeping_rooms -> KeepingRoom
+-- Rooms that keep what was said for a time only, and since when they keep it.
+select id as room_id, platform, external_id as room, %(now)s::timestamptz - keep_for as kept_since
+from rooms
+where org_id = %(org_id)s
+  and keep_for is not null
+  and (%(room_id)s::uuid is null or id = %(room_id)s)
+order by id;
+
+-- name: keep
+-- Say how long a room keeps what was said.
+update rooms set keep_for = %(keep_for)s::interval where org_id = %(org_id)s and id = %(room_id)s;

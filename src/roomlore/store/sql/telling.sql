@@ -1,0 +1,38 @@
+-- What may be told to a language model that answers a question, and how often it is asked.
+
+-- name: kept_back -> KeptBack
+-- Those of these messages that are in a sensitive conversation or may yet be: in none so far, or in a room that is
+-- still to be gone through.
+select asked.id
+from unnest(%(message_ids)s::uuid[]) as asked (id)
+left join messages on messages.org_id = %(org_id)s and messages.id = asked.id
+left join placements on placements.org_id = %(org_id)s and placements.message_id = asked.id
+left join conversations
+  on conversations.org_id = %(org_id)s and conversations.id = placements.conversation_id
+where conversations.sensitivity is distinct from 'normal'
+  or exists (
+    select 1
+    from work
+    where work.org_id = %(org_id)s and work.stage = 'untangle' and work.subject_id = messages.room_id
+  );
+
+-- name: count_call -> Counted
+-- Count a call, if the day has one left and the last ones were answered or it is time to try again. Whoever names
+-- conversations waits for nobody who asks, nor the other way round.
+insert into naming as held (org_id, day, calls, due_at)
+values (%(org_id)s, %(day)s, 1, %(now)s)
+on conflict (org_id) do update
+set day = excluded.day, calls = case when held.day = excluded.day then held.calls + 1 else 1 end
+where (held.failures = 0 or held.due_at <= %(now)s)
+  and (held.day <> excluded.day or held.calls < %(most)s)
+returning held.failures;
+
+-- name: note_answered
+-- A call was answered: those before it that were not do not count any more.
+update naming set failures = 0, error = null where org_id = %(org_id)s and failures > 0;
+
+-- name: note_unanswered
+-- A call was not answered: say why, and when to try again.
+update naming
+set failures = failures + 1, error = %(error)s, due_at = greatest(due_at, %(due_at)s)
+where org_id = %(org_id)s;

@@ -1,0 +1,93 @@
+"""What the functions of search find where rooms are large, and for whom the world is small."""
+
+import numpy as np
+import pytest
+
+from ingest.stories import message, room
+from retrieval.telling import ANA, BO, CY, closed, find, tell
+from roomlore.app import App
+from roomlore.domain.records import Viewer
+from roomlore.store import search
+from roomlore.store.search import Scope, ScopeMeasure
+
+LARGE = ScopeMeasure(message_count=1_000_000, has_index=False)
+SMALL = ScopeMeasure(message_count=1, has_index=False)
+
+
+async def worded(
+    app: App, question: str, *, size: ScopeMeasure, viewer: Viewer | None = None, **scope
+) -> list[str]:
+    """Return the bodies of what words alone propose, best first."""
+    async with app.db.reading(viewer or app.operator) as conn:
+        found = await search.worded(conn, question, scope=Scope(**scope), measure=size, wanted=60)
+        rows = await (
+            await conn.execute("select id, body from messages where id = any (%s)", [list(found.message_ids)])
+        ).fetchall()
+    bodies = dict(rows)
+    return [bodies[key] for key in found.message_ids]
+
+
+@pytest.mark.parametrize("size", [SMALL, LARGE])
+async def test_a_rare_word_is_found_among_thousands_with_the_common_ones(app: App, size: ScopeMeasure):
+    said = [message(str(n), "the meeting is on friday") for n in range(2_500)]
+    said += [message(str(n), "meeting friday xylophone") for n in range(2_500, 2_503)]
+    await app.ingest_batch(said)
+    found = await worded(app, "meeting friday xylophone", size=size)
+    assert found[:3] == ["meeting friday xylophone"] * 3
+
+
+async def test_of_common_words_alone_something_is_found(app: App):
+    await app.ingest_batch([message(str(n), "the meeting is on friday") for n in range(2_500)])
+    for question in ("friday", "meeting on friday"):
+        assert len(await worded(app, question, size=LARGE)) == 60
+
+
+async def test_words_are_looked_up_in_the_rooms_of_the_scope(app: App):
+    await tell(app, message("1", "lantern here"), message("2", "lantern there", room=room("other")))
+    other = next(one.id for one in await app.rooms(app.operator) if one.name == "other")
+    for size in (SMALL, LARGE):
+        assert await worded(app, "lantern", size=size, room_ids=[other]) == ["lantern there"]
+
+
+async def test_a_long_question_keeps_its_first_words(app: App):
+    await tell(app, message("1", "xylophone"))
+    question = "xylophone " + " ".join(f"apple{n}" for n in range(100))
+    assert await worded(app, question, size=SMALL) == ["xylophone"]
+
+
+async def test_a_vector_of_another_length_finds_nothing_and_tells_nothing(app: App):
+    await tell(app, message("1", "lantern", room=closed("attic", ANA)))
+    odd = (app._embedder.model_id, np.ones(3, np.float32))
+    for viewer in (app.operator, await app.viewer("ana")):
+        async with app.db.reading(viewer) as conn:
+            for size in (SMALL, ScopeMeasure(message_count=1_000_000, has_index=True)):
+                assert await search.nearest(conn, odd, scope=Scope(), measure=size, wanted=5) == []
+            ids = [row[0] for row in await (await conn.execute("select id from messages")).fetchall()]
+            around = await search.surroundings(conn, ids, lexemes=[], vector=odd, scope=Scope(), reach=1)
+            assert [row.similarity for row in around] == [None]
+
+
+async def test_whether_something_is_answered_does_not_depend_on_what_the_viewer_cannot_read(app: App, admin):
+    """Bo's line was found to answer Ana's question. That it also answers a whisper is not for Cy to know."""
+    whisper = message("2", "psst", author=ANA, kind="whisper", audience=(BO,))
+    await tell(
+        app, message("1", "where is the lantern?", author=ANA), whisper, message("3", "ana: under it", author=BO),
+        message("4", "hi", author=CY),
+    )  # fmt: skip
+    await find(admin, app, "3", "1")
+    cy, bo = await app.viewer("cy"), await app.viewer("bo")
+    for viewer in (cy, bo, app.operator):
+        assert await worded(app, "lantern", size=SMALL, viewer=viewer, answered=True) != []
+    await admin.execute(
+        """
+        insert into replies (org_id, room_id, child_id, parent_id, method, confidence)
+        select child.org_id, child.room_id, child.id, parent.id, 'explicit', 1
+        from messages as child
+        join messages as parent on parent.org_id = child.org_id and parent.external_id = '2'
+        where child.org_id = %s and child.external_id = '3'""",
+        [app.org_id],
+    )
+    assert await worded(app, "lantern", size=SMALL, viewer=cy, answered=True) == ["where is the lantern?"]
+    assert await worded(app, "lantern", size=SMALL, viewer=cy, answered=False) == []
+    for viewer in (bo, app.operator):
+        assert await worded(app, "lantern", size=SMALL, viewer=viewer, answered=True) == []
