@@ -1,6 +1,8 @@
 # Roomlore's tasks. `make` lists them.
 PYTHON ?= python3
 BIN := .venv/bin
+# Each process has a PostgreSQL of its own.
+SIDE_BY_SIDE := --numprocesses logical --maxprocesses 4 --dist worksteal
 
 help: ## list the tasks
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -22,10 +24,10 @@ demo: .venv/installed ## a small story of rooms, end to end
 	@$(BIN)/roomlore --data .roomlore-demo demo
 
 test: .venv/installed-dev ## the fast tests
-	$(BIN)/pytest
+	$(BIN)/pytest $(SIDE_BY_SIDE)
 
 test-slow: .venv/installed-dev ## the slow tests
-	$(BIN)/pytest -m slow
+	$(BIN)/pytest $(SIDE_BY_SIDE) -m slow
 
 fix: .venv/installed-dev ## format, and mend what can be mended
 	$(BIN)/ruff format .

@@ -6,6 +6,7 @@ from uuid import uuid4
 
 import psycopg
 import pytest
+from hypothesis import settings
 
 from roomlore.app import App
 from roomlore.backends.fake import FakeEmbedder
@@ -16,6 +17,10 @@ from roomlore.store.migrate import migrate
 
 #: A server whose data nobody will miss need not wait for the disk.
 FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+
+# How long an example takes is the machine's affair.
+settings.register_profile("unhurried", settings(), deadline=None)
+settings.load_profile("unhurried")
 
 OpenApp = Callable[[str], Awaitable[App]]
 

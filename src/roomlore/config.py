@@ -1,14 +1,45 @@
 """What can be set. Read once, by the app, and passed down as values."""
 
+import json
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
+from urllib.parse import urlsplit
 
 from roomlore.domain.errors import BadInput
 
 DEFAULT_DATA = Path(".roomlore")
 DEFAULT_ORG = "default"
+DEFAULT_CALLS = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LanguageModelSettings:
+    """A language model behind an address, and how often it may be asked."""
+
+    #: Where its API begins, like https://host/v1; it must speak OpenAI's chat completions.
+    url: str
+    name: str
+    #: Shown to the server, and to nobody else.
+    key: str | None = field(default=None, repr=False)
+    #: For each org and day, in UTC.
+    calls: int = DEFAULT_CALLS
+
+    def __post_init__(self) -> None:
+        """Refuse settings that cannot work."""
+        if not _is_plain_address(self.url):
+            raise BadInput(
+                "language model URL",
+                "must be like https://host/v1, without an account, a query or a fragment",
+            )
+        if not self.name.strip():
+            raise BadInput("language model name", "must not be empty; set ROOMLORE_LANGUAGE_MODEL_NAME")
+        if self.key is not None and not (self.key.isascii() and self.key.isprintable()):
+            raise BadInput("language model key", "must be printable ASCII; is there a line break in it?")
+        if self.calls < 0:
+            raise BadInput("language model calls", "must not be negative")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,35 +50,99 @@ class Settings:
     data: Path = DEFAULT_DATA
     #: URL of a PostgreSQL 15 or newer with pgvector; None starts the embedded one.
     database: str | None = None
-    org: str = DEFAULT_ORG
+    #: None is the org of the key, or the default one without a key.
+    org: str | None = None
     #: Folder with another embedding model: model.onnx and tokenizer.json.
     model: Path | None = None
     #: Folder with other PostgreSQL binaries than those that come along.
     binaries: Path | None = None
+    #: A key names the org and decides for whom is read; None is the operator.
+    key: str | None = None
+    #: Names conversations and words answers; None leaves both to their own words, and nothing leaves this machine.
+    language_model: LanguageModelSettings | None = None
+    #: Folders of logs that nobody imported, as JSON lines: where an answer is looked for last, for operators.
+    raw_logs: Sequence[Path] = ()
+    #: In which room such files were written, as `platform/external id`, by patterns of their names such as
+    #: `logs/general-*.jsonl`; then whoever may read the room is answered from them, too.
+    raw_log_rooms: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot work."""
-        if not self.org.strip():
+        if self.org is not None and not self.org.strip():
             raise BadInput("org", "must not be empty")
         if self.database is not None and not self.database.startswith(("postgres://", "postgresql://")):
             raise BadInput("database", "must be a URL like postgresql://user@host/name")
+        for pattern, room in self.raw_log_rooms.items():
+            platform, slash, external_id = room.partition("/")
+            if not (pattern and platform and slash and external_id):
+                raise BadInput(
+                    f"room of raw logs {pattern!r}", "must be like discord/1234: platform/external id"
+                )
 
     def __repr__(self) -> str:
-        """Show everything but the database URL, which may hold a password."""
+        """Show everything but the key, and the database URL, which may hold a password."""
         place = f"data={str(self.data)!r}" if self.database is None else "database=…"
         return f"Settings({place}, org={self.org!r})"
 
 
 def from_environment(environment: Mapping[str, str] | None = None) -> Settings:
-    """Return the settings that environment variables give: ROOMLORE_DATA, _DATABASE_URL, _ORG, _MODEL, _PG_BIN."""
+    """Return the settings that the environment gives in its ROOMLORE_… variables.
+
+    Raises:
+        BadInput: they cannot work; says which.
+    """
     env = os.environ if environment is None else environment
     return Settings(
         data=Path(env.get("ROOMLORE_DATA") or DEFAULT_DATA),
         database=env.get("ROOMLORE_DATABASE_URL") or None,
-        org=env.get("ROOMLORE_ORG") or DEFAULT_ORG,
+        org=env.get("ROOMLORE_ORG") or None,
         model=_folder(env.get("ROOMLORE_MODEL")),
         binaries=_folder(env.get("ROOMLORE_PG_BIN")),
+        # An empty one, perhaps of a secret that is missing, is a key that is refused, and not the operator.
+        key=env.get("ROOMLORE_KEY"),
+        language_model=_language_model(env),
+        raw_logs=[Path(part) for part in env.get("ROOMLORE_RAW_LOGS", "").split(os.pathsep) if part],
+        raw_log_rooms=_raw_log_rooms(_folder(env.get("ROOMLORE_RAW_LOG_ROOMS"))),
     )
+
+
+def _raw_log_rooms(file: Path | None) -> Mapping[str, str]:
+    if file is None:
+        return {}
+    what = f"ROOMLORE_RAW_LOG_ROOMS {str(file)!r}"
+    try:
+        value: object = json.loads(file.read_bytes())
+    except OSError as error:
+        raise BadInput(what, f"cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise BadInput(what, "must hold a JSON object") from error
+    rooms = cast(Mapping[str, object], value) if isinstance(value, dict) else None
+    if rooms is None or not all(isinstance(room, str) for room in rooms.values()):
+        raise BadInput(what, 'must hold a JSON object like {"logs/general-*.jsonl": "discord/1234"}')
+    return cast(Mapping[str, str], rooms)
+
+
+def _language_model(env: Mapping[str, str]) -> LanguageModelSettings | None:
+    url, name = env.get("ROOMLORE_LANGUAGE_MODEL_URL"), env.get("ROOMLORE_LANGUAGE_MODEL_NAME")
+    if not url:
+        if name:
+            raise BadInput("language model URL", "is missing; set ROOMLORE_LANGUAGE_MODEL_URL, or no name")
+        return None
+    calls = env.get("ROOMLORE_LANGUAGE_MODEL_CALLS") or str(DEFAULT_CALLS)
+    if not (calls.isascii() and calls.isdecimal() and len(calls) <= len("1000000000")):
+        raise BadInput("language model calls", "must be a number; see ROOMLORE_LANGUAGE_MODEL_CALLS")
+    key = env.get("ROOMLORE_LANGUAGE_MODEL_KEY") or None
+    return LanguageModelSettings(url=url, name=name or "", key=key, calls=int(calls))
+
+
+def _is_plain_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        is_web = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    extras = (parts.username, parts.password, parts.query, parts.fragment)
+    return is_web and not any(extras) and url.isascii() and url.isprintable() and " " not in url
 
 
 def _folder(value: str | None) -> Path | None:

@@ -136,25 +136,30 @@ async def _backlog(dsn: str) -> Finding:
     db = await Database.connect(dsn, size=1)
     try:
         async with db.outside_orgs() as conn:
-            count = await work.count(conn, "embed", None)
-        errors = await _set_aside(db) if count.set_aside else Counter[str]()
+            counts = {stage: await work.count(conn, stage, None) for stage in work.STAGES}
+        set_aside = sum(count.set_aside for count in counts.values())
+        errors = await _set_aside(db) if set_aside else Counter[str]()
     finally:
         await db.close()
-    kinds = ", ".join(f"{messages} {error}" for error, messages in errors.most_common())
-    detail = f"{count.waiting} messages to embed, {count.set_aside} set aside{f' ({kinds})' if kinds else ''}"
-    cure = "run: roomlore worker --drain" if count.waiting else ""
-    if count.set_aside:
+    kinds = ", ".join(f"{pieces} {error}" for error, pieces in errors.most_common())
+    detail = (
+        f"{counts['embed'].waiting} messages to embed, {counts['untangle'].waiting} rooms to untangle,"
+        f" {set_aside} set aside{f' ({kinds})' if kinds else ''}"
+    )
+    cure = "run: roomlore worker --drain" if any(count.waiting for count in counts.values()) else ""
+    if set_aside:
         cure = "once what stood in the way is mended, run: roomlore worker --drain --retry"
-    return Finding(name="work", is_well=not count.set_aside, detail=detail, cure=cure)
+    return Finding(name="work", is_well=not set_aside, detail=detail, cure=cure)
 
 
 async def _set_aside(db: Database) -> Counter[str]:
-    """Return how many messages of all orgs were set aside, by kind of error."""
+    """Return how many pieces of work of all orgs were set aside, by kind of error."""
     async with db.outside_orgs() as conn:
         org_ids = await work.org_ids(conn)
     errors = Counter[str]()
     for org_id in org_ids:
-        async with db.reading(Viewer(org_id=org_id, participant_id=None)) as conn:
-            for kind in await work.set_aside(conn, org_id, "embed"):
-                errors[kind.error] += kind.messages
+        async with db.reading(Viewer.operator(org_id)) as conn:
+            for stage in work.STAGES:
+                for kind in await work.set_aside(conn, org_id, stage):
+                    errors[kind.error] += kind.messages
     return errors

@@ -6,7 +6,17 @@ from pathlib import Path
 import pytest
 
 from roomlore.domain.errors import BadInput
-from roomlore.evaluation.datasets import read_context, read_messages, read_questions, read_rooms
+from roomlore.evaluation.datasets import (
+    Link,
+    check_files,
+    read_context,
+    read_conversations,
+    read_gold,
+    read_links,
+    read_messages,
+    read_questions,
+    read_rooms,
+)
 
 MESSAGE = {
     "id": "m1",
@@ -60,6 +70,43 @@ def test_messages_without_a_time_have_none(tmp_path):
     assert read_messages(tmp_path)[0].timestamp is None
 
 
+@pytest.mark.parametrize(
+    "written",
+    [
+        "2024-05-01T09:30:00",
+        "2024-05-01T09:30:00Z",
+        "2024-05-01 11:30+02:00",
+        "20240501T093000",
+        1714555800,
+        1714555800.0,
+        "1714555800",
+        "1714555800.000000",
+        1714555800000,
+        1714555800000000,
+    ],
+    ids=repr,
+)
+def test_the_same_time_is_read_however_it_is_written(written, tmp_path):
+    write(tmp_path, "messages.jsonl", MESSAGE | {"timestamp": written})
+    assert read_messages(tmp_path)[0].timestamp == datetime(2024, 5, 1, 9, 30, tzinfo=UTC)
+
+
+def test_parts_of_a_second_are_kept(tmp_path):
+    write(
+        tmp_path,
+        "messages.jsonl",
+        MESSAGE | {"timestamp": "1714555800.000200"},
+        MESSAGE | {"timestamp": 1714555800123},
+        MESSAGE | {"timestamp": "2024-05-01T09:30:00.5"},
+    )
+    assert [message.timestamp.microsecond for message in read_messages(tmp_path)] == [200, 123_000, 500_000]
+
+
+def test_a_message_that_does_not_say_whether_a_bot_wrote_it_is_a_persons(tmp_path):
+    write(tmp_path, "messages.jsonl", {name: value for name, value in MESSAGE.items() if name != "is_bot"})
+    assert read_messages(tmp_path)[0].is_bot is False
+
+
 def test_questions_are_read_with_the_patterns_of_their_extras(tmp_path):
     extra = {"include": ["nine"], "leak_targets": ["4711"], "domain": "camping"}
     write(
@@ -88,6 +135,36 @@ def test_context_is_read(tmp_path):
     assert (read.gold_context_ids, read.gold_parent_ids) == (("m1", "m2"), ("m2",))
 
 
+def test_links_are_read(tmp_path):
+    write(tmp_path, "links.jsonl", {"room": "camp", "child": "m2", "parent": "m1"})
+    assert read_links(tmp_path) == [Link(child="m2", parent="m1")]
+
+
+def test_conversations_are_read(tmp_path):
+    write(tmp_path, "conversations.jsonl", {"room": "camp", "message_ids": ["m1", "m3"], "topic": "tents"})
+    (one,) = read_conversations(tmp_path)
+    assert (one.room, one.message_ids) == ("camp", ("m1", "m3"))
+
+
+def test_only_the_labels_that_are_asked_for_are_read(tmp_path):
+    write(tmp_path, "links.jsonl", {"child": "m2", "parent": "m1"})
+    write(tmp_path, "questions.jsonl", {"damaged": True})
+    gold = read_gold(tmp_path, ("messages", "links"))
+    assert gold.links == [Link(child="m2", parent="m1")]
+    assert (gold.questions, gold.context, gold.conversations) == ((), (), ())
+
+
+def test_a_file_that_a_task_needs_is_named_with_the_task(tmp_path):
+    write(tmp_path, "messages.jsonl", MESSAGE)
+    (tmp_path / "links.jsonl.gz").write_bytes(b"")
+    check_files(tmp_path, "links", ["messages", "links"])
+    with pytest.raises(
+        BadInput,
+        match=r"neither conversations\.jsonl nor conversations\.jsonl\.gz, which the task links needs",
+    ):
+        check_files(tmp_path, "links", ["messages", "links", "conversations"])
+
+
 def test_packed_files_read_like_plain_ones_and_blank_lines_are_skipped(tmp_path):
     lines = json.dumps(MESSAGE) + "\n\n" + json.dumps(MESSAGE | {"id": "m2", "text": "日本語"}) + "\n"
     (tmp_path / "messages.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
@@ -97,7 +174,9 @@ def test_packed_files_read_like_plain_ones_and_blank_lines_are_skipped(tmp_path)
     assert [message.id for message in packed] == ["m1", "m2"]
 
 
-@pytest.mark.parametrize("read", [read_rooms, read_messages, read_questions, read_context])
+@pytest.mark.parametrize(
+    "read", [read_rooms, read_messages, read_questions, read_context, read_links, read_conversations]
+)
 def test_a_missing_file_is_told(read, tmp_path):
     with pytest.raises(BadInput, match="has neither"):
         read(tmp_path)
@@ -133,7 +212,10 @@ def test_a_line_that_is_no_object_is_told(tmp_path):
         ("text", None, "'text' is not a string"),
         ("is_bot", 1, "'is_bot' is not true or false"),
         ("timestamp", "yesterday", "'timestamp' is not a time"),
-        ("timestamp", 12, "'timestamp' is not a string"),
+        ("timestamp", "0001-01-01T00:00+14:00", "'timestamp' is not a time"),
+        ("timestamp", 12, "'timestamp' is not a time"),
+        ("timestamp", True, "'timestamp' is not a time"),
+        ("timestamp", ["2024"], "'timestamp' is not a time"),
         ("mentions", "bo", "'mentions' is not a list"),
         ("mentions", ["bo", 1], "'mentions' is not a list of strings"),
     ],

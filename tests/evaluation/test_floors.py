@@ -10,14 +10,14 @@ from roomlore.evaluation.run import evaluate
 
 DATA = Path(__file__).parents[2].parent / "shared" / "bench" / "data"
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
 def scores(task: str, name: str) -> dict:
     folder = DATA / name
     if not folder.is_dir():
         pytest.skip("the data sets are not here")
-    return asyncio.run(evaluate(task, folder, progress=lambda _: None, now=datetime.now(UTC)))
+    return asyncio.run(evaluate(task, folder, now=datetime.now(UTC)))
 
 
 def test_search_finds_what_it_found():
@@ -26,7 +26,16 @@ def test_search_finds_what_it_found():
 
 
 def test_a_context_holds_what_it_held():
-    # The last 30 messages reach 0.346: where nobody states replies, the walk can do no more yet.
+    # The last 30 messages reach 0.346, replies by hand-written rules with time 0.730.
     found = scores("context", "irc-dev")
-    assert found["F1"] >= 0.345
-    assert found["parent found"] >= 0.95
+    assert found["F1"] >= 0.80
+    assert found["parent found"] >= 0.93
+    assert found["all lines"]["parent found"] >= 0.97
+
+
+def test_rooms_are_untangled_as_well_as_they_were():
+    # Hand-written rules reach 0.640, 0.900 and 0.327, boosted trees 0.706, 0.917 and 0.386.
+    found = scores("links", "irc-dev")
+    assert found["link F"] >= 0.74
+    assert found["1-VI"] >= 0.93
+    assert found["exact F"] >= 0.43

@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import psycopg
+
 from ingest.stories import at, author, message, room
 from roomlore.app import App
 from roomlore.config import Settings
 from roomlore.domain.incoming import IncomingMembership, IncomingMessage
-from roomlore.retrieval.records import Hit
+from roomlore.retrieval.records import Exchange, Hit
 
 HOOK = author("hook", kind="system", name="notice")
 PIP = author("pip", kind="agent")
@@ -33,11 +35,26 @@ async def without_model(app: App, folder: Path) -> App:
     return App(db=app.db, org_id=app.org_id, settings=settings)
 
 
-def ids(hit: Hit) -> list[str]:
+async def find(
+    admin: psycopg.AsyncConnection, app: App, child: str, parent: str, *, method="mention", confidence=0.9
+) -> None:
+    """Say that it was found that one message answers another, as the worker does."""
+    await admin.execute(
+        """insert into replies (org_id, room_id, child_id, parent_id, method, confidence)
+           select child.org_id, child.room_id, child.id, parent.id, %(method)s, %(confidence)s
+           from messages as child join messages as parent using (org_id, room_id)
+           where org_id = %(org)s and child.external_id = %(child)s and parent.external_id = %(parent)s
+           on conflict (org_id, child_id) where method in ('mention', 'inferred') do update
+           set parent_id = excluded.parent_id, method = excluded.method, confidence = excluded.confidence""",
+        {"org": app.org_id, "child": child, "parent": parent, "method": method, "confidence": confidence},
+    )
+
+
+def ids(hit: Exchange) -> list[str]:
     return [said.external_id for said in hit.messages]
 
 
-def all_ids(hits: Sequence[Hit]) -> list[list[str]]:
+def all_ids(hits: Sequence[Exchange]) -> list[list[str]]:
     return [ids(hit) for hit in hits]
 
 
@@ -55,6 +72,7 @@ __all__ = [
     "at",
     "author",
     "closed",
+    "find",
     "found_ids",
     "ids",
     "message",

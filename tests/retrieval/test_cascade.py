@@ -16,7 +16,8 @@ from retrieval.telling import (
     tell,
     without_model,
 )
-from roomlore.retrieval.cascade import BAR_WITHOUT_MODEL, BARS, UNKNOWN, bar_for, evidence
+from roomlore.retrieval.cascade import UNKNOWN
+from roomlore.retrieval.evidence import BAR_WITHOUT_MODEL, BARS, bar_for, strength
 from roomlore.retrieval.records import Why
 from roomlore.surfaces.cli.output import said
 
@@ -31,31 +32,32 @@ def why(**fields):
 
 
 def test_evidence_is_the_mean_of_meaning_and_words():
-    assert evidence(why()) == 0.0
-    assert evidence(why(similarity=0.5, coverage=1.0)) == 0.75
-    assert evidence(why(similarity=-0.5, coverage=0.5)) == 0.25
+    assert strength(why()) == 0.0
+    assert strength(why(similarity=0.5, coverage=1.0)) == 0.75
+    assert strength(why(similarity=-0.5, coverage=0.5)) == 0.25
 
 
 def test_the_bar_depends_on_the_model_and_a_model_not_measured_gets_the_first():
     assert bar_for(None) == BAR_WITHOUT_MODEL
     for model, bar in BARS.items():
-        assert bar_for((model, None)) == bar
-    assert bar_for((f"unheard of {uuid4()}", None)) == next(iter(BARS.values()))
+        assert bar_for(model) == bar
+    assert bar_for(f"unheard of {uuid4()}") == next(iter(BARS.values()))
 
 
 async def test_where_nothing_is_stored_the_answer_says_so(app):
     answer = await app.ask(app.operator, "where is the lantern?")
     assert not answer.is_known
     assert answer.text == f"{UNKNOWN} Nothing is stored that you may read and that touches this."
-    assert (answer.hits, outcomes(answer)) == ((), [("history", "empty")])
-    assert answer.trace[0].best is None
+    assert answer.hits == []
+    assert outcomes(answer) == [("memories", "empty"), ("history", "empty")]
+    assert [step.best for step in answer.trace] == [None, None]
 
 
 async def test_where_nothing_fits_well_enough_the_answer_says_that(app):
     await tell(app, message("1", "apples are red"))
     answer = await app.ask(app.operator, "where is the brass lantern kept?")
     assert answer.text == f"{UNKNOWN} What is stored does not fit the question well enough."
-    [step] = answer.trace
+    [_, step] = answer.trace
     assert (step.outcome, step.candidates) == ("below_bar", 1)
     assert step.best < step.bar
 
@@ -75,14 +77,14 @@ async def test_the_room_answers_before_history_and_history_where_it_cannot(app):
         answer = await app.ask(app.operator, "where hangs the lantern in the house", room=name)
         assert answer.tier == tier
         assert body in answer.text.splitlines()[0]
-    assert outcomes(answer) == [("room", "below_bar"), ("history", "answered")]
+    assert outcomes(answer) == [("room", "below_bar"), ("memories", "empty"), ("history", "answered")]
 
 
 async def test_without_a_model_words_alone_must_clear_their_own_bar(app, tmp_path):
     await tell(app, message("1", "the lantern hangs in the boathouse"))
     answer = await (await without_model(app, tmp_path)).ask(app.operator, "where hangs the lantern")
     assert (answer.tier, answer.degraded) == ("history", ("no embedding model",))
-    assert answer.trace[0].bar == BAR_WITHOUT_MODEL
+    assert answer.trace[-1].bar == BAR_WITHOUT_MODEL
 
 
 async def test_a_question_is_quoted_with_its_answers_at_most_three(app):
@@ -152,7 +154,7 @@ async def test_a_question_that_nobody_answered_is_no_answer(app):
     await tell(app, message("1", "where is the brass lantern?"), message("2", "", deleted=True, reply_to="1"))
     answer = await app.ask(app.operator, "where is the brass lantern?")
     assert not answer.is_known
-    assert answer.trace[0].best == 0.0
+    assert answer.trace[-1].best == 0.0
 
 
 async def test_what_was_injected_or_noted_by_the_system_is_never_quoted(app):
@@ -199,8 +201,9 @@ async def test_at_most_three_exchanges_are_cited_best_first(app):
     await tell(app, *(message(str(number), body) for number, body in enumerate(bodies)))
     answer = await app.ask(app.operator, "the brass lantern hangs here")
     assert all_ids(answer.hits) == [["0"], ["1"], ["2"]]
-    best = answer.hits[0]
-    assert answer.trace[0].best == evidence(best.why[best.best.id])
+    fits = [strength(hit.why[hit.best.id]) for hit in answer.hits]
+    assert fits == sorted(fits, reverse=True)
+    assert 1 >= answer.trace[-1].best >= answer.trace[-1].bar
 
 
 async def test_a_listing_marks_what_was_injected_whispered_and_said_by_bots(app):

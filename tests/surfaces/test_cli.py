@@ -33,7 +33,7 @@ def roomlore(*words, **environment) -> subprocess.CompletedProcess:
         [sys.executable, "-m", "roomlore", *map(str, words)],
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=200,
         check=False,
         env=clean | environment,
     )
@@ -263,7 +263,7 @@ def test_an_interrupted_import_says_so_and_a_second_one_completes_it(data, tmp_p
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     wait_for_messages(data, "long")
     process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=40)
+    _, stderr = process.communicate(timeout=200)
     assert process.returncode == 130
     assert TRACEBACK not in stderr
     assert "safe to run this again" in stderr
@@ -274,7 +274,7 @@ def test_an_interrupted_import_says_so_and_a_second_one_completes_it(data, tmp_p
 
 
 def wait_for_messages(data: Path, org: str) -> None:
-    deadline = time.monotonic() + 40
+    deadline = time.monotonic() + 200
     while time.monotonic() < deadline:
         listed = roomlore("--data", data, "--org", org, "rooms")
         # Until the import has begun there is no such org.
@@ -288,7 +288,7 @@ def test_a_worker_stops_promptly_when_told(data):
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert "waiting for work" in process.stderr.readline()
     process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=20) == 0
+    assert process.wait(timeout=200) == 0
     process.stderr.close()
 
 
@@ -340,7 +340,7 @@ def test_an_import_told_to_end_stops_its_server(tmp_path):
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     wait_until(lambda: cluster_status(data).running)
     process.send_signal(signal.SIGTERM)
-    _, stderr = process.communicate(timeout=40)
+    _, stderr = process.communicate(timeout=200)
     assert process.returncode == 143
     assert TRACEBACK not in stderr
     assert not cluster_status(data).running
@@ -355,14 +355,14 @@ def test_a_worker_starts_its_killed_server_again(tmp_path):
     os.kill(first, signal.SIGKILL)
     wait_until(lambda: cluster_status(tmp_path).running and cluster_status(tmp_path).pid != first)
     process.send_signal(signal.SIGTERM)
-    _, stderr = process.communicate(timeout=30)
+    _, stderr = process.communicate(timeout=200)
     assert process.returncode == 0
     assert TRACEBACK not in stderr
     assert "psycopg" not in stderr
 
 
 def wait_until(holds) -> None:
-    deadline = time.monotonic() + 40
+    deadline = time.monotonic() + 200
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.05)

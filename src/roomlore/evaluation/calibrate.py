@@ -1,34 +1,32 @@
-"""Measures where the bar of `ask` belongs: evidence for questions about a room, and for those about another.
+"""Measures where the bar of `ask` belongs: certainty about questions of a room, and about those of another.
 
 The bar is where the two kinds of error cost the same: refusing a question the room answers, and answering
 one that belongs to another room.
 """
 
-import random
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 from roomlore.app import App
+from roomlore.evaluation.asking import rankings, search_room
 from roomlore.evaluation.datasets import Question
+from roomlore.evaluation.elsewhere import elsewhere
 from roomlore.evaluation.metrics import Report, auroc
-from roomlore.retrieval.cascade import evidence
 
+#: As many exchanges as `ask` looks at.
 CANDIDATES = 10
-SEED = 20_260_101
 
 
 async def calibrate(app: App, questions: Sequence[Question], progress: Callable[[int], None]) -> Report:
-    """Return how evidence separates own from foreign questions, and the bar at which errors balance."""
-    chance = random.Random(SEED)  # noqa: S311  a repeatable draw, not a secret
+    """Return how certainty separates own from foreign questions, and the bar at which errors balance.
+
+    Questions that their own room does not answer choose nothing; how many of them pass the bar is told.
+    """
     answerable = [question for question in questions if question.answerable]
-    rooms = sorted({question.room for question in questions})
-    own: list[float] = []
-    foreign: list[float] = []
-    for question in answerable:
-        own.append(await _best(app, question.question, question.room))
-        others = [room for room in rooms if room != question.room]
-        if others:
-            foreign.append(await _best(app, question.question, chance.choice(others)))
-        progress(1)
+    own = await _certainties(app, answerable, progress)
+    foreign = await _certainties(app, elsewhere(questions), progress)
+    unanswerable = [question for question in questions if not question.answerable]
+    trapped = await _certainties(app, unanswerable, progress)
     bar = _balanced(own, foreign)
     return {
         "questions": len(own),
@@ -36,14 +34,19 @@ async def calibrate(app: App, questions: Sequence[Question], progress: Callable[
         "bar": bar,
         "own refused": _share(value < bar for value in own),
         "foreign answered": _share(value >= bar for value in foreign),
+        "unanswerable": len(trapped),
+        "unanswerable answered": _share(value >= bar for value in trapped),
         "own, tenths": _tenths(own),
         "foreign, tenths": _tenths(foreign),
+        "unanswerable, tenths": _tenths(trapped),
     }
 
 
-async def _best(app: App, question: str, room: str) -> float:
-    found = await app.search(app.operator, question, room=room, limit=CANDIDATES)
-    return max((evidence(why) for hit in found.hits for why in hit.why.values()), default=0.0)
+async def _certainties(
+    app: App, questions: Sequence[Question], progress: Callable[[int], None]
+) -> list[float]:
+    search = partial(search_room, limit=CANDIDATES)
+    return [one.score or 0.0 for one in await rankings(app, questions, progress, search=search)]
 
 
 def _balanced(own: Sequence[float], foreign: Sequence[float]) -> float:

@@ -1,21 +1,27 @@
 """Reads conversations with known answers from a folder of JSON lines.
 
-A data set is `rooms`, `messages`, and what is asked of them: `questions` or `context`, each a `.jsonl` or
-`.jsonl.gz` file. A system under test gets rooms and messages only; the rest is for the scorer.
+A data set is `rooms`, `messages`, and what is known of them: `questions`, `context`, `links` or `conversations`,
+each a `.jsonl` or `.jsonl.gz` file. A system under test gets rooms and messages only; the rest is for the scorer.
+Fields that are not named here are left alone.
 """
 
 import gzip
 import json
+import re
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from roomlore.domain.errors import BadInput
 
 Record = TypeVar("Record")
+
+#: Time since 1970 as platforms write it, by the number of digits before the point: seconds, and parts of one.
+_SINCE_1970 = re.compile(r"(\d{9,10}|\d{12,13}|\d{15,16})(\.\d{1,9})?")
+_PARTS_OF_A_SECOND = {9: 1, 10: 1, 12: 10**3, 13: 10**3, 15: 10**6, 16: 10**6}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +89,32 @@ class ContextItem:
     judged_from_id: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """That a message answers an earlier one of its room."""
+
+    child: str
+    parent: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoldConversation:
+    """The judged messages of a room that people hold for one conversation."""
+
+    room: str
+    message_ids: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gold:
+    """What people know of a data set and a system under test must not see; empty what was not asked for."""
+
+    questions: Sequence[Question] = ()
+    context: Sequence[ContextItem] = ()
+    links: Sequence[Link] = ()
+    conversations: Sequence[GoldConversation] = ()
+
+
 class _Row:
     """One line's object; every getter raises BadInput that names the line and the field."""
 
@@ -129,14 +161,16 @@ class _Row:
         return str(value) if isinstance(value, int) else self.text_or_none(name)
 
     def moment(self, name: str) -> datetime | None:
-        value = self.text_or_none(name)
+        """Return a time in UTC, of ISO 8601 or of a number of seconds, or parts of one, since 1970."""
+        value = self._fields.get(name)
         if value is None:
             return None
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise self._wrong(name, "a time")
         try:
-            moment = datetime.fromisoformat(value)
-        except ValueError as error:
+            return _time_of(str(value))
+        except (ValueError, OverflowError) as error:
             raise self._wrong(name, "a time") from error
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
 
     def inside(self, name: str) -> "_Row":
         """Return the object in a field, empty where there is none."""
@@ -144,6 +178,18 @@ class _Row:
         if not isinstance(value, dict | None):
             raise self._wrong(name, "an object")
         return _Row(self._where, cast("dict[str, Any]", value or {}))
+
+
+def _time_of(value: str) -> datetime:
+    number = _SINCE_1970.fullmatch(value)
+    if number is None:
+        moment = datetime.fromisoformat(value)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    parts = _PARTS_OF_A_SECOND[len(number[1])]
+    # In whole numbers: halves of a microsecond are nobody's, and floats would make some.
+    fraction = (number[2] or ".")[1:].ljust(9, "0")
+    nanoseconds = (int(number[1]) * 10**9 + int(fraction)) // parts
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=nanoseconds // 1000)
 
 
 def read_rooms(folder: Path) -> list[DatasetRoom]:
@@ -166,13 +212,51 @@ def read_context(folder: Path) -> list[ContextItem]:
     return _read(folder, "context", _context_item)
 
 
+def read_links(folder: Path) -> list[Link]:
+    """Return which message answers which, as people judged it."""
+    return _read(folder, "links", _link)
+
+
+def read_conversations(folder: Path) -> list[GoldConversation]:
+    """Return the conversations of a data set, as people told them apart."""
+    return _read(folder, "conversations", _conversation)
+
+
+def check_files(folder: Path, task: str, names: Iterable[str]) -> None:
+    """Do nothing if a data set has every file that a task needs.
+
+    Raises:
+        BadInput: One is missing; names it and the task.
+    """
+    for name in names:
+        if not any(file.is_file() for file in _places(folder, name)):
+            plain, packed = _places(folder, name)
+            raise BadInput(
+                str(folder), f"has neither {plain.name} nor {packed.name}, which the task {task} needs"
+            )
+
+
+def read_gold(folder: Path, names: Container[str]) -> Gold:
+    """Return those of the gold labels of a data set that are named."""
+    return Gold(
+        questions=read_questions(folder) if "questions" in names else (),
+        context=read_context(folder) if "context" in names else (),
+        links=read_links(folder) if "links" in names else (),
+        conversations=read_conversations(folder) if "conversations" in names else (),
+    )
+
+
+def _places(folder: Path, name: str) -> tuple[Path, Path]:
+    return folder / f"{name}.jsonl", folder / f"{name}.jsonl.gz"
+
+
 def _read(folder: Path, name: str, make: Callable[[_Row], Record]) -> list[Record]:
     """Return the records of one file.
 
     Raises:
         BadInput: The file is missing or damaged, or a line is not such a record.
     """
-    plain, packed = folder / f"{name}.jsonl", folder / f"{name}.jsonl.gz"
+    plain, packed = _places(folder, name)
     if not plain.is_file() and not packed.is_file():
         raise BadInput(str(folder), f"has neither {plain.name} nor {packed.name}")
     file = plain if plain.is_file() else packed
@@ -207,7 +291,7 @@ def _message(row: _Row) -> DatasetMessage:
         room=row.text("room"),
         author_id=row.text("author_id"),
         author_name=row.text("author_name"),
-        is_bot=row.flag("is_bot"),
+        is_bot=row.flag_or_false("is_bot"),
         timestamp=row.moment("timestamp"),
         text=row.text("text"),
         reply_to=row.text_or_none("reply_to"),
@@ -243,3 +327,11 @@ def _context_item(row: _Row) -> ContextItem:
         gold_parent_ids=row.texts("gold_parent_ids"),
         judged_from_id=row.text("judged_from_id"),
     )
+
+
+def _link(row: _Row) -> Link:
+    return Link(child=row.text("child"), parent=row.text("parent"))
+
+
+def _conversation(row: _Row) -> GoldConversation:
+    return GoldConversation(room=row.text("room"), message_ids=row.texts("message_ids"))

@@ -23,8 +23,10 @@ Report = dict[str, Any]
 _CUTOFFS = (1, 5, 10, 20, 50)
 #: How many messages a person is shown: nDCG, needed facts and leaks are judged on them.
 _SHOWN = 10
-_ALL = "ALL answerable"
-_MOST_SELECTED = 30
+#: What the questions that can be answered are called together.
+ALL = "ALL answerable"
+#: So many messages a context may hold.
+MOST_SELECTED = 30
 _RESAMPLES = 1000
 
 
@@ -99,10 +101,10 @@ def score_context(
             columns[name].append(value)
         if parents := set(item.gold_parent_ids):
             columns["parent found"].append(len(parents & selected) / len(parents))
-    report: Report = {name: _mean(values) for name, values in columns.items()}
+    report: Report = {name: mean(values) for name, values in columns.items()}
     return report | {
-        "starters left empty": _mean(empty),
-        "mean size": _mean(sizes),
+        "starters left empty": mean(empty),
+        "mean size": mean(sizes),
         "triggers": len(columns["F1"]),
         "F1_ci95": confidence_interval(columns["F1"]),
     }
@@ -125,18 +127,52 @@ def auroc(positive: Sequence[float], negative: Sequence[float]) -> float | None:
     """Return how often a positive scores above a negative, ties counted half; None without a pair."""
     if not positive or not negative:
         return None
-    above = _average_ranks(np.array([*positive, *negative], np.float64))[: len(positive)].sum()
-    least = len(positive) * (len(positive) + 1) / 2
-    return float((above - least) / (len(positive) * len(negative)))
+    return _auroc(np.array(positive, np.float64), np.array(negative, np.float64))
 
 
 def confidence_interval(values: Sequence[float]) -> list[float] | None:
     """Return the 95 % bootstrap interval of the mean; the same for the same values, None for no values."""
     if not values:
         return None
-    drawn = np.random.default_rng(0).integers(0, len(values), (_RESAMPLES, len(values)))
-    means = np.array(values, np.float64)[drawn].mean(axis=1)
-    return [round(float(np.percentile(means, percent)), 4) for percent in (2.5, 97.5)]
+    return _middle(np.array(values, np.float64)[_draws(len(values))].mean(axis=1))
+
+
+def auroc_interval(
+    positive: Sequence[float], negative: Sequence[float], *, than: tuple[Sequence[float], Sequence[float]]
+) -> list[float] | None:
+    """Return the 95 % bootstrap interval of how much higher an AUROC is than another of the same questions.
+
+    Args:
+        positive: Scores of what should score high.
+        negative: Scores of what should score low.
+        than: The same of the other, in the same order.
+    """
+    if not positive or not negative:
+        return None
+    above, below = _draws(len(positive)), _draws(len(negative))
+    one, other = (
+        [_auroc(up[drawn_up], down[drawn_down]) for drawn_up, drawn_down in zip(above, below, strict=True)]
+        for up, down in (
+            (np.array(high, np.float64), np.array(low, np.float64))
+            for high, low in ((positive, negative), than)
+        )
+    )
+    return _middle(np.array(one) - np.array(other))
+
+
+def _auroc(positive: NDArray[np.float64], negative: NDArray[np.float64]) -> float:
+    above = _average_ranks(np.concatenate([positive, negative]))[: len(positive)].sum()
+    least = len(positive) * (len(positive) + 1) / 2
+    return float((above - least) / (len(positive) * len(negative)))
+
+
+def _draws(count: int) -> NDArray[np.int64]:
+    """Return for each resample which values it has; the same for the same count."""
+    return np.random.default_rng(0).integers(0, count, (_RESAMPLES, count))
+
+
+def _middle(values: NDArray[np.float64]) -> list[float]:
+    return [round(float(np.percentile(values, percent)), 4) for percent in (2.5, 97.5)]
 
 
 def _check(ranking: Ranking) -> None:
@@ -152,14 +188,14 @@ def _found(pairs: Sequence[tuple[Question, Ranking]]) -> Report:
     for question, ranking in pairs:
         if question.answerable and question.evidence_message_ids:
             scores = ranking_scores(ranking.ranked, set(question.evidence_message_ids))
-            rows[_ALL].append(scores)
+            rows[ALL].append(scores)
             rows[question.category].append(scores)
     report: Report = {}
     for name, group in rows.items():
-        means = {score: _mean([scores[score] for scores in group]) for score in group[0]}
+        means = {score: mean([scores[score] for scores in group]) for score in group[0]}
         report[name] = {**means, "n": len(group)}
     if rows:
-        report[_ALL]["R@10_ci95"] = confidence_interval([scores["R@10"] for scores in rows[_ALL]])
+        report[ALL]["R@10_ci95"] = confidence_interval([scores["R@10"] for scores in rows[ALL]])
     return report
 
 
@@ -173,26 +209,33 @@ def _abstention(pairs: Sequence[tuple[Question, Ranking]]) -> Report:
             answered[question.answerable].append(float(ranking.answered))
     return {
         "abstention_auroc": auroc(scores[True], scores[False]),
-        "answered": {"when_answerable": _mean(answered[True]), "when_not": _mean(answered[False])},
+        "answered": {"when_answerable": mean(answered[True]), "when_not": mean(answered[False])},
     }
 
 
 def _governance(pairs: Sequence[tuple[Question, Ranking]], texts: Mapping[str, str]) -> Report:
-    """Return by category how much of what is needed is shown, and how often a secret is.
+    """Return by category how much of what is needed is shown, and how often a secret is."""
+    values: dict[str, list[float]] = defaultdict(list)
+    for question, ranking in pairs:
+        for name, value in shown_scores(question, ranking.ranked, texts).items():
+            values[f"{question.category}/{name}"].append(value)
+    return {name: {"mean": mean(numbers), "n": len(numbers)} for name, numbers in sorted(values.items())}
+
+
+def shown_scores(question: Question, ranked: Sequence[str], texts: Mapping[str, str]) -> dict[str, float]:
+    """Return how much of what is needed is shown and whether a secret is, where the question has such.
 
     A secret that the question itself states is none.
     """
-    values: dict[str, list[float]] = defaultdict(list)
-    for question, ranking in pairs:
-        shown = "\n".join(texts.get(message, "") for message in ranking.ranked[:_SHOWN])
-        if question.include:
-            hits = sum(_matches(pattern, shown) for pattern in question.include)
-            values[f"{question.category}/coverage@10"].append(hits / len(question.include))
-        secrets = [pattern for pattern in question.leak_targets if not _matches(pattern, question.question)]
-        if secrets:
-            leaked = any(_matches(pattern, shown) for pattern in secrets)
-            values[f"{question.category}/leak_strict@10"].append(float(leaked))
-    return {name: {"mean": _mean(numbers), "n": len(numbers)} for name, numbers in sorted(values.items())}
+    scores: dict[str, float] = {}
+    shown = "\n".join(texts.get(message, "") for message in ranked[:_SHOWN])
+    if question.include:
+        hits = sum(_matches(pattern, shown) for pattern in question.include)
+        scores["coverage@10"] = hits / len(question.include)
+    secrets = [pattern for pattern in question.leak_targets if not _matches(pattern, question.question)]
+    if secrets:
+        scores["leak_strict@10"] = float(any(_matches(pattern, shown) for pattern in secrets))
+    return scores
 
 
 def _matches(pattern: str, text: str) -> bool:
@@ -210,9 +253,9 @@ def _judged(item: ContextItem, selected: Sequence[str], place: Mapping[str, tupl
             raise BadInput(f"context of {item.trigger_message_id}", f"no message {message!r}")
     first, trigger = place[item.judged_from_id][0], place[item.trigger_message_id][0]
     judged = {i for i in selected if first <= place[i][0] < trigger and not place[i][1]}
-    if len(judged) > _MOST_SELECTED:
+    if len(judged) > MOST_SELECTED:
         raise BadInput(
-            f"context of {item.trigger_message_id}", f"more than {_MOST_SELECTED} messages selected"
+            f"context of {item.trigger_message_id}", f"more than {MOST_SELECTED} messages selected"
         )
     return judged
 
@@ -230,5 +273,6 @@ def _average_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return (last - (counts - 1) / 2)[group]
 
 
-def _mean(values: Sequence[float]) -> float | None:
+def mean(values: Sequence[float]) -> float | None:
+    """Return the mean to four digits; None of nothing."""
     return round(sum(values) / len(values), 4) if values else None

@@ -1,143 +1,176 @@
 """Runs Roomlore on data sets with gold labels, through its public interface, in a database thrown away after.
 
-The system sees rooms and messages only; questions, evidence and gold contexts are for the scorer.
+The system sees rooms and messages only; questions, evidence, links, conversations and contexts are for the scorer.
 """
 
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from datetime import datetime, timedelta
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import asdict, replace
+from datetime import datetime
 from pathlib import Path
 
 from roomlore import app as composition
 from roomlore.app import App
+from roomlore.app.embedding import load_embedder
 from roomlore.config import Settings
 from roomlore.domain.errors import BadInput
-from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, IncomingRoom
+from roomlore.domain.ports import Embedder
+from roomlore.evaluation.asking import selections
 from roomlore.evaluation.calibrate import calibrate
-from roomlore.evaluation.datasets import (
-    ContextItem,
-    DatasetMessage,
-    Question,
-    read_context,
-    read_messages,
-    read_questions,
-)
-from roomlore.evaluation.metrics import Ranking, Report, Selection, score_context, score_retrieval
-from roomlore.retrieval.cascade import evidence
-from roomlore.retrieval.records import Hit
+from roomlore.evaluation.datasets import check_files, read_gold, read_messages
+from roomlore.evaluation.elsewhere import elsewhere
+from roomlore.evaluation.feeding import incoming
+from roomlore.evaluation.metrics import Report, score_context
+from roomlore.evaluation.placing import Bar, answered, placed_messages, placements, untangle
+from roomlore.evaluation.retrieving import retrieval
+from roomlore.evaluation.runs import check_place, write_run
+from roomlore.evaluation.trial import Outcome, Trial, silent
+from roomlore.evaluation.untangling import score_conversations, score_links
 
-Progress = Callable[[int], None]
-
-#: Deep enough for the largest cut-off of the scores.
-EXCHANGES = 50
-#: Room enough that the walk alone decides what is in a context.
-WHOLE_WALK = 1_000_000
-#: Where a data set has no times, its messages follow each other at this pace.
-PACE = timedelta(seconds=20)
 BATCH = 2_000
 
 
-async def evaluate(task: str, folder: Path, *, progress: Progress, now: datetime) -> Report:
+async def evaluate(
+    task: str,
+    folder: Path,
+    *,
+    now: datetime,
+    out: Path | None = None,
+    answers: bool = False,
+    bar: Bar = silent,
+) -> Report:
     """Return the scores of one task on one data set.
 
+    Args:
+        task: One of TASKS.
+        folder: The data set.
+        now: When rooms that tell no time end.
+        out: Where to write the run that was scored.
+        answers: Also have the questions answered; of the task retrieval only.
+        bar: Shows how far each part of the work has come.
+
     Raises:
-        BadInput: the folder is no data set, or the task is unknown.
+        BadInput: the folder is no data set, has not what the task needs, the task is unknown, or the run
+            cannot be written.
     """
+    _check(task, out, answers=answers)
+    check_files(folder, task, NEEDS[task])
+    messages, gold = read_messages(folder), read_gold(folder, NEEDS[task])
+    async with _apps(task) as (app, worded, embedder):
+        trial = Trial(
+            app=app,
+            messages=messages,
+            gold=gold,
+            bar=bar,
+            worded=worded,
+            embedder=embedder,
+            answers=answers,
+        )
+        outcome = await measure(task, trial, now=now)
+    if out is not None and outcome.run is not None:
+        write_run(out, outcome.run)
+    return outcome.report
+
+
+@asynccontextmanager
+async def _apps(task: str) -> AsyncGenerator[tuple[App, App | None, Embedder | None]]:
+    """Give an App on an empty database and, for tasks that search, the same without its embedding model, and that."""
+    with tempfile.TemporaryDirectory(prefix="roomlore-eval-") as folder:
+        settings = Settings(data=Path(folder))
+        if task not in SEARCHING:
+            async with composition.open(settings) as app:
+                yield app, None, None
+            return
+        embedder = await load_embedder(settings)
+        without = replace(settings, model=Path(folder) / "no model")
+        async with composition.open(settings, embedder=embedder) as app, composition.open(without) as worded:
+            yield app, worded, embedder
+
+
+async def measure(task: str, trial: Trial, *, now: datetime) -> Outcome:
+    """Return what a task measures once the messages are in, for an App without any."""
+    await _load(trial, now=now)
+    return await TASKS[task](trial)
+
+
+def _check(task: str, out: Path | None, *, answers: bool) -> None:
     if task not in TASKS:
         raise BadInput("task", f"must be one of {', '.join(sorted(TASKS))}")
-    messages = read_messages(folder)
-    with tempfile.TemporaryDirectory(prefix="roomlore-eval-") as data:
-        async with composition.open(Settings(data=Path(data))) as app:
-            await _load(app, messages, now=now)
-            return await TASKS[task](app, folder, messages, progress)
+    if answers and task != "retrieval":
+        raise BadInput("--answers", f"the task {task} asks no questions to answer; leave it out")
+    if out is None:
+        return
+    if task == "bar":
+        raise BadInput("--out", "the task bar has no run to write; leave it out")
+    check_place(out)
 
 
-async def _load(app: App, messages: Sequence[DatasetMessage], *, now: datetime) -> None:
-    records = list(_incoming(messages, now=now))
-    for start in range(0, len(records), BATCH):
-        accepted = await app.ingest_batch(records[start : start + BATCH])
-        if accepted.skipped:
-            raise BadInput(accepted.skipped[0].where, accepted.skipped[0].reason)
+async def _load(trial: Trial, *, now: datetime) -> None:
+    records = list(incoming(trial.messages, now=now))
+    with trial.bar("storing", len(records)) as progress:
+        for start in range(0, len(records), BATCH):
+            batch = records[start : start + BATCH]
+            accepted = await trial.app.ingest_batch(batch)
+            if accepted.skipped:
+                raise BadInput(f"message {accepted.skipped[0].where}", accepted.skipped[0].reason)
+            progress(len(batch))
 
 
-def _incoming(messages: Sequence[DatasetMessage], *, now: datetime) -> Iterator[IncomingMessage]:
-    start = now - PACE * (len(messages) + 1)
-    newest: dict[str, datetime] = {}
-    for place, message in enumerate(messages):
-        kind = "agent" if message.is_bot else "human"
-        # Some sets give one time to a whole sitting; the order of the room is what counts.
-        sent_at = message.timestamp or start + PACE * place
-        if message.room in newest:
-            sent_at = max(sent_at, newest[message.room] + composition.MOMENT)
-        newest[message.room] = sent_at
-        yield IncomingMessage(
-            platform="evaluation",
-            room=IncomingRoom(external_id=message.room, name=message.room),
-            external_id=message.id,
-            author=IncomingAuthor(account_id=message.author_id, name=message.author_name, kind=kind),
-            body=message.text,
-            kind="system" if message.system else "message",
-            sent_at=sent_at,
-            order=place,
-            reply_to=message.reply_to,
-        )
+async def _embed(trial: Trial) -> None:
+    with trial.bar("embedding", (await trial.app.waiting()).waiting) as progress:
+        await trial.app.drain(progress)
 
 
-async def _retrieval(
-    app: App, folder: Path, messages: Sequence[DatasetMessage], progress: Progress
-) -> Report:
-    await app.drain(progress)
-    questions = read_questions(folder)
-    run: list[Ranking] = []
-    for question in questions:
-        run.append(await _ranking(app, question))
-        progress(1)
-    return score_retrieval(questions, messages, run=run)
+async def _retrieval(trial: Trial) -> Outcome:
+    await _embed(trial)
+    return await retrieval(trial)
 
 
-async def _ranking(app: App, question: Question) -> Ranking:
-    found = await app.search(
-        app.operator,
-        question.question,
-        room=question.room,
-        limit=EXCHANGES,
-        as_of=question.as_of_message_id,
-    )
-    ranked = list(dict.fromkeys(external_id for hit in found.hits for external_id in _in_order(hit)))
-    sure = max((evidence(why) for hit in found.hits for why in hit.why.values()), default=0.0)
-    return Ranking(question_id=question.id, ranked=ranked, score=sure)
+async def _bar(trial: Trial) -> Outcome:
+    await _embed(trial)
+    questions = trial.gold.questions
+    with trial.bar("asking", len(questions) + len(elsewhere(questions))) as progress:
+        return Outcome(report=await calibrate(trial.app, questions, progress), run=None)
 
 
-def _in_order(hit: Hit) -> Iterator[str]:
-    """Yield the external ids of an exchange: what matched first, best first, then what came with it."""
-    matched = sorted(
-        (message for message in hit.messages if message.id in hit.why),
-        key=lambda message: (-hit.why[message.id].score, message.position),
-    )
-    yield from (message.external_id for message in matched)
-    yield from (message.external_id for message in hit.messages if message.id not in hit.why)
+async def _context(trial: Trial) -> Outcome:
+    await untangle(trial.app, trial.bar)
+    items = trial.gold.context
+    with trial.bar("building contexts", len(items)) as progress:
+        chosen = await selections(trial.app, items, progress)
+    run = [choice.conversation for choice in chosen]
+    report = score_context(items, trial.messages, run=run)
+    report["all lines"] = score_context(items, trial.messages, run=[choice.whole for choice in chosen])
+    return Outcome(report=report, run=[asdict(selection) for selection in run])
 
 
-async def _context(app: App, folder: Path, messages: Sequence[DatasetMessage], progress: Progress) -> Report:
-    items = read_context(folder)
-    run: list[Selection] = []
-    for item in items:
-        run.append(await _selection(app, item))
-        progress(1)
-    return score_context(items, messages, run=run)
+async def _links(trial: Trial) -> Outcome:
+    run = answered(await placed_messages(trial.app, trial.rooms, trial.bar))
+    report = score_links(trial.gold.links, trial.gold.conversations, run=run)
+    return Outcome(report=report, run=[asdict(link) for link in run])
 
 
-async def _selection(app: App, item: ContextItem) -> Selection:
-    built = await app.context(app.operator, item.room, item.trigger_message_id, budget=WHOLE_WALK)
-    selected = [line.message.external_id for line in built.lines if line.message.id != built.trigger_id]
-    return Selection(trigger_message_id=item.trigger_message_id, selected=selected)
+async def _conversations(trial: Trial) -> Outcome:
+    run = placements(await placed_messages(trial.app, trial.rooms, trial.bar))
+    report = score_conversations(trial.gold.conversations, run=run)
+    return Outcome(report=report, run=[asdict(placement) for placement in run])
 
 
-async def _bar(app: App, folder: Path, _: Sequence[DatasetMessage], progress: Progress) -> Report:
-    await app.drain(progress)
-    return await calibrate(app, read_questions(folder), progress)
-
-
-Task = Callable[[App, Path, Sequence[DatasetMessage], Progress], Awaitable[Report]]
-
-TASKS: dict[str, Task] = {"retrieval": _retrieval, "context": _context, "bar": _bar}
+TASKS: dict[str, Callable[[Trial], Awaitable[Outcome]]] = {
+    "retrieval": _retrieval,
+    "context": _context,
+    "links": _links,
+    "conversations": _conversations,
+    "bar": _bar,
+}
+#: The tasks that search, and so need an embedding model.
+SEARCHING = frozenset({"retrieval", "bar"})
+#: The files that each task needs.
+NEEDS = {
+    "retrieval": ("messages", "questions"),
+    "context": ("messages", "context"),
+    "links": ("messages", "links", "conversations"),
+    "conversations": ("messages", "conversations"),
+    "bar": ("messages", "questions"),
+}

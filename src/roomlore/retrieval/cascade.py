@@ -1,129 +1,183 @@
 """Asking: one tier after another, until one has good enough evidence or none has.
 
-Tiers so far: the room in which the question is asked, then all history. Each leaves a trace: what it saw,
-how good the best was, the bar it had to clear. No answer is an answer.
+First the room in which the question is asked, then memories, then all history, then raw logs where there are
+any. Each leaves a trace: what it saw, how good the best was, the bar it had to clear. No answer is an answer.
+What was said goes before what was made of it: a memory answers only where nothing said fits better and answers.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from roomlore.domain.incoming import MessageKind
-from roomlore.domain.records import Message, Viewer
-from roomlore.domain.speech import spoken
-from roomlore.retrieval.exchanges import answers_in
-from roomlore.retrieval.records import Answer, Hit, Outcome, Tier, TierTrace, Why
-from roomlore.retrieval.search import QuestionVector, search
+from roomlore.domain.ids import MemoryId
+from roomlore.domain.records import Viewer
+from roomlore.retrieval import recall
+from roomlore.retrieval.evidence import bar_for, strength
+from roomlore.retrieval.quotes import Quote, quoted, quotes
+from roomlore.retrieval.rawlogs import RawFinds
+from roomlore.retrieval.records import Answer, RawLine, Recalled, Tier, TierTrace
+from roomlore.retrieval.search import Question, search
 from roomlore.store.queries import Connection
 from roomlore.store.search import Scope
 
-#: How good the evidence must be, by embedding model; without one only words count. Where they come from is
-#: in docs/why.md; a model that was not measured gets the first.
-BARS = {"all-MiniLM-L6-v2/int8-w": 0.42}
-BAR_WITHOUT_MODEL = 0.19
+#: Of a memory by words and meaning, and by words alone; where messages are concerned, `evidence.bar_for` tells.
+MEMORY_BAR = 0.42
+MEMORY_BAR_BY_WORDS = 0.19
+#: Of a line of a raw log, which is found by its words alone: the half of what it has of the question, by rarity. More
+#: is asked than of a memory, because nothing tells what people say in a log from what programs write there.
+RAW_BAR = 0.3
 CITED = 3
-#: How many answers to a cited message are quoted with it.
-ANSWERS = 3
+#: What is cited fits at least so well, measured by the best that was found.
+NEARLY = 0.6
+#: How many exchanges a tier looks at.
+LOOKED_AT = 10
 UNKNOWN = "I don't have this information."
-#: What somebody said; a system line and what was injected for agents is nobody's answer.
-QUOTED = frozenset[MessageKind]({"message", "whisper"})
+FILTERED = "not looked at: asked is what some said, or said at some time"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Evidence:
-    """The message of an exchange that speaks best to the question, and what is quoted with it."""
+class Settled:
+    """Which tier answers and from what, before it is put into words."""
 
-    hit: Hit
-    message: Message
-    answers: Sequence[Message]
-    #: How well it fits, 0..1.
-    strength: float
+    question: str
+    tier: Tier = "none"
+    quotes: Sequence[Quote] = ()
+    memories: Sequence[Recalled] = ()
+    lines: Sequence[RawLine] = ()
+    trace: Sequence[TierTrace] = ()
+
+    @property
+    def is_known(self) -> bool:
+        """Whether a tier answers."""
+        return self.tier != "none"
+
+    def answer(self) -> Answer:
+        """Return the answer in the words of what it rests on, or that nothing is known and why."""
+        known = quoted(self.quotes, memories=self.memories, lines=self.lines)
+        return Answer(
+            question=self.question,
+            tier=self.tier,
+            text=known if self.is_known else f"{UNKNOWN} {_reason(self.trace)}",
+            hits=[quote.hit for quote in self.quotes],
+            memories=self.memories,
+            lines=self.lines,
+            trace=self.trace,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    """What a tier of messages found."""
+
+    candidates: int
+    #: What the answer would rest on, best first.
+    cited: Sequence[Quote]
+    certainty: float | None
+    bar: float
+
+    @property
+    def answers(self) -> bool:
+        """Whether it is sure enough, and has something to quote."""
+        return bool(self.cited) and self.certainty is not None and self.certainty >= self.bar
+
+    def traced(self, tier: Tier) -> TierTrace:
+        """Return what the tier saw and whether it answers."""
+        # Where what fits tells nothing (questions that nobody answered), the best evidence is none.
+        best = None if not self.candidates else self.certainty if self.cited else 0.0
+        outcome = "answered" if self.answers else "below_bar" if self.candidates else "empty"
+        return TierTrace(tier=tier, candidates=self.candidates, best=best, bar=self.bar, outcome=outcome)
 
 
 async def ask(
-    conn: Connection, viewer: Viewer, question: str, vector: QuestionVector, *, scope: Scope
+    conn: Connection,
+    viewer: Viewer,
+    question: Question,
+    *,
+    scope: Scope,
+    near: Mapping[MemoryId, float] | None = None,
 ) -> Answer:
-    """Return what the viewer's messages say about a question, or that they do not."""
-    trace: list[TierTrace] = []
-    for tier, where in _tiers(scope):
-        hits = await search(conn, viewer, question, vector, scope=where, limit=10)
-        step, cited = _judge(tier, hits, bar=bar_for(vector))
-        trace.append(step)
-        if step.outcome == "answered":
-            sources = [item.hit for item in cited]
-            return Answer(question=question, tier=tier, text=_quote(cited), hits=sources, trace=trace)
-    return Answer(question=question, tier="none", text=f"{UNKNOWN} {_reason(trace)}", hits=(), trace=trace)
+    """Return what the viewer's messages and memories say about a question, or that they do not."""
+    return (await settle(conn, viewer, question, scope=scope, near=near)).answer()
 
 
-def evidence(why: Why) -> float:
-    """Return how well a message fits a question, 0..1: the mean of meaning and words.
+async def settle(
+    conn: Connection,
+    viewer: Viewer,
+    question: Question,
+    *,
+    scope: Scope,
+    near: Mapping[MemoryId, float] | None = None,
+) -> Settled:
+    """Return which of the tiers in the database answers a question, and from what.
 
-    Unlike the score it does not depend on the other candidates, so that it can be held against a bar.
+    Args:
+        conn: Reads for the viewer.
+        viewer: Who asks.
+        question: What is asked.
+        scope: Where to look first; its rooms are those of the first tier, and what else it says holds for all.
+        near: Cosines between the question and the memories that share words with it, as far as they are known.
     """
-    similarity = max(why.similarity or 0.0, 0.0)
-    return (similarity + (why.coverage or 0.0)) / 2
+    settled = Settled(question=question.text)
+    if scope.room_ids is not None:
+        seen = await _look(conn, viewer, question, scope)
+        settled = replace(settled, trace=[seen.traced("room")])
+        if seen.answers:
+            return replace(settled, tier="room", quotes=seen.cited)
+    seen = await _look(conn, viewer, question, replace(scope, room_ids=None))
+    bar = MEMORY_BAR if near else MEMORY_BAR_BY_WORDS
+    if not recall.applies(scope):
+        step = TierTrace(tier="memories", candidates=0, best=None, bar=bar, outcome="empty", note=FILTERED)
+        return _by_history(replace(settled, trace=[*settled.trace, step]), seen)
+    found = await recall.recalled(conn, viewer.org_id, question.text, near=near or {})
+    return _weigh(settled, found, seen, bar=bar)
 
 
-def bar_for(vector: QuestionVector) -> float:
-    """Return how good the evidence must be, which depends on the embedding model."""
-    if vector is None:
-        return BAR_WITHOUT_MODEL
-    return BARS.get(vector[0], next(iter(BARS.values())))
-
-
-def _tiers(scope: Scope) -> Sequence[tuple[Tier, Scope]]:
-    everywhere = replace(scope, room_ids=None)
-    if scope.room_ids is None:
-        return [("history", everywhere)]
-    return [("room", scope), ("history", everywhere)]
-
-
-def _judge(tier: Tier, hits: Sequence[Hit], *, bar: float) -> tuple[TierTrace, list[_Evidence]]:
-    """Return what the tier saw, and the messages that cleared the bar, best first, one for each exchange."""
-    best_of = [item for hit in hits if (item := _best(hit)) is not None]
-    cited = sorted((item for item in best_of if item.strength >= bar), key=lambda item: -item.strength)
-    # Where candidates tell nothing (questions that nobody answered), the best evidence is none.
-    best = max((item.strength for item in best_of), default=0.0 if hits else None)
-    outcome: Outcome = "answered" if cited else "below_bar" if hits else "empty"
-    step = TierTrace(tier=tier, candidates=len(hits), best=best, bar=bar, outcome=outcome)
-    return step, cited[:CITED]
-
-
-def _best(hit: Hit) -> _Evidence | None:
-    """Return the best evidence of an exchange, if any of its finds tells something."""
-    found = (message for message in hit.messages if message.id in hit.why and _tells(message))
-    told = (_evidence_of(hit, message) for message in found)
-    return max(
-        (item for item in told if item.answers or not _asks(item.message)),
-        key=lambda item: item.strength,
-        default=None,
+def _weigh(settled: Settled, found: Sequence[Recalled], seen: _Seen, *, bar: float) -> Settled:
+    """Return whether memories or all history answer: what was said, where it fits better and answers."""
+    cited = [one for one in found if one.strength >= bar][:CITED]
+    said = max((quote.strength for quote in seen.cited), default=0.0)
+    outweighed = bool(cited) and seen.answers and said > cited[0].strength
+    step = TierTrace(
+        tier="memories",
+        candidates=len(found),
+        best=found[0].strength if found else None,
+        bar=bar,
+        outcome="outweighed" if outweighed else "answered" if cited else "below_bar" if found else "empty",
     )
+    settled = replace(settled, memories=cited, trace=[*settled.trace, step])
+    if cited and not outweighed:
+        return replace(settled, tier="memories")
+    return _by_history(settled, seen)
 
 
-def _evidence_of(hit: Hit, message: Message) -> _Evidence:
-    """Return a find with what answers it, where it asks or opens."""
-    answers: Iterable[Message] = ()
-    if _asks(message) or message.id == hit.opening.id:
-        by_id = {other.id: other for other in hit.messages}
-        answers = (by_id[key] for key in answers_in(hit.replies)(message.id) if _tells(by_id[key]))
-    return _Evidence(
-        hit=hit,
-        message=message,
-        answers=list(answers)[:ANSWERS],
-        strength=evidence(hit.why[message.id]),
+def _by_history(settled: Settled, seen: _Seen) -> Settled:
+    settled = replace(settled, trace=[*settled.trace, seen.traced("history")])
+    return replace(settled, tier="history", quotes=seen.cited) if seen.answers else settled
+
+
+def with_raw_logs(settled: Settled, read: RawFinds) -> Settled:
+    """Return whether lines of raw logs answer where nothing else did."""
+    cited = [line for line in read.lines if line.strength >= RAW_BAR][:CITED]
+    step = TierTrace(
+        tier="raw logs",
+        candidates=read.matched,
+        best=read.lines[0].strength if read.lines else 0.0 if read.matched else None,
+        bar=RAW_BAR,
+        outcome="answered" if cited else "below_bar" if read.matched else "empty",
+        note=read.note,
     )
+    settled = replace(settled, trace=[*settled.trace, step])
+    return replace(settled, tier="raw logs", lines=cited) if cited else settled
 
 
-def _tells(message: Message) -> bool:
-    return message.kind in QUOTED and bool(message.body.strip())
-
-
-def _asks(message: Message) -> bool:
-    return message.body.rstrip().endswith("?")
-
-
-def _quote(cited: Iterable[_Evidence]) -> str:
-    """Return what the cited messages say, each with its answers, one line for each."""
-    return "\n".join(spoken(message) for item in cited for message in [item.message, *item.answers])
+async def _look(conn: Connection, viewer: Viewer, question: Question, scope: Scope) -> _Seen:
+    searched = await search(conn, viewer, question, scope=scope, limit=LOOKED_AT)
+    best = max((strength(why) for hit in searched.hits for why in hit.why.values()), default=0.0)
+    return _Seen(
+        candidates=len(searched.hits),
+        cited=[quote for quote in quotes(searched.hits) if quote.strength >= NEARLY * best][:CITED],
+        certainty=searched.certainty,
+        bar=bar_for(question.vector[0] if question.vector else None),
+    )
 
 
 def _reason(trace: Sequence[TierTrace]) -> str:

@@ -23,8 +23,8 @@ Parents = dict[MessageId, MessageId]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exchange:
-    """An opening message and everything below it."""
+class Outline:
+    """An exchange by ids: an opening message and everything below it."""
 
     opening_id: MessageId
     #: In room order, the opening among them.
@@ -33,7 +33,7 @@ class Exchange:
     replies: Sequence[Reply]
 
 
-def exchanges(members: Iterable[ExchangeMember], *, last: Position | None = None) -> list[Exchange]:
+def exchanges(members: Iterable[ExchangeMember], *, last: Position | None = None) -> list[Outline]:
     """Return the exchanges that the members make, each member in exactly one.
 
     Args:
@@ -51,7 +51,7 @@ def exchanges(members: Iterable[ExchangeMember], *, last: Position | None = None
     for member in sorted(kept.values(), key=lambda member: member.position):
         grouped[opening_of[member.member_id]].append(member)
     return [
-        Exchange(
+        Outline(
             opening_id=opening,
             member_ids=[member.member_id for member in group],
             replies=list(_edges(group, parents)),
@@ -60,7 +60,7 @@ def exchanges(members: Iterable[ExchangeMember], *, last: Position | None = None
     ]
 
 
-def shown(exchange: Exchange, found: Sequence[MessageId], *, bound: int = BOUND) -> set[MessageId]:
+def shown(exchange: Outline, found: Sequence[MessageId], *, bound: int = BOUND) -> set[MessageId]:
     """Return the members that are shown: all of them, or of a large exchange what surrounds the finds.
 
     The bound always holds. First the opening; then, best find first, each with what it stands under and its
@@ -119,7 +119,12 @@ def _edges(group: Sequence[ExchangeMember], parents: Parents) -> Iterator[Reply]
     for member in group:
         parent_id = parents.get(member.member_id)
         if parent_id is not None and member.method is not None:
-            yield Reply(child_id=member.member_id, parent_id=parent_id, method=member.method, confidence=1.0)
+            yield Reply(
+                child_id=member.member_id,
+                parent_id=parent_id,
+                method=member.method,
+                confidence=1.0 if member.confidence is None else member.confidence,
+            )
 
 
 def _openings(members: dict[MessageId, ExchangeMember], parents: Parents) -> dict[MessageId, MessageId]:

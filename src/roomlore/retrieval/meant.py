@@ -1,28 +1,87 @@
-"""What a person means by a word: a room, a participant, a message, by name, id or the beginning of an id.
+"""What a person means by a word: a room, a participant, a message, a conversation, by name or beginning of an id.
 
 The connection's viewer decides what can be meant: what may not be seen is not there. Each raises NotFound
 when nothing is meant, and BadInput, naming the choices, when several are.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from roomlore.domain.errors import BadInput, NotFound
-from roomlore.domain.ids import OrgId, ParticipantId, RoomId
-from roomlore.domain.records import Message
-from roomlore.store import directory, messages
+from roomlore.domain.ids import ConversationId, OrgId, ParticipantId, RoomId
+from roomlore.domain.records import Message, Viewer
+from roomlore.retrieval.asked import without_article
+from roomlore.store import conversations, directory, messages
+from roomlore.store.directory import ParticipantKey
 from roomlore.store.queries import Connection
 
 #: The newest message of a room.
 LAST = "last"
+#: Whoever asks, by whatever account.
+ME = "me"
+#: So begins a word that means the conversation of a message.
+OF_MESSAGE = "message:"
 
 
 async def participant(conn: Connection, org_id: OrgId, word: str) -> ParticipantId:
-    """Return the participant of that name, account or id."""
+    """Return the participant of that name, account or id; of one person's accounts the first."""
+    _check("participant", word)
+    found = await directory.find_participants(conn, org_id, word)
+    exact = [key for key in found if str(key.id) == word.lower()] or found
+    persons = {key.person_id or key.id: key for key in reversed(exact)}
+    _check_one("participant", word, [f"{key.name} {key.id}" for key in persons.values()])
+    return exact[0].id
+
+
+async def account(conn: Connection, org_id: OrgId, word: str) -> ParticipantId:
+    """Return the participant of that name, account or id, told apart from others of the same person."""
     _check("participant", word)
     found = await directory.find_participants(conn, org_id, word)
     exact = [key for key in found if str(key.id) == word.lower()] or found
     _check_one("participant", word, [f"{key.name} {key.id}" for key in exact])
     return exact[0].id
+
+
+async def person(conn: Connection, viewer: Viewer, word: str) -> list[ParticipantKey]:
+    """Return every account of the person of that name, account or id, as far as the viewer may know them.
+
+    Raises:
+        NotFound: nobody is meant, or nobody the viewer may know of.
+        BadInput: several are meant, or the operator means `me`.
+    """
+    if word.lower() != ME:
+        return await directory.accounts(conn, viewer.org_id, await participant(conn, viewer.org_id, word))
+    if viewer.participant_id is None:
+        raise BadInput(f"participant {word!r}", "the operator is none; name somebody, or read as somebody")
+    return await directory.accounts(conn, viewer.org_id, viewer.participant_id)
+
+
+async def called(conn: Connection, org_id: OrgId, names: Sequence[str]) -> list[ParticipantKey]:
+    """Return every account of whoever is called so, by a whole name or the first word of one.
+
+    Of several of one name all are meant. Nobody is where one of the names is nobody's that the viewer may know.
+    """
+    known = await directory.accounts(conn, org_id, None)
+    found: list[ParticipantKey] = []
+    for name in names:
+        wanted = {name.casefold(), without_article(name).casefold()}
+        same = [key for key in known if wanted & {key.name.casefold(), _first_word(key.name)}]
+        if not same:
+            return []
+        persons = {key.person_id for key in same if key.person_id is not None}
+        found += [key for key in known if key in same or key.person_id in persons]
+    return list(dict.fromkeys(found))
+
+
+async def conversation(conn: Connection, org_id: OrgId, word: str) -> ConversationId:
+    """Return the conversation of that id or beginning of an id, or the one that a message is in."""
+    _check("conversation", word)
+    if word.startswith(OF_MESSAGE):
+        said = await message(conn, org_id, word.removeprefix(OF_MESSAGE), room_id=None)
+        found = list((await conversations.conversations_of(conn, org_id, [said.id])).values())
+    else:
+        found = await conversations.find(conn, org_id, word)
+    _check_one("conversation", word, map(str, found))
+    return found[0]
 
 
 async def room(conn: Connection, org_id: OrgId, word: str) -> RoomId:
@@ -41,8 +100,12 @@ async def message(conn: Connection, org_id: OrgId, word: str, *, room_id: RoomId
         _check_one("message", word, [str(message.id) for message in newest])
         return newest[0]
     found = await messages.find_messages(conn, org_id, word, room_id=room_id)
-    _check_one("message", word, [str(key.id) for key in found])
-    return (await messages.messages_by_id(conn, org_id, [found[0].id]))[0]
+    _check_one("message", word, [str(message.id) for message in found])
+    return found[0]
+
+
+def _first_word(name: str) -> str:
+    return name.casefold().split()[0] if name.strip() else ""
 
 
 def _check(what: str, word: str) -> None:

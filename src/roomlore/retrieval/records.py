@@ -1,15 +1,21 @@
 """What a search and an answer return."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Literal
+from uuid import UUID
 
 from roomlore.domain.ids import MessageId
-from roomlore.domain.records import Message, Reply
+from roomlore.domain.records import Memory, Message, Reply
+from roomlore.retrieval.asked import Read
 
-Tier = Literal["room", "history", "none"]
-#: `empty`: there was nothing to look at; `below_bar`: nothing was good enough; `answered`: this tier answered.
-Outcome = Literal["empty", "below_bar", "answered"]
+Tier = Literal["room", "memories", "history", "raw logs", "none"]
+#: `empty`: there was nothing to look at; `below_bar`: nothing was good enough; `outweighed`: it was, but what was
+#: said fits better and answers; `answered`: this tier answered.
+Outcome = Literal["empty", "below_bar", "outweighed", "answered"]
+#: What an answer is that quotes what it rests on; others are written by a language model, under its name.
+QUOTATION = "quotation"
 Degradation = Literal["no embedding model", "not everything is embedded yet"]
 
 
@@ -25,32 +31,40 @@ class Why:
     coverage: float | None
     #: The shared words, rarest first, as stems.
     terms: Sequence[str]
+    #: Mean over the question's tokens of the best cosine to any of the message's; None if that was not asked.
+    closeness: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hit:
-    """One exchange that was found: its messages in room order, all of them unless it is very large."""
+class Exchange:
+    """An opening message and what was replied: its messages in room order, all of them unless it is very large."""
 
     messages: Sequence[Message]
-    #: For each message that matched, why; the others came with it.
-    why: dict[MessageId, Why]
-    room_name: str
-    platform: str
     #: For each of the messages but the opening what it stands under, which may be left out; in room order.
     replies: Sequence[Reply] = ()
     #: How many messages of a very large exchange are left out; only such as the viewer may see count.
     omitted: int = 0
 
     @property
-    def score(self) -> float:
-        """The best score of its messages."""
-        return max(why.score for why in self.why.values())
-
-    @property
     def opening(self) -> Message:
         """The message that all others stand under, seldom not the first."""
         below = {edge.child_id for edge in self.replies}
         return next(message for message in self.messages if message.id not in below)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit(Exchange):
+    """One exchange that was found."""
+
+    #: For each message that matched, why; the others came with it.
+    why: dict[MessageId, Why]
+    room_name: str
+    platform: str
+
+    @property
+    def score(self) -> float:
+        """The best score of its messages."""
+        return max(why.score for why in self.why.values())
 
     @property
     def best(self) -> Message:
@@ -64,7 +78,37 @@ class Found:
     """What a search returns: exchanges, best first, and what could not be used."""
 
     hits: Sequence[Hit]
+    #: How sure it is that the answer is among them, 0..1; None where nothing was found or everything was wanted.
+    certainty: float | None = None
     degraded: Sequence[Degradation] = ()
+    #: What was read out of the question and narrowed the search; None where it was searched for as it stands.
+    read: Read | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recalled:
+    """A memory that fits a question, as it stands now."""
+
+    memory: Memory
+    #: Older ones that it took the place of and that fit the question, newest first.
+    superseded: Sequence[Memory] = ()
+    #: How well the best of them fits, 0..1.
+    strength: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawLine:
+    """A line of a raw log that fits a question, and where it stands."""
+
+    #: Name of the configured folder and the file's path in it; nothing of where that folder is.
+    file: str
+    number: int
+    #: As the line says it; empty where it does not.
+    author_name: str
+    text: str
+    sent_at: datetime | None
+    #: How well it fits, 0..1.
+    strength: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,15 +117,17 @@ class TierTrace:
 
     tier: Tier
     candidates: int
-    #: Evidence of the best candidate, 0..1; None where there was none.
+    #: How sure the tier is of its best candidate, 0..1; None where there was none.
     best: float | None
     bar: float
     outcome: Outcome
+    #: What was not looked at, and why; empty where everything was.
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """An answer from cited messages, or the honest lack of one."""
+    """An answer from what is cited, or the honest lack of one."""
 
     question: str
     tier: Tier
@@ -89,8 +135,20 @@ class Answer:
     text: str
     #: What it rests on, best first; empty where nothing is known.
     hits: Sequence[Hit]
+    #: Memories that it rests on or that stand beside it, best first.
+    memories: Sequence[Recalled] = ()
+    #: Lines of raw logs that it rests on, best first.
+    lines: Sequence[RawLine] = ()
     trace: Sequence[TierTrace]
+    #: `quotation`, or the language model that wrote the text.
+    written_by: str = QUOTATION
+    #: What the marks in a written text stand for: ids of messages and memories, or the places of lines.
+    citations: Mapping[str, UUID | str] = field(default_factory=dict[str, UUID | str])
+    #: Why a language model that is configured did not write it; empty where it did or none is.
+    note: str = ""
     degraded: Sequence[Degradation] = ()
+    #: What was read out of the question and narrowed where was looked; None where nothing was.
+    read: Read | None = None
 
     @property
     def is_known(self) -> bool:

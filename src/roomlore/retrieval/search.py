@@ -1,36 +1,69 @@
-"""Search: candidates by meaning and by words, returned as whole exchanges.
+"""Search: proposals by meaning and by words, scored with what stands around them, returned as whole exchanges.
 
-Visibility is decided where candidates are made, in the database; what follows only narrows and orders.
+Visibility is decided where proposals are made, in the database; what follows only narrows and orders.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from roomlore.domain.ids import MessageId, RoomId
+from roomlore.domain.ids import MessageId, ParticipantId, RoomId
 from roomlore.domain.records import Message, Viewer
-from roomlore.retrieval.exchanges import Exchange, exchanges, shown
+from roomlore.retrieval.evidence import certainty
+from roomlore.retrieval.exchanges import Outline, exchanges, shown
+from roomlore.retrieval.maxsim import maxsim
 from roomlore.retrieval.records import Hit, Why
+from roomlore.retrieval.scoring import ALL_STAGES, REACH, Asked, Scored, Stages, score, unit_range
 from roomlore.store import directory, messages
-from roomlore.store import search as candidates_in
+from roomlore.store import search as proposals_in
 from roomlore.store.directory import RoomName
 from roomlore.store.queries import Connection
-from roomlore.store.search import Candidate, Scope
+from roomlore.store.search import Scope
 
-#: How many candidates each side proposes.
-PROPOSED = 100
+#: How many messages each side proposes; what stands around them comes along.
+WORDED, NEAR = 40, 20
+#: However many are wanted, no more are proposed.
+MOST_PROPOSED = 1_000
+#: So many of the best are compared word by word.
+COMPARED = 50
+#: The part of that comparison in the score.
+COMPARISON = 0.3
+#: Of so many messages for each exchange that is wanted the exchanges are looked up: several lie in one.
+FOR_EACH = 3
 
 #: A question's vector, after the name of the vector space it lies in; None searches by words alone.
 QuestionVector = tuple[str, NDArray[np.float32]] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What is asked."""
+
+    text: str
+    vector: QuestionVector
+    #: A row for each of its tokens, where the embedding model gives them.
+    tokens: NDArray[np.int8] | None = None
+    #: The accounts of whoever asks, if that is somebody.
+    asker_ids: Sequence[ParticipantId] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Searched:
+    """What a search found."""
+
+    #: Exchanges, best first.
+    hits: Sequence[Hit]
+    #: How sure it is that the answer is among them, 0..1; None where nothing was found.
+    certainty: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Find:
     """An exchange, why it was found, and which of its members are shown."""
 
-    exchange: Exchange
+    exchange: Outline
     why: dict[MessageId, Why]
     shown: set[MessageId]
 
@@ -38,49 +71,112 @@ class _Find:
 async def search(
     conn: Connection,
     viewer: Viewer,
-    question: str,
-    vector: QuestionVector,
+    question: Question,
     *,
     scope: Scope,
     limit: int,
-) -> list[Hit]:
-    """Return up to `limit` exchanges that the viewer may see, best first."""
-    found = await candidates_in.candidates(
-        conn, question, vector, org_id=viewer.org_id, scope=scope, wanted=max(PROPOSED, limit)
+    stages: Stages = ALL_STAGES,
+) -> Searched:
+    """Return up to `limit` exchanges that the viewer may see, best first, and how sure that is."""
+    scored = await _scored(conn, question, scope, limit=limit, stages=stages)
+    reasons = await _compared(conn, question, scored)
+    wanted = dict(list(reasons.items())[: FOR_EACH * limit])
+    members = await proposals_in.exchange_members(conn, viewer.org_id, list(wanted))
+    finds = _finds(wanted, exchanges(members, last=scope.last), limit=limit)
+    told = await messages.messages_by_id(
+        conn, viewer.org_id, [member_id for find in finds for member_id in find.shown]
     )
-    members = await candidates_in.exchange_members(
-        conn, viewer.org_id, [candidate.message_id for candidate in found]
-    )
-    finds = _finds(found, exchanges(members, last=scope.last), limit=limit)
-    wanted = [member_id for find in finds for member_id in find.shown]
-    told = await messages.messages_by_id(conn, viewer.org_id, wanted)
     rooms = await directory.room_names(conn, viewer.org_id, {message.room_id for message in told})
     by_id = {message.id: message for message in told}
-    return [_hit(find, by_id, rooms) for find in finds]
+    hits = [_hit(find, by_id, rooms) for find in finds]
+    return Searched(hits=hits, certainty=certainty(question.text, scored, reasons))
 
 
-def _finds(found: Sequence[Candidate], among: Iterable[Exchange], *, limit: int) -> list[_Find]:
-    """Return the first exchanges that the candidates lie in, in the order of their best candidate."""
+async def _scored(
+    conn: Connection, question: Question, scope: Scope, *, limit: int, stages: Stages
+) -> list[Scored]:
+    """Return what may fit, best first, before texts are compared token by token."""
+    measure = await proposals_in.measure(conn, scope)
+    worded = await proposals_in.worded(
+        conn, question.text, scope=scope, measure=measure, wanted=_proposed(WORDED, limit)
+    )
+    seeds = dict.fromkeys(worded.message_ids)
+    vector = question.vector if stages.dense else None
+    if vector is not None:
+        near = await proposals_in.nearest(
+            conn, vector, scope=scope, measure=measure, wanted=_proposed(NEAR, limit)
+        )
+        seeds |= dict.fromkeys(one.message_id for one in near)
+    rows = await proposals_in.surroundings(
+        conn, list(seeds), lexemes=worded.lexemes, vector=vector, scope=scope, reach=REACH
+    )
+    return score(
+        rows,
+        Asked(lexemes=worded.lexemes, rarities=worded.rarities),
+        most=max(COMPARED, FOR_EACH * limit),
+        stages=stages,
+    )
+
+
+def _proposed(usual: int, limit: int) -> int:
+    return min(max(usual, limit), MOST_PROPOSED)
+
+
+async def _compared(conn: Connection, question: Question, scored: Sequence[Scored]) -> dict[MessageId, Why]:
+    """Return why each message was found, best first; the best are compared with the question token by token."""
+    reasons = [_why(one) for one in scored]
+    if question.tokens is not None and question.vector is not None and len(question.tokens):
+        first = [one.message_id for one in scored[:COMPARED]]
+        known = await proposals_in.token_vectors(conn, question.vector[0], first)
+        if known:
+            reasons[:COMPARED] = _blended(
+                reasons[:COMPARED], question.tokens, [known.get(key) for key in first]
+            )
+    found = zip((one.message_id for one in scored), reasons, strict=True)
+    return dict(sorted(found, key=lambda item: (-item[1].score, item[0])))
+
+
+def _blended(
+    reasons: Sequence[Why], question: NDArray[np.int8], tokens: Sequence[NDArray[np.int8] | None]
+) -> list[Why]:
+    """Return the reasons with closeness in their scores; a text without token vectors keeps its place among them."""
+    rows = [place for place, one in enumerate(tokens) if one is not None]
+    closeness = maxsim(question, [one for one in tokens if one is not None])
+    scores = unit_range(np.array([why.score for why in reasons]))
+    part = scores.copy()
+    part[rows] = unit_range(closeness)
+    total = (1 - COMPARISON) * scores + COMPARISON * part
+    # What was not compared stays behind what was: the scores keep to the range that these had.
+    least, greatest = min(why.score for why in reasons), max(why.score for why in reasons)
+    close = dict(zip(rows, closeness.tolist(), strict=True))
+    return [
+        replace(why, score=float(least + (greatest - least) * total[place]), closeness=close.get(place))
+        for place, why in enumerate(reasons)
+    ]
+
+
+def _finds(reasons: dict[MessageId, Why], among: Iterable[Outline], *, limit: int) -> list[_Find]:
+    """Return the first exchanges that the finds lie in, in the order of their best find."""
     exchange_of = {member_id: exchange for exchange in among for member_id in exchange.member_ids}
     why: dict[MessageId, dict[MessageId, Why]] = {}
-    for candidate in found:
-        opening = exchange_of[candidate.message_id].opening_id
+    for message_id, reason in reasons.items():
+        opening = exchange_of[message_id].opening_id
         if opening in why or len(why) < limit:
-            why.setdefault(opening, {})[candidate.message_id] = _why(candidate)
-    return [_find(exchange_of[opening], reasons) for opening, reasons in why.items()]
+            why.setdefault(opening, {})[message_id] = reason
+    return [_find(exchange_of[opening], found) for opening, found in why.items()]
 
 
-def _find(exchange: Exchange, why: dict[MessageId, Why]) -> _Find:
+def _find(exchange: Outline, why: dict[MessageId, Why]) -> _Find:
     kept = shown(exchange, list(why))
     return _Find(exchange=exchange, why={key: why[key] for key in why if key in kept}, shown=kept)
 
 
-def _why(candidate: Candidate) -> Why:
+def _why(scored: Scored) -> Why:
     return Why(
-        score=candidate.score,
-        similarity=candidate.similarity,
-        coverage=candidate.coverage,
-        terms=tuple(candidate.terms or ()),
+        score=scored.score,
+        similarity=scored.similarity,
+        coverage=scored.coverage,
+        terms=tuple(scored.terms),
     )
 
 

@@ -12,7 +12,7 @@ from roomlore.app import App
 from roomlore.context.render import to_text
 from roomlore.domain.records import Viewer
 from roomlore.surfaces.cli.output import Output, hit_json
-from roomlore.surfaces.cli.progress import counting
+from roomlore.surfaces.cli.progress import working
 
 #: The demo's rooms do not mix with anybody's own.
 ORG = "demo"
@@ -30,8 +30,8 @@ async def tell(app: App, output: Output) -> None:
     with resources.as_file(resources.files("roomlore.surfaces.cli").joinpath("demo.jsonl")) as story:
         report = await app.import_path(story)
     waiting = (await app.waiting()).waiting
-    with counting(output, "embedding", total=waiting) as advance:
-        await app.drain(advance)
+    with working(output, waiting=waiting) as (untangled, embedded):
+        await app.drain(embedded, untangled=untangled)
     agent = await app.viewer(AGENT)
     if output.as_json:
         output.json(await _document(app, agent, report.as_json()))

@@ -5,63 +5,37 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from roomlore import app as composition
 from roomlore import doctor as examination
 from roomlore.app import READERS, App
-from roomlore.config import Settings, from_environment
+from roomlore.config import from_environment
 from roomlore.domain.errors import RoomloreError
 from roomlore.domain.ports import ReadOptions
-from roomlore.domain.records import Viewer
-from roomlore.evaluation.run import TASKS, evaluate
 from roomlore.ingest.importing import ImportWish
-from roomlore.retrieval.meant import LAST
+from roomlore.surfaces.cli import (
+    conversations,
+    evaluating,
+    forgetting,
+    keys,
+    memories,
+    operations,
+    people,
+    reading,
+)
 from roomlore.surfaces.cli import demo as story
 from roomlore.surfaces.cli.output import Output, counted, printable
-from roomlore.surfaces.cli.progress import counting, reading
-
-Result = TypeVar("Result")
+from roomlore.surfaces.cli.progress import counting, measuring, working
+from roomlore.surfaces.cli.session import Session, with_app
 
 INTERRUPTED, TERMINATED, UNREAD = 130, 143, 141
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
-    """What the global options say."""
-
-    settings: Settings
-    output: Output
-    #: Whether --json was given, and not only implied by a pipe.
-    wants_json: bool
-    #: Name, account or id of the participant for whom reads are made; None is the operator.
-    viewer: str | None
-
-    async def viewed_by(self, app: App) -> Viewer:
-        """Return the viewer that --as names."""
-        return app.operator if self.viewer is None else await app.viewer(self.viewer)
-
-
-def with_app(
-    session: Session, use: Callable[[App], Awaitable[Result]], *, create_org: bool = False
-) -> Result:
-    """Open the App, use it, close it."""
-
-    async def opened() -> Result:
-        task = asyncio.current_task()
-        assert task is not None
-        # Told to end, we end in order: the database is left to stop.
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-        async with composition.open(session.settings, create_org=create_org) as app:
-            return await use(app)
-
-    return asyncio.run(opened())
 
 
 def run() -> None:
@@ -122,12 +96,11 @@ def not_empty(_: click.Context, __: click.Parameter, value: str) -> Path:
 def cli(ctx: click.Context, **options: Any) -> None:
     """Conversation memory for rooms full of people and agents."""
     given = from_environment()
-    settings = Settings(
+    settings = replace(
+        given,
         data=options["data"] or given.data,
         database=given.database if options["database"] is None else options["database"],
         org=given.org if options["org"] is None else options["org"],
-        model=given.model,
-        binaries=given.binaries,
     )
     output = Output.to_streams(as_json=options["as_json"], quiet=options["quiet"])
     ctx.obj = Session(
@@ -160,12 +133,13 @@ def demo(session: Session) -> None:
     "--agent", "agents", multiple=True, metavar="NAME", help="This account or name is an agent. Repeatable."
 )
 @click.option("--day", type=click.DateTime(["%Y-%m-%d"]), help="The day of a log that names only hours.")
-@click.option("--embed/--no-embed", default=True, help="Also embed what was imported. [embed]")
+@click.option("--embed/--no-embed", default=True, help="Also untangle and embed what was imported. [embed]")
 @click.pass_obj
 def import_(session: Session, path: Path, **options: Any) -> None:
     """Read an export: Discord, Slack (folder or zip), Telegram, IRC, or our own JSON lines.
 
-    Safe to repeat: only what is missing is added.
+    Safe to repeat: only what is missing is added. Embedding it also empties rooms that keep what was said
+    for a time of what is older.
     """
     day: datetime | None = options["day"]
     wish = ImportWish(
@@ -175,14 +149,14 @@ def import_(session: Session, path: Path, **options: Any) -> None:
     )
 
     async def use(app: App) -> None:
-        with reading(session.output) as progress:
+        with measuring(session.output) as progress:
             report = await app.import_path(path, wish=wish, progress=progress)
         session.output.report(report)
         if options["embed"]:
             await drain(app, session.output)
 
     if options["dry_run"]:
-        with reading(session.output) as progress:
+        with measuring(session.output) as progress:
             report = asyncio.run(composition.preview(path, wish=wish, progress=progress))
         session.output.report(report)
     else:
@@ -190,101 +164,14 @@ def import_(session: Session, path: Path, **options: Any) -> None:
 
 
 @cli.command()
-@click.pass_obj
-def rooms(session: Session) -> None:
-    """List the rooms, most recently active first."""
-
-    async def use(app: App) -> None:
-        session.output.rooms(await app.rooms(await session.viewed_by(app)))
-
-    with_app(session, use)
-
-
-@cli.command()
-@click.argument("room")
-@click.option(
-    "--limit", type=click.IntRange(1, 10_000), default=30, show_default=True, help="How many messages."
-)
-@click.option("--before", metavar="MESSAGE", help="Only messages before this one.")
-@click.pass_obj
-def show(session: Session, room: str, limit: int, before: str | None) -> None:
-    """Show the newest messages of ROOM: name, id or external id."""
-
-    async def use(app: App) -> None:
-        viewer = await session.viewed_by(app)
-        messages = await app.messages(viewer, room, limit=limit, before=before)
-        session.output.room(room, messages, await app.participants(viewer, room=room))
-
-    with_app(session, use)
-
-
-@cli.command()
-@click.argument("room")
-@click.option(
-    "--at",
-    "trigger",
-    metavar="MESSAGE",
-    default=LAST,
-    show_default=True,
-    help="The message to answer.",
-)
-@click.option(
-    "--budget",
-    type=click.IntRange(min=1),
-    default=composition.DEFAULT_BUDGET,
-    show_default=True,
-    help="Tokens.",
-)
-@click.option("--explain", is_flag=True, help="Also say why each candidate is in or out.")
-@click.pass_obj
-def context(session: Session, room: str, **options: Any) -> None:
-    """Print what an agent should read before it answers a message of ROOM, with sources."""
-
-    async def use(app: App) -> None:
-        viewer = await session.viewed_by(app)
-        built = await app.context(viewer, room, options["trigger"], budget=options["budget"])
-        session.output.context(built, explain=options["explain"])
-
-    with_app(session, use)
-
-
-@cli.command()
-@click.argument("question", nargs=-1, required=True)
-@click.option("--room", metavar="ROOM", help="Only in this room.")
-@click.option(
-    "--limit", type=click.IntRange(1, 100), default=10, show_default=True, help="How many exchanges."
-)
-@click.pass_obj
-def search(session: Session, question: tuple[str, ...], room: str | None, limit: int) -> None:
-    """Find what was said, as whole exchanges with their sources."""
-
-    async def use(app: App) -> None:
-        viewer = await session.viewed_by(app)
-        session.output.found(await app.search(viewer, " ".join(question), room=room, limit=limit))
-
-    with_app(session, use)
-
-
-@cli.command()
-@click.argument("question", nargs=-1, required=True)
-@click.option("--room", metavar="ROOM", help="Look in this room first.")
-@click.pass_obj
-def ask(session: Session, question: tuple[str, ...], room: str | None) -> None:
-    """Answer from what was said, with sources, or say that it is not known."""
-
-    async def use(app: App) -> None:
-        viewer = await session.viewed_by(app)
-        session.output.answer(await app.ask(viewer, " ".join(question), room=room))
-
-    with_app(session, use)
-
-
-@cli.command()
 @click.option("--drain", "until_done", is_flag=True, help="Exit when nothing is left to do.")
 @click.option("--retry", is_flag=True, help="First let what was set aside be tried again.")
 @click.pass_obj
 def worker(session: Session, until_done: bool, retry: bool) -> None:  # noqa: FBT001  click passes flags by name
-    """Embed messages as they arrive, in every org of the database."""
+    """Untangle and embed messages as they arrive, in every org of the database.
+
+    Rooms that keep what was said for a time are emptied of what is older.
+    """
 
     async def use(app: App) -> None:
         if retry:
@@ -298,25 +185,38 @@ def worker(session: Session, until_done: bool, retry: bool) -> None:  # noqa: FB
             asyncio.get_running_loop().add_signal_handler(name, stop.set)
         session.output.chatter.print("waiting for work; Ctrl-C stops")
         with counting(session.output, "embedded", total=None) as advance:
-            await app.run_worker(stop, progress=advance)
+            await app.run_worker(stop, progress=advance, expired=partial(tell_expired, session.output))
 
     with_app(session, use)
 
 
 async def drain(app: App, output: Output, *, every_org: bool = False) -> None:
-    """Embed what is waiting, with a bar; in every org also what is missing, as after a change of model."""
+    """Untangle and embed what is waiting, with bars, and erase what rooms no longer keep.
+
+    In every org also what is missing: what was embedded with another model, or never untangled.
+    """
+    rooms = (await app.waiting("untangle", every_org=every_org)).waiting
     waiting = (await app.waiting(every_org=every_org)).waiting
-    if not waiting and not every_org:
+    if not (rooms or waiting or every_org):
         return
-    with counting(output, "embedding", total=waiting or None) as advance:
-        drained = await app.drain(advance, every_org=every_org)
-    output.chatter.print(f"embedded {counted(drained.done, 'message')}")
+    with working(output, waiting=waiting) as (untangled, embedded):
+        drained = await app.drain(embedded, untangled=untangled, every_org=every_org)
+    output.chatter.print(
+        f"untangled {counted(drained.untangled, 'message')}, embedded {counted(drained.done, 'message')}"
+    )
+    if drained.expired:
+        tell_expired(output, drained.expired)
     if drained.set_aside:
         output.chatter.print(
-            f"{drained.set_aside} messages could not be embedded and were set aside;"
+            f"{drained.set_aside} pieces of work ended in errors and were set aside;"
             " roomlore worker --drain --retry tries them again",
             style="yellow",
         )
+
+
+def tell_expired(output: Output, count: int) -> None:
+    """Say how much retention erased: nothing goes in silence."""
+    output.chatter.print(f"erased {counted(count, 'message')} that rooms no longer keep")
 
 
 @cli.command()
@@ -346,12 +246,14 @@ def migrate(session: Session) -> None:
         session.output.text(f"applied: {', '.join(applied)}" if applied else "nothing to do")
 
 
-@cli.command("eval")
-@click.argument("task", type=click.Choice(sorted(TASKS)))
-@click.argument("dataset", type=click.Path(path_type=Path, exists=True, file_okay=False))
-@click.pass_obj
-def eval_(session: Session, task: str, dataset: Path) -> None:
-    """Measure TASK on a folder with gold labels, in a database of its own that is thrown away."""
-    with counting(session.output, task, total=None) as advance:
-        scores = asyncio.run(evaluate(task, dataset, progress=advance, now=datetime.now(UTC)))
-    session.output.json(scores)
+for verb in (
+    *reading.VERBS,
+    *conversations.VERBS,
+    *memories.VERBS,
+    *people.VERBS,
+    *keys.VERBS,
+    *forgetting.VERBS,
+    *operations.VERBS,
+    *evaluating.VERBS,
+):
+    cli.add_command(verb)

@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, cast
 from uuid import UUID
@@ -13,14 +13,17 @@ from rich.markup import escape
 from rich.table import Table
 
 from roomlore.context.records import Context
-from roomlore.context.render import to_text
+from roomlore.context.render import FORMAT_NOTE, to_text
 from roomlore.doctor import Finding
 from roomlore.domain.records import Message, Participant, Room
 from roomlore.domain.speech import safe_body, spoken
 from roomlore.ingest.importing import ImportReport
-from roomlore.retrieval.records import Answer, Found, Hit, Why
+from roomlore.retrieval.asked import Read
+from roomlore.retrieval.quotes import remembered
+from roomlore.retrieval.records import QUOTATION, Answer, Found, Hit, Recalled, TierTrace, Why
 
 PIPE_WIDTH = 120
+AROUND = "What is marked (room) was said around the conversation of the last message, and may be about something else."
 LONGEST_CELL = 40
 #: How many skipped records are named before the rest is counted.
 NAMED_SKIPPED = 10
@@ -61,15 +64,30 @@ class Output:
         """Print the rooms."""
         if self.as_json:
             return self.json(rooms)
+        headings = ("room", "platform", "kind", "messages", "last activity", "external id")
+        rows = [
+            (
+                room.name,
+                room.platform,
+                f"{room.kind}, members only" if room.visibility == "members" else room.kind,
+                room.message_count,
+                minute(room.last_activity_at),
+                room.external_id,
+            )
+            for room in rooms
+        ]
+        return self.table(headings, rows)
+
+    def table(self, headings: Sequence[str], rows: Iterable[Sequence[str | int]]) -> None:
+        """Print rows under headings; numbers stand to the right."""
         table = Table(box=None)
-        for heading in ("room", "platform", "kind", "messages", "last activity", "external id"):
-            table.add_column(heading, no_wrap=True, justify="right" if heading == "messages" else "left")
-        for room in rooms:
-            last = room.last_activity_at.strftime("%Y-%m-%d %H:%M") if room.last_activity_at else ""
-            kind = f"{room.kind}, members only" if room.visibility == "members" else room.kind
-            cells = (room.name, room.platform, kind, str(room.message_count), last, room.external_id)
-            table.add_row(*(shown(cell) for cell in cells))
-        return self.console.print(table)
+        for heading in headings:
+            table.add_column(heading, no_wrap=True)
+        for row in rows:
+            for column, cell in zip(table.columns, row, strict=True):
+                column.justify = "right" if isinstance(cell, int) else "left"
+            table.add_row(*(shown(str(cell)) for cell in row))
+        self.console.print(table)
 
     def room(self, room: str, messages: Sequence[Message], participants: Sequence[Participant]) -> None:
         """Print a room's messages and who takes part."""
@@ -84,37 +102,46 @@ class Output:
     def context(self, context: Context, *, explain: bool) -> None:
         """Print what an agent should read, and with `explain` why."""
         if self.as_json:
-            explained = {"explain": context.explain(), "sealed": context.sealed} if explain else {}
-            return self.json(
-                {
-                    "room_id": context.room_id,
-                    "trigger_id": context.trigger_id,
-                    "viewer": context.viewer.participant_id or "operator",
-                    "tokens": context.tokens,
-                    "budget": context.budget,
-                    "text": to_text(context),
-                    "citations": context.citations,
-                    **explained,
-                }
-            )
+            return self.json(context_json(context, explain=explain))
+        if any(line.part == "room" for line in context.lines):
+            self.text(AROUND, style="dim")
         self.text(to_text(context))
         self.chatter.print(
             f"{len(context.lines)} messages, {context.tokens} of {context.budget} tokens, {len(context.left_out)} left out"
         )
         for candidate in context.explain() if explain else ():
             mark = candidate.label or "out"
-            self.text(f"{mark:>4}  {candidate.rule:<9} {candidate.tokens:>5} tokens  {candidate.reason}")
+            why = (
+                f"{candidate.part:<12}  {candidate.rule:<9} {candidate.tokens:>5} tokens  {candidate.reason}"
+            )
+            self.text(f"{mark:>4}  {why}")
+        for link in context.unread if explain else ():
+            self.text(f"{link.label:>4}  link not shown: {link.reason}  {link.url}")
         return None
 
     def found(self, found: Found) -> None:
         """Print search results."""
         if self.as_json:
-            return self.json({"hits": [hit_json(hit) for hit in found.hits], "degraded": found.degraded})
+            return self.json(
+                {
+                    "hits": [hit_json(hit) for hit in found.hits],
+                    "degraded": found.degraded,
+                    "read": found.read,
+                }
+            )
+        self.read(found.read, is_found=bool(found.hits))
         for place, hit in enumerate(found.hits, start=1):
             self.hit(place, hit)
         if not found.hits:
             self.text("nothing found")
         return self.degraded(found.degraded)
+
+    def read(self, read: Read | None, *, is_found: bool) -> None:
+        """Say what was read out of a question, and how to do without where that leaves nothing."""
+        if read is not None:
+            self.text(f"read as: {read.told()}", style="dim")
+            if not is_found:
+                self.text("--literal looks for the question as it stands", style="dim")
 
     def hit(self, place: int, hit: Hit) -> None:
         """Print one exchange."""
@@ -137,19 +164,42 @@ class Output:
                 "tier": answer.tier,
                 "known": answer.is_known,
                 "answer": answer.text,
+                "written_by": answer.written_by,
+                "note": answer.note,
+                "citations": answer.citations,
                 "sources": [hit_json(hit) for hit in answer.hits],
+                "memories": answer.memories,
+                "lines": answer.lines,
                 "trace": answer.trace,
                 "degraded": answer.degraded,
+                "read": answer.read,
             }
             return self.json(document)
+        self.read(answer.read, is_found=answer.is_known)
         self.text(answer.text)
+        if answer.written_by != QUOTATION:
+            self.text(f"in the words of {answer.written_by}; what it rests on:", style="dim")
+        for mark, key in answer.citations.items():
+            self.text(f"  {mark} {key}", style="dim")
         for place, hit in enumerate(answer.hits, start=1):
             self.hit(place, hit)
+        for one in answer.memories:
+            self.recalled(one)
+        for line in answer.lines:
+            when = "no time" if line.sent_at is None else minute(line.sent_at)
+            self.text(f"raw log {line.file}, line {line.number}, {when}", style="bold")
         for step in answer.trace:
-            best = "nothing" if step.best is None else f"best {step.best:.2f}"
-            line = f"  {step.tier}: {step.candidates} candidates, {best}, bar {step.bar:.2f}: {step.outcome}"
-            self.text(line, style="dim")
+            self.text(f"  {traced(step)}", style="dim")
+        if answer.note:
+            self.chatter.print(escape(printable(answer.note)), style="yellow")
         return self.degraded(answer.degraded)
+
+    def recalled(self, recalled: Recalled) -> None:
+        """Print a memory that answers, or stands beside what does, and what it took the place of."""
+        for memory in (recalled.memory, *recalled.superseded):
+            sources = counted(len(memory.source_ids), "message")
+            self.text(f"memory {memory.id}, {memory.recorded_at:%Y-%m-%d}, from {sources}", style="bold")
+            self.text(f"  {remembered(memory)}")
 
     def report(self, report: ImportReport) -> None:
         """Print what an import held and what became of it."""
@@ -219,6 +269,27 @@ def _scalar(value: Any) -> Any:
             return value
 
 
+def minute(moment: datetime | None) -> str:
+    """Return a time to the minute, or nothing for none."""
+    return "" if moment is None else f"{moment:%Y-%m-%d %H:%M}"
+
+
+def context_json(context: Context, *, explain: bool) -> dict[str, Any]:
+    """Return a context as JSON values, and with `explain` why each message is in or out and each link not read."""
+    explained = {"explain": context.explain(), "sealed": context.sealed, "unread": context.unread}
+    return {
+        "room_id": context.room_id,
+        "trigger_id": context.trigger_id,
+        "viewer": context.viewer.participant_id or "operator",
+        "tokens": context.tokens,
+        "budget": context.budget,
+        "note": FORMAT_NOTE,
+        "text": to_text(context),
+        "citations": context.citations,
+        **(explained if explain else {}),
+    }
+
+
 def hit_json(hit: Hit) -> dict[str, Any]:
     """Return an exchange as JSON values, each message with the reasons why it was found."""
     return {
@@ -244,6 +315,13 @@ def reasons(why: Why) -> str:
     if why.terms:
         parts.append(f"words {', '.join(why.terms)}")
     return "; ".join(parts)
+
+
+def traced(step: TierTrace) -> str:
+    """Return in words what a tier saw."""
+    best = "nothing" if step.best is None else f"best {step.best:.2f}"
+    note = f" ({step.note})" if step.note else ""
+    return f"{step.tier}: {step.candidates} candidates, {best}, bar {step.bar:.2f}: {step.outcome}{note}"
 
 
 def printable(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from functools import partial
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -9,7 +10,7 @@ from roomlore.surfaces.cli.output import Output
 
 
 @contextmanager
-def reading(output: Output) -> Generator[Callable[[int, int, int], None]]:
+def measuring(output: Output) -> Generator[Callable[[int, int, int], None]]:
     """Show how far an export has been read: bytes, and records so far."""
     columns = (
         TextColumn("reading"),
@@ -37,3 +38,15 @@ def counting(output: Output, what: str, *, total: int | None) -> Generator[Calla
             bar.advance(task, done)
 
         yield advance
+
+
+@contextmanager
+def working(
+    output: Output, *, waiting: int
+) -> Generator[tuple[Callable[[int], None], Callable[[int], None]]]:
+    """Show how many messages are untangled, and how many of those waiting are embedded; yields both, in this order."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=output.chatter, disable=output.quiet, transient=True) as bar:
+        untangling = bar.add_task("untangling", total=None)
+        embedding = bar.add_task("embedding", total=waiting or None)
+        yield partial(bar.advance, untangling), partial(bar.advance, embedding)

@@ -1,0 +1,254 @@
+"""Answers in words: what the tiers found is checked again, read further in raw logs, and told by a language model.
+
+Each part holds a connection only while it reads: not while files are read, nor while a model is asked.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from time import monotonic
+
+from roomlore.app.desk import Desk
+from roomlore.backends.languagemodel import open_language_model
+from roomlore.config import DEFAULT_ORG, LanguageModelSettings, Settings
+from roomlore.domain.audience import Period
+from roomlore.domain.errors import BadInput
+from roomlore.domain.ids import MemoryId
+from roomlore.domain.ports import Embedder, LanguageModel, Unanswered
+from roomlore.domain.records import Memory, Message, Viewer
+from roomlore.ingest.clean import storable
+from roomlore.ingest.secrets import strip
+from roomlore.retrieval import rawlogs, rawremoved, recall
+from roomlore.retrieval.answers import INSTRUCTIONS, SHAPE, Refused, Written, material, written_in
+from roomlore.retrieval.cascade import Settled, with_raw_logs
+from roomlore.retrieval.rawlogs import Access, RawFinds, RawLogs
+from roomlore.retrieval.records import Answer
+from roomlore.retrieval.search import Question
+from roomlore.store import memories, messages, telling
+from roomlore.store import rawlogs as known
+from roomlore.store.queries import Connection
+from roomlore.store.search import Scope
+from roomlore.workers.name import rest_after
+
+#: Whoever asks waits for it; longer than any title takes.
+PATIENCE_SECONDS = 30.0
+#: Of an answer; four sentences with labels need some two hundred.
+TOKENS = 600
+RAW_UNTOLD = "lines of raw logs are never sent to a language model"
+SENSITIVE = "what is cited is or may be sensitive, which is never sent to a language model"
+NO_CALL = "no call to the language model may be made now"
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answering:
+    """Answers of an org for those who may read what they rest on."""
+
+    desk: Desk
+    settings: Settings
+    now: Callable[[], datetime] = _utc_now
+
+    async def near(
+        self, viewer: Viewer, question: Question | None, load: Callable[[], Awaitable[Embedder]]
+    ) -> Mapping[MemoryId, float]:
+        """Return how near the memories that share words with a question are to it; nothing without its vector.
+
+        Args:
+            viewer: For whom.
+            question: What is asked, if anything.
+            load: Returns the embedding model that made the vector.
+
+        Raises:
+            KeyRefused, NotAllowed: the caller may not read as the viewer.
+        """
+        if question is None or question.vector is None:
+            return {}
+        await self.desk.check_viewer(viewer, "ask")
+        async with self.desk.db.reading(viewer) as conn:
+            found = await recall.candidates(conn, self.desk.org_id, question.text)
+        if not found:
+            return {}
+        embedder = await load()
+        vectors = await asyncio.to_thread(embedder.embed, [memory.content for memory in found])
+        cosines: list[float] = (vectors @ question.vector[1]).tolist()
+        return dict(zip((memory.id for memory in found), cosines, strict=True))
+
+    async def finish(self, viewer: Viewer, settled: Settled, *, scope: Scope, quote: bool = False) -> Answer:
+        """Return the answer to a question, from raw logs if nothing else answers, in a language model's words if one may.
+
+        Args:
+            viewer: For whom.
+            settled: What the tiers in the database found.
+            scope: Where and when to look.
+            quote: Keep to quotation.
+        """
+        logs = None if settled.is_known else await self._raw_logs()
+        if logs is not None:
+            settled = with_raw_logs(settled, await self._read(viewer, settled, scope, logs=logs))
+        if quote or not settled.is_known or self.settings.language_model is None:
+            return settled.answer()
+        try:
+            model = _open(self.settings.language_model)
+        except BadInput as error:
+            return replace(settled.answer(), note=str(error))
+        return await self._told(viewer, settled, model)
+
+    # Raw logs
+
+    async def _raw_logs(self) -> RawLogs | None:
+        """Return where the raw logs are; None where there are none, or they are another org's.
+
+        They are those of the org that the settings name: a key may let in to another one.
+        """
+        settings, desk = self.settings, self.desk
+        if not settings.raw_logs or await desk.db.find_org(settings.org or DEFAULT_ORG) != desk.org_id:
+            return None
+        named = {pattern: room.partition("/") for pattern, room in settings.raw_log_rooms.items()}
+        rooms = {pattern: (platform, external_id) for pattern, (platform, _, external_id) in named.items()}
+        return RawLogs(folders=settings.raw_logs, rooms=rooms)
+
+    async def _read(self, viewer: Viewer, settled: Settled, scope: Scope, *, logs: RawLogs) -> RawFinds:
+        if not rawlogs.applies(scope):
+            return RawFinds(note="not looked at: asked is what some said")
+        async with self.desk.db.reading(viewer) as conn:
+            access = await _access(conn, viewer, logs)
+        found = await rawlogs.scan(logs, settled.question, access, scope=scope, clock=monotonic)
+        best = rawlogs.best(found)
+        async with self.desk.db.reading(Viewer.operator(self.desk.org_id)) as conn:
+            fit, left_out = await rawremoved.staying(conn, self.desk.org_id, best, now=self.now())
+        async with self.desk.reading(viewer, "read raw logs") as reading:
+            rooms = await known.rooms_named(
+                reading.conn, self.desk.org_id, {one.mapped for one in fit if one.mapped is not None}
+            )
+            reading.shows(room.id for room in rooms)
+        return rawlogs.read_from(
+            found,
+            settled.question,
+            fit,
+            clean=_clean,
+            is_operator=viewer.is_operator,
+            left_out=left_out,
+        )
+
+    # A language model
+
+    async def _told(self, viewer: Viewer, settled: Settled, model: LanguageModel) -> Answer:
+        """Return the answer as a language model tells it, or why it is quoted."""
+        failures = await self._allowed(settled)
+        if isinstance(failures, Refused):
+            return replace(settled.answer(), note=failures.reason)
+        shown = material(settled)
+        said = await model.answer(INSTRUCTIONS, shown.text, shape=SHAPE)
+        await self._note(said, failures)
+        staying = await self._still(viewer, settled)
+        if staying is not settled:
+            return replace(staying.answer(), note="what is cited was changed meanwhile")
+        if isinstance(said, Unanswered):
+            return replace(settled.answer(), note=f"the language model did not answer: {said.reason}")
+        told = _checked(written_in(said, shown, question=settled.question))
+        if isinstance(told, Refused):
+            return replace(settled.answer(), note=f"the language model's answer was refused: {told.reason}")
+        return replace(settled.answer(), text=told.text, written_by=model.name, citations=told.citations)
+
+    async def _allowed(self, settled: Settled) -> int | Refused:
+        """Return how many calls before this one were not answered, or why there may be none; it is counted then."""
+        named = self.settings.language_model
+        if settled.lines:
+            return Refused(reason=RAW_UNTOLD)
+        if await self._is_sensitive(settled):
+            return Refused(reason=SENSITIVE)
+        org_id = self.desk.org_id
+        count = partial(telling.count_call, org_id=org_id, now=self.now(), most=named.calls if named else 0)
+        failures = await self.desk.db.change(org_id, count)
+        return Refused(reason=NO_CALL) if failures is None else failures
+
+    async def _is_sensitive(self, settled: Settled) -> bool:
+        remembered = _memories(settled)
+        ids = {message.id for message in _messages(settled)}
+        ids |= {key for memory in remembered for key in memory.source_ids}
+        if any(memory.sensitivity != "normal" for memory in remembered):
+            return True
+        async with self.desk.db.reading(Viewer.operator(self.desk.org_id)) as conn:
+            return bool(await telling.kept_back(conn, self.desk.org_id, ids))
+
+    async def _note(self, said: str | Unanswered, failures: int) -> None:
+        org_id = self.desk.org_id
+        if not isinstance(said, Unanswered):
+            await self.desk.db.change(org_id, partial(telling.note_answered, org_id=org_id))
+            return
+        due_at = self.now() + rest_after(failures + 1, said.retry_after)
+        note = partial(telling.note_unanswered, org_id=org_id, error=said.reason, due_at=due_at)
+        await self.desk.db.change(org_id, note)
+
+    async def _still(self, viewer: Viewer, settled: Settled) -> Settled:
+        """Return what of it the viewer may still read as it was: itself where that is all, unknown where nothing."""
+        async with self.desk.db.reading(viewer) as conn:
+            ids = [message.id for message in _messages(settled)]
+            said = {one.id: one for one in await messages.messages_by_id(conn, self.desk.org_id, ids)}
+            stated = await memories.memories_by_id(
+                conn, self.desk.org_id, {one.id for one in _memories(settled)}
+            )
+        recalled = {memory.id: memory for memory in stated}
+        quotes = [
+            quote
+            for quote in settled.quotes
+            if all(said.get(one.id) == one for one in (quote.message, *quote.answers))
+        ]
+        remembered = [
+            found
+            for found in settled.memories
+            if all(recalled.get(one.id) == one for one in (found.memory, *found.superseded))
+        ]
+        if (len(quotes), len(remembered)) == (len(settled.quotes), len(settled.memories)):
+            return settled
+        if quotes or remembered:
+            return replace(settled, quotes=quotes, memories=remembered)
+        return Settled(question=settled.question, trace=settled.trace)
+
+
+def _open(named: LanguageModelSettings) -> LanguageModel:
+    return open_language_model(named.url, named.name, key=named.key, seconds=PATIENCE_SECONDS, tokens=TOKENS)
+
+
+async def _access(conn: Connection, viewer: Viewer, logs: RawLogs) -> Access:
+    """Return which lines a viewer may see: the operator all, others those of rooms as far as they may read them."""
+    if viewer.is_operator:
+        return Access(is_operator=True)
+    rooms = await known.rooms_named(conn, viewer.org_id, set(logs.rooms.values()))
+    stays = await known.stays(conn, [room.id for room in rooms])
+    periods = {
+        room.id: [
+            Period(joined_at=stay.joined_at, left_at=stay.left_at)
+            for stay in stays
+            if stay.room_id == room.id
+        ]
+        for room in rooms
+    }
+    return Access(
+        is_operator=False,
+        rooms={(room.platform, room.room): None if room.is_open else periods[room.id] for room in rooms},
+    )
+
+
+def _messages(settled: Settled) -> list[Message]:
+    return [message for one in settled.quotes for message in (one.message, *one.answers)]
+
+
+def _memories(settled: Settled) -> list[Memory]:
+    return [memory for one in settled.memories for memory in (one.memory, *one.superseded)]
+
+
+def _clean(text: str) -> str:
+    return strip(storable(text))[0]
+
+
+def _checked(written: Written | Refused) -> Written | Refused:
+    """Return what was written, unless there is a secret in it."""
+    if isinstance(written, Written) and _clean(written.text) != written.text:
+        return Refused(reason="there is a secret in it")
+    return written

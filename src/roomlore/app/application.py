@@ -1,0 +1,400 @@
+"""What can be done with the rooms of one org: writing, working, reading, each call on behalf of its caller."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from uuid import UUID
+
+from roomlore.app.conversations import Conversations
+from roomlore.app.desk import Desk
+from roomlore.app.erasures import Erasures
+from roomlore.app.finding import Finding
+from roomlore.app.history import History
+from roomlore.app.importing import read_export, sort_out
+from roomlore.app.keys import Keys, sign_in
+from roomlore.app.memories import Memories
+from roomlore.app.naming import name_waiting, naming_chores
+from roomlore.app.operations import Operations
+from roomlore.app.people import People, viewer_of
+from roomlore.backends.articles import open_reader
+from roomlore.backends.embedding import LocalEmbedder
+from roomlore.config import Settings
+from roomlore.context.builder import DEFAULT_BUDGET, build, with_articles
+from roomlore.context.records import Context
+from roomlore.context.replygraph import DEFAULT_LIMITS, WalkLimits
+from roomlore.context.storesource import StoreSource
+from roomlore.domain.errors import BadInput, NotAllowed
+from roomlore.domain.ids import MessageId, OrgId, RoomId
+from roomlore.domain.incoming import IncomingMessage
+from roomlore.domain.ports import Embedder
+from roomlore.domain.records import LogLine, Message, Participant, Room, Viewer
+from roomlore.ingest import accept
+from roomlore.ingest.importing import ImportReport, ImportWish, Progress
+from roomlore.retrieval import meant
+from roomlore.retrieval.asked import EVERYTHING, Filters
+from roomlore.retrieval.records import Answer, Exchange, Found
+from roomlore.store import directory, work
+from roomlore.store.db import Database
+from roomlore.store.queries import Connection
+from roomlore.workers import loop, retain
+from roomlore.workers.embed import EmbedWorker
+from roomlore.workers.untangle import UntangleWorker
+
+
+@dataclass(slots=True, kw_only=True)
+class App:
+    """Rooms of one org: what was said in them, and what a viewer may know of it."""
+
+    db: Database
+    org_id: OrgId
+    settings: Settings
+    #: On whose behalf every call is made; None is the operator.
+    caller: Viewer | None = None
+    _embedder: Embedder | None = None
+    #: Starts the embedded server again; None where the server is somebody else's.
+    _restart: loop.Mend | None = None
+    _loading: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def operator(self) -> Viewer:
+        """The viewer who sees everything in the org."""
+        return Viewer.operator(self.org_id)
+
+    @property
+    def desk(self) -> Desk:
+        """What every call passes."""
+        return Desk(db=self.db, org_id=self.org_id, caller=self.caller or self.operator)
+
+    @property
+    def people(self) -> People:
+        """Whose accounts the participants are."""
+        return People(desk=self.desk)
+
+    @property
+    def keys(self) -> Keys:
+        """Who may come in."""
+        return Keys(desk=self.desk)
+
+    @property
+    def memories(self) -> Memories:
+        """What is durably known."""
+        return Memories(desk=self.desk)
+
+    @property
+    def conversations(self) -> Conversations:
+        """What was said by topic."""
+        return Conversations(desk=self.desk)
+
+    @property
+    def operations(self) -> Operations:
+        """How far the work has come, and what rooms embed; for operators."""
+        return Operations(desk=self.desk)
+
+    @property
+    def erasure(self) -> Erasures:
+        """What is to be gone, and receipts of what is."""
+        return Erasures(desk=self.desk)
+
+    async def sign_in(self, key: str) -> "App":
+        """Return this App on behalf of whoever holds the key.
+
+        Raises:
+            KeyRefused: there is no such key, or it has expired or was revoked.
+        """
+        return replace(self, caller=await sign_in(self.db, self.org_id, key))
+
+    def acting(self, viewer: Viewer) -> "App":
+        """Return this App on behalf of a viewer whom its operator named.
+
+        Raises:
+            NotAllowed: the caller is no operator, or the viewer is of another org.
+        """
+        if not self.desk.caller.is_operator or viewer.org_id != self.org_id:
+            raise NotAllowed("only an operator acts for another, in the same org")
+        return replace(self, caller=replace(viewer, key_id=self.desk.caller.key_id))
+
+    async def viewer(self, word: str) -> Viewer:
+        """Return the viewer meant by a participant's name, account, id or beginning of an id.
+
+        Raises:
+            NotFound: nobody is meant.
+            BadInput: several are meant.
+            NotAllowed: the caller is no operator; everybody else reads as themselves.
+        """
+        await self.desk.check("administer", "read as another")
+        async with self.db.reading(self.operator) as conn:
+            participant_id = await meant.participant(conn, self.org_id, word)
+        return await viewer_of(self.db, self.org_id, participant_id)
+
+    # What is written
+
+    async def ingest(self, message: IncomingMessage) -> MessageId:
+        """Store one message, once, and return its id; it is on disk when this returns.
+
+        Raises:
+            BadInput: the message cannot be stored; says why.
+        """
+        accepted = await self.ingest_batch([message])
+        if accepted.skipped:
+            skipped = accepted.skipped[0]
+            raise BadInput(f"message {skipped.where!r}", skipped.reason)
+        return accepted.message_ids[0]
+
+    async def ingest_batch(self, batch: Sequence[IncomingMessage]) -> accept.Accepted:
+        """Store a batch of messages in one transaction; what cannot be stored is named and left out."""
+        fit, unfit = sort_out(batch, now=datetime.now(UTC))
+        accepted = await self._accept(fit, action="ingest")
+        return replace(accepted, skipped=[*unfit, *accepted.skipped])
+
+    async def _accept(self, batch: Sequence[IncomingMessage], *, action: str) -> accept.Accepted:
+        now = datetime.now(UTC)
+
+        async def change(conn: Connection) -> tuple[accept.Accepted, list[RoomId]]:
+            accepted = await accept.accept(conn, self.org_id, batch, received_at=now)
+            return accepted, sorted(accepted.room_ids)
+
+        return await self.desk.change("administer", action, change)
+
+    async def import_path(
+        self,
+        path: Path,
+        *,
+        wish: ImportWish | None = None,
+        progress: Progress | None = None,
+    ) -> ImportReport:
+        """Read an export into the store, batch by batch, and report what it held.
+
+        Raises:
+            BadInput: the path cannot be read.
+            UnknownFormat: no reader recognises it.
+        """
+        await self.desk.check("administer", "import")
+        store = partial(self._accept, action="import")
+        return await read_export(path, wish, store=store, progress=progress)
+
+    # What is worked on
+
+    async def drain(
+        self,
+        progress: loop.Progress | None = None,
+        *,
+        untangled: loop.Progress | None = None,
+        every_org: bool = False,
+    ) -> loop.Drained:
+        """Do all the work that is waiting or missing in this org, or in every one; return what was done.
+
+        Args:
+            progress: Told of each batch that was embedded.
+            untangled: Told of each portion of a room that was gone through.
+            every_org: The work of all orgs in the database.
+        """
+        await self.desk.work("work", every_org=every_org)
+        worker = EmbedWorker(db=self.db, embedder=await self._load_embedder())
+        only_org = None if every_org else self.org_id
+        gone = await retain.expire_everywhere(self.db, now=datetime.now(UTC), only_org=only_org)
+        gone_through = await self._untangle(untangled, only_org)
+        drained = await loop.drain(self.db, worker, only_org=only_org, progress=progress)
+        await name_waiting(self.db, self.settings.language_model, only_org)
+        return replace(
+            drained,
+            expired=retain.message_count(gone),
+            untangled=gone_through.done,
+            set_aside=drained.set_aside + gone_through.set_aside,
+        )
+
+    async def untangle(self, progress: loop.Progress | None = None) -> loop.Drained:
+        """Find what the messages of this org answer and put them into conversations; return what was done."""
+        await self.desk.work("untangle")
+        return await self._untangle(progress, self.org_id)
+
+    async def _untangle(self, progress: loop.Progress | None, only_org: OrgId | None) -> loop.Drained:
+        return await loop.drain(self.db, UntangleWorker(db=self.db), only_org=only_org, progress=progress)
+
+    async def run_worker(
+        self,
+        stop: asyncio.Event,
+        progress: loop.Progress | None = None,
+        expired: retain.Expired | None = None,
+    ) -> None:
+        """Do work as it comes, of every org in the database, until told to stop.
+
+        Args:
+            stop: Ends the work once it is set.
+            progress: Told of each batch that was embedded.
+            expired: Told how many messages were erased, each time that rooms no longer kept some.
+        """
+        await self.desk.work("work", every_org=True)
+        worker = EmbedWorker(db=self.db, embedder=await self._load_embedder())
+        chores: list[loop.Chore] = [
+            partial(retain.run, self.db, expired=expired),
+            lambda stop: loop.run(self.db, UntangleWorker(db=self.db), stop=stop),
+            *naming_chores(self.db, self.settings.language_model),
+        ]
+        await loop.run(self.db, worker, stop=stop, mend=self._restart, progress=progress, chores=chores)
+
+    async def waiting(self, stage: work.Stage = "embed", *, every_org: bool = False) -> work.WorkCount:
+        """Return how much of a stage waits and was set aside, messages or rooms, in this org or in every one."""
+        await self.desk.work("count work", every_org=every_org)
+        async with self.db.outside_orgs() as conn:
+            return await work.count(conn, stage, None if every_org else self.org_id)
+
+    async def retry(self, *, every_org: bool = False) -> int:
+        """Let what was set aside be tried again, in this org or in every one, and return how much that is."""
+        await self.desk.work("retry work", every_org=every_org)
+        async with self.db.outside_orgs() as conn:
+            org_ids = await work.org_ids(conn) if every_org else [self.org_id]
+        again = [
+            await self.db.change(org_id, partial(work.retry, org_id=org_id, stage=stage))
+            for org_id in org_ids
+            for stage in work.STAGES
+        ]
+        return sum(again)
+
+    # What is read
+
+    async def rooms(self, viewer: Viewer) -> list[Room]:
+        """Return the rooms the viewer may see, most recently active first."""
+        async with self.desk.reading(viewer, "list rooms") as reading:
+            found = await directory.rooms(reading.conn, viewer)
+            reading.shows(room.id for room in found)
+        return found
+
+    async def participants(self, viewer: Viewer, *, room: str | None = None) -> list[Participant]:
+        """Return the participants the viewer may know of, or those of one room, most talkative first."""
+        async with self.desk.reading(viewer, "list participants") as reading:
+            room_id = await meant.room(reading.conn, self.org_id, room) if room else None
+            found = await directory.participants(reading.conn, viewer, room_id)
+            reading.shows([] if room_id is None else [room_id])
+            reading.shows(account for participant in found for account in participant.accounts)
+        return found
+
+    async def messages(
+        self, viewer: Viewer, room: str, *, limit: int = 50, before: str | None = None
+    ) -> list[Message]:
+        """Return the newest messages of a room, or those before one of them, oldest first."""
+        return await History(desk=self.desk).messages(viewer, room, limit=limit, before=before)
+
+    async def exchanges(
+        self, viewer: Viewer, room: str, *, limit: int = 20, before: str | None = None
+    ) -> list[Exchange]:
+        """Return the newest exchanges of a room, each whole, by their openings, newest first.
+
+        Of one with more than 50 messages the opening and the newest are told, and how many are left out.
+
+        Args:
+            viewer: For whom.
+            room: Name, id or external id.
+            limit: How many exchanges.
+            before: Only such as open before this message.
+        """
+        return await History(desk=self.desk).exchanges(viewer, room, limit=limit, before=before)
+
+    async def context(
+        self,
+        viewer: Viewer,
+        room: str,
+        trigger: str = meant.LAST,
+        *,
+        budget: int = DEFAULT_BUDGET,
+        limits: WalkLimits = DEFAULT_LIMITS,
+        articles: bool = False,
+    ) -> Context:
+        """Return what the viewer should read before answering a message of the room.
+
+        Args:
+            viewer: For whom.
+            room: Name, id or external id.
+            trigger: The message to answer; the room's last by default.
+            budget: Tokens.
+            limits: How far to look.
+            articles: Also read what the messages link to, over the network.
+
+        Raises:
+            BadInput: articles are wanted and what reads them is not installed.
+        """
+        reader = open_reader() if articles else None
+        began = perf_counter()
+        async with self.desk.reading(viewer, "context", keeps_plans=True, began=began) as reading:
+            room_id = await meant.room(reading.conn, self.org_id, room)
+            message = await meant.message(reading.conn, self.org_id, trigger, room_id=room_id)
+            source = StoreSource(conn=reading.conn, org_id=self.org_id)
+            built = await build(source, message, viewer=viewer, limits=limits, budget=budget)
+            reading.shows([room_id, *(line.message.id for line in built.lines)])
+        # No connection is held while others are waited for.
+        return built if reader is None else await with_articles(built, reader)
+
+    async def search(
+        self,
+        viewer: Viewer,
+        question: str,
+        *,
+        room: str | None = None,
+        as_of: str | None = None,
+        filters: Filters = EVERYTHING,
+        limit: int = 10,
+    ) -> Found:
+        """Return up to `limit` exchanges the viewer may see, best first, each with its reasons.
+
+        Args:
+            viewer: For whom.
+            question: In plain words; what it says of who said something and when narrows the search.
+            room: Only in this room; everywhere by default.
+            as_of: As if this message of the room had been the last.
+            filters: Only such messages.
+            limit: How many exchanges; of a very large one what surrounds the finds, and how much is left out.
+
+        Raises:
+            BadInput: there is no question, nothing is wanted, or a filter is wrong.
+        """
+        return await self._find.search(viewer, question, room=room, as_of=as_of, filters=filters, limit=limit)
+
+    async def similar(
+        self, viewer: Viewer, question: str, *, room: str | None = None, limit: int = 10
+    ) -> Found:
+        """Return up to `limit` exchanges in which the viewer asked something like this before, most alike first."""
+        return await self._find.similar(viewer, question, room=room, limit=limit)
+
+    async def ask(
+        self,
+        viewer: Viewer,
+        question: str,
+        *,
+        room: str | None = None,
+        as_of: str | None = None,
+        filters: Filters = EVERYTHING,
+        quote: bool = False,
+    ) -> Answer:
+        """Return what is known of a question, or that it is not, through a room first; `quote` asks no language model."""
+        return await self._find.ask(viewer, question, room=room, as_of=as_of, filters=filters, quote=quote)
+
+    async def log(
+        self, viewer: Viewer, *, subject: UUID | str | None = None, limit: int = 50
+    ) -> list[LogLine]:
+        """Return the newest lines of the activity log that the viewer may see, newest first.
+
+        Args:
+            viewer: The operator sees every line, everybody else their own.
+            subject: Only lines that name this room, message, participant or key: its id, or how it begins.
+            limit: How many lines.
+
+        Raises:
+            BadInput: the subject is no id, nor the beginning of one.
+        """
+        return await History(desk=self.desk).log(viewer, subject=subject, limit=limit)
+
+    @property
+    def _find(self) -> Finding:
+        now = partial(datetime.now, UTC)
+        return Finding(desk=self.desk, settings=self.settings, load=self._load_embedder, now=now)
+
+    # The embedding model, loaded when first needed
+
+    async def _load_embedder(self) -> Embedder:
+        async with self._loading:
+            if self._embedder is None:
+                self._embedder = await asyncio.to_thread(LocalEmbedder.load, self.settings.model)
+            return self._embedder

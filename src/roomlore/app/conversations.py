@@ -1,0 +1,386 @@
+"""Conversations: what was said in rooms by topic, as found, and as people put it right.
+
+A change is made by somebody who sees all that it is about, and of what comes of it shows nothing that they did
+not see before.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import get_args
+from uuid import UUID
+
+from roomlore.app.desk import Desk, check_limit
+from roomlore.domain.errors import BadInput, NotFound
+from roomlore.domain.ids import ConversationId, MessageId, RoomId, uuid7
+from roomlore.domain.records import Conversation, Message, Placed, Sensitivity, Viewer
+from roomlore.domain.speech import safe_text
+from roomlore.ingest.clean import storable
+from roomlore.ingest.secrets import strip
+from roomlore.retrieval import meant
+from roomlore.store import conversations, erased, messages, untangling, work
+from roomlore.store.queries import Connection
+from roomlore.workers.untangle import LABELLED, describe
+
+#: A label is a few words.
+LONGEST_LABEL = 100
+#: Of messages that one call makes a conversation of.
+MOST_NAMED = 200
+#: So begins a word that means the conversation of a message.
+OF_MESSAGE = "message:"
+SENSITIVITIES = get_args(Sensitivity)
+CHANGED = "was changed meanwhile; look at it and try again"
+SPOKEN = frozenset({"message", "whisper"})
+
+#: Makes a change and returns the conversation that comes of it, and every one that lost messages or got some.
+Carry = Callable[[Connection], Awaitable[tuple[ConversationId, set[ConversationId]]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looked:
+    """What a change is about, as its caller sees it."""
+
+    room_id: RoomId
+    conversation_ids: frozenset[ConversationId]
+    said: Sequence[Message]
+    #: From when to when something changes.
+    since: datetime
+    until: datetime
+    #: Everything in these conversations.
+    seen: frozenset[MessageId]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversations:
+    """The conversations of an org, each seen by those who may read everything said in it."""
+
+    desk: Desk
+
+    async def all(self, viewer: Viewer, room: str | None = None, *, limit: int = 50) -> list[Conversation]:
+        """Return the conversations the viewer may see, in one room or everywhere, newest first.
+
+        Raises:
+            BadInput: nothing is wanted, or several rooms are meant.
+            NotFound: there is no such room, or the viewer may not see it.
+        """
+        check_limit(limit)
+        async with self.desk.reading(viewer, "list conversations") as reading:
+            conn, org_id = reading.conn, self.desk.org_id
+            room_id = None if room is None else await meant.room(conn, org_id, room)
+            found = await conversations.newest(conn, org_id, room_id, limit=limit)
+            reading.shows([] if room_id is None else [room_id])
+            reading.shows(one.id for one in found)
+        return found
+
+    async def read(
+        self, viewer: Viewer, word: str, *, limit: int = 1_000
+    ) -> tuple[Conversation, list[Placed]]:
+        """Return a conversation and the newest of what was said in it, oldest first.
+
+        Args:
+            viewer: For whom.
+            word: Its id or the beginning of one, or `message:` and an id or external id of a message in it.
+            limit: How many messages.
+
+        Raises:
+            BadInput: nothing is wanted, or several are meant.
+            NotFound: there is no such conversation, or the viewer may not see all of it.
+        """
+        check_limit(limit)
+        async with self.desk.reading(viewer, "read conversation") as reading:
+            conn, org_id = reading.conn, self.desk.org_id
+            found = await self._meant(conn, word)
+            newest = await conversations.newest_messages(conn, org_id, found.id, limit=limit)
+            standing = dict.fromkeys((one.id for one in newest), found.id)
+            said = await conversations.placed(conn, org_id, newest[::-1], standing)
+            reading.shows([found.id, *(one.message.id for one in said)])
+        return found, said
+
+    async def timeline(
+        self, viewer: Viewer, room: str, *, limit: int = 50, before: str | None = None
+    ) -> list[Placed]:
+        """Return the newest messages of a room, or those before one of them, oldest first.
+
+        Each comes with the message it answers and the conversation it is in, as far as the viewer may see
+        these.
+
+        Raises:
+            BadInput: nothing is wanted, or several are meant.
+            NotFound: there is no such room or message, or the viewer may not see it.
+        """
+        check_limit(limit)
+        async with self.desk.reading(viewer, "read room") as reading:
+            conn, org_id = reading.conn, self.desk.org_id
+            room_id = await meant.room(conn, org_id, room)
+            if before is None:
+                newest = await messages.newest_messages(conn, org_id, room_id, limit=limit)
+            else:
+                place = await meant.message(conn, org_id, before, room_id=room_id)
+                newest = await messages.messages_before(conn, org_id, place, limit=limit)
+            standing = await conversations.standing_in_room(conn, org_id, room_id, newest)
+            said = await conversations.placed(conn, org_id, newest[::-1], standing)
+            reading.shows([room_id, *(one.message.id for one in said)])
+        return said
+
+    # Changes
+
+    async def move(self, message: str, to: str) -> Conversation:
+        """Put a message, and with it what answers it, into another conversation of its room; return that.
+
+        What answers it goes along as far as no person placed it; what a person placed stays there from then on.
+
+        Args:
+            message: Its id or external id.
+            to: A conversation's id or the beginning of one, or `message:` and a message in it.
+
+        Raises:
+            BadInput: several are meant; the conversation is of another room or audience; the message is a
+                notice, injected, erased, or not untangled yet.
+            NotFound: there is no such message or conversation, or the caller may not see it.
+            NotAllowed: the caller's role does not let it arrange conversations.
+        """
+        async with self._looking("move message") as conn:
+            target = await self._meant(conn, to)
+            said = await self._message(conn, message, near=target.room_id)
+            looked = await self._look(conn, [target], [said])
+
+        async def carry(conn: Connection) -> tuple[ConversationId, set[ConversationId]]:
+            sources = await self._sources(conn, looked, beside=target.id)
+            await conversations.pin(conn, self.desk.org_id, [said.id], to=target.id)
+            return target.id, sources | await untangling.follow(conn, self.desk.org_id, [said.id])
+
+        return await self._change("move message", looked, carry)
+
+    async def split(self, words: Sequence[str], label: str = "", *, room: str | None = None) -> Conversation:
+        """Make a conversation of messages of one room, each with what answers it, and return it.
+
+        Args:
+            words: Ids or external ids of the messages.
+            label: What it is called; found like others by default.
+            room: Where the messages are looked for; everywhere by default.
+
+        Raises:
+            BadInput: several are meant, or none; the messages are of several rooms or audiences; one is a
+                notice, injected, erased, or not untangled yet; the label is too long.
+            NotFound: there is no such message or room, or the caller may not see it or its conversation.
+            NotAllowed: the caller's role does not let it arrange conversations.
+        """
+        name, opened = _label(label), ConversationId(uuid7())
+        if not 1 <= len(words) <= MOST_NAMED:
+            raise BadInput("messages", f"name at least one and at most {MOST_NAMED:,}")
+        async with self._looking("split conversation") as conn:
+            room_id = None if room is None else await meant.room(conn, self.desk.org_id, room)
+            said = [await self._message(conn, word, near=room_id) for word in words]
+            looked = await self._look(conn, [], said)
+
+        async def carry(conn: Connection) -> tuple[ConversationId, set[ConversationId]]:
+            org_id, ids = self.desk.org_id, [one.id for one in looked.said]
+            sources = await self._sources(conn, looked)
+            await conversations.open_by_hand(conn, org_id, opened, looked.room_id, label=name, out_of=sources)
+            await conversations.pin(conn, org_id, ids, to=opened)
+            return opened, sources | await untangling.follow(conn, org_id, ids)
+
+        return await self._change("split conversation", looked, carry)
+
+    async def merge(self, one: str, other: str) -> Conversation:
+        """Put everything of the other conversation into the one, and return that; the other is gone.
+
+        Raises:
+            BadInput: several are meant, they are the same, or they are of different rooms or audiences.
+            NotFound: there is no such conversation, or the caller may not see it.
+            NotAllowed: the caller's role does not let it arrange conversations.
+        """
+        async with self._looking("merge conversations") as conn:
+            kept, gone = await self._meant(conn, one), await self._meant(conn, other)
+            if kept.id == gone.id:
+                raise BadInput(f"conversation {other!r}", "is the one it is to be merged with")
+            looked = await self._look(conn, [gone, kept], [])
+
+        async def carry(conn: Connection) -> tuple[ConversationId, set[ConversationId]]:
+            org_id = self.desk.org_id
+            await self._check_audiences(conn, [], [kept.id, gone.id])
+            openers = await conversations.roots(conn, org_id, gone.id)
+            # Those of both: what is found later must not take either part elsewhere.
+            held = await conversations.roots(conn, org_id, kept.id)
+            await conversations.hand_over(conn, org_id, gone.id, to=kept.id)
+            await conversations.pin(conn, org_id, [*openers, *held], to=kept.id)
+            return kept.id, {gone.id} | await untangling.follow(conn, org_id, openers)
+
+        return await self._change("merge conversations", looked, carry)
+
+    async def rename(self, conversation: str, label: str) -> Conversation:
+        """Say what a conversation is called and return it; with an empty label it is called as found again.
+
+        Raises:
+            BadInput: several are meant, or the label is too long.
+            NotFound: there is no such conversation, or the caller may not see it.
+            NotAllowed: the caller's role does not let it arrange conversations.
+        """
+        name = _label(label)
+        looked, found = await self._look_at(conversation, "rename conversation")
+
+        async def carry(conn: Connection) -> tuple[ConversationId, set[ConversationId]]:
+            await conversations.rename(conn, self.desk.org_id, found, label=name)
+            return found, set()
+
+        return await self._change("rename conversation", looked, carry)
+
+    async def mark(self, conversation: str, sensitivity: Sensitivity) -> Conversation:
+        """Say how sensitive a conversation is and return it, also where the caller may see it no more.
+
+        Raises:
+            BadInput: several are meant, or there is no such sensitivity.
+            NotFound: there is no such conversation, or the caller may not see it.
+            NotAllowed: the caller's role does not let it arrange conversations.
+        """
+        if sensitivity not in SENSITIVITIES:
+            raise BadInput(f"sensitivity {sensitivity!r}", f"must be one of {', '.join(SENSITIVITIES)}")
+        looked, found = await self._look_at(conversation, "mark conversation")
+
+        async def carry(conn: Connection) -> tuple[ConversationId, set[ConversationId]]:
+            await conversations.mark(conn, self.desk.org_id, found, sensitivity=sensitivity)
+            return found, set()
+
+        return await self._change("mark conversation", looked, carry)
+
+    # How a change is made
+
+    @asynccontextmanager
+    async def _looking(self, action: str) -> AsyncGenerator[Connection]:
+        """Give a connection that sees what the caller sees, if they may arrange conversations at all."""
+        await self.desk.check("arrange", action)
+        async with self.desk.looking(action) as conn:
+            yield conn
+
+    async def _meant(self, conn: Connection, word: str) -> Conversation:
+        """Return the conversation that a word means, as far as the connection's viewer sees it."""
+        org_id = self.desk.org_id
+        if word.startswith(OF_MESSAGE):
+            said = await meant.message(conn, org_id, word.removeprefix(OF_MESSAGE), room_id=None)
+            ids = list((await conversations.conversations_of(conn, org_id, [said.id])).values())
+        else:
+            ids = await conversations.find(conn, org_id, word)
+        if len(ids) > 1:
+            choices = ", ".join(map(str, ids))
+            raise BadInput(f"conversation {word!r}", f"several are meant, name one by id: {choices}")
+        found = await conversations.by_id(conn, org_id, ids)
+        if not found:
+            raise NotFound("conversation", word)
+        return found[ids[0]]
+
+    async def _message(self, conn: Connection, word: str, *, near: RoomId | None) -> Message:
+        """Return a message that can be in a conversation, looked for in a room before everywhere else."""
+        org_id = self.desk.org_id
+        try:
+            said = await meant.message(conn, org_id, word, room_id=near)
+        except NotFound:
+            said = await meant.message(conn, org_id, word, room_id=None)
+        if said.kind not in SPOKEN:
+            raise BadInput(f"message {word!r}", "notices and injected context are in no conversation")
+        if said.erased_at is not None:
+            raise BadInput(f"message {word!r}", "was erased")
+        return said
+
+    async def _look_at(self, word: str, action: str) -> tuple[Looked, ConversationId]:
+        async with self._looking(action) as conn:
+            found = await self._meant(conn, word)
+            return await self._look(conn, [found], []), found.id
+
+    async def _look(self, conn: Connection, named: Sequence[Conversation], said: Sequence[Message]) -> Looked:
+        """Return what a change is about: these conversations, and those that the messages are in."""
+        org_id, room_id = self.desk.org_id, (*named, *said)[0].room_id
+        if any(one.room_id != room_id for one in (*named, *said)):
+            raise BadInput("conversation", "is of one room, and these are of several")
+        standing = await conversations.standing_in_room(conn, org_id, room_id, said)
+        for one in said:
+            if one.id not in standing:
+                why = (
+                    "not untangled yet, or not all of its conversation is yours to see; try again in a moment"
+                )
+                raise BadInput(f"message {one.external_id!r}", why)
+        ids = {one.id for one in named} | set(standing.values())
+        times = [one.sent_at for one in said] or [time for one in named[:1] for time in _span(one)]
+        return Looked(
+            room_id=room_id,
+            conversation_ids=frozenset(ids),
+            said=said,
+            since=min(times),
+            until=max(times),
+            seen=frozenset(await conversations.members(conn, org_id, ids)),
+        )
+
+    async def _sources(
+        self, conn: Connection, looked: Looked, *, beside: ConversationId | None = None
+    ) -> set[ConversationId]:
+        """Return the conversations out of which messages are taken; all and `beside` have the same audience."""
+        ids = [one.id for one in looked.said]
+        standing = await conversations.standing(conn, self.desk.org_id, ids)
+        sources = {one.conversation_id for one in standing.values() if not one.is_erased}
+        if len(standing) < len(set(ids)) or not sources <= looked.conversation_ids:
+            raise BadInput("message", CHANGED)
+        await self._check_audiences(conn, ids, [] if beside is None else [beside])
+        return {one for one in sources if one is not None}
+
+    async def _check_audiences(
+        self, conn: Connection, ids: Sequence[MessageId], named: Sequence[ConversationId]
+    ) -> None:
+        """Refuse to put together what is heard by different people."""
+        org_id = self.desk.org_id
+        inside = [await conversations.members(conn, org_id, [one]) for one in named]
+        if not all(inside):
+            raise BadInput("conversation", CHANGED)
+        asked = [*ids, *(min(held) for held in inside)]
+        standing = (await conversations.standing(conn, org_id, asked)).values()
+        if len({(one.kind, None if one.hearers is None else tuple(one.hearers)) for one in standing}) > 1:
+            raise BadInput("conversation", "is of one audience, and these are heard by different people")
+
+    async def _change(self, action: str, looked: Looked, carry: Carry) -> Conversation:
+        """Make a change and bring what hangs on it up to date; return the conversation that comes of it."""
+        org_id = self.desk.org_id
+
+        async def change(conn: Connection) -> tuple[Conversation, Sequence[UUID]]:
+            await erased.keep_erasures_out(conn, org_id)
+            await untangling.touch_rooms(conn, org_id, {looked.room_id: (looked.since, looked.until)})
+            result, touched = await carry(conn)
+            touched |= {result}
+            others = touched - {result}
+            await conversations.mark_like(conn, org_id, result, others=others)
+            await conversations.unname(conn, org_id, others)
+            await untangling.refresh(conn, org_id, touched)
+            await self._relabel(conn, touched)
+            kept = await self._shown(conn, result, looked)
+            await work.wake(conn, "untangle")
+            return kept, [result, *sorted(others), *(one.id for one in looked.said)]
+
+        return await self.desk.change("arrange", action, change)
+
+    async def _relabel(self, conn: Connection, ids: Collection[ConversationId]) -> None:
+        """Say anew what conversations are about: a label tells of nothing that is elsewhere now."""
+        words = await untangling.words_of(conn, self.desk.org_id, ids, limit=LABELLED)
+        described = await asyncio.to_thread(describe, words, [])
+        await untangling.describe(conn, self.desk.org_id, described)
+
+    async def _shown(self, conn: Connection, result: ConversationId, looked: Looked) -> Conversation:
+        """Return what comes of a change, if that is no more than its caller has seen before."""
+        kept = (await conversations.by_id(conn, self.desk.org_id, [result])).get(result)
+        held = await conversations.members(conn, self.desk.org_id, [result])
+        if kept is None or not (self.desk.caller.is_operator or held <= looked.seen):
+            raise BadInput("conversation", CHANGED)
+        return kept
+
+
+def _span(conversation: Conversation) -> tuple[datetime, datetime]:
+    return conversation.opened_at, conversation.last_at
+
+
+def _label(label: str) -> str:
+    """Return a label as it may be stored and shown: one line without secrets and without marks of ours."""
+    # Secrets last: what is invisible in the midst of one is gone by then.
+    text, _ = strip(" ".join(safe_text(storable(label)).split()))
+    if len(text) > LONGEST_LABEL:
+        raise BadInput("label", f"longer than {LONGEST_LABEL} characters")
+    if bool(text) != bool(label.strip()) or not text.isprintable():
+        raise BadInput("label", "must be printable")
+    return text

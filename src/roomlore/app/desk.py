@@ -1,0 +1,195 @@
+"""The desk that every call passes: who calls, whether they may, and the line in the activity log.
+
+The viewer of a read comes from the caller: an operator may read as anybody, everybody else as themselves.
+A key that has expired or was revoked ends with the next call of whoever still uses it.
+"""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+from typing import NoReturn, TypeVar
+from uuid import UUID
+
+from roomlore.domain.errors import BadInput, KeyRefused, NotAllowed, RoomloreError
+from roomlore.domain.ids import OrgId
+from roomlore.domain.records import LogOutcome, Viewer
+from roomlore.domain.roles import RIGHTS, Right
+from roomlore.store import keys, log
+from roomlore.store.db import Database
+from roomlore.store.queries import Connection
+
+Result = TypeVar("Result")
+
+#: The most of anything that one call lists.
+MOST = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """A read under way: its connection, and what the log will say was shown."""
+
+    conn: Connection
+    subject_ids: list[UUID] = field(default_factory=list[UUID])
+
+    def shows(self, ids: Iterable[UUID]) -> None:
+        """Note what is shown."""
+        self.subject_ids.extend(ids)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    """Reads and changes of one org on behalf of one caller."""
+
+    db: Database
+    org_id: OrgId
+    caller: Viewer
+
+    @asynccontextmanager
+    async def reading(
+        self, viewer: Viewer, action: str, *, keeps_plans: bool = False, began: float | None = None
+    ) -> AsyncGenerator[Reading]:
+        """Give a connection that sees what the viewer may see; the log has the line before anybody the answer.
+
+        Args:
+            viewer: For whom.
+            action: What the log calls it.
+            keeps_plans: As in `Database.reading`.
+            began: When it began, by `time.perf_counter`; then the log also says how long it took.
+
+        Raises:
+            NotAllowed: the caller may not read as this viewer.
+            KeyRefused: the caller's key has expired or was revoked.
+        """
+        await self.check_viewer(viewer, action)
+        try:
+            async with self.db.reading(viewer, keeps_plans=keeps_plans) as conn:
+                reading = Reading(conn=conn)
+                yield reading
+        except RoomloreError:
+            await self._note(viewer, action, "refused")
+            raise
+        took_ms = None if began is None else (perf_counter() - began) * 1000
+        await self._note(viewer, action, "done", reading.subject_ids, took_ms=took_ms)
+
+    @asynccontextmanager
+    async def looking(self, action: str) -> AsyncGenerator[Connection]:
+        """Give a connection that sees what the caller may see, to find what a change is about.
+
+        The change leaves the line in the log; this leaves one only where nothing may be found.
+
+        Raises:
+            KeyRefused: the caller's key has expired or was revoked.
+        """
+        await self._check_key(action)
+        try:
+            async with self.db.reading(self.caller) as conn:
+                yield conn
+        except RoomloreError:
+            await self._note(self.caller, action, "refused")
+            raise
+
+    async def change(
+        self,
+        right: Right,
+        action: str,
+        work: Callable[[Connection], Awaitable[tuple[Result, Sequence[UUID]]]],
+    ) -> Result:
+        """Run `work` in one transaction and return the first of what it returns; the second goes to the log.
+
+        Raises:
+            NotAllowed: the caller's role does not give the right.
+            KeyRefused: the caller's key has expired or was revoked.
+        """
+        await self.check(right, action)
+
+        async def logged(conn: Connection) -> Result:
+            result, subject_ids = await work(conn)
+            await log.append(conn, self.caller, action, outcome="done", subject_ids=subject_ids)
+            return result
+
+        try:
+            return await self.db.change(self.org_id, logged)
+        except RoomloreError:
+            await self._note(self.caller, action, "refused")
+            raise
+
+    async def work(self, action: str, *, every_org: bool = False) -> None:
+        """Note that the caller has work done that shows and changes nothing said.
+
+        Raises:
+            NotAllowed: the caller is no operator, or is one by a key and wants every org.
+            KeyRefused: the caller's key has expired or was revoked.
+        """
+        await self.check("administer", action)
+        if every_org and self.caller.key_id is not None:
+            await self._refuse(action, "a key is for its own org only")
+        await self._note(self.caller, action, "done")
+
+    async def check(self, right: Right, action: str) -> None:
+        """Do nothing if the caller has the right.
+
+        Raises:
+            NotAllowed: the caller's role does not give it.
+            KeyRefused: the caller's key has expired or was revoked.
+        """
+        await self._check_key(action)
+        if not self.caller.is_operator and right not in RIGHTS[self.caller.role]:
+            await self._refuse(
+                action, f"{action} needs another key than that of {_article(self.caller.role)}"
+            )
+
+    async def check_viewer(self, viewer: Viewer, action: str) -> None:
+        """Do nothing if the caller may read as the viewer.
+
+        Raises:
+            NotAllowed: the caller may not.
+            KeyRefused: the caller's key has expired or was revoked.
+        """
+        await self._check_key(action)
+        if viewer.org_id != self.org_id:
+            await self._refuse(action, "this viewer is of another org")
+        # Only as the very participant: what other accounts were theirs when they came in may be so no more.
+        if not (self.caller.is_operator or viewer.participant_id == self.caller.participant_id):
+            await self._refuse(action, "this key reads as its own participant only")
+
+    async def _check_key(self, action: str) -> None:
+        if self.caller.key_id is None:
+            return
+        async with self.db.reading(Viewer.operator(self.org_id)) as conn:
+            key = await keys.valid_key(conn, self.org_id, self.caller.key_id)
+        if key is None:
+            await self._note(self.caller, action, "refused")
+            raise KeyRefused
+
+    async def _refuse(self, action: str, why: str) -> NoReturn:
+        await self._note(self.caller, action, "refused")
+        raise NotAllowed(why)
+
+    async def _note(
+        self,
+        viewer: Viewer,
+        action: str,
+        outcome: LogOutcome,
+        subject_ids: Sequence[UUID] = (),
+        *,
+        took_ms: float | None = None,
+    ) -> None:
+        # The key is the one the caller came with, whatever the viewer says of itself.
+        reader = replace(viewer, key_id=self.caller.key_id)
+        async with self.db.noting(reader) as conn:
+            await log.append(conn, reader, action, outcome=outcome, subject_ids=subject_ids, took_ms=took_ms)
+
+
+def check_limit(limit: int) -> None:
+    """Do nothing if so many of anything may be listed by one call.
+
+    Raises:
+        BadInput: it is less than one, or more than anybody reads.
+    """
+    if not 1 <= limit <= MOST:
+        raise BadInput("limit", f"must be at least 1 and at most {MOST:,}")
+
+
+def _article(role: str) -> str:
+    return f"an {role}" if role.startswith(("a", "o")) else f"a {role}"

@@ -1,0 +1,225 @@
+"""Erasure: messages, stretches of rooms and persons gone for good, with receipts.
+
+What is meant is looked up as the caller, so that nobody can ask about what they may not see.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from uuid import UUID
+
+from roomlore.app.desk import Desk, check_limit
+from roomlore.domain.errors import BadInput, NotAllowed, NotFound
+from roomlore.domain.ids import MessageId, ParticipantId, RoomId
+from roomlore.domain.receipts import ErasureKind, Receipt
+from roomlore.domain.records import Message
+from roomlore.domain.roles import Right
+from roomlore.erasure.accounting import Asked
+from roomlore.erasure.carrying import Done, erase, look_again
+from roomlore.ingest import accept
+from roomlore.retrieval import meant
+from roomlore.store import directory, erased, receipts
+from roomlore.store.queries import Connection
+from roomlore.workers import retain
+
+LONGEST_KEPT = timedelta(days=366_000)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Erasures:
+    """What was said, and who said it, made to go and to stay gone."""
+
+    desk: Desk
+
+    async def redact(self, message: str, *, room: str | None = None) -> MessageId:
+        """Remove a message's content and all that was derived from it, and keep place and author; return its id.
+
+        Raises:
+            NotFound: there is no such message, or the caller may not see it.
+            NotAllowed: it is somebody else's, and the caller is no operator.
+        """
+        found = await self._message(message, room, "redact")
+
+        async def work(conn: Connection) -> tuple[MessageId, Sequence[UUID]]:
+            # An edit that is just arriving would otherwise keep the text as history.
+            await erased.keep_writers_out(conn, self.desk.org_id)
+            await self._check_own(conn, found.author_id)
+            await accept.redact(conn, self.desk.org_id, [found.id], redacted_at=datetime.now(UTC))
+            return found.id, [found.id]
+
+        return await self.desk.change("erase own", "redact", work)
+
+    async def message(self, word: str, *, room: str | None = None, dry_run: bool = False) -> Receipt:
+        """Erase a message and leave a hole in its place; return the receipt.
+
+        Raises:
+            NotFound: there is no such message, or the caller may not see it.
+            NotAllowed: it is somebody else's, and the caller is no operator.
+        """
+        found = await self._message(word, room, _action("message", dry_run=dry_run))
+        asked = Asked(kind="message", room_id=found.room_id, message_id=found.id)
+        return await self._erase(asked, own=found.author_id, dry_run=dry_run)
+
+    async def range(
+        self,
+        room: str,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        dry_run: bool = False,
+    ) -> Receipt:
+        """Erase the messages that were sent in a room in a time, place and all; return the receipt.
+
+        Args:
+            room: Name, external id or id.
+            since: From this moment on; from the beginning by default.
+            until: Up to this moment, which stays; until now by default.
+            dry_run: Only tell what would go.
+
+        Raises:
+            NotFound: there is no such room.
+            BadInput: the time is none.
+            NotAllowed: the caller is no operator.
+        """
+        await self.desk.check("administer", _action("range", dry_run=dry_run))
+        since, until = _in_utc(since), _in_utc(until)
+        now = datetime.now(UTC)
+        if since is not None and since >= min(until or now, now):
+            raise BadInput("time", "ends before it begins" if until else "begins after now")
+        async with self.desk.looking(_action("range", dry_run=dry_run)) as conn:
+            room_id = await meant.room(conn, self.desk.org_id, room)
+        asked = Asked(kind="range", room_id=room_id, since=since, until=until)
+        return await self._erase(asked, own=None, dry_run=dry_run)
+
+    async def person(self, word: str, *, dry_run: bool = False) -> Receipt:
+        """Erase a person: all accounts, all they wrote, and their traces in what others said.
+
+        Raises:
+            NotFound: there is nobody of that name, or the caller may not know of them.
+            BadInput: several are meant.
+            NotAllowed: it is somebody else, and the caller is no operator.
+        """
+        async with self.desk.looking(_action("person", dry_run=dry_run)) as conn:
+            found = await meant.participant(conn, self.desk.org_id, word)
+        asked = Asked(kind="person", participant_ids=[found])
+        return await self._erase(asked, own=found, dry_run=dry_run)
+
+    async def receipts(self, limit: int = 50) -> list[Receipt]:
+        """Return the newest receipts: an operator's all, everybody else's own, newest first."""
+        check_limit(limit)
+        async with self.desk.reading(self.desk.caller, "list receipts") as reading:
+            found = await receipts.newest_receipts(reading.conn, self.desk.org_id, limit=limit)
+            reading.shows(receipt.id for receipt in found)
+        return found
+
+    async def receipt(self, receipt_id: str) -> Receipt:
+        """Return the receipt that an id or its beginning means.
+
+        Raises:
+            NotFound: no receipt has that id, several begin with it, or it is not the caller's.
+        """
+        async with self.desk.reading(self.desk.caller, "read receipt") as reading:
+            found = await receipts.find_receipts(reading.conn, self.desk.org_id, receipt_id)
+            if len(found) != 1:
+                raise NotFound("receipt", receipt_id)
+            reading.shows([found[0].id])
+        return found[0]
+
+    async def check(self, receipt_id: str) -> Receipt:
+        """Look once more whether everything that a receipt names is gone; return it with what was found.
+
+        Raises:
+            NotFound: no receipt has that id, several begin with it, or it is not the caller's.
+        """
+        found = await self.receipt(receipt_id)
+
+        async def work(conn: Connection) -> tuple[Receipt, Sequence[UUID]]:
+            return await look_again(conn, self.desk.org_id, Done(receipt=found)), [found.id]
+
+        return await self.desk.change("erase own", "check receipt", work)
+
+    async def keep(self, room: str, keep_for: timedelta | None) -> RoomId:
+        """Say how long a room keeps what was said in it, None being forever; return its id.
+
+        Raises:
+            NotFound: there is no such room.
+            BadInput: the time is none, or longer than a thousand years.
+            NotAllowed: the caller is no operator.
+        """
+        if keep_for is not None and not timedelta(0) < keep_for <= LONGEST_KEPT:
+            raise BadInput("time to keep", "must be more than nothing, and at most a thousand years")
+
+        async def work(conn: Connection) -> tuple[RoomId, Sequence[UUID]]:
+            room_id = await meant.room(conn, self.desk.org_id, room)
+            await erased.keep(conn, self.desk.org_id, room_id, keep_for=keep_for)
+            return room_id, [room_id]
+
+        return await self.desk.change("administer", "keep", work)
+
+    async def expire(self, now: datetime | None = None) -> list[Receipt]:
+        """Erase what is older than its room keeps, and return a receipt for each portion that went.
+
+        Args:
+            now: What is old is old at this time, which has come; the clock's by default.
+
+        Raises:
+            BadInput: the time has not come yet, or has no zone.
+            NotAllowed: the caller is no operator.
+        """
+        now, clock = _in_utc(now), datetime.now(UTC)
+        if now is not None and now > clock:
+            raise BadInput("time", "has not come yet")
+        await self.desk.check("administer", retain.ACTION)
+        return await retain.expire(self.desk.db, self.desk.org_id, now=now or clock, by=self.desk.caller)
+
+    async def _message(self, word: str, room: str | None, action: str) -> Message:
+        async with self.desk.looking(action) as conn:
+            room_id = await meant.room(conn, self.desk.org_id, room) if room else None
+            return await meant.message(conn, self.desk.org_id, word, room_id=room_id)
+
+    async def _check_own(self, conn: Connection, participant_id: ParticipantId) -> None:
+        """Refuse what is not the caller's, by the accounts of now; an operator's is everything."""
+        caller = self.desk.caller
+        if caller.is_operator:
+            return
+        accounts = await directory.accounts(conn, self.desk.org_id, caller.participant_id)
+        if participant_id not in {account.id for account in accounts}:
+            raise NotAllowed("this is somebody else's, and only an operator erases that")
+
+    async def _erase(self, asked: Asked, *, own: ParticipantId | None, dry_run: bool) -> Receipt:
+        """Erase what is somebody's own; None is nobody's, and an operator's to erase."""
+
+        async def work(conn: Connection) -> tuple[Done, Sequence[UUID]]:
+            await erased.keep_writers_out(conn, self.desk.org_id)
+            if own is not None:
+                await self._check_own(conn, own)
+            done = await erase(conn, self.desk.org_id, asked, by=self.desk.caller, dry_run=dry_run)
+            return done, _subjects(done.receipt)
+
+        right: Right = "administer" if own is None else "erase own"
+        done = await self.desk.change(right, _action(asked.kind, dry_run=dry_run), work)
+        if dry_run:
+            return done.receipt
+        return await self.desk.db.change(
+            self.desk.org_id, partial(look_again, org_id=self.desk.org_id, done=done)
+        )
+
+
+def _in_utc(time: datetime | None) -> datetime | None:
+    if time is not None and time.utcoffset() is None:
+        raise BadInput("time", "needs a zone")
+    try:
+        return time.astimezone(UTC) if time is not None else None
+    except OverflowError:
+        raise BadInput("time", "lies outside of all time") from None
+
+
+def _action(kind: ErasureKind, *, dry_run: bool) -> str:
+    return f"dry run of erase {kind}" if dry_run else f"erase {kind}"
+
+
+def _subjects(receipt: Receipt) -> list[UUID]:
+    of_receipt = [] if receipt.is_dry_run else [receipt.id]
+    about = [receipt.room_id, receipt.message_id, *receipt.participant_ids]
+    return [*of_receipt, *(one for one in about if one is not None)]

@@ -1,0 +1,317 @@
+"""What was said that fits a question, for a viewer: narrowed by what they name, and by what the question itself says."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from time import perf_counter
+from uuid import UUID
+
+from roomlore.app.answering import Answering
+from roomlore.app.desk import Desk
+from roomlore.config import Settings
+from roomlore.domain.errors import BadInput, ModelUnavailable
+from roomlore.domain.incoming import ParticipantKind
+from roomlore.domain.ports import Embedder
+from roomlore.domain.records import Viewer
+from roomlore.domain.speech import spoken
+from roomlore.retrieval import cascade, meant
+from roomlore.retrieval.asked import Asked, Filters, Read, asks, read
+from roomlore.retrieval.listed import listed
+from roomlore.retrieval.records import Answer, Degradation, Found, Hit, Tier, TierTrace
+from roomlore.retrieval.search import Question, Searched, search
+from roomlore.retrieval.when import Period
+from roomlore.store import directory, work
+from roomlore.store.directory import ParticipantKey
+from roomlore.store.queries import Connection
+from roomlore.store.search import Scope
+
+#: The shortest time between two messages.
+MOMENT = timedelta(microseconds=1)
+#: Among so many exchanges the questions are looked for.
+LOOKED_THROUGH = 100
+#: The most exchanges that one search finds: each is read whole.
+MOST_FOUND = 1_000
+#: In characters; what is longer is a document, and PostgreSQL refuses its words beyond a megabyte.
+LONGEST_QUESTION = 10_000
+#: So many of the newest exchanges answer a question for everything that somebody said.
+RECITED = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where and when something is asked."""
+
+    room: str | None = None
+    #: The message after which it is asked; now by default.
+    as_of: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asking:
+    """A question, before anything of it is looked up."""
+
+    asked: Asked
+    filters: Filters
+    #: Each of its wordings, as retrieval takes it.
+    worded: Mapping[str, Question]
+    degraded: Sequence[Degradation]
+    began: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Who:
+    """Whose words a question asks for."""
+
+    accounts: Sequence[ParticipantKey] = ()
+    kinds: Sequence[ParticipantKind] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wanted:
+    """What is looked for, and where."""
+
+    #: None is everything there.
+    question: Question | None
+    #: Whether only what asks something is wanted, where anything does.
+    asks: bool
+    scope: Scope
+    read: Read | None
+    #: Rooms, participants and conversations that whoever asked named.
+    named: Sequence[UUID]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """Searching and asking, as far as viewers may read; `App` describes the calls."""
+
+    desk: Desk
+    #: Returns the embedding model.
+    load: Callable[[], Awaitable[Embedder]]
+    now: Callable[[], datetime]
+    #: Say what answers are told with, and where else they are looked for.
+    settings: Settings
+
+    async def search(
+        self,
+        viewer: Viewer,
+        question: str,
+        *,
+        room: str | None,
+        as_of: str | None,
+        filters: Filters,
+        limit: int,
+    ) -> Found:
+        """Return up to `limit` exchanges the viewer may see, best first, or newest first where all are wanted."""
+        _check_found(limit)
+        asking = await self._asking(viewer, question, filters)
+        async with self.desk.reading(viewer, "search", keeps_plans=True, began=asking.began) as reading:
+            place = Place(room=room, as_of=as_of)
+            wanted = await self._wanted(reading.conn, viewer, asking, place)
+            reach = max(limit, LOOKED_THROUGH) if wanted.asks else limit
+            found = await _searched(reading.conn, viewer, wanted, limit=reach)
+            hits = ((wanted.asks and _questions(found.hits)) or found.hits)[:limit]
+            reading.shows([*wanted.named, *_ids(hits)])
+        return Found(hits=hits, certainty=found.certainty, degraded=asking.degraded, read=wanted.read)
+
+    async def ask(
+        self,
+        viewer: Viewer,
+        question: str,
+        *,
+        room: str | None,
+        as_of: str | None,
+        filters: Filters,
+        quote: bool,
+    ) -> Answer:
+        """Return what the viewer's messages say about a question, or that they do not."""
+        asking = await self._asking(viewer, question, filters)
+        answering = Answering(desk=self.desk, settings=self.settings, now=self.now)
+        near = await answering.near(viewer, asking.worded.get(question), self.load)
+        async with self.desk.reading(viewer, "ask", keeps_plans=True, began=asking.began) as reading:
+            conn = reading.conn
+            wanted = await self._wanted(conn, viewer, asking, Place(room=room, as_of=as_of))
+            if wanted.question is None:
+                answer = await _recited(conn, viewer, question, scope=wanted.scope)
+                settled = None
+            else:
+                settled = await cascade.settle(conn, viewer, wanted.question, scope=wanted.scope, near=near)
+                answer = settled.answer()
+            recalled = [one.memory.id for one in answer.memories]
+            reading.shows([*wanted.named, *_ids(answer.hits), *recalled])
+        if settled is not None:
+            answer = await answering.finish(viewer, settled, scope=wanted.scope, quote=quote)
+        return replace(answer, question=question, degraded=asking.degraded, read=wanted.read)
+
+    async def similar(self, viewer: Viewer, question: str, *, room: str | None, limit: int) -> Found:
+        """Return up to `limit` exchanges in which the viewer asked something like a question, most alike first."""
+        _check_found(limit)
+        asking = await self._asking(viewer, question, Filters(by=[meant.ME], literal=True))
+        async with self.desk.reading(viewer, "search", keeps_plans=True, began=asking.began) as reading:
+            wanted = await self._wanted(reading.conn, viewer, asking, Place(room=room))
+            found = await _searched(reading.conn, viewer, wanted, limit=max(limit, LOOKED_THROUGH))
+            hits = _questions(found.hits)[:limit]
+            reading.shows([*wanted.named, *_ids(hits)])
+        return Found(hits=hits, degraded=asking.degraded)
+
+    # Before the database is asked: no connection is held while the embedding model works
+
+    async def _asking(self, viewer: Viewer, text: str, filters: Filters) -> _Asking:
+        check_question(text)
+        filters.check()
+        began = perf_counter()
+        asked = Asked(text=text) if filters.literal else read(text)
+        worded, degraded = await self._worded(viewer, sorted(asked.wordings() - {""}))
+        return _Asking(asked=asked, filters=filters, worded=worded, degraded=degraded, began=began)
+
+    async def _worded(
+        self, viewer: Viewer, texts: Sequence[str]
+    ) -> tuple[dict[str, Question], Sequence[Degradation]]:
+        """Return texts as retrieval takes them, and what it has to do without."""
+        own = [] if viewer.participant_id is None else [viewer.participant_id, *viewer.accounts]
+        try:
+            embedder = await self.load()
+        except ModelUnavailable:
+            plain = {text: Question(text=text, vector=None, asker_ids=own) for text in texts}
+            return plain, ("no embedding model",)
+        made = await asyncio.to_thread(embedder.read, texts)
+        tokens = made.tokens or [None] * len(texts)
+        worded = {
+            text: Question(text=text, vector=(embedder.model_id, vector), tokens=rows, asker_ids=own)
+            for text, vector, rows in zip(texts, made.vectors, tokens, strict=True)
+        }
+        if not viewer.is_operator:
+            # Nobody else may learn that something unread is waiting.
+            return worded, ()
+        async with self.desk.db.reading(viewer) as conn:
+            is_behind = await work.is_behind(conn, self.desk.org_id, embedder.model_id)
+        return worded, ("not everything is embedded yet",) if is_behind else ()
+
+    # Through the eyes of the viewer: what may not be seen is not there
+
+    async def _wanted(self, conn: Connection, viewer: Viewer, asking: _Asking, place: Place) -> _Wanted:
+        """Return what a question looks for, and where."""
+        asked, filters = asking.asked, asking.filters
+        scope, now = await self._placed(conn, place)
+        conversation_ids = (
+            None
+            if filters.conversation is None
+            else [await meant.conversation(conn, self.desk.org_id, filters.conversation)]
+        )
+        # What somebody names goes before what the question says.
+        read_who = None if filters.by or filters.kinds else await self._who(conn, viewer, asked)
+        who = read_who or await _named(conn, viewer, filters)
+        told = None if filters.since or filters.until else asked.period(now)
+        stretch = told or filters.period(now)
+        ends = [end for end in (stretch.until, scope.until) if end is not None]
+        narrowed = replace(
+            scope,
+            author_ids=[key.id for key in who.accounts] or None,
+            author_kinds=who.kinds or None,
+            conversation_ids=conversation_ids,
+            answered=filters.answered,
+            since=stretch.since,
+            until=min(ends, default=None),
+        )
+        words = asked.words(author=read_who is not None, time=told is not None)
+        return _Wanted(
+            question=asking.worded.get(words),
+            asks=read_who is not None and asked.questions,
+            scope=narrowed,
+            read=_read(read_who, told, words),
+            named=[*(scope.room_ids or ()), *(narrowed.author_ids or ()), *(conversation_ids or ())],
+        )
+
+    async def _placed(self, conn: Connection, place: Place) -> tuple[Scope, datetime]:
+        """Return where it is asked, and when that is."""
+        org_id = self.desk.org_id
+        room_id = None if place.room is None else await meant.room(conn, org_id, place.room)
+        scope = Scope(room_ids=None if room_id is None else [room_id])
+        if place.as_of is None:
+            return scope, self.now()
+        last = await meant.message(conn, org_id, place.as_of, room_id=room_id)
+        return replace(scope, until=last.sent_at + MOMENT, last=last.position), last.sent_at
+
+    async def _who(self, conn: Connection, viewer: Viewer, asked: Asked) -> _Who | None:
+        """Return whose words a question asks for; None where it asks for nobody's whom the viewer may know of."""
+        if not asked.has_author or (asked.mine and viewer.participant_id is None):
+            return None
+        found: list[ParticipantKey] = []
+        if asked.mine:
+            found += await directory.accounts(conn, self.desk.org_id, viewer.participant_id)
+        if asked.names:
+            named = await meant.called(conn, self.desk.org_id, asked.names)
+            found = [*found, *named] if named else []
+        return _Who(accounts=found, kinds=asked.kinds) if found or asked.kinds else None
+
+
+def check_question(text: str) -> None:
+    """Do nothing if a text may be asked or searched for.
+
+    Raises:
+        BadInput: it is empty, or longer than any question.
+    """
+    if not text.strip():
+        raise BadInput("question", "must not be empty")
+    if len(text) > LONGEST_QUESTION:
+        raise BadInput("question", f"must have at most {LONGEST_QUESTION:,} characters; ask for less of it")
+
+
+def _check_found(limit: int) -> None:
+    if not 1 <= limit <= MOST_FOUND:
+        raise BadInput("limit", f"must be at least 1 and at most {MOST_FOUND:,} exchanges")
+
+
+async def _named(conn: Connection, viewer: Viewer, filters: Filters) -> _Who:
+    """Return whose words somebody wants who names them."""
+    accounts = [key for word in filters.by for key in await meant.person(conn, viewer, word)]
+    return _Who(accounts=list(dict.fromkeys(accounts)), kinds=filters.kinds)
+
+
+async def _recited(conn: Connection, viewer: Viewer, question: str, *, scope: Scope) -> Answer:
+    """Return the newest that was said in a scope: it is all that was asked for, so nothing has to fit better."""
+    tiers: list[tuple[Tier, Scope]] = [("history", replace(scope, room_ids=None))]
+    if scope.room_ids is not None:
+        tiers.insert(0, ("room", scope))
+    trace: list[TierTrace] = []
+    for tier, where in tiers:
+        hits = await listed(conn, viewer, scope=where, limit=RECITED)
+        best, outcome = (1.0, "answered") if hits else (None, "empty")
+        trace.append(TierTrace(tier=tier, candidates=len(hits), best=best, bar=0.0, outcome=outcome))
+        if hits:
+            lines = (spoken(message) for hit in hits for message in hit.messages if message.id in hit.why)
+            return Answer(question=question, tier=tier, text="\n".join(lines), hits=hits, trace=trace)
+    text = f"{cascade.UNKNOWN} Nobody said anything then that you may read."
+    return Answer(question=question, tier="none", text=text, hits=(), trace=trace)
+
+
+async def _searched(conn: Connection, viewer: Viewer, wanted: _Wanted, *, limit: int) -> Searched:
+    if wanted.question is None:
+        return Searched(hits=await listed(conn, viewer, scope=wanted.scope, limit=limit), certainty=None)
+    return await search(conn, viewer, wanted.question, scope=wanted.scope, limit=limit)
+
+
+def _read(who: _Who | None, told: Period | None, words: str) -> Read | None:
+    if who is None and told is None:
+        return None
+    return Read(
+        by=list(dict.fromkeys(key.name for key in who.accounts)) if who else (),
+        kinds=who.kinds if who else (),
+        since=told.since if told else None,
+        until=told.until if told else None,
+        words=words,
+    )
+
+
+def _questions(hits: Iterable[Hit]) -> list[Hit]:
+    """Return the finds that ask something, each with those of its messages alone as reasons that do."""
+    found: list[Hit] = []
+    for hit in hits:
+        asking = {message.id for message in hit.messages if asks(message.body)}
+        why = {key: hit.why[key] for key in hit.why if key in asking}
+        found += [replace(hit, why=why)] if why else []
+    return found
+
+
+def _ids(hits: Iterable[Hit]) -> list[UUID]:
+    return [message.id for hit in hits for message in hit.messages]

@@ -1,0 +1,56 @@
+"""What was said, read for a viewer: a room's newest; and who read or changed what."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from roomlore.app.desk import Desk, check_limit
+from roomlore.domain.errors import BadInput
+from roomlore.domain.ids import id_range
+from roomlore.domain.records import LogLine, Message, Viewer
+from roomlore.retrieval import meant
+from roomlore.retrieval.history import newest_exchanges
+from roomlore.retrieval.records import Exchange
+from roomlore.store import log, messages
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """What was said, as far as viewers may read it; `App` describes the calls."""
+
+    desk: Desk
+
+    async def messages(self, viewer: Viewer, room: str, *, limit: int, before: str | None) -> list[Message]:
+        """Return the newest messages of a room, or those before one of them, oldest first."""
+        check_limit(limit)
+        async with self.desk.reading(viewer, "read room", keeps_plans=True) as reading:
+            conn, org_id = reading.conn, self.desk.org_id
+            room_id = await meant.room(conn, org_id, room)
+            if before is None:
+                newest = await messages.newest_messages(conn, org_id, room_id, limit=limit)
+            else:
+                place = await meant.message(conn, org_id, before, room_id=room_id)
+                newest = await messages.messages_before(conn, org_id, place, limit=limit)
+            reading.shows([room_id, *(message.id for message in newest)])
+        return newest[::-1]
+
+    async def exchanges(self, viewer: Viewer, room: str, *, limit: int, before: str | None) -> list[Exchange]:
+        """Return the newest exchanges of a room, or those that open before a message, newest opening first."""
+        check_limit(limit)
+        async with self.desk.reading(viewer, "read room", keeps_plans=True) as reading:
+            conn, org_id = reading.conn, self.desk.org_id
+            room_id = await meant.room(conn, org_id, room)
+            place = None
+            if before is not None:
+                place = (await meant.message(conn, org_id, before, room_id=room_id)).position
+            newest = await newest_exchanges(conn, org_id, room_id, limit=limit, before=place)
+            reading.shows([room_id, *(message.id for one in newest for message in one.messages)])
+        return newest
+
+    async def log(self, viewer: Viewer, *, subject: UUID | str | None, limit: int) -> list[LogLine]:
+        """Return the newest lines of the activity log that the viewer may see, newest first."""
+        check_limit(limit)
+        about = None if subject is None else id_range(str(subject))
+        if subject is not None and about is None:
+            raise BadInput("subject", "must be an id, or at least four characters of its beginning")
+        async with self.desk.reading(viewer, "read log") as reading:
+            return await log.newest_lines(reading.conn, self.desk.org_id, about=about, limit=limit)

@@ -1,0 +1,195 @@
+"""Keys: what somebody shows to be let in, and with whose eyes they then read.
+
+A key names its org and holds 256 random bits, of which only the SHA-256 is stored. It is shown once.
+"""
+
+import base64
+import binascii
+import hashlib
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from roomlore.app.desk import Desk
+from roomlore.app.people import viewer_of
+from roomlore.domain.errors import BadInput, KeyRefused, NotFound
+from roomlore.domain.ids import KeyId, OrgId, ParticipantId, uuid7
+from roomlore.domain.records import ApiKey, Viewer
+from roomlore.domain.roles import RIGHTS, Role
+from roomlore.retrieval import meant
+from roomlore.store import directory, erased, keys
+from roomlore.store.db import Database
+from roomlore.store.queries import Connection
+
+PREFIX = "rlk_"
+LONGEST_NAME, LONGEST_SPAN = 200, timedelta(days=365 * 100)
+_ORG_BYTES, _SECRET_BYTES = 16, 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewKey:
+    """A key just made: what is kept of it, and the key itself, which is never shown again."""
+
+    kept: ApiKey
+    key: str
+
+    def __repr__(self) -> str:
+        """Show everything but the key."""
+        return f"NewKey({self.kept!r})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keys:
+    """The keys of an org, for its operator."""
+
+    desk: Desk
+
+    async def make(
+        self, role: Role, *, name: str, participant: str | None = None, lasts: timedelta | None = None
+    ) -> NewKey:
+        """Make a key and return it, this once.
+
+        Args:
+            role: What it lets its holder do.
+            name: What it is for, to tell keys apart.
+            participant: With whose eyes an agent or member reads; an operator names none.
+            lasts: How long it is valid; without an end by default.
+
+        Raises:
+            BadInput: the role and the participant do not go together, or name or time make no sense.
+            NotFound: nobody of that name.
+            NotAllowed: the caller is no operator.
+        """
+        _check(role, name, participant)
+        secret, now = secrets.token_bytes(_SECRET_BYTES), datetime.now(UTC)
+        expires_at = None if lasts is None else now + _span(lasts)
+
+        async def work(conn: Connection) -> tuple[ApiKey, Sequence[UUID]]:
+            await erased.keep_erasures_out(conn, self.desk.org_id)
+            kept = ApiKey(
+                id=KeyId(uuid7()),
+                name=name,
+                role=role,
+                participant_id=await self._holder(conn, role, participant),
+                created_at=now,
+                expires_at=expires_at,
+                revoked_at=None,
+            )
+            await keys.add(conn, self.desk.org_id, kept, digest=_digest(secret))
+            return kept, [kept.id]
+
+        kept = await self.desk.change("administer", "make key", work)
+        return NewKey(kept=kept, key=_written(self.desk.org_id, secret))
+
+    async def _holder(self, conn: Connection, role: Role, participant: str | None) -> ParticipantId | None:
+        if participant is None:
+            return None
+        found = await meant.participant(conn, self.desk.org_id, participant)
+        accounts = await directory.accounts(conn, self.desk.org_id, found)
+        is_agent = all(account.kind == "agent" for account in accounts)
+        if (role == "agent") != is_agent:
+            raise BadInput("role", f"{participant} is {'an' if is_agent else 'no'} agent")
+        return found
+
+    async def all(self) -> list[ApiKey]:
+        """Return every key of the org, newest first: never the key itself.
+
+        Raises:
+            NotAllowed: the caller is no operator.
+        """
+        await self.desk.check("administer", "list keys")
+        async with self.desk.reading(self.desk.caller, "list keys") as reading:
+            found = await keys.all_keys(reading.conn, self.desk.org_id)
+            reading.shows(key.id for key in found)
+        return found
+
+    async def revoke(self, key_id: str) -> KeyId:
+        """Make a key invalid from now on and return its id.
+
+        Raises:
+            NotFound: no key has that id.
+            BadInput: several begin with it, or it is a key and not its id.
+            NotAllowed: the caller is no operator.
+        """
+        if key_id.startswith(PREFIX):
+            # What we refuse is repeated to whoever asked, and a key should be seen nowhere.
+            raise BadInput("key", "is named by its id, never by itself")
+
+        async def work(conn: Connection) -> tuple[KeyId, Sequence[UUID]]:
+            found = await keys.find_keys(conn, self.desk.org_id, key_id)
+            if not found:
+                raise NotFound("key", key_id)
+            if len(found) > 1:
+                raise BadInput(
+                    f"key {key_id!r}", f"several are meant: {', '.join(str(key.id) for key in found)}"
+                )
+            await keys.revoke(conn, self.desk.org_id, found[0].id, revoked_at=datetime.now(UTC))
+            return found[0].id, [found[0].id]
+
+        return await self.desk.change("administer", "revoke key", work)
+
+
+async def sign_in(db: Database, org_id: OrgId, key: str) -> Viewer:
+    """Return the viewer whom a key of the org lets in.
+
+    Raises:
+        KeyRefused: there is no such key, or it has expired or was revoked.
+    """
+    named, secret = _parts(key)
+    if named != org_id:
+        raise KeyRefused
+    async with db.outside_orgs() as conn:
+        found = await keys.sign_in(conn, org_id, digest=_digest(secret))
+    if found is None:
+        raise KeyRefused
+    if found.participant_id is None:
+        return Viewer.operator(org_id, key_id=found.key_id)
+    viewer = await viewer_of(db, org_id, found.participant_id)
+    return replace(viewer, role=found.role, key_id=found.key_id)
+
+
+def org_of(key: str) -> OrgId:
+    """Return the org that a key names.
+
+    Raises:
+        KeyRefused: this is no key.
+    """
+    return _parts(key)[0]
+
+
+def _parts(key: str) -> tuple[OrgId, bytes]:
+    try:
+        held = base64.b64decode(key.removeprefix(PREFIX), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        held = b""
+    if not key.startswith(PREFIX) or len(held) != _ORG_BYTES + _SECRET_BYTES:
+        raise KeyRefused
+    return OrgId(UUID(bytes=held[:_ORG_BYTES])), held[_ORG_BYTES:]
+
+
+def _written(org_id: OrgId, secret: bytes) -> str:
+    return PREFIX + base64.urlsafe_b64encode(org_id.bytes + secret).decode()
+
+
+def _digest(secret: bytes) -> bytes:
+    return hashlib.sha256(secret).digest()
+
+
+def _check(role: Role, name: str, participant: str | None) -> None:
+    if role not in RIGHTS:
+        raise BadInput("role", f"must be one of {', '.join(RIGHTS)}")
+    if not name.strip() or not name.isprintable() or len(name) > LONGEST_NAME:
+        raise BadInput("name", f"must be printable, of 1 to {LONGEST_NAME} characters")
+    if PREFIX in name:
+        raise BadInput("name", "must not hold a key")
+    if (role == "operator") != (participant is None):
+        why = "an operator reads as anybody" if participant else f"whose eyes does the {role} read with?"
+        raise BadInput("participant", why)
+
+
+def _span(lasts: timedelta) -> timedelta:
+    if not timedelta(0) < lasts <= LONGEST_SPAN:
+        raise BadInput("lasts", "must be longer than nothing and at most 100 years")
+    return lasts

@@ -1,0 +1,206 @@
+"""What the operator watches and sets: how far the work has come, how long reads take, what a room embeds."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import get_args
+from uuid import UUID
+
+from roomlore.app.desk import Desk
+from roomlore.domain.errors import BadInput
+from roomlore.domain.ids import OrgId, RoomId
+from roomlore.retrieval import meant
+from roomlore.store import erased, operations, work
+from roomlore.store.operations import Ingested, Latency, Look, Waiting
+from roomlore.store.queries import Connection
+from roomlore.store.work import EmbeddingPolicy, PolicyChange, Stage
+
+#: So many of the newest messages are looked at to see how they stand in exchanges, in all rooms together; more where
+#: this leaves a room less than the fewest.
+LOOKED_AT, FEWEST = 20_000, 20
+#: So many of the newest reads tell how long they take.
+READS = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    """How far a stage has come."""
+
+    #: Messages that it went through.
+    done: int
+    #: What is still to be done: messages to be embedded, rooms to be untangled.
+    waiting: int
+    #: What failed too often to be tried again unasked.
+    set_aside: int
+    #: Since when the oldest of what waits has been waiting: long ago where no worker runs. None where nothing waits.
+    oldest_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """Numbers of one room, or of all rooms together."""
+
+    messages: int
+    #: How many of the newest messages the shares are from: all of them where there are few.
+    looked_at: int
+    #: Share of messages that are in exchanges of several; None of nothing, as the next two.
+    share_in_exchanges: float | None
+    #: How many messages such an exchange has on average; None where there is none.
+    exchange_size: float | None
+    #: Share of messages imported from pairs of question and answer: those whose metadata has `legacy_pair`.
+    legacy_share: float | None
+    #: Messages that have a vector.
+    vectors: int
+    #: About how many more there would be if every room embedded each message.
+    vectors_saved: int
+    embedded: Coverage
+    untangled: Coverage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoomNumbers:
+    """A room and its numbers."""
+
+    room_id: RoomId
+    platform: str
+    external_id: str
+    name: str
+    embedding_policy: EmbeddingPolicy
+    counts: Counts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Numbers:
+    """Numbers of an org."""
+
+    at: datetime
+    counts: Counts
+    #: Most messages first.
+    rooms: Sequence[RoomNumbers]
+    #: Of the newest reads.
+    latencies: Sequence[Latency]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    """What was read of one room."""
+
+    room: Ingested
+    look: Look
+    vectors: int
+    untangled: int
+    #: By stage.
+    waiting: dict[Stage, Waiting]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operations:
+    """The running of an org; the operator's."""
+
+    desk: Desk
+
+    async def numbers(self) -> Numbers:
+        """Return how far the work has come in each room, how messages stand in exchanges and how long reads take.
+
+        Raises:
+            NotAllowed: the caller is no operator.
+        """
+        await self.desk.check("administer", "read numbers")
+        async with self.desk.reading(self.desk.caller, "read numbers") as reading:
+            seen = await _seen(reading.conn, self.desk.org_id)
+            latencies = await operations.latencies(reading.conn, self.desk.org_id, newest=READS)
+        rooms = [_room(one) for one in seen]
+        return Numbers(at=datetime.now(UTC), counts=_counts(seen), rooms=rooms, latencies=latencies)
+
+    async def embed(self, room: str, policy: EmbeddingPolicy) -> PolicyChange:
+        """Say what a room embeds, each message or only what opens an exchange; return what that changed.
+
+        Vectors that it then needs no more are gone when this returns; those that are missing are asked for.
+
+        Raises:
+            BadInput: there is no such policy, or several rooms are meant.
+            NotFound: there is no such room.
+            NotAllowed: the caller is no operator.
+        """
+        if policy not in get_args(EmbeddingPolicy):
+            raise BadInput("policy", f"must be one of {', '.join(get_args(EmbeddingPolicy))}")
+        org_id = self.desk.org_id
+
+        async def change(conn: Connection) -> tuple[PolicyChange, Sequence[UUID]]:
+            await erased.keep_erasures_out(conn, org_id)
+            room_id = await meant.room(conn, org_id, room)
+            return await work.change_policy(conn, org_id, room_id, policy), [room_id]
+
+        return await self.desk.change("administer", "set embedding", change)
+
+
+async def _seen(conn: Connection, org_id: OrgId) -> list[_Seen]:
+    rooms = await operations.ingested(conn, org_id)
+    sample = max(FEWEST, LOOKED_AT // max(len(rooms), 1))
+    looks = await operations.looks(conn, org_id, sample=sample)
+    vectors, untangled = await operations.vectors(conn, org_id), await operations.untangled(conn, org_id)
+    waiting: dict[RoomId, dict[Stage, Waiting]] = {}
+    for one in await operations.waiting(conn, org_id):
+        waiting.setdefault(one.room_id, {})[one.stage] = one
+    return [
+        _Seen(
+            room=room,
+            look=looks.get(room.room_id, _nothing(room.room_id)),
+            vectors=vectors.get(room.room_id, 0),
+            untangled=untangled.get(room.room_id, 0),
+            waiting=waiting.get(room.room_id, {}),
+        )
+        for room in rooms
+    ]
+
+
+def _nothing(room_id: RoomId) -> Look:
+    return Look(room_id=room_id, looked_at=0, in_exchanges=0, exchanges=0, carried=0, legacy=0)
+
+
+def _room(seen: _Seen) -> RoomNumbers:
+    room = seen.room
+    return RoomNumbers(
+        room_id=room.room_id,
+        platform=room.platform,
+        external_id=room.external_id,
+        name=room.name,
+        embedding_policy=room.embedding_policy,
+        counts=_counts([seen]),
+    )
+
+
+def _counts(seen: Sequence[_Seen]) -> Counts:
+    """Return the numbers of some rooms together; what was looked at of each stands for all of it."""
+    messages = sum(one.room.messages for one in seen)
+    in_exchanges = sum(_scaled(one, one.look.in_exchanges) for one in seen)
+    exchanges = sum(_scaled(one, one.look.exchanges) for one in seen)
+    return Counts(
+        messages=messages,
+        looked_at=sum(one.look.looked_at for one in seen),
+        share_in_exchanges=_ratio(in_exchanges, messages),
+        exchange_size=_ratio(in_exchanges, exchanges),
+        legacy_share=_ratio(sum(_scaled(one, one.look.legacy) for one in seen), messages),
+        vectors=sum(one.vectors for one in seen),
+        vectors_saved=round(sum(_scaled(one, one.look.carried) for one in seen)),
+        embedded=_coverage(seen, "embed", done=sum(one.vectors for one in seen)),
+        untangled=_coverage(seen, "untangle", done=sum(one.untangled for one in seen)),
+    )
+
+
+def _scaled(seen: _Seen, count: int) -> float:
+    return count * seen.room.messages / seen.look.looked_at if seen.look.looked_at else 0.0
+
+
+def _ratio(part: float, whole: float) -> float | None:
+    return part / whole if whole else None
+
+
+def _coverage(seen: Iterable[_Seen], stage: Stage, *, done: int) -> Coverage:
+    left = [one.waiting[stage] for one in seen if stage in one.waiting]
+    return Coverage(
+        done=done,
+        waiting=sum(one.waiting for one in left),
+        set_aside=sum(one.set_aside for one in left),
+        oldest_at=min((one.oldest_at for one in left if one.oldest_at is not None), default=None),
+    )

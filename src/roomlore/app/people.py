@@ -1,0 +1,129 @@
+"""People: whose accounts the participants are."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from roomlore.app.desk import Desk
+from roomlore.domain.errors import BadInput
+from roomlore.domain.ids import OrgId, ParticipantId, uuid7
+from roomlore.domain.records import Account, Viewer
+from roomlore.retrieval import meant
+from roomlore.store import directory, erased
+from roomlore.store.db import Database
+from roomlore.store.directory import ParticipantKey
+from roomlore.store.queries import Connection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class People:
+    """Participants who are accounts of one person, put together and taken apart again."""
+
+    desk: Desk
+
+    async def accounts(self, viewer: Viewer, word: str | None = None) -> list[Account]:
+        """Return the accounts of a person, or of everybody, as far as the viewer may know them.
+
+        Args:
+            viewer: For whom.
+            word: A participant's name, account, id or beginning of an id; None means everybody.
+
+        Raises:
+            NotFound: nobody is meant, or nobody the viewer may know of.
+            BadInput: several are meant.
+        """
+        async with self.desk.reading(viewer, "list accounts") as reading:
+            conn, org_id = reading.conn, self.desk.org_id
+            one = None if word is None else await meant.participant(conn, org_id, word)
+            found = await _accounts_of(conn, org_id, one)
+            reading.shows(account.participant_id for account in found)
+        return found
+
+    async def merge(self, one: str, other: str) -> list[Account]:
+        """Say that two participants are accounts of one person, and return all accounts of it.
+
+        Nothing said is rewritten: a merge decides only what the person may read.
+
+        Raises:
+            NotFound: one of them is nobody.
+            BadInput: several are meant, they are one person already, or one is an agent and the other is not.
+            NotAllowed: the caller is no operator.
+        """
+        org_id = self.desk.org_id
+
+        async def work(conn: Connection) -> tuple[list[Account], Sequence[UUID]]:
+            await erased.keep_erasures_out(conn, org_id)
+            await directory.lock_directory(conn, org_id)
+            first = await meant.participant(conn, org_id, one)
+            second = await meant.participant(conn, org_id, other)
+            found = [await directory.accounts(conn, org_id, participant) for participant in (first, second)]
+            merged = {account.id: account for accounts in found for account in accounts}
+            _check_mergeable(one, other, list(merged.values()))
+            await directory.merge(conn, org_id, merged, person_id=uuid7())
+            return await _accounts_of(conn, org_id, first), list(merged)
+
+        return await self.desk.change("administer", "merge", work)
+
+    async def split(self, account: str) -> list[Account]:
+        """Say that a participant is a person of its own, and return the accounts it was parted from.
+
+        Raises:
+            NotFound: nobody is meant.
+            BadInput: several are meant, or it is a person of its own already.
+            NotAllowed: the caller is no operator.
+        """
+        org_id = self.desk.org_id
+
+        async def work(conn: Connection) -> tuple[list[Account], Sequence[UUID]]:
+            await erased.keep_erasures_out(conn, org_id)
+            await directory.lock_directory(conn, org_id)
+            parted = await meant.account(conn, org_id, account)
+            accounts = await directory.accounts(conn, org_id, parted)
+            others = [other.id for other in accounts if other.id != parted]
+            if not others:
+                raise BadInput(f"participant {account!r}", "is merged with nobody")
+            # Whoever is left alone is merged with nobody either.
+            await directory.split(conn, org_id, [parted] if others[1:] else [parted, *others])
+            return await _accounts_of(conn, org_id, others[0]), [parted, *others]
+
+        return await self.desk.change("administer", "split", work)
+
+
+async def viewer_of(db: Database, org_id: OrgId, participant_id: ParticipantId) -> Viewer:
+    """Return a participant as a viewer, with the other accounts of the same person."""
+    async with db.reading(Viewer.operator(org_id)) as conn:
+        accounts = await directory.accounts(conn, org_id, participant_id)
+    is_agent = bool(accounts) and all(account.kind == "agent" for account in accounts)
+    return Viewer(
+        org_id=org_id,
+        participant_id=participant_id,
+        accounts=frozenset(account.id for account in accounts) - {participant_id},
+        role="agent" if is_agent else "member",
+    )
+
+
+async def _accounts_of(
+    conn: Connection, org_id: OrgId, participant_id: ParticipantId | None
+) -> list[Account]:
+    by_id = {account.id: account for account in await directory.accounts(conn, org_id, participant_id)}
+    return [
+        Account(
+            platform=identity.platform,
+            account_id=identity.account_id,
+            persona=identity.persona,
+            bridged=identity.bridged,
+            participant_id=identity.participant_id,
+            name=by_id[identity.participant_id].name,
+            kind=by_id[identity.participant_id].kind,
+            is_merged=by_id[identity.participant_id].person_id is not None,
+        )
+        for identity in await directory.identities(conn, org_id, by_id)
+    ]
+
+
+def _check_mergeable(one: str, other: str, accounts: Sequence[ParticipantKey]) -> None:
+    persons = {account.person_id or account.id for account in accounts}
+    if len(persons) == 1:
+        raise BadInput(f"{one!r} and {other!r}", "are one person already")
+    if len({account.kind == "agent" for account in accounts}) > 1:
+        raise BadInput(f"{one!r} and {other!r}", "are not one person: only one of them is an agent")

@@ -1,0 +1,64 @@
+"""The task `retrieval`: search beside plain methods, on the same questions about the same messages."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from functools import partial
+
+from roomlore.evaluation.answering import answers, score_answers
+from roomlore.evaluation.askers import Askers, askers_of
+from roomlore.evaluation.asking import rankings, search_room
+from roomlore.evaluation.comparison import OURS, OURS_LEXICAL, OURS_WORDED, compare
+from roomlore.evaluation.elsewhere import elsewhere
+from roomlore.evaluation.lexical import lexical_rankings
+from roomlore.evaluation.metrics import Ranking, Report, score_retrieval
+from roomlore.evaluation.reference import Reference
+from roomlore.evaluation.trial import Outcome, Trial
+
+#: So many exchanges are looked at where only the first ten messages or the certainty count.
+FEW = 10
+#: So many questions are also asked in another room: enough for an interval of some 3 points, and no more time.
+ELSEWHERE = 400
+
+
+async def retrieval(trial: Trial) -> Outcome:
+    """Return how well search finds what answers the questions, beside plain methods in the same run."""
+    questions = trial.gold.questions
+    askers = await askers_of(trial.app, questions, trial.messages)
+    with trial.bar("asking", len(questions)) as progress:
+        run = await rankings(trial.app, questions, progress, askers=askers)
+    report: Report = {"asked for": dict(askers.counts)}
+    if trial.answers:
+        run, report["answers"] = await _answered(trial, run, askers=askers)
+    report = score_retrieval(questions, trial.messages, run=run) | report
+    report["comparison"] = await _comparison(trial, run, askers=askers)
+    return Outcome(report=report, run=[asdict(ranking) for ranking in run])
+
+
+async def _answered(trial: Trial, run: Sequence[Ranking], *, askers: Askers) -> tuple[list[Ranking], Report]:
+    """Return the run with what was answered, and how well."""
+    questions = trial.gold.questions
+    with trial.bar("answering", len(questions)) as progress:
+        told = await answers(trial.app, questions, progress, askers=askers)
+    marked = [replace(ranking, answered=one.answered) for ranking, one in zip(run, told, strict=True)]
+    return marked, score_answers(questions, told)
+
+
+async def _comparison(trial: Trial, run: Sequence[Ranking], *, askers: Askers) -> list[Report]:
+    questions = trial.gold.questions
+    moved = elsewhere(questions, most=ELSEWHERE)
+    few = partial(search_room, limit=FEW)
+    runs, away = {OURS: list(run)}, dict[str, list[Ranking]]()
+    with trial.bar("asking elsewhere", len(moved)) as progress:
+        away[OURS] = await rankings(trial.app, moved, progress, askers=askers, search=few)
+    if trial.worded is not None:
+        with trial.bar("asking without a model", len(questions)) as progress:
+            runs[OURS_WORDED] = await rankings(trial.worded, questions, progress, askers=askers, search=few)
+    with trial.bar("asking for words", len(questions)) as progress:
+        runs[OURS_LEXICAL] = await lexical_rankings(trial.app, questions, progress, askers=askers)
+    reference = await Reference.read(trial.app, trial.messages, trial.embedder)
+    with trial.bar("comparing", len(questions) + len(moved)) as progress:
+        plain = await reference.runs([*questions, *moved], progress)
+    for name, found in plain.items():
+        runs[name], away[name] = found[: len(questions)], found[len(questions) :]
+    texts = {message.id: message.text for message in trial.messages}
+    return [asdict(row) for row in compare(questions, texts, runs, elsewhere=away)]

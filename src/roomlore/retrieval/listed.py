@@ -1,0 +1,51 @@
+"""Everything that was said in a scope, newest first, for a question that asks for nothing else."""
+
+from roomlore.domain.ids import MessageId
+from roomlore.domain.records import Viewer
+from roomlore.retrieval.exchanges import exchanges, shown
+from roomlore.retrieval.history import told
+from roomlore.retrieval.records import Hit, Why
+from roomlore.store import directory, listing, search
+from roomlore.store.queries import Connection
+from roomlore.store.search import Scope
+
+#: Of so many messages for each exchange that is wanted the exchanges are looked up: several lie in one.
+FOR_EACH = 5
+
+
+async def listed(conn: Connection, viewer: Viewer, *, scope: Scope, limit: int) -> list[Hit]:
+    """Return up to `limit` exchanges with the newest messages of a scope, newest find first."""
+    org_id = viewer.org_id
+    found = await listing.newest(conn, org_id, scope, limit=FOR_EACH * limit)
+    members = await search.exchange_members(conn, org_id, found)
+    outline_of = {key: one for one in exchanges(members, last=scope.last) for key in one.member_ids}
+    finds: dict[MessageId, list[MessageId]] = {}
+    for key in found:
+        opening = outline_of[key].opening_id
+        if opening in finds or len(finds) < limit:
+            finds.setdefault(opening, []).append(key)
+    outlines = [outline_of[opening] for opening in finds]
+    kept = [shown(outline_of[opening], keys) for opening, keys in finds.items()]
+    whole = await told(conn, org_id, outlines, kept)
+    rooms = await directory.room_names(conn, org_id, {one.messages[0].room_id for one in whole})
+    newness = {key: 1 - place / len(found) for place, key in enumerate(found)}
+    hits: list[Hit] = []
+    for exchange, keys in zip(whole, finds.values(), strict=True):
+        # A whisper may be addressed to somebody who cannot see its room.
+        room = rooms.get(exchange.messages[0].room_id)
+        shown_ids = {message.id for message in exchange.messages}
+        hits.append(
+            Hit(
+                messages=exchange.messages,
+                replies=exchange.replies,
+                omitted=exchange.omitted,
+                why={key: _why(newness[key]) for key in keys if key in shown_ids},
+                room_name=room.name if room else "",
+                platform=room.platform if room else "",
+            )
+        )
+    return hits
+
+
+def _why(newness: float) -> Why:
+    return Why(score=newness, similarity=None, coverage=None, terms=())

@@ -1,0 +1,139 @@
+"""The files of raw logs, read line by line within bounds, and nothing outside of their folders.
+
+Links are not followed, neither of files nor of folders. What is packed counts as unpacked. Whoever reads stops when
+the bytes or the time are used up, or when told to.
+"""
+
+import gzip
+import os
+import re
+import stat
+import threading
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+SUFFIXES = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
+#: Longer lines are left out; nothing that is said comes near.
+LONGEST_LINE = 2**20
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_UTF8_MARK = b"\xef\xbb\xbf"
+
+
+@dataclass(slots=True, kw_only=True)
+class Budget:
+    """How much may still be read, and until when."""
+
+    bytes_left: int
+    #: By `clock`.
+    deadline: float
+    clock: Callable[[], float]
+    stop: threading.Event = field(default_factory=threading.Event)
+    #: Why reading ended before everything was read; empty where it did not.
+    cut_short: str = ""
+
+    def allows(self, size: int) -> bool:
+        """Return whether so many bytes more may be read, and take them."""
+        self.bytes_left -= size
+        if not self.cut_short:
+            if self.stop.is_set():
+                self.cut_short = "told to stop"
+            elif self.bytes_left < 0:
+                self.cut_short = "too large to be read whole"
+            elif self.clock() > self.deadline:
+                self.cut_short = "out of time"
+        return not self.cut_short
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileLine:
+    """One line and where it stands."""
+
+    #: Name of the folder and path in it.
+    file: str
+    number: int
+    #: None where it is longer than any line is.
+    data: bytes | None
+
+
+def lines(
+    folders: Sequence[Path], budget: Budget, *, wanted: Callable[[str], bool] = lambda _: True
+) -> Iterator[FileLine]:
+    """Yield the lines of all log files below the folders, as far as the budget goes.
+
+    A file that cannot be read, or no further, ends with a line that has no data.
+
+    Args:
+        folders: Where to look; of each the newest files first, folder by folder.
+        budget: What may be used up.
+        wanted: Tells by its name whether a file is to be opened.
+    """
+    for folder in folders:
+        for file, descriptor in _files(folder, wanted):
+            with os.fdopen(descriptor, "rb") as raw:
+                if not budget.cut_short:
+                    yield from _lines_of(file, raw, budget)
+            if budget.cut_short:
+                return
+
+
+def _files(folder: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, int]]:
+    """Yield the name of each log file below a folder and a descriptor that is open on it."""
+    try:
+        root = folder.resolve(strict=True)
+    except (OSError, RuntimeError):
+        return
+    for place, names, files, within in os.fwalk(root, follow_symlinks=False):
+        names[:] = sorted((name for name in names if not name.startswith(".")), reverse=True)
+        below = os.path.relpath(place, root)
+        for name in _newest_first(files, within):
+            label = _label(folder.name or root.name, "" if below == "." else below, name)
+            if wanted(label) and (descriptor := _opened(name, within)) is not None:
+                yield label, descriptor
+
+
+def _newest_first(files: Sequence[str], within: int) -> list[str]:
+    logs = [name for name in files if name.lower().endswith(SUFFIXES) and not name.startswith(".")]
+    return sorted(logs, key=lambda name: (-_changed(name, within), name))
+
+
+def _changed(name: str, within: int) -> float:
+    try:
+        return os.stat(name, dir_fd=within, follow_symlinks=False).st_mtime
+    except OSError:
+        return 0.0
+
+
+def _opened(name: str, within: int) -> int | None:
+    """Return a descriptor of a regular file; None where it is none, or may not be read."""
+    try:
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=within)
+    except OSError:
+        return None
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    return None
+
+
+def _label(folder: str, below: str, name: str) -> str:
+    text = "/".join(part for part in (folder, below, name) if part)
+    return _CONTROL.sub("\ufffd", os.fsencode(text).decode("utf-8", "replace"))
+
+
+def _lines_of(file: str, raw: IO[bytes], budget: Budget) -> Iterator[FileLine]:
+    stream = gzip.GzipFile(fileobj=raw) if file.lower().endswith(".gz") else raw
+    number = 0
+    try:
+        while data := stream.readline(LONGEST_LINE):
+            number += 1
+            whole = data.endswith(b"\n") or len(data) < LONGEST_LINE
+            while budget.allows(len(data)) and not (data.endswith(b"\n") or len(data) < LONGEST_LINE):
+                data = stream.readline(LONGEST_LINE)
+            if budget.cut_short:
+                return
+            yield FileLine(file=file, number=number, data=data.removeprefix(_UTF8_MARK) if whole else None)
+    except (OSError, EOFError, zlib.error):
+        yield FileLine(file=file, number=number + 1, data=None)

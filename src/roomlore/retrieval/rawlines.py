@@ -1,0 +1,194 @@
+"""One line of a raw log as far as it can be understood: who said what, where and when.
+
+Our own JSON lines say all of that under fixed names. Others are taken by the names that such fields usually have;
+what a line does not say stays empty and is never guessed from the text.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, cast
+
+from roomlore.platforms.fields import Malformed, iso_time, unix_time
+from roomlore.store.erased import AccountName, RoomName
+
+SCHEMA = "roomlore.message/1"
+#: Later lines of a file need not name the format again.
+_OURS = frozenset({"id", "room", "author", "text", "sent_at"})
+_TEXTS = ("text", "body", "content", "message", "msg")
+_AUTHORS = ("author", "user", "sender", "from", "username", "nick", "name", "display_name")
+_AUTHOR_IDS = ("author_id", "user_id", "sender_id", "from_id", "account_id")
+_ROOMS = ("room", "channel", "room_id", "channel_id", "room_name", "channel_name", "chat", "chat_id")
+#: A room that is stated in a way that is not understood; it is none that anything is mapped to.
+_SOME_ROOM = "?"
+_TIMES = ("sent_at", "timestamp", "time", "ts", "date", "datetime", "created_at", "@timestamp")
+_IDS = ("id", "message_id", "external_id", "msg_id", "ts", "client_msg_id", "event_id")
+_NAMES = ("name", "display_name", "global_name", "username", "nick", "id")
+_KINDS = ("kind", "type", "subtype")
+_ADDRESSEES = ("to", "recipients", "recipient")
+_MENTION = re.compile(r"<@[!&]?([^>\s]{1,255})>|(?<!\w)@([\w.-]{1,255})")
+#: Numbers of seconds are smaller, in this millennium; of milliseconds larger.
+_SECONDS_BELOW = 100_000_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """What a line says."""
+
+    text: str
+    author_name: str = ""
+    #: Ids or names of the author; the first is surely an id where `is_exact`.
+    accounts: Sequence[str] = ()
+    persona: str = ""
+    #: Whom it mentions, by whatever the platform calls them.
+    mentions: Sequence[str] = ()
+    sent_at: datetime | None = None
+    platform: str = ""
+    room: str = ""
+    #: Whatever may be the platform's id of the message.
+    ids: Sequence[str] = ()
+    #: In our own format: the names of place and author are those under which they would be stored.
+    is_ours: bool = False
+    #: That it says that the message is gone, of which there may be an earlier line.
+    is_deleted: bool = False
+    #: Neither a whisper nor a notice nor injected, and addressed to nobody in particular.
+    is_for_all: bool = True
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it says where it was said, by whom and under which id, in the platform's own names."""
+        return self.is_ours and bool(self.platform and self.room and self.ids and self.accounts)
+
+    def names(self, platforms: Sequence[str]) -> Iterator[AccountName]:
+        """Yield every account that may be the author's or be mentioned, on any of the platforms."""
+        for platform in platforms:
+            for account in (*self.accounts, *self.mentions):
+                yield platform, account, ""
+                if self.persona:
+                    yield platform, account, self.persona
+
+    def places(self, mapped: RoomName | None) -> list[RoomName]:
+        """Return the rooms in which it may have been said: where its file is mapped to, and what it says.
+
+        What it does not say of platform and room is that of its file.
+        """
+        if mapped is None:
+            return [(self.platform, self.room)] if self.platform and self.room else []
+        stated = (self.platform or mapped[0], self.room or mapped[1])
+        return list(dict.fromkeys([mapped, stated]))
+
+
+def said_in(line: bytes) -> Said | None:
+    """Return what a line says; None where it is not JSON, or holds no text and does not say that one is gone."""
+    try:
+        value: object = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(value, dict):
+        return None
+    fields = cast("Mapping[str, Any]", value)
+    text, inner = _text(fields)
+    is_deleted = fields.get("deleted") is True
+    if not (text.strip() or is_deleted):
+        return None
+    author = _first(fields, _AUTHORS)
+    is_ours = fields.get("schema") == SCHEMA or fields.keys() >= _OURS
+    return Said(
+        text=_whole(text),
+        author_name=_whole(_name(author)),
+        accounts=[_whole(one) for one in _accounts(fields, author)],
+        persona=_member(author, "persona"),
+        mentions=[_whole(one) for one in _mentions(fields, text)],
+        sent_at=_time(_first(fields, _TIMES)),
+        platform=_whole(_word(fields.get("platform"))) or ("jsonl" if is_ours else ""),
+        room=_whole(_room(fields) or _room(inner)),
+        ids=list(dict.fromkeys(_whole(word) for key in _IDS if (word := _word(fields.get(key))))),
+        is_ours=is_ours and bool(_id(fields.get("room"))),
+        is_deleted=is_deleted,
+        is_for_all=_is_for_all(fields) and _is_for_all(inner),
+    )
+
+
+def _text(fields: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """Return the text, and the object within the line that holds it; nothing where the line itself does."""
+    for key in _TEXTS:
+        value = fields.get(key)
+        if isinstance(value, str) and value.strip():
+            return value, {}
+        inner = _member(value, "text") or _member(value, "content")
+        if inner:
+            return inner, cast("Mapping[str, Any]", value)
+    return "", {}
+
+
+def _is_for_all(fields: Mapping[str, Any]) -> bool:
+    """Return whether this is an ordinary message to nobody in particular; what does not say is one."""
+    is_ordinary = all(_is_empty(fields.get(key)) or fields[key] == "message" for key in _KINDS)
+    return is_ordinary and all(_is_empty(fields.get(key)) for key in _ADDRESSEES) and "audience" not in fields
+
+
+def _is_empty(value: object) -> bool:
+    return value in (None, "", [], {})
+
+
+def _room(fields: Mapping[str, Any]) -> str:
+    """Return the room that is stated; empty where there is none."""
+    stated = next((fields[key] for key in _ROOMS if not _is_empty(fields.get(key))), None)
+    if stated is None:
+        return ""
+    return _id(stated) or _member(stated, "name") or _SOME_ROOM
+
+
+def _first(fields: Mapping[str, Any], keys: Sequence[str]) -> object:
+    return next((fields[key] for key in keys if fields.get(key) not in (None, "")), None)
+
+
+def _word(value: object) -> str:
+    """Return a text or a whole number as a text."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    return value if isinstance(value, str) else ""
+
+
+def _member(value: object, key: str) -> str:
+    return _word(cast("Mapping[str, Any]", value).get(key)) if isinstance(value, dict) else ""
+
+
+def _id(value: object) -> str:
+    return _member(value, "id") or _word(value)
+
+
+def _name(author: object) -> str:
+    return next((name for key in _NAMES if (name := _member(author, key))), _word(author))
+
+
+def _accounts(fields: Mapping[str, Any], author: object) -> list[str]:
+    """Return whatever may name the author's account, surest first."""
+    inner = [_member(author, key) for key in ("id", *_NAMES)]
+    outer = [_word(fields.get(key)) for key in (*_AUTHOR_IDS, *_AUTHORS)]
+    return [word for word in dict.fromkeys([*inner, *outer]) if word]
+
+
+def _mentions(fields: Mapping[str, Any], text: str) -> list[str]:
+    stated = fields.get("mentions")
+    listed = [_id(one) for one in cast("list[object]", stated)] if isinstance(stated, list) else []
+    marked = [word for match in _MENTION.finditer(text) for word in match.groups() if word]
+    return [word for word in dict.fromkeys([*listed, *marked]) if word]
+
+
+def _time(value: object) -> datetime | None:
+    try:
+        if isinstance(value, str) and not re.fullmatch(r"\d+(\.\d+)?", value):
+            return iso_time(value)
+        number = float(_word(value) or "nan")
+        seconds = number if number < _SECONDS_BELOW else number / 1000
+        return unix_time(int(seconds), microseconds=round(seconds % 1 * 1_000_000))
+    except (Malformed, ValueError, OverflowError):
+        return None
+
+
+def _whole(text: str) -> str:
+    """Return a text without halves of surrogate pairs and NUL, which the database could not be asked for."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", " ")

@@ -1,0 +1,319 @@
+"""The last place to look: logs beside the database that nobody imported, read line by line.
+
+They are the operator's. Others see lines of a file that is mapped to a room, as far as they may read that room at the
+time of the line. What is stored already is left out, and so is whatever cannot be told from something removed.
+"""
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from fnmatch import fnmatchcase
+from math import log
+from pathlib import Path
+
+from roomlore.domain.audience import Period
+from roomlore.retrieval.evidence import strength
+from roomlore.retrieval.rawfiles import Budget, FileLine, lines
+from roomlore.retrieval.rawlines import Said, said_in
+from roomlore.retrieval.records import RawLine, Why
+from roomlore.store.erased import RoomName
+from roomlore.store.search import Scope
+
+MOST_BYTES = 200_000_000
+MOST_SECONDS = 5.0
+#: Words of a question that are looked for.
+MOST_WORDS = 32
+#: Lines that are kept while reading; beyond it the half that fits worse goes.
+KEPT = 2_000
+#: Lines that are looked up in the database at once.
+CHECKED = 200
+#: Lines that may be shown; when there are so many, no others are looked up.
+ENOUGH = 100
+#: How much of a line is shown.
+LONGEST_TEXT = 2_000
+#: Ids of messages that a log says are gone.
+MOST_DELETED = 1_000_000
+
+_WORD = re.compile(r"[^\W_]+")
+_ENDING = re.compile(r"(?<=\w{3})(?:ings?|ed|es|s|e)$")
+_STOP = frozenset(
+    _WORD.findall(
+        """
+        a about all also am an and any are as at be been but by can could did do does doing done for from had has have
+        he her hers him his how i if in into is it its just me my no not of off on or our out over she should so some
+        such than that the their them then there these they this those to too up us was we were what when where which
+        who whom whose why will with would you your
+        """
+    )
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawLogs:
+    """Where the logs are, and in which rooms they were written."""
+
+    folders: Sequence[Path]
+    #: Platform and external id of the room, by a pattern of file names such as `logs/general-*.jsonl`.
+    rooms: Mapping[str, RoomName] = field(default_factory=dict[str, RoomName])
+    most_bytes: int = MOST_BYTES
+    most_seconds: float = MOST_SECONDS
+
+    def room_of(self, file: str) -> RoomName | None:
+        """Return the room that a file is mapped to, by the first pattern that fits."""
+        return next((room for pattern, room in self.rooms.items() if fnmatchcase(file, pattern)), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """Which lines a viewer may see."""
+
+    is_operator: bool
+    #: For others: the rooms they may see, and when they were members; None where everybody may read.
+    rooms: Mapping[RoomName, Sequence[Period] | None] = field(
+        default_factory=dict[RoomName, Sequence[Period] | None]
+    )
+
+    def may_open(self, room: RoomName | None) -> bool:
+        """Return whether there may be lines for the viewer in a file that is mapped to a room, or to none."""
+        return self.is_operator or room in self.rooms
+
+    def may_see(self, said: Said, room: RoomName | None) -> bool:
+        """Return whether a line of such a file is for the viewer."""
+        if self.is_operator:
+            return True
+        if room is None or room not in self.rooms or said.sent_at is None or not said.is_for_all:
+            return False
+        if any(place != room for place in said.places(room)):
+            return False
+        periods = self.rooms[room]
+        return periods is None or any(period.covers(said.sent_at) for period in periods)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A line that shares words with the question."""
+
+    said: Said
+    file: str
+    number: int
+    #: The room that its file is mapped to.
+    mapped: RoomName | None
+    terms: frozenset[str]
+
+    @property
+    def asks(self) -> bool:
+        """Whether it is a question itself, which answers none."""
+        return self.said.text.rstrip().endswith("?")
+
+
+@dataclass(slots=True, kw_only=True)
+class Scan:
+    """What was read, as far as it fits a question; what was removed is still among it."""
+
+    candidates: list[Candidate] = field(default_factory=list[Candidate])
+    #: Whether there were more than are kept.
+    is_thinned: bool = False
+    #: Lines that are no JSON object, too long, or where a file could not be read further.
+    broken: int = 0
+    deleted: set[tuple[RoomName | None, str]] = field(default_factory=set[tuple[RoomName | None, str]])
+    cut_short: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawFinds:
+    """What raw logs say about a question."""
+
+    #: Best first.
+    lines: Sequence[RawLine] = ()
+    #: How many lines that may be shown share a word with the question, at most `ENOUGH`.
+    matched: int = 0
+    #: What was not looked at, and why; empty where everything was.
+    note: str = ""
+
+
+def terms_of(text: str) -> list[str]:
+    """Return the words of a text without endings, each once and in order, but for those that say nothing."""
+    words = (word for word in _WORD.findall(text.casefold()) if word not in _STOP)
+    return list(dict.fromkeys(_ENDING.sub("", word) for word in words))
+
+
+def applies(scope: Scope) -> bool:
+    """Return whether raw logs may answer: not where what only some said is asked for, whom a log may name otherwise."""
+    narrowed = (scope.author_ids, scope.author_kinds, scope.conversation_ids, scope.answered, scope.last)
+    return all(part is None for part in narrowed)
+
+
+async def scan(
+    logs: RawLogs, question: str, access: Access, *, scope: Scope, clock: Callable[[], float]
+) -> Scan:
+    """Return the lines that fit a question, among those that a viewer may see; a cancellation ends the reading.
+
+    Args:
+        logs: Where they are.
+        question: In plain words.
+        access: What the viewer may see.
+        scope: Since when and until when.
+        clock: Tells the time that has passed, in seconds.
+    """
+    budget = Budget(bytes_left=logs.most_bytes, deadline=clock() + logs.most_seconds, clock=clock)
+    reader = _Reader(logs=logs, access=access, scope=scope, asked=terms_of(question)[:MOST_WORDS])
+    try:
+        return await asyncio.to_thread(reader.read, budget)
+    finally:
+        budget.stop.set()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reader:
+    """Reads logs for one question; blocking."""
+
+    logs: RawLogs
+    access: Access
+    scope: Scope
+    asked: Sequence[str]
+
+    def read(self, budget: Budget) -> Scan:
+        """Return what fits."""
+        scanned = Scan()
+        if not self.asked:
+            return scanned
+        glances = self._glances()
+        wanted = frozenset(self.asked)
+        found = lines(
+            self.logs.folders, budget, wanted=lambda file: self.access.may_open(self.logs.room_of(file))
+        )
+        for line in found:
+            if line.data is None or not _is_object(line.data):
+                scanned.broken += line.data is None or bool(line.data.strip())
+            else:
+                lowered = line.data.lower()
+                if any(glance in lowered for glance in glances):
+                    self._take(line, line.data, wanted, scanned)
+        scanned.cut_short = budget.cut_short
+        return scanned
+
+    def _glances(self) -> Sequence[bytes]:
+        """Return what tells cheaply whether a line may have one of the words, or say that something is gone."""
+        if any(not term.isascii() for term in self.asked):
+            # Letters may be written in many ways.
+            return [b""]
+        return [term.encode() for term in (*self.asked, '"deleted"')]
+
+    def _take(self, line: FileLine, data: bytes, wanted: frozenset[str], scanned: Scan) -> None:
+        said = said_in(data)
+        if said is None:
+            scanned.broken += 1
+            return
+        mapped = self.logs.room_of(line.file)
+        if said.is_deleted:
+            if len(scanned.deleted) < MOST_DELETED:
+                scanned.deleted |= {(place, one) for place in _places(said, mapped) for one in said.ids}
+            return
+        terms = wanted.intersection(terms_of(said.text))
+        if not (terms and self._in_time(said.sent_at) and self.access.may_see(said, mapped)):
+            return
+        scanned.candidates.append(
+            Candidate(said=said, file=line.file, number=line.number, mapped=mapped, terms=terms)
+        )
+        if len(scanned.candidates) > KEPT:
+            scanned.candidates = best(scanned)[: KEPT // 2]
+            scanned.is_thinned = True
+
+    def _in_time(self, sent_at: datetime | None) -> bool:
+        since, until = self.scope.since, self.scope.until
+        if since is None and until is None:
+            return True
+        return (
+            sent_at is not None and (since is None or since <= sent_at) and (until is None or sent_at < until)
+        )
+
+
+def best(scanned: Scan) -> list[Candidate]:
+    """Return the lines that were kept without those that the logs say are gone, those with most words first.
+
+    Questions come last. How rare a word is does not count yet: lines that are not shown would have a say in it.
+    """
+    staying = (one for one in scanned.candidates if not _is_gone(one, scanned))
+    return sorted(staying, key=lambda one: (one.asks, -len(one.terms), one.file, one.number))
+
+
+def read_from(
+    scanned: Scan,
+    question: str,
+    fit: Sequence[Candidate],
+    *,
+    clean: Callable[[str], str],
+    is_operator: bool,
+    left_out: int = 0,
+) -> RawFinds:
+    """Return the lines that may be shown, best first, and what was not looked at.
+
+    Nothing but these lines is counted, and nothing else tells how rare a word is: others may have been removed.
+
+    Args:
+        scanned: What was read.
+        question: In plain words.
+        fit: The lines that may be shown, and questions among them.
+        clean: Takes secrets out of a text.
+        is_operator: Whether it is for an operator, who is told what else there is.
+        left_out: How many could not be told from something removed.
+    """
+    coverage = _coverage(fit, terms_of(question)[:MOST_WORDS])
+    telling = [one for one in fit if not one.asks]
+    ranked = sorted(telling, key=lambda one: (-coverage(one), one.file, one.number))
+    notes = [f"cut short: {scanned.cut_short}" if scanned.cut_short else ""]
+    if is_operator:
+        # A broken line may be counted because it has a word of the question: that is not for others to know.
+        notes += [
+            f"broken lines skipped: {scanned.broken}" if scanned.broken else "",
+            "more lines share words with it than are kept"
+            if scanned.is_thinned and len(fit) < ENOUGH
+            else "",
+            f"lines left out that cannot be told from what was removed: {left_out}; map their files to rooms"
+            if left_out
+            else "",
+        ]
+    return RawFinds(
+        lines=[_line(one, coverage(one), clean) for one in ranked],
+        matched=len(fit),
+        note="; ".join(note for note in notes if note),
+    )
+
+
+def _coverage(fit: Sequence[Candidate], asked: Sequence[str]) -> Callable[[Candidate], float]:
+    """Return what tells the share that a line has of the question's words, by rarity among these lines, 0..1."""
+    lines_with = Counter(term for one in fit for term in one.terms)
+    rarity = {term: log(1 + 2 * len(fit) / max(lines_with[term], 0.5)) for term in asked}
+    # In the order of the question, for sums of floats depend on it.
+    total = sum(rarity.values()) or 1.0
+    return lambda one: sum(rarity[term] for term in asked if term in one.terms) / total
+
+
+def _line(one: Candidate, coverage: float, clean: Callable[[str], str]) -> RawLine:
+    why = Why(score=coverage, similarity=None, coverage=coverage, terms=sorted(one.terms))
+    return RawLine(
+        file=one.file,
+        number=one.number,
+        author_name=clean(one.said.author_name),
+        text=clean(one.said.text)[:LONGEST_TEXT],
+        sent_at=one.said.sent_at,
+        strength=strength(why),
+    )
+
+
+def _is_gone(one: Candidate, scanned: Scan) -> bool:
+    return any(
+        (place, key) in scanned.deleted for place in _places(one.said, one.mapped) for key in one.said.ids
+    )
+
+
+def _places(said: Said, mapped: RoomName | None) -> Sequence[RoomName | None]:
+    return said.places(mapped) or [None]
+
+
+def _is_object(data: bytes) -> bool:
+    bare = data.strip()
+    return bare.startswith(b"{") and bare.endswith(b"}")

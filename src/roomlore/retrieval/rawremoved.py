@@ -1,0 +1,136 @@
+"""Keeps what was removed from coming back by way of raw logs.
+
+Nothing is taken out of the files. A line is shown only if it can be told for certain that nobody removed what it says:
+by its place where that is known, by its author where that is known, by its time. Where a line does not say enough,
+it is left out as soon as anything was removed that it might be.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from roomlore.domain.ids import OrgId
+from roomlore.retrieval.rawlogs import CHECKED, ENOUGH, Candidate
+from roomlore.store import erased, rawlogs
+from roomlore.store.erased import AccountName, ErasedRange, PlaceName, RoomName
+from roomlore.store.queries import Connection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removed:
+    """What was removed, and what is stored, as far as some lines may be of it."""
+
+    #: Where there is a message, or was one.
+    stored: set[PlaceName] = field(default_factory=set[PlaceName])
+    #: Rooms in which messages were redacted or erased.
+    rooms: set[RoomName] = field(default_factory=set[RoomName])
+    ranges: Mapping[RoomName, Sequence[ErasedRange]] = field(
+        default_factory=dict[RoomName, Sequence[ErasedRange]]
+    )
+    #: Whether a stretch of any room was erased.
+    has_ranges: bool = False
+    #: Since when rooms keep what was said.
+    kept_since: Mapping[RoomName, datetime] = field(default_factory=dict[RoomName, datetime])
+    has_accounts: bool = False
+    #: When accounts were erased.
+    accounts: Mapping[AccountName, datetime] = field(default_factory=dict[AccountName, datetime])
+    #: Of all rooms, for lines that do not say theirs.
+    platforms: Sequence[str] = ()
+
+    def is_stored(self, one: Candidate) -> bool:
+        """Return whether there is such a message already, or was one."""
+        return any(
+            (*place, key) in self.stored for place in one.said.places(one.mapped) for key in one.said.ids
+        )
+
+    def may_be_removed(self, one: Candidate) -> bool:
+        """Return whether somebody may have removed what a line says."""
+        places = one.said.places(one.mapped)
+        if not places and (self.rooms or self.has_ranges):
+            return True
+        if not one.said.is_exact and any(place in self.rooms for place in places):
+            return True
+        return self._is_out_of_time(one, places) or self._is_of_somebody_gone(one)
+
+    def _is_out_of_time(self, one: Candidate, places: Sequence[RoomName]) -> bool:
+        """Return whether a line is from a stretch that was erased, or too old for its room, or may be."""
+        sent_at = one.said.sent_at
+        since = [self.kept_since[place] for place in places or self.kept_since if place in self.kept_since]
+        ranges = [span for place in places for span in self.ranges.get(place, ())]
+        if sent_at is None:
+            return bool(since or ranges)
+        return any(sent_at < start for start in since) or any(
+            (span.since is None or span.since <= sent_at) and sent_at < span.until for span in ranges
+        )
+
+    def _is_of_somebody_gone(self, one: Candidate) -> bool:
+        """Return whether an erased account said a line or is mentioned in it, or may have said it."""
+        if not self.has_accounts:
+            return False
+        if not one.said.is_exact:
+            return True
+        sent_at = one.said.sent_at
+        gone = (self.accounts.get(name) for name in one.said.names(platforms_of(one, self.platforms)))
+        return any(at is not None and (sent_at is None or sent_at <= at) for at in gone)
+
+
+def platforms_of(one: Candidate, every: Sequence[str]) -> list[str]:
+    """Return the platforms of a line's author: where it may have been said, or any where that is not known."""
+    return list(dict.fromkeys(place[0] for place in one.said.places(one.mapped))) or list(every)
+
+
+async def removed(conn: Connection, org_id: OrgId, found: Sequence[Candidate], *, now: datetime) -> Removed:
+    """Return what is known of the places, authors and times of some lines.
+
+    Args:
+        conn: Reads for the operator: what others may not see must be known here.
+        org_id: Whose.
+        found: The lines.
+        now: Tells what rooms keep no longer.
+    """
+    flags = await erased.removals(conn, org_id)
+    names = list(dict.fromkeys(place for one in found for place in one.said.places(one.mapped)))
+    places = [(*place, key) for one in found for place in one.said.places(one.mapped) for key in one.said.ids]
+    ranges: dict[RoomName, list[ErasedRange]] = {}
+    for one in await erased.erased_ranges(conn, org_id, names) if flags.ranges else ():
+        ranges.setdefault((one.platform, one.room), []).append(one)
+    keeping = await erased.keeping_rooms(conn, org_id, now=now) if flags.keeping else []
+    platforms = await rawlogs.platforms(conn, org_id)
+    accounts = {name for one in found for name in one.said.names(platforms_of(one, platforms))}
+    return Removed(
+        stored=await rawlogs.stored(conn, org_id, places),
+        rooms=await rawlogs.removed_in(conn, org_id),
+        ranges=ranges,
+        has_ranges=flags.ranges,
+        kept_since={(one.platform, one.room): one.kept_since for one in keeping},
+        has_accounts=flags.accounts,
+        accounts=await erased.erased_accounts(conn, org_id, accounts) if flags.accounts else {},
+        platforms=platforms,
+    )
+
+
+async def staying(
+    conn: Connection, org_id: OrgId, found: Sequence[Candidate], *, now: datetime
+) -> tuple[list[Candidate], int]:
+    """Return the lines that are neither stored nor may have been removed, and how many of the others may have been.
+
+    It ends as soon as enough stay: which ones does not depend on how many others there are among them.
+
+    Args:
+        conn: Reads for the operator: what others may not see must be known here.
+        org_id: Whose.
+        found: The lines, best first.
+        now: Tells what rooms keep no longer.
+    """
+    fit: list[Candidate] = []
+    left_out = 0
+    for start in range(0, len(found), CHECKED):
+        checked = found[start : start + CHECKED]
+        known = await removed(conn, org_id, checked, now=now)
+        new = [one for one in checked if not known.is_stored(one)]
+        stay = [one for one in new if not known.may_be_removed(one)]
+        fit += stay
+        left_out += len(new) - len(stay)
+        if len(fit) >= ENOUGH:
+            break
+    return fit[:ENOUGH], left_out

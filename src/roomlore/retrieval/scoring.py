@@ -1,0 +1,175 @@
+"""Scores messages by words, by meaning, and by what was said around them.
+
+In a room a message seldom repeats what the one before it was about: the answer to "when do we fly to Rome?" is
+"Friday". So the words and the nearness of neighbours count towards a message, less the further away they stand. Words
+are joined before their weight saturates (BM25, Robertson and Zaragoza 2009, over what is as good as a longer text),
+and both sides are added by value and not by rank, because the margins of BM25 tell much.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roomlore.domain.ids import MessageId
+from roomlore.store.search import Surrounding
+
+#: How much counts what was said one, two, three, four places before a message: half as much at each step.
+BEFORE = (0.5, 0.25, 0.125, 0.0625)
+#: What was said after it counts so much less.
+AFTER = 0.7
+#: How far around a message is looked.
+REACH = len(BEFORE)
+#: How soon further mentions of a word tell nothing new, and how much the length of a text takes from them.
+K1, B = 1.5, 0.75
+#: The part of nearness in the score; the rest are words.
+DENSE = 0.4
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """The words of a question, as stems, and how rare each is."""
+
+    lexemes: Sequence[str]
+    rarities: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scored:
+    """A message and how well it fits a question; the scores are comparable within one search only."""
+
+    message_id: MessageId
+    author_name: str
+    #: 0..1.
+    score: float
+    #: Cosine between question and message; None without a vector.
+    similarity: float | None
+    #: Share of the question's words, by rarity, that the message has; None if it has none.
+    coverage: float | None
+    #: The same share of what it has together with what stands around it; 0..1.
+    covered_around: float
+    #: The words it has of the question, rarest first.
+    terms: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stages:
+    """Which parts of the score count; for measuring what each adds."""
+
+    neighbours: bool = True
+    dense: float = DENSE
+
+
+ALL_STAGES = Stages()
+
+
+def score(
+    rows: Sequence[Surrounding], asked: Asked, *, most: int, stages: Stages = ALL_STAGES
+) -> list[Scored]:
+    """Return the messages of the scope that fit best, best first.
+
+    Args:
+        rows: In the order of their rooms, neighbours together.
+        asked: What the counts of the rows count.
+        most: How many are returned at most.
+        stages: What to leave out.
+    """
+    if not rows:
+        return []
+    around = _Neighbours(rows, reach=REACH if stages.neighbours else 0)
+    counts = np.zeros((len(rows), len(asked.lexemes)))
+    for place, row in enumerate(rows):
+        if row.counts:
+            counts[place] = row.counts
+    rarities = np.array(asked.rarities, np.float64)
+    sizes = np.array([row.size for row in rows], np.float64)
+    gathered = around.gather(counts)
+    words = _bm25(gathered, around.gather(sizes), rarities)
+    nearness = _nearness(rows)
+    total = _fused(words, None if nearness is None else around.gather(nearness), dense=stages.dense)
+    mass = max(rarities.sum(), 1e-9)
+    covered = (gathered > 0) @ rarities / mass
+    own = (counts > 0) @ rarities / mass
+    # What stands next to a find is one itself only if it has a reason of its own.
+    fitting = np.flatnonzero(
+        [row.fits and (row.counts is not None or row.similarity is not None) for row in rows]
+    )
+    best: list[int] = fitting[np.argsort(-total[fitting], kind="stable")[:most]].tolist()
+    return [
+        Scored(
+            message_id=rows[place].message_id,
+            author_name=rows[place].author_name,
+            score=float(total[place]),
+            similarity=rows[place].similarity,
+            coverage=float(own[place]) if rows[place].counts else None,
+            covered_around=float(covered[place]),
+            terms=_terms(rows[place], asked),
+        )
+        for place in best
+    ]
+
+
+class _Neighbours:
+    """Which rows stand next to each other, and how much each counts for the other."""
+
+    def __init__(self, rows: Sequence[Surrounding], *, reach: int) -> None:
+        self._runs = np.cumsum([not row.follows for row in rows])
+        self._reach = min(reach, len(rows) - 1)
+
+    def gather(self, values: Array) -> Array:
+        """Return of each row its own value and those of its neighbours, by weight."""
+        gathered = values.copy()
+        for distance in range(1, self._reach + 1):
+            together = self._runs[distance:] == self._runs[:-distance]
+            weight = (BEFORE[distance - 1] * together).reshape(-1, *[1] * (values.ndim - 1))
+            gathered[distance:] += weight * values[:-distance]
+            gathered[:-distance] += AFTER * weight * values[distance:]
+        return gathered
+
+
+def _bm25(counts: Array, sizes: Array, rarities: Array) -> Array:
+    """Return the weight of the words of each row: (rows, words) counts, by rarity and the length of the text."""
+    if not counts.size:
+        return np.zeros(len(sizes))
+    usual = max(sizes[counts.any(axis=1)].mean(), 1.0) if counts.any() else 1.0
+    length = (1 - B + B * sizes / usual)[:, None]
+    return (counts * (K1 + 1) / (counts + K1 * length)) @ rarities
+
+
+def _nearness(rows: Sequence[Surrounding]) -> Array | None:
+    """Return how much nearer each row is than the mean; 0 of one that has no vector, None if none has."""
+    known = [row.similarity for row in rows if row.similarity is not None]
+    if not known:
+        return None
+    usual = sum(known) / len(known)
+    return np.array([0.0 if row.similarity is None else row.similarity - usual for row in rows])
+
+
+def _fused(words: Array, nearness: Array | None, *, dense: float) -> Array:
+    if nearness is None or not dense:
+        return unit_range(words)
+    if not words.any():
+        return unit_range(nearness)
+    return (1 - dense) * unit_range(words) + dense * unit_range(nearness)
+
+
+def unit_range(values: NDArray[np.floating]) -> Array:
+    """Return the values moved and scaled so that the least is 0 and the greatest 1; all 1 where they are equal."""
+    least, greatest = values.min(), values.max()
+    if greatest - least <= 0:
+        return np.ones(len(values)) if greatest else np.zeros(len(values))
+    return (values - least) / (greatest - least)
+
+
+def _terms(row: Surrounding, asked: Asked) -> list[str]:
+    if not row.counts:
+        return []
+    had = [
+        (-rarity, lexeme)
+        for lexeme, rarity, count in zip(asked.lexemes, asked.rarities, row.counts, strict=True)
+        if count
+    ]
+    return [lexeme for _, lexeme in sorted(had)]

@@ -1,0 +1,103 @@
+"""Verbs for whoever runs it: numbers to watch, and what a room embeds."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import get_args
+
+import click
+
+from roomlore.app import App
+from roomlore.app.operations import Counts, Coverage, Numbers
+from roomlore.store.operations import Latency
+from roomlore.store.work import EmbeddingPolicy
+from roomlore.surfaces.cli.output import Output, counted
+from roomlore.surfaces.cli.session import Session, with_app
+
+HEADINGS = (
+    "room", "embeds", "messages", "in exchanges", "size", "legacy", "vectors", "saved", "to embed", "untangled",
+    "set aside", "oldest waiting",
+)  # fmt: skip
+
+
+@click.command()
+@click.pass_obj
+def ops(session: Session) -> None:
+    """Show how far the work has come in each room, how messages stand in exchanges, how long reads take."""
+
+    async def use(app: App) -> None:
+        numbers = await (await session.acting(app)).operations.numbers()
+        if session.output.as_json:
+            session.output.json(numbers)
+        else:
+            show(session.output, numbers)
+
+    with_app(session, use)
+
+
+@click.command()
+@click.argument("room")
+@click.argument("policy", type=click.Choice(get_args(EmbeddingPolicy)))
+@click.pass_obj
+def embedding(session: Session, room: str, policy: EmbeddingPolicy) -> None:
+    """Say what ROOM embeds: each message, or of an exchange only what opens it, which carries the answers."""
+
+    async def use(app: App) -> None:
+        change = await (await session.acting(app)).operations.embed(room, policy)
+        if session.output.as_json:
+            session.output.json({"room": room, "policy": policy, "change": change})
+        else:
+            dropped, wanted = counted(change.dropped, "vector"), counted(change.wanted, "message")
+            session.output.text(
+                f"{room} embeds each {policy}: {dropped} dropped, {wanted} to be embedded by the worker"
+            )
+
+    with_app(session, use)
+
+
+def show(output: Output, numbers: Numbers) -> None:
+    """Print numbers as tables: the rooms, what all of them come to, and how long reads take."""
+    rows = [(room.name, room.embedding_policy, *_cells(room.counts, numbers.at)) for room in numbers.rooms]
+    output.table(HEADINGS, [*rows, ("all rooms", "", *_cells(numbers.counts, numbers.at))])
+    if numbers.counts.looked_at < numbers.counts.messages:
+        looked_at = f"{numbers.counts.looked_at:,} of {numbers.counts.messages:,} messages"
+        output.text(f"shares, sizes and savings from the newest {looked_at}", style="dim")
+    if numbers.latencies:
+        output.text()
+        _show_latencies(output, numbers.latencies)
+
+
+def _show_latencies(output: Output, latencies: Iterable[Latency]) -> None:
+    rows = [
+        (one.action, one.format, one.reads, f"{one.p50_ms:.0f} ms", f"{one.p95_ms:.0f} ms")
+        for one in latencies
+    ]
+    output.table(("read", "where rooms embed", "reads", "p50", "p95"), rows)
+
+
+def _cells(counts: Counts, now: datetime) -> Sequence[str | int]:
+    size = "" if counts.exchange_size is None else f"{counts.exchange_size:.1f}"
+    stages = (counts.embedded, counts.untangled)
+    return (
+        counts.messages,
+        _share(counts.share_in_exchanges),
+        size,
+        _share(counts.legacy_share),
+        counts.vectors,
+        counts.vectors_saved,
+        counts.embedded.waiting,
+        counts.untangled.done,
+        sum(stage.set_aside for stage in stages),
+        _oldest(stages, now),
+    )
+
+
+def _share(share: float | None) -> str:
+    return "" if share is None else f"{share:.0%}"
+
+
+def _oldest(stages: Iterable[Coverage], now: datetime) -> str:
+    since = [stage.oldest_at for stage in stages if stage.oldest_at is not None]
+    return str(timedelta(seconds=round((now - min(since)).total_seconds()))) if since else ""
+
+
+VERBS = (ops, embedding)

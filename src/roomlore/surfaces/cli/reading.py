@@ -1,0 +1,206 @@
+"""Verbs that read what was said: rooms, their messages, contexts, finds and answers."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from roomlore.app import App
+from roomlore.context.builder import DEFAULT_BUDGET
+from roomlore.retrieval.asked import EVERYTHING, KINDS, Filters
+from roomlore.retrieval.meant import LAST
+from roomlore.retrieval.records import Exchange
+from roomlore.surfaces.cli.output import Output, plain, said
+from roomlore.surfaces.cli.session import Session, with_app
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+
+@click.command()
+@click.pass_obj
+def rooms(session: Session) -> None:
+    """List the rooms, most recently active first."""
+
+    async def use(app: App) -> None:
+        session.output.rooms(await app.rooms(await session.viewed_by(app)))
+
+    with_app(session, use)
+
+
+@click.command()
+@click.argument("room")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 10_000),
+    default=30,
+    show_default=True,
+    help="How many messages, or exchanges.",
+)
+@click.option("--before", metavar="MESSAGE", help="Only messages before this one, or exchanges that open so.")
+@click.option(
+    "--exchanges", "by_exchange", is_flag=True, help="Whole exchanges, the one that opened last first."
+)
+@click.pass_obj
+def show(session: Session, room: str, limit: int, before: str | None, *, by_exchange: bool) -> None:
+    """Show the newest messages of ROOM: name, id or external id."""
+
+    async def use(app: App) -> None:
+        viewer = await session.viewed_by(app)
+        if by_exchange:
+            show_exchanges(session.output, await app.exchanges(viewer, room, limit=limit, before=before))
+            return
+        messages = await app.messages(viewer, room, limit=limit, before=before)
+        session.output.room(room, messages, await app.participants(viewer, room=room))
+
+    with_app(session, use)
+
+
+def show_exchanges(output: Output, exchanges: Sequence[Exchange]) -> None:
+    """Print exchanges, what was replied set in under what opened them."""
+    if output.as_json:
+        return output.json(
+            {"exchanges": [{"opening": exchange.opening.id, **plain(exchange)} for exchange in exchanges]}
+        )
+    for exchange in exchanges:
+        opening = exchange.opening
+        output.text(f"{opening.sent_at:%Y-%m-%d} {said(opening)}", style="bold")
+        for message in exchange.messages:
+            if message.id != opening.id:
+                output.text(f"    {said(message)}")
+        if exchange.omitted:
+            output.text(f"    {exchange.omitted} more messages of this exchange are left out", style="dim")
+    return None
+
+
+@click.command()
+@click.argument("room")
+@click.option(
+    "--at",
+    "trigger",
+    metavar="MESSAGE",
+    default=LAST,
+    show_default=True,
+    help="The message to answer.",
+)
+@click.option(
+    "--budget",
+    type=click.IntRange(min=1),
+    default=DEFAULT_BUDGET,
+    show_default=True,
+    help="Tokens.",
+)
+@click.option("--articles", is_flag=True, help="Also read what the messages link to, over the network.")
+@click.option("--explain", is_flag=True, help="Also say why each candidate is in or out.")
+@click.pass_obj
+def context(session: Session, room: str, **options: Any) -> None:
+    """Print what an agent should read before it answers a message of ROOM, with sources."""
+
+    async def use(app: App) -> None:
+        viewer = await session.viewed_by(app)
+        wish = {"budget": options["budget"], "articles": options["articles"]}
+        built = await app.context(viewer, room, options["trigger"], **wish)
+        session.output.context(built, explain=options["explain"])
+
+    with_app(session, use)
+
+
+def narrowing(command: Decorated) -> Decorated:
+    """Add the options that say what of the messages to look through."""
+    options = (
+        click.option(
+            "--by",
+            multiple=True,
+            metavar="WHO",
+            help="Only what WHO said: name, account or id, or me. Repeatable: any of them.",
+        ),
+        click.option(
+            "--kind",
+            "kinds",
+            multiple=True,
+            type=click.Choice(KINDS),
+            help="Only what such participants said. Repeatable.",
+        ),
+        click.option(
+            "--since",
+            metavar="TIME",
+            help="Only from then on: 2024-03-05, 2024-03-05T14:30, yesterday, 'last week', '3 days ago'. Days are those of UTC.",
+        ),
+        click.option("--until", metavar="TIME", help="Only until then; a day, week or month counts whole."),
+        click.option(
+            "--in",
+            "conversation",
+            metavar="CONVERSATION",
+            help="Only in this conversation: id, or message:ID for the one that a message is in.",
+        ),
+        click.option(
+            "--answered/--unanswered", default=None, help="Only what somebody answered, or nobody. [both]"
+        ),
+        click.option(
+            "--literal",
+            is_flag=True,
+            help="Look for the question as it stands; do not read out of it who said something and when.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@click.command()
+@click.argument("question", nargs=-1, required=True)
+@click.option("--room", metavar="ROOM", help="Only in this room.")
+@narrowing
+@click.option("--like-mine", is_flag=True, help="Only what you asked before and is like QUESTION.")
+@click.option(
+    "--limit", type=click.IntRange(1, 100), default=10, show_default=True, help="How many exchanges."
+)
+@click.pass_obj
+def search(
+    session: Session,
+    question: tuple[str, ...],
+    room: str | None,
+    *,
+    like_mine: bool,
+    limit: int,
+    **options: Any,
+) -> None:
+    """Find what was said, as whole exchanges with their sources.
+
+    "What did Ana say last week about the ferry" looks only at what Ana said last week. What was read so is told
+    first; --literal switches it off.
+    """
+    filters = Filters(**options)
+    if like_mine and filters != EVERYTHING:
+        raise click.UsageError("--like-mine goes with --room and --limit only")
+
+    async def use(app: App) -> None:
+        viewer, words = await session.viewed_by(app), " ".join(question)
+        if like_mine:
+            session.output.found(await app.similar(viewer, words, room=room, limit=limit))
+        else:
+            session.output.found(await app.search(viewer, words, room=room, filters=filters, limit=limit))
+
+    with_app(session, use)
+
+
+@click.command()
+@click.argument("question", nargs=-1, required=True)
+@click.option("--room", metavar="ROOM", help="Look in this room first.")
+@narrowing
+@click.option("--quote", is_flag=True, help="Quote, also where a language model is configured.")
+@click.pass_obj
+def ask(
+    session: Session, question: tuple[str, ...], room: str | None, *, quote: bool, **options: Any
+) -> None:
+    """Answer from what was said, with sources, or say that it is not known."""
+
+    async def use(app: App) -> None:
+        viewer = await session.viewed_by(app)
+        session.output.answer(
+            await app.ask(viewer, " ".join(question), room=room, filters=Filters(**options), quote=quote)
+        )
+
+    with_app(session, use)
+
+
+VERBS = (rooms, show, context, search, ask)

@@ -1,0 +1,51 @@
+"""What every verb starts from: the global options, and an App opened with them."""
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from roomlore import app as composition
+from roomlore.app import App
+from roomlore.config import Settings
+from roomlore.domain.records import Viewer
+from roomlore.surfaces.cli.output import Output
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """What the global options say."""
+
+    settings: Settings
+    output: Output
+    #: Whether --json was given, and not only implied by a pipe.
+    wants_json: bool
+    #: Name, account or id of the participant for whom reads are made; None is the operator.
+    viewer: str | None
+
+    async def viewed_by(self, app: App) -> Viewer:
+        """Return the viewer that --as names, or whoever the key lets in."""
+        return app.desk.caller if self.viewer is None else await app.viewer(self.viewer)
+
+    async def acting(self, app: App) -> App:
+        """Return the App on behalf of whom --as names, or of whoever the key lets in."""
+        return app if self.viewer is None else app.acting(await app.viewer(self.viewer))
+
+
+def with_app(
+    session: Session, use: Callable[[App], Awaitable[Result]], *, create_org: bool = False
+) -> Result:
+    """Open the App, use it, close it."""
+
+    async def opened() -> Result:
+        task = asyncio.current_task()
+        assert task is not None
+        # Told to end, we end in order: the database is left to stop.
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        async with composition.open(session.settings, create_org=create_org) as app:
+            return await use(app)
+
+    return asyncio.run(opened())

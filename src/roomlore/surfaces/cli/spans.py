@@ -1,0 +1,37 @@
+"""Spans of time as people write them: 90d, 12h."""
+
+import re
+from datetime import timedelta
+from typing import Any
+
+import click
+
+_SPAN = re.compile(r"(?P<count>[0-9]{1,6})(?P<unit>[a-z])")
+_UNITS = {
+    "m": timedelta(minutes=1),
+    "h": timedelta(hours=1),
+    "d": timedelta(days=1),
+    "w": timedelta(weeks=1),
+}
+
+
+class Span(click.ParamType[timedelta]):
+    """A number of hours, days or weeks, and where they are of use of minutes.
+
+    Whoever writes 6m may mean months, which matters where something is erased.
+    """
+
+    name = "span"
+
+    def __init__(self, *, minutes: bool = True) -> None:
+        self.units = _UNITS if minutes else {unit: span for unit, span in _UNITS.items() if unit != "m"}
+        self.examples = "90d, 12h, 30m or 4w" if minutes else "90d, 12h or 4w"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
+        """Return the span that the text gives."""
+        written = _SPAN.fullmatch(str(value))
+        if written is not None and written["unit"] == "m" and "m" not in self.units:
+            self.fail(f"{value!r} could mean months or minutes; write {self.examples}", param, ctx)
+        if written is None or written["unit"] not in self.units or not int(written["count"]):
+            self.fail(f"{value!r} is no span of time; write {self.examples}", param, ctx)
+        return int(written["count"]) * self.units[written["unit"]]

@@ -1,0 +1,329 @@
+"""Whole measurements of small data sets: in at one end, figures and a run at the other."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from roomlore.backends.fake import FakeEmbedder
+from roomlore.domain.errors import BadInput
+from roomlore.evaluation.datasets import Link, read_gold, read_messages
+from roomlore.evaluation.metrics import Selection, score_context
+from roomlore.evaluation.run import NEEDS, TASKS, Trial, evaluate, measure
+from roomlore.evaluation.untangling import Placement, score_conversations, score_links
+
+NOW = datetime(2026, 1, 20, tzinfo=UTC)
+
+SAID = [
+    ("m0", "bo", "good morning everybody", False),
+    ("m1", "ana", "who has the key of the boat shed?", False),
+    ("m2", "cy", "cy joined the room", True),
+    ("m3", "cy", "when does the bakery open on Sunday?", False),
+    ("m4", "bo", "the key of the boat shed hangs behind the door", False),
+    ("m5", "dee", "the bakery opens at eight", False),
+    ("m6", "ana", "thanks", False),
+]
+QUESTIONS = [
+    ("q1", "Where is the key of the boat shed?", ["m4"], True),
+    ("q2", "When does the bakery open?", ["m5"], True),
+    ("q3", "Who won the race?", [], False),
+]
+FILES = {
+    "rooms": [{"id": "camp", "dataset": "made-up", "split": "dev"}],
+    "messages": [
+        {
+            "id": external_id,
+            "room": "camp",
+            "author_id": author,
+            "author_name": author.title(),
+            "is_bot": False,
+            "timestamp": f"2026-01-12T08:0{minute}",
+            "text": text,
+            "system": system,
+        }
+        for minute, (external_id, author, text, system) in enumerate(SAID)
+    ],
+    "questions": [
+        {
+            "id": name,
+            "room": "camp",
+            "question": question,
+            "evidence_message_ids": evidence,
+            "answer": None,
+            "category": "where and when",
+            "answerable": answerable,
+        }
+        for name, question, evidence, answerable in QUESTIONS
+    ],
+    "context": [
+        {
+            "id": "c1",
+            "room": "camp",
+            "trigger_message_id": "m6",
+            "gold_context_ids": ["m1", "m4"],
+            "gold_parent_ids": ["m4"],
+            "judged_from_id": "m1",
+        }
+    ],
+    "links": [
+        {"child": child, "parent": parent} for child, parent in (("m4", "m1"), ("m5", "m3"), ("m6", "m4"))
+    ],
+    "conversations": [
+        {"room": "camp", "message_ids": ids} for ids in (["m1", "m4", "m6"], ["m2"], ["m3", "m5"])
+    ],
+}
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    made = tmp_path / "made-up"
+    made.mkdir()
+    for name, records in FILES.items():
+        (made / f"{name}.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    return made
+
+
+def trial(app, folder: Path, task: str, **more) -> Trial:
+    return Trial(app=app, messages=read_messages(folder), gold=read_gold(folder, NEEDS[task]), **more)
+
+
+def test_every_task_says_which_files_it_needs():
+    assert set(NEEDS) == set(TASKS)
+
+
+async def test_search_is_measured_and_its_run_holds_what_was_scored(app, folder):
+    outcome = await measure("retrieval", trial(app, folder, "retrieval"), now=NOW)
+    assert outcome.report["questions"] == 3
+    assert outcome.report["without_a_run_line"] == 0
+    assert outcome.report["ALL answerable"]["R@5"] == 1
+    assert [line["question_id"] for line in outcome.run] == ["q1", "q2", "q3"]
+    assert set(outcome.run[0]["ranked"][:2]) == {"m1", "m4"}
+    assert all(0 <= line["score"] <= 1 for line in outcome.run)
+
+
+async def test_search_is_held_against_plain_methods_in_the_same_run(app, folder, tmp_path):
+    worded = replace(app, settings=replace(app.settings, model=tmp_path / "none"), _embedder=None)
+    made = trial(app, folder, "retrieval", worded=worded, embedder=FakeEmbedder())
+    report = (await measure("retrieval", made, now=NOW)).report
+    rows = {(row["questions"], row["figure"]): row for row in report["comparison"]}
+    everything = rows["ALL answerable", "R@10"]
+    assert everything["values"].keys() >= {"ours", "words only", "bm25", "dense", "rrf", "fusion"}
+    assert everything["values"]["ours"] == report["ALL answerable"]["R@10"]
+    assert everything["values"]["bm25"] == 1
+    assert everything["values"]["words only"] == 1
+    assert everything["values"]["our bm25"] == 1
+    assert rows["refuse: all", "AUROC"]["n"] == 1
+    # Of one room nothing can be asked elsewhere.
+    assert ("refuse: another room", "AUROC") not in rows
+    assert json.loads(json.dumps(report)) == report
+
+
+async def test_a_question_of_one_room_is_asked_in_another(app, folder):
+    for name, key in (("messages", "id"), ("questions", "id")):
+        moved = [
+            record | {"room": "lake", key: f"lake {record[key]}", "evidence_message_ids": ["lake m4"]}
+            for record in FILES[name][:6]
+        ]
+        with (folder / f"{name}.jsonl").open("a") as file:
+            file.write("".join(json.dumps(record) + "\n" for record in moved))
+    report = (await measure("retrieval", trial(app, folder, "retrieval"), now=NOW)).report
+    (row,) = [row for row in report["comparison"] if row["questions"] == "refuse: another room"]
+    assert row["n"] == 4
+    # Both rooms say the same, so nothing can tell them apart.
+    assert row["values"]["bm25"] == 0.5
+
+
+async def test_questions_are_asked_for_whoever_asks_and_it_is_told(app, folder):
+    asking = FILES["questions"][0] | {"id": "q4", "asker_id": "ana", "as_of_message_id": "m2"}
+    with (folder / "questions.jsonl").open("a") as file:
+        file.write(json.dumps(asking) + "\n")
+    outcome = await measure("retrieval", trial(app, folder, "retrieval"), now=NOW)
+    assert outcome.report["asked for"] == {
+        "whoever asks": 1,
+        "the operator, since nobody is said to ask": 3,
+    }
+    assert set(outcome.run[3]["ranked"]) <= {"m0", "m1", "m2"}
+
+
+async def test_questions_are_answered_too_where_that_is_wanted(app, folder):
+    outcome = await measure("retrieval", trial(app, folder, "retrieval", answers=True), now=NOW)
+    told = outcome.report["answers"]
+    assert sum(told["tiers"]["when answerable"].values()) == 2
+    assert sum(told["tiers"]["when not"].values()) == 1
+    assert all(line["answered"] in {True, False} for line in outcome.run)
+    assert told["answered"]["when answerable"] == outcome.report["answered"]["when_answerable"]
+
+
+async def test_contexts_are_measured_and_their_run_holds_what_was_scored(app, folder):
+    made = trial(app, folder, "context")
+    outcome = await measure("context", made, now=NOW)
+    (line,) = outcome.run
+    assert line["trigger_message_id"] == "m6"
+    assert "m6" not in line["selected"]
+    assert "m2" not in line["selected"]
+    again = score_context(made.gold.context, made.messages, run=[Selection(**line)])
+    assert {name: outcome.report[name] for name in again} == again
+    assert outcome.report["all lines"]["R"] == 1
+
+
+async def test_links_are_measured_and_their_run_holds_what_was_scored(app, folder):
+    made = trial(app, folder, "links")
+    outcome = await measure("links", made, now=NOW)
+    again = score_links(made.gold.links, made.gold.conversations, run=[Link(**line) for line in outcome.run])
+    assert outcome.report == again
+    assert list(again["rooms"]) == ["camp"]
+    assert "m2" not in {line["child"] for line in outcome.run}
+
+
+async def test_conversations_are_measured_and_their_run_holds_what_was_scored(app, folder):
+    made = trial(app, folder, "conversations")
+    outcome = await measure("conversations", made, now=NOW)
+    run = [Placement(**line) for line in outcome.run]
+    assert outcome.report == score_conversations(made.gold.conversations, run=run)
+    assert {placement.message_id for placement in run} >= {"m0", "m1", "m3", "m4", "m5", "m6"}
+
+
+async def test_what_the_platform_says_is_answered_is_in_the_run(app, folder):
+    answering = FILES["messages"][5] | {"id": "m7", "reply_to": "m0", "timestamp": "2026-01-12T08:09"}
+    with (folder / "messages.jsonl").open("a") as file:
+        file.write(json.dumps(answering) + "\n")
+    outcome = await measure("links", trial(app, folder, "links"), now=NOW)
+    assert {"child": "m7", "parent": "m0"} in outcome.run
+
+
+async def test_rooms_of_many_pages_are_read_whole(app, folder, monkeypatch):
+    whole = await measure("conversations", trial(app, folder, "conversations"), now=NOW)
+    monkeypatch.setattr("roomlore.evaluation.placing.PAGE", 2)
+    paged = await measure("conversations", trial(app, folder, "conversations"), now=NOW)
+    assert paged.run == whole.run
+
+
+async def test_the_bar_is_measured_and_has_no_run(app, folder):
+    outcome = await measure("bar", trial(app, folder, "bar"), now=NOW)
+    assert outcome.report["questions"] == 2
+    assert outcome.report["unanswerable"] == 1
+    assert 0 <= outcome.report["bar"] <= 1
+    assert outcome.run is None
+
+
+async def test_each_part_of_the_work_shows_how_far_it_is(app, folder):
+    shown: dict[str, list[int | None]] = {}
+
+    @contextmanager
+    def bar(what, total):
+        shown[what] = [total, 0]
+        yield lambda done: shown[what].__setitem__(1, shown[what][1] + done)
+
+    await measure("retrieval", trial(app, folder, "retrieval", bar=bar), now=NOW)
+    assert shown["storing"] == [7, 7]
+    assert shown["embedding"][1] > 0
+    assert shown["asking"] == [3, 3]
+    assert shown["asking elsewhere"] == [0, 0]
+    assert shown["comparing"] == [3, 3]
+
+
+async def test_a_message_that_cannot_be_stored_ends_the_measurement(app, folder):
+    with (folder / "messages.jsonl").open("a") as file:
+        file.write(json.dumps(FILES["messages"][0] | {"id": "m7", "author_id": ""}) + "\n")
+    with pytest.raises(BadInput, match="message m7: "):
+        await measure("retrieval", trial(app, folder, "retrieval"), now=NOW)
+
+
+# What is refused before a database is made
+
+
+def refusal(task: str, folder: Path, out: Path | None = None) -> str:
+    with pytest.raises(BadInput) as refused:
+        asyncio.run(evaluate(task, folder, now=NOW, out=out))
+    return str(refused.value)
+
+
+def test_an_unknown_task_is_refused(folder):
+    assert "must be one of bar, context, conversations, links, retrieval" in refusal("weather", folder)
+
+
+@pytest.mark.parametrize("task", sorted(TASKS))
+def test_a_data_set_without_what_a_task_needs_is_refused_by_name(task, folder):
+    missing = NEEDS[task][-1]
+    (folder / f"{missing}.jsonl").unlink()
+    assert f"neither {missing}.jsonl nor {missing}.jsonl.gz, which the task {task} needs" in refusal(
+        task, folder
+    )
+
+
+def test_a_run_that_has_no_place_is_refused_first(folder, tmp_path):
+    assert "there is no folder" in refusal("retrieval", folder, tmp_path / "nowhere" / "run.jsonl")
+
+
+def test_the_bar_has_no_run_to_write(folder, tmp_path):
+    assert "the task bar has no run" in refusal("bar", folder, tmp_path / "run.jsonl")
+
+
+def test_only_questions_are_answered(folder):
+    with pytest.raises(BadInput, match="the task context asks no questions"):
+        asyncio.run(evaluate("context", folder, now=NOW, answers=True))
+
+
+# As a command
+
+
+def roomlore(*words) -> subprocess.CompletedProcess:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("ROOMLORE_")}
+    command = [sys.executable, "-m", "roomlore", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=200, check=False, env=clean)
+
+
+def test_a_mistake_is_told_in_one_line(folder, tmp_path):
+    out = tmp_path / "nowhere" / "run.jsonl"
+    done = roomlore("eval", "retrieval", folder, "--out", out)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.count("\n") == 1
+    assert f"roomlore: {out}: there is no folder" in done.stderr
+
+
+def test_an_unknown_task_is_wrong_usage(folder):
+    done = roomlore("eval", "weather", folder)
+    assert done.returncode == 2
+    assert "'weather' is not one of" in done.stderr
+
+
+def test_only_retrieval_has_a_table(folder):
+    done = roomlore("eval", "links", folder, "--markdown")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "the task links compares nothing" in done.stderr
+
+
+@pytest.mark.slow
+def test_the_command_prints_a_table_where_it_is_wanted(folder):
+    done = roomlore("-q", "eval", "retrieval", folder, "--answers", "--markdown")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("| questions | figure | n | ours | words only | our bm25 | bm25 |")
+    assert all(
+        line.count("|") == done.stdout.count("|") / done.stdout.count("\n")
+        for line in done.stdout.splitlines()
+    )
+
+
+@pytest.mark.slow
+def test_on_a_screen_the_command_shows_every_system_and_the_best_other(folder):
+    done = roomlore("--text", "-q", "eval", "retrieval", folder)
+    assert done.returncode == 0, done.stderr
+    for word in ("our bm25", "rrf x3", "best other", "ALL answerable", '"asked for"'):
+        assert word in done.stdout
+
+
+@pytest.mark.slow
+def test_the_command_prints_figures_and_writes_the_run(folder, tmp_path):
+    out = tmp_path / "run.jsonl"
+    done = roomlore("-q", "eval", "context", folder, "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["triggers"] == 1
+    (line,) = map(json.loads, out.read_text().splitlines())
+    assert line["trigger_message_id"] == "m6"

@@ -1,0 +1,79 @@
+"""How sure a search is: by meaning, words and tokens, and by who speaks to the question."""
+
+from uuid import UUID
+
+import pytest
+
+from roomlore.domain.ids import MessageId
+from roomlore.retrieval.evidence import BAR_WITHOUT_MODEL, bar_for, certainty, strength
+from roomlore.retrieval.records import Why
+from roomlore.retrieval.scoring import Scored
+
+
+def found(
+    *rows: tuple[str, float | None, float, float | None], question: str = "what did Ana paint?"
+) -> float | None:
+    scored = [
+        Scored(
+            message_id=MessageId(UUID(int=number)),
+            author_name=author,
+            score=1.0,
+            similarity=similarity,
+            coverage=covered,
+            covered_around=covered,
+            terms=(),
+        )
+        for number, (author, similarity, covered, _) in enumerate(rows)
+    ]
+    reasons = {
+        one.message_id: Why(
+            score=1.0, similarity=one.similarity, coverage=one.coverage, terms=(), closeness=closeness
+        )
+        for one, (*_, closeness) in zip(scored, rows, strict=True)
+    }
+    return certainty(question, scored, reasons)
+
+
+def test_where_nothing_was_found_there_is_no_certainty():
+    assert found() is None
+
+
+def test_words_alone_tell_as_much_as_they_cover():
+    assert found(("Ana", None, 0.4, None), ("Bo", None, 0.7, None)) == pytest.approx(0.7)
+
+
+def test_without_tokens_meaning_and_words_tell_half_each():
+    assert found(("Ana", 0.5, 0.3, None)) == pytest.approx(0.4)
+
+
+def test_a_closer_text_is_surer():
+    far, close = (found(("Bo", 0.5, 0.5, value), ("Bo", 0.2, 0.1, 0.1)) for value in (0.3, 0.8))
+    assert far < close
+
+
+def test_the_right_words_of_somebody_else_are_less_sure_than_those_of_whom_the_question_names():
+    theirs = found(("Ana", 0.6, 0.9, 0.8), ("Bo", 0.3, 0.2, 0.4))
+    of_another = found(("Bo", 0.6, 0.9, 0.8), ("Ana", 0.3, 0.2, 0.4))
+    assert of_another < theirs
+
+
+def test_a_question_that_names_nobody_is_as_sure_whoever_spoke():
+    rows = [("Ana", 0.6, 0.9, 0.8), ("Bo", 0.3, 0.2, 0.4)]
+    swapped = [("Bo", 0.6, 0.9, 0.8), ("Ana", 0.3, 0.2, 0.4)]
+    question = "what was painted?"
+    assert found(*rows, question=question) == found(*swapped, question=question)
+
+
+def test_certainty_stays_within_bounds():
+    assert found(("Ana", 1.0, 1.0, 1.0), ("Bo", -1.0, 0.0, -1.0)) == 1.0
+    assert found(("Bo", -1.0, 0.0, 1.0), ("Ana", -1.0, 0.0, -1.0)) == 0.0
+
+
+def test_strength_does_not_depend_on_what_else_was_found():
+    assert strength(Why(score=0.1, similarity=0.6, coverage=0.2, terms=())) == pytest.approx(0.4)
+    assert strength(Why(score=0.9, similarity=-0.6, coverage=None, terms=())) == 0
+
+
+def test_each_model_has_its_bar():
+    assert bar_for(None) == BAR_WITHOUT_MODEL
+    assert bar_for("a model nobody measured") == bar_for("all-MiniLM-L6-v2/int8-w")
