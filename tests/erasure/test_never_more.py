@@ -175,7 +175,7 @@ def is_doomed(row: Mapping[str, Any], receipt: Receipt) -> bool:
 
 
 def assert_again(found: dict[str, Change], before: Rows, doomed: Mapping[str, Any], people: set[str]) -> None:
-    """Rooms are gone through again where something goes, or was whispered to who goes."""
+    """Rooms are gone through again where something goes, or was whispered to who goes, or a label goes."""
     heard = {
         row["message_id"]
         for row in found.get("message_audience", NOTHING).went
@@ -183,6 +183,10 @@ def assert_again(found: dict[str, Change], before: Rows, doomed: Mapping[str, An
     }
     due = {row["room_id"] for row in before["messages"].values() if row["id"] in heard}
     due |= {row["room_id"] for row in doomed.values() if is_spoken(row)}
+    stands = {row["message_id"]: row["conversation_id"] for row in before["placements"].values()}
+    losing = {stands[one] for one in doomed if one in stands}
+    left = [row for row in before["messages"].values() if row["id"] not in doomed and is_spoken(row)]
+    due |= {row["room_id"] for row in left if stands.get(row["id"]) in losing}
     assert rooms_again(found) == due
 
 

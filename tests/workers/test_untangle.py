@@ -299,6 +299,39 @@ async def test_after_a_person_is_erased_a_room_is_as_if_it_had_been_gone_through
     assert await untangled(admin, before) == await untangled(admin, after)
 
 
+@pytest.mark.parametrize("seed", range(4))
+async def test_after_single_messages_are_erased_a_room_is_as_if_it_had_been_gone_through_only_then(
+    open_app, admin, seed: int
+):
+    said = busy_room(40 + seed, 40)
+    doomed = [one.external_id for one in random.Random(seed).sample(said[20:], 6)]
+    before, after = await open_app("before"), await open_app("after")
+    await come_in(before, [said])
+    await after.ingest_batch(said)
+    for external_id in doomed:
+        await before.erasure.message(external_id)
+        await after.erasure.message(external_id)
+        await untangle(before)
+    await untangle(after)
+    assert await untangled(admin, before) == await untangled(admin, after)
+
+
+async def test_a_conversation_whose_last_message_is_erased_gets_its_label_from_what_is_left(open_app, admin):
+    said = [
+        message("1", "the printer is out of toner"),
+        message("2", "toner for the printer is in the cupboard", author=author("bo")),
+        message("3", "thank you"),
+    ]
+    app = await open_app("before")
+    await come_in(app, [said])
+    await app.erasure.message("3")
+    await untangle(app)
+    [(label,)] = await (
+        await admin.execute("select label from conversations where org_id = %s", [app.org_id])
+    ).fetchall()
+    assert "toner" in label
+
+
 async def test_a_reply_that_only_an_earlier_version_states_is_gone_through_again(open_app, admin):
     said = busy_room(18, 40, whispers=False)
     edited = replace(

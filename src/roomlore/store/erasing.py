@@ -162,14 +162,15 @@ async def drop_derived(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]
     # Work first: whoever is just writing what was derived holds the work's row, so that the drop comes after.
     params = {"org_id": org_id, "message_ids": list(ids)}
     spoken = [row.id for row in await QUERIES.all(conn, "spoken", Spoken, params)]
-    if await untangling.touch_rooms_of(conn, org_id, spoken):
+    losing = await conversations_of(conn, org_id, ids)
+    if await untangling.touch_rooms_of(conn, org_id, [*spoken, *await _beside(conn, org_id, losing, ids)]):
         await work.wake(conn, "untangle")
     waiting = await QUERIES.run(conn, "drop_work", params)
     vectors = await work.drop_embeddings(conn, org_id, ids)
     resting = await QUERIES.all(conn, "memories_resting_on", MemoryKey, params)
     memories = await drop_memories(conn, org_id, [memory.id for memory in resting])
     found = await QUERIES.run(conn, "drop_found", params)
-    labels = await empty_labels(conn, org_id, await conversations_of(conn, org_id, ids))
+    labels = await QUERIES.run(conn, "empty_labels", {"org_id": org_id, "conversation_ids": losing})
     return {
         "work": waiting,
         "embeddings": vectors,
@@ -229,8 +230,17 @@ async def take_out(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) ->
 
 
 async def empty_labels(conn: Connection, org_id: OrgId, ids: Sequence[ConversationId]) -> int:
-    """Remove what conversations are called; return how many had a label."""
+    """Remove what conversations are called, and have them gone through again; return how many had a label."""
+    if await untangling.touch_rooms_of(conn, org_id, await _beside(conn, org_id, ids, [])):
+        await work.wake(conn, "untangle")
     return await QUERIES.run(conn, "empty_labels", {"org_id": org_id, "conversation_ids": list(ids)})
+
+
+async def _beside(
+    conn: Connection, org_id: OrgId, losing: Sequence[ConversationId], ids: Sequence[MessageId]
+) -> list[MessageId]:
+    params = {"org_id": org_id, "conversation_ids": list(losing), "message_ids": list(ids)}
+    return [row.id for row in await QUERIES.all(conn, "beside", Spoken, params)]
 
 
 async def drop_memories(conn: Connection, org_id: OrgId, ids: Sequence[MemoryId]) -> int:

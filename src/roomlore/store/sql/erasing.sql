@@ -90,6 +90,31 @@ select distinct conversation_id as id
 from placements
 where org_id = %(org_id)s and message_id = any (%(message_ids)s);
 
+-- name: beside -> Spoken
+-- Of each of these conversations one message that stays, the nearest to those that go: once that is gone through
+-- again, the conversation gets a label again.
+-- Uses index: placements_in
+select kept.id
+from unnest(%(conversation_ids)s::uuid[]) as losing (id)
+cross join lateral (
+  select min(gone.sent_at) as at
+  from messages as gone
+  join placements on placements.org_id = gone.org_id and placements.message_id = gone.id
+  where gone.org_id = %(org_id)s and gone.id = any (%(message_ids)s) and placements.conversation_id = losing.id
+) as loss
+cross join lateral (
+  select said.id
+  from placements
+  join messages as said on said.org_id = placements.org_id and said.id = placements.message_id
+  where placements.org_id = %(org_id)s
+    and placements.conversation_id = losing.id
+    and said.id <> all (%(message_ids)s)
+    and said.kind in ('message', 'whisper')
+    and said.erased_at is null
+  order by abs(extract(epoch from said.sent_at - coalesce(loss.at, 'epoch'))), said.id
+  limit 1
+) as kept;
+
 -- name: drop_found
 -- Remove the edges that were found at either end of messages; what the platform states stays.
 delete from replies
