@@ -2,8 +2,9 @@
 
     python benchmarks/search_at_scale.py [--messages 1000000] [--rooms 50] [--rounds 100] [--data DIR]
 
-Rooms of very different sizes, every second one closed, made by statements over whole rooms; words with the frequencies
-of real text (Zipf), vectors that are sums of the vectors of their words, so that no model's speed is measured here. The
+Rooms of very different sizes, every second one closed, made by statements over whole rooms; words as often as what is left of
+real messages without stop words (Zipf and Mandelbrot: the r-th has a share of 1 / (r + 2); 7 to a message, of which the first stands in
+a fifth of all, the tenth in 6 %, the fiftieth in 1.5 %, as in meetings and on IRC), vectors that are sums of the vectors of their words, so that no model's speed is measured here. The
 operator and a member ask, each question a few words of one message. Bare: the vector query alone through the index, and
 each word of the question alone, best by `ts_rank`, both without any rule of who may see what. Figures are of the second
 time a question is asked.
@@ -47,8 +48,8 @@ insert into roomlore.messages (
 select
   %(org_id)s, gen_random_uuid(), %(room_id)s, 'm' || n, 'message', person.id, person.first_name, 'human',
   (
-    select string_agg('word' || floor(exp(random() * ln(%(words)s)))::int, ' ')
-    from generate_series(1, 4 + (hashtext('length' || n) & 15)) as place
+    select string_agg('word' || floor(3 * exp(random() * ln(%(words)s / 3.0 + 1)) - 2)::int, ' ')
+    from generate_series(1, 3 + (hashtext('length' || n) & 7) + (hashtext('more' || n) & 1)) as place
   ),
   at, 's', n, at
 from generate_series(1, %(count)s) as n

@@ -42,6 +42,15 @@ create type search_scope as (
   last_id uuid
 );
 
+-- As before, but asks only once which org it is.
+create or replace function scope_size(rooms uuid[]) returns bigint
+  language sql stable security definer set search_path = roomlore, pg_temp
+  return (
+    select coalesce(sum(message_count), 0)::bigint
+    from activity
+    where activity.org_id = (select current_org()) and (rooms is null or activity.room_id = any (rooms))
+  );
+
 -- Any of these words; null where there are none. A lexeme may hold what means something in a query.
 create function any_word(variadic lexemes text[]) returns tsquery
   language sql immutable parallel safe
@@ -118,6 +127,8 @@ begin
       returns table (message_id uuid, similarity double precision)
       language plpgsql stable security definer set search_path = roomlore, public, pg_temp
       set enable_hashjoin = off set enable_mergejoin = off set plan_cache_mode = force_generic_plan
+      -- to start a second process takes as long as the scan of a small room
+      set max_parallel_workers_per_gather = 0
     as $body$
     begin
       if (scope).rooms is null then
@@ -220,7 +231,7 @@ begin
     declare
       few constant integer := 800;
       enough constant integer := 100;
-      most constant integer := 1000;
+      most constant integer := 500;
       -- what more messages have tells next to nothing, not even together with another word
       telling constant integer := 64000;
       counted_up_to constant integer := telling / 256 + 1;
@@ -232,9 +243,15 @@ begin
         order by 1
       );
       counts bigint[];
+      rare text[];
+      -- rarest first, and how many messages have each
+      common text[];
+      spread bigint[];
+      is_short boolean;
       query tsquery;
-      -- of words that are common, two together
+      -- of words that are common, two together; the others where these are too few
       pairs tsquery;
+      other_pairs tsquery;
     begin
       if is_large then
         counts := array(
@@ -256,30 +273,25 @@ begin
         with counted as (
           select one.lexeme, one.df, sum(one.df + 1) over (order by one.df, one.lexeme) <= few as is_rare
           from unnest(asked, counts) as one (lexeme, df)
-        ),
-        common as (
-          select lexeme, df, row_number() over (order by df, lexeme) as place
-          from counted
-          where not is_rare
-          order by place
-          limit 3
-        ),
-        together as (
-          select format('(%%s & %%s)', any_word(one.lexeme), any_word(other.lexeme)) as part
-          from common as one
-          join common as other on other.place > one.place
-          where one.df <= telling and (select coalesce(sum(df), 0) from counted where is_rare) < enough
         )
         select
-          (select any_word(variadic array_agg(lexeme)) from counted where is_rare),
-          coalesce(
-            (select string_agg(part, ' | ') from together),
-            -- of words that everybody uses those two that fewest do
-            case when not exists (select 1 from counted where is_rare) then (
-              select string_agg(any_word(lexeme)::text, ' & ') from common where place <= 2
-            ) end
-          )::tsquery
-        into query, pairs;
+          array_agg(lexeme) filter (where is_rare),
+          array_agg(lexeme order by df, lexeme) filter (where not is_rare),
+          array_agg(df order by df, lexeme) filter (where not is_rare),
+          coalesce(sum(df) filter (where is_rare), 0) < enough
+        from counted
+        into rare, common, spread, is_short;
+        query := any_word(variadic rare);
+        if is_short and (rare is null or spread[1] <= telling) then
+          -- what the rarest of them is read for: the index skips through the others
+          pairs := coalesce(
+            any_word(common[1]) && any_word(variadic common[2:3]),
+            case when rare is null then any_word(common[1]) end
+          );
+          if spread[2] <= telling then
+            other_pairs := any_word(common[2]) && any_word(common[3]);
+          end if;
+        end if;
       else
         query := any_word(variadic asked);
       end if;
@@ -288,10 +300,22 @@ begin
       with telling_ones as materialized (
         %2$s
       ),
+      paired as materialized (
+        select * from (%3$s) as said where query is null or not said.words @@ query limit most
+      ),
       matched as materialized (
         select * from telling_ones
         union all
-        (select * from (%3$s) as said where query is null or not said.words @@ query limit most)
+        select * from paired
+        union all
+        (
+          select *
+          from (%4$s) as said
+          where (select count(*) from paired) < wanted
+            and (query is null or not said.words @@ query)
+            and not said.words @@ pairs
+          limit most
+        )
       ),
       asking as materialized (
         select one.lexeme, one.place, any_word(one.lexeme) as word
@@ -324,7 +348,7 @@ begin
         array(select rarity.idf from rarity order by rarity.place),
         array(select weighed.id from weighed order by weighed.weight desc, weighed.id);
     end $body$
-  $create$, fits, format(matches, fits, 'query'), format(matches, fits, 'pairs'));
+  $create$, fits, format(matches, fits, 'query'), format(matches, fits, 'pairs'), format(matches, fits, 'other_pairs'));
 
   -- What stands around messages in their rooms, each once, in the order of the rooms: whether it directly follows the
   -- one before it here, how long it is, how often it has each word, how near it is, and whether it may be returned
@@ -353,14 +377,14 @@ begin
       ),
       windows as (
         select
-          around.id, around.room_id, around.sent_at, around.native_order,
+          around.*,
           lag(around.id) over (
             partition by placed.id order by around.sent_at, around.native_order, around.id
           ) as before_id
         from placed
         cross join lateral (
           (
-            select said.id, said.room_id, said.sent_at, said.native_order
+            select said.id, said.room_id, said.sent_at, said.native_order, said.author_name, said.words, %1$s as lies_in
             from readable_messages as said
             where said.room_id = placed.room_id
               and (said.sent_at, said.native_order, said.id) < (placed.sent_at, placed.native_order, placed.id)
@@ -370,7 +394,7 @@ begin
           )
           union all
           (
-            select said.id, said.room_id, said.sent_at, said.native_order
+            select said.id, said.room_id, said.sent_at, said.native_order, said.author_name, said.words, %1$s as lies_in
             from readable_messages as said
             where said.room_id = placed.room_id
               and (said.sent_at, said.native_order, said.id) >= (placed.sent_at, placed.native_order, placed.id)
@@ -381,33 +405,32 @@ begin
           )
         ) as around
       ),
-      once as materialized (
-        select distinct on (windows.id) windows.* from windows order by windows.id, windows.before_id nulls last
+      once as (
+        select distinct on (windows.room_id, windows.sent_at, windows.native_order, windows.id) windows.*
+        from windows
+        order by windows.room_id, windows.sent_at, windows.native_order, windows.id, windows.before_id nulls last
       )
       select
         once.id,
-        said.author_name,
+        once.author_name,
         coalesce(
           once.before_id = lag(once.id) over (order by once.room_id, once.sent_at, once.native_order, once.id), false
         ),
-        length(said.words),
-        case when said.words @@ shared then array(
+        length(once.words),
+        case when once.words @@ shared then array(
           select coalesce(cardinality(word.positions), 0)
           from unnest(lexemes) with ordinality as one (lexeme, place)
-          left join unnest(said.words) as word on word.lexeme = one.lexeme
+          left join unnest(once.words) as word on word.lexeme = one.lexeme
           order by one.place
         ) end,
         1 - (
           select vectors.embedding <=> query
           from message_embeddings as vectors
-          where vectors.org_id = said.org_id and vectors.message_id = said.id and vectors.model = wanted_model
+          where vectors.org_id = (select current_org()) and vectors.message_id = once.id and vectors.model = wanted_model
             and vector_dims(vectors.embedding) = vector_dims(query)
         ),
-        %1$s
+        once.lies_in
       from once
-      cross join lateral (
-        select * from messages where messages.org_id = (select current_org()) and messages.id = once.id limit 1
-      ) as said
       order by once.room_id, once.sent_at, once.native_order, once.id;
     end $body$
   $create$, fits, by_then);
