@@ -42,6 +42,12 @@ async def test_of_common_words_alone_something_is_found(app: App):
         assert len(await worded(app, question, size=LARGE)) == 60
 
 
+async def test_common_words_that_stand_together_are_found_whichever_of_them_is_the_rarest(app: App):
+    said = ["anvil"] * 4_500 + ["bellows"] * 4_700 + ["candle"] * 5_000 + ["bellows candle"] * 30
+    await app.ingest_batch([message(str(n), body) for n, body in enumerate(said)])
+    assert await worded(app, "anvil bellows candle", size=LARGE) == ["bellows candle"] * 30
+
+
 async def test_words_are_looked_up_in_the_rooms_of_the_scope(app: App):
     await tell(app, message("1", "lantern here"), message("2", "lantern there", room=room("other")))
     other = next(one.id for one in await app.rooms(app.operator) if one.name == "other")
