@@ -13,8 +13,8 @@ from roomlore.evaluation.asking import rankings
 from roomlore.evaluation.baselines import BM25, DENSE
 from roomlore.evaluation.datasets import DatasetMessage, Question
 from roomlore.evaluation.feeding import incoming
-from roomlore.evaluation.lexical import lexical_rankings
 from roomlore.evaluation.reference import Reference
+from roomlore.evaluation.stages import lexical_rankings
 from roomlore.store import measuring
 
 NOW = datetime(2026, 1, 20, tzinfo=UTC)

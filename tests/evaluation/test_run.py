@@ -161,6 +161,17 @@ async def test_questions_are_answered_too_where_that_is_wanted(app, folder):
     assert told["answered"]["when answerable"] == outcome.report["answered"]["when_answerable"]
 
 
+async def test_search_is_measured_without_each_of_its_stages_where_that_is_wanted(app, folder):
+    report = (
+        await measure(
+            "retrieval", trial(app, folder, "retrieval", stages=True, embedder=FakeEmbedder()), now=NOW
+        )
+    ).report
+    for row in report["comparison"]:
+        assert {"no neighbours", "no nearness", "no tokens"} <= row["values"].keys()
+        assert row["best_baseline"] not in {"no neighbours", "no nearness", "no tokens"}
+
+
 async def test_contexts_are_measured_and_their_run_holds_what_was_scored(app, folder):
     made = trial(app, folder, "context")
     outcome = await measure("context", made, now=NOW)
@@ -269,6 +280,11 @@ def test_the_bar_has_no_run_to_write(folder, tmp_path):
 def test_only_questions_are_answered(folder):
     with pytest.raises(BadInput, match="the task context asks no questions"):
         asyncio.run(evaluate("context", folder, now=NOW, answers=True))
+
+
+def test_only_search_has_stages(folder):
+    with pytest.raises(BadInput, match="the task links does not search in stages"):
+        asyncio.run(evaluate("links", folder, now=NOW, stages=True))
 
 
 # As a command

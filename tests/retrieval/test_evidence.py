@@ -64,6 +64,26 @@ def test_a_question_that_names_nobody_is_as_sure_whoever_spoke():
     assert found(*rows, question=question) == found(*swapped, question=question)
 
 
+def test_by_how_much_the_named_person_is_closer_counts_up_to_a_limit():
+    closer = [found(("Ana", 0.5, 0.5, 0.8), ("Bo", 0.5, 0.5, value)) for value in (0.75, 0.6, 0.5)]
+    gain, more = closer[1] - closer[0], closer[2] - closer[1]
+    assert gain > more
+
+
+def test_a_text_that_stands_out_is_surer_than_one_among_many_as_close():
+    alone = [("Bo", 0.5, 0.5, 0.7)] + [("Bo", 0.3, 0.2, 0.2)] * 20
+    among_many = [("Bo", 0.5, 0.5, 0.7)] * 21
+    assert found(*among_many) < found(*alone)
+
+
+def test_a_room_of_few_messages_can_be_sure_of_one_of_them():
+    assert found(("Ana", 0.7, 0.9, 0.8)) > bar_for("all-MiniLM-L6-v2/int8-w")
+
+
+def test_a_close_text_that_carries_neither_meaning_nor_words_makes_nothing_sure():
+    assert found(("Bo", 0.0, 0.0, 1.0), ("Bo", 0.0, 0.0, 0.2)) == 0.0
+
+
 def test_certainty_stays_within_bounds():
     assert found(("Ana", 1.0, 1.0, 1.0), ("Bo", -1.0, 0.0, -1.0)) == 1.0
     assert found(("Bo", -1.0, 0.0, 1.0), ("Ana", -1.0, 0.0, -1.0)) == 0.0

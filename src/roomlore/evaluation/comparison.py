@@ -15,11 +15,13 @@ from roomlore.evaluation.metrics import (
     ranking_scores,
     shown_scores,
 )
+from roomlore.evaluation.stages import WITHOUT
 
 OURS = "ours"
-#: Ours without an embedding model, and without anything but words; shown, and no baselines of ours.
+#: Ours without an embedding model, and without anything but words; shown, and no baselines of ours, as all with a
+#: stage left out.
 OURS_WORDED, OURS_LEXICAL = "words only", "our bm25"
-PARTS = frozenset({OURS_WORDED, OURS_LEXICAL})
+PARTS = frozenset({OURS_WORDED, OURS_LEXICAL, *WITHOUT})
 AUROC = "AUROC"
 
 _RANKING_FIGURES = ("R@10", "nDCG@10", "MRR")

@@ -9,12 +9,12 @@ from roomlore.evaluation.askers import Askers, askers_of
 from roomlore.evaluation.asking import rankings, search_room
 from roomlore.evaluation.comparison import OURS, OURS_LEXICAL, OURS_WORDED, compare
 from roomlore.evaluation.elsewhere import elsewhere
-from roomlore.evaluation.lexical import lexical_rankings
 from roomlore.evaluation.metrics import Ranking, Report, score_retrieval
 from roomlore.evaluation.reference import Reference
+from roomlore.evaluation.stages import WITHOUT, lexical_rankings, rankings_without
 from roomlore.evaluation.trial import Outcome, Trial
 
-#: So many exchanges are looked at where only the first ten messages or the certainty count.
+#: So many exchanges are looked at where only the first ten messages count.
 FEW = 10
 #: So many questions are also asked in another room: enough for an interval of some 3 points, and no more time.
 ELSEWHERE = 400
@@ -49,12 +49,14 @@ async def _comparison(trial: Trial, run: Sequence[Ranking], *, askers: Askers) -
     few = partial(search_room, limit=FEW)
     runs, away = {OURS: list(run)}, dict[str, list[Ranking]]()
     with trial.bar("asking elsewhere", len(moved)) as progress:
-        away[OURS] = await rankings(trial.app, moved, progress, askers=askers, search=few)
+        # as deep as at home, for what is proposed says how sure it is
+        away[OURS] = await rankings(trial.app, moved, progress, askers=askers)
     if trial.worded is not None:
         with trial.bar("asking without a model", len(questions)) as progress:
             runs[OURS_WORDED] = await rankings(trial.worded, questions, progress, askers=askers, search=few)
     with trial.bar("asking for words", len(questions)) as progress:
         runs[OURS_LEXICAL] = await lexical_rankings(trial.app, questions, progress, askers=askers)
+    runs |= await _without(trial, askers=askers)
     reference = await Reference.read(trial.app, trial.messages, trial.embedder)
     with trial.bar("comparing", len(questions) + len(moved)) as progress:
         plain = await reference.runs([*questions, *moved], progress)
@@ -62,3 +64,17 @@ async def _comparison(trial: Trial, run: Sequence[Ranking], *, askers: Askers) -
         runs[name], away[name] = found[: len(questions)], found[len(questions) :]
     texts = {message.id: message.text for message in trial.messages}
     return [asdict(row) for row in compare(questions, texts, runs, elsewhere=away)]
+
+
+async def _without(trial: Trial, *, askers: Askers) -> dict[str, list[Ranking]]:
+    """Return what search finds with one of its stages left out at a time, if that is wanted."""
+    questions = trial.gold.questions
+    if not trial.stages or trial.embedder is None:
+        return {}
+    runs: dict[str, list[Ranking]] = {}
+    for name, stages in WITHOUT.items():
+        with trial.bar(f"asking with {name}", len(questions)) as progress:
+            runs[name] = await rankings_without(
+                trial.app, trial.embedder, questions, progress, askers=askers, stages=stages
+            )
+    return runs

@@ -38,6 +38,7 @@ async def evaluate(
     now: datetime,
     out: Path | None = None,
     answers: bool = False,
+    stages: bool = False,
     bar: Bar = silent,
 ) -> Report:
     """Return the scores of one task on one data set.
@@ -48,13 +49,14 @@ async def evaluate(
         now: When rooms that tell no time end.
         out: Where to write the run that was scored.
         answers: Also have the questions answered; of the task retrieval only.
+        stages: Also search with each stage left out; of the task retrieval only.
         bar: Shows how far each part of the work has come.
 
     Raises:
         BadInput: the folder is no data set, has not what the task needs, the task is unknown, or the run
             cannot be written.
     """
-    _check(task, out, answers=answers)
+    _check(task, out, answers=answers, stages=stages)
     check_files(folder, task, NEEDS[task])
     messages, gold = read_messages(folder), read_gold(folder, NEEDS[task])
     async with _apps(task) as (app, worded, embedder):
@@ -66,6 +68,7 @@ async def evaluate(
             worded=worded,
             embedder=embedder,
             answers=answers,
+            stages=stages,
         )
         outcome = await measure(task, trial, now=now)
     if out is not None and outcome.run is not None:
@@ -94,11 +97,13 @@ async def measure(task: str, trial: Trial, *, now: datetime) -> Outcome:
     return await TASKS[task](trial)
 
 
-def _check(task: str, out: Path | None, *, answers: bool) -> None:
+def _check(task: str, out: Path | None, *, answers: bool, stages: bool) -> None:
     if task not in TASKS:
         raise BadInput("task", f"must be one of {', '.join(sorted(TASKS))}")
     if answers and task != "retrieval":
         raise BadInput("--answers", f"the task {task} asks no questions to answer; leave it out")
+    if stages and task != "retrieval":
+        raise BadInput("--stages", f"the task {task} does not search in stages; leave it out")
     if out is None:
         return
     if task == "bar":

@@ -32,6 +32,8 @@ class Trial:
     embedder: Embedder | None = None
     #: Whether questions are also answered, and not only searched for.
     answers: bool = False
+    #: Whether search is also measured with each of its stages left out.
+    stages: bool = False
 
     @property
     def rooms(self) -> list[str]:

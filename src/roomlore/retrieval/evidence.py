@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from statistics import median
 
 from roomlore.domain.ids import MessageId
 from roomlore.retrieval.records import Why
@@ -10,16 +9,22 @@ from roomlore.retrieval.scoring import Scored
 
 #: How sure a search must be to answer, by embedding model; without one only words count. Where they come from is
 #: in docs/why.md; a model that was not measured gets the first.
-BARS = {"all-MiniLM-L6-v2/int8-w": 0.42}
-BAR_WITHOUT_MODEL = 0.19
+BARS = {"all-MiniLM-L6-v2/int8-w": 0.36}
+BAR_WITHOUT_MODEL = 0.27
 #: Among so many of the best it is looked for how sure a search is, however many are wanted.
 LOOKED_AT = 50
-#: How much it counts whether those speak to the question whom it names.
-NAMED = 2.0
-#: What the signs of certainty add up to at most.
-MOST = 5.0
-#: A search is no surer than this many times what its best message carries by itself.
-CARRIED = 1.2
+#: How much it counts what the best message carries by itself, without what stands around it; no search is surer.
+CARRIED = 2.0
+#: How much it counts by how much the closest text stands out: a room that is about everything is close to everything.
+STANDS_OUT = 4.0
+#: What texts that have nothing to do with a question are usually close to it, and for how many texts that counts: of
+#: few texts the mean says little.
+USUAL, USUAL_TEXTS = 0.3, 10
+#: How much it counts whether those speak to the question whom it names, and the most by which they can be closer than
+#: others: beyond that it is plain who spoke, and more must not outweigh what was said.
+NAMED, NAMED_MOST = 6.0, 0.1
+#: What the signs of certainty add up to at most, or nearly so.
+MOST = 8.0
 #: What is shorter is rarely a name and often a word.
 NAME = re.compile(r"\w{3,}")
 WORD = re.compile(r"\w+")
@@ -37,10 +42,11 @@ def strength(why: Why) -> float:
 def certainty(question: str, scored: Sequence[Scored], reasons: Mapping[MessageId, Why]) -> float | None:
     """Return how sure it is that the answer is among what was found, 0..1; None where nothing was.
 
-    Where texts were compared token by token, four signs: the best fit in meaning, words and tokens together; the
-    closest text; by how much it stands out; and whether the closest text of somebody whom the question names is closer
-    than those of others, for the right words of somebody else are no answer. But no surer than what the best message carries by itself.
-    Otherwise meaning and words alone.
+    Where texts were compared token by token, five signs: the best fit in meaning, words and tokens together; the
+    closest text; the best fit in meaning and words of one message by itself; by how much the closest text stands out
+    from what is usually found; and whether the closest text of somebody whom the question names is closer than those
+    of others, for the right words of somebody else are no answer. But no surer than what one message carries. Otherwise
+    meaning and words alone.
 
     Args:
         question: As it was asked.
@@ -60,9 +66,15 @@ def certainty(question: str, scored: Sequence[Scored], reasons: Mapping[MessageI
         max(one.similarity or 0.0, 0.0) + one.covered_around + (close[one.message_id] or 0.0)
         for one in looked_at
     )
-    stands_out = max(known) - median(known)
-    signs = together + max(known) + stands_out + NAMED * _named_difference(question, looked_at, close)
     carried = CARRIED * max(strength(reasons[one.message_id]) for one in looked_at)
+    named = _named_difference(question, looked_at, close)
+    signs = (
+        together
+        + max(known)
+        + carried
+        + STANDS_OUT * _standing_out(known)
+        + NAMED * min(max(named, -NAMED_MOST), NAMED_MOST)
+    )
     return min(max(signs / MOST, 0.0), carried, 1.0)
 
 
@@ -71,6 +83,16 @@ def bar_for(model_id: str | None) -> float:
     if model_id is None:
         return BAR_WITHOUT_MODEL
     return BARS.get(model_id, next(iter(BARS.values())))
+
+
+def _standing_out(close: Sequence[float]) -> float:
+    """Return by how much the closest text is closer than is usual among these.
+
+    As scores are normalised by those of a cohort where speakers are verified (Auckenthaler et al. 2000): what is
+    found for a question that nobody answered is all as close as the rest.
+    """
+    usual = (sum(close) + USUAL_TEXTS * USUAL) / (len(close) + USUAL_TEXTS)
+    return max(close) - usual
 
 
 def _named_difference(

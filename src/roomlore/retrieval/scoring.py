@@ -17,14 +17,17 @@ from roomlore.store.search import Surrounding
 
 #: How much counts what was said one, two, three, four places before a message: half as much at each step.
 BEFORE = (0.5, 0.25, 0.125, 0.0625)
-#: What was said after it counts so much less.
-AFTER = 0.7
+#: What was said after it counts so much less: an answer follows its question.
+AFTER = 0.5
 #: How far around a message is looked.
 REACH = len(BEFORE)
 #: How soon further mentions of a word tell nothing new, and how much the length of a text takes from them.
-K1, B = 1.5, 0.75
+#: Half, and not three quarters as for documents: with its neighbours a message is rarely much longer than another.
+K1, B = 1.5, 0.5
 #: The part of nearness in the score; the rest are words.
 DENSE = 0.4
+#: The part that the comparison token by token has in the score of the best.
+COMPARISON = 0.5
 
 Array = NDArray[np.float64]
 
@@ -61,6 +64,7 @@ class Stages:
 
     neighbours: bool = True
     dense: float = DENSE
+    comparison: float = COMPARISON
 
 
 ALL_STAGES = Stages()

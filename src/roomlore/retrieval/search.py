@@ -28,8 +28,6 @@ WORDED, NEAR = 40, 20
 MOST_PROPOSED = 1_000
 #: So many of the best are compared word by word.
 COMPARED = 50
-#: The part of that comparison in the score.
-COMPARISON = 0.3
 #: Of so many messages for each exchange that is wanted the exchanges are looked up: several lie in one.
 FOR_EACH = 3
 
@@ -79,7 +77,7 @@ async def search(
 ) -> Searched:
     """Return up to `limit` exchanges that the viewer may see, best first, and how sure that is."""
     scored = await _scored(conn, question, scope, limit=limit, stages=stages)
-    reasons = await _compared(conn, question, scored)
+    reasons = await _compared(conn, question, scored, weight=stages.comparison)
     wanted = dict(list(reasons.items())[: FOR_EACH * limit])
     members = await proposals_in.exchange_members(conn, viewer.org_id, list(wanted))
     finds = _finds(wanted, exchanges(members, last=scope.last), limit=limit)
@@ -122,22 +120,28 @@ def _proposed(usual: int, limit: int) -> int:
     return min(max(usual, limit), MOST_PROPOSED)
 
 
-async def _compared(conn: Connection, question: Question, scored: Sequence[Scored]) -> dict[MessageId, Why]:
+async def _compared(
+    conn: Connection, question: Question, scored: Sequence[Scored], *, weight: float
+) -> dict[MessageId, Why]:
     """Return why each message was found, best first; the best are compared with the question token by token."""
     reasons = [_why(one) for one in scored]
-    if question.tokens is not None and question.vector is not None and len(question.tokens):
+    if weight and question.tokens is not None and question.vector is not None and len(question.tokens):
         first = [one.message_id for one in scored[:COMPARED]]
         known = await proposals_in.token_vectors(conn, question.vector[0], first)
         if known:
             reasons[:COMPARED] = _blended(
-                reasons[:COMPARED], question.tokens, [known.get(key) for key in first]
+                reasons[:COMPARED], question.tokens, [known.get(key) for key in first], weight=weight
             )
     found = zip((one.message_id for one in scored), reasons, strict=True)
     return dict(sorted(found, key=lambda item: (-item[1].score, item[0])))
 
 
 def _blended(
-    reasons: Sequence[Why], question: NDArray[np.int8], tokens: Sequence[NDArray[np.int8] | None]
+    reasons: Sequence[Why],
+    question: NDArray[np.int8],
+    tokens: Sequence[NDArray[np.int8] | None],
+    *,
+    weight: float,
 ) -> list[Why]:
     """Return the reasons with closeness in their scores; a text without token vectors keeps its place among them."""
     rows = [place for place, one in enumerate(tokens) if one is not None]
@@ -145,7 +149,7 @@ def _blended(
     scores = unit_range(np.array([why.score for why in reasons]))
     part = scores.copy()
     part[rows] = unit_range(closeness)
-    total = (1 - COMPARISON) * scores + COMPARISON * part
+    total = (1 - weight) * scores + weight * part
     # What was not compared stays behind what was: the scores keep to the range that these had.
     least, greatest = min(why.score for why in reasons), max(why.score for why in reasons)
     close = dict(zip(rows, closeness.tolist(), strict=True))

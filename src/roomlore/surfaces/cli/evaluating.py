@@ -31,10 +31,18 @@ TOLD = frozenset({"questions", "without_a_run_line", "asked for", "answers"})
     help="Also write what was found, one JSON object a line; packed if it ends in .gz.",
 )
 @click.option("--answers", is_flag=True, help="Of retrieval: also have each question answered.")
+@click.option("--stages", is_flag=True, help="Of retrieval: also leave out one stage of search at a time.")
 @click.option("--markdown", is_flag=True, help="Of retrieval: print the comparison as a table of Markdown.")
 @click.pass_obj
 def eval_(
-    session: Session, task: str, dataset: Path, *, out: Path | None, answers: bool, markdown: bool
+    session: Session,
+    task: str,
+    dataset: Path,
+    *,
+    out: Path | None,
+    answers: bool,
+    stages: bool,
+    markdown: bool,
 ) -> None:
     """Measure TASK on a folder with gold labels, in a database of its own that is thrown away.
 
@@ -51,7 +59,9 @@ def eval_(
         assert running is not None
         # Told to end, we end in order: the database of our own goes with us.
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
-        return await evaluate(task, dataset, now=datetime.now(UTC), out=out, answers=answers, bar=bar)
+        return await evaluate(
+            task, dataset, now=datetime.now(UTC), out=out, answers=answers, stages=stages, bar=bar
+        )
 
     _print(session.output, asyncio.run(measured()), as_markdown=markdown)
 
