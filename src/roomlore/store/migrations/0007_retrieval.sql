@@ -119,6 +119,46 @@ declare
         ) as said
         where %1$s
   $matches$;
+  inside constant text := 'and vectors.room_id = any ((scope).rooms)';
+  -- what is nearest, every vector looked at
+  scanned constant text := $scanned$
+        return query
+        select near.message_id, 1 - near.distance
+        from (
+          select vectors.message_id, (vectors.embedding <=> query) + 0 as distance
+          from message_embeddings as vectors
+          where vectors.org_id = (select current_org())
+            and vectors.model = wanted_model
+            and vector_dims(vectors.embedding) = vector_dims(query)
+            %2$s
+          order by distance, vectors.message_id
+          offset 0
+        ) as near
+        cross join lateral (
+          select 1 from readable_messages as said where said.id = near.message_id and %1$s
+        ) as readable
+        order by near.distance, near.message_id
+        limit wanted;
+  $scanned$;
+  -- what is nearest, in the order of the index
+  walked constant text := $walked$
+        return query
+        select near.message_id, 1 - near.distance
+        from (
+          select vectors.message_id, (vectors.embedding::halfvec(384)) <=> query::halfvec(384) as distance
+          from message_embeddings as vectors
+          where vectors.org_id = (select current_org())
+            and vector_dims(vectors.embedding) = 384
+            and vectors.model = wanted_model
+            %2$s
+          order by (vectors.embedding::halfvec(384)) <=> query::halfvec(384)
+          offset 0
+        ) as near
+        cross join lateral (
+          select 1 from readable_messages as said where said.id = near.message_id and %1$s
+        ) as readable
+        limit wanted;
+  $walked$;
 begin
   -- Nearest messages by exact scan. Distances first, visibility in their order until enough are found: far fewer
   -- messages are looked at than lie in the scope.
@@ -132,43 +172,12 @@ begin
     as $body$
     begin
       if (scope).rooms is null then
-        return query
-        select near.message_id, 1 - near.distance
-        from (
-          select vectors.message_id, (vectors.embedding <=> query) + 0 as distance
-          from message_embeddings as vectors
-          where vectors.org_id = (select current_org())
-            and vectors.model = wanted_model
-            and vector_dims(vectors.embedding) = vector_dims(query)
-          order by distance, vectors.message_id
-          offset 0
-        ) as near
-        cross join lateral (
-          select 1 from readable_messages as said where said.id = near.message_id and %1$s
-        ) as readable
-        order by near.distance, near.message_id
-        limit wanted;
+        %1$s
       else
-        return query
-        select near.message_id, 1 - near.distance
-        from (
-          select vectors.message_id, (vectors.embedding <=> query) + 0 as distance
-          from message_embeddings as vectors
-          where vectors.org_id = (select current_org())
-            and vectors.model = wanted_model
-            and vectors.room_id = any ((scope).rooms)
-            and vector_dims(vectors.embedding) = vector_dims(query)
-          order by distance, vectors.message_id
-          offset 0
-        ) as near
-        cross join lateral (
-          select 1 from readable_messages as said where said.id = near.message_id and %1$s
-        ) as readable
-        order by near.distance, near.message_id
-        limit wanted;
+        %2$s
       end if;
     end $body$
-  $create$, fits);
+  $create$, format(scanned, fits, ''), format(scanned, fits, inside));
 
   -- Nearest messages through the index. Iterative scan is off by default and would silently lose rows.
   execute format($create$
@@ -183,41 +192,12 @@ begin
         return;
       end if;
       if (scope).rooms is null then
-        return query
-        select near.message_id, 1 - near.distance
-        from (
-          select vectors.message_id, (vectors.embedding::halfvec(384)) <=> query::halfvec(384) as distance
-          from message_embeddings as vectors
-          where vectors.org_id = (select current_org())
-            and vector_dims(vectors.embedding) = 384
-            and vectors.model = wanted_model
-          order by (vectors.embedding::halfvec(384)) <=> query::halfvec(384)
-          offset 0
-        ) as near
-        cross join lateral (
-          select 1 from readable_messages as said where said.id = near.message_id and %1$s
-        ) as readable
-        limit wanted;
+        %1$s
       else
-        return query
-        select near.message_id, 1 - near.distance
-        from (
-          select vectors.message_id, (vectors.embedding::halfvec(384)) <=> query::halfvec(384) as distance
-          from message_embeddings as vectors
-          where vectors.org_id = (select current_org())
-            and vector_dims(vectors.embedding) = 384
-            and vectors.model = wanted_model
-            and vectors.room_id = any ((scope).rooms)
-          order by (vectors.embedding::halfvec(384)) <=> query::halfvec(384)
-          offset 0
-        ) as near
-        cross join lateral (
-          select 1 from readable_messages as said where said.id = near.message_id and %1$s
-        ) as readable
-        limit wanted;
+        %2$s
       end if;
     end $body$
-  $create$, fits);
+  $create$, format(walked, fits, ''), format(walked, fits, inside));
 
   -- The messages that share most with what is asked, by words alone, with the words of the question and how rare each
   -- is: ln(1 + n / df), n the sum of all df, among what the viewer may read. Of a scope so large that common words
