@@ -263,7 +263,8 @@ async def main() -> None:
                     sizes = conn.execute(SIZES).fetchall()
                 chance = random.Random(7)
                 asked = [
-                    Asked(text=" ".join(chance.sample(body.split(), 3)), room=room) for body, room in drawn
+                    Asked(text=" ".join(chance.sample(body.split(), min(3, len(body.split())))), room=room)
+                    for body, room in drawn
                 ]
                 report = await measured(app, cluster, asked)
                 report["bytes per message"] = {name: round(own / wish.messages) for name, _, own in sizes}
