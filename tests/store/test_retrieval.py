@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ingest.stories import message, room
+from ingest.stories import at, message, room
 from retrieval.telling import ANA, BO, CY, closed, find, tell
 from roomlore.app import App
 from roomlore.domain.records import Viewer
@@ -97,3 +97,48 @@ async def test_whether_something_is_answered_does_not_depend_on_what_the_viewer_
     assert await worded(app, "lantern", size=SMALL, viewer=cy, answered=False) == []
     for viewer in (bo, app.operator):
         assert await worded(app, "lantern", size=SMALL, viewer=viewer, answered=True) == []
+
+
+async def test_vectors_that_no_index_holds_are_found_in_large_orgs_too(app: App, admin):
+    await tell(app, message("1", "lantern"))
+    await admin.execute(
+        "insert into message_embeddings (org_id, message_id, room_id, model, embedding)"
+        " select org_id, id, room_id, 'other', '[1, 0, 0]' from messages where org_id = %s",
+        [app.org_id],
+    )
+    odd = ("other", np.array([1, 0, 0], np.float32))
+    large = ScopeMeasure(message_count=1_000_000, has_index=True)
+    async with app.db.reading(app.operator) as conn:
+        [near] = await search.nearest(conn, odd, scope=Scope(), measure=large, wanted=5)
+    assert near.similarity == 1
+
+
+@pytest.mark.parametrize("is_walked", [False, True])
+async def test_what_few_said_is_found_among_what_many_said(app: App, admin, is_walked: bool):
+    others = [message(str(n), "the lantern is lit", author=BO) for n in range(200)]
+    await tell(app, *others, message("ana", "a lantern for the boat", author=ANA))
+    ana = next(one.id for one in await app.participants(app.operator) if one.name == "Ana")
+    asked = (app._embedder.model_id, app._embedder.embed(["the lantern is lit"])[0])
+    size = ScopeMeasure(message_count=1_000_000, has_index=is_walked)
+    scope = Scope(author_ids=[ana])
+    async with app.db.reading(app.operator) as conn:
+        [near] = await search.nearest(conn, asked, scope=scope, measure=size, wanted=5)
+    assert await worded(app, "lantern is lit", size=size, author_ids=[ana]) == ["a lantern for the boat"]
+    since = message("200", "").sent_at
+    assert await worded(app, "lantern", size=size, since=since, until=None) == []
+    assert near.similarity > 0
+
+
+async def test_what_was_said_later_changes_neither_rarities_nor_what_is_answered(app: App):
+    said = [message(str(n), "is the lantern lit?", sent_at=at(n)) for n in range(2_000)]
+    later = [message(str(n), "is the lantern lit?", sent_at=at(n)) for n in range(2_000, 9_000)]
+    later.append(message("reply", "yes", reply_to="0", sent_at=at(9_000)))
+    await app.ingest_batch(said)
+    last = (await app.messages(app.operator, "general"))[-1].position
+    async with app.db.reading(app.operator) as conn:
+        before = await search.worded(conn, "lantern", scope=Scope(last=last), measure=LARGE, wanted=5)
+    await app.ingest_batch(later)
+    async with app.db.reading(app.operator) as conn:
+        after = await search.worded(conn, "lantern", scope=Scope(last=last), measure=LARGE, wanted=5)
+    assert before == after
+    assert await worded(app, "lantern", size=SMALL, last=last, answered=True) == []

@@ -20,6 +20,9 @@ QUERIES = Queries("search")
 #: Up to this many messages an exact scan is as fast as the index, and misses nothing.
 EXACT_UP_TO = 20_000
 
+#: The vectors of other models have no index.
+INDEXED_DIMENSIONS = 384
+
 #: Up to this many messages every match of every word is counted.
 COUNTED_UP_TO = 20_000
 
@@ -48,7 +51,7 @@ class Scope:
     def is_filtered(self) -> bool:
         """Whether only some of what was said in its rooms lies in it."""
         # Whatever was said by the last message is everything, as it was then.
-        until = self.until if self.last is None else None
+        until = None if self.last is not None and self.until and self.until > self.last[0] else self.until
         chosen = (self.author_ids, self.author_kinds, self.conversation_ids, self.answered, self.since, until)
         return any(one is not None for one in chosen)
 
@@ -153,7 +156,9 @@ async def nearest(
         wanted: How many messages at most.
     """
     model, values = vector
-    scan_exactly = not measure.has_index or measure.message_count <= EXACT_UP_TO
+    scan_exactly = (
+        not measure.has_index or measure.message_count <= EXACT_UP_TO or len(values) != INDEXED_DIMENSIONS
+    )
     params = {"vector": HalfVector(values), "model": model, "wanted": wanted, **_params(scope)}
     return await QUERIES.all(conn, "nearest_exact" if scan_exactly else "nearest_indexed", Near, params)
 

@@ -60,18 +60,76 @@ create function any_word(variadic lexemes text[]) returns tsquery
     where one.lexeme <> ''
   )::tsquery;
 
+-- The messages among which a filter lets one look, where these are few beside what lies in the rooms: in some
+-- conversations, else by some authors, else in a stretch of time. Visible or not, so for the functions below only. Null
+-- where there is no such filter, or it leaves too many: each costs some four times what a vector costs in a scan.
+create function narrowed(scope search_scope) returns uuid[]
+  language plpgsql stable set search_path = roomlore, pg_temp set plan_cache_mode = force_generic_plan
+as $$
+declare
+  since constant timestamptz := coalesce((scope).since, '-infinity');
+  until constant timestamptz := coalesce((scope).until, 'infinity');
+  -- up to the last message is no stretch: it is everything, as it was then
+  is_stretch constant boolean := (scope).since is not null or until < coalesce((scope).last_at, 'infinity');
+  most bigint;
+  found uuid[];
+begin
+  if (scope).conversations is null and (scope).authors is null and not is_stretch then
+    return null;
+  end if;
+  most := least(20000, scope_size((scope).rooms) / 4);
+  if (scope).conversations is not null then
+    found := array(
+      select placements.message_id
+      from placements
+      where placements.org_id = current_org() and placements.conversation_id = any ((scope).conversations)
+      limit most + 1
+    );
+  elsif (scope).authors is not null then
+    found := array(
+      select messages.id
+      from messages
+      where messages.org_id = current_org()
+        and messages.author_id = any ((scope).authors)
+        and messages.sent_at >= since
+        and messages.sent_at < until
+      limit most + 1
+    );
+  else
+    found := array(
+      select said.id
+      from rooms
+      cross join lateral (
+        select messages.id
+        from messages
+        where messages.org_id = current_org()
+          and messages.room_id = rooms.id
+          and messages.sent_at >= since
+          and messages.sent_at < until
+        limit most + 1
+      ) as said
+      where rooms.org_id = current_org() and ((scope).rooms is null or rooms.id = any ((scope).rooms))
+      limit most + 1
+    );
+  end if;
+  return case when cardinality(found) <= most then found end;
+end $$;
+
 select '[1]'::vector; -- loads the extension, so that its settings are known below
 
 do $$
 declare
-  -- nothing that was not yet said
-  by_then constant text := $by_then$
-    ((scope).until is null or said.sent_at < (scope).until)
-    and (
+  -- nothing that was said after the last message
+  said_by constant text := $said_by$
+    (
       (scope).last_id is null
       or (said.sent_at, said.native_order, said.id) <= ((scope).last_at, (scope).last_order, (scope).last_id)
     )
-  $by_then$;
+  $said_by$;
+  -- nothing that was not yet said
+  by_then constant text := $by_then$
+    ((scope).until is null or said.sent_at < (scope).until) and
+  $by_then$ || said_by;
   fits constant text := by_then || $fits$
     and ((scope).authors is null or said.author_id = any ((scope).authors))
     and ((scope).author_kinds is null or said.author_kind = any ((scope).author_kinds))
@@ -86,6 +144,7 @@ declare
         join readable_messages as answer on answer.id = edge.child_id
         where edge.org_id = said.org_id
           and edge.parent_id = said.id
+          and $fits$ || replace(said_by, 'said.', 'answer.') || $fits$
           and (
             edge.method = 'explicit'
             or (edge.method = 'thread' or edge.method = 'mention' and edge.confidence >= real '0.8' and position('?' in said.body) > 0)
@@ -106,8 +165,16 @@ declare
   -- what of a scope matches some words, by the name of a variable
   matches constant text := $matches$
         select said.id, said.words, length(said.words) as size
+        from unnest(few_ones) as one (id)
+        cross join lateral (
+          select * from readable_messages as inside where inside.id = one.id limit 1
+        ) as said
+        where said.words @@ %2$s and %1$s
+        union all
+        select said.id, said.words, length(said.words) as size
         from readable_messages as said
-        where (scope).rooms is null
+        where few_ones is null
+          and (scope).rooms is null
           and said.org_id = (select current_org())
           and said.words @@ %2$s
           and %1$s
@@ -117,8 +184,33 @@ declare
         cross join lateral (
           select * from readable_messages as inside where inside.room_id = asked_room.id and inside.words @@ %2$s
         ) as said
-        where %1$s
+        where few_ones is null and %1$s
   $matches$;
+  -- what is nearest of few
+  picked constant text := $picked$
+        return query
+        select near.message_id, 1 - near.distance
+        from (
+          select vectors.message_id, (vectors.embedding <=> query) + 0 as distance
+          from unnest(few_ones) as one (id)
+          cross join lateral (
+            select held.message_id, held.embedding
+            from message_embeddings as held
+            where held.org_id = (select current_org())
+              and held.message_id = one.id
+              and held.model = wanted_model
+              and vector_dims(held.embedding) = vector_dims(query)
+            limit 1
+          ) as vectors
+          order by distance, vectors.message_id
+          offset 0
+        ) as near
+        cross join lateral (
+          select 1 from readable_messages as said where said.id = near.message_id and %1$s
+        ) as readable
+        order by near.distance, near.message_id
+        limit wanted;
+  $picked$;
   inside constant text := 'and vectors.room_id = any ((scope).rooms)';
   -- what is nearest, every vector looked at
   scanned constant text := $scanned$
@@ -170,14 +262,18 @@ begin
       -- to start a second process takes as long as the scan of a small room
       set max_parallel_workers_per_gather = 0
     as $body$
+    declare
+      few_ones constant uuid[] := narrowed(scope);
     begin
-      if (scope).rooms is null then
+      if few_ones is not null then
         %1$s
-      else
+      elsif (scope).rooms is null then
         %2$s
+      else
+        %3$s
       end if;
     end $body$
-  $create$, format(scanned, fits, ''), format(scanned, fits, inside));
+  $create$, format(picked, fits), format(scanned, fits, ''), format(scanned, fits, inside));
 
   -- Nearest messages through the index. Iterative scan is off by default and would silently lose rows.
   execute format($create$
@@ -187,17 +283,20 @@ begin
       set enable_hashjoin = off set enable_mergejoin = off set plan_cache_mode = force_generic_plan
       set hnsw.iterative_scan = 'relaxed_order' set hnsw.ef_search = 100 set hnsw.max_scan_tuples = 200000
     as $body$
+    declare
+      few_ones constant uuid[] := narrowed(scope);
     begin
-      if vector_dims(query) <> 384 then
-        return;
-      end if;
-      if (scope).rooms is null then
+      if few_ones is not null then
         %1$s
-      else
+      elsif vector_dims(query) <> 384 then
+        return;
+      elsif (scope).rooms is null then
         %2$s
+      else
+        %3$s
       end if;
     end $body$
-  $create$, format(walked, fits, ''), format(walked, fits, inside));
+  $create$, format(picked, fits), format(walked, fits, ''), format(walked, fits, inside));
 
   -- The messages that share most with what is asked, by words alone, with the words of the question and how rare each
   -- is: ln(1 + n / df), n the sum of all df, among what the viewer may read. Of a scope so large that common words
@@ -209,6 +308,7 @@ begin
       set plan_cache_mode = force_generic_plan
     as $body$
     declare
+      few_ones constant uuid[] := narrowed(scope);
       few constant integer := 800;
       enough constant integer := 100;
       most constant integer := 500;
@@ -244,6 +344,7 @@ begin
                 and said.words @@ any_word(one.lexeme)
                 and (uuid_hash(said.id) & 255) = 0
                 and ((scope).rooms is null or said.room_id = any ((scope).rooms))
+                and %5$s
               limit counted_up_to
             ) as sampled
           )
@@ -328,7 +429,7 @@ begin
         array(select rarity.idf from rarity order by rarity.place),
         array(select weighed.id from weighed order by weighed.weight desc, weighed.id);
     end $body$
-  $create$, fits, format(matches, fits, 'query'), format(matches, fits, 'pairs'), format(matches, fits, 'other_pairs'));
+  $create$, fits, format(matches, fits, 'query'), format(matches, fits, 'pairs'), format(matches, fits, 'other_pairs'), by_then);
 
   -- What stands around messages in their rooms, each once, in the order of the rooms: whether it directly follows the
   -- one before it here, how long it is, how often it has each word, how near it is, and whether it may be returned

@@ -40,7 +40,14 @@ cross join lateral (
           select answer.id
           from exchange_edges as edge
           join messages as answer on answer.org_id = edge.org_id and answer.id = edge.child_id
-          where edge.org_id = messages.org_id and edge.parent_id = messages.id
+          where edge.org_id = messages.org_id
+            and edge.parent_id = messages.id
+            -- said by then
+            and (
+              %(last_id)s::uuid is null
+              or (answer.sent_at, answer.native_order, answer.id)
+                <= (%(last_at)s::timestamptz, %(last_order)s::bigint, %(last_id)s::uuid)
+            )
           limit 1
         ) is not null
       )
@@ -81,7 +88,14 @@ cross join lateral (
           select answer.id
           from exchange_edges as edge
           join messages as answer on answer.org_id = edge.org_id and answer.id = edge.child_id
-          where edge.org_id = messages.org_id and edge.parent_id = messages.id
+          where edge.org_id = messages.org_id
+            and edge.parent_id = messages.id
+            -- said by then
+            and (
+              %(last_id)s::uuid is null
+              or (answer.sent_at, answer.native_order, answer.id)
+                <= (%(last_at)s::timestamptz, %(last_order)s::bigint, %(last_id)s::uuid)
+            )
           limit 1
         ) is not null
       )
