@@ -157,6 +157,37 @@ async def test_a_file_that_says_another_room_than_it_is_mapped_to_is_for_operato
     assert (await asked(app)).is_known
 
 
+async def test_a_mapping_reaches_into_no_folder_that_it_does_not_name(told, logs):
+    write(logs, "general-1.jsonl", logged(100, "hello"))
+    write(logs / "general-private", "secret.jsonl", logged(101))
+    app = with_logs(told, logs, **{"general-": "test/general"})
+
+    assert not (await asked(app, "cy")).is_known
+    assert (await asked(app)).is_known
+
+
+async def test_two_folders_of_the_same_name_are_refused_to_operators_and_tell_others_nothing(told, tmp_path):
+    one, other = tmp_path / "a" / "bots", tmp_path / "b" / "bots"
+    for folder in (one, other):
+        folder.parent.mkdir()
+        write(folder, "general.jsonl", logged(101))
+    app = with_logs(told, one, other, general="test/general")
+
+    with pytest.raises(BadInput) as refused:
+        await asked(app)
+    assert (str(one) in str(refused.value), str(other) in str(refused.value)) == (True, True)
+    answer = await asked(app, "cy")
+    assert answer == await asked(with_logs(told, tmp_path / "none", general="test/general"), "cy")
+    assert "bots" not in repr(answer)
+
+
+async def test_a_folder_that_is_not_there_is_told_to_operators_and_nobody_else(told, tmp_path):
+    app = with_logs(told, tmp_path / "gone", general="test/general")
+
+    assert (await asked(app)).trace[-1].note == "could not be read: gone: No such file or directory"
+    assert (await asked(app, "cy")).trace[-1].note == ""
+
+
 async def test_logs_are_of_the_org_that_the_settings_name(told, open_app, logs):
     write(logs, "a.jsonl", logged(101))
     other = await open_app("other")

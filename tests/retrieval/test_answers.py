@@ -1,6 +1,7 @@
 """What a language model is shown of what is cited, and which of its answers are taken."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from uuid import UUID, uuid4
 
@@ -113,6 +114,72 @@ def test_sentences_that_cite_are_taken_and_marked_with_what_they_rest_on():
         text="The ferry leaves at 9. [#m1] Bo says that tea is ready. [#m2, #m1]",
         citations={"#m1": KEY, "#m2": UUID(int=2)},
     )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The ferry leaves at nine.",
+        "The ferry leaves at 9.9 or 9:30, as of v9.9.",
+        "The ferry is in ferry.py, see Node.js and pier.example.com!",
+        "Does the ferry leave?",
+        'Ana calls it "the ferry."',
+        "Ana's ferry (from the north pier) leaves at 9 a.m.",
+    ],
+)
+def test_one_sentence_may_have_points_within_words(text):
+    shown = replace(SHOWN, lines={"#m1": "2025-03-01 [Ana]: the ferry leaves at 9, 30 or nine"})
+
+    assert isinstance(written_in(stated((text, ["#m1"])), shown, question=QUESTION), Written)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The ferry leaves at nine. Ana is a thief and was fired.",
+        "The ferry leaves at nine! Ana is a thief.",
+        "The ferry leaves?! ana is a thief",
+        "The ferry leaves at nine.Ana is a thief.",
+        "The ferry leaves at nine!ana is a thief.",
+        "The ferry leaves at 9.Ana is a thief.",
+        'The "ferry leaves at nine." Ana is a thief.',
+        "(The ferry leaves at nine.) Ana is a thief.",
+        "The ferry leaves at nine . Ana is a thief.",
+        "The ferry leaves at nine… Ana is a thief.",
+        "Ferry leaves。Ana is a thief.",
+        "Ferry leaves\uff01Ana is a thief.",
+        "Dr. Ana takes the ferry.",
+    ],
+)
+def test_no_second_sentence_rests_on_what_the_first_one_cites(text):
+    assert judged(stated((text, ["#m1"]))) == Refused(reason="a sentence is more than one")
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "is_taken"),
+    [
+        ("2025-03-01 [Ben]: sure thing", "Ben said no.", False),
+        ("2025-03-01 [Ben (bot)]: sure thing", "Ben the bot said no.", False),
+        ("2025-03-01 (whisper) [Ben]: sure thing", "Ben said no in a whisper.", False),
+        ("2025-03-01 (memory: fact, superseded) Tea, please", "That fact about Ben is superseded.", False),
+        ("2025-03-01 * Ben left", "Everybody left.", True),
+        ("2025-03-01 [Ana]: ask [Ben]: he knows", "Ben is there.", True),
+        ("2025-03-01 [Ben]: I will do it", "Ben will do it.", True),
+        ("2025-03-01 [Ana]: Ben is away", "Ben is gone.", True),
+    ],
+)
+def test_the_name_of_who_said_it_is_no_word_that_carries_a_sentence(line, text, is_taken):
+    shown = replace(SHOWN, lines={"#m1": line})
+
+    assert isinstance(written_in(stated((text, ["#m1"])), shown, question=QUESTION), Written) == is_taken
+
+
+def test_the_head_that_is_not_counted_is_the_one_that_is_shown():
+    shown = material(settled("sure thing", name="Ben (the 2nd)"))
+
+    refused = written_in(stated(("Ben the 2nd said no.", ["#m1"])), shown, question=QUESTION)
+
+    assert refused == Refused(reason="a sentence says what it does not cite")
 
 
 def test_numbers_of_the_question_may_come_back():

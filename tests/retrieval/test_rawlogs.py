@@ -1,6 +1,7 @@
 """Logs beside the database: what is read of them, within which bounds, and what is not."""
 
 import asyncio
+import errno
 import gzip
 import json
 import os
@@ -14,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roomlore.domain.audience import Period
-from roomlore.retrieval import rawlogs
+from roomlore.domain.errors import BadInput
+from roomlore.retrieval import rawfiles, rawlogs
 from roomlore.retrieval.rawfiles import LONGEST_LINE, Budget, lines
 from roomlore.retrieval.rawlines import said_in
 from roomlore.retrieval.rawlogs import Access, RawLogs, best, read_from, terms_of
@@ -166,6 +168,57 @@ def test_the_folder_itself_may_be_a_link_and_its_path_is_never_told(tmp_path):
     (tmp_path / "logs").symlink_to(tmp_path / "somewhere")
 
     assert [line.file for line in lines([tmp_path / "logs"], budget())] == ["logs/a.jsonl"]
+
+
+def test_what_cannot_be_opened_is_told_with_the_reason_and_without_the_path(tmp_path, monkeypatch):
+    logs = tmp_path / "logs"
+    write(logs, "a.jsonl", "{1}")
+    write(logs, "locked.jsonl", "{2}")
+    write(logs, "deep/locked/b.jsonl", "{3}")
+    (logs / "link.jsonl").symlink_to(logs / "a.jsonl")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    (tmp_path / "file").write_text("{}")
+    original = os.open
+
+    def opened(name, flags, *args, **given):
+        # The tests may run as root, who may open everything.
+        if str(name).startswith("locked"):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), name)
+        return original(name, flags, *args, **given)
+
+    monkeypatch.setattr(rawfiles.os, "open", opened)
+    unread: list[str] = []
+    folders = [logs, tmp_path / "nowhere", tmp_path / "file", tmp_path / "loop"]
+
+    read = list(lines(folders, budget(), unread=unread.append))
+
+    assert [line.file for line in read] == ["logs/a.jsonl"]
+    assert unread == [
+        "logs/locked.jsonl: Permission denied",
+        "logs/…/locked: Permission denied",
+        "nowhere: No such file or directory",
+        "file: Not a directory",
+        "loop: Too many levels of symbolic links",
+    ]
+
+
+def test_a_folder_that_may_not_be_listed_is_told_and_the_next_one_read(tmp_path, monkeypatch):
+    write(tmp_path / "locked", "a.jsonl", "{1}")
+    write(tmp_path / "logs", "a.jsonl", "{2}")
+    original = os.fwalk
+
+    def walk(top, **given):
+        if Path(top).name == "locked":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(top))
+        return original(top, **given)
+
+    monkeypatch.setattr(rawfiles.os, "fwalk", walk)
+    unread: list[str] = []
+
+    read = list(lines([tmp_path / "locked", tmp_path / "logs"], budget(), unread=unread.append))
+
+    assert [line.file for line in read] == ["logs/a.jsonl"]
+    assert unread == ["locked: Permission denied"]
 
 
 def test_reading_ends_with_the_bytes_and_says_so(tmp_path):
@@ -373,7 +426,7 @@ async def test_what_is_addressed_or_of_another_kind_is_for_operators(tmp_path, f
     plain = {"user": "Ana", "ts": NOON.timestamp()}
     told = {"message": {"text": "ferry"} | fields} if is_within else {"text": "ferry"} | fields
     write(tmp_path, "a.jsonl", plain | told)
-    logs = RawLogs(folders=[tmp_path], rooms={"*": ("slack", "C1")})
+    logs = RawLogs(folders=[tmp_path], rooms={"*/*": ("slack", "C1")})
     member = Access(is_operator=False, rooms={("slack", "C1"): None})
 
     assert texts(await found(logs, "ferry")) == ["ferry"]
@@ -400,11 +453,77 @@ async def test_what_is_addressed_or_of_another_kind_is_for_operators(tmp_path, f
 )
 async def test_a_line_that_names_another_room_or_platform_is_for_operators(tmp_path, fields, is_shown):
     write(tmp_path, "a.jsonl", {"user": "Ana", "text": "ferry", "ts": NOON.timestamp()} | fields)
-    logs = RawLogs(folders=[tmp_path], rooms={"*": ("slack", "C1")})
+    logs = RawLogs(folders=[tmp_path], rooms={"*/*": ("slack", "C1")})
     member = Access(is_operator=False, rooms={("slack", "C1"): None, ("slack", "hr-private"): None})
 
     assert texts(await found(logs, "ferry")) == ["ferry"]
     assert texts(await found(logs, "ferry", member)) == ["ferry"] * is_shown
+
+
+@pytest.mark.parametrize(
+    ("pattern", "file", "is_mapped"),
+    [
+        ("bots/general-*.jsonl", "bots/general-1.jsonl", True),
+        ("bots/general-*.jsonl", "bots/general-.jsonl", True),
+        ("bots/general-*.jsonl", "bots/general-private/secret.jsonl", False),
+        ("bots/*", "bots/a.jsonl", True),
+        ("bots/*", "bots/deep/a.jsonl", False),
+        ("bots/*/*", "bots/deep/a.jsonl", True),
+        ("bots/general?*", "bots/general/secret.jsonl", False),
+        ("bots[!a]*", "bots/secret.jsonl", False),
+        ("*", "bots/a.jsonl", False),
+        ("*.jsonl", "bots/a.jsonl", False),
+        ("**/a.jsonl", "bots/deep/a.jsonl", False),
+        ("bots/General.jsonl", "bots/general.jsonl", False),
+    ],
+)
+def test_a_pattern_reaches_into_no_folder_that_it_does_not_name(pattern, file, is_mapped):
+    logs = RawLogs(folders=[], rooms={pattern: ("test", "general")})
+
+    assert (logs.room_of(file) is not None) == is_mapped
+
+
+async def test_a_file_in_a_folder_that_only_begins_like_a_mapped_file_is_not_shown(tmp_path):
+    write(tmp_path, "bots/general-1.jsonl", ours(1, "ferry"))
+    write(tmp_path, "bots/general-private/secret.jsonl", ours(2, "ferry in secret"))
+    logs = RawLogs(folders=[tmp_path / "bots"], rooms={"bots/general-*.jsonl": ("test", "general")})
+
+    assert texts(
+        await found(logs, "ferry", Access(is_operator=False, rooms={("test", "general"): None}))
+    ) == ["ferry"]
+
+
+@pytest.mark.parametrize("second", ["b/bots", "a/bots/bots", "a/../b/bots"])
+async def test_two_folders_of_the_same_name_are_refused_and_others_find_nothing(tmp_path, second):
+    write(tmp_path, "a/bots/general.jsonl", ours(1, "ferry"))
+    write(tmp_path, f"{second}/general.jsonl", ours(2, "ferry in secret"))
+    folders = [tmp_path / "a/bots", tmp_path / second]
+    logs = RawLogs(folders=folders, rooms={"bots/general.jsonl": ("test", "general")})
+
+    with pytest.raises(BadInput, match="same name") as refused:
+        await found(logs, "ferry")
+    assert all(repr(str(folder)) in str(refused.value) for folder in folders)
+    member = Access(is_operator=False, rooms={("test", "general"): None})
+    read = await found(logs, "ferry", member)
+    assert (texts(read), read.matched, read.note) == ([], 0, "")
+
+
+async def test_the_same_folder_named_twice_is_no_other(tmp_path):
+    write(tmp_path, "a.jsonl", ours(1, "ferry"))
+
+    assert (await found(RawLogs(folders=[tmp_path, tmp_path]), "ferry")).lines
+
+
+async def test_what_could_not_be_read_is_told_to_operators_and_no_more_names_than_a_few(tmp_path, mapped):
+    missing = [tmp_path / f"gone{number}" for number in range(5)]
+    logs = RawLogs(folders=[*mapped.folders, *missing], rooms=mapped.rooms)
+    member = Access(is_operator=False, rooms={("test", "general"): None})
+
+    why = "No such file or directory"
+    assert (await found(logs, "ferry")).note == (
+        f"could not be read: gone0: {why}, gone1: {why}, gone2: {why}, and 2 more"
+    )
+    assert await found(logs, "ferry", member) == await found(mapped, "ferry", member)
 
 
 def test_where_a_line_may_have_been_said_is_where_its_file_is_mapped_to_and_what_it_names():
@@ -420,7 +539,7 @@ def test_a_room_by_its_name_alone_is_not_exact():
 
 async def test_broken_lines_with_words_of_the_question_are_told_to_operators_only(tmp_path):
     write(tmp_path, "a.jsonl", {"event": {"text": "salary 91k"}})
-    logs = RawLogs(folders=[tmp_path], rooms={"*": ("test", "general")})
+    logs = RawLogs(folders=[tmp_path], rooms={"*/*": ("test", "general")})
     member = Access(is_operator=False, rooms={("test", "general"): None})
 
     assert (await found(logs, "salary")).note == "broken lines skipped: 1"

@@ -4,6 +4,7 @@ Links are not followed, neither of files nor of folders. What is packed counts a
 the bytes or the time are used up, or when told to.
 """
 
+import errno
 import gzip
 import os
 import re
@@ -18,6 +19,8 @@ from typing import IO
 SUFFIXES = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
 #: Longer lines are left out; nothing that is said comes near.
 LONGEST_LINE = 2**20
+#: A link, or a file that was there a moment ago.
+_NO_FILE = frozenset({errno.ELOOP, errno.ENOENT})
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _UTF8_MARK = b"\xef\xbb\xbf"
 
@@ -58,8 +61,17 @@ class FileLine:
     data: bytes | None
 
 
+def name_of(folder: Path) -> str:
+    """Return what the names of all files below a folder begin with, which tells nobody where it lies."""
+    return _shown(folder.name or folder.resolve().name or ".")
+
+
 def lines(
-    folders: Sequence[Path], budget: Budget, *, wanted: Callable[[str], bool] = lambda _: True
+    folders: Sequence[Path],
+    budget: Budget,
+    *,
+    wanted: Callable[[str], bool] = lambda _: True,
+    unread: Callable[[str], None] = lambda _: None,
 ) -> Iterator[FileLine]:
     """Yield the lines of all log files below the folders, as far as the budget goes.
 
@@ -69,9 +81,10 @@ def lines(
         folders: Where to look; of each the newest files first, folder by folder.
         budget: What may be used up.
         wanted: Tells by its name whether a file is to be opened.
+        unread: Is told what cannot be opened, and why: `logs: No such file or directory`.
     """
     for folder in folders:
-        for file, descriptor in _files(folder, wanted):
+        for file, descriptor in _files(folder, wanted, unread):
             with os.fdopen(descriptor, "rb") as raw:
                 if not budget.cut_short:
                     yield from _lines_of(file, raw, budget)
@@ -79,19 +92,35 @@ def lines(
                 return
 
 
-def _files(folder: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, int]]:
+def _files(
+    folder: Path, wanted: Callable[[str], bool], unread: Callable[[str], None]
+) -> Iterator[tuple[str, int]]:
     """Yield the name of each log file below a folder and a descriptor that is open on it."""
+    begins = name_of(folder)
+
+    def skipped(error: OSError) -> None:
+        # It knows the last name only.
+        unread(f"{begins}/…/{_shown(Path(os.fsdecode(error.filename)).name)}: {error.strerror}")
+
     try:
         root = folder.resolve(strict=True)
-    except (OSError, RuntimeError):
-        return
-    for place, names, files, within in os.fwalk(root, follow_symlinks=False):
-        names[:] = sorted((name for name in names if not name.startswith(".")), reverse=True)
-        below = os.path.relpath(place, root)
-        for name in _newest_first(files, within):
-            label = _label(folder.name or root.name, "" if below == "." else below, name)
-            if wanted(label) and (descriptor := _opened(name, within)) is not None:
-                yield label, descriptor
+        if not root.is_dir():
+            unread(f"{begins}: {os.strerror(errno.ENOTDIR)}")
+        for place, names, files, within in os.fwalk(root, follow_symlinks=False, onerror=skipped):
+            names[:] = sorted((name for name in names if not name.startswith(".")), reverse=True)
+            below = os.path.relpath(place, root)
+            labels = {name: _label(begins, "" if below == "." else below, name) for name in files}
+            for name in _newest_first(files, within):
+                if (
+                    wanted(labels[name])
+                    and (found := _opened(name, within, labels[name], unread)) is not None
+                ):
+                    yield labels[name], found
+    except OSError as error:
+        unread(f"{begins}: {error.strerror}")
+    except RuntimeError:
+        # So a link to itself is told.
+        unread(f"{begins}: {os.strerror(errno.ELOOP)}")
 
 
 def _newest_first(files: Sequence[str], within: int) -> list[str]:
@@ -106,11 +135,13 @@ def _changed(name: str, within: int) -> float:
         return 0.0
 
 
-def _opened(name: str, within: int) -> int | None:
-    """Return a descriptor of a regular file; None where it is none, or may not be read."""
+def _opened(name: str, within: int, label: str, unread: Callable[[str], None]) -> int | None:
+    """Return a descriptor of a regular file; None where it is none, or may not be read, which is told."""
     try:
         descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=within)
-    except OSError:
+    except OSError as error:
+        if error.errno not in _NO_FILE:
+            unread(f"{label}: {error.strerror}")
         return None
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return descriptor
@@ -119,7 +150,10 @@ def _opened(name: str, within: int) -> int | None:
 
 
 def _label(folder: str, below: str, name: str) -> str:
-    text = "/".join(part for part in (folder, below, name) if part)
+    return _shown("/".join(part for part in (folder, below, name) if part))
+
+
+def _shown(text: str) -> str:
     return _CONTROL.sub("\ufffd", os.fsencode(text).decode("utf-8", "replace"))
 
 

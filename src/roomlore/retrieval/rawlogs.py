@@ -15,8 +15,9 @@ from math import log
 from pathlib import Path
 
 from roomlore.domain.audience import Period
+from roomlore.domain.errors import BadInput
 from roomlore.retrieval.evidence import strength
-from roomlore.retrieval.rawfiles import Budget, FileLine, lines
+from roomlore.retrieval.rawfiles import Budget, FileLine, lines, name_of
 from roomlore.retrieval.rawlines import Said, said_in
 from roomlore.retrieval.records import RawLine, Why
 from roomlore.store.erased import RoomName
@@ -34,6 +35,8 @@ CHECKED = 200
 ENOUGH = 100
 #: How much of a line is shown.
 LONGEST_TEXT = 2_000
+#: Names of folders and files in a note.
+MOST_NAMED = 3
 #: Ids of messages that a log says are gone.
 MOST_DELETED = 1_000_000
 
@@ -56,14 +59,25 @@ class RawLogs:
     """Where the logs are, and in which rooms they were written."""
 
     folders: Sequence[Path]
-    #: Platform and external id of the room, by a pattern of file names such as `logs/general-*.jsonl`.
+    #: Platform and external id of the room, by a pattern of file names such as `logs/general-*.jsonl`, which is no
+    #: file in a folder `logs/general-private`.
     rooms: Mapping[str, RoomName] = field(default_factory=dict[str, RoomName])
     most_bytes: int = MOST_BYTES
     most_seconds: float = MOST_SECONDS
 
     def room_of(self, file: str) -> RoomName | None:
         """Return the room that a file is mapped to, by the first pattern that fits."""
-        return next((room for pattern, room in self.rooms.items() if fnmatchcase(file, pattern)), None)
+        return next((room for pattern, room in self.rooms.items() if _fits(file, pattern)), None)
+
+    @property
+    def namesakes(self) -> tuple[Path, Path] | None:
+        """Two folders whose files cannot be told apart, for all that is known of a folder is its last name."""
+        by_name: dict[str, Path] = {}
+        for folder in self.folders:
+            first = by_name.setdefault(name_of(folder), folder)
+            if first != folder:
+                return first, folder
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +133,8 @@ class Scan:
     #: Lines that are no JSON object, too long, or where a file could not be read further.
     broken: int = 0
     deleted: set[tuple[RoomName | None, str]] = field(default_factory=set[tuple[RoomName | None, str]])
+    #: Folders and files that could not be opened, and why.
+    unread: list[str] = field(default_factory=list[str])
     cut_short: str = ""
 
 
@@ -157,7 +173,19 @@ async def scan(
         access: What the viewer may see.
         scope: Since when and until when.
         clock: Tells the time that has passed, in seconds.
+
+    Raises:
+        BadInput: two folders have the same name. That, and where they lie, is for operators to know: others find
+            nothing, for a room that one of them is mapped to might be shown what is in the other.
     """
+    if logs.namesakes is not None:
+        if not access.is_operator:
+            return Scan()
+        one, other = map(str, logs.namesakes)
+        raise BadInput(
+            f"folders of raw logs {one!r} and {other!r}",
+            "must not have the same name, for their files are told by it; rename one, or name the folders above",
+        )
     budget = Budget(bytes_left=logs.most_bytes, deadline=clock() + logs.most_seconds, clock=clock)
     reader = _Reader(logs=logs, access=access, scope=scope, asked=terms_of(question)[:MOST_WORDS])
     try:
@@ -183,7 +211,10 @@ class _Reader:
         glances = self._glances()
         wanted = frozenset(self.asked)
         found = lines(
-            self.logs.folders, budget, wanted=lambda file: self.access.may_open(self.logs.room_of(file))
+            self.logs.folders,
+            budget,
+            wanted=lambda file: self.access.may_open(self.logs.room_of(file)),
+            unread=scanned.unread.append,
         )
         for line in found:
             if line.data is None or not _is_object(line.data):
@@ -268,6 +299,7 @@ def read_from(
     if is_operator:
         # A broken line may be counted because it has a word of the question: that is not for others to know.
         notes += [
+            _unread_note(scanned.unread),
             f"broken lines skipped: {scanned.broken}" if scanned.broken else "",
             "more lines share words with it than are kept"
             if scanned.is_thinned and len(fit) < ENOUGH
@@ -281,6 +313,11 @@ def read_from(
         matched=len(fit),
         note="; ".join(note for note in notes if note),
     )
+
+
+def _unread_note(unread: Sequence[str]) -> str:
+    more = [f"and {len(unread) - MOST_NAMED} more"] if len(unread) > MOST_NAMED else []
+    return f"could not be read: {', '.join([*unread[:MOST_NAMED], *more])}" if unread else ""
 
 
 def _coverage(fit: Sequence[Candidate], asked: Sequence[str]) -> Callable[[Candidate], float]:
@@ -302,6 +339,12 @@ def _line(one: Candidate, coverage: float, clean: Callable[[str], str]) -> RawLi
         sent_at=one.said.sent_at,
         strength=strength(why),
     )
+
+
+def _fits(file: str, pattern: str) -> bool:
+    """Return whether a file has such a name, part by part: no `*` reaches into another folder."""
+    parts, patterns = file.split("/"), pattern.split("/")
+    return len(parts) == len(patterns) and all(map(fnmatchcase, parts, patterns))
 
 
 def _is_gone(one: Candidate, scanned: Scan) -> bool:
