@@ -73,6 +73,10 @@ class Settings:
         if self.database is not None and not self.database.startswith(("postgres://", "postgresql://")):
             raise BadInput("database", "must be a URL like postgresql://user@host/name")
         for pattern, room in self.raw_log_rooms.items():
+            if "/" not in pattern:
+                raise BadInput(
+                    f"pattern of raw logs {pattern!r}", "must name the folder too, like bots/general-*.jsonl"
+                )
             platform, slash, external_id = room.partition("/")
             if not (pattern and platform and slash and external_id):
                 raise BadInput(

@@ -396,7 +396,8 @@ def test_folders_and_rooms_of_logs_come_from_the_environment(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", [None, "", "[]", '{"a": 1}', '{"a": "general"}', '{"": "x/y"}', '{"a": "/y"}']
+    "text",
+    [None, "", "[]", '{"a/b": 1}', '{"a/b": "general"}', '{"": "x/y"}', '{"a/b": "/y"}', '{"a": "x/y"}'],
 )
 def test_a_mapping_that_is_none_is_refused_and_says_what_to_do(tmp_path, text):
     file = tmp_path / "rooms.json"
