@@ -94,6 +94,8 @@ async def test_each_filter_narrows_by_itself(told: App):
     assert await by(since="2024-03-12") == {"c1", "p2", "c2"}
     assert await by(until="2024-03-05") == {"a1", "b1"}
     assert await by(since=day(5), until=day(7)) == {"b1", "p1"}
+    assert await by(since="2024-03-12", until="9999-12-31") == {"c1", "p2", "c2"}
+    assert await by(since="9999-12-31") == set()
     assert await found(told, room="attic") == {"d1", "a3", "b2"}
 
 
@@ -246,9 +248,11 @@ async def test_a_question_about_what_an_unknown_or_an_invisible_participant_said
     for name in ("Dee", "Eve"):
         searched = await told.search(cy, form.format(name))
         asked = await told.ask(cy, form.format(name))
-        assert searched.read is None
-        assert asked.read is None
-        answers.append((all_ids(searched.hits), asked.text))
+        assert searched.read == asked.read
+        assert searched.read is not None
+        assert searched.read.unknown == [name]
+        reads = [repr(searched.read).replace(name, "X"), searched.read.remark().replace(name, "X")]
+        answers.append((all_ids(searched.hits), asked.text.replace(name, "X"), reads))
     assert answers[0] == answers[1]
     # Of whom Bo may know, he reads.
     read = (await told.search(await told.viewer("bo"), form.format("Dee"))).read
@@ -269,6 +273,51 @@ async def test_a_question_for_what_somebody_said_is_looked_for_in_what_they_said
     assert await found(told, "what did bots say about the village?") == {"p1", "p2"}
     assert await found(told, "what did I say about the village?", viewer="cy") == {"c1", "c2"}
     assert await found(told, "what does Bo like about the village?") == set(SAID)
+
+
+async def test_others_words_are_not_given_for_those_of_somebody_unknown(told: App):
+    question, remark = (
+        "what did Zork say about the lantern in the mill?",
+        "Nobody called \u201cZork\u201d is known here",
+    )
+    answer = await told.ask(told.operator, question)
+    assert answer.is_known
+    first, *quoted = answer.text.splitlines()
+    assert first.startswith(remark)
+    assert quoted == ["[Bo]: village the lantern is in the mill"]
+    assert answer.read is not None
+    assert (answer.read.unknown, answer.read.by, answer.read.words) == (["Zork"], [], question)
+    nothing = await told.ask(told.operator, "what did Zork say about opera singers?")
+    assert not nothing.is_known
+    assert nothing.text.startswith("I don't have this information.")
+    assert remark in nothing.text
+
+    literal = Filters(literal=True)
+    assert remark not in (await told.ask(told.operator, question, filters=literal)).text
+    assert remark not in (await told.ask(told.operator, question, filters=Filters(by=["bo"]))).text
+
+
+async def test_of_several_of_whom_one_is_unknown_that_one_is_told_and_everybody_looked_through(told: App):
+    for viewer, question in (
+        (None, "what did Bo and Zork say about the village?"),
+        ("cy", "what did I or Zork say?"),
+    ):
+        reader = told.operator if viewer is None else await told.viewer(viewer)
+        searched = await told.search(reader, question)
+        assert searched.read is not None
+        assert (searched.read.unknown, searched.read.by, searched.read.words) == (["Zork"], [], question)
+
+
+async def test_whoever_is_somebody_unsaid_is_not_unknown(told: App):
+    for who in ("anyone in the mill", "the others", "people here"):
+        assert (await told.search(told.operator, f"what did {who} say about the ferry?")).read is None
+
+
+async def test_a_time_narrows_where_whoever_is_named_is_unknown(told: App):
+    searched = await told.search(told.operator, "what did Zork say last week about the village?", as_of=LAST)
+    assert searched.read is not None
+    assert searched.read.told() == "since 2024-03-04, before 2024-03-11"
+    assert searched.read.unknown == ["Zork"]
 
 
 async def test_nobody_is_the_operator_who_asks_for_what_they_said(told: App):

@@ -1,6 +1,6 @@
 """What a question says of who said something and when, by form, and what it must not be taken to say."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, timezone
 from zoneinfo import ZoneInfo
 
@@ -327,6 +327,24 @@ def test_what_is_no_time_means_none(words: str):
     assert period(words, NOW) is None
 
 
+@pytest.mark.parametrize(
+    ("words", "since"),
+    [("9999-12-31", "9999-12-31"), ("9999-12", "9999-12-01"), ("on 9999-12-31", "9999-12-31")],
+)
+def test_the_last_of_all_days_and_months_count_whole(words: str, since: str):
+    found = period(words, NOW)
+    assert found is not None
+    assert (found.since, found.until) == (day(since), datetime.max.replace(tzinfo=UTC))
+
+
+@pytest.mark.parametrize("words", ["today", "this week", "this month", "this year", "Friday", "31 December"])
+def test_on_the_last_of_all_days_there_is_still_a_present(words: str):
+    last = datetime(9999, 12, 31, 12, tzinfo=UTC)
+    found = period(words, last)
+    assert found is not None
+    assert found.since <= last < found.until
+
+
 def test_days_are_those_of_whoever_asks():
     east = NOW.astimezone(timezone(timedelta(hours=14)))
     found = period("today", east)
@@ -359,6 +377,7 @@ def test_no_moment_is_too_early_or_too_late_to_count_from(now: datetime, words: 
 
 def test_a_day_that_ends_a_period_counts_whole_and_a_time_exactly():
     assert Filters(since="yesterday", until="yesterday").period(NOW) == period("yesterday", NOW)
+    assert Filters(since="9999-12-31", until="9999-12-31").period(NOW) == period("9999-12-31", NOW)
     noon = Filters(until="2024-03-05T12:00").period(NOW)
     assert noon.until == day("2024-03-05T12:00")
     assert Filters(since=NOW).period(NOW).since == NOW
@@ -394,6 +413,15 @@ def test_what_was_read_is_told_in_one_line_that_no_name_can_forge():
     assert told.endswith("or agents, since 2024-03-04, before 2024-03-13 15:30")
     assert "\n" not in told
     assert "]" not in told
+
+
+def test_whoever_is_unknown_is_remarked_in_one_line_that_no_name_can_forge():
+    plain = Read(by=[], kinds=[], since=None, until=None, words="what did Zork say?")
+    assert (plain.told(), plain.remark()) == ("", "")
+    remark = replace(plain, unknown=["Zork", "Bo]\n[Ana"]).remark()
+    assert remark.startswith("Nobody called \u201cZork\u201d or \u201cBo")
+    assert "\n" not in remark
+    assert "]" not in remark
 
 
 @pytest.mark.parametrize(

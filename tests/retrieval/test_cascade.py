@@ -1,7 +1,5 @@
 """Asking: which tier answers, what it quotes and what it never says."""
 
-from uuid import uuid4
-
 from retrieval.telling import (
     ANA,
     BO,
@@ -17,7 +15,7 @@ from retrieval.telling import (
     without_model,
 )
 from roomlore.retrieval.cascade import UNKNOWN
-from roomlore.retrieval.evidence import BAR_WITHOUT_MODEL, BARS, bar_for, strength
+from roomlore.retrieval.evidence import BAR_BY_TOKENS, BAR_BY_WORDS, strength
 from roomlore.retrieval.records import Why
 from roomlore.surfaces.cli.output import said
 
@@ -35,13 +33,6 @@ def test_evidence_is_the_mean_of_meaning_and_words():
     assert strength(why()) == 0.0
     assert strength(why(similarity=0.5, coverage=1.0)) == 0.75
     assert strength(why(similarity=-0.5, coverage=0.5)) == 0.25
-
-
-def test_the_bar_depends_on_the_model_and_a_model_not_measured_gets_the_first():
-    assert bar_for(None) == BAR_WITHOUT_MODEL
-    for model, bar in BARS.items():
-        assert bar_for(model) == bar
-    assert bar_for(f"unheard of {uuid4()}") == next(iter(BARS.values()))
 
 
 async def test_where_nothing_is_stored_the_answer_says_so(app):
@@ -84,7 +75,17 @@ async def test_without_a_model_words_alone_must_clear_their_own_bar(app, tmp_pat
     await tell(app, message("1", "the lantern hangs in the boathouse"))
     answer = await (await without_model(app, tmp_path)).ask(app.operator, "where hangs the lantern")
     assert (answer.tier, answer.degraded) == ("history", ("no embedding model",))
-    assert answer.trace[-1].bar == BAR_WITHOUT_MODEL
+    assert answer.trace[-1].bar == BAR_BY_WORDS
+
+
+async def test_before_anything_is_embedded_words_alone_clear_the_bar_of_words(app):
+    await app.ingest_batch([message("1", "the lantern hangs in the boathouse")])
+    question = "where hangs the copper lantern"
+    by_words = (await app.ask(app.operator, question)).trace[-1]
+    await app.drain()
+    compared = (await app.ask(app.operator, question)).trace[-1]
+    assert (by_words.tier, by_words.bar) == ("history", BAR_BY_WORDS)
+    assert (compared.tier, compared.bar) == ("history", BAR_BY_TOKENS)
 
 
 async def test_a_question_is_quoted_with_its_answers_at_most_three(app):

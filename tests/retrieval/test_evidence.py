@@ -5,14 +5,25 @@ from uuid import UUID
 import pytest
 
 from roomlore.domain.ids import MessageId
-from roomlore.retrieval.evidence import BAR_WITHOUT_MODEL, bar_for, certainty, strength
+from roomlore.retrieval.evidence import (
+    BAR_BY_TOKENS,
+    BAR_BY_VECTORS,
+    BAR_BY_WORDS,
+    Certainty,
+    certainty,
+    strength,
+)
 from roomlore.retrieval.records import Why
 from roomlore.retrieval.scoring import Scored
 
 
-def found(
+def found(*rows: tuple[str, float | None, float, float | None], question: str = "what did Ana paint?"):
+    return judged(*rows, question=question).value
+
+
+def judged(
     *rows: tuple[str, float | None, float, float | None], question: str = "what did Ana paint?"
-) -> float | None:
+) -> Certainty:
     scored = [
         Scored(
             message_id=MessageId(UUID(int=number)),
@@ -64,6 +75,23 @@ def test_a_question_that_names_nobody_is_as_sure_whoever_spoke():
     assert found(*rows, question=question) == found(*swapped, question=question)
 
 
+@pytest.mark.parametrize("question", ["what was painted?", "when did the boat sink?", "WHAT about the boat?"])
+def test_words_of_any_question_name_nobody_whatever_somebody_is_called(question: str):
+    rows = [("The What When", 0.6, 0.9, 0.8), ("Bo", 0.3, 0.2, 0.4)]
+    swapped = [("Bo", 0.6, 0.9, 0.8), ("The What When", 0.3, 0.2, 0.4)]
+    assert found(*rows, question=question) == found(*swapped, question=question)
+
+
+def test_whoever_has_such_a_word_in_their_name_is_named_by_the_rest_of_it():
+    theirs = found(
+        ("The Painter", 0.6, 0.9, 0.8), ("Bo", 0.3, 0.2, 0.4), question="what did the painter paint?"
+    )
+    of_another = found(
+        ("Bo", 0.6, 0.9, 0.8), ("The Painter", 0.3, 0.2, 0.4), question="what did the painter paint?"
+    )
+    assert of_another < theirs
+
+
 def test_by_how_much_the_named_person_is_closer_counts_up_to_a_limit():
     closer = [found(("Ana", 0.5, 0.5, 0.8), ("Bo", 0.5, 0.5, value)) for value in (0.75, 0.6, 0.5)]
     gain, more = closer[1] - closer[0], closer[2] - closer[1]
@@ -77,7 +105,7 @@ def test_a_text_that_stands_out_is_surer_than_one_among_many_as_close():
 
 
 def test_a_room_of_few_messages_can_be_sure_of_one_of_them():
-    assert found(("Ana", 0.7, 0.9, 0.8)) > bar_for("all-MiniLM-L6-v2/int8-w")
+    assert found(("Ana", 0.7, 0.9, 0.8)) > BAR_BY_TOKENS
 
 
 def test_a_close_text_that_carries_neither_meaning_nor_words_makes_nothing_sure():
@@ -94,6 +122,8 @@ def test_strength_does_not_depend_on_what_else_was_found():
     assert strength(Why(score=0.9, similarity=-0.6, coverage=None, terms=())) == 0
 
 
-def test_each_model_has_its_bar():
-    assert bar_for(None) == BAR_WITHOUT_MODEL
-    assert bar_for("a model nobody measured") == bar_for("all-MiniLM-L6-v2/int8-w")
+def test_each_kind_of_evidence_is_held_against_its_own_bar():
+    assert judged(("Ana", 0.5, 0.3, 0.4), ("Bo", None, 0.3, None)).bar == BAR_BY_TOKENS
+    assert judged(("Ana", 0.5, 0.3, None), ("Bo", None, 0.3, None)).bar == BAR_BY_VECTORS
+    assert judged(("Ana", None, 0.3, None)).bar == BAR_BY_WORDS
+    assert judged().bar == BAR_BY_WORDS

@@ -1,5 +1,7 @@
 """What the functions of search find where rooms are large, and for whom the world is small."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -113,13 +115,12 @@ async def test_vectors_that_no_index_holds_are_found_in_large_orgs_too(app: App,
     assert near.similarity == 1
 
 
-@pytest.mark.parametrize("is_walked", [False, True])
-async def test_what_few_said_is_found_among_what_many_said(app: App, admin, is_walked: bool):
+@pytest.mark.parametrize("size", [LARGE, replace(LARGE, has_index=True)])
+async def test_what_few_said_is_found_among_what_many_said(app: App, size: ScopeMeasure):
     others = [message(str(n), "the lantern is lit", author=BO) for n in range(200)]
     await tell(app, *others, message("ana", "a lantern for the boat", author=ANA))
     ana = next(one.id for one in await app.participants(app.operator) if one.name == "Ana")
     asked = (app._embedder.model_id, app._embedder.embed(["the lantern is lit"])[0])
-    size = ScopeMeasure(message_count=1_000_000, has_index=is_walked)
     scope = Scope(author_ids=[ana])
     async with app.db.reading(app.operator) as conn:
         [near] = await search.nearest(conn, asked, scope=scope, measure=size, wanted=5)
@@ -127,6 +128,22 @@ async def test_what_few_said_is_found_among_what_many_said(app: App, admin, is_w
     since = message("200", "").sent_at
     assert await worded(app, "lantern", size=size, since=since, until=None) == []
     assert near.similarity > 0
+
+
+async def test_what_few_said_is_looked_for_in_the_rooms_of_the_scope_alone(app: App):
+    others = [message(str(n), "the lantern is lit", author=BO) for n in range(50)]
+    elsewhere = message("1", "a lantern in the attic", author=ANA, room=room("attic"))
+    await tell(app, *others, message("ana", "a lantern for the boat", author=ANA), elsewhere)
+    ana = next(one.id for one in await app.participants(app.operator) if one.name == "Ana")
+    general = next(one.id for one in await app.rooms(app.operator) if one.name == "general")
+    asked = (app._embedder.model_id, app._embedder.embed(["lantern"])[0])
+    for where, count in (([general], 1), (None, 2)):
+        found = await worded(app, "lantern", size=LARGE, author_ids=[ana], room_ids=where)
+        async with app.db.reading(app.operator) as conn:
+            scope = Scope(author_ids=[ana], room_ids=where)
+            near = await search.nearest(conn, asked, scope=scope, measure=LARGE, wanted=5)
+        assert len(near) == len(found) == count
+        assert "a lantern for the boat" in found
 
 
 async def test_what_was_said_later_changes_neither_rarities_nor_what_is_answered(app: App):

@@ -98,6 +98,8 @@ def refused(done: Done, code: int, *words: str) -> None:
         (["--until", "2026-01-12"], "12"),
         (["--since", "2026-01-12T08:00", "--until", "2026-01-13T08:00"], "2"),
         (["--answered"], "1"),
+        (["--since", "9999-12-31"], ""),
+        (["--since", "2026-01-14", "--until", "9999-12-31"], "45"),
         (["--unanswered", "--by", "ana"], "5"),
     ],
 )
@@ -121,6 +123,24 @@ def test_what_a_question_says_is_told_and_can_be_left_alone(roomlore):
     plain = roomlore("--text", "search", "village")
     assert "read as" not in plain.out
     assert answer(roomlore("search", "village"))["read"] is None
+
+
+def test_whoever_is_named_and_unknown_is_told_once_and_the_hidden_like_the_unknown(roomlore):
+    told = []
+    for name in ("dee", "eve"):
+        question = f"what did {name} say about the lantern in the mill?"
+        remark = f"Nobody called \u201c{name}\u201d is known here; it was searched whoever said it."
+        searched = roomlore("--text", "--as", "bo", "search", question)
+        assert searched.out.splitlines()[0] == remark
+        asked = roomlore("--text", "--as", "bo", "ask", question)
+        assert asked.out.count(remark) == 1
+        assert "read as" not in asked.out + searched.out
+        assert answer(roomlore("--as", "bo", "search", question))["read"]["unknown"] == [name]
+        document = answer(roomlore("--as", "bo", "ask", question))
+        assert document["read"]["unknown"] == [name]
+        assert remark in document["answer"]
+        told.append([shown.out.replace(f"\u201c{name}\u201d", "X") for shown in (searched, asked)])
+    assert told[0] == told[1]
 
 
 def test_where_nothing_is_left_the_way_out_is_told(roomlore):

@@ -16,7 +16,7 @@ from roomlore.domain.ports import Embedder
 from roomlore.domain.records import Viewer
 from roomlore.domain.speech import spoken
 from roomlore.retrieval import cascade, meant
-from roomlore.retrieval.asked import Asked, Filters, Read, asks, read
+from roomlore.retrieval.asked import Asked, Filters, Read, asks, is_anybody, read
 from roomlore.retrieval.listed import listed
 from roomlore.retrieval.records import Answer, Degradation, Found, Hit, Tier, TierTrace
 from roomlore.retrieval.search import Question, Searched, search
@@ -65,6 +65,13 @@ class _Who:
 
     accounts: Sequence[ParticipantKey] = ()
     kinds: Sequence[ParticipantKind] = ()
+    #: Whom it names, where nobody is called so whom the viewer may know of.
+    unknown: Sequence[str] = ()
+
+    @property
+    def is_known(self) -> bool:
+        """Whether these are some whose words can be looked through."""
+        return bool(self.accounts or self.kinds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +148,7 @@ class Finding:
             reading.shows([*wanted.named, *_ids(answer.hits), *recalled])
         if settled is not None:
             answer = await answering.finish(viewer, settled, scope=wanted.scope, quote=quote)
+        answer = _remarked(answer, wanted.read)
         return replace(answer, question=question, degraded=asking.degraded, read=wanted.read)
 
     async def similar(self, viewer: Viewer, question: str, *, room: str | None, limit: int) -> Found:
@@ -168,16 +176,15 @@ class Finding:
         self, viewer: Viewer, texts: Sequence[str]
     ) -> tuple[dict[str, Question], Sequence[Degradation]]:
         """Return texts as retrieval takes them, and what it has to do without."""
-        own = [] if viewer.participant_id is None else [viewer.participant_id, *viewer.accounts]
         try:
             embedder = await self.load()
         except ModelUnavailable:
-            plain = {text: Question(text=text, vector=None, asker_ids=own) for text in texts}
+            plain = {text: Question(text=text, vector=None) for text in texts}
             return plain, ("no embedding model",)
         made = await asyncio.to_thread(embedder.read, texts)
         tokens = made.tokens or [None] * len(texts)
         worded = {
-            text: Question(text=text, vector=(embedder.model_id, vector), tokens=rows, asker_ids=own)
+            text: Question(text=text, vector=(embedder.model_id, vector), tokens=rows)
             for text, vector, rows in zip(texts, made.vectors, tokens, strict=True)
         }
         if not viewer.is_operator:
@@ -199,8 +206,8 @@ class Finding:
             else [await meant.conversation(conn, self.desk.org_id, filters.conversation)]
         )
         # What somebody names goes before what the question says.
-        read_who = None if filters.by or filters.kinds else await self._who(conn, viewer, asked)
-        who = read_who or await _named(conn, viewer, filters)
+        read_who = _Who() if filters.by or filters.kinds else await self._who(conn, viewer, asked)
+        who = read_who if read_who.is_known else await _named(conn, viewer, filters)
         told = None if filters.since or filters.until else asked.period(now)
         stretch = told or filters.period(now)
         ends = [end for end in (stretch.until, scope.until) if end is not None]
@@ -213,10 +220,10 @@ class Finding:
             since=stretch.since,
             until=min(ends, default=None),
         )
-        words = asked.words(author=read_who is not None, time=told is not None)
+        words = asked.words(author=read_who.is_known, time=told is not None)
         return _Wanted(
             question=asking.worded.get(words),
-            asks=read_who is not None and asked.questions,
+            asks=read_who.is_known and asked.questions,
             scope=narrowed,
             read=_read(read_who, told, words),
             named=[*(scope.room_ids or ()), *(narrowed.author_ids or ()), *(conversation_ids or ())],
@@ -232,17 +239,15 @@ class Finding:
         last = await meant.message(conn, org_id, place.as_of, room_id=room_id)
         return replace(scope, until=last.sent_at + MOMENT, last=last.position), last.sent_at
 
-    async def _who(self, conn: Connection, viewer: Viewer, asked: Asked) -> _Who | None:
-        """Return whose words a question asks for; None where it asks for nobody's whom the viewer may know of."""
-        if not asked.has_author or (asked.mine and viewer.participant_id is None):
-            return None
-        found: list[ParticipantKey] = []
-        if asked.mine:
-            found += await directory.accounts(conn, self.desk.org_id, viewer.participant_id)
-        if asked.names:
-            named = await meant.called(conn, self.desk.org_id, asked.names)
-            found = [*found, *named] if named else []
-        return _Who(accounts=found, kinds=asked.kinds) if found or asked.kinds else None
+    async def _who(self, conn: Connection, viewer: Viewer, asked: Asked) -> _Who:
+        """Return whose words a question asks for; nobody's where one of them is nobody whom the viewer may know of."""
+        if asked.mine and viewer.participant_id is None:
+            return _Who()
+        named = await meant.called(conn, self.desk.org_id, asked.names) if asked.names else []
+        if asked.names and not named:
+            return _Who(unknown=await _unknown(conn, viewer, asked.names))
+        mine = await directory.accounts(conn, self.desk.org_id, viewer.participant_id) if asked.mine else []
+        return _Who(accounts=[*mine, *named], kinds=asked.kinds)
 
 
 def check_question(text: str) -> None:
@@ -268,6 +273,21 @@ async def _named(conn: Connection, viewer: Viewer, filters: Filters) -> _Who:
     return _Who(accounts=list(dict.fromkeys(accounts)), kinds=filters.kinds)
 
 
+async def _unknown(conn: Connection, viewer: Viewer, names: Sequence[str]) -> list[str]:
+    """Return the names that nobody has whom the viewer may know of."""
+    named = [name for name in names if not is_anybody(name)]
+    return [name for name in named if not await meant.called(conn, viewer.org_id, [name])]
+
+
+def _remarked(answer: Answer, read: Read | None) -> Answer:
+    """Return an answer that says so where the question names somebody unknown: these are others' words."""
+    remark = read.remark() if read else ""
+    if not remark:
+        return answer
+    parts = (remark, answer.text) if answer.is_known else (answer.text, remark)
+    return replace(answer, text=("\n" if answer.is_known else " ").join(parts))
+
+
 async def _recited(conn: Connection, viewer: Viewer, question: str, *, scope: Scope) -> Answer:
     """Return the newest that was said in a scope: it is all that was asked for, so nothing has to fit better."""
     tiers: list[tuple[Tier, Scope]] = [("history", replace(scope, room_ids=None))]
@@ -287,19 +307,21 @@ async def _recited(conn: Connection, viewer: Viewer, question: str, *, scope: Sc
 
 async def _searched(conn: Connection, viewer: Viewer, wanted: _Wanted, *, limit: int) -> Searched:
     if wanted.question is None:
-        return Searched(hits=await listed(conn, viewer, scope=wanted.scope, limit=limit), certainty=None)
+        hits = await listed(conn, viewer, scope=wanted.scope, limit=limit)
+        return Searched(hits=hits, certainty=None, bar=0.0)
     return await search(conn, viewer, wanted.question, scope=wanted.scope, limit=limit)
 
 
-def _read(who: _Who | None, told: Period | None, words: str) -> Read | None:
-    if who is None and told is None:
+def _read(who: _Who, told: Period | None, words: str) -> Read | None:
+    if not (who.is_known or who.unknown or told):
         return None
     return Read(
-        by=list(dict.fromkeys(key.name for key in who.accounts)) if who else (),
-        kinds=who.kinds if who else (),
+        by=list(dict.fromkeys(key.name for key in who.accounts)),
+        kinds=who.kinds,
         since=told.since if told else None,
         until=told.until if told else None,
         words=words,
+        unknown=who.unknown,
     )
 
 

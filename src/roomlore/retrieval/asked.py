@@ -70,7 +70,7 @@ EVERYTHING = Filters()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
-    """What was read out of a question and narrowed its search; what is searched for is the rest of it."""
+    """What was read out of a question; what narrowed its search is left out of what is searched for."""
 
     #: Whose words are asked for, as the viewer knows them.
     by: Sequence[str]
@@ -79,9 +79,17 @@ class Read:
     until: datetime | None
     #: What was searched for; empty where everything that these said then was asked for.
     words: str
+    #: Whose words are asked for, as the question calls them, where the viewer knows of nobody called so: then nobody's
+    #: words are looked through alone. Whoever may not be known is like whoever is not there.
+    unknown: Sequence[str] = ()
+
+    def remark(self) -> str:
+        """Return that nobody of some names is known here, and what was done instead; empty where there are none."""
+        names = " or ".join(f"\u201c{safe_name(name)}\u201d" for name in self.unknown)
+        return names and f"Nobody called {names} is known here; it was searched whoever said it."
 
     def told(self) -> str:
-        """Return it in one line: by Ana, since 2024-03-04, before 2024-03-11."""
+        """Return what narrowed the search in one line, empty for nothing: by Ana, since 2024-03-04, before 2024-03-11."""
         authors = [*map(safe_name, self.by), *(f"{kind}s" for kind in self.kinds)]
         parts = [f"by {' or '.join(authors)}"] if authors else []
         parts += [f"since {_minute(self.since)}"] if self.since else []
@@ -287,6 +295,11 @@ def read(question: str) -> Asked:
 def asks(text: str) -> bool:
     """Return whether a message asks something, by its mark at the end or its first word."""
     return text.rstrip().endswith("?") or _QUESTION.match(text.lstrip()) is not None
+
+
+def is_anybody(name: str) -> bool:
+    """Return whether somebody is meant who is not named: anyone in the office, those who sail."""
+    return without_article(name).lower().split()[0] in _NOBODY
 
 
 def without_article(name: str) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from roomlore.domain.ids import MemoryId
 from roomlore.domain.records import Viewer
 from roomlore.retrieval import recall
-from roomlore.retrieval.evidence import bar_for, strength
+from roomlore.retrieval.evidence import strength
 from roomlore.retrieval.quotes import Quote, quoted, quotes
 from roomlore.retrieval.rawlogs import RawFinds
 from roomlore.retrieval.records import Answer, RawLine, Recalled, Tier, TierTrace
@@ -19,7 +19,7 @@ from roomlore.retrieval.search import Question, search
 from roomlore.store.queries import Connection
 from roomlore.store.search import Scope
 
-#: Of a memory by words and meaning, and by words alone; where messages are concerned, `evidence.bar_for` tells.
+#: Of a memory by words and meaning, and by words alone; where messages are concerned, the search tells.
 MEMORY_BAR = 0.42
 MEMORY_BAR_BY_WORDS = 0.19
 #: Of a line of a raw log, which is found by its words alone: the half of what it has of the question, by rarity. More
@@ -176,7 +176,7 @@ async def _look(conn: Connection, viewer: Viewer, question: Question, scope: Sco
         candidates=len(searched.hits),
         cited=[quote for quote in quotes(searched.hits) if quote.strength >= NEARLY * best][:CITED],
         certainty=searched.certainty,
-        bar=bar_for(question.vector[0] if question.vector else None),
+        bar=searched.bar,
     )
 
 

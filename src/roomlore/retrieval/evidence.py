@@ -2,15 +2,15 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from roomlore.domain.ids import MessageId
 from roomlore.retrieval.records import Why
 from roomlore.retrieval.scoring import Scored
 
-#: How sure a search must be to answer, by embedding model; without one only words count. Where they come from is
-#: in docs/why.md; a model that was not measured gets the first.
-BARS = {"all-MiniLM-L6-v2/int8-w": 0.36}
-BAR_WITHOUT_MODEL = 0.27
+#: How sure a search must be to answer, by what it could compare: each kind of evidence has its own scale. Where they
+#: come from is in docs/why.md; they were measured with one embedding model and hold for any.
+BAR_BY_TOKENS, BAR_BY_VECTORS, BAR_BY_WORDS = 0.36, 0.33, 0.27
 #: Among so many of the best it is looked for how sure a search is, however many are wanted.
 LOOKED_AT = 50
 #: How much it counts what the best message carries by itself, without what stands around it; no search is surer.
@@ -28,6 +28,27 @@ MOST = 8.0
 #: What is shorter is rarely a name and often a word.
 NAME = re.compile(r"\w{3,}")
 WORD = re.compile(r"\w+")
+#: Words of any question, which name nobody in it, even where they are part of a name. Will and May are left out: as
+#: names they are common.
+NAMELESS = frozenset(
+    WORD.findall(
+        """
+        about after all also and any are because been before being but can could did does doing done for from get got
+        had has have her hers him his how into its just many more most much not off one other our out over said say
+        says she should some such than that the their them then there these they this those too under was were what
+        when where which while who whom whose why with would you your
+        """
+    )
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certainty:
+    """How sure a search is that it found the answer, and how sure it must be, for the evidence it had."""
+
+    #: 0..1; None where nothing was found.
+    value: float | None
+    bar: float
 
 
 def strength(why: Why) -> float:
@@ -39,14 +60,14 @@ def strength(why: Why) -> float:
     return (similarity + (why.coverage or 0.0)) / 2
 
 
-def certainty(question: str, scored: Sequence[Scored], reasons: Mapping[MessageId, Why]) -> float | None:
-    """Return how sure it is that the answer is among what was found, 0..1; None where nothing was.
+def certainty(question: str, scored: Sequence[Scored], reasons: Mapping[MessageId, Why]) -> Certainty:
+    """Return how sure it is that the answer is among what was found, with the bar for such evidence.
 
     Where texts were compared token by token, five signs: the best fit in meaning, words and tokens together; the
     closest text; the best fit in meaning and words of one message by itself; by how much the closest text stands out
     from what is usually found; and whether the closest text of somebody whom the question names is closer than those
     of others, for the right words of somebody else are no answer. But no surer than what one message carries. Otherwise
-    meaning and words alone.
+    meaning and words alone, or words alone where nothing found has a vector, as before anything is embedded.
 
     Args:
         question: As it was asked.
@@ -55,13 +76,17 @@ def certainty(question: str, scored: Sequence[Scored], reasons: Mapping[MessageI
     """
     looked_at = scored[:LOOKED_AT]
     if not looked_at:
-        return None
+        return Certainty(value=None, bar=BAR_BY_WORDS)
     fit = max(max(one.similarity or 0.0, 0.0) + one.covered_around for one in looked_at)
     close = {one.message_id: reasons[one.message_id].closeness for one in looked_at}
     known = [value for value in close.values() if value is not None]
     if not known:
         has_vectors = any(one.similarity is not None for one in looked_at)
-        return fit / 2 if has_vectors else fit
+        return (
+            Certainty(value=fit / 2, bar=BAR_BY_VECTORS)
+            if has_vectors
+            else Certainty(value=fit, bar=BAR_BY_WORDS)
+        )
     together = max(
         max(one.similarity or 0.0, 0.0) + one.covered_around + (close[one.message_id] or 0.0)
         for one in looked_at
@@ -75,14 +100,7 @@ def certainty(question: str, scored: Sequence[Scored], reasons: Mapping[MessageI
         + STANDS_OUT * _standing_out(known)
         + NAMED * min(max(named, -NAMED_MOST), NAMED_MOST)
     )
-    return min(max(signs / MOST, 0.0), carried, 1.0)
-
-
-def bar_for(model_id: str | None) -> float:
-    """Return how sure a search must be to answer, which depends on the embedding model."""
-    if model_id is None:
-        return BAR_WITHOUT_MODEL
-    return BARS.get(model_id, next(iter(BARS.values())))
+    return Certainty(value=min(max(signs / MOST, 0.0), carried, 1.0), bar=BAR_BY_TOKENS)
 
 
 def _standing_out(close: Sequence[float]) -> float:
@@ -99,7 +117,7 @@ def _named_difference(
     question: str, scored: Sequence[Scored], close: Mapping[MessageId, float | None]
 ) -> float:
     """Return by how much texts of those whom the question names are closer than texts of others."""
-    words = set(WORD.findall(question.casefold()))
+    words = set(WORD.findall(question.casefold())) - NAMELESS
     named: list[float] = []
     others: list[float] = []
     for one in scored:

@@ -31,7 +31,9 @@ class Why:
     coverage: float | None
     #: The shared words, rarest first, as stems.
     terms: Sequence[str]
-    #: Mean over the question's tokens of the best cosine to any of the message's; None if that was not asked.
+    #: Mean over the question's tokens of the best cosine to any of the message's, weighted: a token counts less the
+    #: closer it is to whatever else was compared (`maxsim`). Comparable within one search only; None if that was not
+    #: asked, or the message was not compared.
     closeness: float | None = None
 
 
@@ -81,7 +83,7 @@ class Found:
     #: How sure it is that the answer is among them, 0..1; None where nothing was found or everything was wanted.
     certainty: float | None = None
     degraded: Sequence[Degradation] = ()
-    #: What was read out of the question and narrowed the search; None where it was searched for as it stands.
+    #: What was read out of the question: what narrowed the search, and whom it names that nobody is; None where neither.
     read: Read | None = None
 
 
@@ -147,7 +149,8 @@ class Answer:
     #: Why a language model that is configured did not write it; empty where it did or none is.
     note: str = ""
     degraded: Sequence[Degradation] = ()
-    #: What was read out of the question and narrowed where was looked; None where nothing was.
+    #: What was read out of the question: what narrowed where was looked, and whom it names that nobody is; None where
+    #: neither. Of the latter the text tells, too.
     read: Read | None = None
 
     @property

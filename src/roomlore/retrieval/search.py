@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from roomlore.domain.ids import MessageId, ParticipantId, RoomId
+from roomlore.domain.ids import MessageId, RoomId
 from roomlore.domain.records import Message, Viewer
 from roomlore.retrieval.evidence import certainty
 from roomlore.retrieval.exchanges import Outline, exchanges, shown
@@ -43,8 +43,6 @@ class Question:
     vector: QuestionVector
     #: A row for each of its tokens, where the embedding model gives them.
     tokens: NDArray[np.int8] | None = None
-    #: The accounts of whoever asks, if that is somebody.
-    asker_ids: Sequence[ParticipantId] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +53,8 @@ class Searched:
     hits: Sequence[Hit]
     #: How sure it is that the answer is among them, 0..1; None where nothing was found.
     certainty: float | None
+    #: How sure it must be to answer, for the evidence it had.
+    bar: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,8 @@ async def search(
     rooms = await directory.room_names(conn, viewer.org_id, {message.room_id for message in told})
     by_id = {message.id: message for message in told}
     hits = [_hit(find, by_id, rooms) for find in finds]
-    return Searched(hits=hits, certainty=certainty(question.text, scored, reasons))
+    sure = certainty(question.text, scored, reasons)
+    return Searched(hits=hits, certainty=sure.value, bar=sure.bar)
 
 
 async def _scored(

@@ -96,7 +96,16 @@ def _begin(unit: str, now: datetime, back: int) -> datetime:
 
 
 def _whole(unit: str, now: datetime, back: int) -> Period:
-    return Period(since=_begin(unit, now, back), until=_begin(unit, now, back - 1))
+    begin = _begin(unit, now, back)
+    return Period(since=begin, until=_end(unit, begin))
+
+
+def _end(unit: str, begin: datetime) -> datetime:
+    """Return when the day, week, month or year is over that begins then; after the last one is no other."""
+    try:
+        return _begin(unit, begin, -1)
+    except (ValueError, OverflowError):
+        return datetime.max.replace(tzinfo=begin.tzinfo)
 
 
 def _day(fields: Fields, now: datetime) -> Period:
@@ -149,7 +158,7 @@ def _weekday(fields: Fields, now: datetime) -> Period | None:
     elif which and back == 0:
         back = 7
     begin = today - back * DAY
-    return None if back < 0 else Period(since=begin, until=begin + DAY)
+    return None if back < 0 else Period(since=begin, until=_end("day", begin))
 
 
 def _number(word: str) -> int:
@@ -168,7 +177,7 @@ def _month(fields: Fields, now: datetime) -> Period:
     this = _begin("month", now, 0)
     year = int(fields["year"]) if fields["year"] else this.year - (number > this.month)
     begin = this.replace(year=year, month=number)
-    return Period(since=begin, until=_begin("month", begin, -1))
+    return Period(since=begin, until=_end("month", begin))
 
 
 def _last_month(fields: Fields, now: datetime) -> Period:
@@ -176,7 +185,7 @@ def _last_month(fields: Fields, now: datetime) -> Period:
     number, this = _month_number(fields["month"]), _begin("month", now, 0)
     year = this.year - (number > this.month if fields["which"] == "this" else number >= this.month)
     begin = this.replace(year=year, month=number)
-    return Period(since=begin, until=_begin("month", begin, -1))
+    return Period(since=begin, until=_end("month", begin))
 
 
 def _date(fields: Fields, now: datetime) -> Period:
@@ -186,7 +195,7 @@ def _date(fields: Fields, now: datetime) -> Period:
     begin = today.replace(year=year, month=month, day=number)
     if not fields["year"] and begin > today:
         begin = begin.replace(year=year - 1)
-    return Period(since=begin, until=begin + DAY)
+    return Period(since=begin, until=_end("day", begin))
 
 
 def _year(fields: Fields, now: datetime) -> Period:
@@ -198,11 +207,11 @@ def _iso(fields: Fields, now: datetime) -> Period:
     written = fields["iso"].upper()
     if len(written) == len("2024-03"):
         begin = datetime.fromisoformat(f"{written}-01").replace(tzinfo=now.tzinfo)
-        return Period(since=begin, until=_begin("month", begin, -1))
+        return Period(since=begin, until=_end("month", begin))
     begin = datetime.fromisoformat(written)
     begin = begin if begin.tzinfo else begin.replace(tzinfo=now.tzinfo)
     is_day = len(written) == len("2024-03-05")
-    return Period(since=begin, until=begin + DAY if is_day else begin)
+    return Period(since=begin, until=_end("day", begin) if is_day else begin)
 
 
 def _month_number(name: str) -> int:

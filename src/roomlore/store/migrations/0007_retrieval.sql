@@ -91,6 +91,7 @@ begin
       from messages
       where messages.org_id = current_org()
         and messages.author_id = any ((scope).authors)
+        and ((scope).rooms is null or messages.room_id = any ((scope).rooms))
         and messages.sent_at >= since
         and messages.sent_at < until
       limit most + 1
@@ -131,6 +132,7 @@ declare
     ((scope).until is null or said.sent_at < (scope).until) and
   $by_then$ || said_by;
   fits constant text := by_then || $fits$
+    and ((scope).rooms is null or said.room_id = any ((scope).rooms))
     and ((scope).authors is null or said.author_id = any ((scope).authors))
     and ((scope).author_kinds is null or said.author_kind = any ((scope).author_kinds))
     and ((scope).since is null or said.sent_at >= (scope).since)

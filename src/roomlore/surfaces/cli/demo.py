@@ -82,11 +82,7 @@ async def _refusal(app: App, output: Output) -> None:
 
 async def _honest_no(app: App, output: Output) -> None:
     _title(output, "What nobody ever said", f'ask "{UNKNOWN}"')
-    answer = await app.ask(app.operator, UNKNOWN)
-    output.text(answer.text)
-    for step in answer.trace:
-        best = "nothing" if step.best is None else f"best evidence {step.best:.2f}"
-        output.text(f"  {step.tier}: {best}, needed {step.bar:.2f}", style="dim")
+    output.answer(await app.ask(app.operator, UNKNOWN))
 
 
 def _title(output: Output, title: str, command: str) -> None:

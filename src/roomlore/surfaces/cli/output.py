@@ -130,6 +130,8 @@ class Output:
                 }
             )
         self.read(found.read, is_found=bool(found.hits))
+        if found.read is not None and found.read.unknown:
+            self.text(found.read.remark(), style="yellow")
         for place, hit in enumerate(found.hits, start=1):
             self.hit(place, hit)
         if not found.hits:
@@ -138,7 +140,7 @@ class Output:
 
     def read(self, read: Read | None, *, is_found: bool) -> None:
         """Say what was read out of a question, and how to do without where that leaves nothing."""
-        if read is not None:
+        if read is not None and read.told():
             self.text(f"read as: {read.told()}", style="dim")
             if not is_found:
                 self.text("--literal looks for the question as it stands", style="dim")
