@@ -93,7 +93,7 @@ def test_whoever_has_such_a_word_in_their_name_is_named_by_the_rest_of_it():
 
 
 def test_by_how_much_the_named_person_is_closer_counts_up_to_a_limit():
-    closer = [found(("Ana", 0.5, 0.5, 0.8), ("Bo", 0.5, 0.5, value)) for value in (0.75, 0.6, 0.5)]
+    closer = [found(("Ana", 0.7, 0.7, 0.8), ("Bo", 0.7, 0.7, value)) for value in (0.75, 0.6, 0.5)]
     gain, more = closer[1] - closer[0], closer[2] - closer[1]
     assert gain > more
 

@@ -10,11 +10,12 @@ from roomlore.retrieval.scoring import Scored
 
 #: How sure a search must be to answer, by what it could compare: each kind of evidence has its own scale. Where they
 #: come from is in docs/why.md; they were measured with one embedding model and hold for any.
-BAR_BY_TOKENS, BAR_BY_VECTORS, BAR_BY_WORDS = 0.36, 0.33, 0.27
+BAR_BY_TOKENS, BAR_BY_VECTORS, BAR_BY_WORDS = 0.41, 0.33, 0.27
 #: Among so many of the best it is looked for how sure a search is, however many are wanted.
 LOOKED_AT = 50
-#: How much it counts what the best message carries by itself, without what stands around it; no search is surer.
-CARRIED = 2.0
+#: How much it counts what the best message carries by itself, without what stands around it, and how many times that
+#: a search is sure at most: much that is a little near makes no answer.
+CARRIED, MOST_CARRIED = 2.0, 1.2
 #: How much it counts by how much the closest text stands out: a room that is about everything is close to everything.
 STANDS_OUT = 4.0
 #: What texts that have nothing to do with a question are usually close to it, and for how many texts that counts: of
@@ -66,7 +67,7 @@ def certainty(question: str, scored: Sequence[Scored], reasons: Mapping[MessageI
     Where texts were compared token by token, five signs: the best fit in meaning, words and tokens together; the
     closest text; the best fit in meaning and words of one message by itself; by how much the closest text stands out
     from what is usually found; and whether the closest text of somebody whom the question names is closer than those
-    of others, for the right words of somebody else are no answer. But no surer than what one message carries. Otherwise
+    of others, for the right words of somebody else are no answer. But hardly surer than what one message carries. Otherwise
     meaning and words alone, or words alone where nothing found has a vector, as before anything is embedded.
 
     Args:
@@ -91,16 +92,16 @@ def certainty(question: str, scored: Sequence[Scored], reasons: Mapping[MessageI
         max(one.similarity or 0.0, 0.0) + one.covered_around + (close[one.message_id] or 0.0)
         for one in looked_at
     )
-    carried = CARRIED * max(strength(reasons[one.message_id]) for one in looked_at)
+    carried = max(strength(reasons[one.message_id]) for one in looked_at)
     named = _named_difference(question, looked_at, close)
     signs = (
         together
         + max(known)
-        + carried
+        + CARRIED * carried
         + STANDS_OUT * _standing_out(known)
         + NAMED * min(max(named, -NAMED_MOST), NAMED_MOST)
     )
-    return Certainty(value=min(max(signs / MOST, 0.0), carried, 1.0), bar=BAR_BY_TOKENS)
+    return Certainty(value=min(max(signs / MOST, 0.0), MOST_CARRIED * carried, 1.0), bar=BAR_BY_TOKENS)
 
 
 def _standing_out(close: Sequence[float]) -> float:
