@@ -13,6 +13,9 @@ from roomlore.domain.errors import BadInput
 DEFAULT_DATA = Path(".roomlore")
 DEFAULT_ORG = "default"
 DEFAULT_CALLS = 200
+#: Of calls to find what is stated in conversations: for each org and day, and for each room and day.
+DEFAULT_MEMORY_CALLS = 200
+DEFAULT_ROOM_CALLS = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,8 +27,12 @@ class LanguageModelSettings:
     name: str
     #: Shown to the server, and to nobody else.
     key: str | None = field(default=None, repr=False)
-    #: For each org and day, in UTC.
+    #: For each org and day, in UTC: to name conversations and to word answers.
     calls: int = DEFAULT_CALLS
+    #: For each org and day: to find what is stated in conversations.
+    memory_calls: int = DEFAULT_MEMORY_CALLS
+    #: Of these, for each room and day.
+    room_calls: int = DEFAULT_ROOM_CALLS
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot work."""
@@ -38,7 +45,7 @@ class LanguageModelSettings:
             raise BadInput("language model name", "must not be empty; set ROOMLORE_LANGUAGE_MODEL_NAME")
         if self.key is not None and not (self.key.isascii() and self.key.isprintable()):
             raise BadInput("language model key", "must be printable ASCII; is there a line break in it?")
-        if self.calls < 0:
+        if min(self.calls, self.memory_calls, self.room_calls) < 0:
             raise BadInput("language model calls", "must not be negative")
 
 
@@ -58,7 +65,8 @@ class Settings:
     binaries: Path | None = None
     #: A key names the org and decides for whom is read; None is the operator.
     key: str | None = None
-    #: Names conversations and words answers; None leaves both to their own words, and nothing leaves this machine.
+    #: Names conversations, words answers and finds what is stated; None leaves all of it to words and rules, and
+    #: nothing leaves this machine.
     language_model: LanguageModelSettings | None = None
     #: Folders of logs that nobody imported, as JSON lines: where an answer is looked for last, for operators.
     raw_logs: Sequence[Path] = ()
@@ -132,11 +140,22 @@ def _language_model(env: Mapping[str, str]) -> LanguageModelSettings | None:
         if name:
             raise BadInput("language model URL", "is missing; set ROOMLORE_LANGUAGE_MODEL_URL, or no name")
         return None
-    calls = env.get("ROOMLORE_LANGUAGE_MODEL_CALLS") or str(DEFAULT_CALLS)
-    if not (calls.isascii() and calls.isdecimal() and len(calls) <= len("1000000000")):
-        raise BadInput("language model calls", "must be a number; see ROOMLORE_LANGUAGE_MODEL_CALLS")
     key = env.get("ROOMLORE_LANGUAGE_MODEL_KEY") or None
-    return LanguageModelSettings(url=url, name=name or "", key=key, calls=int(calls))
+    return LanguageModelSettings(
+        url=url,
+        name=name or "",
+        key=key,
+        calls=_calls(env, "ROOMLORE_LANGUAGE_MODEL_CALLS", DEFAULT_CALLS),
+        memory_calls=_calls(env, "ROOMLORE_LANGUAGE_MODEL_MEMORY_CALLS", DEFAULT_MEMORY_CALLS),
+        room_calls=_calls(env, "ROOMLORE_LANGUAGE_MODEL_ROOM_CALLS", DEFAULT_ROOM_CALLS),
+    )
+
+
+def _calls(env: Mapping[str, str], name: str, default: int) -> int:
+    calls = env.get(name) or str(default)
+    if not (calls.isascii() and calls.isdecimal() and len(calls) <= len("1000000000")):
+        raise BadInput("language model calls", f"must be a number; see {name}")
+    return int(calls)
 
 
 def _is_plain_address(url: str) -> bool:

@@ -514,10 +514,8 @@ async def test_the_same_memory_is_kept_once_however_often_it_is_stated_at_once(t
     "other",
     [
         {"content": "Ana greeted."},
-        {"sources": ["hi-ana", "hi-bo"]},
         {"sources": []},
         {"about": []},
-        {"kind": "lesson"},
         {"sensitive": True},
         {"by": "pop"},
         {"by": None},

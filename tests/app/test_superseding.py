@@ -7,8 +7,9 @@ import pytest
 from ingest.stories import at, message, room
 from retrieval.telling import ANA, BO, CY, PIP, closed, tell
 from roomlore.app import App
+from roomlore.app.memories import STATUSES
 from roomlore.domain.errors import BadInput, NotFound
-from roomlore.store import memories
+from roomlore.store import keeping
 
 QUESTION = "which drink does the quincunx skipper prefer"
 OLD, NEW = "The quincunx skipper prefers coffee.", "The quincunx skipper prefers tea."
@@ -135,7 +136,7 @@ async def test_a_chain_is_told_from_any_of_its_links(told):
     assert await chain(one) == [[], [two.id, three.id]]
     assert await chain(two) == [[one.id], [three.id]]
     assert await chain(three) == [[two.id, one.id], []]
-    listed = await told.memories.all(told.operator)
+    listed = await told.memories.all(told.operator, statuses=STATUSES)
     assert [memory.superseded_by for memory in listed] == [None, three.id, two.id]
 
 
@@ -153,7 +154,10 @@ async def test_only_what_stands_and_is_for_the_same_people_is_superseded(told):
             await told.memories.remember(**({"content": NEW} | given), supersedes=str(old.id))
     with pytest.raises(BadInput, match="is for others"):
         await told.memories.remember(NEW, sources=["a"], supersedes=str(mine.id))
-    assert {memory.id for memory in await told.memories.all(told.operator)} == {old.id, mine.id}
+    assert {memory.id for memory in await told.memories.all(told.operator, statuses=STATUSES)} == {
+        old.id,
+        mine.id,
+    }
 
     new = await told.memories.remember(NEW, sources=["r", "a"], supersedes=str(old.id))
     with pytest.raises(BadInput, match="does not stand any more"):
@@ -190,7 +194,7 @@ async def test_of_several_that_supersede_one_at_once_one_does(told):
 
     kept = [one for one in done if not isinstance(one, BadInput)]
     assert len(kept) == 1
-    assert len(await told.memories.all(told.operator)) == 2
+    assert len(await told.memories.all(told.operator, statuses=STATUSES)) == 2
 
 
 async def test_whoever_may_not_see_what_took_its_place_does_not_see_the_old_one(told, admin):
@@ -203,8 +207,8 @@ async def test_whoever_may_not_see_what_took_its_place_does_not_see_the_old_one(
         {"org": told.org_id, "new": new.id},
     )
 
-    assert len(await told.memories.all(await told.viewer("ana"))) == 2
-    assert await told.memories.all(await told.viewer("cy")) == []
+    assert len(await told.memories.all(await told.viewer("ana"), statuses=STATUSES)) == 2
+    assert await told.memories.all(await told.viewer("cy"), statuses=STATUSES) == []
     assert not (await asked(told, "cy")).is_known
     with pytest.raises(NotFound):
         await told.memories.why(await told.viewer("cy"), str(old.id))
@@ -232,7 +236,7 @@ async def test_of_two_that_would_supersede_each_other_at_once_one_does(told, adm
     [refusal] = [result for result in done if isinstance(result, BaseException)]
     assert isinstance(refusal, BadInput)
     assert "was superseded; rest this on newer messages" in str(refusal)
-    listed = successors_of(await told.memories.all(told.operator))
+    listed = successors_of(await told.memories.all(told.operator, statuses=STATUSES))
     assert sorted(listed.values(), key=str) in ([one.id, None], [other.id, None])
 
 
@@ -240,7 +244,7 @@ async def test_what_goes_while_something_takes_its_place_hands_over_to_that(told
     await tell(told, message("m", "in the mill", room=room("mill"), author=ANA, sent_at=at(6)))
     first = await told.memories.remember("First.", sources=["a"])
     second = await told.memories.remember("Second.", sources=["m"], supersedes=str(first.id))
-    supersede, going = memories.supersede, []
+    supersede, going = keeping.supersede, []
 
     async def supersede_and_wait(*args, **given):
         done = await supersede(*args, **given)
@@ -249,11 +253,14 @@ async def test_what_goes_while_something_takes_its_place_hands_over_to_that(told
         return done
 
     gone = message("m", "", room=room("mill"), author=ANA, sent_at=at(6), deleted=True)
-    monkeypatch.setattr(memories, "supersede", supersede_and_wait)
+    monkeypatch.setattr(keeping, "supersede", supersede_and_wait)
     third = await told.memories.remember("Third.", sources=["a"], supersedes=str(second.id))
     await asyncio.wait_for(going[0], 60)
 
-    assert successors_of(await told.memories.all(told.operator)) == {first.id: third.id, third.id: None}
+    assert successors_of(await told.memories.all(told.operator, statuses=STATUSES)) == {
+        first.id: third.id,
+        third.id: None,
+    }
 
 
 async def test_a_circle_made_by_hand_hangs_no_read(told, admin):
@@ -264,7 +271,10 @@ async def test_a_circle_made_by_hand_hangs_no_read(told, admin):
 
     async with asyncio.timeout(60):
         for viewer in (told.operator, await told.viewer("cy")):
-            assert {one.id for one in await told.memories.all(viewer)} == {before.id, *(x.id for x in made)}
+            assert {one.id for one in await told.memories.all(viewer, statuses=STATUSES)} == {
+                before.id,
+                *(x.id for x in made),
+            }
             why = await told.memories.why(viewer, str(three.id))
             assert [one.id for one in why.successors] == [four.id, two.id]
             assert {one.id for one in why.predecessors} == {before.id, two.id, four.id}
@@ -289,7 +299,7 @@ async def test_of_a_circle_made_by_hand_what_stays_is_left_whole(told, admin, go
 
     async with asyncio.timeout(60):
         await told.erasure.message(gone)
-        left = successors_of(await told.memories.all(told.operator))
+        left = successors_of(await told.memories.all(told.operator, statuses=STATUSES))
 
     assert left == ({first.id: None, third.id: first.id} if gone == "b" else {third.id: None})
 
@@ -311,7 +321,7 @@ async def test_the_old_one_stands_again_when_what_took_its_place_goes(told, how)
         case _:
             receipt = await told.erasure.person("bo")
 
-    assert await told.memories.all(told.operator) == [old]
+    assert await told.memories.all(told.operator, statuses=STATUSES) == [old]
     assert (await asked(told, "cy")).text == f"(memory: fact) {OLD}"
     if receipt is not None:
         assert {one.what: one.count for one in receipt.removed}["memories"] == 1
@@ -325,14 +335,18 @@ async def test_a_chain_closes_around_what_goes(told):
 
     await told.erasure.message("b")
 
-    assert {memory.id: memory.superseded_by for memory in await told.memories.all(told.operator)} == {
+    assert {
+        memory.id: memory.superseded_by
+        for memory in await told.memories.all(told.operator, statuses=STATUSES)
+    } == {
         one.id: four.id,
         four.id: None,
     }
     await told.erasure.message("c")
-    assert {memory.id: memory.superseded_by for memory in await told.memories.all(told.operator)} == {
-        one.id: None
-    }
+    assert {
+        memory.id: memory.superseded_by
+        for memory in await told.memories.all(told.operator, statuses=STATUSES)
+    } == {one.id: None}
 
 
 async def test_erasing_what_was_superseded_leaves_what_took_its_place(told):
@@ -341,7 +355,7 @@ async def test_erasing_what_was_superseded_leaves_what_took_its_place(told):
 
     await told.erasure.message("a")
 
-    assert await told.memories.all(told.operator) == [new]
+    assert await told.memories.all(told.operator, statuses=STATUSES) == [new]
     assert (await asked(told)).memories[0].superseded == []
 
 

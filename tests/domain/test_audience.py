@@ -17,9 +17,9 @@ from roomlore.domain.audience import (
     can_follow,
     can_recall,
     can_see,
+    can_see_encounter,
     can_see_log_line,
     can_see_merge,
-    can_see_relationship,
 )
 from roomlore.domain.records import Viewer
 
@@ -149,5 +149,6 @@ def test_nobody_sees_anything_of_another_org(viewer, sources, is_operator):
     assert not can_recall(MemoryFacts(org_id=ORG, sources=sources, asserted_by=own_id), viewer)
     assert not can_follow(ConversationFacts(org_id=ORG, messages=sources), viewer)
     assert not can_see_merge(viewer, org_id=ORG, knows=True, knows_another=True)
-    assert not can_see_relationship(own_id, viewer, org_id=ORG, knows=True)
+    empty = ConversationFacts(org_id=ORG, messages=sources)
+    assert not can_see_encounter(own_id, viewer, conversation=empty, knows=True)
     assert not can_see_log_line(own_id, viewer, org_id=ORG)

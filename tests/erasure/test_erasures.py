@@ -260,7 +260,7 @@ async def test_an_erased_person_is_nowhere(app: App, admin):
     gone = {str(made[name]) for name in ("rests on 1", "about ana", "by ana", "names ana")}
     assert {row["id"] for row in went["memories"].went} == gone
     assert [row["participant_id"] for row in went["api_keys"].went] == [ana]
-    assert len(went["relationships"].went) == 1
+    assert len(went["encounters"].went) == 1
     assert removed(receipt)["messages"] == 5
 
 

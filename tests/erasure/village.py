@@ -40,7 +40,7 @@ TABLES = {
     "memories": "id",
     "memory_sources": "memory_id, message_id",
     "memory_participants": "memory_id, participant_id, role",
-    "relationships": "agent_id, participant_id",
+    "encounters": "conversation_id, agent_id, participant_id",
     "erased_accounts": "digest",
     "erased_ranges": "room_id, since, until",
     "api_keys": "id",
@@ -236,12 +236,13 @@ async def converse(village: App, label: str, marks: Sequence[str], *, is_named: 
     return conversation_id
 
 
-async def relate(village: App, agent: str, other: str) -> None:
+async def relate(village: App, agent: str, other: str, *, conversation_id: UUID) -> None:
     one, two = await participant(village, agent), await participant(village, other)
 
     async def add(conn) -> None:
         await conn.execute(
-            "insert into relationships values (%s, %s, %s, 0.5, now())", [village.org_id, one, two]
+            "insert into encounters values (%s, %s, %s, %s, 1, 0, 0, 0, 0, now())",
+            [village.org_id, conversation_id, one, two],
         )
 
     await village.db.change(village.org_id, add)
@@ -256,10 +257,11 @@ async def settle(village: App) -> dict[str, UUID]:
     await link(village, "7", "3", "mention")
     # Something is always still waiting.
     await village.ingest(message("13", "not embedded yet", author=ANA, mentions=("cy",)))
-    await relate(village, "pip", "ana")
-    await relate(village, "pip", "bo")
     await village.keys.make("member", name="for Ana", participant="ana")
     await village.keys.make("member", name="for Bo", participant="bo")
+    ending = await converse(village, "nothing much", ["12"])
+    await relate(village, "pip", "ana", conversation_id=ending)
+    await relate(village, "pip", "bo", conversation_id=ending)
     return {
         "rests on 1": await remember(village, "The ferry leaves at nine", sources=["1", "3"]),
         "rests on 3": await remember(village, "Somebody was late", sources=["3"]),
@@ -273,7 +275,7 @@ async def settle(village: App) -> dict[str, UUID]:
         ),
         "of cy": await remember(village, "Cy is quick", sources=["12"], roles=[("cy", "subject")]),
         "opening": await converse(village, "ferry times", ["1", "2", "3"]),
-        "ending": await converse(village, "nothing much", ["12"]),
+        "ending": ending,
         "alone": await converse(village, "words, words", ["7"]),
     }
 

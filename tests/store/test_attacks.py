@@ -22,7 +22,7 @@ BEN = IncomingAuthor(account_id="ben", name="Ben")
 TABLES = (
     "orgs", "participants", "identities", "rooms", "memberships", "messages", "message_audience",
     "revisions", "replies", "activity", "message_embeddings", "work", "merges", "conversations", "memories",
-    "memory_sources", "memory_participants", "relationships", "erased_accounts", "erased_ranges", "receipts",
+    "memory_sources", "memory_participants", "encounters", "erased_accounts", "erased_ranges", "receipts",
     "api_keys", "activity_log", "placements",
 )  # fmt: skip
 SEARCHES = (
@@ -47,7 +47,7 @@ DERIVED = World(
         Memory(number=1, sources=["m0", "m2"], sensitivity="sensitive"),
         Memory(number=2, asserted_by="ana"),
     ],
-    relationships=[("ana", "ben")],
+    encounters=[(0, "ana", "ben")],
     keys=["ana"],
     lines=[Note(number=0, account="ana", said=["m0"])],
     receipts=[Note(number=0, account="ana", said=["m0"])],
@@ -415,7 +415,7 @@ CHANGES = {
     "memories": "content = 'x'",
     "memory_sources": "message_id = message_id",
     "memory_participants": "role = 'subject'",
-    "relationships": "trust = 1",
+    "encounters": "messages = 1",
     "erased_accounts": "erased_at = now()",
     "erased_ranges": "erased_at = now()",
     "receipts": "checks = '{}'",
@@ -489,7 +489,8 @@ ORACLES = [
     ),
     ("placements", "placements values ('{org}', '{}', '{conversation}')", "secret"),
     ("placements", "placements values ('{org}', '{secret}', '{}')", "conversation"),
-    ("relationships", "relationships values ('{org}', '{ana}', '{}', 1, now())", "ben"),
+    ("encounters", "encounters values ('{org}', '{conversation}', '{ana}', '{}', 1, 0, 0, 0, 0, now())", "ben"),
+    ("encounters", "encounters values ('{org}', '{}', '{ana}', '{ben}', 1, 0, 0, 0, 0, now())", "conversation"),
     (
         "receipts",
         "receipts (org_id, id, at, kind, removed, kept) values ('{org}', '{}', now(), 'message', '{{}}', '{{}}')",
@@ -605,8 +606,7 @@ WAYS_IN = [
     "memory_sources (org_id, memory_id, message_id) values ('{org}', '{memory}', '{secret}')",
     "memory_participants (org_id, memory_id, participant_id, role) values ('{org}', '{memory}', '{ben}', 'author')",
     (
-        "relationships (org_id, agent_id, participant_id, trust, updated_at)"
-        " values ('{org}', '{ben}', '{ana}', 1, now())"
+        "encounters values ('{org}', '{conversation}', '{ben}', '{ana}', 1, 0, 0, 0, 0, now())"
     ),
     "erased_accounts (org_id, digest, erased_at) values ('{org}', sha256('ana'), now())",
     (
@@ -938,7 +938,7 @@ LEAKY = [
     "merges where pg_temp.tell(person_id::text)",
     "memory_sources where pg_temp.tell(memory_id::text)",
     "memory_participants where pg_temp.tell(participant_id::text)",
-    "relationships where pg_temp.tell(trust::text)",
+    "encounters where pg_temp.tell(messages::text)",
     "api_keys where pg_temp.tell(encode(digest, 'hex'))",
     "receipts where pg_temp.tell(removed::text)",
     "activity_log where viewer_id is distinct from viewer_id() and pg_temp.tell(subject_ids::text)",

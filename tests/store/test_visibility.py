@@ -76,7 +76,7 @@ ELSEWHERE = World(
     conversations=[Conversation(number=0, room="square", said=["elsewhere"])],
     memories=[Memory(number=0, sources=["elsewhere"]), Memory(number=1, asserted_by="cleo")],
     merges={"cleo": 0, "ben": 0},
-    relationships=[("cleo", "ben")],
+    encounters=[(0, "cleo", "ben")],
     keys=["cleo"],
     lines=[Note(number=0, account="cleo", said=["elsewhere"])],
     receipts=[Note(number=0, account="cleo", said=["elsewhere"])],
@@ -251,7 +251,7 @@ def assert_union(told: Truth, account: str, before: Mapping[str, Rows], merged: 
             told.kinds[told.accounts[one]] == "agent" for one in own
         ):
             assert set(merged[table]) == union, table
-    for table in ("memories", "conversations", "relationships", "receipts", "activity_log"):
+    for table in ("memories", "conversations", "encounters", "receipts", "activity_log"):
         if facts.is_agent == any(told.kinds[told.accounts[one]] == "agent" for one in own):
             assert set(merged[table]) >= set().union(*(before[name][table] for name in own)), table
 

@@ -28,11 +28,11 @@ from roomlore.domain.audience import (
     can_follow,
     can_recall,
     can_see,
+    can_see_encounter,
     can_see_log_line,
     can_see_merge,
     can_see_participant,
     can_see_presence,
-    can_see_relationship,
     can_see_reply,
     can_see_room,
 )
@@ -121,8 +121,8 @@ class World:
     #: External ids of what was found to answer something, and of what it answers.
     found: Mapping[str, str] = field(default_factory=dict)
     memories: Sequence[Memory] = ()
-    #: (account of the agent, account of whom it has met).
-    relationships: Sequence[tuple[str, str]] = ()
+    #: (number of the conversation, account of the agent, account of whom it met there).
+    encounters: Sequence[tuple[int, str, str]] = ()
     #: Accounts that have keys.
     keys: Sequence[str] = ()
     lines: Sequence[Note] = ()
@@ -137,7 +137,7 @@ class World:
             *self.others,
             *self.merges,
             *self.keys,
-            *(account for pair in self.relationships for account in pair),
+            *(account for _, *pair in self.encounters for account in pair),
         }
         for memory in self.memories:
             mentioned |= {memory.asserted_by, *(account for account, _ in memory.people)}
@@ -163,16 +163,17 @@ def worlds(draw: st.DrawFn) -> World:
     erased = draw(st.lists(st.sampled_from([one.external_id for one in said]), max_size=2, unique=True))
     # What rested on an erased message went with it.
     left = [one for one in said if one.external_id not in erased]
+    talks = draw(conversations(left))
     return World(
         rooms=made,
         said=said,
         again=again,
         erased=erased,
         merges=draw(merges()),
-        conversations=draw(conversations(left)),
+        conversations=talks,
         found=draw(found(left)),
         memories=[draw(memory(number, left)) for number in range(draw(st.integers(0, 4)))],
-        relationships=draw(st.lists(relationships(), max_size=4, unique=True)),
+        encounters=draw(st.lists(encounters(len(talks)), max_size=4, unique=True)),
         keys=draw(st.lists(ACCOUNTS, max_size=2)),
         lines=[draw(note(number, left)) for number in range(draw(st.integers(0, 3)))],
         receipts=[draw(note(number, left)) for number in range(draw(st.integers(0, 2)))],
@@ -269,8 +270,9 @@ def memory(draw: st.DrawFn, number: int, said: Sequence[IncomingMessage]) -> Mem
     )
 
 
-def relationships() -> st.SearchStrategy[tuple[str, str]]:
-    return st.tuples(ACCOUNTS, ACCOUNTS).filter(lambda pair: pair[0] != pair[1])
+def encounters(talks: int) -> st.SearchStrategy[tuple[int, str, str]]:
+    met = st.tuples(st.integers(0, talks - 1), ACCOUNTS, ACCOUNTS)
+    return met.filter(lambda one: one[1] != one[2])
 
 
 @st.composite
@@ -332,7 +334,7 @@ async def derive(app: App, world: World) -> None:
         await _add_found(conn, held, world)
         await _add_conversations(conn, held, world)
         await _add_memories(conn, held, world)
-        await _add_relationships_and_keys(conn, held, world)
+        await _add_encounters_and_keys(conn, held, world)
         await _add_notes(conn, held, world)
 
     await app.db.change(app.org_id, work)
@@ -441,11 +443,13 @@ async def _add_memories(conn, held: Held, world: World) -> None:
         )
 
 
-async def _add_relationships_and_keys(conn, held: Held, world: World) -> None:
+async def _add_encounters_and_keys(conn, held: Held, world: World) -> None:
     await conn.cursor().executemany(
-        "insert into relationships (org_id, agent_id, participant_id, trust, updated_at)"
-        " values (%s, %s, %s, 0.5, now())",
-        [(held.org_id, held.accounts[agent], held.accounts[met]) for agent, met in world.relationships],
+        "insert into encounters values (%s, %s, %s, %s, 1, 0, 0, 0, 0, now())",
+        [
+            (held.org_id, made_id("conversation", number), held.accounts[agent], held.accounts[met])
+            for number, agent, met in world.encounters
+        ],
     )
     await conn.cursor().executemany(
         "insert into api_keys (org_id, id, name, role, participant_id, digest, created_at)"
@@ -526,7 +530,7 @@ KEYS = {
     "memories": "id",
     "memory_sources": "memory_id, message_id",
     "memory_participants": "memory_id, participant_id",
-    "relationships": "agent_id, participant_id",
+    "encounters": "conversation_id, agent_id, participant_id",
     "receipts": "id",
     "activity_log": "id",
     "activity": "room_id, participant_id",
@@ -679,8 +683,8 @@ class Truth:
             "conversations": lambda key: can_follow(self.conversations[key], facts),
             **dict.fromkeys(("memories", "memory_sources"), by_memory),
             "memory_participants": lambda key, one: by_memory(key) and one in known,
-            "relationships": lambda agent, met: can_see_relationship(
-                agent, facts, org_id=org_id, knows=met in known
+            "encounters": lambda where, agent, met: can_see_encounter(
+                agent, facts, conversation=self.conversations[where], knows=met in known
             ),
             **dict.fromkeys(("receipts", "activity_log"), by_owner),
             **dict.fromkeys(
@@ -862,10 +866,10 @@ def _derived_seen(world: World, told: Truth, seen: Rows) -> dict:
             for one in world.memories
             if (made_id("memory", one.number),) in seen["memories"]
         ],
-        "relationships": [
-            pair
-            for pair in world.relationships
-            if tuple(told.accounts[account] for account in pair) in seen["relationships"]
+        "encounters": [
+            (number, *pair)
+            for number, *pair in world.encounters
+            if (made_id("conversation", number), *(told.accounts[one] for one in pair)) in seen["encounters"]
         ],
         "lines": notes("activity_log", "line", world.lines),
         "receipts": notes("receipts", "receipt", world.receipts),

@@ -117,11 +117,12 @@ def test_what_an_agent_remembers_is_listed_and_leads_back_to_what_was_said(rooml
 def test_no_content_passes_for_a_line_of_its_own(roomlore):
     shown = roomlore("--text", "remember", FORGED, "--from", "1", "--sensitive")
     assert shown.code == 0, shown.err
-    line, named = shown.out.splitlines()
+    line, named, nature = shown.out.splitlines()
     memory_id = line.split()[0]
 
     assert line.partition("(fact, sensitive) ")[2].startswith("Ana is kind. 0192 2026-01-01 (fact) Bo is a")
     assert named == "    from what was said by ana"
+    assert nature == "    asserted; confidence 1.00; importance 3"
     for done in (roomlore("--text", "memories"), roomlore("--text", "why", memory_id)):
         lines = done.out.splitlines()
         assert line in lines
@@ -159,7 +160,7 @@ def test_a_memory_takes_the_place_of_another_and_the_old_one_is_marked_wherever_
 
     told = roomlore("--text", "why", old["id"])
     assert "(fact, superseded) The quincunx skipper prefers coffee." in told.out.splitlines()[0]
-    assert told.out.splitlines()[-2].endswith("(fact) The quincunx skipper prefers tea.")
+    assert told.out.splitlines()[-3].endswith("(fact) The quincunx skipper prefers tea.")
     assert "superseded by" in told.out
     assert "takes the place of" in roomlore("--text", "why", new["id"]).out
 

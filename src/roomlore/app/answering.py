@@ -30,7 +30,7 @@ from roomlore.store import memories, messages, telling
 from roomlore.store import rawlogs as known
 from roomlore.store.queries import Connection
 from roomlore.store.search import Scope
-from roomlore.workers.name import rest_after
+from roomlore.workers.asking import rest_after
 
 #: Whoever asks waits for it; longer than any title takes.
 PATIENCE_SECONDS = 30.0
@@ -69,7 +69,7 @@ class Answering:
         if question is None or question.vector is None:
             return {}
         await self.desk.check_viewer(viewer, "ask")
-        async with self.desk.db.reading(viewer) as conn:
+        async with self.desk.db.reading(viewer, recalls=True) as conn:
             found = await recall.candidates(conn, self.desk.org_id, question.text)
         if not found:
             return {}
@@ -187,7 +187,7 @@ class Answering:
 
     async def _still(self, viewer: Viewer, settled: Settled) -> Settled:
         """Return what of it the viewer may still read as it was: itself where that is all, unknown where nothing."""
-        async with self.desk.db.reading(viewer) as conn:
+        async with self.desk.db.reading(viewer, recalls=True) as conn:
             ids = [message.id for message in _messages(settled)]
             said = {one.id: one for one in await messages.messages_by_id(conn, self.desk.org_id, ids)}
             stated = await memories.memories_by_id(

@@ -9,21 +9,25 @@ from pathlib import Path
 from time import perf_counter
 from uuid import UUID
 
+from roomlore.agents.blocks import Blocks
+from roomlore.app.agents import Agents
 from roomlore.app.conversations import Conversations
 from roomlore.app.desk import Desk
 from roomlore.app.erasures import Erasures
+from roomlore.app.extracting import Extracting
 from roomlore.app.finding import Finding
 from roomlore.app.history import History
 from roomlore.app.importing import read_export, sort_out
 from roomlore.app.keys import Keys, sign_in
 from roomlore.app.memories import Memories
-from roomlore.app.naming import name_waiting, naming_chores
 from roomlore.app.operations import Operations
 from roomlore.app.people import People, viewer_of
+from roomlore.app.wishes import Wishes
+from roomlore.app.working import Working
 from roomlore.backends.articles import open_reader
 from roomlore.backends.embedding import LocalEmbedder
 from roomlore.config import Settings
-from roomlore.context.builder import DEFAULT_BUDGET, build, with_articles
+from roomlore.context.builder import DEFAULT_BUDGET, build, with_articles, with_block
 from roomlore.context.records import Context
 from roomlore.context.replygraph import DEFAULT_LIMITS, WalkLimits
 from roomlore.context.storesource import StoreSource
@@ -38,11 +42,9 @@ from roomlore.retrieval import meant
 from roomlore.retrieval.asked import EVERYTHING, Filters
 from roomlore.retrieval.records import Answer, Exchange, Found
 from roomlore.store import directory, work
-from roomlore.store.db import Database
+from roomlore.store.db import Database, verbatim
 from roomlore.store.queries import Connection
 from roomlore.workers import loop, retain
-from roomlore.workers.embed import EmbedWorker
-from roomlore.workers.untangle import UntangleWorker
 
 
 @dataclass(slots=True, kw_only=True)
@@ -58,6 +60,8 @@ class App:
     #: Starts the embedded server again; None where the server is somebody else's.
     _restart: loop.Mend | None = None
     _loading: asyncio.Lock = field(default_factory=asyncio.Lock)
+    #: Shared by all on whose behalf this App acts.
+    _blocks: Blocks = field(default_factory=Blocks)
 
     @property
     def operator(self) -> Viewer:
@@ -83,6 +87,16 @@ class App:
     def memories(self) -> Memories:
         """What is durably known."""
         return Memories(desk=self.desk)
+
+    @property
+    def agents(self) -> Agents:
+        """What agents remember, and make of whom they met."""
+        return Agents(desk=self.desk, blocks=self._blocks)
+
+    @property
+    def wishes(self) -> Wishes:
+        """What was wished in rooms to be forgotten, or kept from some."""
+        return Wishes(desk=self.desk)
 
     @property
     def conversations(self) -> Conversations:
@@ -192,27 +206,11 @@ class App:
             untangled: Told of each portion of a room that was gone through.
             every_org: The work of all orgs in the database.
         """
-        await self.desk.work("work", every_org=every_org)
-        worker = EmbedWorker(db=self.db, embedder=await self._load_embedder())
-        only_org = None if every_org else self.org_id
-        gone = await retain.expire_everywhere(self.db, now=datetime.now(UTC), only_org=only_org)
-        gone_through = await self._untangle(untangled, only_org)
-        drained = await loop.drain(self.db, worker, only_org=only_org, progress=progress)
-        await name_waiting(self.db, self.settings.language_model, only_org)
-        return replace(
-            drained,
-            expired=retain.message_count(gone),
-            untangled=gone_through.done,
-            set_aside=drained.set_aside + gone_through.set_aside,
-        )
+        return await self._work.drain(progress, untangled=untangled, every_org=every_org)
 
     async def untangle(self, progress: loop.Progress | None = None) -> loop.Drained:
         """Find what the messages of this org answer and put them into conversations; return what was done."""
-        await self.desk.work("untangle")
-        return await self._untangle(progress, self.org_id)
-
-    async def _untangle(self, progress: loop.Progress | None, only_org: OrgId | None) -> loop.Drained:
-        return await loop.drain(self.db, UntangleWorker(db=self.db), only_org=only_org, progress=progress)
+        return await self._work.untangle(progress)
 
     async def run_worker(
         self,
@@ -227,32 +225,15 @@ class App:
             progress: Told of each batch that was embedded.
             expired: Told how many messages were erased, each time that rooms no longer kept some.
         """
-        await self.desk.work("work", every_org=True)
-        worker = EmbedWorker(db=self.db, embedder=await self._load_embedder())
-        chores: list[loop.Chore] = [
-            partial(retain.run, self.db, expired=expired),
-            lambda stop: loop.run(self.db, UntangleWorker(db=self.db), stop=stop),
-            *naming_chores(self.db, self.settings.language_model),
-        ]
-        await loop.run(self.db, worker, stop=stop, mend=self._restart, progress=progress, chores=chores)
+        await self._work.run(stop, progress, expired)
 
     async def waiting(self, stage: work.Stage = "embed", *, every_org: bool = False) -> work.WorkCount:
         """Return how much of a stage waits and was set aside, messages or rooms, in this org or in every one."""
-        await self.desk.work("count work", every_org=every_org)
-        async with self.db.outside_orgs() as conn:
-            return await work.count(conn, stage, None if every_org else self.org_id)
+        return await self._work.waiting(stage, every_org=every_org)
 
     async def retry(self, *, every_org: bool = False) -> int:
         """Let what was set aside be tried again, in this org or in every one, and return how much that is."""
-        await self.desk.work("retry work", every_org=every_org)
-        async with self.db.outside_orgs() as conn:
-            org_ids = await work.org_ids(conn) if every_org else [self.org_id]
-        again = [
-            await self.db.change(org_id, partial(work.retry, org_id=org_id, stage=stage))
-            for org_id in org_ids
-            for stage in work.STAGES
-        ]
-        return sum(again)
+        return await self._work.retry(every_org=every_org)
 
     # What is read
 
@@ -303,7 +284,7 @@ class App:
         limits: WalkLimits = DEFAULT_LIMITS,
         articles: bool = False,
     ) -> Context:
-        """Return what the viewer should read before answering a message of the room.
+        """Return what the viewer should read before answering a message of the room; an agent also what it remembers.
 
         Args:
             viewer: For whom.
@@ -318,11 +299,17 @@ class App:
         """
         reader = open_reader() if articles else None
         began = perf_counter()
-        async with self.desk.reading(viewer, "context", keeps_plans=True, began=began) as reading:
+        async with self.desk.reading(
+            viewer, "context", keeps_plans=True, recalls=True, began=began
+        ) as reading:
             room_id = await meant.room(reading.conn, self.org_id, room)
-            message = await meant.message(reading.conn, self.org_id, trigger, room_id=room_id)
+            async with verbatim(reading.conn):
+                message = await meant.message(reading.conn, self.org_id, trigger, room_id=room_id)
+            block = await self.agents.block_beside(reading, viewer, message, budget=budget)
             source = StoreSource(conn=reading.conn, org_id=self.org_id)
-            built = await build(source, message, viewer=viewer, limits=limits, budget=budget)
+            left = budget - (block.tokens if block else 0)
+            built = await build(source, message, viewer=viewer, limits=limits, budget=left)
+            built = with_block(built, block) if block else built
             reading.shows([room_id, *(line.message.id for line in built.lines)])
         # No connection is held while others are waited for.
         return built if reader is None else await with_articles(built, reader)
@@ -385,6 +372,17 @@ class App:
             BadInput: the subject is no id, nor the beginning of one.
         """
         return await History(desk=self.desk).log(viewer, subject=subject, limit=limit)
+
+    @property
+    def extracting(self) -> Extracting:
+        """Memories drawn from what was said, at once."""
+        return Extracting(desk=self.desk, settings=self.settings)
+
+    @property
+    def _work(self) -> Working:
+        return Working(
+            desk=self.desk, settings=self.settings, load=self._load_embedder, restart=self._restart
+        )
 
     @property
     def _find(self) -> Finding:

@@ -47,7 +47,13 @@ class Desk:
 
     @asynccontextmanager
     async def reading(
-        self, viewer: Viewer, action: str, *, keeps_plans: bool = False, began: float | None = None
+        self,
+        viewer: Viewer,
+        action: str,
+        *,
+        keeps_plans: bool = False,
+        recalls: bool = False,
+        began: float | None = None,
     ) -> AsyncGenerator[Reading]:
         """Give a connection that sees what the viewer may see; the log has the line before anybody the answer.
 
@@ -55,6 +61,7 @@ class Desk:
             viewer: For whom.
             action: What the log calls it.
             keeps_plans: As in `Database.reading`.
+            recalls: As in `Database.reading`.
             began: When it began, by `time.perf_counter`; then the log also says how long it took.
 
         Raises:
@@ -63,7 +70,7 @@ class Desk:
         """
         await self.check_viewer(viewer, action)
         try:
-            async with self.db.reading(viewer, keeps_plans=keeps_plans) as conn:
+            async with self.db.reading(viewer, keeps_plans=keeps_plans, recalls=recalls) as conn:
                 reading = Reading(conn=conn)
                 yield reading
         except RoomloreError:

@@ -22,6 +22,7 @@ from roomlore.retrieval import meant
 from roomlore.store import directory, erased, receipts
 from roomlore.store.queries import Connection
 from roomlore.workers import retain
+from roomlore.wishes import hearing
 
 LONGEST_KEPT = timedelta(days=366_000)
 
@@ -46,6 +47,7 @@ class Erasures:
             await erased.keep_writers_out(conn, self.desk.org_id)
             await self._check_own(conn, found.author_id)
             await accept.redact(conn, self.desk.org_id, [found.id], redacted_at=datetime.now(UTC))
+            await hearing.hear_again(conn, self.desk.org_id, [found.room_id])
             return found.id, [found.id]
 
         return await self.desk.change("erase own", "redact", work)

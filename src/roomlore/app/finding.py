@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from time import perf_counter
 from uuid import UUID
 
 from roomlore.app.answering import Answering
-from roomlore.app.desk import Desk
+from roomlore.app.desk import Desk, Reading
 from roomlore.config import Settings
 from roomlore.domain.errors import BadInput, ModelUnavailable
 from roomlore.domain.incoming import ParticipantKind
@@ -22,6 +23,7 @@ from roomlore.retrieval.records import Answer, Degradation, Found, Hit, Tier, Ti
 from roomlore.retrieval.search import Question, Searched, search
 from roomlore.retrieval.when import Period
 from roomlore.store import directory, work
+from roomlore.store.db import verbatim
 from roomlore.store.directory import ParticipantKey
 from roomlore.store.queries import Connection
 from roomlore.store.search import Scope
@@ -112,7 +114,7 @@ class Finding:
         """Return up to `limit` exchanges the viewer may see, best first, or newest first where all are wanted."""
         _check_found(limit)
         asking = await self._asking(viewer, question, filters)
-        async with self.desk.reading(viewer, "search", keeps_plans=True, began=asking.began) as reading:
+        async with self._recalling(viewer, "search", asking) as reading:
             place = Place(room=room, as_of=as_of)
             wanted = await self._wanted(reading.conn, viewer, asking, place)
             reach = max(limit, LOOKED_THROUGH) if wanted.asks else limit
@@ -135,7 +137,7 @@ class Finding:
         asking = await self._asking(viewer, question, filters)
         answering = Answering(desk=self.desk, settings=self.settings, now=self.now)
         near = await answering.near(viewer, asking.worded.get(question), self.load)
-        async with self.desk.reading(viewer, "ask", keeps_plans=True, began=asking.began) as reading:
+        async with self._recalling(viewer, "ask", asking) as reading:
             conn = reading.conn
             wanted = await self._wanted(conn, viewer, asking, Place(room=room, as_of=as_of))
             if wanted.question is None:
@@ -155,12 +157,15 @@ class Finding:
         """Return up to `limit` exchanges in which the viewer asked something like a question, most alike first."""
         _check_found(limit)
         asking = await self._asking(viewer, question, Filters(by=[meant.ME], literal=True))
-        async with self.desk.reading(viewer, "search", keeps_plans=True, began=asking.began) as reading:
+        async with self._recalling(viewer, "search", asking) as reading:
             wanted = await self._wanted(reading.conn, viewer, asking, Place(room=room))
             found = await _searched(reading.conn, viewer, wanted, limit=max(limit, LOOKED_THROUGH))
             hits = _questions(found.hits)[:limit]
             reading.shows([*wanted.named, *_ids(hits)])
         return Found(hits=hits, degraded=asking.degraded)
+
+    def _recalling(self, viewer: Viewer, action: str, asking: _Asking) -> AbstractAsyncContextManager[Reading]:
+        return self.desk.reading(viewer, action, keeps_plans=True, recalls=True, began=asking.began)
 
     # Before the database is asked: no connection is held while the embedding model works
 
@@ -236,7 +241,8 @@ class Finding:
         scope = Scope(room_ids=None if room_id is None else [room_id])
         if place.as_of is None:
             return scope, self.now()
-        last = await meant.message(conn, org_id, place.as_of, room_id=room_id)
+        async with verbatim(conn):
+            last = await meant.message(conn, org_id, place.as_of, room_id=room_id)
         return replace(scope, until=last.sent_at + MOMENT, last=last.position), last.sent_at
 
     async def _who(self, conn: Connection, viewer: Viewer, asked: Asked) -> _Who:

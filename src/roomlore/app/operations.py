@@ -10,7 +10,8 @@ from roomlore.app.desk import Desk
 from roomlore.domain.errors import BadInput
 from roomlore.domain.ids import OrgId, RoomId
 from roomlore.retrieval import meant
-from roomlore.store import erased, operations, work
+from roomlore.store import erased, extracting, operations, readings, work
+from roomlore.store.extracting import Drawn
 from roomlore.store.operations import Ingested, Latency, Look, Waiting
 from roomlore.store.queries import Connection
 from roomlore.store.work import EmbeddingPolicy, PolicyChange, Stage
@@ -55,6 +56,8 @@ class Counts:
     vectors_saved: int
     embedded: Coverage
     untangled: Coverage
+    #: Messages of conversations that rules went through; what is still to be done are conversations that are over.
+    extracted: Coverage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +82,8 @@ class Numbers:
     rooms: Sequence[RoomNumbers]
     #: Of the newest reads.
     latencies: Sequence[Latency]
+    #: Conversations to be shown to a language model for what is stated in them, where one is named, and how it answers.
+    readings: readings.Backlog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +94,8 @@ class _Seen:
     look: Look
     vectors: int
     untangled: int
+    #: None where nothing is in a conversation.
+    extracted: Drawn | None
     #: By stage.
     waiting: dict[Stage, Waiting]
 
@@ -107,10 +114,12 @@ class Operations:
         """
         await self.desk.check("administer", "read numbers")
         async with self.desk.reading(self.desk.caller, "read numbers") as reading:
-            seen = await _seen(reading.conn, self.desk.org_id)
+            now = datetime.now(UTC)
+            seen = await _seen(reading.conn, self.desk.org_id, now=now)
+            backlog = await readings.backlog(reading.conn, self.desk.org_id, now=now)
             latencies = await operations.latencies(reading.conn, self.desk.org_id, newest=READS)
         rooms = [_room(one) for one in seen]
-        return Numbers(at=datetime.now(UTC), counts=_counts(seen), rooms=rooms, latencies=latencies)
+        return Numbers(at=now, counts=_counts(seen), rooms=rooms, latencies=latencies, readings=backlog)
 
     async def embed(self, room: str, policy: EmbeddingPolicy) -> PolicyChange:
         """Say what a room embeds, each message or only what opens an exchange; return what that changed.
@@ -134,11 +143,12 @@ class Operations:
         return await self.desk.change("administer", "set embedding", change)
 
 
-async def _seen(conn: Connection, org_id: OrgId) -> list[_Seen]:
+async def _seen(conn: Connection, org_id: OrgId, *, now: datetime) -> list[_Seen]:
     rooms = await operations.ingested(conn, org_id)
     sample = max(FEWEST, LOOKED_AT // max(len(rooms), 1))
     looks = await operations.looks(conn, org_id, sample=sample)
     vectors, untangled = await operations.vectors(conn, org_id), await operations.untangled(conn, org_id)
+    extracted = await extracting.coverage(conn, org_id, now=now)
     waiting: dict[RoomId, dict[Stage, Waiting]] = {}
     for one in await operations.waiting(conn, org_id):
         waiting.setdefault(one.room_id, {})[one.stage] = one
@@ -148,6 +158,7 @@ async def _seen(conn: Connection, org_id: OrgId) -> list[_Seen]:
             look=looks.get(room.room_id, _nothing(room.room_id)),
             vectors=vectors.get(room.room_id, 0),
             untangled=untangled.get(room.room_id, 0),
+            extracted=extracted.get(room.room_id),
             waiting=waiting.get(room.room_id, {}),
         )
         for room in rooms
@@ -185,6 +196,7 @@ def _counts(seen: Sequence[_Seen]) -> Counts:
         vectors_saved=round(sum(_scaled(one, one.look.carried) for one in seen)),
         embedded=_coverage(seen, "embed", done=sum(one.vectors for one in seen)),
         untangled=_coverage(seen, "untangle", done=sum(one.untangled for one in seen)),
+        extracted=_extracted([one.extracted for one in seen if one.extracted is not None]),
     )
 
 
@@ -194,6 +206,15 @@ def _scaled(seen: _Seen, count: int) -> float:
 
 def _ratio(part: float, whole: float) -> float | None:
     return part / whole if whole else None
+
+
+def _extracted(drawn: Sequence[Drawn]) -> Coverage:
+    return Coverage(
+        done=sum(one.done for one in drawn),
+        waiting=sum(one.waiting for one in drawn),
+        set_aside=sum(one.set_aside for one in drawn),
+        oldest_at=min((one.oldest_at for one in drawn if one.oldest_at is not None), default=None),
+    )
 
 
 def _coverage(seen: Iterable[_Seen], stage: Stage, *, done: int) -> Coverage:

@@ -11,10 +11,10 @@ import json
 from collections.abc import Mapping
 from datetime import timedelta
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from roomlore.domain.errors import BadInput
-from roomlore.domain.ports import Unanswered
+from roomlore.domain.ports import Unanswered, Worded
 
 if TYPE_CHECKING:
     import httpx2
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _LARGEST = 256 * 1024
 #: Before this a connection stands, or there will be none.
 _CONNECT_SECONDS = 10.0
+#: No server is told more, nor tells more.
+_MOST_TOKENS = 100_000_000
 #: A title needs twenty.
 TITLE_TOKENS = 100
 _OK = 200
@@ -174,4 +176,14 @@ def _content(body: bytes) -> str | Unanswered:
         return Unanswered(reason="the server's answer is not a chat completion")
     if not isinstance(content, str):
         return Unanswered(reason="the server's answer is not a chat completion")
-    return content
+    usage = answered.get("usage")
+    return Worded(
+        content, sent_tokens=_count(usage, "prompt_tokens"), answer_tokens=_count(usage, "completion_tokens")
+    )
+
+
+def _count(usage: object, name: str) -> int | None:
+    """Return a number of tokens, if there is one and it may be true."""
+    count: object = cast("Mapping[str, object]", usage).get(name) if isinstance(usage, dict) else None
+    is_count = isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= _MOST_TOKENS
+    return cast("int", count) if is_count else None

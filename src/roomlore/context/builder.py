@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from roomlore.context.enrich import DEFAULT_LIMITS as DEFAULT_ENRICH_LIMITS
 from roomlore.context.enrich import EnrichLimits, Linked, attach, enrich, unembedded
+from roomlore.context.memoryblock import MemoryBlock
 from roomlore.context.records import Context, ContextLine, LeftOut, UnreadLink
 from roomlore.context.render import line_text, linked_text
 from roomlore.context.replygraph import DEFAULT_LIMITS, WalkLimits, walk
@@ -91,8 +92,18 @@ async def with_articles(
     return replace(
         context,
         lines=lines,
-        tokens=sum(line.tokens for line in lines),
+        tokens=sum(line.tokens for line in lines) + (context.block.tokens if context.block else 0),
         unread=_unread(attached.unread, lines),
+    )
+
+
+def with_block(context: Context, block: MemoryBlock) -> Context:
+    """Return the context with what the viewer remembers before it; its budget grows by what that costs."""
+    return replace(
+        context,
+        block=block,
+        tokens=context.tokens + block.tokens,
+        budget=context.budget + block.tokens,
     )
 
 

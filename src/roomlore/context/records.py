@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from roomlore.context.memoryblock import MemoryBlock
 from roomlore.context.walked import Part, Rule, Sealed
 from roomlore.domain.ids import MessageId, ParticipantId, RoomId
 from roomlore.domain.records import Message, Reply, ReplyMethod, Viewer
@@ -114,6 +115,8 @@ class Context:
     budget: int
     #: Links of the lines that nothing is embedded of, with the reasons; empty unless articles were asked for.
     unread: tuple[UnreadLink, ...] = ()
+    #: What the viewer remembers as an agent; its tokens are among those of the context. It explains itself.
+    block: MemoryBlock | None = None
 
     @property
     def citations(self) -> Mapping[str, Citation]:

@@ -225,11 +225,21 @@ def can_follow(conversation: ConversationFacts, viewer: ViewerFacts) -> bool:
     return bool(told) and _can_see_all(told, viewer, is_sensitive=conversation.is_sensitive)
 
 
-def can_see_relationship(agent_id: ParticipantId, viewer: ViewerFacts, *, org_id: OrgId, knows: bool) -> bool:
-    """Return whether the viewer may see what an agent makes of somebody whom the viewer knows or not."""
-    if org_id != viewer.viewer.org_id:
+def can_see_encounter(
+    agent_id: ParticipantId, viewer: ViewerFacts, *, conversation: ConversationFacts, knows: bool
+) -> bool:
+    """Return whether the viewer may see what passed between an agent and somebody whom the viewer knows or not.
+
+    Args:
+        agent_id: The agent.
+        viewer: Who asks.
+        conversation: From which it was counted.
+        knows: Whether the viewer may know of the other.
+    """
+    if conversation.org_id != viewer.viewer.org_id:
         return False
-    return viewer.viewer.is_operator or (viewer.is_own(agent_id) and knows)
+    own = viewer.is_own(agent_id) and knows and can_follow(conversation, viewer)
+    return viewer.viewer.is_operator or own
 
 
 def can_see_log_line(reader_id: ParticipantId | None, viewer: ViewerFacts, *, org_id: OrgId) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import IO, Any, Protocol
+from typing import IO, Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from roomlore.domain.articles import Article, Unread
 from roomlore.domain.ids import MessageId
 from roomlore.domain.incoming import ReadItem
 from roomlore.domain.records import Message, Reply
+from roomlore.domain.statements import Person, Spoken, Statement
 
 #: Rows are texts, columns dimensions; float32, each row of length one.
 Vectors = NDArray[np.float32]
@@ -97,6 +98,43 @@ class Unanswered:
     reason: str
     #: It asked to be left alone for so long.
     retry_after: timedelta | None = None
+
+
+class Worded(str):
+    """An answer of a language model, and how long it and its question were, where the server says."""
+
+    __slots__ = ("answer_tokens", "sent_tokens")
+
+    sent_tokens: int | None
+    answer_tokens: int | None
+
+    def __new__(
+        cls, text: str, *, sent_tokens: int | None = None, answer_tokens: int | None = None
+    ) -> Self:
+        """Return the text with these counts."""
+        worded = super().__new__(cls, text)
+        worded.sent_tokens, worded.answer_tokens = sent_tokens, answer_tokens
+        return worded
+
+
+class Extractor(Protocol):
+    """Finds what is stated in a conversation."""
+
+    @property
+    def name(self) -> str:
+        """What memories say drew them: "rules", or the name of a language model."""
+        ...
+
+    async def extract(
+        self, said: Sequence[Spoken], people: Sequence[Person]
+    ) -> Sequence[Statement] | Unanswered:
+        """Return what is stated, or why there is no answer.
+
+        Args:
+            said: The conversation, in order.
+            people: Who may be spoken of.
+        """
+        ...
 
 
 class LanguageModel(Protocol):

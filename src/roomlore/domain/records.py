@@ -36,6 +36,8 @@ LabelSource = Literal["words", "language model", "person"]
 Boundary = Literal["first", "silence", "topic", "person"]
 #: `sensitive`: for those who were members of the rooms of its sources when they were said.
 Sensitivity = Literal["normal", "sensitive"]
+#: It stands, another took its place, or a person put it aside.
+MemoryStatus = Literal["active", "deprecated", "archived"]
 #: Who stated it, whom it is about, who else said what it rests on, and through whose eyes it was seen.
 MemoryRole = Literal["author", "subject", "involved", "perspective"]
 #: `refused`: there was no such thing, or it was not for the viewer; the two are not told apart.
@@ -261,24 +263,56 @@ class MemoryParticipant:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MemorySource:
+    """A message that a memory rests on, and which words of it: characters of its body, all of it where None."""
+
+    message_id: MessageId
+    quote_start: int | None = None
+    quote_end: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
     """A durable statement and what it rests on, all of which its viewer may read."""
 
     id: MemoryId
     kind: MemoryKind
+    #: In a few words; empty where the content is short enough.
+    title: str
     content: str
+    #: 1..5.
+    importance: float
+    #: How likely it is so, 0..1.
+    confidence: float
     sensitivity: Sensitivity
+    status: MemoryStatus
+    #: What drew it from its sources, "rules" or the name of a language model; None where it was asserted.
+    extractor: str | None
     #: None where it was not asserted by a participant, or by one of whom the viewer may not know.
     asserted_by: ParticipantId | None
+    #: None where no room was named, or one that the viewer may not see.
+    asserted_in: RoomId | None
     recorded_at: datetime
+    #: Since when it is true, as far as known: when the first of its sources was said.
+    valid_from: datetime
     #: In the order in which they were said, as far as rooms and clocks agree; empty where it is an assertion alone.
-    source_ids: Sequence[MessageId]
+    sources: Sequence[MemorySource]
     #: Only those of whom the viewer may know.
     participants: Sequence[MemoryParticipant]
+    tags: Sequence[str]
+    #: The work it belongs to, by whatever name that goes elsewhere.
+    task_id: str | None
+    #: Of what it is the one value, as "home": a later one of the same subject takes its place.
+    slot: str | None
     #: Whether a source says something else since the memory was recorded.
     is_outdated: bool
     #: What took its place; None while it stands.
-    superseded_by: MemoryId | None = None
+    superseded_by: MemoryId | None
+
+    @property
+    def source_ids(self) -> Sequence[MessageId]:
+        """The messages it rests on, in the order in which they were said."""
+        return [source.message_id for source in self.sources]
 
     @property
     def subject_ids(self) -> frozenset[ParticipantId]:
@@ -293,6 +327,11 @@ class SourceMessage:
     message: Message
     #: None where the viewer may read the message but not see the room, as with a whisper from elsewhere.
     room_name: str | None
+    #: The conversation it is in; None where there is none, or none that the viewer may see whole.
+    conversation_id: ConversationId | None = None
+    conversation_label: str = ""
+    #: The words of it that count; None: all of them, or it was edited since.
+    quote: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

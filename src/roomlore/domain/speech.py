@@ -25,7 +25,7 @@ _INVISIBLE = re.compile(
     "[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]"
 )
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-_CITATION = re.compile("#(?=[\u00ad\u200b-\u200f\u2060\ufe0f\ufeff]*m\\d)", re.IGNORECASE)
+_CITATION = re.compile("#(?=[\u00ad\u200b-\u200f\u2060\ufe0f\ufeff]*[mk]\\d)", re.IGNORECASE)
 _MARKER = re.compile(r"\[(?=\s*(?:…|message removed|erased|no text))", re.IGNORECASE)
 
 

@@ -12,8 +12,9 @@ from roomlore.domain.records import Viewer
 #: What can be removed, in the order in which receipts name it.
 REMOVED = (
     *("messages", "revisions", "audiences", "replies", "embeddings", "work", "memories", "memory links"),
+    "readings",
     *("placements", "labels", "conversations", "participants", "identities", "memberships", "activity"),
-    *("merges", "keys", "relationships", "mentions in others' messages", "room names"),
+    *("merges", "keys", "encounters", "wishes", "mentions in others' messages", "room names"),
 )
 #: What an asker who is no operator may count: what is their own. All else may hang on what they cannot see.
 OWN = frozenset(

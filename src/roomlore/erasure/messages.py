@@ -12,6 +12,7 @@ from roomlore.domain.ids import OrgId, ParticipantId, RoomId
 from roomlore.store import erasing
 from roomlore.store.erasing import DoomedMessage
 from roomlore.store.queries import Connection
+from roomlore.wishes import hearing
 
 #: How many messages one statement takes.
 PORTION = 10_000
@@ -101,6 +102,6 @@ async def _drop_portion(
 
 
 async def _recount(conn: Connection, org_id: OrgId, gone: Sequence[DoomedMessage]) -> None:
-    await erasing.recount(
-        conn, org_id, {message.room_id for message in gone}, {message.author_id for message in gone}
-    )
+    rooms = {message.room_id for message in gone}
+    await erasing.recount(conn, org_id, rooms, {message.author_id for message in gone})
+    await hearing.hear_again(conn, org_id, rooms)

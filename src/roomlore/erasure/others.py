@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from roomlore.domain.ids import OrgId
 from roomlore.domain.scrub import Scrubber, Trace
-from roomlore.store import erasing, untangling, work
+from roomlore.store import erasing, readings, untangling, work
 from roomlore.store.erased import AccountName
 from roomlore.store.erasing import SaidByOthers
 from roomlore.store.queries import Connection
@@ -42,7 +42,9 @@ async def scrub(conn: Connection, org_id: OrgId, traced: Traces) -> Counter[str]
             changed = [after for before, after in zip(said, scrubbed, strict=True) if after != before]
             if changed:
                 await erasing.rewrite(conn, org_id, changed)
-                await untangling.touch_rooms_of(conn, org_id, [one.id for one in changed])
+                ids = [one.id for one in changed]
+                await untangling.touch_rooms_of(conn, org_id, ids)
+                tally["readings"] += await readings.drop_showing(conn, org_id, ids)
             retold = [
                 after.id for before, after in zip(said, scrubbed, strict=True) if after.body != before.body
             ]

@@ -10,7 +10,7 @@ from roomlore.domain.scrub import Trace
 from roomlore.erasure import others
 from roomlore.erasure.messages import make_holes_of
 from roomlore.erasure.others import Traces
-from roomlore.store import erased, erasing
+from roomlore.store import erased, erasing, keeping, readings
 from roomlore.store.queries import Connection
 
 
@@ -25,12 +25,18 @@ class GonePerson:
 async def erase(
     conn: Connection, org_id: OrgId, accounts: Sequence[ParticipantId], *, at: datetime
 ) -> GonePerson:
-    """Remove the participants who are accounts of one person, and return how much of what went."""
+    """Remove the participants who are accounts of one person, and return how much of what went.
+
+    What an agent made of what others said stays: memories are the org's, and no agent is owed to be forgotten by it.
+    """
     names = await erasing.names_of(conn, org_id, accounts)
     account_names = await erasing.accounts_of(conn, org_id, accounts)
     traced = others.traces(account_names, names)
     tally = await make_holes_of(conn, org_id, accounts, at=at)
-    tally.update(await _drop_memories(conn, org_id, accounts, names=names))
+    if all(known.is_agent for known in (await keeping.people(conn, org_id, accounts)).values()):
+        await keeping.disown(conn, org_id, accounts)
+    else:
+        tally.update(await _drop_memories(conn, org_id, accounts, names=names))
     tally.update(await erasing.drop_person(conn, org_id, accounts))
     tally.update(await others.scrub(conn, org_id, traced))
     await erased.remember_accounts(conn, org_id, account_names, at=at)
@@ -41,7 +47,7 @@ async def erase(
 async def _drop_memories(
     conn: Connection, org_id: OrgId, accounts: Sequence[ParticipantId], *, names: frozenset[str]
 ) -> Counter[str]:
-    """Remove memories by and about participants and those that name them; the labels that name them too."""
+    """Remove memories by and about participants and those that name them; labels and readings too."""
     tally = Counter[str]()
     tally["memories"] += await erasing.drop_memories(
         conn, org_id, await erasing.memories_of(conn, org_id, accounts)
@@ -52,6 +58,7 @@ async def _drop_memories(
     involved = [memory.id for memory in naming if memory.is_involved]
     tally["memories"] += await erasing.drop_memories(conn, org_id, involved)
     tally["names in others' memories"] += len(naming) - len(involved)
+    tally["readings"] += await readings.drop_saying(conn, org_id, names)
     labels = await erasing.labels_saying(conn, org_id, names)
     told = [label.id for label in labels if called.is_named_in(label.label)]
     tally["labels"] += await erasing.empty_labels(conn, org_id, told)

@@ -19,9 +19,10 @@ from roomlore.domain.incoming import IncomingMessage, Skipped
 from roomlore.ingest import gone, people
 from roomlore.ingest.resolve import Names, resolve
 from roomlore.ingest.versions import Change, compare
-from roomlore.store import directory, erased, erasing, messages, untangling, work
+from roomlore.store import directory, erased, erasing, messages, readings, untangling, work
 from roomlore.store.messages import Audience, FirstName, NewMessage, NewVersion, StatedReply
 from roomlore.store.queries import Connection
+from roomlore.wishes import hearing
 
 #: Quick, and not strict: what is written is clean.
 JSON = msgspec.json.Encoder()
@@ -86,6 +87,9 @@ async def _accept(
     await _add_replies(conn, org_id, [(ids[key], message) for key, message in again], names)
     await _change(conn, org_id, changes, redacted_at=received_at)
     await people.note(conn, org_id, batch, fresh, names=names)
+    await _hear(
+        conn, org_id, fresh, changes, rooms={room_id for room_id, _ in keys}, at=received_at
+    )
     return _accepted(keys, added, ids, changes)
 
 
@@ -215,7 +219,10 @@ async def _change(
     conn: Connection, org_id: OrgId, changes: Sequence[Change], *, redacted_at: datetime
 ) -> None:
     # First, so that no worker writes meanwhile what it made of the old versions.
-    await _untangle_again(conn, org_id, [change.message_id for change in changes if _reads_otherwise(change)])
+    otherwise = [change.message_id for change in changes if _reads_otherwise(change)]
+    await _untangle_again(conn, org_id, otherwise)
+    if otherwise:
+        await readings.drop_showing(conn, org_id, otherwise)
     redacted = [change.message_id for change in changes if change.redact]
     if redacted:
         await redact(conn, org_id, redacted, redacted_at=redacted_at)
@@ -234,6 +241,24 @@ async def _change(
         _check_size(text for version in versions for text in (version.body, version.raw, version.metadata))
         await messages.revise_messages(conn, org_id, versions)
         await _embed_again(conn, org_id, revised)
+
+
+async def _hear(
+    conn: Connection,
+    org_id: OrgId,
+    fresh: Mapping[MessageId, IncomingMessage],
+    changes: Sequence[Change],
+    *,
+    rooms: Collection[RoomId],
+    at: datetime,
+) -> None:
+    """Hear the wishes in what is new, and keep what they cover from being recalled."""
+    bodies = {message_id: message.body for message_id, message in fresh.items()}
+    bodies |= {change.message_id: change.current.body for change in changes if change.current is not None}
+    if bodies:
+        await hearing.hear(conn, org_id, bodies, rooms=rooms, at=at)
+    if any(change.redact for change in changes):
+        await hearing.hear_again(conn, org_id, rooms)
 
 
 def _reads_otherwise(change: Change) -> bool:

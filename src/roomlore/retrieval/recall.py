@@ -55,7 +55,8 @@ async def recalled(
     fits = {one.memory_id: _strength(one, near.get(one.memory_id)) for one in found}
     grouped: dict[MemoryId, list[MemoryId]] = {}
     for key in ids:
-        if key in by_id and standing[key] in by_id:
+        # What a person put aside answers nothing, nor does what it had taken the place of.
+        if key in by_id and standing[key] in by_id and by_id[standing[key]].status == "active":
             grouped.setdefault(standing[key], []).append(key)
     return sorted(
         (_recalled(by_id, current, matched, fits) for current, matched in grouped.items()),

@@ -27,7 +27,8 @@ Result = TypeVar("Result")
 SESSION_OPTIONS = "-c search_path=roomlore,public,pg_temp -c timezone=UTC"
 CHANGE_ATTEMPTS = 5
 READING = "set transaction isolation level repeatable read, read only"
-READING_WITH_KEPT_PLANS = f"{READING}; set local plan_cache_mode = force_generic_plan"
+KEEPING_PLANS = "set local plan_cache_mode = force_generic_plan"
+RECALLING = "set local roomlore.recall = 'on'"
 
 
 class Database:
@@ -68,8 +69,13 @@ class Database:
         await self._pool.close()
 
     @asynccontextmanager
-    async def reading(self, viewer: Viewer, *, keeps_plans: bool = False) -> AsyncGenerator[Connection]:
+    async def reading(
+        self, viewer: Viewer, *, keeps_plans: bool = False, recalls: bool = False
+    ) -> AsyncGenerator[Connection]:
         """Give a connection inside a read-only transaction that sees what the viewer may see.
+
+        One that recalls sees nothing that a spoken wish keeps from the viewer; without, what was said is read as it
+        was said.
 
         With `keeps_plans` each statement keeps the plan it got first: for short ones that are asked again and
         again, whose planning under the policies takes longer than they do. Not for those in which a parameter
@@ -78,7 +84,8 @@ class Database:
         async with self._pool.connection() as conn, conn.transaction():
             await _state_viewer(conn, viewer)
             # One snapshot for all statements: who may see what does not change between them.
-            await conn.execute(READING_WITH_KEPT_PLANS if keeps_plans else READING)
+            settings = [READING, *([KEEPING_PLANS] if keeps_plans else ()), *([RECALLING] if recalls else ())]
+            await conn.execute("; ".join(settings))
             yield conn
 
     @asynccontextmanager
@@ -132,6 +139,14 @@ class Database:
                     pass
 
             yield wait
+
+
+@asynccontextmanager
+async def verbatim(conn: Connection) -> AsyncGenerator[None]:
+    """Read what was said as it was said, inside a transaction that recalls: to find what somebody names or answers."""
+    await conn.execute("set local roomlore.recall = 'off'")
+    yield
+    await conn.execute(RECALLING)
 
 
 async def _configure(conn: Connection) -> None:

@@ -12,8 +12,7 @@ from typing import Any
 
 from roomlore.domain.ids import ConversationId, MemoryId, MessageId, OrgId, ParticipantId, RoomId
 from roomlore.domain.incoming import MessageKind
-from roomlore.store import memories as remembered
-from roomlore.store import messages, untangling, work
+from roomlore.store import agents, extracting, keeping, messages, readings, untangling, wishes, work
 from roomlore.store.erased import AccountName
 from roomlore.store.queries import Connection, Queries
 
@@ -28,7 +27,7 @@ OF_PERSON = (
     ("activity", "drop_activity_of"),
     ("merges", "drop_merges"),
     ("keys", "drop_keys"),
-    ("relationships", "drop_relationships"),
+    ("encounters", "drop_encounters_of"),
     ("memory links", "drop_involved"),
     ("identities", "drop_identities"),
     ("participants", "drop_participants"),
@@ -165,18 +164,27 @@ async def drop_derived(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]
     losing = await conversations_of(conn, org_id, ids)
     if await untangling.touch_rooms_of(conn, org_id, [*spoken, *await _beside(conn, org_id, losing, ids)]):
         await work.wake(conn, "untangle")
+    await extracting.draw_anew(conn, org_id, ids)
+    shown = await readings.drop_showing(conn, org_id, ids)
     waiting = await QUERIES.run(conn, "drop_work", params)
     vectors = await work.drop_embeddings(conn, org_id, ids)
     resting = await QUERIES.all(conn, "memories_resting_on", MemoryKey, params)
     memories = await drop_memories(conn, org_id, [memory.id for memory in resting])
     found = await QUERIES.run(conn, "drop_found", params)
+    voiced = await wishes.drop(conn, org_id, ids)
+    await wishes.release_messages(conn, org_id, ids)
     labels = await QUERIES.run(conn, "empty_labels", {"org_id": org_id, "conversation_ids": losing})
+    # What passed between those who spoke there is counted anew once the rest is gone through again.
+    encounters = await agents.drop_encounters(conn, org_id, losing)
     return {
         "work": waiting,
         "embeddings": vectors,
         "memories": memories,
+        "readings": shown,
         "replies": found,
         "labels": labels,
+        "encounters": encounters,
+        "wishes": voiced,
     }
 
 
@@ -251,9 +259,13 @@ async def drop_memories(conn: Connection, org_id: OrgId, ids: Sequence[MemoryId]
     if not ids:
         return 0
     params = {"org_id": org_id, "memory_ids": list(ids)}
-    await remembered.lock_superseding(conn, org_id)
+    # Before what they rest on goes: others may have said the same, and say it still.
+    await extracting.draw_anew_resting(conn, org_id, ids)
+    await keeping.lock(conn, org_id)
     await QUERIES.run(conn, "hand_over_superseded", params)
     await QUERIES.run(conn, "drop_memory_sources", params)
+    await QUERIES.run(conn, "drop_memory_tags", params)
+    await QUERIES.run(conn, "drop_partings", params)
     await QUERIES.run(conn, "drop_memory_participants", params)
     return await QUERIES.run(conn, "drop_memories", params)
 
@@ -300,6 +312,7 @@ async def drop_person(conn: Connection, org_id: OrgId, participant_ids: Sequence
     heard = [row.id for row in await QUERIES.all(conn, "addressed", Spoken, params)]
     if await untangling.touch_rooms_of(conn, org_id, heard):
         await work.wake(conn, "untangle")
+    await wishes.forget_people(conn, org_id, participant_ids)
     return await _run_all(conn, OF_PERSON, params)
 
 

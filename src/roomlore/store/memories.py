@@ -2,12 +2,20 @@
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
-from uuid import UUID
+from typing import Any
 
 from roomlore.domain.ids import MemoryId, MessageId, OrgId, ParticipantId, RoomId
-from roomlore.domain.records import Memory, MemoryKind, MemoryParticipant, MemoryRole, Sensitivity
+from roomlore.domain.records import (
+    Memory,
+    MemoryKind,
+    MemoryParticipant,
+    MemoryRole,
+    MemorySource,
+    MemoryStatus,
+    Sensitivity,
+)
 from roomlore.store.queries import Connection, Queries
 
 QUERIES = Queries("memories")
@@ -22,35 +30,29 @@ class MemoryKey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Missing:
-    """The id of a message without words, or of nothing."""
-
-    id: UUID
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SameMemory:
-    """A memory that says the same, what it rests on and whom it is about."""
-
-    id: MemoryId
-    recorded_at: datetime
-    source_ids: Sequence[MessageId]
-    subject_ids: Sequence[ParticipantId]
-    is_outdated: bool
-    superseded_by: MemoryId | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Stated:
     """A memory without those it names."""
 
     id: MemoryId
     kind: MemoryKind
+    title: str
     content: str
+    importance: float
+    confidence: float
     sensitivity: Sensitivity
+    status: MemoryStatus
+    extractor: str | None
     asserted_by: ParticipantId | None
+    asserted_in: RoomId | None
     recorded_at: datetime
+    valid_from: datetime
+    #: What it rests on, in the order in which it was said: messages, and from where to where of each.
     source_ids: Sequence[MessageId]
+    quote_starts: Sequence[int | None]
+    quote_ends: Sequence[int | None]
+    tags: Sequence[str]
+    task_id: str | None
+    slot: str | None
     is_outdated: bool
     superseded_by: MemoryId | None
 
@@ -73,14 +75,25 @@ class KnownName:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heard:
-    """A source of a memory, and whom it is for."""
+class Facets:
+    """Which memories are meant; what is None narrows nothing."""
 
-    message_id: MessageId
-    room_id: RoomId
-    #: And not for some only, as a whisper is.
-    is_for_room: bool
-    is_open: bool
+    #: Rests on something said there, or was asserted there.
+    room_ids: Collection[RoomId] | None = None
+    #: About one of them, stated by one of them, seen through the eyes of one of them.
+    subject_ids: Collection[ParticipantId] | None = None
+    author_ids: Collection[ParticipantId] | None = None
+    perspective_ids: Collection[ParticipantId] | None = None
+    kinds: Collection[MemoryKind] | None = None
+    #: Only what stands, by default.
+    statuses: Collection[MemoryStatus] | None = ("active",)
+    #: Has one of them at least.
+    tags: Collection[str] | None = None
+    task_id: str | None = None
+    #: True from then on.
+    since: datetime | None = None
+    #: As what stood then, whatever its status is now.
+    as_of: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,70 +113,6 @@ class Successor:
 
     memory_id: MemoryId
     id: MemoryId
-
-
-async def lock_content(conn: Connection, org_id: OrgId, content: str) -> None:
-    """Wait until no other writer adds a memory of this content; held until the transaction ends."""
-    await QUERIES.run(conn, "lock_content", {"org_id": org_id, "content": content})
-
-
-async def is_grounded(conn: Connection, org_id: OrgId, memory: Memory) -> bool:
-    """Return whether all that a memory rests on is there with its words, and everybody it names."""
-    params = {
-        "org_id": org_id,
-        "message_ids": list(memory.source_ids),
-        "participant_ids": [person.id for person in memory.participants],
-    }
-    return not await QUERIES.all(conn, "missing", Missing, params)
-
-
-async def same(conn: Connection, org_id: OrgId, memory: Memory) -> SameMemory | None:
-    """Return the memory, if there is one, that says the same of the same by the same participant."""
-    params = {
-        "org_id": org_id,
-        "content": memory.content,
-        "kind": memory.kind,
-        "sensitivity": memory.sensitivity,
-        "asserted_by": memory.asserted_by,
-    }
-    found = await QUERIES.all(conn, "same", SameMemory, params)
-    sources, subjects = set(memory.source_ids), set(memory.subject_ids)
-    return next(
-        (one for one in found if set(one.source_ids) == sources and set(one.subject_ids) == subjects), None
-    )
-
-
-async def add(conn: Connection, org_id: OrgId, memory: Memory) -> None:
-    """Add a memory, what it rests on and whom it names."""
-    params = {
-        "org_id": org_id,
-        "id": memory.id,
-        "kind": memory.kind,
-        "content": memory.content,
-        "sensitivity": memory.sensitivity,
-        "asserted_by": memory.asserted_by,
-        "recorded_at": memory.recorded_at,
-        "source_ids": list(memory.source_ids),
-        "participant_ids": [person.id for person in memory.participants],
-        "roles": [person.role for person in memory.participants],
-    }
-    for name in ("add", "add_sources", "add_participants"):
-        await QUERIES.run(conn, name, params)
-
-
-async def lock_superseding(conn: Connection, org_id: OrgId) -> None:
-    """Wait until nobody else changes which memories of the org take whose place; held until the transaction ends."""
-    await QUERIES.run(conn, "lock_superseding", {"org_id": org_id})
-
-
-async def supersede(conn: Connection, org_id: OrgId, old_id: MemoryId, *, by: MemoryId) -> bool:
-    """Put a memory in the place of another, and return whether that one still stood."""
-    return await QUERIES.run(conn, "supersede", {"org_id": org_id, "old_id": old_id, "id": by}) > 0
-
-
-async def audience(conn: Connection, org_id: OrgId, memory_id: MemoryId) -> list[Heard]:
-    """Return what decides who may see a memory: its sources, and whom each is for."""
-    return await QUERIES.all(conn, "audience", Heard, {"org_id": org_id, "memory_id": memory_id})
 
 
 async def worded(conn: Connection, question: str, *, wanted: int) -> list[Worded]:
@@ -195,16 +144,29 @@ async def memories_by_id(conn: Connection, org_id: OrgId, ids: Collection[Memory
     return await _whole(conn, org_id, [MemoryKey(id=memory_id) for memory_id in ids])
 
 
-async def newest(
-    conn: Connection, org_id: OrgId, *, subject_ids: Collection[ParticipantId] | None, limit: int
-) -> list[Memory]:
-    """Return the newest memories that are visible, or those about some participants, newest first."""
+async def newest(conn: Connection, org_id: OrgId, facets: Facets, *, limit: int) -> list[Memory]:
+    """Return the newest memories that are visible and meant, newest first."""
     params = {
         "org_id": org_id,
-        "subject_ids": None if subject_ids is None else list(subject_ids),
+        "room_ids": _listed(facets.room_ids),
+        "subject_ids": _listed(facets.subject_ids),
+        "author_ids": _listed(facets.author_ids),
+        "perspective_ids": _listed(facets.perspective_ids),
+        "kinds": _listed(facets.kinds),
+        "statuses": None if facets.as_of is not None else _listed(facets.statuses),
+        "tags": _listed(facets.tags),
+        "task_id": facets.task_id,
+        "since": facets.since,
+        "as_of": facets.as_of,
         "limit": limit,
     }
     return await _whole(conn, org_id, await QUERIES.all(conn, "newest", MemoryKey, params))
+
+
+async def resting_on(conn: Connection, org_id: OrgId, message_id: MessageId, *, limit: int) -> list[Memory]:
+    """Return the newest visible memories that rest on a message, newest first, whatever became of them."""
+    params = {"org_id": org_id, "message_id": message_id, "limit": limit}
+    return await _whole(conn, org_id, await QUERIES.all(conn, "resting_on", MemoryKey, params))
 
 
 async def find(conn: Connection, org_id: OrgId, word: str) -> list[Memory]:
@@ -238,15 +200,13 @@ async def _whole(conn: Connection, org_id: OrgId, keys: Sequence[MemoryKey]) -> 
 
 
 def _memory(row: Stated, participants: Sequence[MemoryParticipant]) -> Memory:
-    return Memory(
-        id=row.id,
-        kind=row.kind,
-        content=row.content,
-        sensitivity=row.sensitivity,
-        asserted_by=row.asserted_by,
-        recorded_at=row.recorded_at,
-        source_ids=row.source_ids,
-        participants=participants,
-        is_outdated=row.is_outdated,
-        superseded_by=row.superseded_by,
-    )
+    sources = [
+        MemorySource(message_id=message_id, quote_start=start, quote_end=end)
+        for message_id, start, end in zip(row.source_ids, row.quote_starts, row.quote_ends, strict=True)
+    ]
+    kept = {field.name: getattr(row, field.name) for field in fields(Memory) if hasattr(row, field.name)}
+    return Memory(**kept, sources=sources, participants=participants)
+
+
+def _listed(values: Collection[Any] | None) -> list[Any] | None:
+    return None if values is None else list(values)

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from roomlore.domain.ids import ConversationId, MessageId, OrgId, ParticipantId, RoomId
 from roomlore.domain.records import Boundary, ReplyMethod, Sensitivity
+from roomlore.store import agents, extracting
 from roomlore.store.queries import Connection, Queries, columns
 
 QUERIES = Queries("untangling")
@@ -105,6 +106,8 @@ class Words:
 
     id: ConversationId
     bodies: Sequence[str]
+    #: Those that may be told in a label: no spoken wish covers them. None where there are none.
+    told: Sequence[str] | None
     #: Of their authors, each once.
     names: Sequence[str]
 
@@ -260,10 +263,11 @@ async def follow(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) ->
 
 
 async def refresh(conn: Connection, org_id: OrgId, ids: Collection[ConversationId]) -> None:
-    """Bring the times of conversations up to date, and remove those in which nothing is left."""
+    """Bring the times of conversations up to date, and who met whom in them; remove those in which nothing is left."""
     params = {"org_id": org_id, "conversation_ids": sorted(ids)}
     await QUERIES.run(conn, "drop_empty", params)
     await QUERIES.run(conn, "refresh", params)
+    await agents.meet(conn, org_id, sorted(ids))
 
 
 async def words_of(conn: Connection, org_id: OrgId, ids: Collection[UUID], *, limit: int) -> list[Words]:
@@ -273,5 +277,9 @@ async def words_of(conn: Connection, org_id: OrgId, ids: Collection[UUID], *, li
 
 
 async def describe(conn: Connection, org_id: OrgId, told: Sequence[Description]) -> None:
-    """Say what conversations are about and how sensitive they are, unless a person did."""
+    """Say what conversations are about and how sensitive they are, unless a person did.
+
+    What was drawn from those that have changed is drawn anew.
+    """
     await QUERIES.run(conn, "describe", {"org_id": org_id, **columns(Description, told)})
+    await extracting.note_changes(conn, org_id, [one.id for one in told])

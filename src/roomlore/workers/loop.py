@@ -104,6 +104,8 @@ class Drained:
     expired: int = 0
     #: Messages that were gone through to find what they answer.
     untangled: int = 0
+    #: Memories that were drawn from conversations.
+    remembered: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -284,7 +284,7 @@ def describe(words: Sequence[Words], results: Sequence[tuple[Heard, Untangled]])
     return [
         Description(
             id=each.id,
-            label=label(each.bodies, rarity=rarity, names=each.names),
+            label=label(each.told or (), rarity=rarity, names=each.names),
             sensitivity="sensitive"
             if asks_for_discretion([*each.bodies, *said_now.get(each.id, ())])
             else "normal",

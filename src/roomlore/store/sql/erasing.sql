@@ -32,8 +32,10 @@ where org_id = %(org_id)s
   and erased_at is null;
 
 -- name: drop_work
--- Drop work on messages; that on their rooms stays.
-delete from work where org_id = %(org_id)s and subject_id = any (%(message_ids)s);
+-- Drop work on messages, and on answers to them; that on their rooms stays.
+-- Uses index: work_by_trigger
+delete from work
+where org_id = %(org_id)s and (subject_id = any (%(message_ids)s) or trigger_id = any (%(message_ids)s));
 
 -- name: drop_audiences
 -- Remove whom messages are addressed to.
@@ -75,6 +77,14 @@ where memories.org_id = %(org_id)s and memories.id in (select kept.id from kept)
 -- name: drop_memory_sources
 -- Remove what memories rest on.
 delete from memory_sources where org_id = %(org_id)s and memory_id = any (%(memory_ids)s);
+
+-- name: drop_memory_tags
+-- Remove the tags of memories.
+delete from memory_tags where org_id = %(org_id)s and memory_id = any (%(memory_ids)s);
+
+-- name: drop_partings
+-- Remove what memories stand beside.
+delete from partings where org_id = %(org_id)s and memory_id = any (%(memory_ids)s);
 
 -- name: drop_memory_participants
 -- Remove who memories are of.
@@ -249,9 +259,10 @@ delete from merges where org_id = %(org_id)s and participant_id = any (%(partici
 -- Remove the keys that read with these participants' eyes.
 delete from api_keys where org_id = %(org_id)s and participant_id = any (%(participant_ids)s);
 
--- name: drop_relationships
--- Remove what participants make of others, and what others make of them.
-delete from relationships
+-- name: drop_encounters_of
+-- Remove what agents make of participants, and what these make of others.
+-- Uses indexes: encounters_of_agent, encounters_with_participant
+delete from encounters
 where org_id = %(org_id)s
   and (agent_id = any (%(participant_ids)s) or participant_id = any (%(participant_ids)s));
 

@@ -1,95 +1,81 @@
 -- Memories: what was drawn from messages or asserted, what it rests on and whom it names.
 
--- name: lock_content
--- Only one writer at a time adds a memory of this content, so that the same one is not added twice.
-select pg_advisory_xact_lock(hashtextextended('memory ' || %(org_id)s::text || ' ' || %(content)s, 0));
-
--- name: missing -> Missing
--- Those of these messages that have lost their words or are not there, and of these participants that are not.
-select asked.id
-from unnest(%(message_ids)s::uuid[]) as asked (id)
-where not exists (
-  select 1
-  from messages
-  where messages.org_id = %(org_id)s and messages.id = asked.id and messages.redacted_at is null
-)
-union all
-select asked.id
-from unnest(%(participant_ids)s::uuid[]) as asked (id)
-where not exists (
-  select 1 from participants where participants.org_id = %(org_id)s and participants.id = asked.id
-);
-
--- name: same -> SameMemory
--- The memories of the same content that the same participant asserted, what they rest on and whom they name.
-select
-  memories.id,
-  memories.recorded_at,
-  array(
-    select memory_sources.message_id
-    from memory_sources
-    where memory_sources.org_id = %(org_id)s and memory_sources.memory_id = memories.id
-  ) as source_ids,
-  array(
-    select memory_participants.participant_id
-    from memory_participants
-    where memory_participants.org_id = %(org_id)s
-      and memory_participants.memory_id = memories.id
-      and memory_participants.role = 'subject'
-  ) as subject_ids,
-  exists (
-    select 1
-    from memory_sources
-    join messages on messages.org_id = memory_sources.org_id and messages.id = memory_sources.message_id
-    where memory_sources.org_id = %(org_id)s
-      and memory_sources.memory_id = memories.id
-      and messages.edited_at > memories.recorded_at
-  ) as is_outdated,
-  memories.superseded_by
-from memories
-where memories.org_id = %(org_id)s
-  and memories.content = %(content)s
-  and memories.kind = %(kind)s
-  and memories.sensitivity = %(sensitivity)s
-  and memories.asserted_by is not distinct from %(asserted_by)s
-order by memories.id;
-
--- name: add
--- Add a memory.
-insert into memories (org_id, id, kind, content, sensitivity, asserted_by, recorded_at)
-values (
-  %(org_id)s, %(id)s, %(kind)s, %(content)s, %(sensitivity)s, %(asserted_by)s, %(recorded_at)s
-);
-
--- name: add_sources
--- Say which messages a memory rests on.
-insert into memory_sources (org_id, memory_id, message_id)
-select %(org_id)s, %(id)s, message_id
-from unnest(%(source_ids)s::uuid[]) as stated (message_id);
-
--- name: add_participants
--- Say whom a memory names, and in which role.
-insert into memory_participants (org_id, memory_id, participant_id, role)
-select %(org_id)s, %(id)s, participant_id, role
-from unnest(%(participant_ids)s::uuid[], %(roles)s::text[]) as stated (participant_id, role);
-
 -- name: newest -> MemoryKey
--- The newest memories that the viewer may see, newest first; if asked, only those about some participants.
+-- The newest memories that the viewer may see, newest first, as far as they are meant.
 select memories.id
 from memories
 where memories.org_id = %(org_id)s
+  and (%(statuses)s::text[] is null or memories.status = any (%(statuses)s::text[]))
+  and (%(kinds)s::text[] is null or memories.kind = any (%(kinds)s::text[]))
+  and (%(task_id)s::text is null or memories.task_id = %(task_id)s::text)
+  and (%(since)s::timestamptz is null or memories.valid_from >= %(since)s::timestamptz)
   and (
-    %(subject_ids)s::uuid[] is null
-    or exists (
-      select 1
-      from memory_participants
-      where memory_participants.org_id = %(org_id)s
-        and memory_participants.memory_id = memories.id
-        and memory_participants.role = 'subject'
-        and memory_participants.participant_id = any (%(subject_ids)s::uuid[])
+    %(as_of)s::timestamptz is null
+    or (
+      memories.valid_from <= %(as_of)s::timestamptz
+      and (memories.archived_at is null or memories.archived_at > %(as_of)s::timestamptz)
+      and (
+        memories.superseded_by is null
+        or exists (
+          select 1
+          from memories as later
+          where later.org_id = memories.org_id
+            and later.id = memories.superseded_by
+            and later.valid_from > %(as_of)s::timestamptz
+        )
+      )
     )
   )
+  and (
+    %(tags)s::text[] is null
+    or exists (
+      select 1
+      from memory_tags
+      where memory_tags.org_id = memories.org_id
+        and memory_tags.memory_id = memories.id
+        and memory_tags.tag = any (%(tags)s::text[])
+    )
+  )
+  and (
+    %(room_ids)s::uuid[] is null
+    or memories.asserted_in = any (%(room_ids)s::uuid[])
+    or exists (
+      select 1
+      from memory_sources
+      join messages on messages.org_id = memory_sources.org_id and messages.id = memory_sources.message_id
+      where memory_sources.org_id = memories.org_id
+        and memory_sources.memory_id = memories.id
+        and messages.room_id = any (%(room_ids)s::uuid[])
+    )
+  )
+  and not exists (
+    select 1
+    from (
+      values
+        ('subject', %(subject_ids)s::uuid[]),
+        ('author', %(author_ids)s::uuid[]),
+        ('perspective', %(perspective_ids)s::uuid[])
+    ) as asked (role, ids)
+    where asked.ids is not null
+      and not exists (
+        select 1
+        from memory_participants
+        where memory_participants.org_id = memories.org_id
+          and memory_participants.memory_id = memories.id
+          and memory_participants.role = asked.role
+          and memory_participants.participant_id = any (asked.ids)
+      )
+  )
 order by memories.id desc
+limit %(limit)s;
+
+-- name: resting_on -> MemoryKey
+-- The newest memories that rest on a message.
+-- Uses index: memory_sources_of_message
+select memory_id as id
+from memory_sources
+where org_id = %(org_id)s and message_id = %(message_id)s
+order by memory_id desc
 limit %(limit)s;
 
 -- name: find -> MemoryKey
@@ -102,22 +88,37 @@ order by memories.id
 limit 10;
 
 -- name: memories_by_id -> Stated
--- These memories as far as they are visible, newest first; whoever asserted one only as far as known.
+-- These memories as far as they are visible, newest first; whoever asserted one, and where, only as far as known.
 select
-  memories.id, memories.kind, memories.content, memories.sensitivity, asserter.id as asserted_by,
-  memories.recorded_at, rested.source_ids, rested.is_outdated, memories.superseded_by
+  memories.id, memories.kind, memories.title, memories.content, memories.importance, memories.confidence,
+  memories.sensitivity, memories.status, rested.extractor, asserter.id as asserted_by, held.id as asserted_in,
+  memories.recorded_at, memories.valid_from, rested.source_ids, rested.quote_starts, rested.quote_ends,
+  array(
+    select memory_tags.tag
+    from memory_tags
+    where memory_tags.org_id = memories.org_id and memory_tags.memory_id = memories.id
+    order by memory_tags.tag
+  ) as tags,
+  memories.task_id, memories.slot, rested.is_outdated, memories.superseded_by
 from memories
 left join participants as asserter
   on asserter.org_id = memories.org_id and asserter.id = memories.asserted_by
+left join rooms as held on held.org_id = memories.org_id and held.id = memories.asserted_in
 cross join lateral (
   select
-    coalesce(
-      array_agg(messages.id order by messages.sent_at, messages.native_order, messages.id), '{}'
-    ) as source_ids,
-    coalesce(bool_or(messages.edited_at > memories.recorded_at), false) as is_outdated
-  from memory_sources
-  join messages on messages.org_id = memory_sources.org_id and messages.id = memory_sources.message_id
-  where memory_sources.org_id = %(org_id)s and memory_sources.memory_id = memories.id
+    coalesce(array_agg(one.message_id order by one.sent_at, one.native_order, one.message_id), '{}') as source_ids,
+    coalesce(array_agg(one.quote_start order by one.sent_at, one.native_order, one.message_id), '{}') as quote_starts,
+    coalesce(array_agg(one.quote_end order by one.sent_at, one.native_order, one.message_id), '{}') as quote_ends,
+    min(one.drawn_by) as extractor,
+    coalesce(bool_or(one.edited_at > memories.recorded_at), false) as is_outdated
+  from (
+    select
+      memory_sources.message_id, memory_sources.quote_start, memory_sources.quote_end, memory_sources.drawn_by,
+      messages.sent_at, messages.native_order, messages.edited_at
+    from memory_sources
+    join messages on messages.org_id = memory_sources.org_id and messages.id = memory_sources.message_id
+    where memory_sources.org_id = %(org_id)s and memory_sources.memory_id = memories.id
+  ) as one
 ) as rested
 where memories.org_id = %(org_id)s and memories.id = any (%(memory_ids)s)
 order by memories.id desc;
@@ -133,26 +134,6 @@ where org_id = %(org_id)s and memory_id = any (%(memory_ids)s);
 select id, name
 from known_participants
 where org_id = %(org_id)s and id = any (%(participant_ids)s);
-
--- name: lock_superseding
--- Only one at a time changes which memory takes whose place: two who did each for the other would make a circle.
-select pg_advisory_xact_lock(hashtextextended('superseding ' || %(org_id)s::text, 0));
-
--- name: supersede
--- Put a memory in the place of another that still stands.
-update memories
-set superseded_by = %(id)s
-where org_id = %(org_id)s and id = %(old_id)s and superseded_by is null and id <> %(id)s;
-
--- name: audience -> Heard
--- What decides who may see a memory: its sources, and where those that are for a whole room were said.
-select
-  messages.id as message_id, messages.room_id, messages.kind in ('message', 'system') as is_for_room,
-  rooms.visibility = 'open' as is_open
-from memory_sources
-join messages on messages.org_id = memory_sources.org_id and messages.id = memory_sources.message_id
-join rooms on rooms.org_id = messages.org_id and rooms.id = messages.room_id
-where memory_sources.org_id = %(org_id)s and memory_sources.memory_id = %(memory_id)s;
 
 -- name: worded -> Worded
 -- The visible memories that share words with a question, those with the rarest first.

@@ -1,13 +1,5 @@
 -- Naming conversations with a language model: which are to be named, what is said in them, what they are called.
 
--- name: rests -> Rests
--- Whether no call may be made now.
-select exists (
-  select 1
-  from naming
-  where org_id = %(org_id)s and (due_at > %(now)s or (day = %(day)s and calls >= %(most)s))
-) as rests;
-
 -- name: short -> ConversationKey
 -- Hold those of the newest quiet conversations in which too little is said to ask what they are about.
 -- Uses index: conversations_unasked
@@ -19,7 +11,7 @@ from (
     and asked_state is null
     and not is_named
     and sensitivity = 'normal'
-    and last_at + quiet_after <= %(now)s
+    and is_over(conversations, %(now)s)
   order by last_at desc, id
   limit %(limit)s
 ) as newest
@@ -53,7 +45,7 @@ where org_id = %(org_id)s
   and asked_state is null
   and not is_named
   and sensitivity = 'normal'
-  and last_at + quiet_after <= %(now)s
+  and is_over(conversations, %(now)s)
   and not id = any (%(passed_over)s)
   and not exists (
     select 1
@@ -84,37 +76,12 @@ join messages on messages.org_id = placements.org_id and messages.id = placement
 where placements.org_id = %(org_id)s
   and placements.conversation_id = %(conversation_id)s
   and messages.body ~ '\S'
+  -- neither what a wish keeps from everybody or somebody, nor what voices one
+  and not exists (
+    select 1 from withheld where withheld.org_id = messages.org_id and withheld.message_id = messages.id
+  )
 order by messages.sent_at, messages.native_order, messages.id
 limit %(limit)s;
-
--- name: reserve -> Reserved
--- Count a call, if one may be made now; nobody else makes one until it is over, or the time for it is.
-insert into naming as held (org_id, day, calls, due_at)
-values (%(org_id)s, %(day)s, 1, %(until)s)
-on conflict (org_id) do update
-set
-  day = excluded.day,
-  calls = case when held.day = excluded.day then held.calls + 1 else 1 end,
-  due_at = excluded.due_at
-where held.due_at <= %(now)s and (held.day <> excluded.day or held.calls < %(most)s)
-returning held.failures;
-
--- name: give_back
--- A call that was counted is not made: nothing is left to ask about.
-update naming set calls = calls - 1, due_at = %(now)s where org_id = %(org_id)s;
-
--- name: note_answer
--- A call was answered, or given up before it was.
-update naming
-set due_at = %(now)s, failures = case when %(is_answered)s then 0 else failures end,
-  error = case when %(is_answered)s then null else error end
-where org_id = %(org_id)s;
-
--- name: note_failure
--- A call was not answered: say why, and when to try again.
-update naming
-set due_at = %(due_at)s, failures = failures + 1, error = %(error)s
-where org_id = %(org_id)s;
 
 -- name: hold -> ConversationKey
 -- Keep a conversation from being described or named until the transaction ends.
@@ -142,8 +109,8 @@ where org_id = %(org_id)s
   and sensitivity = 'normal'
   and conversation_state(org_id, id) = %(state)s;
 
--- name: backlog -> Backlog
--- How many conversations wait to be named, and how the language model answered.
+-- name: waiting -> Waiting
+-- How many conversations wait to be named.
 -- Uses index: conversations_unasked
 select
   (
@@ -153,7 +120,7 @@ select
       and conversations.asked_state is null
       and not conversations.is_named
       and conversations.sensitivity = 'normal'
-      and conversations.last_at + conversations.quiet_after <= %(now)s
+      and is_over(conversations, %(now)s)
       and (
         select count(*)
         from (
@@ -166,8 +133,4 @@ select
           limit %(fewest)s
         ) as telling
       ) >= %(fewest)s
-  ) as waiting,
-  coalesce((select calls from naming where org_id = %(org_id)s and day = %(day)s), 0) as calls_today,
-  coalesce((select failures from naming where org_id = %(org_id)s), 0) as failures,
-  (select due_at from naming where org_id = %(org_id)s and failures > 0) as next_try_at,
-  (select error from naming where org_id = %(org_id)s) as error;
+  ) as waiting;

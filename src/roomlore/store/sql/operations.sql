@@ -42,13 +42,13 @@ select
   min(work.asked_at) filter (where work.set_aside_at is null) as oldest_at
 from work
 cross join lateral (
-  -- rooms are untangled, messages embedded
+  -- rooms are untangled, messages all else
   select work.subject_id as room_id
   where work.stage = 'untangle'
   union all
   select messages.room_id
   from messages
-  where work.stage = 'embed' and messages.org_id = work.org_id and messages.id = work.subject_id
+  where work.stage <> 'untangle' and messages.org_id = work.org_id and messages.id = work.subject_id
 ) as subjects
 where work.org_id = %(org_id)s
 group by subjects.room_id, work.stage;

@@ -54,9 +54,16 @@ select 'audiences', count(*) from message_audience where org_id = %(org_id)s and
 union all
 select 'embeddings', count(*) from message_embeddings where org_id = %(org_id)s and message_id = %(message_id)s
 union all
-select 'work', count(*) from work where org_id = %(org_id)s and subject_id = %(message_id)s
+select 'work', count(*)
+from work where org_id = %(org_id)s and (subject_id = %(message_id)s or trigger_id = %(message_id)s)
 union all
 select 'memories', count(*) from memory_sources where org_id = %(org_id)s and message_id = %(message_id)s
+union all
+select 'readings', count(*) from reading_messages where org_id = %(org_id)s and message_id = %(message_id)s
+union all
+select 'wishes', count(*) from wishes where org_id = %(org_id)s and message_id = %(message_id)s
+union all
+select 'withheld', count(*) from withheld where org_id = %(org_id)s and message_id = %(message_id)s
 union all
 select 'placements', count(*) from placements where org_id = %(org_id)s and message_id = %(message_id)s
 union all
@@ -111,6 +118,13 @@ union all
 select 'memories', count(*)
 from memory_sources where org_id = %(org_id)s and message_id in (select id from doomed)
 union all
+select 'readings', count(*)
+from reading_messages where org_id = %(org_id)s and message_id in (select id from doomed)
+union all
+select 'wishes', count(*) from wishes where org_id = %(org_id)s and message_id in (select id from doomed)
+union all
+select 'withheld', count(*) from withheld where org_id = %(org_id)s and message_id in (select id from doomed)
+union all
 select 'placements', count(*)
 from placements where org_id = %(org_id)s and message_id in (select id from doomed)
 union all
@@ -138,6 +152,22 @@ union all
 select 'audiences', count(*)
 from message_audience where org_id = %(org_id)s and participant_id in (select id from gone)
 union all
+select 'wishes', count(*)
+from wishes
+where org_id = %(org_id)s
+  and (
+    author_id in (select id from gone)
+    or undone_by in (select id from gone)
+    or from_ids && %(participant_ids)s::uuid[]
+    or spared_ids && %(participant_ids)s::uuid[]
+    or of_ids && %(participant_ids)s::uuid[]
+  )
+union all
+select 'withheld', count(*)
+from withheld
+where org_id = %(org_id)s
+  and (from_ids && %(participant_ids)s::uuid[] or spared_ids && %(participant_ids)s::uuid[])
+union all
 select 'memberships', count(*)
 from memberships where org_id = %(org_id)s and participant_id in (select id from gone)
 union all
@@ -148,8 +178,8 @@ select 'merges', count(*) from merges where org_id = %(org_id)s and participant_
 union all
 select 'keys', count(*) from api_keys where org_id = %(org_id)s and participant_id in (select id from gone)
 union all
-select 'relationships', count(*)
-from relationships
+select 'encounters', count(*)
+from encounters
 where org_id = %(org_id)s
   and (agent_id in (select id from gone) or participant_id in (select id from gone))
 union all
@@ -181,10 +211,18 @@ select 'embeddings', count(*)
 from message_embeddings where org_id = %(org_id)s and message_id in (select id from holes)
 union all
 select 'work', count(*)
-from work where org_id = %(org_id)s and subject_id in (select id from holes)
+from work
+where org_id = %(org_id)s and (subject_id in (select id from holes) or trigger_id in (select id from holes))
 union all
 select 'memory sources', count(*)
 from memory_sources where org_id = %(org_id)s and message_id in (select id from holes)
+union all
+select 'readings', count(*)
+from reading_messages where org_id = %(org_id)s and message_id in (select id from holes)
+union all
+select 'wishes', count(*) from wishes where org_id = %(org_id)s and message_id in (select id from holes)
+union all
+select 'withheld', count(*) from withheld where org_id = %(org_id)s and message_id in (select id from holes)
 union all
 select 'placements', count(*)
 from placements where org_id = %(org_id)s and message_id in (select id from holes)

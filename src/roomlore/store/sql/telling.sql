@@ -19,9 +19,9 @@ where conversations.sensitivity is distinct from 'normal'
 -- name: count_call -> Counted
 -- Count a call, if the day has one left and the last ones were answered or it is time to try again. Whoever names
 -- conversations waits for nobody who asks, nor the other way round.
-insert into naming as held (org_id, day, calls, due_at)
-values (%(org_id)s, %(day)s, 1, %(now)s)
-on conflict (org_id) do update
+insert into asking as held (org_id, purpose, day, calls, due_at)
+values (%(org_id)s, 'titles', %(day)s, 1, %(now)s)
+on conflict (org_id, purpose) do update
 set day = excluded.day, calls = case when held.day = excluded.day then held.calls + 1 else 1 end
 where (held.failures = 0 or held.due_at <= %(now)s)
   and (held.day <> excluded.day or held.calls < %(most)s)
@@ -29,10 +29,12 @@ returning held.failures;
 
 -- name: note_answered
 -- A call was answered: those before it that were not do not count any more.
-update naming set failures = 0, error = null where org_id = %(org_id)s and failures > 0;
+update asking
+set failures = 0, error = null
+where org_id = %(org_id)s and purpose = 'titles' and failures > 0;
 
 -- name: note_unanswered
 -- A call was not answered: say why, and when to try again.
-update naming
+update asking
 set failures = failures + 1, error = %(error)s, due_at = greatest(due_at, %(due_at)s)
-where org_id = %(org_id)s;
+where org_id = %(org_id)s and purpose = 'titles';

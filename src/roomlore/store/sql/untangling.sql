@@ -340,11 +340,22 @@ where org_id = %(org_id)s
   );
 
 -- name: words_of -> Words
--- How these conversations begin, in words.
+-- How these conversations begin, in words; and those of the words that may be told: neither what a wish wants forgotten
+-- or kept between some, nor what voices a wish.
 -- Uses index: placements_in
 select
   asked.id,
   array_agg(begun.body order by begun.sent_at, begun.native_order, begun.id) as bodies,
+  array_agg(begun.body order by begun.sent_at, begun.native_order, begun.id) filter (
+    where not exists (
+      select 1
+      from withheld
+      join wishes on wishes.org_id = withheld.org_id and wishes.id = withheld.wish_id
+      where withheld.org_id = %(org_id)s
+        and withheld.message_id = begun.id
+        and (withheld.from_ids is null or wishes.message_id = begun.id)
+    )
+  ) as told,
   array_agg(distinct begun.author_name) as names
 from unnest(%(conversation_ids)s::uuid[]) as asked (id)
 cross join lateral (

@@ -2,19 +2,18 @@
 
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import click
 
 from roomlore.app import App
 from roomlore.domain.receipts import Receipt
+from roomlore.surfaces.cli.memories import change
 from roomlore.surfaces.cli.output import Output, counted, minute, plain, printable
 from roomlore.surfaces.cli.session import Session, with_app
-from roomlore.surfaces.cli.spans import Span
+from roomlore.surfaces.cli.spans import TIME, Span, in_utc
 
-#: Times are UTC where they do not say otherwise.
-TIME = click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z"])
 FOREVER = "forever"
 #: Erases, or on a dry run only tells what would go.
 Erasing = Callable[[App, bool], Awaitable[Receipt]]
@@ -43,7 +42,18 @@ def redact(session: Session, message: str, room: str | None) -> None:
 
 @click.group()
 def forget() -> None:
-    """Erase for good: a message, a stretch of a room, or a person; ends in a receipt."""
+    """Erase for good a message, a stretch of a room or a person, with a receipt; or put a memory aside."""
+
+
+@forget.command("memory")
+@click.argument("memory")
+@click.pass_obj
+def memory_(session: Session, memory: str) -> None:
+    """Put MEMORY aside: nobody recalls it, and it is not drawn from its messages again.
+
+    `restore` takes this back. The messages stay.
+    """
+    change(session, lambda app: app.memories.forget(memory))
 
 
 @forget.command("message")
@@ -76,7 +86,7 @@ def range_(session: Session, room: str, **options: Any) -> None:
         raise click.UsageError("say --since, --until or both; or --all")
 
     async def erase(app: App, is_dry_run: bool) -> Receipt:  # noqa: FBT001  called with a plain boolean
-        times = {"since": _in_utc(since), "until": _in_utc(until)}
+        times = {"since": in_utc(since), "until": in_utc(until)}
         return await app.erasure.range(room, **times, dry_run=is_dry_run)
 
     _forget(session, erase, **options)
@@ -254,10 +264,6 @@ def _receipt_json(receipt: Receipt) -> dict[str, Any]:
         del document["id"]
         document["is_clean"] = None
     return document
-
-
-def _in_utc(time: datetime | None) -> datetime | None:
-    return time.replace(tzinfo=UTC) if time is not None and time.utcoffset() is None else time
 
 
 def _for(keep_for: timedelta | None) -> str:

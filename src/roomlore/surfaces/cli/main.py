@@ -23,12 +23,14 @@ from roomlore.ingest.importing import ImportWish
 from roomlore.surfaces.cli import (
     conversations,
     evaluating,
+    extracting,
     forgetting,
     keys,
     memories,
     operations,
     people,
     reading,
+    wishes,
 )
 from roomlore.surfaces.cli import demo as story
 from roomlore.surfaces.cli.output import Output, counted, printable
@@ -202,7 +204,8 @@ async def drain(app: App, output: Output, *, every_org: bool = False) -> None:
     with working(output, waiting=waiting) as (untangled, embedded):
         drained = await app.drain(embedded, untangled=untangled, every_org=every_org)
     output.chatter.print(
-        f"untangled {counted(drained.untangled, 'message')}, embedded {counted(drained.done, 'message')}"
+        f"untangled {counted(drained.untangled, 'message')}, drew {counted(drained.remembered, 'memory', 'memories')},"
+        f" embedded {counted(drained.done, 'message')}"
     )
     if drained.expired:
         tell_expired(output, drained.expired)
@@ -250,7 +253,9 @@ for verb in (
     *reading.VERBS,
     *conversations.VERBS,
     *memories.VERBS,
+    *extracting.VERBS,
     *people.VERBS,
+    *wishes.VERBS,
     *keys.VERBS,
     *forgetting.VERBS,
     *operations.VERBS,

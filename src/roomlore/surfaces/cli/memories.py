@@ -1,16 +1,19 @@
-"""Verbs about what is durably known: remember, memories, why."""
+"""Verbs about what is durably known: remember, correct, restore, memories, why."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
 
 from roomlore.app import App
-from roomlore.app.memories import KINDS
+from roomlore.app.asserting import KINDS
+from roomlore.app.memories import STATUSES
 from roomlore.domain.records import Memory, Provenance
 from roomlore.domain.speech import safe_name, safe_text
 from roomlore.surfaces.cli.output import Output, said
 from roomlore.surfaces.cli.session import Session, with_app
+from roomlore.surfaces.cli.spans import TIME, Span, in_utc
 
 ROLES = {
     "author": "stated by",
@@ -25,9 +28,15 @@ ROLES = {
 @click.option(
     "--from", "sources", multiple=True, metavar="MESSAGE", help="A message it rests on. Repeatable."
 )
-@click.option("--room", metavar="ROOM", help="Where these messages are.")
+@click.option("--room", metavar="ROOM", help="Where these messages are, and where it is asserted.")
 @click.option("--about", multiple=True, metavar="NAME", help="Whom it is about. Repeatable.")
+@click.option("--involving", multiple=True, metavar="NAME", help="Who else has to do with it. Repeatable.")
 @click.option("--kind", type=click.Choice(KINDS), default="fact", show_default=True, help="What it is.")
+@click.option("--title", metavar="WORDS", help="What it is called, in a few words.")
+@click.option("--importance", type=click.FloatRange(1, 5), help="By default what its kind has.")
+@click.option("--confidence", type=click.FloatRange(0, 1), help="How likely it is so; 1 by default.")
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="What it is found under. Repeatable.")
+@click.option("--task", metavar="TASK", help="The work it belongs to.")
 @click.option(
     "--sensitive", is_flag=True, help="Only for those who were members when the messages were said."
 )
@@ -36,29 +45,63 @@ ROLES = {
 )
 @click.pass_obj
 def remember(session: Session, text: str, **options: Any) -> None:
-    """Keep TEXT as a memory, seen by those who may read every message it rests on."""
+    """Keep TEXT as a memory, seen by those who may read every message it rests on.
 
-    async def use(app: App) -> None:
-        memory = await (await session.acting(app)).memories.remember(text, **options)
-        if session.output.as_json:
-            session.output.json(memory)
-        else:
-            show_memory(session.output, memory)
-
-    with_app(session, use)
+    One that says the same of the same is not kept twice: it rests on these messages as well then.
+    """
+    details = {name: value for name, value in options.items() if value is not None}
+    change(session, lambda app: app.memories.remember(text, **details))
 
 
 @click.command()
+@click.argument("memory")
+@click.argument("text")
+@click.pass_obj
+def correct(session: Session, memory: str, text: str) -> None:
+    """Put TEXT in the place of MEMORY; the old one stays as history, marked as such."""
+    change(session, lambda app: app.memories.correct(memory, text))
+
+
+@click.command()
+@click.argument("memory")
+@click.pass_obj
+def restore(session: Session, memory: str) -> None:
+    """Let MEMORY stand again, which was forgotten or superseded; beside what took its place, if anything did."""
+    change(session, lambda app: app.memories.restore(memory))
+
+
+@click.command()
+@click.option(
+    "--room", metavar="ROOM", help="Only what rests on something said there, or was asserted there."
+)
 @click.option("--about", metavar="NAME", help="Only what is about this participant.")
+@click.option("--by", metavar="NAME", help="Only what this participant stated.")
+@click.option("--seen-by", metavar="AGENT", help="Only what this agent remembers as its own experience.")
+@click.option("--kind", "kinds", multiple=True, type=click.Choice(KINDS), help="Only such. Repeatable.")
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only with one of these tags. Repeatable.")
+@click.option("--task", metavar="TASK", help="Only what belongs to this work.")
+@click.option(
+    "--status", "statuses", multiple=True, type=click.Choice(STATUSES), help="Only such; active by default."
+)
+@click.option("--history", is_flag=True, help="Whatever its status.")
+@click.option("--age", type=Span(), help="Only what is true since no longer than that, like 30d.")
+@click.option("--as-of", type=TIME, help="What stood then, UTC.")
 @click.option(
     "--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="How many memories."
 )
 @click.pass_obj
-def memories(session: Session, about: str | None, limit: int) -> None:
-    """List what is remembered, newest first."""
+def memories(session: Session, *, history: bool, age: timedelta | None, limit: int, **options: Any) -> None:
+    """List what is remembered and stands, newest first."""
+    wanted = {name: value for name, value in options.items() if value}
+    if history:
+        wanted["statuses"] = STATUSES
+    if "as_of" in wanted:
+        wanted["as_of"] = in_utc(wanted["as_of"])
+    if age is not None:
+        wanted["since"] = datetime.now(UTC) - age
 
     async def use(app: App) -> None:
-        found = await app.memories.all(await session.viewed_by(app), about=about, limit=limit)
+        found = await app.memories.all(await session.viewed_by(app), limit=limit, **wanted)
         show_all(session.output, found)
 
     with_app(session, use)
@@ -66,12 +109,31 @@ def memories(session: Session, about: str | None, limit: int) -> None:
 
 @click.command()
 @click.argument("memory")
+@click.option("--message", is_flag=True, help="It is a message: show the memories that rest on it.")
+@click.option("--room", metavar="ROOM", help="Where the message is.")
 @click.pass_obj
-def why(session: Session, memory: str) -> None:
+def why(session: Session, memory: str, *, message: bool, room: str | None) -> None:
     """Show what MEMORY rests on: an id, or the beginning of one."""
 
     async def use(app: App) -> None:
-        show_provenance(session.output, await app.memories.why(await session.viewed_by(app), memory))
+        viewer = await session.viewed_by(app)
+        if message:
+            show_all(session.output, await app.memories.resting_on(viewer, memory, room=room))
+        else:
+            show_provenance(session.output, await app.memories.why(viewer, memory))
+
+    with_app(session, use)
+
+
+def change(session: Session, how: Callable[[App], Awaitable[Memory]]) -> None:
+    """Change memories on behalf of whoever is named, and print the one that comes of it."""
+
+    async def use(app: App) -> None:
+        memory = await how(await session.acting(app))
+        if session.output.as_json:
+            session.output.json(memory)
+        else:
+            show_memory(session.output, memory)
 
     with_app(session, use)
 
@@ -93,6 +155,13 @@ def show_provenance(output: Output, provenance: Provenance) -> None:
     for source in provenance.sources:
         where = "a whisper" if source.room_name is None else safe_name(source.room_name)
         output.text(f"  {where}, {source.message.sent_at:%Y-%m-%d} {said(source.message)}")
+        if source.quote is not None:
+            output.text(f"    rests on: {' '.join(safe_text(source.quote).split())}", style="dim")
+        if source.conversation_id is not None:
+            output.text(
+                f"    in conversation {source.conversation_id} {safe_name(source.conversation_label)}".rstrip(),
+                style="dim",
+            )
     if not provenance.sources:
         output.text("  rests on no message", style="dim")
     for heading, chain in (
@@ -109,13 +178,14 @@ def show_memory(output: Output, memory: Memory) -> None:
     """Print a memory: what tells it apart first, so that no content passes for it."""
     marks = [memory.kind.replace("_", " ")]
     marks += ["sensitive"] if memory.sensitivity == "sensitive" else []
-    marks += ["superseded"] if memory.superseded_by is not None else []
+    marks += ["superseded"] if memory.status == "deprecated" else []
+    marks += ["forgotten"] if memory.status == "archived" else []
     marks += ["outdated: a message it rests on was edited"] if memory.is_outdated else []
     content = " ".join(safe_text(memory.content).split())
     output.text(f"{memory.id} {memory.recorded_at:%Y-%m-%d} ({', '.join(marks)}) {content}")
-    named = people(memory)
-    if named:
-        output.text(f"    {named}", style="dim")
+    for line in (people(memory), _nature(memory)):
+        if line:
+            output.text(f"    {line}", style="dim")
 
 
 def people(memory: Memory) -> str:
@@ -127,4 +197,13 @@ def people(memory: Memory) -> str:
     return "; ".join(f"{ROLES[role]} {', '.join(of_role)}" for role, of_role in names.items() if of_role)
 
 
-VERBS = (remember, memories, why)
+def _nature(memory: Memory) -> str:
+    """Return in words where a memory is from, how sure it is, and under what it is found."""
+    parts = [f"drawn by {memory.extractor}" if memory.extractor else "asserted"]
+    parts += [f"confidence {memory.confidence:.2f}", f"importance {memory.importance:g}"]
+    parts += [f"task {safe_name(memory.task_id)}"] if memory.task_id else []
+    parts += [f"tags {', '.join(safe_name(tag) for tag in memory.tags)}"] if memory.tags else []
+    return "; ".join(parts)
+
+
+VERBS = (remember, correct, restore, memories, why)

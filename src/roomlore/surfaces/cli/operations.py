@@ -15,7 +15,7 @@ from roomlore.surfaces.cli.session import Session, with_app
 
 HEADINGS = (
     "room", "embeds", "messages", "in exchanges", "size", "legacy", "vectors", "saved", "to embed", "untangled",
-    "set aside", "oldest waiting",
+    "extracted", "to extract", "set aside", "oldest waiting",
 )  # fmt: skip
 
 
@@ -61,6 +61,11 @@ def show(output: Output, numbers: Numbers) -> None:
     if numbers.counts.looked_at < numbers.counts.messages:
         looked_at = f"{numbers.counts.looked_at:,} of {numbers.counts.messages:,} messages"
         output.text(f"shares, sizes and savings from the newest {looked_at}", style="dim")
+    readings = numbers.readings
+    if readings.calls_today or readings.error:
+        why = f"; {readings.error}" if readings.error else ""
+        waiting = counted(readings.waiting, "conversation")
+        output.text(f"language model: {waiting} to read, {counted(readings.calls_today, 'call')} today{why}")
     if numbers.latencies:
         output.text()
         _show_latencies(output, numbers.latencies)
@@ -76,7 +81,7 @@ def _show_latencies(output: Output, latencies: Iterable[Latency]) -> None:
 
 def _cells(counts: Counts, now: datetime) -> Sequence[str | int]:
     size = "" if counts.exchange_size is None else f"{counts.exchange_size:.1f}"
-    stages = (counts.embedded, counts.untangled)
+    stages = (counts.embedded, counts.untangled, counts.extracted)
     return (
         counts.messages,
         _share(counts.share_in_exchanges),
@@ -86,6 +91,8 @@ def _cells(counts: Counts, now: datetime) -> Sequence[str | int]:
         counts.vectors_saved,
         counts.embedded.waiting,
         counts.untangled.done,
+        counts.extracted.done,
+        counts.extracted.waiting,
         sum(stage.set_aside for stage in stages),
         _oldest(stages, now),
     )

@@ -1,7 +1,7 @@
-"""Spans of time as people write them: 90d, 12h."""
+"""Times and spans of time as people write them: 2026-01-31, 90d, 12h."""
 
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
@@ -13,6 +13,10 @@ _UNITS = {
     "d": timedelta(days=1),
     "w": timedelta(weeks=1),
 }
+
+
+#: Times are UTC where they do not say otherwise.
+TIME = click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z"])
 
 
 class Span(click.ParamType[timedelta]):
@@ -35,3 +39,8 @@ class Span(click.ParamType[timedelta]):
         if written is None or written["unit"] not in self.units or not int(written["count"]):
             self.fail(f"{value!r} is no span of time; write {self.examples}", param, ctx)
         return int(written["count"]) * self.units[written["unit"]]
+
+
+def in_utc(time: datetime | None) -> datetime | None:
+    """Return a time with its zone: UTC where it has none."""
+    return time.replace(tzinfo=UTC) if time is not None and time.utcoffset() is None else time

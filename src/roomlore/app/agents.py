@@ -1,0 +1,273 @@
+"""Agents: what they remember, what they make of whom they met, and what is noted when they answer."""
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TypedDict, Unpack
+from uuid import UUID
+
+from roomlore.agents.blocks import Blocks, Hits, Occasion, occasion_of
+from roomlore.agents.trust import HALF_LIFE, Relationship, relationship
+from roomlore.app.desk import Desk, Reading, check_limit
+from roomlore.context import memoryblock
+from roomlore.context.memoryblock import MemoryBlock
+from roomlore.domain.errors import BadInput, NotAllowed
+from roomlore.domain.ids import ParticipantId
+from roomlore.domain.records import Memory, MemoryKind, Message, Viewer
+from roomlore.retrieval import meant
+from roomlore.store import agents, directory, erased, memories, work
+from roomlore.store.agents import Wanted
+from roomlore.store.queries import Connection
+
+#: What agents record of what they live through.
+EXPERIENCES: tuple[MemoryKind, ...] = ("insight", "learning", "interaction", "observation")
+#: A block takes no more than this part of a context.
+SHARE = 4
+
+
+class Looked(TypedDict, total=False):
+    """Which memories of an agent are meant; what is left out narrows nothing."""
+
+    kinds: Sequence[MemoryKind]
+    #: With one of these at least.
+    tags: Sequence[str]
+    #: The work they belong to.
+    task: str | None
+    #: Sharing a word with it, or as important as a learning.
+    topic: str | None
+    #: Naming one of these, by name, account or id.
+    present: Sequence[str]
+    #: The newest first; otherwise what weighs most: importance, less the older it is.
+    newest: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agents:
+    """The agents of an org, as far as a viewer may see what they remember."""
+
+    desk: Desk
+    blocks: Blocks
+
+    async def memories(
+        self, viewer: Viewer, agent: str, *, limit: int = 50, **looked: Unpack[Looked]
+    ) -> list[Memory]:
+        """Return the memories that stand of what an agent saw, as far as the viewer may see them.
+
+        Args:
+            viewer: For whom.
+            agent: Name, account or id.
+            limit: How many.
+            looked: Which of them, and in which order.
+
+        Raises:
+            NotFound: there is no such agent or person, or the viewer may not know of them.
+            BadInput: several are meant, or nothing is wanted.
+        """
+        check_limit(limit)
+        async with self.desk.reading(viewer, "list memories") as reading:
+            agent_ids = await self._accounts(reading.conn, [agent])
+            wanted = await self._wanted(reading.conn, looked)
+            found = await self._read(reading.conn, agent_ids, wanted, limit=limit)
+            reading.shows(memory.id for memory in found)
+        return found
+
+    async def experiences(
+        self,
+        viewer: Viewer,
+        agent: str,
+        *,
+        topic: str | None = None,
+        present: Sequence[str] = (),
+        limit: int = 10,
+    ) -> Mapping[MemoryKind, Sequence[Memory]]:
+        """Return what an agent remembers for a conversation, by kind: about its topic, and of those present.
+
+        Args:
+            viewer: For whom.
+            agent: Name, account or id.
+            topic: What is talked about, in plain words.
+            present: Those with whom interactions matter; all where nobody is named.
+            limit: How many of each kind.
+        """
+        check_limit(limit)
+        found: dict[MemoryKind, list[Memory]] = defaultdict(list)
+        async with self.desk.reading(viewer, "list memories") as reading:
+            agent_ids = await self._accounts(reading.conn, [agent])
+            people = await self._accounts(reading.conn, present) if present else None
+            for kind in EXPERIENCES:
+                is_met = kind == "interaction"
+                wanted = Wanted(
+                    kinds=[kind],
+                    topic=None if is_met else topic,
+                    people=people if is_met else None,
+                    is_newest_first=kind == "observation",
+                )
+                found[kind] = await self._read(reading.conn, agent_ids, wanted, limit=limit)
+                reading.shows(memory.id for memory in found[kind])
+        return found
+
+    async def relationships(
+        self, viewer: Viewer, agent: str, *, present: Sequence[str] = ()
+    ) -> list[Relationship]:
+        """Return what an agent makes of whom it met, with the reasons, most trusted first.
+
+        What an agent makes of others is its own: everybody else but operators sees nothing of it.
+
+        Args:
+            viewer: For whom.
+            agent: Name, account or id.
+            present: Only these.
+        """
+        now = datetime.now(UTC)
+        async with self.desk.reading(viewer, "list relationships") as reading:
+            conn, org_id = reading.conn, self.desk.org_id
+            agent_ids = await self._accounts(conn, [agent])
+            people = await self._accounts(conn, present) if present else None
+            met = await agents.met(conn, org_id, agent_ids, people=people, at=now, half_life=HALF_LIFE)
+            reading.shows(one.id for one in met)
+        found = [relationship(one) for one in met if one.id not in agent_ids]
+        return sorted(found, key=lambda one: (-one.trust, one.name, one.participant_id))
+
+    async def block(
+        self,
+        viewer: Viewer,
+        room: str,
+        trigger: str = meant.LAST,
+        *,
+        topic: str | None = None,
+        present: Sequence[str] | None = None,
+        budget: int = memoryblock.DEFAULT_BUDGET,
+    ) -> MemoryBlock:
+        """Return what an agent remembers that may matter in a room, for it to read before it answers.
+
+        Args:
+            viewer: The agent.
+            room: Name, id or external id.
+            trigger: The message to answer; the room's last by default.
+            topic: What it is about; what its conversation is called by default.
+            present: Who is there; those who take part in its conversation by default.
+            budget: Tokens.
+
+        Raises:
+            BadInput: the viewer is no agent, or the budget is none.
+            NotFound: there is no such room, message or person, or the agent may not see it.
+        """
+        if budget < 1:
+            raise BadInput("budget", "must be at least 1 token")
+        async with self.desk.reading(viewer, "memory block") as reading:
+            conn, org_id = reading.conn, self.desk.org_id
+            room_id = await meant.room(conn, org_id, room)
+            message = await meant.message(conn, org_id, trigger, room_id=room_id)
+            occasion = await occasion_of(conn, viewer, room_id, message.id)
+            if occasion is None:
+                raise BadInput("viewer", "is no agent: only agents have memories of their own")
+            occasion = replace(occasion, topic=occasion.topic if topic is None else topic)
+            if present is not None:
+                named = await self._accounts(conn, present)
+                occasion = replace(occasion, present=frozenset(named) - occasion.agent_ids)
+            return await self._block(reading, occasion, budget=budget)
+
+    async def block_beside(
+        self, reading: Reading, viewer: Viewer, trigger: Message, *, budget: int
+    ) -> MemoryBlock | None:
+        """Return what an agent remembers for its part of a context; None for those who are no agents.
+
+        Args:
+            reading: For the viewer.
+            viewer: Who answers.
+            trigger: The message to answer.
+            budget: Tokens of the whole context.
+        """
+        occasion = await occasion_of(reading.conn, viewer, trigger.room_id, trigger.id)
+        if occasion is None:
+            return None
+        share = min(budget // SHARE, memoryblock.DEFAULT_BUDGET)
+        return await self._block(reading, occasion, budget=share)
+
+    async def _block(self, reading: Reading, occasion: Occasion, *, budget: int) -> MemoryBlock:
+        block = await self.blocks.block(reading.conn, occasion, budget=budget, now=datetime.now(UTC))
+        reading.shows(block.citations.values())
+        return block
+
+    async def hits(self) -> Hits:
+        """Return how often a block could be shown again since this process began.
+
+        Raises:
+            NotAllowed: the caller is no operator.
+        """
+        await self.desk.check("administer", "read numbers")
+        return self.blocks.hits
+
+    async def note_reply(self, room: str, *, trigger: str, reply: str) -> None:
+        """Have an answer of the caller's remembered, if it is worth it; a worker sees to that later.
+
+        Once it is asked for, no crash loses it, and asking again changes nothing.
+
+        Args:
+            room: Name, id or external id.
+            trigger: The message that was answered: external id or id.
+            reply: The caller's answer, stored already: external id or id.
+
+        Raises:
+            BadInput: the answer is not the caller's, or the trigger is, or one of them was not said or was removed.
+            NotFound: there is no such room or message, or the caller may not see it.
+            NotAllowed: the caller is no agent.
+        """
+        await self.desk.check("remember", "note reply")
+        org_id, caller = self.desk.org_id, self.desk.caller
+        if caller.role != "agent":
+            raise NotAllowed("only an agent has its answers remembered")
+        async with self.desk.looking("note reply") as conn:
+            room_id = await meant.room(conn, org_id, room)
+            said = [await meant.message(conn, org_id, word, room_id=room_id) for word in (trigger, reply)]
+        asked, answer = said
+        _check_exchange(caller, asked, answer)
+
+        async def note(conn: Connection) -> tuple[None, Sequence[UUID]]:
+            await erased.keep_erasures_out(conn, org_id)
+            if await agents.note_answer(conn, org_id, reply_id=answer.id, trigger_id=asked.id):
+                await work.wake(conn, "interact")
+            return None, [asked.id, answer.id]
+
+        await self.desk.change("remember", "note reply", note)
+
+    async def _accounts(self, conn: Connection, words: Sequence[str]) -> list[ParticipantId]:
+        """Return every account of these people that the viewer may know of."""
+        found: list[ParticipantId] = []
+        for word in words:
+            one = await meant.participant(conn, self.desk.org_id, word)
+            found += [account.id for account in await directory.accounts(conn, self.desk.org_id, one)]
+        return found
+
+    async def _wanted(self, conn: Connection, looked: Looked) -> Wanted:
+        present = looked.get("present", ())
+        return Wanted(
+            kinds=looked.get("kinds") or None,
+            tags=looked.get("tags") or None,
+            task_id=looked.get("task"),
+            topic=looked.get("topic"),
+            people=await self._accounts(conn, present) if present else None,
+            is_newest_first=looked.get("newest", False),
+        )
+
+    async def _read(
+        self, conn: Connection, agent_ids: Collection[ParticipantId], wanted: Wanted, *, limit: int
+    ) -> list[Memory]:
+        """Return the memories that are wanted, in their order."""
+        found = await agents.experiences(conn, agent_ids, wanted, at=datetime.now(UTC), limit=limit)
+        ids = [one.memory_id for one in found]
+        by_id = {memory.id: memory for memory in await memories.memories_by_id(conn, self.desk.org_id, ids)}
+        return [by_id[key] for key in ids if key in by_id]
+
+
+def _check_exchange(agent: Viewer, trigger: Message, reply: Message) -> None:
+    if not agent.is_own(reply.author_id):
+        raise BadInput("reply", "is not the agent's own")
+    if agent.is_own(trigger.author_id):
+        raise BadInput("trigger", "is the agent's own")
+    for what, message in (("trigger", trigger), ("reply", reply)):
+        if message.kind not in {"message", "whisper"}:
+            raise BadInput(what, "is nothing that anybody said")
+        if message.redacted_at is not None:
+            raise BadInput(what, "was removed")

@@ -1,0 +1,242 @@
+"""What somebody asserts: what a statement of theirs rests on, whom it names, and whose place it takes."""
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TypedDict, get_args
+
+from roomlore.app.desk import Desk
+from roomlore.domain.errors import BadInput, NotFound
+from roomlore.domain.ids import MemoryId, OrgId, ParticipantId, RoomId, uuid7
+from roomlore.domain.records import Memory, MemoryKind, MemoryRole, MemorySource, Message, Viewer
+from roomlore.extraction.taxonomy import TAXONOMY
+from roomlore.ingest.clean import storable
+from roomlore.ingest.secrets import strip
+from roomlore.remembering.keep import audience, keep
+from roomlore.retrieval import meant
+from roomlore.store import directory, erased, keeping, memories
+from roomlore.store.keeping import Draft
+from roomlore.store.queries import Connection
+
+#: A memory is a statement; what is longer is a document.
+LONGEST_CONTENT = 10_000
+LONGEST_NAME = 200
+#: Of sources, participants it is about and tags: whoever may see a memory is found out by looking at each.
+MOST_NAMED = 100
+KINDS = get_args(MemoryKind)
+#: Changes a memory, and says whether it did.
+Write = Callable[[Connection, OrgId, MemoryId], Awaitable[bool]]
+#: What somebody said themselves; a notice of the platform or injected context is nobody's statement.
+SAID = frozenset({"message", "whisper"})
+
+
+class Details(TypedDict, total=False):
+    """What a statement is, besides its words; all of it may be left out."""
+
+    #: What kind of statement it is; a fact by default.
+    kind: MemoryKind
+    #: In a few words.
+    title: str
+    #: 1..5; what its kind has by default.
+    importance: float
+    #: How likely it is so, 0..1; certain by default.
+    confidence: float
+    #: Ids or external ids of the messages it rests on, each of which the caller may read. Without any, the memory is
+    #: for whoever asserts it alone.
+    sources: Sequence[str]
+    #: Where the sources are looked for, and where it is asserted; everywhere by default.
+    room: str | None
+    #: Whom it is about, and who else has to do with it: by name, account or id.
+    about: Sequence[str]
+    involving: Sequence[str]
+    tags: Sequence[str]
+    #: The work it belongs to, by whatever name that goes elsewhere.
+    task: str | None
+    #: Only for those who were members of the rooms when the sources were said.
+    sensitive: bool
+    #: A memory of which it takes the place, by id or the beginning of it. It must be for the same people: rest on what
+    #: was said in the same rooms, and be as sensitive.
+    supersedes: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asserted:
+    """A statement of the caller's, and where what it rests on was said."""
+
+    draft: Draft
+    room_ids: frozenset[RoomId]
+    #: Of which it takes the place.
+    old: Memory | None = None
+
+
+async def look_up(desk: Desk, content: str, details: Details) -> Asserted:
+    """Return a statement with the sources, participants and the memory that the caller means.
+
+    Raises:
+        BadInput: the content or kind is none, several are meant, or a source was removed.
+        NotFound: there is no such source, room, memory or participant, or the caller may not see it.
+    """
+    _check(details)
+    caller, org_id = desk.caller, desk.org_id
+    text = clean("content", content, longest=LONGEST_CONTENT)
+    async with desk.looking("remember") as conn:
+        room = details.get("room")
+        room_id = None if room is None else await meant.room(conn, org_id, room)
+        words = details.get("sources", ())
+        found = [await meant.message(conn, org_id, word, room_id=room_id) for word in words]
+        removed = [word for word, message in zip(words, found, strict=True) if message.redacted_at]
+        if removed:
+            raise BadInput(f"message {removed[0]!r}", "was removed")
+        subjects = {await meant.participant(conn, org_id, word) for word in details.get("about", ())}
+        others = {await meant.participant(conn, org_id, word) for word in details.get("involving", ())}
+        roles = _roles(caller, text, found, subjects) | {("involved", who) for who in others}
+        named = {who for _, who in roles}
+        for who in named - (await memories.known_names(conn, org_id, named)).keys():
+            # The caller itself, erased since it was let in.
+            raise NotFound("participant", str(who))
+        supersedes = details.get("supersedes")
+        old = None if supersedes is None else await one(conn, desk, supersedes)
+    draft = _draft(caller, text, found, details)
+    draft = replace(draft, roles=frozenset(roles), asserted_in=room_id)
+    return Asserted(draft=draft, room_ids=frozenset(said.room_id for said in found), old=old)
+
+
+def _draft(caller: Viewer, text: str, found: Sequence[Message], details: Details) -> Draft:
+    now = datetime.now(UTC)
+    unique = sorted(set(found), key=lambda said: said.position)
+    kind = details.get("kind", "fact")
+    # A platform's clock may be ahead of ours, and the memory knows the text of the newest edit.
+    edits = [said.edited_at for said in unique if said.edited_at is not None]
+    return Draft(
+        id=MemoryId(uuid7()),
+        kind=kind,
+        title=clean("title", title, longest=LONGEST_NAME) if (title := details.get("title")) else "",
+        content=text,
+        importance=details.get("importance", TAXONOMY[kind].importance),
+        confidence=details.get("confidence", 1.0),
+        sensitivity="sensitive" if details.get("sensitive") else "normal",
+        asserted_by=caller.participant_id,
+        recorded_at=max([now, *edits]),
+        valid_from=min([now, *(said.sent_at for said in unique)]),
+        sources=[_source(said, text) for said in unique],
+        tags=frozenset(clean("tag", tag, longest=LONGEST_NAME) for tag in details.get("tags", ())),
+        task_id=clean("task", task, longest=LONGEST_NAME) if (task := details.get("task")) else None,
+    )
+
+
+def _source(said: Message, text: str) -> MemorySource:
+    """Return a message as a source: of one that has the very words, these."""
+    start = said.body.find(text)
+    if start < 0:
+        return MemorySource(message_id=said.id)
+    return MemorySource(message_id=said.id, quote_start=start, quote_end=start + len(text))
+
+
+async def write(conn: Connection, desk: Desk, asserted: Asserted) -> MemoryId:
+    """Keep a statement in the caller's transaction, and return the memory that says so then.
+
+    Whoever removes a source, by erasure or because its platform says so, waits or has been waited for.
+
+    Raises:
+        BadInput: what it rests on or names was removed meanwhile, or the memory whose place it takes is for others or
+            does not stand any more.
+    """
+    await erased.keep_erasures_out(conn, desk.org_id)
+    await directory.lock_rooms(conn, asserted.room_ids)
+    kept = await keep(conn, desk.org_id, asserted.draft)
+    if kept is None:
+        raise BadInput("memory", "what it rests on or names was removed meanwhile")
+    if asserted.old is not None:
+        await _supersede(conn, desk, asserted.old.id, by=kept.memory_id)
+    return kept.memory_id
+
+
+async def _supersede(conn: Connection, desk: Desk, old_id: MemoryId, *, by: MemoryId) -> None:
+    """Put a memory in the place of another that is for the same people."""
+    if by == old_id:
+        raise BadInput(f"memory {old_id}", "says the same; what supersedes it must say something else")
+    now = {held.id: held for held in await memories.memories_by_id(conn, desk.org_id, {old_id, by})}
+    if now.keys() != {old_id, by}:
+        raise BadInput(f"memory {old_id}", "was removed meanwhile")
+    old, new = now[old_id], now[by]
+    if old.superseded_by == by:
+        return
+    if new.status != "active":
+        raise BadInput(f"memory {by}", "says the same and was superseded; rest this on newer messages")
+    if await _for_whom(conn, desk, old) != await _for_whom(conn, desk, new):
+        raise BadInput(
+            f"memory {old_id}", "is for others; what supersedes it must rest on the same rooms as it does"
+        )
+    if not await keeping.supersede(conn, desk.org_id, old_id, by=by):
+        raise BadInput(f"memory {old_id}", "does not stand any more; supersede what took its place")
+
+
+async def _for_whom(conn: Connection, desk: Desk, memory: Memory) -> tuple[str, object]:
+    """Return what tells apart for whom memories are: neither of two that have the same shows more than the other."""
+    heard = await keeping.heard(conn, desk.org_id, memory.source_ids)
+    told_to = audience(heard, is_sensitive=memory.sensitivity == "sensitive")
+    return memory.sensitivity, told_to or memory.asserted_by
+
+
+async def one(conn: Connection, desk: Desk, word: str) -> Memory:
+    """Return the memory that is meant and visible, by id or the beginning of it.
+
+    Raises:
+        NotFound: there is none.
+        BadInput: several are meant.
+    """
+    found = await memories.find(conn, desk.org_id, word)
+    if not found:
+        raise NotFound("memory", word)
+    if len(found) > 1:
+        choices = ", ".join(str(memory.id) for memory in found)
+        raise BadInput(f"memory {word!r}", f"several are meant, name one by id: {choices}")
+    return found[0]
+
+
+def _roles(
+    caller: Viewer, content: str, sources: Iterable[Message], subjects: set[ParticipantId]
+) -> set[tuple[MemoryRole, ParticipantId]]:
+    asserter: set[ParticipantId] = set() if caller.participant_id is None else {caller.participant_id}
+    said = [message for message in sources if message.kind in SAID]
+    speakers = {message.author_id for message in said}
+    # Who puts it in other words states it; who said it so did.
+    is_quoted = any(_plain(content) in _plain(message.body) for message in said)
+    is_one_voice = len(speakers) == 1 and is_quoted
+    named: dict[MemoryRole, set[ParticipantId]] = {
+        "author": speakers if is_one_voice else asserter,
+        "involved": set() if is_one_voice else speakers,
+        "subject": subjects,
+        "perspective": asserter if caller.role == "agent" else set(),
+    }
+    return {(role, who) for role, people in named.items() for who in people}
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().split()).strip(".!?")
+
+
+def clean(what: str, words: str, *, longest: int) -> str:
+    """Return words as they may be stored: nothing in them that no database takes, and no secrets.
+
+    Raises:
+        BadInput: nothing is left, or there are too many.
+    """
+    if len(words) > longest:
+        raise BadInput(what, f"longer than {longest} characters")
+    text, _ = strip(storable(words).strip())
+    if not text:
+        raise BadInput(what, "must not be empty")
+    return text
+
+
+def _check(details: Details) -> None:
+    if (kind := details.get("kind", "fact")) not in KINDS:
+        raise BadInput(f"kind {kind!r}", f"must be one of {', '.join(KINDS)}")
+    if not 1 <= details.get("importance", 1) <= 5:  # noqa: PLR2004  the scale of DESIGN's kinds
+        raise BadInput("importance", "must be at least 1 and at most 5")
+    if not 0 <= details.get("confidence", 0) <= 1:
+        raise BadInput("confidence", "must be at least 0 and at most 1")
+    for what in ("sources", "about", "involving", "tags"):
+        if len(details.get(what, ())) > MOST_NAMED:
+            raise BadInput(what, f"more than {MOST_NAMED}")

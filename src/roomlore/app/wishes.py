@@ -1,0 +1,183 @@
+"""Wishes that were heard in rooms: reviewed, undone, and counting again."""
+
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from uuid import UUID
+
+from roomlore.app.desk import Desk, check_limit
+from roomlore.domain.errors import BadInput, NotFound
+from roomlore.domain.ids import MessageId, ParticipantId, RoomId
+from roomlore.domain.records import Message, Viewer
+from roomlore.retrieval import meant
+from roomlore.store import memories, messages, wishes
+from roomlore.store.queries import Connection
+from roomlore.store.wishes import WishRow, WishStatus
+from roomlore.wishes import hearing
+
+#: So many digits at least tell a wish apart.
+_SHORTEST, _LONGEST = 4, 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpokenWish:
+    """A wish as it was heard, and what it keeps from whom."""
+
+    id: UUID
+    kind: str
+    status: WishStatus
+    room_id: RoomId
+    room_name: str
+    author_id: ParticipantId
+    author_name: str
+    #: What voices it.
+    message_id: MessageId
+    body: str
+    said_at: datetime | None
+    #: "rules" or the name of a language model.
+    heard_by: str
+    #: From whom it is kept; None: from everybody but those who are spared.
+    from_names: Sequence[str] | None
+    spared_names: Sequence[str]
+    #: Of a restriction that goes on: what is let through, or what alone is shut out.
+    is_standing: bool
+    permits: Sequence[str]
+    denies: Sequence[str]
+    undone_at: datetime | None
+    #: What it covers, as far as the viewer may read it, oldest first; its own words are among it.
+    covers: Sequence[Message]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """The spoken wishes of an org: each is its author's to see and to undo, and the operator's."""
+
+    desk: Desk
+
+    async def all(self, viewer: Viewer, *, room: str | None = None, limit: int = 50) -> list[SpokenWish]:
+        """Return the newest wishes that the viewer voiced, or all for an operator, newest first.
+
+        Raises:
+            BadInput: nothing is wanted.
+            NotFound: there is no such room, or the viewer may not see it.
+        """
+        check_limit(limit)
+        async with self.desk.reading(viewer, "list wishes") as reading:
+            conn, org_id = reading.conn, self.desk.org_id
+            room_id = None if room is None else await meant.room(conn, org_id, room)
+            rows = await wishes.newest(conn, org_id, room_id=room_id, limit=limit)
+            told = await self._told(conn, rows)
+            reading.shows([wish.id for wish in told])
+        return told
+
+    async def undo(self, wish: str) -> SpokenWish:
+        """Let a wish count no more: what it covered is recalled again; return it.
+
+        Args:
+            wish: Its id, or the beginning of it.
+
+        Raises:
+            BadInput: several are meant, or it was undone before.
+            NotFound: there is no such wish, or it is neither the caller's nor is the caller an operator.
+        """
+        at, by = datetime.now(UTC), self.desk.caller.participant_id
+
+        async def write(conn: Connection, held: WishRow) -> bool:
+            if not await wishes.undo(conn, self.desk.org_id, held.id, at=at, by=by):
+                return False
+            await hearing.uncover(conn, self.desk.org_id, held.room_id, held.message_id)
+            return True
+
+        return await self._changed(wish, "undo wish", write, "was undone before")
+
+    async def keep(self, wish: str) -> SpokenWish:
+        """Let a wish count again that was undone, and return it.
+
+        Raises:
+            BadInput: several are meant, or it counts already.
+            NotFound: there is no such wish, or it is neither the caller's nor is the caller an operator.
+        """
+
+        async def write(conn: Connection, held: WishRow) -> bool:
+            if not await wishes.redo(conn, self.desk.org_id, held.id):
+                return False
+            await hearing.hear_again(conn, self.desk.org_id, [held.room_id])
+            return True
+
+        return await self._changed(wish, "keep wish", write, "counts already")
+
+    async def _changed(
+        self,
+        word: str,
+        action: str,
+        write: Callable[[Connection, WishRow], Awaitable[bool]],
+        in_vain: str,
+    ) -> SpokenWish:
+        await self.desk.check("correct", action)
+        async with self.desk.looking(action) as conn:
+            held = await self._one(conn, word)
+
+        async def work(conn: Connection) -> tuple[None, Sequence[UUID]]:
+            if not await write(conn, held):
+                raise BadInput(f"wish {held.id}", in_vain)
+            return None, [held.id, held.message_id]
+
+        await self.desk.change("correct", action, work)
+        async with self.desk.looking(action) as conn:
+            return (await self._told(conn, [await self._one(conn, str(held.id))]))[0]
+
+    async def _one(self, conn: Connection, word: str) -> WishRow:
+        digits = word.replace("-", "").lower()
+        if not _SHORTEST <= len(digits) <= _LONGEST or set(digits) - set("0123456789abcdef"):
+            raise NotFound("wish", word)
+        span = (UUID(hex=digits.ljust(32, "0")), UUID(hex=digits.ljust(32, "f")))
+        found = await wishes.newest(conn, self.desk.org_id, room_id=None, limit=10, span=span)
+        if not found:
+            raise NotFound("wish", word)
+        if len(found) > 1:
+            choices = ", ".join(str(one.id) for one in found)
+            raise BadInput(f"wish {word!r}", f"several are meant, name one by id: {choices}")
+        return found[0]
+
+    async def _told(self, conn: Connection, rows: Sequence[WishRow]) -> list[SpokenWish]:
+        """Return wishes with what they cover, of which the connection's viewer is told what they may read."""
+        org_id = self.desk.org_id
+        covered: dict[UUID, list[MessageId]] = defaultdict(list)
+        # What is withheld is told to nobody but operators: that a row is there would tell.
+        async with self.desk.db.reading(Viewer.operator(org_id)) as whole:
+            for one in await wishes.covered_by(whole, org_id, [row.id for row in rows]):
+                covered[one.wish_id].append(one.message_id)
+        readable = {key for keys in covered.values() for key in keys}
+        said = {one.id: one for one in await messages.messages_by_id(conn, org_id, list(readable))}
+        people = {key for row in rows for key in (*(row.from_ids or ()), *row.spared_ids)}
+        names = await memories.known_names(conn, org_id, people)
+        tell = partial(_names, names)
+        return [
+            SpokenWish(
+                id=row.id,
+                kind=row.kind,
+                status=row.status,
+                room_id=row.room_id,
+                room_name=row.room_name,
+                author_id=row.author_id,
+                author_name=row.author_name,
+                message_id=row.message_id,
+                body=row.body,
+                said_at=row.sent_at,
+                heard_by=row.heard_by,
+                from_names=None if row.from_ids is None else tell(row.from_ids),
+                spared_names=tell(row.spared_ids),
+                is_standing=row.is_standing,
+                permits=sorted(row.permits),
+                denies=sorted(row.denies),
+                undone_at=row.undone_at,
+                covers=[said[key] for key in covered[row.id] if key in said],
+            )
+            for row in rows
+        ]
+
+
+def _names(names: dict[ParticipantId, str], ids: Sequence[ParticipantId]) -> list[str]:
+    return sorted(names[key] for key in ids if key in names)

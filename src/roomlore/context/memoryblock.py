@@ -1,0 +1,253 @@
+"""The memory block: what an agent noticed, learnt and went through, as a few dated lines, each with its memory.
+
+What weighs most comes first: importance, less the older it is, then what is newer. A long memory is cut and says how
+much; what does not fit into the budget is left out and accounted for. Memories hold what people said, so each is one
+line whatever it holds, and none can pass for a heading, a citation or a line of its own.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Literal
+
+from roomlore.context.tokens import TokenCounter, estimate_tokens, message_cost
+from roomlore.domain.ids import MemoryId, ParticipantId
+from roomlore.domain.records import Memory, MemoryKind
+from roomlore.domain.speech import safe_name, safe_text
+
+Section = Literal["insights", "learnings", "interactions", "observations"]
+#: `section`: others of its kind weigh more; `budget`: the tokens were spent on what weighs more; `edited`: a message
+#: that it rests on says something else since.
+Cause = Literal["section", "budget", "edited"]
+
+#: The sections in their order, each with its heading, its kind of memory and how many lines it has at most.
+SECTIONS: Mapping[Section, tuple[str, MemoryKind, int]] = {
+    "insights": ("Insights", "insight", 3),
+    "learnings": ("Learnings", "learning", 3),
+    "interactions": ("With those present", "interaction", 3),
+    "observations": ("Recent observations", "observation", 2),
+}
+DEFAULT_BUDGET = 1000
+#: Characters of a memory that are shown; cutting off less than this saves nothing.
+LONGEST_LINE, _WORTH_CUTTING = 200, 40
+_LONGEST_FOCUS = 80
+_WHY_OUT: Mapping[Cause, str] = {
+    "section": "others of its kind weigh more",
+    "budget": "the budget went to memories that weigh more",
+    "edited": "a message it rests on was edited since",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recollection:
+    """A memory that may be shown, and how much it weighs."""
+
+    memory: Memory
+    section: Section
+    weight: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockLine:
+    """One memory as the block shows it."""
+
+    memory_id: MemoryId
+    #: What a citation calls it, unique in the block: "k1", "k2", …
+    label: str
+    section: Section
+    #: Since when it is true.
+    at: datetime
+    #: Harmless, on one line, and cut only where a marker says so.
+    text: str
+    weight: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passed:
+    """A memory that was considered and is not in the block."""
+
+    memory_id: MemoryId
+    section: Section
+    weight: float
+    cause: Cause
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Focus:
+    """What an agent is at: a task, or else what is talked about."""
+
+    text: str
+    #: The newest memory of the task, and what a citation calls it; None where it is what is talked about.
+    memory_id: MemoryId | None = None
+    label: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainedMemory:
+    """One memory, in or out, with the reason."""
+
+    memory_id: MemoryId
+    included: bool
+    #: Its citation label; None when it is out.
+    label: str | None
+    section: Section
+    weight: float
+    #: One phrase for a person.
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryBlock:
+    """What an agent remembers that may matter now."""
+
+    agent_id: ParticipantId
+    #: Of the agent, harmless.
+    name: str
+    #: In the order of the sections.
+    lines: tuple[BlockLine, ...]
+    focus: Focus | None
+    left_out: tuple[Passed, ...]
+    #: Never more than the budget; none where nothing is shown.
+    tokens: int
+    budget: int
+
+    @property
+    def citations(self) -> Mapping[str, MemoryId]:
+        """The memory behind each label."""
+        cited = {line.label: line.memory_id for line in self.lines}
+        if self.focus is not None and self.focus.label is not None and self.focus.memory_id is not None:
+            cited[self.focus.label] = self.focus.memory_id
+        return cited
+
+    def explain(self) -> tuple[ExplainedMemory, ...]:
+        """Return every memory that was considered, in or out, with its reason; those that are in come first."""
+        shown = [
+            ExplainedMemory(
+                memory_id=line.memory_id,
+                included=True,
+                label=line.label,
+                section=line.section,
+                weight=line.weight,
+                reason=f"among the {SECTIONS[line.section][0].lower()} that weigh most",
+            )
+            for line in self.lines
+        ]
+        passed = [
+            ExplainedMemory(
+                memory_id=one.memory_id,
+                included=False,
+                label=None,
+                section=one.section,
+                weight=one.weight,
+                reason=_WHY_OUT[one.cause],
+            )
+            for one in self.left_out
+        ]
+        return (*shown, *passed)
+
+
+def compose(
+    found: Sequence[Recollection],
+    *,
+    agent_id: ParticipantId,
+    name: str,
+    focus: Focus | None = None,
+    budget: int = DEFAULT_BUDGET,
+    counter: TokenCounter = estimate_tokens,
+) -> MemoryBlock:
+    """Return a block of the memories that weigh most, within the budget of tokens.
+
+    Args:
+        found: Each once; in the order in which they count within their sections.
+        agent_id: Whose memories they are.
+        name: What the agent is called.
+        focus: What the agent is at.
+        budget: Tokens, that of the focus among them.
+        counter: Tells what a text costs.
+    """
+    empty = MemoryBlock(
+        agent_id=agent_id,
+        name=safe_name(name),
+        lines=(),
+        focus=None if focus is None else replace(focus, text=_cut(focus.text, _LONGEST_FOCUS)),
+        left_out=(),
+        tokens=0,
+        budget=budget,
+    )
+    chosen, passed = _chosen(found)
+    kept: list[Recollection] = []
+    for one in sorted(chosen, key=lambda one: (one.weight, one.memory.valid_from), reverse=True):
+        if _cost(_with(empty, [*kept, one]), counter) <= budget:
+            kept.append(one)
+        else:
+            passed.append(_passed(one, "budget"))
+    block = replace(_with(empty, kept), left_out=tuple(passed))
+    if _cost(block, counter) > budget:
+        # Not even what the agent is at.
+        block = replace(block, focus=None)
+    return replace(block, tokens=_cost(block, counter))
+
+
+def block_text(block: MemoryBlock) -> str:
+    """Return the block as text; nothing where it has neither a line nor a focus."""
+    parts: list[str] = []
+    for section, (heading, _, _) in SECTIONS.items():
+        lines = [line for line in block.lines if line.section == section]
+        parts += [f"{heading}:"] if lines else []
+        parts += [f"- #{line.label} {line.at:%Y-%m-%d}: {line.text}" for line in lines]
+    if block.focus is not None:
+        cited = f"#{block.focus.label} " if block.focus.label else ""
+        parts.append(f"Current focus: {cited}{block.focus.text}")
+    return "\n".join([f"[What {block.name} remembers]", *parts]) if parts else ""
+
+
+def _chosen(found: Sequence[Recollection]) -> tuple[list[Recollection], list[Passed]]:
+    """Return the first memories of each section, as many as it has lines, and what is passed over."""
+    chosen: list[Recollection] = []
+    passed: list[Passed] = []
+    for section, (_, _, most) in SECTIONS.items():
+        inside = [one for one in found if one.section == section]
+        current = [one for one in inside if not one.memory.is_outdated]
+        chosen += current[:most]
+        passed += [_passed(one, "section") for one in current[most:]]
+        passed += [_passed(one, "edited") for one in inside if one.memory.is_outdated]
+    return chosen, passed
+
+
+def _passed(one: Recollection, cause: Cause) -> Passed:
+    return Passed(memory_id=one.memory.id, section=one.section, weight=one.weight, cause=cause)
+
+
+def _with(block: MemoryBlock, kept: Sequence[Recollection]) -> MemoryBlock:
+    """Return the block with these memories, each in its section, labelled in the order in which they stand there."""
+    in_order = [one for section in SECTIONS for one in kept if one.section == section]
+    lines = [
+        BlockLine(
+            memory_id=one.memory.id,
+            label=f"k{place}",
+            section=one.section,
+            at=one.memory.valid_from,
+            text=_cut(one.memory.content, LONGEST_LINE),
+            weight=one.weight,
+        )
+        for place, one in enumerate(in_order, start=1)
+    ]
+    labels = {line.memory_id: line.label for line in lines}
+    focus = block.focus
+    if focus is not None and focus.memory_id is not None:
+        focus = replace(focus, label=labels.get(focus.memory_id, f"k{len(lines) + 1}"))
+    return replace(block, lines=tuple(lines), focus=focus)
+
+
+def _cost(block: MemoryBlock, counter: TokenCounter) -> int:
+    text = block_text(block)
+    return message_cost(text, counter) if text else 0
+
+
+def _cut(content: str, longest: int) -> str:
+    """Return a memory on one line, made harmless, without what is too long of it."""
+    text = " ".join(safe_text(content).split())
+    if len(text) <= longest + _WORTH_CUTTING:
+        return text
+    start = text[:longest].rsplit(" ", 1)[0] if " " in text[:longest] else text[:longest]
+    return f"{start} [… {len(text) - len(start)} characters cut]"

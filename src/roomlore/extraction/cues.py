@@ -1,0 +1,147 @@
+"""What in a sentence says that it is no plain statement of its author's: asked, joked, wished, heard, confided.
+
+A cue is a warning, not a reading: where one is seen nothing is credited, and a fact too many missed is better than
+one made up.
+"""
+
+import re
+
+from roomlore.extraction.sentences import COVER
+
+BLANKS, APOSTROPHE = r"\s+", r"\s?'?\s?"
+
+
+#: Full forms of what is mostly said short; a pattern of the short one matches either.
+_FULL = {
+    "i'm": "i am",
+    "i'll": "i will",
+    "i've": "i have",
+    "we're": "we are",
+    "we'll": "we will",
+    "we've": "we have",
+    "don't": "do not",
+    "it's": "it is",
+}
+_TYPED = re.compile(rf"\[[^\]]*\]|\b(?P<short>{'|'.join(_FULL)})\b|(?P<apostrophe>')|(?P<blank> )")
+
+
+def cue(pattern: str) -> re.Pattern[str]:
+    """Return a pattern in which a blank is any blanks, an apostrophe may be missing, and short forms may be full."""
+    return re.compile(_TYPED.sub(_as_typed, pattern), re.IGNORECASE)
+
+
+def _as_typed(match: re.Match[str]) -> str:
+    if short := match["short"]:
+        return f"(?:{_apostrophes(short)}|{_FULL[short].replace(' ', BLANKS)})"
+    if match["apostrophe"]:
+        return APOSTROPHE
+    return BLANKS if match["blank"] else match[0]
+
+
+def _apostrophes(short: str) -> str:
+    return short.replace("'", APOSTROPHE)
+
+
+_ASKED = re.compile(r"\?[^\w]*$")
+_ASKING = cue(
+    r"(?:who|what|why|how|where|which|when|whose|anyone|anybody|any)\b"
+    r"|(?:do|does|did|is|are|am|was|were|can|could|will|would|should|shall|may|has|have|had|isn't|aren't|don't"
+    r"|doesn't|didn't|haven't|hasn't|won't|can't)"
+    r" (?:i|you|u|we|he|she|they|it|the|my|your|our|this|that|there|some|any)\b"
+)
+JOKING = re.compile(
+    r"\b(?:lol|lmao|lmfao|rofl|jk|(?:a?ha){2,}h?|he(?:he)+|xd|kidding|joking|sarcasm|sarcastic|ironic(?:ally)?)\b"
+    r"|(?<!\S)/s\b|(?<!\S)/j\b|[\U0001f602\U0001f923\U0001f61c\U0001f61d\U0001f609\U0001f643\U0001f60f\U0001f92a]"
+    r"|(?<!\w);-?\)|(?<!\w)[:;=]-?p\b|\byeah,? right\b|\boh,? (?:great|joy|sure|yeah|wonderful)\b|\bas if\b",
+    re.IGNORECASE,
+)
+#: Said before a statement: it is somebody else's, a case that is thought of, or no longer so.
+_UNREAL_BEFORE = cue(
+    r"\b(?:if|unless|whether|suppos(?:e|ing|edly)|imagine|pretend|assum(?:e|ing)|provided|in case|let's say|say"
+    r"|would|could|might|may (?:be|have|not|well)|maybe|perhaps|prob(?:ably|s)?|possibly|likely|hopefully"
+    r"|apparently|allegedly|presumably|seemingly|wish(?:es)?|hope|dreams?|thinks?|thought|guess|believes?|feels?"
+    r"|says|said|saying|tells?|telling|told|ask(?:s|ed|ing)?|claim(?:s|ed)?|hears?|heard|read|wrote|writes?"
+    r"|according|quote|used to|back then|when(?:ever)?|while|once|until|till|as an? (?:kid|child|customer|user|teen)"
+    r"|in (?:the|this|that|my) (?:play|game|story|film|movie|book|novel|dream|song)|in character|was like|were like"
+    r"|not (?:like|that|true|sure)|no (?:idea|clue)|someone|somebody|wants?|doubt|suddenly|all of a sudden|feel like|it's like|why|how|where|poem|joke|lyrics?)\b"
+)
+#: Said in a statement or after it.
+_UNREAL_AFTER = cue(
+    r"\b(?:if|unless|maybe|perhaps|prob(?:ably|s)?|possibly|i (?:guess|think|suppose|hope|doubt)|hopefully|not sure"
+    r"|might|would(?:n't)?|could(?:n't)?|or something|or not|or so|back then|at the time|until (?:19|20)\d\d"
+    r"|(?:when|while|before) i was|in those days|in theory|theoretically|hypothetically|supposedly|as long as|depending"
+    r"|in another life|once upon|in the (?:play|game|story)|user story|as a joke|metaphorically|so to speak)\b"
+)
+#: Filled pauses and marks of a transcriber: what is said is not finished.
+_BROKEN = re.compile(
+    r"\{|\b(?:uh|um|eh|er|erm|mmm?|hmm)\b|\w-\s|\s-\s?-|\u2014|\.\.|\u2026|(\b\w+) \1\b", re.IGNORECASE
+)
+_FOREIGN = re.compile(
+    r"\b(?:und|nicht|weil|ist|sich|auch|aber|eine?|mit|ich|wir|der|das|les|des|est|une|dans|avec|pour|mais|nous|je"
+    r"|pas|que|los|las|pero|para|con|muy|esta?|como|por|het|een|niet|van|maar|ik|wij|voor|non|sono|perch\u00e9|della|gli"
+    r"|n\u00e3o|voc\u00ea|uma|det|och|jag|nie|jest|nem|bir|ve|ama)\b",
+    re.IGNORECASE,
+)
+_FOREIGN_WORDS = 2
+#: Whatever stands with one of these may be a key to something.
+SECRET = re.compile(
+    r"\b(?:pass(?:word|wd|code|phrase)s?|pins?(?= (?:is|code|number))|api[ _-]?keys?|secrets?|tokens?|credentials?"
+    r"|private key|(?:card|account|passport|social security|insurance|id) (?:number|no)|ssn|iban|cvv|2fa|otp"
+    r"|seed phrase)\b|\[secret removed\]|\b(?:\d[ -]?){12,19}\b|(?<![/\w.-])(?=[\w-]{0,40}\d)(?=[\w-]{0,40}[a-z])[\w-]{24,}",
+    re.IGNORECASE,
+)
+#: Asks that something said be not passed on, or not kept.
+CONFIDED = cue(
+    r"\b(?:off (?:the )?record|between (?:us|you and me|ourselves)|don't (?:tell (?!me\b)|(?:mention|repeat|share) (?:this|that|it|any)\b)"
+    r"|keep (?:this|that|it|these) (?:to|between|private|quiet|secret|confidential|under)|confidential(?:ly)?"
+    r"|in confidence|in private|nobody (?:else )?(?:must|should|may|can|needs to) know|hush-hush"
+    r"|for your (?:eyes|ears) only|(?:shouldn't|mustn't|can't) (?:know|find out))\b"
+)
+#: Takes back what the same person said before; at the head of a message or sentence.
+RETRACTED = cue(
+    r"(?:(?:no|oh|oops|sorry|hm+|wait|ok(?:ay)?|actually|please|pls)[,.! ]{1,3})*"
+    r"(?:scratch that|nvm|never ?mind|jk|(?:i'm |i was |just )?(?:just )?(?:kidding|joking)|strike that|disregard"
+    r"|ignore (?:that|me|this|my)|i take (?:that|it) back|not serious(?:ly)?|wrong (?:window|channel|chat|room|person)"
+    r"|forget (?:that|what i|i said|about (?:that|it)|it)|(?:please )?(?:delete|remove|erase|drop) "
+    r"(?:that|this|it|what i said|my (?:last )?message)(?! (?:line|file|branch|from|in|at)))"
+)
+
+
+def is_asked(text: str) -> bool:
+    """Return whether a sentence asks."""
+    return bool(_ASKED.search(text) or _ASKING.match(text))
+
+
+def is_foreign(text: str) -> bool:
+    """Return whether a sentence holds words of other languages."""
+    return sum(1 for _ in _FOREIGN.finditer(text)) >= _FOREIGN_WORDS
+
+
+def is_unreal_after(text: str) -> bool:
+    """Return whether a statement, or what follows it in its sentence, takes it back or makes it depend."""
+    return bool(_UNREAL_AFTER.search(text))
+
+
+def is_unreal_before(text: str) -> bool:
+    """Return whether what leads to a statement makes it another's, or one that is only thought of."""
+    return bool(_UNREAL_BEFORE.search(text))
+
+
+def is_broken(text: str) -> bool:
+    """Return whether words were stammered or left unfinished."""
+    return bool(_BROKEN.search(text))
+
+
+#: Points at what stands elsewhere, so that a statement of it cannot be read alone.
+_VAGUE = cue(
+    r"(?:it|its|it's|this|that|that's|these|those|them|him|her|hers|his|he|she|they|their|you|you're|your|ya|u|ur|me|us|in|into|on|at|for|from|with|by|out|up|there|here|ones?(?= (?:is|was|that|who|which|of)\b|\W*$)|some"
+    r"|somebody|someone|what|whatever|how|when|where|who|why|both|all|everything|everyone|anything|nothing|something"
+    r"|either|neither|so|too|not|more|my ?self|to (?:say|be|ask|admit|think|bother|interrupt|break|see|hear|tell)"
+    r"|the (?:idea|way|fact|thought|sound|look|looks|feeling|same|first|latter|former|other|one|new|old))(?!\w)"
+)
+
+
+def is_vague(words: str) -> bool:
+    """Return whether words point at something that is not among them."""
+    stripped = words.strip(" .,!*_")
+    return not stripped or bool(_VAGUE.match(stripped)) or not stripped.strip(COVER)

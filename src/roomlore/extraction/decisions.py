@@ -1,0 +1,273 @@
+"""Finds what a group settled on: said outright, or proposed by one and agreed to by another.
+
+A proposal alone is no decision, and neither is what somebody else at once objected to. Agents neither decide nor
+agree.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from roomlore.domain.ids import MessageId, ParticipantId
+from roomlore.domain.records import MemoryKind
+from roomlore.domain.statements import Quote, Spoken, Statement
+from roomlore.extraction.clauses import Clause
+from roomlore.extraction.cues import JOKING, cue, is_broken, is_vague
+from roomlore.extraction.lexicon import PROCESSES, TECHNICAL
+from roomlore.extraction.wording import clean, depends_on_presence, quoted, title, together
+
+#: How many messages of others may stand between a proposal and what agrees to it.
+_REACH = 5
+_MOST_CONFIDENT = 0.9
+_LONGEST_AGREEMENT = 80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """Something decided or proposed."""
+
+    #: What is to be done or was chosen, as it can be read alone; None where only the sentence itself can.
+    what: str | None
+    clause: Clause
+    said: Spoken
+    confidence: float
+    #: Whether it needs somebody to agree.
+    is_proposal: bool
+    #: Whether it only names a choice, so that there must have been something to choose.
+    is_named: bool
+
+
+_JUST = r"(?:(?:just|finally|all|now|also|have|already|unanimously|then|officially) )*"
+_DO = (
+    r"(?:use|adopt|switch|move|make|require|keep|drop|rename|split|hold|meet|schedule|set|host|standardi[sz]e|migrate"
+    r"|replace|stop|start|stick|run|ship|hire|deploy|release|freeze|rotate|write|store|host|merge|allow|ban|limit"
+    r"|postpone|cancel|rewrite|separate|add|remove|support)"
+)
+#: Words of which no name of a choice is made up: "wherever it is", "I am sure it is".
+_NO_NAME = (
+    r"what\w*|how|who|that|this|so|as|where\w*|which|i|im|i'm|he|she|they|we|you|am|is|are|was|of|know|tell|see|think|guess"
+    r"|sure|doubt|believe|because|cause|not|but|when|if|like|love|say|said|ye\w*|no|ok|maybe|there|here|now|my|your|told|thinks?|suppose|hope|then|well|well"
+)
+_GROUP = r"(?:we|the (?:team|committee|board|group|council|club|jury|family))"
+#: How sure "X it is" is; a clause must begin with it.
+_NAMED = 0.72
+#: Each: how sure it is, whether it needs an answer, and its form.
+_FORMS: Sequence[tuple[float, bool, re.Pattern[str]]] = (
+    (
+        0.8,
+        False,
+        cue(
+            rf"{_GROUP}(?:'ve| has| have)? {_JUST}(?:decided|agreed|voted|resolved|opted) (?:on |that (?!(?:on|in|at|already|before|last|yesterday|was|is)\b)|in favou?r of |for )?(?P<what>\w.+)"
+        ),
+    ),
+    (
+        0.75,
+        False,
+        cue(
+            rf"{_GROUP}(?:'ve| has| have)? {_JUST}(?:chose|chosen|picked(?! up\b)|selected|settled on|elected) (?P<what>\w.+)"
+        ),
+    ),
+    (0.8, False, cue(r"(?:final |our |the |group |team )?decision(?: is (?:to|that)|:)[ ,]*(?P<what>\w.+)")),
+    (
+        0.75,
+        False,
+        cue(
+            r"(?:it's|that's) (?:settled|decided|official|agreed)[\s,;:.-]+(?:then[\s,;:.-]+)?(?P<what>\w.+)"
+        ),
+    ),
+    (
+        _NAMED,
+        False,
+        cue(
+            rf"(?P<what>(?:(?!(?:{_NO_NAME})\b)[\w@.+#/'-]+ ){{0,3}}(?!(?:{_NO_NAME})\b)[\w@.+#/'-]+) it is\W*$"
+        ),
+    ),
+    (0.65, False, cue(r"let's (?P<what>(?:go|stick) with .+)")),
+    (0.7, False, cue(r"(?:we're |we are )?(?P<what>going with (?!the flow).+)")),
+    (0.7, False, cue(r"we'll (?P<what>(?:go|stick) with .+)")),
+    (0.6, True, cue(rf"let's (?P<what>(?:all )?{_DO} \w.+)")),
+    (0.6, True, cue(rf"we should (?:really |all )?(?P<what>{_DO} \w.+)")),
+    (0.6, True, cue(rf"we should (?P<never>never|always) (?P<what>\w.+)")),
+    (
+        0.6,
+        True,
+        cue(
+            r"i (?:(?:propose|suggest)(?: that| we| to)*|(?:move|vote)(?: that| we| to| for)+) (?P<what>(?!let's)\w+ \w.+)"
+        ),
+    ),
+    (0.6, True, cue(r"(?:my )?(?:proposal|suggestion|motion)(?: is|:) (?:that |to |we )*(?P<what>\w.+)")),
+    (
+        0.6,
+        True,
+        cue(
+            rf"(?:how|what) about (?:if )?(?:we )?(?P<what>(?:{_DO}|using|moving|switching|making|having) .+)"
+        ),
+    ),
+)
+_CLOSING = re.compile(r"\s*(?:ok(?:ay)?|alright|all right|right|fine|great|cool)\b", re.IGNORECASE)
+_AGREES = re.compile(
+    r"\W*(?:(?:ok(?:ay)?|yes|yeah|yep|yup|sure|great|oh|hm+|alright|perfect|absolutely|definitely|totally)[\s,.!]+)*"
+    r"(?:\+1\b|\+\s?one|agree[ds]?\b|i agree|i'?m (?:in|for it|fine with|good with|ok with)|sounds (?:good|great|fine|perfect|like a plan)"
+    r"|works for me|fine (?:by|with) me|good (?:idea|plan|call|with me|for me)|great (?:idea|plan)|ok (?:by|with|for) me|deal\b|lgtm|let'?s do (?:that|it|so)"
+    r"|makes sense|seconded|second(?:ed)? that|i second|approved|sold\b|convinced|count me in|all for it|no objections?|me too|same here"
+    r"|\U0001f44d|\u2705|\U0001f4af|:\+1:|:thumbsup:)",
+    re.IGNORECASE,
+)
+#: Enough by itself, and where the platform says that it answers the proposal.
+_NODS = re.compile(
+    r"\W*(?:yes|yeah|yep|yup|sure|ok(?:ay)?|perfect|great|absolutely|definitely|of course)\W*(?:please|then|let'?s)?\W*$",
+    re.IGNORECASE,
+)
+_OBJECTS = re.compile(
+    r"\W*(?:(?:hm+|uh+|well|oh|wait|sorry|but|hold on|ehm?|ok(?:ay)?|yes|yeah)[\s,.!]+)*"
+    r"(?:no+\b(?!\s+(?:objection|problem|worries))|nope|nah|wait|please no|i disagree|disagree|i object|-1\b|not again|bad idea|don'?t\b|i don'?t think|rather not|i'?d rather"
+    r"|not (?:sure|convinced|a fan|really|yet)|are you (?:sure|serious)|\U0001f44e|why not|veto|hold on|but\b|what about|how about|what would|actually)",
+    re.IGNORECASE,
+)
+
+
+def offer(clause: Clause, said: Spoken) -> Offer | None:
+    """Return what a clause decides or proposes, if it does."""
+    asked = clause.rest.rstrip().endswith("?")
+    for confidence, is_proposal, pattern in _FORMS:
+        match = pattern.match(clause.rest)
+        if match and (clause.is_first or confidence != _NAMED):
+            what = match["what"]
+            if is_vague(what) or _is_momentary(what) or is_broken(clause.rest) or (asked and not is_proposal):
+                return None
+            return Offer(
+                what=_alone(match, clause, said.body),
+                clause=clause,
+                said=said,
+                confidence=confidence,
+                is_proposal=is_proposal,
+                is_named=confidence == _NAMED,
+            )
+    return None
+
+
+_LEADING = re.compile(
+    rf"^(?:(?:to|on|that)\s+)?(?:we(?:['\u2019]ll| will| should| need to| must|['\u2019]re going to| are going to|(?= {_DO}\b))\s+)?",
+    re.IGNORECASE,
+)
+#: Something that only those who were there can tell.
+_ONLY_THERE = re.compile(r"(?:to )?(?:the|a|an) \w+\W*$|.*-$", re.IGNORECASE)
+_SHORTEST = 3
+_MOMENTARY = re.compile(
+    r"(?i)(?:is|was|are|were|has|had)\b|(?:go with )?(?:to )?(?:be|see|wait|try|start over|do (?:it|this|that|so)|use (?:it|this|that)|keep (?:it|this|that|going)"
+    r"|make (?:it|sure|this|that|an?|some|any|really)|move on|run (?:it|this|that)|set (?:it|this|that)|stop (?:it|this|that|here)|add (?:it|this)|the flow"
+    r"|start (?:with|by|from|the)?\s?(?:it|this|that)|split up|meet (?:there|here)|stick (?:with|to) (?:it|that|this)|go with (?:it|that|this|your|him|her|you|them))\b"
+)
+
+
+def _is_momentary(what: str) -> bool:
+    return bool(_MOMENTARY.match(what) or _ONLY_THERE.match(what)) or len(what.strip()) < _SHORTEST
+
+
+def _alone(match: re.Match[str], clause: Clause, body: str) -> str | None:
+    start, end = match.span("what")
+    what = _LEADING.sub("", clean(body[clause.start + start : clause.start + end]), count=1)
+    if "never" in match.groupdict():
+        what = f"{match['never'].lower()} {what}"
+    return None if depends_on_presence(what) else what
+
+
+def decisions(offers: Sequence[Offer], said: Sequence[Spoken]) -> Iterator[Statement]:
+    """Yield what stands as decided, by the messages that came after each offer."""
+    places = {message.message_id: place for place, message in enumerate(said)}
+    answers: dict[MessageId, list[Spoken]] = {}
+    for message in said:
+        if message.answers is not None:
+            answers.setdefault(message.answers, []).append(message)
+    offering = {one.said.message_id for one in offers}
+    for one in offers:
+        place = places[one.said.message_id]
+        if one.is_named and not _was_to_choose(one, said[max(0, place - _REACH) : place]):
+            continue
+        near = _near(said[place + 1 : place + 1 + _REACH], offering)
+        agreed = _agreements(one, near, answers.get(one.said.message_id, ()))
+        if agreed is None or (one.is_proposal and not agreed):
+            continue
+        yield _decision(one, agreed)
+
+
+def _near(following: Sequence[Spoken], offering: set[MessageId]) -> list[Spoken]:
+    """Return what may answer an offer that it does not name: what follows it up to the next offer, or with it."""
+    near: list[Spoken] = []
+    for message in following:
+        if message.answers is None:
+            near.append(message)
+        if message.message_id in offering:
+            break
+    return near
+
+
+def _was_to_choose(one: Offer, before: Sequence[Spoken]) -> bool:
+    """Return whether what is named was spoken of by others, or is named to close a matter: "ok, green it is"."""
+    if _CLOSING.match(one.clause.opening):
+        return True
+    words = (one.what or "").casefold()
+    return any(
+        words in message.body.casefold() for message in before if message.author_id != one.said.author_id
+    )
+
+
+def _agreements(one: Offer, near: Sequence[Spoken], answers: Sequence[Spoken]) -> list[Spoken] | None:
+    """Return what agrees to an offer; None where somebody objects before anybody agrees."""
+    agreed: dict[ParticipantId, Spoken] = {}
+    for number, message in enumerate((*answers, *near)):
+        is_another = message.author_kind == "human" and message.author_id != one.said.author_id
+        if not is_another or message.kind not in {"message", "whisper"}:
+            continue
+        if _agrees(message.body, is_answer=number <= len(answers)):
+            agreed.setdefault(message.author_id, message)
+        elif _OBJECTS.match(message.body) and not agreed:
+            return None
+    return list(agreed.values())
+
+
+def _agrees(body: str, *, is_answer: bool) -> bool:
+    first = body.strip().split("\n", 1)[0]
+    if JOKING.search(body) or first.rstrip().endswith("?") or len(first) > 4 * _LONGEST_AGREEMENT:
+        return False
+    match = _AGREES.match(_unaddressed(first))
+    if match:
+        return not re.search(r"(?i)\b(?:but|except|if|unless|not)\b", first[match.end() : _LONGEST_AGREEMENT])
+    return is_answer and bool(_NODS.match(first))
+
+
+def _unaddressed(text: str) -> str:
+    return re.sub(r"^(?:@\S{1,40}|[\w|\[\]`^{}.-]{2,30}[:,])\s+", "", text)
+
+
+def kind_of(words: str) -> MemoryKind:
+    """Return of which kind a decision is, by its words: when and who before what with."""
+    if re.search(rf"(?i)\b(?:{PROCESSES})\b", words):
+        return "process_decision"
+    if re.search(rf"(?i)(?<!\w)(?:{TECHNICAL})(?!\w)", words):
+        return "technical_decision"
+    return "process_decision"
+
+
+def _decision(one: Offer, agreed: Sequence[Spoken]) -> Statement:
+    sentence = one.clause.sentence
+    words = sentence.text
+    original = one.said.body[sentence.start : sentence.end]
+    names = [one.said.author_name, *(message.author_name for message in agreed)]
+    if one.what is None:
+        agreeing = f" (agreed by {together(names[1:])})" if agreed else ""
+        content = quoted(one.said.author_name, original) + agreeing
+    else:
+        content = f"Decided by {together(names)}: {one.what}."
+    return Statement(
+        kind=kind_of(words),
+        title=title(one.what or original),
+        content=content,
+        quotes=[
+            Quote(message_id=one.said.message_id, start=sentence.start, end=sentence.end),
+            *(Quote(message_id=message.message_id, start=0, end=len(message.body)) for message in agreed),
+        ],
+        author_id=one.said.author_id,
+        involved_ids=frozenset(message.author_id for message in agreed),
+        confidence=min(_MOST_CONFIDENT, one.confidence + 0.1 * len(agreed)),
+    )

@@ -1,0 +1,182 @@
+"""Reads tables of forms: each a pattern of one clause, what it tells, and what its words must be besides."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from roomlore.domain.records import MemoryKind
+from roomlore.extraction import lexicon
+from roomlore.extraction.cues import cue, is_vague
+
+Match = re.Match[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """A way of saying something about oneself."""
+
+    pattern: re.Pattern[str]
+    kind: MemoryKind
+    confidence: float
+    slot: str | None
+    tag: str | None
+    #: Whether the words that a match names are what the form needs.
+    check: Callable[[Match], bool]
+
+    def slot_of(self, match: Match) -> str | None:
+        """Return of what it tells the one value; a form may leave the name of it to the words, as `thing`."""
+        if self.slot != "thing":
+            return self.slot
+        return " ".join(match["thing"].lower().replace("favorite", "favourite").split())
+
+
+# What words must be
+
+
+def _is_any(_: Match) -> bool:
+    return True
+
+
+def _is_named(match: Match) -> bool:
+    """Return whether what is spoken of is said, and not only pointed at."""
+    return not is_vague(match["what"])
+
+
+_KIND_OF_PLACE = re.compile(
+    r"(?:an?|the) (?:\w+ ){0,2}(?:village|city|town|suburbs?|countryside|farm|house|flat|apartment|country|mountains"
+    r"|north|south|east|west|island|coast|cabin|hostel|dorm|studio|uk|us|usa|netherlands|bay area)\b",
+    re.IGNORECASE,
+)
+#: Those who write all in small letters write names so too.
+_SMALL_NAME = re.compile(r"[a-z]{3,}(?:,? [a-z]{3,})?\W*$")
+
+
+def _is_place(match: Match) -> bool:
+    """Return whether what follows can be a place: a name, or a kind of place."""
+    where = match["where"].strip()
+    first = re.split(r"[\s,.!]", where, maxsplit=1)[0]
+    if first.lower() in lexicon.NOWHERE or is_vague(where):
+        return False
+    small = match.string == match.string.lower() and _SMALL_NAME.match(where)
+    return bool(first[:1].isupper() or _KIND_OF_PLACE.match(where) or small)
+
+
+_NO_EMPLOYER = re.compile(
+    r"(?:the (?:moment|office|time|same|end|weekend|problem|issue|bug|code)|home|night|least|work|all|once|times"
+    r"|my (?:own|desk|best)|a (?:time|distance|different|solution|fix|while)|free|myself|money|fun|now|\w+ing|\d\w*)\b",
+    re.IGNORECASE,
+)
+_ARTICLE = re.compile(r"(?:an?|the|my|our) \w", re.IGNORECASE)
+
+
+def _is_employer(match: Match) -> bool:
+    where = match["where"].strip()
+    if is_vague(where) or _NO_EMPLOYER.match(where):
+        return False
+    return bool(where[:1].isupper() or _ARTICLE.match(where) or match.string == match.string.lower())
+
+
+_SHORTEST = 2
+#: What is liked here and now, or no thing that can be liked.
+_OF_THE_MOMENT = re.compile(
+    r"(?:the|my|our)\b(?! (?-i:[A-Z]))|an? (?:bit|lot|good|nice|little)\b|having to\b|being\b|to (?:know|think)\b"
+    r"|(?:and|or|but|too|as|put|get|make|go|do|have)\b|\W"
+    r"|.*\b(?:like|this|these|those|here|him|her|he|she|they|them|it|you|your|yours)\b",
+    re.IGNORECASE,
+)
+
+
+def _is_lasting(match: Match) -> bool:
+    """Return whether what is liked can be told apart from what is just being spoken of."""
+    what = match["what"]
+    return _is_named(match) and not _OF_THE_MOMENT.match(what) and len(what) > _SHORTEST
+
+
+_LONGEST_STEM = 4
+
+
+def _is_standing(match: Match) -> bool:
+    """Return whether what something is said to be is what it is, not how it does at the moment."""
+    value = match["value"].strip()
+    word = re.split(r"[\s.,!]", value.lower(), maxsplit=1)[0]
+    is_doing = word.endswith(("ing", "ed")) and len(word) > _LONGEST_STEM
+    return not (is_vague(value) or word in lexicon.PASSING or is_doing)
+
+
+def _is_work(match: Match) -> bool:
+    """Return whether a job is named, which may be doing something."""
+    value = match["value"].strip()
+    return not is_vague(value) and value.split(" ", 1)[0].lower() not in lexicon.PASSING | {"killing", "done"}
+
+
+_NO_FAVOURITE = re.compile(r"(?i)\b(?:part|ones?|thing|memory|moment|time|bit|is|are|to|of)\b")
+
+
+def _is_favourite(match: Match) -> bool:
+    return _is_standing(match) and not _NO_FAVOURITE.search(match["thing"])
+
+
+_DATE = re.compile(rf"(?i)\b(?:{lexicon.MONTHS})\b|\d[./-]\d")
+
+
+def _is_date(match: Match) -> bool:
+    return bool(_DATE.search(match["when"]))
+
+
+_CHECKS: Mapping[str, Callable[[Match], bool]] = {
+    "any": _is_any,
+    "named": _is_named,
+    "place": _is_place,
+    "employer": _is_employer,
+    "lasting": _is_lasting,
+    "standing": _is_standing,
+    "work": _is_work,
+    "favourite": _is_favourite,
+    "date": _is_date,
+}
+
+# Tables
+
+_PARTS: Mapping[str, str] = {
+    "name": "(?-i:[A-Z])",
+    "some": r"(?:an?|the|one|two|three|four|five|six|seven|eight|nine|ten|\d{1,2}|several|twin|our (?:first|second))",
+    "have": r"(?:i have|i've got|i've)",
+    "quite": r"(?:(?:really|much|strongly|generally|usually|always|personally|totally|absolutely|definitely|actually"
+    r"|still|just|also|mostly|often|now|currently) )*",
+    "just": r"(?:(?:just|recently|finally|also|have|already|actually|'ve) )*",
+    "end": r"(?=\W*$|[,;.!(]| (?:at|for|in|from|by|with|who|and|on|of|here|these|now|since|based|too|myself|working)\b)",
+    "often": r"(?:(?:every|each) (?:other |single )?(?:day|morning|evening|night|week|weekend|month|year|summer|winter"
+    r"|spring|autumn|fall|(?:mon|tues|wednes|thurs|fri|satur|sun)day)s?|on (?:mon|tues|wednes|thurs|fri|satur|sun)days"
+    r"|on weekends|(?:once|twice|three times) an? (?:week|month|day|year))",
+    "job": lexicon.JOBS,
+    "relative": lexicon.RELATIVES,
+    "animal": lexicon.ANIMALS,
+    "condition": lexicon.CONDITIONS,
+    "diet": lexicon.DIETS,
+    "language": lexicon.LANGUAGES,
+    "zone": lexicon.ZONES,
+    "tool": lexicon.TOOLS,
+    "belonging": lexicon.BELONGINGS,
+    "pastime": lexicon.PASTIMES,
+}
+_PART = re.compile(r"(?<!P)<(\w+)>")
+
+
+def forms(kind: MemoryKind, confidence: float, table: str) -> tuple[Form, ...]:
+    """Return the forms of a table, one a line: slot, tag, check, pattern; "-" is none, <word> a part.
+
+    In a pattern a blank is any blanks and an apostrophe may be missing.
+    """
+    return tuple(_form(kind, confidence, line.split(None, 3)) for line in table.strip().splitlines())
+
+
+def _form(kind: MemoryKind, confidence: float, columns: list[str]) -> Form:
+    slot, tag, check, pattern = columns
+    return Form(
+        pattern=cue(_PART.sub(lambda part: f"(?:{_PARTS[part[1]]})", pattern)),
+        kind=kind,
+        confidence=confidence,
+        slot=None if slot == "-" else slot.replace("_", " "),
+        tag=None if tag == "-" else tag,
+        check=_CHECKS[check],
+    )

@@ -1,0 +1,121 @@
+"""Reads what people tell about themselves and what they like, by forms of one clause.
+
+The forms are narrow on purpose: they name what lasts (a home, a trade, an allergy) and not what passes (a mood, an
+errand, what somebody is typing).
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from roomlore.domain.records import MemoryKind
+from roomlore.extraction.forms import Form, forms
+
+# Columns: what it is the one value of, tag, what its words must be, pattern.
+
+_TASTES = forms(
+    "preference",
+    0.75,
+    r"""
+    -           -           named     i <quite>prefer (?!not to\b|to not\b|none\b)(?P<what>.+)
+    -           -           lasting   i <quite>(?:love|hate|like|dislike|enjoy|adore|detest|despise|loathe) (?P<what>.+)
+    -           -           lasting   i <quite>(?:can't|cannot|can not) (?:stand|bear|abide) (?P<what>.+)
+    -           -           lasting   i <quite>don't <quite>(?:like|enjoy) (?P<what>.+)
+    -           -           lasting   i'm <quite>(?:not )?(?:an? )?(?:big |huge |great )?(?:fan of|fond of|keen on) (?P<what>.+)
+    -           -           named     i'd (?:much )?rather (?!be )(?P<what>\w.+ than .+|we .+)
+    thing       -           favourite my (?P<thing>(?:all-time )?favou?rite (?:[\w'-]+ ){0,2}?[\w'-]+)(?: is|[']s|:| are) (?P<value>.+)
+    """,
+)
+_LIVES = forms(
+    "fact",
+    0.85,
+    r"""
+    home        -           place     i <quite>(?:live|reside) in (?P<where>.+)
+    home        -           place     (?:i'm|i've been) <quite>(?:living|based|located|residing) (?:in|out of) (?P<where>.+)
+    home        -           place     i <just>(?:moved|relocated) (?:back |over |here )?to (?P<where>.+)
+    -           home        any       i live (?:alone|with my (?:\w+ )?(?:<relative>|family|grandparents)\b|on (?:a|my) (?:farm|boat|island)\b)
+    origin      -           place     (?:i'm|i come) <quite>(?:originally )?from (?P<where>.+)
+    -           origin      place     i (?:grew up|was raised) in (?P<where>.+)
+    birthplace  -           place     i was born (?:and raised )?in (?P<where><name>.+)
+    employer    work        employer  i <quite>work (?:full time |part time )?(?:at|for) (?P<where>.+)
+    employer    work        employer  i <just>(?:started|got|landed|accepted) (?:an? )?(?:new )?(?:job|position|role) (?:at|with) (?P<where>.+)
+    employer    work        employer  i <just>(?:started|began) (?:working|work) (?:at|for) (?P<where>.+)
+    employer    work        any       my (?:employer|company) is (?P<value><name>.+)
+    job         work        any       i <quite>work as (?:an? |the )?\w.+
+    job         work        any       i'm (?:an? |the )(?:[\w/-]+ ){0,4}?(?:<job>)<end>
+    job         work        any       i'm an? (?:[\w/-]+ ){0,2}?students?<end>
+    job         work        work      my (?:job|profession|occupation|day job) is (?P<value>.+)
+    -           work        any       i work (?:remotely|from home)\b
+    -           work        any       i (?:lead|run|manage|head|own) (?:the|a|an|my own) (?:[\w'-]+ ){0,3}(?:team|department|company|business|shop|store|studio|restaurant|caf\u00e9|cafe|bakery|clinic|school|farm|lab|agency|practice)\b
+    -           education   named     i'm (?:studying|majoring in) (?!for\b|the\b)(?P<what>.+)
+    -           education   named     i (?:study|studied|majored in|teach|taught) (?!for\b|the\b|it\b|how\b)(?P<what>[\w' -]+ (?:at|in) <name>.*|[a-z]+(?: [a-z]+)?\W*)$
+    -           education   any       (?:<have>|i got|i hold) an? (?:\w+ )?(?:degree|ph\.?d|doctorate|master's|bachelor's|diploma|certificate|certification|mba|black belt) in \w.*
+    -           education   named     i <just>(?:graduated (?:from|in|with)|enrolled in|dropped out of) (?P<what>.+)
+    birthday    -           date      i was born on (?P<when>.+)
+    birthday    -           date      my (?:birthday|bday|b-day)(?: is|'s) (?:on |in )?(?P<when>.+)
+    age         -           any       i'm \d{1,3} (?:years? old|yo|y/o)\b
+    age         -           any       i <just>turned \d{2}\b(?! (?:pages|off|on))
+    time_zone   -           any       i'm (?:in|on) (?:the )?(?:<zone>)(?:\s?[+-]\s?\d{1,2}(?::?\d\d)?)?(?: time(?: ?zone)?)?(?!\w)
+    time_zone   -           standing  my time ?zone(?: is|'s) (?P<value>.+)
+    -           family      any       <have> <some> (?:[\w-]+ ){0,3}?(?:<relative>)\b(?!['])
+    -           family      any       i'm (?:happily |newly |recently |already |not )?(?:married|divorced|engaged to|widowed|pregnant)\b(?! (?:to the|with (?:this|the)))
+    -           family      any       i'm an? (?:single |proud |new |stay-at-home )?(?:mom|mum|dad|mother|father|parent|widow|widower|grandmother|grandfather|twin|only child)\b
+    -           family      any       i <just>(?:got (?:married|engaged|divorced)|had (?:a baby|twins|a son|a daughter))\b
+    -           family      any       my (?:\w+ ){0,2}?(?:<relative>|<animal>)(?:(?:'s name)?(?: is|'s) (?:named|called)|'s name is) \w.+
+    -           family      any       my (?:\w+ ){0,1}?(?:<relative>) (?:is|'s) (?:an? (?:[\w-]+ ){0,3}?(?:<job>)<end>|from <name>|(?:<diet>)<end>|allergic to \w|\d+ years old)
+    -           family      any       my (?:\w+ ){0,1}?(?:<relative>) (?:lives? (?:in|with|near)|works? (?:at|for|as|in)|stud(?:y|ies)(?: at| in)?|teaches|speaks|was born (?:in|on)) \w.+
+    -           health      named     i'm <quite>(?:severely |highly |very |mildly |deathly |a bit |slightly )?allergic to (?P<what>.+)
+    -           health      any       i'm (?:an? )?(?:<condition>)<end>
+    -           health      any       (?:<have>|i suffer from|i was (?:recently )?diagnosed with|i live with) (?:an? )?(?:\w+ )?(?:<condition>)\b
+    -           health      any       <have> an? (?:\w+ ){0,2}allergy\b.*|i was diagnosed with \w.+
+    diet        -           any       (?:i'm|i've been) <quite>(?:an? )?(?:strict |lifelong |mostly )?(?:<diet>)<end>
+    -           diet        named     i (?:don't|never) (?:eat|drink) (?!and\b|or\b|much\b|enough\b|a lot\b|anything\b|before\b|after\b)(?P<what>.+)
+    -           habit       any       i don't (?:smoke|drink|drive)\W*$
+    -           pet         any       <have> <some> (?:[\w'-]+ ){0,3}?(?:<animal>)(?: (?:named|called)\b|<end>)(?! in (?:this|the|that) (?:fight|race))
+    -           pet         any       i <just>(?:adopted|rescued|got) <some> (?:[\w'-]+ ){0,3}?(?:<animal>)\b
+    -           language    any       i <quite>(?:(?:don't|can't) )?(?:really )?speak (?:any |fluent |some |only |a bit of |a little )?(?:<language>)\b
+    -           language    any       i'm (?:fluent in|a native speaker of|bilingual in|learning|taking) (?:to speak )?(?:<language>)\b(?! (?:history|food|cooking))
+    native_language - standing        my (?:native|first|mother) (?:language|tongue) is (?P<value>.+)
+    -           possession  any       i (?:own|drive|ride) (?:an?|two|three|my own) (?!(?:lot|hard|bit|copy|tough)\b).+
+    -           possession  any       i don't (?:have|own) (?:an?|any) (?:<belonging>|<animal>|kids|children|siblings)<end>(?! (?:with|here|on|at))
+    -           possession  any       i <just>(?:bought|sold) (?:an?|my|our) (?:[\w'-]+ ){0,2}?(?:house|flat|apartment|cottage|farm|car|motorbike|motorcycle|boat|camper|van)\b
+    -           possession  any       my (?:\w+ )?(?:<belonging>) is (?:an? (?!bit|mess|little|lot|disaster|nightmare|pain|wreck|problem)\w.+|(?:called|named) \w.+|<name>\w.+)
+    thing       possession  standing  i <quite>use (?P<value>[\w.+-]+(?: [\w.+-]+)?) as my (?:main |default |daily )?(?P<thing><tool>)\b
+    thing       possession  standing  my (?:\w+ )?(?P<thing><tool>) is (?P<value>\w.+)
+    thing       -           standing  my (?:\w+ )?(?P<thing>hometown|home town|blood type|star sign|zodiac sign|dentist|therapist|landlord|manager|boss|major|job title|nickname) is (?P<value>\w.+)
+    -           pastime     any       i <quite>(?:play|practice|practise) (?:the |an? )?(?:<pastime>)\b
+    -           pastime     any       i <quite>(?:go|play|run|swim|teach|volunteer|train|practice|practise|attend|coach|visit|cook|bake|climb|cycle|hike|paint|sing|dance|work out|do yoga|meditate)\b.{0,80}? <often>\b.*
+    -           pastime     any       i <quite>(?:volunteer|coach) (?:at|for|with|in|as) \w.*
+    pronouns    -           any       i <quite>use (?:he|she|they)/\w+(?:/\w+)?(?: pronouns)?
+    pronouns    -           any       my pronouns (?:are|is) \w+/\w+.*
+    name        -           any       i go by (?!the\b|my\b|what\b|bus\b|train\b|car\b|foot\b)<name>\w+\b
+    name        -           any       (?:please )?(?:just )?call me <name>[\w'-]{1,30}\W*$
+    """,
+)
+_HAPPENED = forms(
+    "fact",
+    0.8,
+    r"""
+    -     event       any       i <just>(?:(?:quit|lost|left) my (?:\w+ )?job|(?:got|was|been) (?:promoted|laid off|fired|hired)|retired)\b
+    -     event       any       i <just>became an? \w.+
+    -     event       any       i <just>started (?:my own|an?) (?:[\w'-]+ ){0,2}?(?:business|blog|company|channel|family|band|podcast|book club|clothing line|shop|store|studio|charity|non-?profit)\b.*
+    -     event       any       i <just>opened (?:my|an?) (?:[\w'-]+ ){0,3}?(?:store|studio|shop|business|bakery|caf\u00e9|cafe|restaurant|gym|practice)\b.*
+    -     event       any       i <just>joined (?:an?|the|my) (?:[\w'-]+ ){0,3}?(?:gym|club|group|team|choir|class|church|band|orchestra|council|board|shelter|company)\b.*
+    -     event       any       i <just>won (?:an?|the|my) (?:[\w'-]+ ){0,4}?(?:tournament|award|prize|competition|medal|scholarship|grant|championship|race|contest)\b.*
+    -     event       any       i <just>passed (?:my|the) (?:[\w'-]+ ){0,2}?(?:exams?|test|bar)\b.*
+    -     event       any       i <just>published (?:my|an?) (?:[\w'-]+ ){0,2}?(?:book|novel|paper|article|album|story)\b.*
+    home  -           place     we <just>(?:moved|relocated) (?:back )?to (?P<where>.+)
+    -     family      any       we're expecting (?:our|a|twins)\b.*(?:baby|child|twins|girl|boy|son|daughter|kid)\b
+    -     pet         any       we <just>(?:adopted|rescued|got) <some> (?:[\w'-]+ ){0,3}?(?:<animal>)\b
+    -     family      any       we have <some> (?:[\w-]+ ){0,3}?(?:kids|children|sons?|daughters?|dogs?|cats?)\b
+    """,
+)
+_HEADS = ("my", "we", "call", "please")
+
+
+def _by_head(every: Sequence[Form]) -> Mapping[str, Sequence[Form]]:
+    """Return the forms by the word that a clause must begin with for any of them to match."""
+    return {
+        head: [form for form in every if form.pattern.match(_SAMPLE[head]) or _may_begin(form, head)]
+        for head in ("i", *_HEADS)
+    }

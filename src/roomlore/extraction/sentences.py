@@ -1,0 +1,154 @@
+"""Splits what somebody said into sentences of their own, with the places where they stand.
+
+What is quoted, pasted, forwarded, sung or acted is somebody else's or meant otherwise. Whole lines of it are left
+out; words in quotation marks are covered, so that no cue is found in them, while what they stand in can be read.
+Everything here takes time linear in the text.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+#: Stands for a letter that is not the author's own: no cue holds it, and it counts as part of a word.
+COVER = "\ue000"
+#: Longer ones are no sentences that anybody says.
+LONGEST_SENTENCE = 600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sentence:
+    """A sentence and where it stands in a body."""
+
+    #: As said, but for one kind of apostrophe and blank, and letters that are covered: as long as what was said.
+    text: str
+    start: int
+
+    @property
+    def end(self) -> int:
+        """Return where it ends in the body."""
+        return self.start + len(self.text)
+
+
+def sentences(body: str) -> list[Sentence]:
+    """Return the sentences of a body in order, without what is not its author's own."""
+    text = _covered(body)
+    return [sentence for start, line in _own_lines(text) for sentence in _split(line, start)]
+
+
+# Letters: every replacement is as long as what it replaces, so that places stay.
+
+_PLAIN = str.maketrans({"\u2019": "'", "\u2018": "'", "\u02bc": "'", "\u00a0": " ", "\t": " ", "\u201f": '"'})
+_QUOTED = re.compile(
+    r"""
+      (?P<fence>```.*?(?:```|\Z) | ~~~.*?(?:~~~|\Z))
+    | "[^"\n]{1,400}" | \u201c[^\u201d\n]{1,400}\u201d | \u201e[^\u201c\u201d\n]{1,400}[\u201c\u201d]
+    | \u00ab[^\u00bb\n]{1,400}\u00bb
+    | `[^`\n]{1,200}`
+    | (?<![\w'])'(?=[A-Za-z])[^'\n]{1,200}'(?!\w)
+    | (?<![*\w])\*(?=[^*\s])[^*\n]{1,300}\*(?![*\w])
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_LETTER = re.compile(r"\S")
+
+
+def _covered(body: str) -> str:
+    return _QUOTED.sub(_cover, body.translate(_PLAIN)).replace("**", "  ").replace("__", "  ")
+
+
+def _cover(match: re.Match[str]) -> str:
+    if match["fence"]:
+        return "".join("\n" if letter == "\n" else " " for letter in match[0])
+    inner = match[0][1:-1]
+    # One word between marks is a name or stressed, and said by the author all the same.
+    if match[0][0] in "`*" and " " not in inner:
+        return match[0]
+    return _LETTER.sub(COVER, match[0])
+
+
+# Lines
+
+_QUOTE_MARK = re.compile(r"\s*(?:>|&gt;)")
+#: After one of these the rest is another's, up to the end.
+_FORWARDED = re.compile(
+    r"""
+    \s*(?: -{2,}\s*(?:forwarded|original|begin\ forwarded) | begin\ forwarded\ message | fwd?: | forwarded\ from
+    | from:\ \S | on\ .{4,120}\bwrote:\s*$ | (?:\S+\s){1,4}(?:wrote|writes|said|says):\s*$ )
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_PASTED = re.compile(
+    r"""
+    \s*(?: <[^>\s]{1,40}>\s | \[[^\]\n]{1,60}\]\s*:?\s*(?:<|\[|\S{1,30}:\s|\() | \[[^\]\n]{1,60}\]:
+    | \[?\d{1,2}:\d{2}(?::\d{2})?\]?\s+(?:<|\S{1,30}:\s) | \[?\d{4}-\d\d-\d\d[\sT]
+    | [A-Z]{4,9}[:\s]\s*(?=.*\d{2}:\d{2}) | \[?(?:ERROR|WARN(?:ING)?|INFO|DEBUG|TRACE|FATAL)\b
+    | Traceback\ \( | File\ ".{1,200}line | at\ [\w$.]+\( | \w*(?:Error|Exception):\s | [$\#%]\s | \|\s
+    | /me\s | [*_(\[]{1,2}(?:rp|ooc|ic|in\ character|roleplay|acting)\b )
+    """,
+    re.VERBOSE,
+)
+_SUNG = re.compile("[\u2669-\u266c\U0001f3b5\U0001f3b6\U0001f3bc]")
+#: "Ana: …" at the head of line after line is a transcript; at the head of one it may address her.
+_SPEAKER = re.compile(r"\s*[\w][\w .'|-]{0,30}:\s+\S")
+_BULLET = re.compile(r"\s*(?:[-*\u2022+]|\d{1,2}[.)])\s+|\s*#{1,6}\s+")
+
+
+def _own_lines(text: str) -> Iterator[tuple[int, str]]:
+    lines = text.split("\n")
+    is_transcript = sum(1 for line in lines if _SPEAKER.match(line[:80])) > 1
+    start, inside_trace = 0, False
+    for line in lines:
+        head = line[:300]
+        if _FORWARDED.match(head):
+            return
+        inside_trace = "Traceback (" in head or (inside_trace and head.startswith((" ", "\t")))
+        if not (inside_trace or _is_another_s(head) or (is_transcript and _SPEAKER.match(head))):
+            bullet = _BULLET.match(line)
+            skipped = bullet.end() if bullet else 0
+            yield start + skipped, line[skipped:]
+        start += len(line) + 1
+
+
+def _is_another_s(head: str) -> bool:
+    return bool(_QUOTE_MARK.match(head) or _PASTED.match(head) or _SUNG.search(head))
+
+
+# Sentences
+
+_END = re.compile(r"[.!?\u2026]+[\"')\]*_\ue000]*(?=\s|$)|[\u3002\uff01\uff1f]")
+_ABBREVIATED = re.compile(
+    r"(?:^|[\s(])(?:e\.g|i\.e|etc|vs|cf|dr|mr|mrs|ms|prof|st|mt|no|nr|approx|ca|fig|vol|inc|ltd|co|jr|sr|dept|est"
+    r"|[ap]\.m|u\.s|u\.k|[A-Za-z])\.$",
+    re.IGNORECASE,
+)
+_WORDS = re.compile(r"\w")
+_LAUGHS = re.compile(r"\s*(?:lol|lmao|rofl|haha\w*|jk|/s|xd|kidding)\b\W*$", re.IGNORECASE)
+
+
+def _split(line: str, offset: int) -> Iterator[Sentence]:
+    start = 0
+    for end in _ends(line):
+        text = line[start:end]
+        stripped = text.strip()
+        if stripped and len(stripped) <= LONGEST_SENTENCE:
+            yield Sentence(text=stripped, start=offset + start + len(text) - len(text.lstrip()))
+        start = end
+
+
+def _ends(line: str) -> Iterator[int]:
+    """Yield where sentences end; what holds no words, or only laughs, belongs to what is before it."""
+    ends = [match.end() for match in _END.finditer(line) if _is_end(line, match)]
+    if not ends or ends[-1] < len(line):
+        ends.append(len(line))
+    for end, following in zip(ends, [*ends[1:], len(line)], strict=True):
+        rest = line[end : min(following, end + 40)]
+        if end == len(line) or (_WORDS.search(rest) and not _LAUGHS.match(rest)):
+            yield end
+    # Whatever is left without words goes with the last sentence that has some.
+
+
+def _is_end(line: str, match: re.Match[str]) -> bool:
+    after = line[match.end() : match.end() + 2].strip()
+    if match[0].startswith(("..", "\u2026")) and after[:1].islower():
+        return False
+    return match[0] != "." or not _ABBREVIATED.search(line[max(0, match.start() - 9) : match.end()])

@@ -1,0 +1,141 @@
+"""Says in the third person what somebody said of themselves, where that is certain, and quotes them otherwise."""
+
+import re
+
+from roomlore.domain.speech import safe_name
+from roomlore.extraction.cues import cue
+
+LONGEST_TITLE = 60
+LONGEST_CONTENT = 400
+
+_TRAILING = re.compile(
+    r"[\s.,;:!?\u2026*_~`\U0001f000-\U0001faff\u2600-\u27bf\ufe0f\u200d]+$|(?:\s*[:;=]-?[)dp(/])+$",
+    re.IGNORECASE,
+)
+_MARKDOWN = re.compile(r"\*\*|__|~~|(?<!\w)[*_`](?=\w)|(?<=\w)[*_`](?!\w)")
+_ADVERBS = (
+    r"(?:(?:really|also|still|just|personally|usually|generally|always|often|absolutely|totally|actually|definitely"
+    r"|much|strongly|mostly|only|recently|finally|currently|now|both|simply|truly|kinda|sometimes|never|already"
+    r"|originally|officially|happily|proudly) )*"
+)
+_HEADS = (
+    (cue(r"i'm\b|i am\b"), "is"),
+    (cue(r"i was\b"), "was"),
+    (cue(rf"i've (?={_ADVERBS}(?:got|been)\b)|i have (?={_ADVERBS}been\b)"), "has "),
+    (cue(r"i've\b|i have\b"), "has"),
+    (cue(r"i'll\b|i will\b"), "will"),
+    (cue(r"i'd rather\b"), "would rather"),
+    (cue(r"i don't\b|i do not\b"), "does not"),
+    (cue(r"i can't\b|i cannot\b|i can not\b"), "cannot"),
+    (cue(r"i can\b"), "can"),
+)
+_SAYS = cue(rf"i (?P<adverbs>{_ADVERBS})(?P<verb>[a-z]+)\b")
+_EMPTY = re.compile(r"\b(?:just|also|actually|personally)\s+", re.IGNORECASE)
+_PAST = frozenset(
+    "bought sold got won lost had became began grew left quit met made went taught took wrote built ran gave came"
+    " found learnt set put hit cut let read saw fell broke chose told spent thought".split()
+)
+_OWN = (
+    (re.compile(r"\bmyself\b", re.IGNORECASE), "themselves"),
+    (re.compile(r"\bmine\b", re.IGNORECASE), "theirs"),
+    (re.compile(r"\bmy\b", re.IGNORECASE), "their"),
+    (re.compile(r"\bme\b", re.IGNORECASE), "them"),
+)
+#: Who or what is meant can be told only among those who were there.
+_PRESENT = re.compile(
+    r"\b(?:i|i['\u2019]\w+|im|ive|we|we['\u2019]\w+|us|our|ours|ourselves|you|your|yours|you['\u2019]\w+|u|ur|ya"
+    r"|this|these|those|here|he|she|him|her|they|them|it)\b",
+    re.IGNORECASE,
+)
+#: A second verb that would have to be changed like the first.
+_COORDINATED = re.compile(r"\s+(?:and|or)\s", re.IGNORECASE)
+
+_AFTERTHOUGHT = re.compile(
+    r"[\s,]+(?:btw|by the way|tbh|imo|imho|fyi|too|though|myself|lol|unfortunately|anyway|as well|you know|because|and|but|so|or|since|as|that|if|when|which|then)$",
+    re.IGNORECASE,
+)
+
+
+#: Points at nobody: it stands for whoever speaks, or is how they wish to be called.
+_RESOLVED = re.compile(r"\b(?:he|she|they)/\w+(?:/\w+)?", re.IGNORECASE)
+
+
+def clean(words: str) -> str:
+    """Return words on one line, without marks of emphasis, smileys and stops at their end."""
+    text = " ".join(_MARKDOWN.sub("", words).split())
+    while (shorter := _AFTERTHOUGHT.sub("", _TRAILING.sub("", text))) != text:
+        text = shorter
+    return text
+
+
+def in_third_person(name: str, words: str) -> str | None:
+    """Return a sentence about whoever said the words, or None where it could not be read alone or be wrong."""
+    text = clean(words)
+    if match := re.match(r"my\s+", text, re.IGNORECASE):
+        head, rest = f"{possessive(name)} ", text[match.end() :]
+    else:
+        verb = _verb(text)
+        if verb is None:
+            return None
+        head, rest = f"{safe_name(name)} {verb[0]}", text[verb[1] :]
+    if _PRESENT.search(_RESOLVED.sub("", rest)) or _COORDINATED.match(rest):
+        return None
+    for pattern, other in _OWN:
+        rest = pattern.sub(other, rest)
+    return f"{head}{rest}."
+
+
+def _verb(text: str) -> tuple[str, int] | None:
+    """Return the verb of a clause that begins with "I" as it is said of others, and where it ends."""
+    for pattern, verb in _HEADS:
+        if match := pattern.match(text):
+            return verb, match.end()
+    match = _SAYS.match(text)
+    if not match:
+        return None
+    verb = match["verb"].lower()
+    return _EMPTY.sub("", match["adverbs"]) + (verb if _is_past(verb) else _third(verb)), match.end()
+
+
+def _is_past(verb: str) -> bool:
+    return verb in _PAST or (verb.endswith("ed") and verb not in {"need", "feed", "speed", "breed", "bleed"})
+
+
+def _third(verb: str) -> str:
+    if verb in {"go", "do"} or verb.endswith(("s", "x", "z", "ch", "sh")):
+        return verb + "es"
+    if verb.endswith("y") and verb[-2:-1] not in "aeiou":
+        return verb[:-1] + "ies"
+    return verb + "s"
+
+
+def quoted(name: str, words: str) -> str:
+    """Return who said the words, and the words."""
+    text = " ".join(words.split()).strip(" *_")
+    if len(text) > LONGEST_CONTENT:
+        text = f"{text[:LONGEST_CONTENT].rsplit(' ', 1)[0]} \u2026"
+    return f"{safe_name(name)}: \u201c{text}\u201d"
+
+
+def possessive(name: str) -> str:
+    """Return how what is somebody's is said to be theirs."""
+    return f"{safe_name(name)}'s"
+
+
+def title(words: str) -> str:
+    """Return the first few words, the first letter large."""
+    text = clean(words)
+    if len(text) > LONGEST_TITLE:
+        text = f"{text[:LONGEST_TITLE].rsplit(' ', 1)[0]} \u2026"
+    return text[:1].upper() + text[1:]
+
+
+def depends_on_presence(words: str) -> bool:
+    """Return whether words point at somebody or something that only those who were there can tell."""
+    return bool(_PRESENT.search(words))
+
+
+def together(names: list[str]) -> str:
+    """Return names as one list: "Ana", "Ana and Ben", "Ana, Ben and Eve"."""
+    safe = [safe_name(name) for name in names]
+    return safe[0] if len(safe) == 1 else f"{', '.join(safe[:-1])} and {safe[-1]}"

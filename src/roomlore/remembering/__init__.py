@@ -1,0 +1,1 @@
+"""How statements become memories: each kept once, and in its place among those that say something else."""

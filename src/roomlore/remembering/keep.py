@@ -1,0 +1,174 @@
+"""A statement becomes a memory: a new one, one more source of the same, or what takes the place of an older value."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Literal
+
+from roomlore.domain.ids import MemoryId, MessageId, OrgId, ParticipantId
+from roomlore.domain.records import MemoryRole
+from roomlore.remembering.gist import digest_of
+from roomlore.remembering.succession import successors
+from roomlore.store import erasing, keeping
+from roomlore.store.keeping import Draft, Heard, Known, Place, Standing
+from roomlore.store.queries import Connection
+
+#: What an agent claims of others counts half.
+AGENTS_WORD = 0.5
+#: However often it is stated.
+SUREST = 0.99
+
+_ALL = "to all"
+
+#: `added`; `same`: nothing changed; `united`: a memory that said the same has more sources now.
+Outcome = Literal["added", "same", "united"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What became of a statement."""
+
+    memory_id: MemoryId
+    outcome: Outcome
+
+
+async def keep(conn: Connection, org_id: OrgId, draft: Draft) -> Kept | None:
+    """Remember a statement once, and return as what; None where what it rests on or names is not there any more.
+
+    The caller's transaction keeps erasures out and holds the rooms of the sources. What was drawn from the same words
+    before is left as it is, whatever a person made of it since.
+
+    Args:
+        conn: Writes for the operator.
+        org_id: Whose.
+        draft: The statement; its first source is what states it.
+    """
+    await keeping.lock(conn, org_id)
+    if not await keeping.is_grounded(conn, org_id, draft):
+        return None
+    known = await keeping.people(conn, org_id, {who for _, who in draft.roles})
+    heard = await keeping.heard(conn, org_id, {source.message_id for source in draft.sources})
+    place = Place(circle=circle(draft, heard, known), digest=digest_of(draft.content), draft=draft)
+    same = await keeping.same(conn, org_id, place)
+    if same is None and (before := await keeping.settled(conn, org_id, place)) is not None:
+        return Kept(memory_id=before.id, outcome="same")
+    if same is not None and await keeping.is_heard_alike(conn, org_id, same.id, draft):
+        is_new = await _unite(conn, org_id, same, draft=draft, known=known)
+        kept = Kept(memory_id=same.id, outcome="united" if is_new else "same")
+    else:
+        await keeping.add(conn, org_id, place, confidence=_sureness(draft, known))
+        kept = Kept(memory_id=draft.id, outcome="added")
+        if same is not None:
+            await _follow(conn, org_id, same, draft)
+    if draft.slot is not None and kept.outcome != "same":
+        await settle(conn, org_id, circle=place.circle, slot=draft.slot)
+    return kept
+
+
+async def _follow(conn: Connection, org_id: OrgId, same: Standing, draft: Draft) -> None:
+    """Let the later of two that say the same stand: others heard it, and together they would be for fewer than either."""
+    old_id, new_id = (same.id, draft.id) if same.valid_from <= draft.valid_from else (draft.id, same.id)
+    await keeping.supersede(conn, org_id, old_id, by=new_id)
+
+
+async def settle(conn: Connection, org_id: OrgId, *, circle: str, slot: str) -> None:
+    """Let the newest value of a slot stand, and each other be superseded by the next."""
+    values = await keeping.values(conn, org_id, circle=circle, slot=slot)
+    parted = await keeping.partings(conn, org_id, [value.id for value in values])
+    standing = successors(values, parted)
+    changed = {value.id: standing[value.id] for value in values if standing[value.id] != value.superseded_by}
+    if changed:
+        await keeping.succeed(conn, org_id, changed)
+
+
+async def release(
+    conn: Connection,
+    org_id: OrgId,
+    message_ids: Collection[MessageId],
+    *,
+    extractor: str,
+    kept: Collection[MemoryId],
+) -> int:
+    """Let go of what was drawn from messages and is not drawn any more; return how many memories went.
+
+    A memory that rests on other words besides stays.
+
+    Args:
+        conn: Writes for the operator, in the transaction in which `keep` was called.
+        org_id: Whose.
+        message_ids: All messages that were gone through.
+        extractor: Only what this one had drawn.
+        kept: What was drawn from them now.
+    """
+    await keeping.lock(conn, org_id)
+    baseless = await keeping.loosen(conn, org_id, message_ids, extractor=extractor, kept=kept)
+    return await erasing.drop_memories(conn, org_id, baseless)
+
+
+def circle(draft: Draft, heard: Iterable[Heard], known: Mapping[ParticipantId, Known]) -> str:
+    """Return what tells apart of whom and for whom a statement is; hex digits."""
+    parts = [
+        draft.sensitivity,
+        *sorted(
+            audience(heard, is_sensitive=draft.sensitivity == "sensitive") or [f"by {draft.asserted_by}"]
+        ),
+        *(f"about {who}" for who in _persons(draft.people("subject"), known)),
+        *(f"as {who}" for who in _persons(draft.people("perspective"), known)),
+    ]
+    return sha256("\n".join(parts).encode()).hexdigest()
+
+
+def audience(heard: Iterable[Heard], *, is_sensitive: bool) -> set[str]:
+    """Return what tells apart whom sources are for: rooms, of which all open ones are one, and those of whispers.
+
+    What is sensitive is for those who were in the room, however open that is.
+    """
+    told_to = {_told_to(one, is_sensitive=is_sensitive) for one in heard}
+    # Whoever hears the others hears what everybody does.
+    return told_to - {_ALL} or told_to
+
+
+def _told_to(heard: Heard, *, is_sensitive: bool) -> str:
+    if heard.hearers is not None:
+        return f"to {' '.join(str(who) for who in heard.hearers)}"
+    return _ALL if heard.is_open and not is_sensitive else f"in {heard.room_id}"
+
+
+def _persons(ids: Iterable[ParticipantId], known: Mapping[ParticipantId, Known]) -> list[str]:
+    return sorted({str(known[who].person_id) for who in ids})
+
+
+async def _unite(
+    conn: Connection, org_id: OrgId, same: Standing, *, draft: Draft, known: Mapping[ParticipantId, Known]
+) -> bool:
+    """Let a memory rest on a statement that says the same; return whether that changed it."""
+    if not await keeping.add_sources(conn, org_id, same.id, draft):
+        return False
+    before = await keeping.roles(conn, org_id, same.id)
+    authors = draft.people("author")
+    told_by = {who for role, who in before if role in {"author", "involved"}}
+    if _is_own(authors, draft) and not _is_own({who for role, who in before if role == "author"}, draft):
+        await keeping.demote_authors(conn, org_id, same.id)
+    else:
+        authors = authors & {who for role, who in before if role == "author"}
+    involved = draft.people("author") - authors
+    retold: set[tuple[MemoryRole, ParticipantId]] = {("author", who) for who in authors}
+    retold |= {one for one in draft.roles if one[0] != "author"}
+    retold.update(("involved", who) for who in involved)
+    await keeping.add_roles(conn, org_id, same.id, retold - before)
+    is_confirmed = any(not known[who].is_agent for who in draft.people("author") - told_by)
+    doubt = (1 - same.confidence) * (1 - draft.confidence if is_confirmed else 1)
+    confidence = max(same.confidence, min(1 - doubt, SUREST))
+    await keeping.strengthen(conn, org_id, same.id, draft, confidence=confidence)
+    return True
+
+
+def _is_own(authors: Collection[ParticipantId], draft: Draft) -> bool:
+    """Return whether those who state something are those whom it is about."""
+    return bool(draft.people("subject") & set(authors))
+
+
+def _sureness(draft: Draft, known: Mapping[ParticipantId, Known]) -> float:
+    authors = draft.people("author")
+    is_claimed = bool(authors) and all(known[who].is_agent for who in authors) and not _is_own(authors, draft)
+    return draft.confidence * AGENTS_WORD if is_claimed else draft.confidence

@@ -1,0 +1,199 @@
+"""Agents: whom they met, what they remember, which of their answers are to be remembered."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from roomlore.domain.ids import ConversationId, MemoryId, MessageId, OrgId, ParticipantId, RoomId
+from roomlore.domain.incoming import ParticipantKind
+from roomlore.domain.records import MemoryKind, Sensitivity
+from roomlore.store.queries import Connection, Queries
+
+QUERIES = Queries("agents")
+#: So many people of a conversation are looked at.
+MOST_PRESENT = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Met:
+    """Somebody whom an agent has met: all that passed between them, and what of it still weighs."""
+
+    id: ParticipantId
+    name: str
+    kind: ParticipantKind
+    #: In which both took part.
+    conversations: int
+    #: Of theirs.
+    messages: int
+    #: How often the agent answered them, and they the agent.
+    answered: int
+    answers: int
+    #: How often some other human agreed with them, or set them right.
+    confirmed: int
+    corrected: int
+    last_met_at: datetime
+    conversations_now: float
+    #: Answers either way.
+    exchanges_now: float
+    confirmed_now: float
+    corrected_now: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What is looked for among an agent's memories; None in any field means all."""
+
+    kinds: Collection[MemoryKind] | None = None
+    #: Any of these.
+    tags: Collection[str] | None = None
+    task_id: str | None = None
+    #: Only such as name any of these.
+    people: Collection[ParticipantId] | None = None
+    #: Only such as share a word with it, or are as important as a learning.
+    topic: str | None = None
+    #: Only such as belong to a task, or to none.
+    is_of_task: bool | None = None
+    #: The newest first; otherwise the weightiest.
+    is_newest_first: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experience:
+    """A memory of an agent's, and how much it weighs: its importance, less the older it is."""
+
+    memory_id: MemoryId
+    weight: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Still:
+    """Whether memories that were read are as they were."""
+
+    all_stand: bool
+    #: Another number once a memory of the agent's has come or gone.
+    mark: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """Who reads, what a message's conversation is about, and who takes part in it."""
+
+    #: Whether the viewer is an agent, and every account of the viewer.
+    is_agent: bool
+    own_ids: Sequence[ParticipantId]
+    topic: str
+    people: Sequence[ParticipantId]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchanged:
+    """What an agent answered, and to what."""
+
+    reply_id: MessageId
+    room_id: RoomId
+    agent_id: ParticipantId
+    agent_name: str
+    reply: str
+    sent_at: datetime
+    trigger_id: MessageId
+    other_id: ParticipantId
+    other_name: str
+    other_kind: ParticipantKind
+    trigger: str
+    #: Whether the two had met before.
+    has_met: bool
+    #: Whether it was said to the agent.
+    is_addressed: bool
+    sensitivity: Sensitivity
+
+
+async def meet(conn: Connection, org_id: OrgId, ids: Collection[ConversationId]) -> None:
+    """Write down anew who met which agent in these conversations, in one step; the same again changes nothing."""
+    await QUERIES.run(conn, "meet", {"org_id": org_id, "conversation_ids": list(ids)})
+
+
+async def drop_encounters(conn: Connection, org_id: OrgId, ids: Collection[ConversationId]) -> int:
+    """Forget who met in these conversations; return how many encounters that were."""
+    return await QUERIES.run(conn, "drop_encounters", {"org_id": org_id, "conversation_ids": list(ids)})
+
+
+async def met(
+    conn: Connection,
+    org_id: OrgId,
+    agent_ids: Collection[ParticipantId],
+    *,
+    people: Collection[ParticipantId] | None = None,
+    at: datetime,
+    half_life: timedelta,
+) -> list[Met]:
+    """Return whom an agent has met, or those of some people whom it has, in no order.
+
+    Args:
+        conn: Reads for the viewer.
+        org_id: Whose.
+        agent_ids: Every account of the agent.
+        people: Only these; None: all.
+        at: Tells how long ago everything was.
+        half_life: After so long what passed weighs half.
+    """
+    params = {
+        "org_id": org_id,
+        "agent_ids": list(agent_ids),
+        "participant_ids": None if people is None else list(people),
+        "at": at,
+        "half_life": half_life,
+    }
+    return await QUERIES.all(conn, "met", Met, params)
+
+
+async def experiences(
+    conn: Connection,
+    agent_ids: Collection[ParticipantId],
+    wanted: Wanted,
+    *,
+    at: datetime,
+    limit: int,
+) -> list[Experience]:
+    """Return which memories of an agent stand and are wanted, as far as the viewer may see them, in their order."""
+    params = {
+        "agent_ids": list(agent_ids),
+        "kinds": None if wanted.kinds is None else list(wanted.kinds),
+        "tags": None if wanted.tags is None else list(wanted.tags),
+        "task_id": wanted.task_id,
+        "people": None if wanted.people is None else list(wanted.people),
+        "topic": wanted.topic,
+        "is_of_task": wanted.is_of_task,
+        "is_newest_first": wanted.is_newest_first,
+        "at": at,
+        "wanted": limit,
+    }
+    return await QUERIES.all(conn, "experiences", Experience, params)
+
+
+async def known_still(
+    conn: Connection, org_id: OrgId, agent_ids: Collection[ParticipantId], ids: Collection[MemoryId]
+) -> Still:
+    """Return whether memories all stand, as they were and for the viewer to see, and a mark of all the agent has."""
+    params = {"org_id": org_id, "agent_ids": list(agent_ids), "memory_ids": list(ids)}
+    row = await QUERIES.first(conn, "known_still", Still, params)
+    assert row is not None
+    return row
+
+
+async def scene(conn: Connection, org_id: OrgId, message_id: MessageId) -> Scene:
+    """Return what a message's conversation is about and who takes part, as far as the viewer may follow it."""
+    params = {"org_id": org_id, "message_id": message_id, "limit": MOST_PRESENT}
+    row = await QUERIES.first(conn, "scene", Scene, params)
+    assert row is not None
+    return row
+
+
+async def note_answer(conn: Connection, org_id: OrgId, *, reply_id: MessageId, trigger_id: MessageId) -> bool:
+    """Ask for an answer to be remembered, if it is worth it; return whether that had not been asked for already."""
+    params = {"org_id": org_id, "reply_id": reply_id, "trigger_id": trigger_id}
+    return await QUERIES.run(conn, "note_answer", params) > 0
+
+
+async def exchanged(conn: Connection, org_id: OrgId, reply_ids: Collection[MessageId]) -> list[Exchanged]:
+    """Return what agents answered, of what is to be remembered, and to what, as far as both are still there."""
+    return await QUERIES.all(conn, "exchanged", Exchanged, {"org_id": org_id, "reply_ids": list(reply_ids)})

@@ -1,0 +1,102 @@
+"""How often a language model is asked for an org, and when it may be asked again: for each purpose by itself.
+
+All of it runs for the operator.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
+
+from roomlore.domain.ids import OrgId
+from roomlore.store.queries import Connection, Queries
+
+QUERIES = Queries("asking")
+
+#: For what it is asked: what conversations are called, or what is stated in them. Answers count with the titles.
+Purpose = Literal["titles", "statements"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rests:
+    """Whether no call may be made."""
+
+    rests: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reserved:
+    """A call that may be made."""
+
+    #: How many before it were not answered.
+    failures: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """How a language model answered."""
+
+    calls_today: int
+    #: Calls that were not answered since the last that was.
+    failures: int
+    #: None where nothing has failed.
+    next_try_at: datetime | None
+    #: Why the last call was not answered.
+    error: str | None
+
+
+async def rests(conn: Connection, org_id: OrgId, purpose: Purpose, *, now: datetime, most: int) -> bool:
+    """Return whether no call may be made now: one is under way, the last failed, or the day has had its calls."""
+    params = {"org_id": org_id, "purpose": purpose, "now": now, "day": day(now), "most": most}
+    row = await QUERIES.first(conn, "rests", Rests, params)
+    assert row is not None
+    return row.rests
+
+
+async def reserve(
+    conn: Connection, org_id: OrgId, purpose: Purpose, *, now: datetime, until: datetime, most: int
+) -> Reserved | None:
+    """Count a call and keep others from making one; None where none may be made now.
+
+    Args:
+        conn: In a transaction that is committed before the call.
+        org_id: For whom.
+        purpose: What for.
+        now: Tells the day, in UTC.
+        until: When others may, should nothing be heard of this call.
+        most: How many calls a day has.
+    """
+    params = {"org_id": org_id, "purpose": purpose, "day": day(now), "now": now, "until": until, "most": most}
+    return await QUERIES.first(conn, "reserve", Reserved, params) if most else None
+
+
+async def give_back(conn: Connection, org_id: OrgId, purpose: Purpose, *, now: datetime) -> None:
+    """Take back that a call was counted, and let the next be made."""
+    await QUERIES.run(conn, "give_back", {"org_id": org_id, "purpose": purpose, "now": now})
+
+
+async def note_answer(
+    conn: Connection, org_id: OrgId, purpose: Purpose, *, now: datetime, is_answered: bool
+) -> None:
+    """Let the next call be made; one that was given up says nothing about how well calls are answered."""
+    params = {"org_id": org_id, "purpose": purpose, "now": now, "is_answered": is_answered}
+    await QUERIES.run(conn, "note_answer", params)
+
+
+async def note_failure(
+    conn: Connection, org_id: OrgId, purpose: Purpose, *, error: str, due_at: datetime
+) -> None:
+    """Say why a call was not answered, and when the next may be made."""
+    params = {"org_id": org_id, "purpose": purpose, "error": error, "due_at": due_at}
+    await QUERIES.run(conn, "note_failure", params)
+
+
+async def asked(conn: Connection, org_id: OrgId, purpose: Purpose, *, now: datetime) -> Asked:
+    """Return how a language model answered so far."""
+    row = await QUERIES.first(conn, "asked", Asked, {"org_id": org_id, "purpose": purpose, "day": day(now)})
+    assert row is not None
+    return row
+
+
+def day(now: datetime) -> str:
+    """Return the day for which calls are counted, in UTC."""
+    return now.astimezone(UTC).date().isoformat()

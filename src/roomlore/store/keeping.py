@@ -1,0 +1,338 @@
+"""What is remembered anew: whether it is there already, what it rests on, what it takes the place of.
+
+All of it runs for the operator, who sees every memory; whoever calls decides for whom it is.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from uuid import UUID
+
+from roomlore.domain.ids import MemoryId, MessageId, OrgId, ParticipantId, RoomId
+from roomlore.domain.records import MemoryKind, MemoryRole, MemorySource, Sensitivity
+from roomlore.store.queries import Connection, Queries, columns
+
+QUERIES = Queries("keeping")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A statement that is to be remembered."""
+
+    id: MemoryId
+    kind: MemoryKind
+    title: str = ""
+    content: str
+    #: 1..5.
+    importance: float
+    #: 0..1.
+    confidence: float = 1.0
+    sensitivity: Sensitivity = "normal"
+    asserted_by: ParticipantId | None = None
+    asserted_in: RoomId | None = None
+    recorded_at: datetime
+    #: Since when it is true.
+    valid_from: datetime
+    sources: Sequence[MemorySource] = ()
+    roles: frozenset[tuple[MemoryRole, ParticipantId]] = frozenset()
+    tags: frozenset[str] = frozenset()
+    task_id: str | None = None
+    slot: str | None = None
+    #: What drew it from its sources; None where somebody asserts it.
+    extractor: str | None = None
+
+    def people(self, role: MemoryRole) -> set[ParticipantId]:
+        """Return those whom it names in a role."""
+        return {who for named, who in self.roles if named == role}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Missing:
+    """The id of a message without words, or of nothing."""
+
+    id: UUID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heard:
+    """Whom a source of a memory is for."""
+
+    room_id: RoomId
+    #: Of what was for some only, as a whisper: those; None for what the whole room heard.
+    hearers: Sequence[ParticipantId] | None
+    is_open: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """A participant, and the person whose account it is."""
+
+    id: ParticipantId
+    person_id: UUID
+    is_agent: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """A memory that says the same."""
+
+    id: MemoryId
+    valid_from: datetime
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Presence:
+    """Whether the same people could hear two things."""
+
+    is_alike: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedIn:
+    """Somebody whom a memory names."""
+
+    participant_id: ParticipantId
+    role: MemoryRole
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Value:
+    """What something was said to be."""
+
+    id: MemoryId
+    digest: str
+    #: Last.
+    said_at: datetime
+    recorded_at: datetime
+    superseded_by: MemoryId | None
+    #: How well whoever says it knows: 3 of themselves, 2 of others, 1 an agent.
+    standing: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parting:
+    """A memory stands beside what has this digest."""
+
+    memory_id: MemoryId
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loosened:
+    """A memory that lost a source."""
+
+    memory_id: MemoryId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Among what a statement stands: of whom and for whom it is, and what it says."""
+
+    circle: str
+    digest: str
+    draft: Draft = field(repr=False)
+
+    @property
+    def params(self) -> dict[str, object]:
+        """What tells it apart, for queries."""
+        first = self.draft.sources[0] if self.draft.sources else None
+        return {
+            "circle": self.circle,
+            "digest": self.digest,
+            "kind": self.draft.kind,
+            "drawn_by": self.draft.extractor,
+            "slot": self.draft.slot,
+            "message_id": first and first.message_id,
+            "quote_start": first and first.quote_start,
+            "quote_end": first and first.quote_end,
+        }
+
+
+async def lock(conn: Connection, org_id: OrgId) -> None:
+    """Wait until nobody else changes which memories the org has; held until the transaction ends."""
+    await QUERIES.run(conn, "lock", {"org_id": org_id})
+
+
+async def is_grounded(conn: Connection, org_id: OrgId, draft: Draft) -> bool:
+    """Return whether all that a statement rests on is there with its words, and everybody it names."""
+    params = {
+        "org_id": org_id,
+        "message_ids": [source.message_id for source in draft.sources],
+        "participant_ids": [who for _, who in draft.roles],
+    }
+    return not await QUERIES.all(conn, "missing", Missing, params)
+
+
+async def heard(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> list[Heard]:
+    """Return whom messages are for."""
+    return await QUERIES.all(conn, "heard", Heard, {"org_id": org_id, "message_ids": list(ids)})
+
+
+async def people(
+    conn: Connection, org_id: OrgId, ids: Collection[ParticipantId]
+) -> dict[ParticipantId, Known]:
+    """Return whose accounts participants are, and which are agents."""
+    params = {"org_id": org_id, "participant_ids": list(ids)}
+    return {row.id: row for row in await QUERIES.all(conn, "people", Known, params)}
+
+
+async def settled(conn: Connection, org_id: OrgId, place: Place) -> Standing | None:
+    """Return the memory that a statement's very words made before: put aside or superseded, or drawn by something else."""
+    return await QUERIES.first(conn, "settled", Standing, {"org_id": org_id, **place.params})
+
+
+async def same(conn: Connection, org_id: OrgId, place: Place) -> Standing | None:
+    """Return the memory that stands and says the same of the same for the same."""
+    return await QUERIES.first(conn, "same", Standing, {"org_id": org_id, **place.params})
+
+
+async def is_heard_alike(conn: Connection, org_id: OrgId, memory_id: MemoryId, draft: Draft) -> bool:
+    """Return whether the same people could hear what a memory and a statement rest on."""
+    params = {
+        "org_id": org_id,
+        "id": memory_id,
+        "message_ids": [source.message_id for source in draft.sources],
+        "sensitivity": draft.sensitivity,
+    }
+    row = await QUERIES.first(conn, "heard_alike", Presence, params)
+    return row is not None and row.is_alike
+
+
+async def add(conn: Connection, org_id: OrgId, place: Place, *, confidence: float) -> None:
+    """Add a memory, what it rests on, whom it names and its tags."""
+    draft = place.draft
+    params = {
+        "org_id": org_id,
+        "id": draft.id,
+        "title": draft.title,
+        "content": draft.content,
+        "importance": draft.importance,
+        "confidence": confidence,
+        "sensitivity": draft.sensitivity,
+        "asserted_by": draft.asserted_by,
+        "asserted_in": draft.asserted_in,
+        "recorded_at": draft.recorded_at,
+        "valid_from": draft.valid_from,
+        "task_id": draft.task_id,
+    }
+    await QUERIES.run(conn, "add", {**place.params, **params})
+    await add_sources(conn, org_id, draft.id, draft)
+    await add_roles(conn, org_id, draft.id, draft.roles)
+    await QUERIES.run(conn, "add_tags", {"org_id": org_id, "id": draft.id, "tags": sorted(draft.tags)})
+
+
+async def add_sources(conn: Connection, org_id: OrgId, memory_id: MemoryId, draft: Draft) -> int:
+    """Let a memory also rest on what a statement rests on; return on how much more."""
+    params = {
+        "org_id": org_id,
+        "id": memory_id,
+        "drawn_by": draft.extractor,
+        **columns(MemorySource, draft.sources),
+    }
+    return await QUERIES.run(conn, "add_sources", params)
+
+
+async def add_roles(
+    conn: Connection,
+    org_id: OrgId,
+    memory_id: MemoryId,
+    roles: Collection[tuple[MemoryRole, ParticipantId]],
+) -> int:
+    """Say whom a memory names, and in which role; return how many more that are."""
+    params = {
+        "org_id": org_id,
+        "id": memory_id,
+        "participant_ids": [who for _, who in roles],
+        "roles": [role for role, _ in roles],
+    }
+    return await QUERIES.run(conn, "add_participants", params)
+
+
+async def roles(
+    conn: Connection, org_id: OrgId, memory_id: MemoryId
+) -> set[tuple[MemoryRole, ParticipantId]]:
+    """Return whom a memory names, and in which role."""
+    rows = await QUERIES.all(conn, "named", NamedIn, {"org_id": org_id, "id": memory_id})
+    return {(row.role, row.participant_id) for row in rows}
+
+
+async def demote_authors(conn: Connection, org_id: OrgId, memory_id: MemoryId) -> None:
+    """Let those who stated a memory be involved only."""
+    await QUERIES.run(conn, "involve", {"org_id": org_id, "id": memory_id})
+
+
+async def strengthen(
+    conn: Connection, org_id: OrgId, memory_id: MemoryId, draft: Draft, *, confidence: float
+) -> None:
+    """Note that a memory was stated once more."""
+    params = {
+        "org_id": org_id,
+        "id": memory_id,
+        "confidence": confidence,
+        "importance": draft.importance,
+        "valid_from": draft.valid_from,
+        "recorded_at": draft.recorded_at,
+        "task_id": draft.task_id,
+    }
+    await QUERIES.run(conn, "strengthen", params)
+    await QUERIES.run(conn, "add_tags", {"org_id": org_id, "id": memory_id, "tags": sorted(draft.tags)})
+
+
+async def values(conn: Connection, org_id: OrgId, *, circle: str, slot: str) -> list[Value]:
+    """Return what a slot of a circle was said to be, without what a person put in another's place."""
+    return await QUERIES.all(conn, "values", Value, {"org_id": org_id, "circle": circle, "slot": slot})
+
+
+async def partings(conn: Connection, org_id: OrgId, ids: Iterable[MemoryId]) -> set[tuple[MemoryId, str]]:
+    """Return which memories stand beside what, because a person said so."""
+    rows = await QUERIES.all(conn, "partings", Parting, {"org_id": org_id, "memory_ids": list(ids)})
+    return {(row.memory_id, row.digest) for row in rows}
+
+
+async def succeed(conn: Connection, org_id: OrgId, successors: Mapping[MemoryId, MemoryId | None]) -> None:
+    """Say what took the place of memories; None: they stand."""
+    params = {"org_id": org_id, "id": list(successors), "superseded_by": list(successors.values())}
+    await QUERIES.run(conn, "succeed", params)
+
+
+async def supersede(conn: Connection, org_id: OrgId, old_id: MemoryId, *, by: MemoryId) -> bool:
+    """Put a memory in the place of another, and return whether that one still stood."""
+    return await QUERIES.run(conn, "supersede", {"org_id": org_id, "old_id": old_id, "id": by}) > 0
+
+
+async def archive(conn: Connection, org_id: OrgId, memory_id: MemoryId, *, at: datetime) -> bool:
+    """Put a memory aside, and return whether it stood."""
+    return await QUERIES.run(conn, "archive", {"org_id": org_id, "id": memory_id, "at": at}) > 0
+
+
+async def restore(conn: Connection, org_id: OrgId, memory_id: MemoryId, *, beside: MemoryId | None) -> bool:
+    """Let a memory stand again, beside what took its place; return whether it had not stood."""
+    if beside is not None:
+        await QUERIES.run(conn, "part", {"org_id": org_id, "id": memory_id, "later_id": beside})
+    return await QUERIES.run(conn, "restore", {"org_id": org_id, "id": memory_id}) > 0
+
+
+async def loosen(
+    conn: Connection,
+    org_id: OrgId,
+    message_ids: Collection[MessageId],
+    *,
+    extractor: str,
+    kept: Collection[MemoryId],
+) -> list[MemoryId]:
+    """Take from messages what was drawn from them and is not any more; return memories that rest on nothing then."""
+    params = {
+        "org_id": org_id,
+        "message_ids": list(message_ids),
+        "drawn_by": extractor,
+        "kept_ids": list(kept),
+    }
+    loosened = await QUERIES.all(conn, "loosen", Loosened, params)
+    params = {"org_id": org_id, "memory_ids": [row.memory_id for row in loosened]}
+    return [row.memory_id for row in await QUERIES.all(conn, "baseless", Loosened, params)]
+
+
+async def disown(conn: Connection, org_id: OrgId, ids: Collection[ParticipantId]) -> int:
+    """Keep what participants asserted as nobody's, and return how many memories that are."""
+    return await QUERIES.run(conn, "disown", {"org_id": org_id, "participant_ids": list(ids)})

@@ -1,0 +1,285 @@
+-- What is remembered anew: whether it is there already, what it rests on, what it takes the place of.
+
+-- name: lock
+-- Only one at a time changes which memories an org has: two who came with the same would both find it missing.
+select pg_advisory_xact_lock(hashtextextended('memories ' || %(org_id)s::text, 0));
+
+-- name: missing -> Missing
+-- Those of these messages that have lost their words or are not there, and of these participants that are not.
+select asked.id
+from unnest(%(message_ids)s::uuid[]) as asked (id)
+where not exists (
+  select 1
+  from messages
+  where messages.org_id = %(org_id)s and messages.id = asked.id and messages.redacted_at is null
+)
+union all
+select asked.id
+from unnest(%(participant_ids)s::uuid[]) as asked (id)
+where not exists (
+  select 1 from participants where participants.org_id = %(org_id)s and participants.id = asked.id
+);
+
+-- name: heard -> Heard
+-- Whom messages are for: everybody in a room, or some by name.
+select messages.room_id, hearers(messages) as hearers, rooms.visibility = 'open' as is_open
+from messages
+join rooms on rooms.org_id = messages.org_id and rooms.id = messages.room_id
+where messages.org_id = %(org_id)s and messages.id = any (%(message_ids)s);
+
+-- name: people -> Known
+-- Who these participants are: accounts of one person are one.
+select participants.id, coalesce(merges.person_id, participants.id) as person_id, participants.kind = 'agent' as is_agent
+from participants
+left join merges on merges.org_id = participants.org_id and merges.participant_id = participants.id
+where participants.org_id = %(org_id)s and participants.id = any (%(participant_ids)s);
+
+-- name: settled -> Standing
+-- The memory of these very words that does not stand any more, whatever became of it, or that was drawn from them by
+-- something else.
+-- Uses index: memory_sources_of_message
+select memories.id, memories.valid_from, memories.confidence
+from memory_sources
+join memories on memories.org_id = memory_sources.org_id and memories.id = memory_sources.memory_id
+where memory_sources.org_id = %(org_id)s
+  and memory_sources.message_id = %(message_id)s
+  and memories.circle = %(circle)s
+  and case
+    when memories.digest = %(digest)s then memories.status <> 'active'
+    else
+      memory_sources.drawn_by <> %(drawn_by)s::text
+      and memories.kind = %(kind)s
+      and int4range(memory_sources.quote_start, memory_sources.quote_end)
+        && int4range(%(quote_start)s::integer, %(quote_end)s::integer)
+  end
+order by memories.digest = %(digest)s desc, memories.id
+limit 1;
+
+-- name: same -> Standing
+-- The memory that stands and says the same of the same for the same.
+-- Uses index: memories_saying
+select id, valid_from, confidence
+from memories
+where org_id = %(org_id)s and circle = %(circle)s and digest = %(digest)s and status = 'active';
+
+-- name: heard_alike -> Presence
+-- Whether the same people could hear what a memory and what a statement rest on: members come and go between two
+-- messages of a room for them.
+select
+  array_agg(distinct said.heard_by order by said.heard_by) filter (where said.is_old)
+    is not distinct from array_agg(distinct said.heard_by order by said.heard_by) filter (where said.is_new) as is_alike
+from (
+  select
+    messages.id = any (%(message_ids)s) as is_new,
+    exists (
+      select 1
+      from memory_sources
+      where memory_sources.org_id = messages.org_id
+        and memory_sources.memory_id = %(id)s
+        and memory_sources.message_id = messages.id
+    ) as is_old,
+    case
+      when messages.kind = 'whisper' then hearers(messages)::text
+      when rooms.visibility = 'open' and %(sensitivity)s = 'normal' then 'all'
+      else (
+        select md5(string_agg(memberships.participant_id::text, ' ' order by memberships.participant_id))
+        from memberships
+        where memberships.org_id = messages.org_id
+          and memberships.room_id = messages.room_id
+          and memberships.joined_at <= messages.sent_at
+          and (memberships.left_at is null or messages.sent_at < memberships.left_at)
+      )
+    end as heard_by
+  from messages
+  join rooms on rooms.org_id = messages.org_id and rooms.id = messages.room_id
+  where messages.org_id = %(org_id)s
+    and messages.id in (
+      select unnest(%(message_ids)s::uuid[])
+      union
+      select memory_sources.message_id
+      from memory_sources
+      where memory_sources.org_id = %(org_id)s and memory_sources.memory_id = %(id)s
+    )
+) as said;
+
+-- name: add
+-- Add a memory.
+insert into memories (
+  org_id, id, kind, title, content, importance, confidence, sensitivity, asserted_by, asserted_in, recorded_at, valid_from,
+  slot, task_id, circle, digest
+)
+values (
+  %(org_id)s, %(id)s, %(kind)s, %(title)s, %(content)s, %(importance)s, %(confidence)s, %(sensitivity)s, %(asserted_by)s,
+  %(asserted_in)s, %(recorded_at)s, %(valid_from)s, %(slot)s, %(task_id)s, %(circle)s, %(digest)s
+);
+
+-- name: add_sources
+-- Say which words a memory rests on, as far as it was not known.
+insert into memory_sources (org_id, memory_id, message_id, quote_start, quote_end, drawn_by)
+select %(org_id)s, %(id)s, message_id, quote_start, quote_end, %(drawn_by)s
+from unnest(%(message_id)s::uuid[], %(quote_start)s::integer[], %(quote_end)s::integer[])
+  as stated (message_id, quote_start, quote_end)
+on conflict (org_id, memory_id, message_id) do nothing;
+
+-- name: add_participants
+-- Say whom a memory names, and in which role, as far as it was not known.
+insert into memory_participants (org_id, memory_id, participant_id, role)
+select %(org_id)s, %(id)s, participant_id, role
+from unnest(%(participant_ids)s::uuid[], %(roles)s::text[]) as stated (participant_id, role)
+on conflict (org_id, memory_id, participant_id, role) do nothing;
+
+-- name: add_tags
+-- Put tags on a memory, as far as it has not got them.
+insert into memory_tags (org_id, memory_id, tag)
+select %(org_id)s, %(id)s, tag
+from unnest(%(tags)s::text[]) as stated (tag)
+on conflict (org_id, memory_id, tag) do nothing;
+
+-- name: named -> NamedIn
+-- Whom a memory names.
+select participant_id, role from memory_participants where org_id = %(org_id)s and memory_id = %(id)s;
+
+-- name: involve
+-- Those who stated a memory only said the like of it: who is meant themselves states it.
+update memory_participants
+set role = 'involved'
+where org_id = %(org_id)s
+  and memory_id = %(id)s
+  and role = 'author'
+  and not exists (
+    select 1
+    from memory_participants as held
+    where held.org_id = %(org_id)s
+      and held.memory_id = %(id)s
+      and held.participant_id = memory_participants.participant_id
+      and held.role = 'involved'
+  );
+
+-- name: strengthen
+-- A memory was stated once more.
+update memories
+set
+  confidence = %(confidence)s,
+  importance = greatest(importance, %(importance)s),
+  valid_from = least(valid_from, %(valid_from)s),
+  recorded_at = greatest(recorded_at, %(recorded_at)s),
+  task_id = coalesce(task_id, %(task_id)s)
+where org_id = %(org_id)s and id = %(id)s;
+
+-- name: values -> Value
+-- What a slot of a circle was said to be, as far as it stands or only others of these took its place.
+select
+  memories.id, memories.digest, memories.recorded_at, memories.superseded_by,
+  coalesce(
+    (
+      select max(messages.sent_at)
+      from memory_sources
+      join messages on messages.org_id = memory_sources.org_id and messages.id = memory_sources.message_id
+      where memory_sources.org_id = memories.org_id and memory_sources.memory_id = memories.id
+    ),
+    memories.valid_from
+  ) as said_at,
+  case
+    when told.is_own or not told.is_stated then 3
+    when told.by_people then 2
+    else 1
+  end as standing
+from memories
+cross join lateral (
+  select
+    coalesce(bool_or(author.participant_id = any (subjects.ids)), false) as is_own,
+    count(*) > 0 as is_stated,
+    coalesce(bool_or(participants.kind <> 'agent'), false) as by_people
+  from memory_participants as author
+  join participants on participants.org_id = author.org_id and participants.id = author.participant_id
+  cross join lateral (
+    select array(
+      select subject.participant_id
+      from memory_participants as subject
+      where subject.org_id = author.org_id and subject.memory_id = author.memory_id and subject.role = 'subject'
+    ) as ids
+  ) as subjects
+  where author.org_id = memories.org_id and author.memory_id = memories.id and author.role = 'author'
+) as told
+where memories.org_id = %(org_id)s
+  and memories.circle = %(circle)s
+  and memories.slot = %(slot)s
+  and memories.archived_at is null
+  and (
+    memories.superseded_by is null
+    or exists (
+      select 1
+      from memories as later
+      where later.org_id = memories.org_id
+        and later.id = memories.superseded_by
+        and later.circle = memories.circle
+        and later.slot = memories.slot
+        and later.archived_at is null
+    )
+  );
+
+-- name: partings -> Parting
+-- Which memories stand beside what has these digests, because a person said so.
+select memory_id, digest from partings where org_id = %(org_id)s and memory_id = any (%(memory_ids)s);
+
+-- name: succeed
+-- Say what took the place of memories, or that they stand.
+update memories
+set superseded_by = told.superseded_by
+from unnest(%(id)s::uuid[], %(superseded_by)s::uuid[]) as told (id, superseded_by)
+where memories.org_id = %(org_id)s and memories.id = told.id;
+
+-- name: supersede
+-- Put a memory in the place of another that still stands.
+update memories
+set superseded_by = %(id)s
+where org_id = %(org_id)s and id = %(old_id)s and status = 'active' and id <> %(id)s;
+
+-- name: archive
+-- Put a memory aside that stands.
+update memories
+set archived_at = %(at)s
+where org_id = %(org_id)s and id = %(id)s and status = 'active';
+
+-- name: restore
+-- Let a memory stand again that was put aside or superseded.
+update memories
+set archived_at = null, superseded_by = null
+where org_id = %(org_id)s and id = %(id)s and status <> 'active';
+
+-- name: part
+-- Note that a memory stands beside what has a digest.
+insert into partings (org_id, memory_id, digest)
+select %(org_id)s, %(id)s, later.digest
+from memories as later
+where later.org_id = %(org_id)s and later.id = %(later_id)s
+on conflict (org_id, memory_id, digest) do nothing;
+
+-- name: loosen -> Loosened
+-- What was drawn from these messages and is not drawn any more rests on them no longer.
+-- Uses index: memory_sources_of_message
+delete from memory_sources
+using memories
+where memory_sources.org_id = %(org_id)s
+  and memory_sources.message_id = any (%(message_ids)s)
+  and memory_sources.drawn_by = %(drawn_by)s
+  and memories.org_id = %(org_id)s
+  and memories.id = memory_sources.memory_id
+  and not memory_sources.memory_id = any (%(kept_ids)s)
+returning memory_sources.memory_id;
+
+-- name: baseless -> Loosened
+-- Those of these memories that were drawn and rest on nothing any more.
+select memories.id as memory_id
+from memories
+where memories.org_id = %(org_id)s
+  and memories.id = any (%(memory_ids)s)
+  and not exists (
+    select 1
+    from memory_sources
+    where memory_sources.org_id = %(org_id)s and memory_sources.memory_id = memories.id
+  );
+
+-- name: disown
+-- Keep what participants asserted, as nobody's.
+update memories set asserted_by = null where org_id = %(org_id)s and asserted_by = any (%(participant_ids)s);

@@ -1,0 +1,193 @@
+-- Spoken wishes: what was heard, and what is withheld for it.
+
+-- name: in_rooms -> HeardWish
+-- The wishes voiced in these rooms, in the order of the rooms.
+-- Uses index: wishes_of_room
+select
+  wishes.id, wishes.room_id, wishes.message_id, wishes.author_id, wishes.kind, wishes.status, wishes.heard_by,
+  wishes.heard_at, wishes.undone_at, wishes.undone_by, wishes.target_ids, wishes.marks, wishes.own_marks,
+  wishes.from_ids, wishes.spared_ids, wishes.is_standing, wishes.permits, wishes.denies, wishes.of_ids,
+  said.sent_at, said.native_order
+from wishes
+join messages as said on said.org_id = wishes.org_id and said.id = wishes.message_id
+where wishes.org_id = %(org_id)s and wishes.room_id = any (%(room_ids)s)
+order by wishes.room_id, said.sent_at, said.native_order, said.id;
+
+-- name: said_in -> SaidRow
+-- What was said in a room, in order.
+-- Uses index: messages_in_order
+select
+  said.id, said.author_id, said.author_name, said.author_kind, said.body, said.sent_at, said.native_order,
+  (
+    select answered.parent_id
+    from replies as answered
+    where answered.org_id = said.org_id and answered.child_id = said.id and answered.method = 'explicit'
+  ) as reply_to
+from messages as said
+where said.org_id = %(org_id)s
+  and said.room_id = %(room_id)s
+  and said.kind in ('message', 'whisper')
+  and said.redacted_at is null
+order by said.sent_at, said.native_order, said.id;
+
+-- name: said_by_ids -> RoomSaid
+-- These messages, as wishes look at them; those without words are not there.
+select
+  said.id, said.room_id, said.author_id, said.author_name, said.author_kind, said.body, said.sent_at,
+  said.native_order,
+  (
+    select answered.parent_id
+    from replies as answered
+    where answered.org_id = said.org_id and answered.child_id = said.id and answered.method = 'explicit'
+  ) as reply_to
+from messages as said
+where said.org_id = %(org_id)s
+  and said.id = any (%(message_ids)s)
+  and said.kind in ('message', 'whisper')
+  and said.redacted_at is null
+order by said.id;
+
+-- name: people_of -> RoomPerson
+-- Who has spoken in these rooms or is a member, as each is called, and how much of what was said there is theirs.
+select present.room_id, participants.id, participants.kind, participants.name, sum(present.said)::integer as said
+from (
+  select activity.room_id, activity.participant_id, activity.message_count as said
+  from activity
+  where activity.org_id = %(org_id)s and activity.room_id = any (%(room_ids)s)
+  union all
+  select memberships.room_id, memberships.participant_id, 0
+  from memberships
+  where memberships.org_id = %(org_id)s and memberships.room_id = any (%(room_ids)s)
+) as present
+join participants on participants.org_id = %(org_id)s and participants.id = present.participant_id
+-- the author of holes is nobody
+where participants.id <> participants.org_id
+group by present.room_id, participants.id, participants.kind, participants.name
+order by present.room_id, participants.id;
+
+-- name: put
+-- Keep wishes; of one that is there already what it covers is written anew, and whether it was undone stays.
+insert into wishes (
+  org_id, id, room_id, message_id, author_id, kind, heard_by, heard_at, target_ids, marks, own_marks, from_ids,
+  spared_ids, is_standing, permits, denies, of_ids
+)
+select
+  %(org_id)s, heard.id, heard.room_id, heard.message_id, heard.author_id, heard.kind, %(heard_by)s, %(heard_at)s,
+  array(select jsonb_array_elements_text(heard.target_ids)::uuid),
+  array(select jsonb_array_elements_text(heard.marks)),
+  array(select jsonb_array_elements_text(heard.own_marks)),
+  case when heard.from_ids is not null then array(select jsonb_array_elements_text(heard.from_ids)::uuid) end,
+  array(select jsonb_array_elements_text(heard.spared_ids)::uuid),
+  heard.is_standing,
+  array(select jsonb_array_elements_text(heard.permits)),
+  array(select jsonb_array_elements_text(heard.denies)),
+  case when heard.of_ids is not null then array(select jsonb_array_elements_text(heard.of_ids)::uuid) end
+from jsonb_to_recordset(%(rows)s::jsonb) as heard (
+  id uuid, room_id uuid, message_id uuid, author_id uuid, kind text, target_ids jsonb, marks jsonb, own_marks jsonb,
+  from_ids jsonb, spared_ids jsonb, is_standing boolean, permits jsonb, denies jsonb, of_ids jsonb
+)
+on conflict (org_id, message_id) do update
+set
+  kind = excluded.kind, target_ids = excluded.target_ids, marks = excluded.marks, own_marks = excluded.own_marks,
+  from_ids = excluded.from_ids, spared_ids = excluded.spared_ids, is_standing = excluded.is_standing,
+  permits = excluded.permits, denies = excluded.denies, of_ids = excluded.of_ids;
+
+-- name: add_withheld
+-- Withhold messages for active wishes.
+insert into withheld (org_id, message_id, wish_id, from_ids, spared_ids)
+select %(org_id)s, kept.message_id, wishes.id, wishes.from_ids, wishes.spared_ids
+from unnest(%(voice_id)s::uuid[], %(message_id)s::uuid[]) as kept (voice_id, message_id)
+join wishes on wishes.org_id = %(org_id)s and wishes.message_id = kept.voice_id and wishes.status = 'active'
+on conflict (org_id, message_id, wish_id) do update
+set from_ids = excluded.from_ids, spared_ids = excluded.spared_ids;
+
+-- name: release
+-- Withhold nothing any more for the wishes that these messages voice.
+delete from withheld
+using wishes
+where wishes.org_id = %(org_id)s
+  and wishes.message_id = any (%(message_ids)s)
+  and withheld.org_id = wishes.org_id
+  and withheld.wish_id = wishes.id;
+
+-- name: release_messages
+-- Withhold these messages no more.
+delete from withheld where org_id = %(org_id)s and message_id = any (%(message_ids)s);
+
+-- name: drop
+-- Forget the wishes that these messages voice.
+delete from wishes where org_id = %(org_id)s and message_id = any (%(message_ids)s);
+
+-- name: all_of -> WishRow
+-- The newest wishes that the viewer may see, newest first.
+select
+  wishes.id, wishes.room_id, coalesce(rooms.name, '') as room_name, wishes.message_id, wishes.author_id,
+  coalesce(said.author_name, '') as author_name, wishes.kind, wishes.status, wishes.heard_by, said.sent_at,
+  coalesce(said.body, '') as body, wishes.undone_at, wishes.undone_by, wishes.from_ids, wishes.spared_ids,
+  wishes.is_standing, wishes.permits, wishes.denies
+from wishes
+left join rooms on rooms.org_id = wishes.org_id and rooms.id = wishes.room_id
+left join messages as said on said.org_id = wishes.org_id and said.id = wishes.message_id
+where wishes.org_id = %(org_id)s
+  and (%(room_id)s::uuid is null or wishes.room_id = %(room_id)s)
+  and wishes.id between %(low)s and %(high)s
+order by said.sent_at desc, wishes.id desc
+limit %(limit)s;
+
+-- name: covered_by -> Covered
+-- What wishes withhold, as far as the viewer may read it, oldest first.
+select withheld.wish_id, said.id as message_id
+from withheld
+join messages as said on said.org_id = withheld.org_id and said.id = withheld.message_id
+where withheld.org_id = %(org_id)s and withheld.wish_id = any (%(wish_ids)s)
+order by said.sent_at, said.native_order, said.id;
+
+-- name: covered_for -> Covered
+-- What is withheld for the wish that a message voices.
+select withheld.wish_id, withheld.message_id
+from wishes
+join withheld on withheld.org_id = wishes.org_id and withheld.wish_id = wishes.id
+where wishes.org_id = %(org_id)s and wishes.message_id = %(message_id)s;
+
+-- name: undo
+-- Note that a wish counts no more.
+update wishes
+set status = 'undone', undone_at = %(at)s, undone_by = %(by)s
+where org_id = %(org_id)s and id = %(id)s and status = 'active';
+
+-- name: redo
+-- Note that a wish counts again.
+update wishes
+set status = 'active', undone_at = null, undone_by = null
+where org_id = %(org_id)s and id = %(id)s and status = 'undone';
+
+-- name: forget_people
+-- Take participants out of what wishes say of whom.
+update wishes
+set
+  from_ids = case
+    when from_ids is not null then array(select one from unnest(from_ids) as one where one <> all (%(participant_ids)s::uuid[]))
+  end,
+  spared_ids = array(select one from unnest(spared_ids) as one where one <> all (%(participant_ids)s::uuid[])),
+  of_ids = case
+    when of_ids is not null then array(select one from unnest(of_ids) as one where one <> all (%(participant_ids)s::uuid[]))
+  end,
+  undone_by = case when undone_by <> all (%(participant_ids)s::uuid[]) then undone_by end
+where org_id = %(org_id)s
+  and (
+    from_ids && %(participant_ids)s::uuid[]
+    or spared_ids && %(participant_ids)s::uuid[]
+    or of_ids && %(participant_ids)s::uuid[]
+    or undone_by = any (%(participant_ids)s)
+  );
+
+-- name: forget_people_withheld
+-- Take participants out of from whom messages are withheld.
+update withheld
+set
+  from_ids = case
+    when from_ids is not null then array(select one from unnest(from_ids) as one where one <> all (%(participant_ids)s::uuid[]))
+  end,
+  spared_ids = array(select one from unnest(spared_ids) as one where one <> all (%(participant_ids)s::uuid[]))
+where org_id = %(org_id)s
+  and (from_ids && %(participant_ids)s::uuid[] or spared_ids && %(participant_ids)s::uuid[]);

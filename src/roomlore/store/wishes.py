@@ -1,0 +1,259 @@
+"""Spoken wishes: kept with what they cover, and what is withheld for them."""
+
+import json
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+
+from roomlore.domain.ids import MessageId, OrgId, ParticipantId, RoomId, uuid7
+from roomlore.domain.incoming import ParticipantKind
+from roomlore.store.queries import Connection, Queries
+
+QUERIES = Queries("wishes")
+
+WishStatus = Literal["active", "undone"]
+FIRST, LAST = UUID(int=0), UUID(int=2**128 - 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeardWish:
+    """A wish as it is kept: what it covers, and where it was voiced."""
+
+    id: UUID
+    room_id: RoomId
+    message_id: MessageId
+    author_id: ParticipantId
+    kind: str
+    status: WishStatus
+    heard_by: str
+    heard_at: datetime
+    undone_at: datetime | None
+    undone_by: ParticipantId | None
+    target_ids: Sequence[MessageId]
+    marks: Sequence[str]
+    own_marks: Sequence[str]
+    from_ids: Sequence[ParticipantId] | None
+    spared_ids: Sequence[ParticipantId]
+    is_standing: bool
+    permits: Sequence[str]
+    denies: Sequence[str]
+    of_ids: Sequence[ParticipantId] | None
+    sent_at: datetime
+    native_order: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewWish:
+    """What a wish covers, to be kept."""
+
+    room_id: RoomId
+    message_id: MessageId
+    author_id: ParticipantId
+    kind: str
+    target_ids: Collection[MessageId]
+    marks: Collection[str]
+    own_marks: Collection[str]
+    from_ids: Collection[ParticipantId] | None
+    spared_ids: Collection[ParticipantId]
+    is_standing: bool
+    permits: Collection[str]
+    denies: Collection[str]
+    of_ids: Collection[ParticipantId] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaidRow:
+    """A message as wishes look at it."""
+
+    id: MessageId
+    author_id: ParticipantId
+    author_name: str
+    author_kind: ParticipantKind
+    body: str
+    sent_at: datetime
+    native_order: int
+    reply_to: MessageId | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoomSaid(SaidRow):
+    """A message as wishes look at it, and its room."""
+
+    room_id: RoomId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoomPerson:
+    """Somebody who takes part in a room."""
+
+    room_id: RoomId
+    id: ParticipantId
+    kind: ParticipantKind
+    name: str
+    #: How many messages there are theirs.
+    said: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WishRow:
+    """A wish as people review it."""
+
+    id: UUID
+    room_id: RoomId
+    room_name: str
+    message_id: MessageId
+    author_id: ParticipantId
+    author_name: str
+    kind: str
+    status: WishStatus
+    heard_by: str
+    sent_at: datetime | None
+    body: str
+    undone_at: datetime | None
+    undone_by: ParticipantId | None
+    from_ids: Sequence[ParticipantId] | None
+    spared_ids: Sequence[ParticipantId]
+    is_standing: bool
+    permits: Sequence[str]
+    denies: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Covered:
+    """A message that a wish withholds."""
+
+    wish_id: UUID
+    message_id: MessageId
+
+
+async def in_rooms(conn: Connection, org_id: OrgId, room_ids: Collection[RoomId]) -> list[HeardWish]:
+    """Return the wishes voiced in rooms, in the order of the rooms."""
+    return await QUERIES.all(conn, "in_rooms", HeardWish, {"org_id": org_id, "room_ids": list(room_ids)})
+
+
+async def said_in(conn: Connection, org_id: OrgId, room_id: RoomId) -> list[SaidRow]:
+    """Return what was said in a room, in order."""
+    return await QUERIES.all(conn, "said_in", SaidRow, {"org_id": org_id, "room_id": room_id})
+
+
+async def said_by_ids(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> list[RoomSaid]:
+    """Return those of these messages that were said and have words."""
+    return await QUERIES.all(conn, "said_by_ids", RoomSaid, {"org_id": org_id, "message_ids": list(ids)})
+
+
+async def people_of(conn: Connection, org_id: OrgId, room_ids: Collection[RoomId]) -> list[RoomPerson]:
+    """Return who takes part in rooms."""
+    return await QUERIES.all(conn, "people_of", RoomPerson, {"org_id": org_id, "room_ids": list(room_ids)})
+
+
+async def put(
+    conn: Connection, org_id: OrgId, wishes: Iterable[NewWish], *, heard_by: str, heard_at: datetime
+) -> None:
+    """Keep wishes, each once for its message; one that was undone stays so."""
+    params = {
+        "org_id": org_id,
+        "rows": json.dumps([_row(wish) for wish in wishes]),
+        "heard_by": heard_by,
+        "heard_at": heard_at,
+    }
+    await QUERIES.run(conn, "put", params)
+
+
+def _row(wish: NewWish) -> dict[str, Any]:
+    return {
+        "id": str(uuid7()),
+        "room_id": str(wish.room_id),
+        "message_id": str(wish.message_id),
+        "author_id": str(wish.author_id),
+        "kind": wish.kind,
+        "target_ids": _words(wish.target_ids),
+        "marks": _words(wish.marks),
+        "own_marks": _words(wish.own_marks),
+        "from_ids": None if wish.from_ids is None else _words(wish.from_ids),
+        "spared_ids": _words(wish.spared_ids),
+        "is_standing": wish.is_standing,
+        "permits": _words(wish.permits),
+        "denies": _words(wish.denies),
+        "of_ids": None if wish.of_ids is None else _words(wish.of_ids),
+    }
+
+
+def _words(values: Collection[object]) -> list[str]:
+    return sorted(str(value) for value in values)
+
+
+async def withhold(
+    conn: Connection, org_id: OrgId, covered: Sequence[tuple[MessageId, MessageId]]
+) -> None:
+    """Withhold messages for the wishes that others voice: pairs of the voicing message and the covered one."""
+    params = {
+        "org_id": org_id,
+        "voice_id": [voice_id for voice_id, _ in covered],
+        "message_id": [message_id for _, message_id in covered],
+    }
+    await QUERIES.run(conn, "add_withheld", params)
+
+
+async def release(conn: Connection, org_id: OrgId, voice_ids: Collection[MessageId]) -> int:
+    """Withhold nothing any more for the wishes that these messages voice; return how much that was."""
+    return await QUERIES.run(conn, "release", {"org_id": org_id, "message_ids": list(voice_ids)})
+
+
+async def release_messages(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> int:
+    """Withhold these messages no more."""
+    return await QUERIES.run(conn, "release_messages", {"org_id": org_id, "message_ids": list(ids)})
+
+
+async def drop(conn: Connection, org_id: OrgId, voice_ids: Collection[MessageId]) -> int:
+    """Forget the wishes that these messages voice, and what was withheld for them; return how many there were."""
+    await release(conn, org_id, voice_ids)
+    return await QUERIES.run(conn, "drop", {"org_id": org_id, "message_ids": list(voice_ids)})
+
+
+async def forget_people(conn: Connection, org_id: OrgId, participant_ids: Collection[ParticipantId]) -> None:
+    """Take participants out of all that wishes say of whom."""
+    params = {"org_id": org_id, "participant_ids": list(participant_ids)}
+    await QUERIES.run(conn, "forget_people", params)
+    await QUERIES.run(conn, "forget_people_withheld", params)
+
+
+async def newest(
+    conn: Connection, org_id: OrgId, *, room_id: RoomId | None, limit: int, span: tuple[UUID, UUID] = (FIRST, LAST)
+) -> list[WishRow]:
+    """Return the newest wishes that the viewer may see, newest first, of one room or of all.
+
+    Args:
+        conn: Reads for the viewer.
+        org_id: The viewer's org.
+        room_id: None for all rooms.
+        limit: How many.
+        span: The smallest and the largest id.
+    """
+    low, high = span
+    params = {"org_id": org_id, "room_id": room_id, "limit": limit, "low": low, "high": high}
+    return await QUERIES.all(conn, "all_of", WishRow, params)
+
+
+async def covered_by(conn: Connection, org_id: OrgId, wish_ids: Collection[UUID]) -> list[Covered]:
+    """Return what wishes withhold, oldest first; for the operator's connection."""
+    return await QUERIES.all(conn, "covered_by", Covered, {"org_id": org_id, "wish_ids": list(wish_ids)})
+
+
+async def covered_for(conn: Connection, org_id: OrgId, voice_id: MessageId) -> list[MessageId]:
+    """Return what is withheld for the wish that a message voices."""
+    found = await QUERIES.all(conn, "covered_for", Covered, {"org_id": org_id, "message_id": voice_id})
+    return [one.message_id for one in found]
+
+
+async def undo(
+    conn: Connection, org_id: OrgId, wish_id: UUID, *, at: datetime, by: ParticipantId | None
+) -> bool:
+    """Let a wish count no more; return whether it did."""
+    return bool(await QUERIES.run(conn, "undo", {"org_id": org_id, "id": wish_id, "at": at, "by": by}))
+
+
+async def redo(conn: Connection, org_id: OrgId, wish_id: UUID) -> bool:
+    """Let a wish count again that was undone; return whether it was."""
+    return bool(await QUERIES.run(conn, "redo", {"org_id": org_id, "id": wish_id}))

@@ -1,0 +1,94 @@
+"""Verbs that draw memories from what was said, and show what a language model was asked for it."""
+
+from collections.abc import Sequence
+
+import click
+
+from roomlore.app import App
+from roomlore.app.extracting import Extracted
+from roomlore.domain.speech import safe_text
+from roomlore.store.readings import Reading
+from roomlore.surfaces.cli.output import Output, counted, minute
+from roomlore.surfaces.cli.session import Session, with_app
+
+
+@click.command()
+@click.argument("where", required=False, metavar="[ROOM|CONVERSATION]")
+@click.pass_obj
+def extract(session: Session, where: str | None) -> None:
+    """Draw memories at once, also from conversations that still go on: of a room, of one conversation, or of all.
+
+    CONVERSATION is an id or its beginning, or message:MESSAGE for the one that a message is in.
+    """
+
+    async def use(app: App) -> None:
+        show(session.output, await (await session.acting(app)).extracting.extract(where))
+
+    with_app(session, use)
+
+
+@click.command()
+@click.argument("conversation", required=False)
+@click.option(
+    "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many of the newest."
+)
+@click.pass_obj
+def readings(session: Session, conversation: str | None, limit: int) -> None:
+    """Show what a language model was shown of conversations, what it said, and what became of that.
+
+    CONVERSATION is an id or its beginning, or message:MESSAGE for the one that a message is in.
+    """
+
+    async def use(app: App) -> None:
+        found = await (await session.acting(app)).extracting.readings(conversation, limit=limit)
+        show_readings(session.output, found, whole=conversation is not None)
+
+    with_app(session, use)
+
+
+def show(output: Output, extracted: Extracted) -> None:
+    """Print what came of going through conversations."""
+    if output.as_json:
+        return output.json(extracted)
+    gone_through = (
+        f"{counted(extracted.conversations, 'conversation')}, {counted(extracted.messages, 'message')}"
+    )
+    came = f"{counted(extracted.added, 'memory', 'memories')} added, {extracted.released} let go"
+    output.text(f"{gone_through}: {came}")
+    if extracted.read or extracted.unread:
+        output.text(f"by a language model: {extracted.read} read, {extracted.unread} still to be read")
+    return None
+
+
+def show_readings(output: Output, found: Sequence[Reading], *, whole: bool) -> None:
+    """Print readings: one line each, or all that was sent and said."""
+    if output.as_json:
+        return output.json(found)
+    if not found:
+        return output.text("no readings")
+    for one in found:
+        output.text(
+            f"{minute(one.asked_at)} {one.conversation_id} {_became(one)}", style="bold" if whole else ""
+        )
+        if whole:
+            output.text(_lines(one.material))
+        for verdict in one.verdicts if whole else ():
+            kept = "kept" if verdict["is_kept"] else f"refused: {verdict['reason']}"
+            output.text(f"  {kept}  {_lines(str(verdict['stated']))}")
+    return None
+
+
+def _became(one: Reading) -> str:
+    if one.answer is None:
+        return f"{one.language_model}: {one.error or 'no answer yet'}"
+    kept = sum(bool(verdict["is_kept"]) for verdict in one.verdicts)
+    tokens = "" if one.sent_tokens is None else f", {one.sent_tokens:,} + {one.answer_tokens or 0:,} tokens"
+    again = ", as answered before" if one.is_repeated else ""
+    return f"{one.language_model}: {kept} of {len(one.verdicts)} statements kept{tokens}{again}"
+
+
+def _lines(text: str) -> str:
+    return safe_text(text).replace("\n", "\n  | ")
+
+
+VERBS = (extract, readings)

@@ -1,0 +1,212 @@
+"""What a wish covers: settled once from what was said before it, then asked of each message by itself.
+
+Whose wish counts for which words: one's own always. Of others' words those that repeat a value that its own first
+sayer wants forgotten, that is a key or a password, or that its first sayer had marked as not for everybody. A
+restriction counts for the words of whoever states it; for everybody's once a second person or an agent puts it on
+record, or somebody restricts themselves.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from roomlore.domain.ids import MessageId, ParticipantId
+from roomlore.wishes.marks import TOKEN, found_in, is_credential, marks_of, strong_values
+from roomlore.wishes.matters import matters
+from roomlore.wishes.parties import parties
+from roomlore.wishes.recogniser import is_confidential, restricts
+from roomlore.wishes.records import Person, Reach, Said, Wish
+
+#: So far back a wish that names nothing may point.
+FAR = 40
+#: So shortly before a record of a restriction somebody must have stated it.
+NEAR = 6
+#: A name that more messages have than these, and more than one in ten, is what the room is about.
+COMMON = 8
+
+_SMALL = frozenset(
+    "the and for with that this what from about into onto over your have has had was were are been being not but our"
+    " old new all any some just only also then than them they their there here his her him she who whom whose which when where"
+    " said told mentioned note notes please tied related saved temporary deleted thing things stuff".split()
+)
+
+
+def settled(
+    wish: Wish, voice: Said, room: Sequence[Said], *, people: Sequence[Person], earlier: Iterable[Reach]
+) -> Reach:
+    """Return what a wish covers; at least the message that voices it, whose words are no content.
+
+    Args:
+        wish: What was heard.
+        voice: The message that voices it.
+        room: What was said in its room, in order; what comes after the voice does not count.
+        people: Who takes part.
+        earlier: What earlier wishes of the room cover.
+    """
+    before = room[: bisect_left(room, voice.position, key=lambda said: said.position)]
+    reach = Reach(
+        message_id=voice.id, wisher_id=voice.author_id, kind=wish.kind, targets=frozenset({voice.id})
+    )
+    if wish.kind == "withhold" and wish.is_standing:
+        return _restricted(reach, wish, voice, before, earlier=earlier)
+    about = _about(wish, voice, before)
+    if wish.kind == "forget":
+        marks, own = _marks(wish, voice, before, about=about, earlier=earlier)
+        return replace(reach, targets=frozenset({voice.id, *about}), marks=marks, own_marks=own)
+    targets = frozenset({voice.id, *about})
+    if wish.kind == "withhold":
+        return replace(reach, targets=targets, from_ids=wish.party_ids)
+    return replace(reach, targets=targets, spared_ids=_hearers(voice, before, about, people))
+
+
+def covers(reach: Reach, said: Said) -> bool:
+    """Return whether a wish covers a message."""
+    if said.id in reach.targets:
+        return True
+    if reach.is_standing:
+        return _is_restricted(reach, said)
+    if said.reply_to in reach.targets and said.reply_to != reach.message_id:
+        return True
+    if said.author_id == reach.wisher_id and found_in(said.body, reach.own_marks):
+        return True
+    return found_in(said.body, reach.marks)
+
+
+# What a wish that names little is about
+
+
+def _about(wish: Wish, voice: Said, before: Sequence[Said]) -> list[MessageId]:
+    """Return which of its author's own messages a wish means."""
+    if wish.topic:
+        return _on_topic(wish.topic, voice, before)
+    if not wish.points_back:
+        return []
+    if voice.reply_to is not None:
+        return [said.id for said in before if said.id == voice.reply_to and said.author_id == voice.author_id]
+    return _last_turn(voice, before)
+
+
+def _last_turn(voice: Said, before: Sequence[Said]) -> list[MessageId]:
+    """Return what the author said last without anybody in between."""
+    turn: list[MessageId] = []
+    for said in reversed(before[-FAR:]):
+        if said.author_id == voice.author_id:
+            turn.append(said.id)
+        elif turn:
+            break
+    return turn
+
+
+def _on_topic(topic: str, voice: Said, before: Sequence[Said]) -> list[MessageId]:
+    wanted = _stems(topic)
+    enough = min(len(wanted), 2)
+    return [
+        said.id
+        for said in before
+        if enough and said.author_id == voice.author_id and len(wanted & _stems(said.body)) >= enough
+    ]
+
+
+def _stems(text: str) -> frozenset[str]:
+    words = (token.casefold() for token in TOKEN.findall(text))
+    return frozenset(word[:5].rstrip("s") for word in words if len(word) > 2 and word not in _SMALL)  # noqa: PLR2004
+
+
+# Whose values they are
+
+
+def _marks(
+    wish: Wish, voice: Said, before: Sequence[Said], *, about: Sequence[MessageId], earlier: Iterable[Reach]
+) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the marks of values that nobody is to be shown, and of those that cover only its author's words."""
+    chosen = set(about)
+    if wish.points_back and voice.reply_to is not None:
+        chosen.add(voice.reply_to)
+    repeated = [value for said in before if said.id in chosen for value in strong_values(said.body)]
+    wishers = {one.wisher_id for one in earlier if one.kind == "forget"} if wish.is_record else set[ParticipantId]()
+    everywhere: list[str] = []
+    own: list[str] = []
+    for value in dict.fromkeys([*wish.values, *repeated]):
+        marks = marks_of([value])
+        holders = [said for said in before if found_in(said.body, marks)]
+        if not _is_distinctive(value, holders, before):
+            continue
+        (everywhere if _may_forget(value, voice, holders, wishers) else own).append(value)
+    return marks_of(everywhere), marks_of(own)
+
+
+def _is_distinctive(value: str, holders: Sequence[Said], before: Sequence[Said]) -> bool:
+    if any(sign.isdigit() for sign in value):
+        return True
+    return len(holders) <= max(COMMON, len(before) // 10)
+
+
+def _may_forget(value: str, voice: Said, holders: Sequence[Said], wishers: set[ParticipantId]) -> bool:
+    """Return whether the voice may have a value forgotten whoever says it."""
+    if not holders or is_credential(value):
+        return True
+    first = holders[0]
+    return first.author_id in {voice.author_id, *wishers} or is_confidential(first.body)
+
+
+# Restrictions
+
+
+def _restricted(
+    reach: Reach, wish: Wish, voice: Said, before: Sequence[Said], *, earlier: Iterable[Reach]
+) -> Reach:
+    own_scope = wish.party_ids == {voice.author_id}
+    seconded = (
+        own_scope
+        or voice.author_kind == "agent"
+        or any(
+            one.is_standing
+            and one.from_ids is not None
+            and one.from_ids & wish.party_ids
+            and one.wisher_id not in {voice.author_id, *wish.party_ids}
+            for one in earlier
+        )
+        or any(
+            said.author_id != voice.author_id and said.author_id not in wish.party_ids and restricts(said.body)
+            for said in before[-NEAR:]
+        )
+    )
+    return replace(
+        reach,
+        is_standing=True,
+        from_ids=wish.party_ids,
+        permits=wish.permits,
+        denies=wish.denies,
+        of_ids=None if seconded else frozenset({voice.author_id}),
+    )
+
+
+def _is_restricted(reach: Reach, said: Said) -> bool:
+    if reach.from_ids is not None and said.author_id in reach.from_ids:
+        return False
+    if reach.of_ids is not None and said.author_id not in reach.of_ids:
+        return False
+    about = matters(said.body)
+    if reach.denies:
+        return bool(about & reach.denies)
+    return not (about & reach.permits and not about & (_GUARDED - reach.permits))
+
+
+#: What is let through only where it is permitted by name, even beside what is.
+_GUARDED = frozenset({"health", "contact", "money", "credentials", "customer", "contract", "incident"})
+
+
+def _hearers(
+    voice: Said, before: Sequence[Said], about: Sequence[MessageId], people: Sequence[Person]
+) -> frozenset[ParticipantId]:
+    """Return whom something was said to: whoever is named, answered, or spoke last before."""
+    author = next((person for person in people if person.id == voice.author_id), None)
+    by_id: Mapping[MessageId, Said] = {said.id: said for said in before[-FAR:]}
+    told = [voice, *(by_id[key] for key in about if key in by_id)]
+    named = {one for said in told for one in parties(said.body, author, people)}
+    answered = {by_id[said.reply_to].author_id for said in told if said.reply_to in by_id}
+    if not named and not answered:
+        opening = min(said.position for said in told)
+        others = [said.author_id for said in before[-FAR:] if said.position < opening and said.author_id != voice.author_id]
+        answered = set(others[-1:])
+    return frozenset({voice.author_id, *named, *answered})

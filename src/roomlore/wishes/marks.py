@@ -1,0 +1,181 @@
+"""What tells one thing from everything else in a text: numbers, codes, addresses, quotations, names.
+
+A value is compared token by token, so that `415-555-0142` and `(415) 555 0142` are the same, and is kept as a digest.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from hashlib import blake2b
+from zlib import crc32
+
+TOKEN = re.compile(r"[^\W_]+")
+#: Of a quotation or a name, no more tokens than these.
+LONGEST = 8
+
+_QUOTED = re.compile(r"[\"“]([^\"“”\n]{2,80})[\"”]|(?<!\w)[‘']([^'‘’\n]{3,80}?)[’'](?!\w)")
+_ADDRESS = re.compile(r"[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+){1,4}|https?://\S{4,200}")
+#: A telephone number, or a run of letters and digits joined by what joins codes.
+_CODE = re.compile(
+    r"(?<![\w.-])(?:\+?(?:\(\d{2,4}\)[ ]?)?\d+(?:[-./ ]\d{2,})+(?![\w])|[^\W_]+(?:[-_./][^\W_]+)*)"
+)
+_NUMBERED = re.compile(r"\b([A-Za-z]{3,12})\s+#?(\d{1,6})\b(?![-.:/ ]\d)")
+_NAME = re.compile(
+    r"(?<![\w'’])(?:[A-Z][a-z]+|[A-Z]{2,})(?:[ -](?:[A-Z][a-z]+|[A-Z]{2,}|of|the(?=\s[A-Z])))*(?![a-z])"
+)
+_TIME = re.compile(
+    r"^\d{1,2}[:.]\d\d$|^(?:19|20)\d\d$|^\d{1,2}(?:st|nd|rd|th|am|pm|h|mg|ml|kg|gb|mb|k)?$|^\d{4}-\d\d-\d\d$", re.IGNORECASE
+)
+_DATED = frozenset(
+    "january february march april may june july august september october november december jan feb mar apr jun jul"
+    " aug sep sept oct nov dec monday tuesday wednesday thursday friday saturday sunday am pm".split()
+)
+_PLAIN = frozenset(
+    "i a an the and or but not no yes ok okay please thanks thank also all any now then this that these those my your"
+    " our his her their its it he she we they you delete remove erase forget clear purge scrub wipe redact do don never"
+    " keep use mr mrs ms dr use new old only if when after before from to in on at of for with".split()
+)
+#: Words before a capitalised one that say that it is a name, even if it is also a month.
+_NAMING = re.compile(r"(?:name|alias|called|nickname|codename|ask(?:ing)? for|ask)\s+$", re.IGNORECASE)
+
+
+def values(text: str) -> list[str]:
+    """Return the distinctive values of a text, each once: quotations, addresses, codes, numbers, names."""
+    return list(dict.fromkeys([*strong_values(text), *names(text)]))
+
+
+def strong_values(text: str) -> list[str]:
+    """Return the values that are no names: nobody says these by chance."""
+    found = [_said_of(one) for one in _quotations(text)]
+    found += [match[0].rstrip(".,;:!?)") for match in _ADDRESS.finditer(text)]
+    found += [match[0] for match in _CODE.finditer(text) if _is_code(match[0])]
+    found += [match[0] for match in _NUMBERED.finditer(text) if _is_numbered(match)]
+    return [one for one in dict.fromkeys(found) if one]
+
+
+def names(text: str) -> list[str]:
+    """Return the capitalised names of a text, without those that only begin a sentence, days and months."""
+    found: list[str] = []
+    for match in _NAME.finditer(text):
+        before = text[: match.start()]
+        words = match[0].split()
+        if _begins_sentence(before):
+            # of a sentence's first word nothing tells whether it is a name
+            words = words[1:]
+        is_named = bool(_NAMING.search(before))
+        while words and _is_plain(words[0], is_named=is_named):
+            words = words[1:]
+        while words and _is_plain(words[-1], is_named=is_named):
+            words = words[:-1]
+        if words and len(words) <= LONGEST and len("".join(words)) > 2:  # noqa: PLR2004
+            found.append(" ".join(words))
+    return list(dict.fromkeys(found))
+
+
+def mark(value: str) -> str | None:
+    """Return how a value is kept: head, size, digest; None where nothing is left of it."""
+    tokens = _tokens(value)
+    if not tokens or len(tokens) > 2 * LONGEST:
+        return None
+    return f"{_head(tokens[0]):08x}.{len(tokens)}.{_digest(tokens)}"
+
+
+def parts(value: str) -> list[str]:
+    """Return pieces of a long code or number that give it away by themselves: its end, and what mixes letters and digits."""
+    tokens = TOKEN.findall(value)
+    if len(tokens) < 3 or not any(map(_has_digit, tokens)):  # noqa: PLR2004
+        return []
+    ends = [tokens[-1]] if tokens[-1].isdigit() and len(tokens[-1]) >= 4 else []  # noqa: PLR2004
+    mixed = [one for one in tokens if _has_digit(one) and not one.isdigit() and len(one) >= 4]  # noqa: PLR2004
+    return [*ends, *mixed]
+
+
+def found_in(text: str, marks: Collection[str]) -> bool:
+    """Return whether a text says one of the values that were marked."""
+    return any(True for _ in marked(text, marks))
+
+
+def marked(text: str, marks: Collection[str]) -> Iterator[str]:
+    """Yield the marks of those values that a text says."""
+    if not marks:
+        return
+    sizes: dict[int, set[int]] = {}
+    for one in marks:
+        head, size, _ = one.split(".")
+        sizes.setdefault(int(head, 16), set()).add(int(size))
+    tokens = TOKEN.findall(text)
+    for place, token in enumerate(tokens):
+        for size in sizes.get(_head(token), ()):
+            run = tokens[place : place + size]
+            found = f"{_head(run[0]):08x}.{size}.{_digest(run)}"
+            if found in marks:
+                yield found
+
+
+def is_credential(value: str) -> bool:
+    """Return whether a value looks like a key, a token or a password: long, of letters and digits mixed."""
+    tokens = TOKEN.findall(value)
+    return (
+        sum(map(len, tokens)) >= 10  # noqa: PLR2004
+        and any(_has_digit(one) and any(sign.isalpha() for sign in one) for one in tokens)
+        and not _ADDRESS.match(value)
+        and " " not in value
+    )
+
+
+def marks_of(found: Iterable[str]) -> frozenset[str]:
+    """Return the marks of values, and of the pieces that give them away."""
+    every = [one for value in found for one in (value, *parts(value))]
+    return frozenset(one for value in every if (one := mark(value)))
+
+
+def _tokens(value: str) -> list[str]:
+    return TOKEN.findall(value)
+
+
+def _head(token: str) -> int:
+    return crc32(token.casefold().encode())
+
+
+def _digest(tokens: Sequence[str]) -> str:
+    # A name of one word is told from a word by its capital: June from june, Hope from hope.
+    text = tokens[0] if len(tokens) == 1 and tokens[0].istitle() else " ".join(tokens).casefold()
+    return blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def _quotations(text: str) -> Iterator[str]:
+    for match in _QUOTED.finditer(text):
+        yield (match[1] or match[2]).strip(" .,;:!?")
+
+
+def _said_of(quotation: str) -> str:
+    """Return what a quotation tells: of an equation what something is, else all of it."""
+    told = quotation.rsplit("=", 1)[-1].strip()
+    return told if 0 < len(TOKEN.findall(told)) <= 2 * LONGEST else ""
+
+
+def _is_code(text: str) -> bool:
+    tokens = TOKEN.findall(text)
+    digits = sum(sign.isdigit() for sign in text)
+    if not digits or _TIME.match(text.strip("+")) or all(_TIME.match(one) and len(one) < 3 for one in tokens):  # noqa: PLR2004
+        return False
+    if len(tokens) > 1:
+        return digits >= 2 or any(_has_digit(one) and not one.isdigit() for one in tokens)  # noqa: PLR2004
+    return digits >= 5 or (digits >= 1 and len(text) >= 5 and not text.isdigit())  # noqa: PLR2004
+
+
+def _is_numbered(match: re.Match[str]) -> bool:
+    word = match[1].casefold()
+    return word not in _DATED and word not in _PLAIN and not word.endswith("ly")
+
+
+def _has_digit(token: str) -> bool:
+    return any(sign.isdigit() for sign in token)
+
+
+def _begins_sentence(before: str) -> bool:
+    return not before.strip(" \t>*_-") or bool(re.search(r"[.!?:\n]\s*$", before))
+
+
+def _is_plain(word: str, *, is_named: bool) -> bool:
+    low = word.casefold()
+    return low in _PLAIN or (low in _DATED and not is_named)

@@ -1,0 +1,180 @@
+"""Draws memories from conversations that are over, by rules: what was decided, what somebody is or likes, and so on.
+
+A conversation is drawn from once as it is, and again when anything in it has changed. What is to be done is what the
+conversations themselves say, so that whatever ends a worker loses nothing, and going through them again changes
+nothing. Several workers may go through the same one; the second finds it done.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from roomlore.domain.errors import DatabaseUnavailable
+from roomlore.domain.ids import ConversationId, OrgId
+from roomlore.domain.ports import Extractor, Unanswered
+from roomlore.domain.records import Viewer
+from roomlore.domain.statements import Person, Spoken, Statement
+from roomlore.extraction import rules
+from roomlore.store import extracting, work
+from roomlore.store.db import Database
+from roomlore.store.extracting import Undrawn
+from roomlore.store.queries import Connection
+from roomlore.workers import drawing
+from roomlore.workers.asking import orgs, repeat
+from roomlore.workers.drawing import Conversation, Drawing, Written
+
+#: How often a running worker looks for conversations that are over.
+EVERY_SECONDS = 10.0
+#: Conversations gone through at once.
+BATCH = 100
+
+#: Called after each batch with how many messages were gone through.
+Progress = Callable[[int], None]
+
+LOG = logging.getLogger(__name__)
+
+
+class Rules:
+    """The `Extractor` that needs nothing but words."""
+
+    name = "rules"
+
+    async def extract(
+        self, said: Sequence[Spoken], people: Sequence[Person]
+    ) -> Sequence[Statement] | Unanswered:
+        """Return what is stated."""
+        return await asyncio.to_thread(rules.extract, said, people)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtractWorker:
+    """Goes through conversations that are over."""
+
+    db: Database
+    extractor: Extractor
+    batch: int = BATCH
+
+    async def next(self, org_id: OrgId, *, now: datetime) -> Written | None:
+        """Go through some conversations of an org that are over; None where there is none left."""
+        find = partial(extracting.undrawn, org_id=org_id, now=now, limit=self.batch)
+        return await self._draw(org_id, find, now=now)
+
+    async def draw(
+        self, org_id: OrgId, ids: Sequence[ConversationId], *, now: datetime, progress: Progress | None = None
+    ) -> Written:
+        """Go through these conversations, over or not, and return what came of it."""
+        done = Written()
+        for start in range(0, len(ids), self.batch):
+            find = partial(extracting.asked_for, org_id=org_id, ids=ids[start : start + self.batch])
+            written = await self._draw(org_id, find, now=now) or Written()
+            _tell(progress, written)
+            done += written
+        return done
+
+    async def _draw(self, org_id: OrgId, find: partial[Any], *, now: datetime) -> Written | None:
+        async with self.db.reading(Viewer.operator(org_id)) as conn:
+            found: list[Undrawn] = await find(conn)
+            conversations = await drawing.read(conn, org_id, found)
+        if not found:
+            return None
+        drawings = [one for one in [await self._extract(org_id, each) for each in conversations] if one]
+        return await self._write_apart(org_id, drawings, now=now)
+
+    async def _extract(self, org_id: OrgId, conversation: Conversation) -> Drawing | None:
+        try:
+            found = await self.extractor.extract(conversation.said, conversation.people)
+        except Exception as error:  # noqa: BLE001  whatever one conversation breaks must not stop the others
+            await self._set_aside(org_id, conversation, type(error).__name__)
+            return None
+        if isinstance(found, Unanswered):
+            await self._set_aside(org_id, conversation, found.reason)
+            return None
+        return Drawing(conversation=conversation, statements=found)
+
+    async def _write_apart(self, org_id: OrgId, drawings: Sequence[Drawing], *, now: datetime) -> Written:
+        """Write drawings together, or one by one if that fails; what fails alone is set aside."""
+        if not drawings:
+            return Written()
+        try:
+            with work.meeting_outages():
+                return await self.db.change(
+                    org_id, partial(self._write, org_id=org_id, drawings=drawings, now=now)
+                )
+        except DatabaseUnavailable:
+            raise
+        except Exception as error:  # noqa: BLE001  as above
+            if len(drawings) == 1:
+                await self._set_aside(org_id, drawings[0].conversation, type(error).__name__)
+                return Written()
+        done = Written()
+        for one in drawings:
+            done += await self._write_apart(org_id, [one], now=now)
+        return done
+
+    async def _write(
+        self, conn: Connection, org_id: OrgId, *, drawings: Sequence[Drawing], now: datetime
+    ) -> Written:
+        written, states = await drawing.write(conn, org_id, drawings, extractor=self.extractor.name, now=now)
+        await extracting.note_drawn(conn, org_id, states)
+        return written
+
+    async def _set_aside(self, org_id: OrgId, conversation: Conversation, reason: str) -> None:
+        """Leave a conversation for a kind of error; its text may quote what somebody said."""
+        LOG.warning("conversation %s: %s; set aside", conversation.id, reason)
+        note = partial(extracting.set_aside, org_id=org_id, conversation_id=conversation.id, error=reason)
+        await self.db.change(org_id, note)
+
+
+async def run(worker: ExtractWorker, stop: asyncio.Event, *, every: float = EVERY_SECONDS) -> None:
+    """Go through conversations of every org as they end, until told to stop.
+
+    Raises:
+        DatabaseUnavailable: the server went away.
+    """
+    await repeat(partial(_round, worker, stop, every), stop)
+
+
+async def drain(
+    worker: ExtractWorker, *, only_org: OrgId | None = None, progress: Progress | None = None
+) -> Written:
+    """Go through what waits, in one org or in all, and return what came of it.
+
+    Raises:
+        DatabaseUnavailable: the server went away.
+    """
+    done = Written()
+    with work.meeting_outages():
+        for org_id in await orgs(worker.db, only_org):
+            now = datetime.now(UTC)
+            while (written := await worker.next(org_id, now=now)) is not None:
+                _tell(progress, written)
+                done += written
+    return done
+
+
+async def _round(worker: ExtractWorker, stop: asyncio.Event, every: float) -> float:
+    """Go through some conversations of each org; return how many seconds to wait before the next round."""
+    rest = every
+    try:
+        with work.meeting_outages():
+            for org_id in await orgs(worker.db):
+                if stop.is_set():
+                    break
+                if await worker.next(org_id, now=datetime.now(UTC)) is not None:
+                    rest = 0.0
+    except DatabaseUnavailable:
+        raise
+    except Exception as error:  # noqa: BLE001  whatever breaks here must not stop those who embed and untangle
+        # The kind of error only: its text may quote what somebody said.
+        LOG.warning("drawing memories: %s; trying again later", type(error).__name__)
+        return every
+    return rest
+
+
+def _tell(progress: Progress | None, written: Written) -> None:
+    if written.messages and progress is not None:
+        progress(written.messages)

@@ -1,0 +1,86 @@
+"""How far somebody is trusted: bounded, explained, and not to be talked up by agents."""
+
+from datetime import UTC, datetime
+from uuid import UUID
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roomlore.agents.trust import OF_AGENTS, OF_HUMANS, reasons, relationship, trust
+from roomlore.store.agents import Met
+
+NOW = datetime(2025, 6, 1, tzinfo=UTC)
+FEW = st.integers(0, 50).map(float)
+
+
+def met(kind="human", *, conversations=0.0, exchanges=0.0, confirmed=0.0, corrected=0.0) -> Met:
+    return Met(
+        id=UUID(int=1),
+        name="Ana",
+        kind=kind,
+        conversations=round(conversations),
+        messages=9,
+        answered=round(exchanges),
+        answers=0,
+        confirmed=round(confirmed),
+        corrected=round(corrected),
+        last_met_at=NOW,
+        conversations_now=conversations,
+        exchanges_now=exchanges,
+        confirmed_now=confirmed,
+        corrected_now=corrected,
+    )
+
+
+everybody = st.builds(
+    met,
+    st.sampled_from(["human", "agent"]),
+    conversations=FEW,
+    exchanges=FEW,
+    confirmed=FEW,
+    corrected=FEW,
+)
+
+
+@given(everybody)
+def test_trust_lies_between_none_and_full(one):
+    assert 0 < trust(one) < 1
+
+
+def test_a_stranger_is_trusted_half_and_an_agent_less():
+    assert trust(met()) == OF_HUMANS
+    assert trust(met("agent")) == OF_AGENTS < OF_HUMANS
+
+
+@given(conversations=FEW, exchanges=FEW)
+def test_being_around_alone_never_makes_much_trust(conversations, exchanges):
+    assert OF_HUMANS <= trust(met(conversations=conversations, exchanges=exchanges)) <= 0.75
+
+
+@given(conversations=FEW, exchanges=FEW)
+def test_agents_cannot_talk_each_other_up(conversations, exchanges):
+    assert trust(met("agent", conversations=conversations, exchanges=exchanges)) == OF_AGENTS
+
+
+def test_agreement_of_people_raises_trust_and_being_set_right_lowers_it():
+    usual = trust(met(conversations=4))
+    assert trust(met(conversations=4, corrected=2)) < usual < trust(met(conversations=4, confirmed=2))
+    assert trust(met("agent", confirmed=3)) > OF_AGENTS
+
+
+def test_the_reasons_say_what_raised_and_lowered_it():
+    told = reasons(met(conversations=3, exchanges=5, confirmed=2, corrected=1))
+    assert [reason.what for reason in told] == [
+        "3 conversations, 5 answers between them",
+        "people agreed 2 times",
+        "was set right 1 time",
+    ]
+    assert [reason.by > 0 for reason in told] == [True, True, False]
+
+
+@given(everybody)
+def test_every_reason_has_a_part_in_it(one):
+    told = relationship(one)
+    assert all(reason.by != 0 for reason in told.why)
+    if not told.why:
+        assert told.trust == (OF_HUMANS if one.kind == "human" else OF_AGENTS)

@@ -1,0 +1,233 @@
+"""Memories as people find, correct, forget and restore them, each as far as they are concerned."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from app.village import error_of
+from ingest.stories import at, author, message
+from retrieval.telling import closed, tell
+from roomlore.app import App
+from roomlore.app.memories import STATUSES
+from roomlore.domain.errors import BadInput, NotAllowed, NotFound
+
+ANA, BO, CY = author("ana"), author("bo"), author("cy")
+PIP = author("pip", kind="agent")
+
+
+@pytest.fixture
+async def told(app: App) -> App:
+    red = closed("red", ANA, PIP)
+    return await tell(
+        app,
+        message("a", "Good morning. Nice weather, by the way.", author=ANA, sent_at=at(1)),
+        message("b", "good evening", author=BO, sent_at=at(2)),
+        message("c", "hello", author=CY, sent_at=at(3)),
+        message("p", "here I am", author=PIP, sent_at=at(4)),
+        message("r", "in red", room=red, author=ANA, sent_at=at(5)),
+        message("q", "in red too", room=red, author=PIP, sent_at=at(6)),
+    )
+
+
+async def with_key(app: App, name: str) -> App:
+    """The App as somebody comes in by their own key."""
+    made = await app.keys.make("agent" if name == "pip" else "member", name=name, participant=name)
+    return await app.sign_in(made.key)
+
+
+async def found(app: App, viewer=None, **wanted):
+    return {one.content for one in await app.memories.all(viewer or app.operator, **wanted)}
+
+
+# Found
+
+
+async def test_memories_are_found_by_each_of_their_facets(told):
+    pip = told.acting(await told.viewer("pip"))
+    await told.memories.remember(
+        "Ana likes tea.", sources=["a"], about=["ana"], kind="preference", tags=["drinks"]
+    )
+    await told.memories.remember("Red is dark.", sources=["r"], task="paint-7", title="Colour")
+    await pip.memories.remember(
+        "Bo greets late.", sources=["b"], about=["bo"], kind="observation", tags=["manners"]
+    )
+    await told.memories.remember("Nice weather", sources=["a"])
+
+    assert await found(told, room="red") == {"Red is dark."}
+    assert await found(told, about="bo") == {"Bo greets late."}
+    assert await found(told, by="ana") == {"Nice weather"}
+    assert await found(told, by="pip") == await found(told, seen_by="pip") == {"Bo greets late."}
+    assert await found(told, kinds=["preference", "observation"]) == {"Ana likes tea.", "Bo greets late."}
+    assert await found(told, tags=["drinks", "manners"], about="ana") == {"Ana likes tea."}
+    assert await found(told, task="paint-7") == {"Red is dark."}
+    assert await found(told, since=at(2)) == {"Red is dark.", "Bo greets late."}
+    assert await found(told, as_of=at(3)) == {"Ana likes tea.", "Nice weather", "Bo greets late."}
+    assert await found(told, statuses=["deprecated", "archived"]) == set()
+    assert await found(told, await told.viewer("cy"), room=None) == {
+        "Ana likes tea.",
+        "Bo greets late.",
+        "Nice weather",
+    }
+
+
+@pytest.mark.parametrize(
+    ("wanted", "what"),
+    [
+        ({"kinds": ["rumour"]}, "rumour"),
+        ({"statuses": ["gone"]}, "gone"),
+        ({"since": datetime(2026, 1, 1)}, "time zone"),  # noqa: DTZ001  it has none
+        ({"as_of": datetime(2026, 1, 1)}, "time zone"),  # noqa: DTZ001  it has none
+    ],
+)
+async def test_what_cannot_be_wanted_is_refused(told, wanted, what):
+    with pytest.raises(BadInput, match=what):
+        await told.memories.all(told.operator, **wanted)
+
+
+@pytest.mark.parametrize(
+    ("details", "what"),
+    [
+        ({"importance": 0.5}, "importance"),
+        ({"importance": 6}, "importance"),
+        ({"confidence": 1.5}, "confidence"),
+        ({"tags": [" "]}, "tag"),
+        ({"tags": ["t"] * 101}, "tags"),
+        ({"title": "x" * 201}, "title"),
+        ({"task": " "}, "task"),
+    ],
+)
+async def test_what_cannot_be_said_of_a_memory_is_refused_and_nothing_kept(told, details, what):
+    with pytest.raises(BadInput, match=what):
+        await told.memories.remember("Something.", **details)
+    assert await found(told) == set()
+
+
+async def test_why_tells_the_words_the_conversation_and_the_room_and_the_other_way_round(told):
+    await told.untangle()
+    memory = await told.memories.remember("Nice weather", sources=["a"])
+    other = await told.memories.remember("Everybody greets.", sources=["a", "b"])
+    cy = await told.viewer("cy")
+
+    why = await told.memories.why(cy, str(memory.id))
+
+    [source] = why.sources
+    assert (source.quote, source.message.external_id) == ("Nice weather", "a")
+    [conversation] = [one for one in await told.conversations.all(cy) if one.id == source.conversation_id]
+    assert source.conversation_label == conversation.label
+    assert [one.id for one in await told.memories.resting_on(cy, "a")] == [other.id, memory.id]
+    assert [one.id for one in await told.memories.resting_on(cy, "b")] == [other.id]
+    assert await told.memories.resting_on(cy, "c") == []
+
+
+async def test_which_memories_rest_on_a_message_is_told_to_its_readers_alone_and_as_far_as_they_see_these(
+    told,
+):
+    await told.memories.remember("Both.", sources=["a", "r"])
+    cy, ana = await told.viewer("cy"), await told.viewer("ana")
+
+    assert await told.memories.resting_on(cy, "a") == []
+    assert len(await told.memories.resting_on(ana, "a")) == 1
+    hidden, missing = [await error_of(told.memories.resting_on(cy, word)) for word in ("r", "zz")]
+    assert (hidden[0], hidden[1].replace("'r'", "")) == (missing[0], missing[1].replace("'zz'", ""))
+
+
+async def test_words_of_an_edited_message_are_not_quoted_as_if_they_were_still_there(told):
+    memory = await told.memories.remember("Nice weather", sources=["a"])
+    soon = datetime.now(UTC) + timedelta(hours=1)
+    await tell(
+        told, message("a", "Good morning. Bad weather, by the way.", author=ANA, sent_at=at(1), edited_at=soon)
+    )
+
+    [source] = (await told.memories.why(told.operator, str(memory.id))).sources
+
+    assert source.quote is None
+
+
+# Corrected, forgotten, restored
+
+
+async def test_whom_a_memory_is_about_corrects_it_and_the_old_one_stays_as_history(told):
+    old = await told.memories.remember(
+        "Ana likes rum.", sources=["a"], about=["ana"], kind="preference", tags=["x"]
+    )
+    ana = await with_key(told, "ana")
+
+    new = await ana.memories.correct(str(old.id), "Ana likes tea.")
+
+    assert (new.kind, new.tags, new.source_ids, new.valid_from) == (
+        old.kind,
+        old.tags,
+        old.source_ids,
+        old.valid_from,
+    )
+    assert ("author", "Ana") in {(one.role, one.name) for one in new.participants}
+    assert await found(told) == {"Ana likes tea."}
+    why = await told.memories.why(told.operator, str(old.id))
+    assert [one.id for one in why.successors] == [new.id]
+    assert (await told.ask(told.operator, "Does Ana like rum?")).memories[0].memory.id == new.id
+    with pytest.raises(BadInput, match="does not stand"):
+        await ana.memories.correct(str(old.id), "Ana likes milk.")
+    with pytest.raises(BadInput, match="says the same"):
+        await ana.memories.correct(str(new.id), "ana likes tea")
+
+
+@pytest.mark.parametrize("verb", ["correct", "forget", "restore"])
+async def test_who_is_not_concerned_changes_nothing(told, verb):
+    memory = await told.memories.remember("Ana likes rum.", sources=["a"], about=["ana"])
+    cy = await with_key(told, "cy")
+    given = [str(memory.id), "Cy was here."][: 2 if verb == "correct" else 1]
+
+    with pytest.raises(NotAllowed):
+        await getattr(cy.memories, verb)(*given)
+
+    assert await told.memories.all(told.operator, statuses=STATUSES) == [memory]
+
+
+@pytest.mark.parametrize("verb", ["correct", "forget", "restore"])
+async def test_who_may_not_see_a_memory_learns_nothing_of_it_by_changing_it(told, verb):
+    memory = await told.memories.remember("Cy is loud.", sources=["r"], about=["cy"])
+    cy = await with_key(told, "cy")
+    more = ["Cy was here."] if verb == "correct" else []
+
+    hidden = await error_of(getattr(cy.memories, verb)(str(memory.id), *more))
+    missing = await error_of(getattr(cy.memories, verb)(str(told.org_id), *more))
+
+    assert hidden[0] is NotFound
+    assert (hidden[0], hidden[1].replace(str(memory.id), "")) == (
+        missing[0],
+        missing[1].replace(str(told.org_id), ""),
+    )
+
+
+async def test_an_agent_forgets_what_it_saw_itself(told):
+    pip = await with_key(told, "pip")
+    memory = await pip.memories.remember("Bo greets late.", sources=["b"], about=["bo"], kind="observation")
+
+    assert (await pip.memories.forget(str(memory.id))).status == "archived"
+    assert await found(told, statuses=["archived"]) == {"Bo greets late."}
+    with pytest.raises(BadInput, match="does not stand"):
+        await pip.memories.forget(str(memory.id))
+    assert (await pip.memories.restore(str(memory.id))).status == "active"
+
+
+async def test_an_erased_agents_memories_stay_with_the_org(told):
+    pip = told.acting(await told.viewer("pip"))
+    about_bo = await pip.memories.remember("Bo greets late.", sources=["b"], about=["bo"], kind="observation")
+    own = await pip.memories.remember("Greeting works.", kind="learning")
+    its_words = await pip.memories.remember("Pip is here.", sources=["p"])
+
+    await told.erasure.person("pip")
+
+    left = {one.id: one for one in await told.memories.all(told.operator, statuses=STATUSES)}
+    assert left.keys() == {about_bo.id, own.id} != {its_words.id}
+    assert all(one.asserted_by is None for one in left.values())
+    assert {one.role for one in left[about_bo.id].participants} == {"involved", "subject"}
+    assert await found(told, await told.viewer("cy")) == {"Bo greets late."}
+
+
+async def test_merged_and_split_people_lose_no_memory(told):
+    await told.memories.remember("Ana likes tea.", sources=["a"], about=["ana"])
+    await told.people.merge("ana", "bo")
+    assert await found(told, about="bo") == {"Ana likes tea."}
+    await told.people.split("bo")
+    assert await found(told) == {"Ana likes tea."}
