@@ -16,7 +16,7 @@ from roomlore.domain.errors import BadInput, NotAllowed
 from roomlore.domain.ids import ParticipantId
 from roomlore.domain.records import Memory, MemoryKind, Message, Viewer
 from roomlore.retrieval import meant
-from roomlore.store import agents, directory, erased, memories, work
+from roomlore.store import agents, directory, erased, injections, memories, work
 from roomlore.store.agents import Wanted
 from roomlore.store.queries import Connection
 
@@ -65,7 +65,7 @@ class Agents:
             BadInput: several are meant, or nothing is wanted.
         """
         check_limit(limit)
-        async with self.desk.reading(viewer, "list memories") as reading:
+        async with self.desk.reading(viewer, "list memories", recalls=True) as reading:
             agent_ids = await self._accounts(reading.conn, [agent])
             wanted = await self._wanted(reading.conn, looked)
             found = await self._read(reading.conn, agent_ids, wanted, limit=limit)
@@ -92,7 +92,7 @@ class Agents:
         """
         check_limit(limit)
         found: dict[MemoryKind, list[Memory]] = defaultdict(list)
-        async with self.desk.reading(viewer, "list memories") as reading:
+        async with self.desk.reading(viewer, "list memories", recalls=True) as reading:
             agent_ids = await self._accounts(reading.conn, [agent])
             people = await self._accounts(reading.conn, present) if present else None
             for kind in EXPERIENCES:
@@ -155,7 +155,7 @@ class Agents:
         """
         if budget < 1:
             raise BadInput("budget", "must be at least 1 token")
-        async with self.desk.reading(viewer, "memory block") as reading:
+        async with self.desk.reading(viewer, "memory block", recalls=True) as reading:
             conn, org_id = reading.conn, self.desk.org_id
             room_id = await meant.room(conn, org_id, room)
             message = await meant.message(conn, org_id, trigger, room_id=room_id)
@@ -231,6 +231,42 @@ class Agents:
             return None, [asked.id, answer.id]
 
         await self.desk.change("remember", "note reply", note)
+
+    async def compact(self, room: str) -> datetime:
+        """Say that the agents of a room begin anew there: what they were given may be given again; return from when.
+
+        Raises:
+            NotFound: there is no such room, or the caller may not see it.
+            BadInput: several are meant.
+            NotAllowed: the caller is neither an agent nor an operator.
+        """
+        await self.desk.check("remember", "compact")
+        org_id, now = self.desk.org_id, datetime.now(UTC)
+        async with self.desk.looking("compact") as conn:
+            room_id = await meant.room(conn, org_id, room)
+
+        async def mark(conn: Connection) -> tuple[datetime, Sequence[UUID]]:
+            await injections.compact(conn, org_id, room_id, at=now)
+            return now, [room_id]
+
+        return await self.desk.change("remember", "compact", mark)
+
+    async def inject(self, room: str, *, is_on: bool) -> None:
+        """Say whether the agents of a room are given unasked what they may know; they are, unless it was said otherwise.
+
+        Raises:
+            NotFound: there is no such room.
+            BadInput: several are meant.
+            NotAllowed: the caller is no operator.
+        """
+        org_id = self.desk.org_id
+
+        async def change(conn: Connection) -> tuple[None, Sequence[UUID]]:
+            room_id = await meant.room(conn, org_id, room)
+            await injections.set_injecting(conn, org_id, room_id, is_injecting=is_on)
+            return None, [room_id]
+
+        await self.desk.change("administer", "set injecting", change)
 
     async def _accounts(self, conn: Connection, words: Sequence[str]) -> list[ParticipantId]:
         """Return every account of these people that the viewer may know of."""

@@ -169,7 +169,7 @@ def compose(
         agent_id=agent_id,
         name=safe_name(name),
         lines=(),
-        focus=None if focus is None else replace(focus, text=_cut(focus.text, _LONGEST_FOCUS)),
+        focus=None if focus is None else replace(focus, text=one_line(focus.text, _LONGEST_FOCUS)),
         left_out=(),
         tokens=0,
         budget=budget,
@@ -227,7 +227,7 @@ def _with(block: MemoryBlock, kept: Sequence[Recollection]) -> MemoryBlock:
             label=f"k{place}",
             section=one.section,
             at=one.memory.valid_from,
-            text=_cut(one.memory.content, LONGEST_LINE),
+            text=one_line(one.memory.content, LONGEST_LINE),
             weight=one.weight,
         )
         for place, one in enumerate(in_order, start=1)
@@ -244,8 +244,8 @@ def _cost(block: MemoryBlock, counter: TokenCounter) -> int:
     return message_cost(text, counter) if text else 0
 
 
-def _cut(content: str, longest: int) -> str:
-    """Return a memory on one line, made harmless, without what is too long of it."""
+def one_line(content: str, longest: int) -> str:
+    """Return words on one line, made harmless, without what is too long of them; a marker says how much that is."""
     text = " ".join(safe_text(content).split())
     if len(text) <= longest + _WORTH_CUTTING:
         return text

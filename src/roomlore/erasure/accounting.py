@@ -14,7 +14,7 @@ REMOVED = (
     *("messages", "revisions", "audiences", "replies", "embeddings", "work", "memories", "memory links"),
     "readings",
     *("placements", "labels", "conversations", "participants", "identities", "memberships", "activity"),
-    *("merges", "keys", "encounters", "wishes", "mentions in others' messages", "room names"),
+    *("merges", "keys", "encounters", "injections", "wishes", "mentions in others' messages", "room names"),
 )
 #: What an asker who is no operator may count: what is their own. All else may hang on what they cannot see.
 OWN = frozenset(

@@ -10,7 +10,7 @@ from roomlore.domain.scrub import Trace
 from roomlore.erasure import others
 from roomlore.erasure.messages import make_holes_of
 from roomlore.erasure.others import Traces
-from roomlore.store import erased, erasing, keeping, readings
+from roomlore.store import erased, erasing, injections, keeping, readings
 from roomlore.store.queries import Connection
 
 
@@ -37,6 +37,7 @@ async def erase(
         await keeping.disown(conn, org_id, accounts)
     else:
         tally.update(await _drop_memories(conn, org_id, accounts, names=names))
+    tally["injections"] += await injections.take_back_from(conn, org_id, accounts)
     tally.update(await erasing.drop_person(conn, org_id, accounts))
     tally.update(await others.scrub(conn, org_id, traced))
     await erased.remember_accounts(conn, org_id, account_names, at=at)

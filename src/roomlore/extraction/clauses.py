@@ -1,7 +1,6 @@
 """Takes sentences apart into clauses that may state something, each with what leads to it and what follows."""
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from roomlore.extraction.cues import cue, is_unreal_after, is_unreal_before
@@ -16,6 +15,8 @@ class Clause:
     text: str
     #: Its place in the body.
     start: int
+    #: Where it begins with whoever else is its subject, as in "my wife and I"; its start where nobody is.
+    shared_from: int
     #: Words before the subject that say nothing of their own, as "well" or "actually".
     opening: str
     sentence: Sentence
@@ -41,8 +42,8 @@ _BORDER = cue(
     rf"(?:[,;:]| -| \u2013| \u2014)+ (?:(?:and|but|so|because|since|as|plus|though|yet|cause|also) )?"
     rf"| (?:and|but|so|because|since|'cause|cuz|though|plus|as) (?={_SUBJECT})"
     r"| (?:and|but) (?=(?:(?:also|now|currently) )?(?:work|live|play|speak|prefer|love|hate|study|teach|own|drive|volunteer) )"
-    r"| (?:because|'cause|cuz|since (?=(?:it|they|he|she|the|there|that|you)\b)|so (?=(?:it|they|everything|the|there|that|you)\b)) ?"
-    r"| [:;]-?[)D(]+ | (?=@\w)"
+    r"| (?:because|'cause|cuz|since (?=(?:it|they|he|she|the|there|that|you)\b)|but (?!(?:also|not)\b)|so (?=(?:it|they|everything|the|there|that|you)\b)) ?"
+    r"| [:;]-?[)D(]+ | [\U0001f300-\U0001faff\u2600-\u27bf\ufe0f]+ | (?=@\w)"
 )
 #: A comma between the members of a list, or between a place and its country, ends nothing.
 _LISTED = re.compile(
@@ -61,6 +62,12 @@ _OPENING = cue(
 _ADDRESS = re.compile(
     r"(?:@[\w.|\[\]-]{1,40}|<@!?\w{1,30}>)[\s,:]*|[\w|\[\]`^{}.-]{2,30}[:,]\s+(?=\S)|\s*[\W_]{1,6}\s*(?=\w)"
 )
+#: Somebody who does it together with whoever speaks.
+_SHARED = cue(
+    r"(?:^|[,;:] )(?P<who>(?!(?:i|we|you|they|he|she|it)\b)(?:(?:my|our|the|his|her) )?[\w'-]+(?: [\w'-]+)?) and $"
+)
+#: What used to be so says nothing against what is so by now.
+_BY_NOW, _FORMERLY = re.compile(r"(?i)\b(?:now|nowadays|these days)\b"), re.compile(r"(?i)\bused to\b")
 _MOST_OPENINGS = 5
 
 
@@ -81,11 +88,14 @@ def _clause(sentence: Sentence, begin: int, end: int) -> Clause:
     text = sentence.text
     start = _skip(text, begin, end)
     is_first = start <= _skip(text, 0, len(text))
-    before, after = text[:start], text[start:]
+    opening, before, after = text[0 if is_first else begin : start], text[:start], text[start:]
+    if _BY_NOW.search(opening):
+        before = _FORMERLY.sub("", before)
     return Clause(
         text=text[start:end].rstrip(),
         start=sentence.start + start,
-        opening=text[0 if is_first else begin : start],
+        shared_from=sentence.start + (shared.start("who") if (shared := _SHARED.search(before)) else start),
+        opening=opening,
         is_first=is_first,
         sentence=sentence,
         is_plain=not (is_unreal_before(before) or is_unreal_after(after)),

@@ -11,6 +11,7 @@ from roomlore.extraction.wording import clean, quoted, title
 
 #: How far back what is corrected may stand.
 _REACH = 8
+_FEW_WORDS = 3
 _LONGEST_CORRECTED, _LONGEST_RIGHT = 120, 160
 #: Says that something said before was wrong; what is right follows.
 _OWN = cue(
@@ -27,8 +28,48 @@ _VALUE = re.compile(
 )
 _WORD = re.compile(r"[^\W\d_]{3,}")
 _EMPTY = frozenset(
-    "the and for was were are has have had not but you your yes actually sorry meant correction its it's that this with from will"
-    " they she his her our can just now then than there here what when who".split()
+    [
+        "the",
+        "and",
+        "for",
+        "was",
+        "were",
+        "are",
+        "has",
+        "have",
+        "had",
+        "not",
+        "but",
+        "you",
+        "your",
+        "yes",
+        "actually",
+        "sorry",
+        "meant",
+        "correction",
+        "its",
+        "it's",
+        "that",
+        "this",
+        "with",
+        "from",
+        "will",
+        "they",
+        "she",
+        "his",
+        "her",
+        "our",
+        "can",
+        "just",
+        "now",
+        "then",
+        "than",
+        "there",
+        "here",
+        "what",
+        "when",
+        "who",
+    ]
 )
 _STATES = re.compile(
     r"(?i)\b(?:is|are|was|were|will|'s|'ll|has|have|costs?|opens?|closes?|starts?|ends?|begins?|live|works?|meets?|needs?|called|at|on)\b"
@@ -54,7 +95,7 @@ def _wrong(right: str, said: Sequence[Spoken], place: int, *, is_own: bool) -> S
     for earlier in _candidates(said, place):
         if is_own and earlier.author_id != message.author_id and earlier.message_id != message.answers:
             continue
-        if _contradicts(right, earlier.body, is_fragment=is_own and len(right.split()) <= 3):
+        if _contradicts(right, earlier.body, is_fragment=is_own and len(right.split()) <= _FEW_WORDS):
             return earlier
     return None
 
@@ -72,6 +113,8 @@ def _contradicts(right: str, wrong: str, *, is_fragment: bool) -> bool:
     if len(wrong) > _LONGEST_CORRECTED or wrong.rstrip().endswith("?") or not _STATES.search(wrong):
         return False
     new, old = _values(right), _values(wrong)
+    if is_fragment:
+        new = {kind: values for kind, values in new.items() if len(old.get(kind, ())) == 1}
     differs = any(
         kind in old and values - old[kind] for kind, values in new.items() if is_fragment or kind != "name"
     )

@@ -8,7 +8,7 @@ import re
 
 from roomlore.extraction.sentences import COVER
 
-BLANKS, APOSTROPHE = r"\s+", r"\s?'?\s?"
+BLANKS, APOSTROPHE = r"\s+", "\\s?['\u2019]?\\s?"
 
 
 #: Full forms of what is mostly said short; a pattern of the short one matches either.
@@ -69,7 +69,7 @@ _UNREAL_BEFORE = cue(
 _UNREAL_AFTER = cue(
     r"\b(?:if|unless|maybe|perhaps|prob(?:ably|s)?|possibly|i (?:guess|think|suppose|hope|doubt)|hopefully|not sure"
     r"|might|would(?:n't)?|could(?:n't)?|or something|or not|or so|back then|at the time|until (?:19|20)\d\d"
-    r"|(?:when|while|before) i was|in those days|in theory|theoretically|hypothetically|supposedly|as long as|depending"
+    r"|(?:when|while|before) i was|in those days|for now|at the moment|right now|atm|in theory|theoretically|hypothetically|supposedly|as long as|depending"
     r"|in another life|once upon|in the (?:play|game|story)|user story|as a joke|metaphorically|so to speak)\b"
 )
 #: Filled pauses and marks of a transcriber: what is said is not finished.
@@ -134,8 +134,8 @@ def is_broken(text: str) -> bool:
 
 #: Points at what stands elsewhere, so that a statement of it cannot be read alone.
 _VAGUE = cue(
-    r"(?:it|its|it's|this|that|that's|these|those|them|him|her|hers|his|he|she|they|their|you|you're|your|ya|u|ur|me|us|in|into|on|at|for|from|with|by|out|up|there|here|ones?(?= (?:is|was|that|who|which|of)\b|\W*$)|some"
-    r"|somebody|someone|what|whatever|how|when|where|who|why|both|all|everything|everyone|anything|nothing|something"
+    r"(?:it|its|it's|this|that|that's|these|those|them|him|her|hers|his|he|she|they|their|you|you're|your|ya|u|ur|me|us|into|out|up|there|here|ones?(?= (?:is|was|that|who|which|of)\b|\W*$)|some"
+    r"|somebody|someone|what|whatever|how|when|where|who|why|both|all(?= (?:that|this|of|those|these)\b|\W*$)|everything|everyone|anything|nothing|something"
     r"|either|neither|so|too|not|more|my ?self|to (?:say|be|ask|admit|think|bother|interrupt|break|see|hear|tell)"
     r"|the (?:idea|way|fact|thought|sound|look|looks|feeling|same|first|latter|former|other|one|new|old))(?!\w)"
 )

@@ -87,7 +87,7 @@ _FORMS: Sequence[tuple[float, bool, re.Pattern[str]]] = (
     (0.7, False, cue(r"we'll (?P<what>(?:go|stick) with .+)")),
     (0.6, True, cue(rf"let's (?P<what>(?:all )?{_DO} \w.+)")),
     (0.6, True, cue(rf"we should (?:really |all )?(?P<what>{_DO} \w.+)")),
-    (0.6, True, cue(rf"we should (?P<never>never|always) (?P<what>\w.+)")),
+    (0.6, True, cue(r"we should (?P<never>never|always) (?P<what>\w.+)")),
     (
         0.6,
         True,

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from roomlore.domain.records import MemoryKind
+from roomlore.domain.speech import safe_name
 from roomlore.domain.statements import Quote, Spoken, Statement
 from roomlore.extraction.clauses import Clause
 from roomlore.extraction.cues import cue, is_broken, is_vague
 from roomlore.extraction.lexicon import DELIVERED, DOABLE, MONTHS
 from roomlore.extraction.taxonomy import COMMITMENT
-from roomlore.domain.speech import safe_name
 from roomlore.extraction.wording import clean, depends_on_presence, in_third_person, quoted, title
 
 Check = Callable[[re.Match[str]], bool]

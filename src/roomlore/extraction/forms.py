@@ -3,12 +3,14 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from roomlore.domain.records import MemoryKind
 from roomlore.extraction import lexicon
 from roomlore.extraction.cues import cue, is_vague
 
 Match = re.Match[str]
+Head = Literal["i", "my", "we", "call"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,6 +18,8 @@ class Form:
     """A way of saying something about oneself."""
 
     pattern: re.Pattern[str]
+    #: With which word it begins.
+    head: Head
     kind: MemoryKind
     confidence: float
     slot: str | None
@@ -77,19 +81,29 @@ def _is_employer(match: Match) -> bool:
 
 
 _SHORTEST = 2
+_LETTERS = re.compile(r"[^\W\d_]{2}")
+#: Points at what is just being spoken of.
+_POINTING = re.compile(
+    r"\b(?:like|this|these|those|here|him|her|he|she|they|them|it|you|your|yours|whatever)\b", re.IGNORECASE
+)
 #: What is liked here and now, or no thing that can be liked.
 _OF_THE_MOMENT = re.compile(
     r"(?:the|my|our)\b(?! (?-i:[A-Z]))|an? (?:bit|lot|good|nice|little)\b|having to\b|being\b|to (?:know|think)\b"
-    r"|(?:and|or|but|too|as|put|get|make|go|do|have)\b|\W"
-    r"|.*\b(?:like|this|these|those|here|him|her|he|she|they|them|it|you|your|yours)\b",
+    r"|(?:and|or|but|too|as|in|on|at|for|from|with|by|put|get|make|go|do|have)\b|\W",
     re.IGNORECASE,
 )
+
+
+def _is_general(match: Match) -> bool:
+    """Return whether what is liked is named without pointing."""
+    what = match["what"]
+    return _is_named(match) and bool(_LETTERS.search(what)) and not _POINTING.search(what)
 
 
 def _is_lasting(match: Match) -> bool:
     """Return whether what is liked can be told apart from what is just being spoken of."""
     what = match["what"]
-    return _is_named(match) and not _OF_THE_MOMENT.match(what) and len(what) > _SHORTEST
+    return _is_general(match) and not _OF_THE_MOMENT.match(what) and len(what) > _SHORTEST
 
 
 _LONGEST_STEM = 4
@@ -109,7 +123,9 @@ def _is_work(match: Match) -> bool:
     return not is_vague(value) and value.split(" ", 1)[0].lower() not in lexicon.PASSING | {"killing", "done"}
 
 
-_NO_FAVOURITE = re.compile(r"(?i)\b(?:part|ones?|thing|memory|moment|time|bit|is|are|to|of)\b")
+_NO_FAVOURITE = re.compile(
+    r"(?i)\b(?:part|ones?|thing|memory|moment|time|bit|is|are|to|of|there|here|so|far)\b"
+)
 
 
 def _is_favourite(match: Match) -> bool:
@@ -128,6 +144,7 @@ _CHECKS: Mapping[str, Callable[[Match], bool]] = {
     "named": _is_named,
     "place": _is_place,
     "employer": _is_employer,
+    "general": _is_general,
     "lasting": _is_lasting,
     "standing": _is_standing,
     "work": _is_work,
@@ -148,6 +165,8 @@ _PARTS: Mapping[str, str] = {
     "often": r"(?:(?:every|each) (?:other |single )?(?:day|morning|evening|night|week|weekend|month|year|summer|winter"
     r"|spring|autumn|fall|(?:mon|tues|wednes|thurs|fri|satur|sun)day)s?|on (?:mon|tues|wednes|thurs|fri|satur|sun)days"
     r"|on weekends|(?:once|twice|three times) an? (?:week|month|day|year))",
+    "dated": rf"(?:yesterday|last (?:\w+ )?(?:night|week|weekend|month|year|summer|winter|spring|autumn|fall|\w+day|{lexicon.MONTHS})"
+    rf"|this past \w+|(?:a|two|three|few|\d+) (?:days|weeks|months|years) ago|on \w+day|in (?:{lexicon.MONTHS}|\d{{4}}))",
     "job": lexicon.JOBS,
     "relative": lexicon.RELATIVES,
     "animal": lexicon.ANIMALS,
@@ -174,9 +193,18 @@ def _form(kind: MemoryKind, confidence: float, columns: list[str]) -> Form:
     slot, tag, check, pattern = columns
     return Form(
         pattern=cue(_PART.sub(lambda part: f"(?:{_PARTS[part[1]]})", pattern)),
+        head=_head(pattern),
         kind=kind,
         confidence=confidence,
         slot=None if slot == "-" else slot.replace("_", " "),
         tag=None if tag == "-" else tag,
         check=_CHECKS[check],
     )
+
+
+def _head(pattern: str) -> Head:
+    if "call me" in pattern:
+        return "call"
+    if pattern.startswith("my "):
+        return "my"
+    return "we" if pattern.startswith("we") else "i"

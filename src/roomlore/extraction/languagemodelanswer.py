@@ -14,7 +14,7 @@ from roomlore.domain.records import MemoryKind
 from roomlore.domain.speech import safe_text
 from roomlore.domain.statements import Person, Quote, Spoken, Statement
 from roomlore.extraction.clauses import clauses
-from roomlore.extraction.cues import JOKING, is_asked
+from roomlore.extraction.cues import JOKING, is_asked, is_unreal_after, is_unreal_before
 from roomlore.extraction.sentences import COVER, Sentence, sentences
 
 #: The kinds that can be drawn from what people say; the others are agents' own.
@@ -265,6 +265,7 @@ def _statement(value: object, shown: Shown, is_clean: Callable[[str], bool]) -> 
     subjects = _subjects(fields["subjects"], shown)
     own = [_own_words(told_by[quote.message_id], quote) for quote in quotes]
     authors = [told_by[quote.message_id].author_id for quote in quotes]
+    _check_real(content, quotes, own)
     _check_subjects(subjects, author, own)
     people = [person for person in shown.people.values() if person.id in authors or person in subjects]
     _check_entailed(content, kind, own, people=people)
@@ -368,6 +369,19 @@ def _check_subjects(subjects: Sequence[Person], author: Person, own: Sequence[Se
 
 
 # Whether it says the same
+
+
+def _check_real(text: str, quotes: Sequence[Quote], own: Sequence[Sequence[Sentence]]) -> None:
+    """Refuse what is stated as so where its quotes wish, suppose, report or remember it."""
+    for quote, touched in zip(quotes, own, strict=True):
+        for one in touched:
+            upto, onwards = (
+                one.text[: max(quote.end - one.start, 0)],
+                one.text[max(quote.start - one.start, 0) :],
+            )
+            is_unreal = is_unreal_before(upto) and not is_unreal_before(text)
+            if is_unreal or (is_unreal_after(onwards) and not is_unreal_after(text)):
+                raise _Refused("what it quotes is not plainly stated")
 
 
 def _check_entailed(

@@ -141,7 +141,8 @@ def _of_human(
 
 
 def _of_agent(part: Clause, message: Spoken, *, follows: bool) -> Iterator[Found]:
-    if not part.is_plain or is_asked(part.sentence.text):
+    # What stands behind a name and a colon is passed on.
+    if not part.is_plain or is_asked(part.sentence.text) or ":" in part.opening:
         return
     for statement in (*_of_self(part, message, follows=follows), *found(part, message)):
         if statement.kind in _OF_AGENTS:
@@ -155,7 +156,8 @@ def _of_self(part: Clause, message: Spoken, *, follows: bool) -> Iterator[Statem
     said = message.body[part.start : part.end]
     if read and not clean(said).casefold().endswith(message.author_name.casefold()):
         shown = text if text != part.text else said
-        told = in_third_person(message.author_name, shown) or quoted(message.author_name, said)
+        alone = in_third_person(message.author_name, shown) if part.shared_from == part.start else None
+        told = alone or quoted(message.author_name, message.body[part.shared_from : part.end])
         yield _statement(part, message, read, content=told, subject_id=message.author_id)
 
 

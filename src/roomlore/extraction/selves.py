@@ -7,9 +7,10 @@ errand, what somebody is typing).
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from roomlore.domain.records import MemoryKind
-from roomlore.extraction.forms import Form, forms
+from roomlore.extraction.forms import Form, Head, forms
 
 # Columns: what it is the one value of, tag, what its words must be, pattern.
 
@@ -17,12 +18,14 @@ _TASTES = forms(
     "preference",
     0.75,
     r"""
-    -           -           named     i <quite>prefer (?!not to\b|to not\b|none\b)(?P<what>.+)
-    -           -           lasting   i <quite>(?:love|hate|like|dislike|enjoy|adore|detest|despise|loathe) (?P<what>.+)
+    -           -           general   i <quite>prefer (?!not to\b|to not\b|none\b)(?P<what>.+)
+    -           -           lasting   i <quite>(?:love|hate|like|dislike|enjoy|adore|detest|despise|loathe) (?!to (?:waste|see|say|bother|break)\b)(?P<what>.+)
     -           -           lasting   i <quite>(?:can't|cannot|can not) (?:stand|bear|abide) (?P<what>.+)
     -           -           lasting   i <quite>don't <quite>(?:like|enjoy) (?P<what>.+)
     -           -           lasting   i'm <quite>(?:not )?(?:an? )?(?:big |huge |great )?(?:fan of|fond of|keen on) (?P<what>.+)
     -           -           named     i'd (?:much )?rather (?!be )(?P<what>\w.+ than .+|we .+)
+    -           -           lasting   i'm <quite>(?:into|passionate about|obsessed with) (?P<what>.+)
+    -           -           lasting   i've always (?:liked|loved|hated|enjoyed|preferred|disliked) (?P<what>.+)
     thing       -           favourite my (?P<thing>(?:all-time )?favou?rite (?:[\w'-]+ ){0,2}?[\w'-]+)(?: is|[']s|:| are) (?P<value>.+)
     """,
 )
@@ -104,18 +107,54 @@ _HAPPENED = forms(
     -     event       any       i <just>won (?:an?|the|my) (?:[\w'-]+ ){0,4}?(?:tournament|award|prize|competition|medal|scholarship|grant|championship|race|contest)\b.*
     -     event       any       i <just>passed (?:my|the) (?:[\w'-]+ ){0,2}?(?:exams?|test|bar)\b.*
     -     event       any       i <just>published (?:my|an?) (?:[\w'-]+ ){0,2}?(?:book|novel|paper|article|album|story)\b.*
+    -     event       any       i <just>(?:went to|attended|visited|participated in|took part in|volunteered at|hosted|organi[sz]ed|performed (?:at|in)|travell?ed to|competed in|celebrated) (?!bed\b|work\b|sleep\b|the (?:store|shop|bathroom|toilet|office|site|page|website|link|forum|channel|folder|menu)\b)[\w' &-]{2,80}? <dated>\b.*
     home  -           place     we <just>(?:moved|relocated) (?:back )?to (?P<where>.+)
     -     family      any       we're expecting (?:our|a|twins)\b.*(?:baby|child|twins|girl|boy|son|daughter|kid)\b
     -     pet         any       we <just>(?:adopted|rescued|got) <some> (?:[\w'-]+ ){0,3}?(?:<animal>)\b
     -     family      any       we have <some> (?:[\w-]+ ){0,3}?(?:kids|children|sons?|daughters?|dogs?|cats?)\b
     """,
 )
-_HEADS = ("my", "we", "call", "please")
+_EVERY = (*_TASTES, *_LIVES, *_HAPPENED)
+_FORMS: Mapping[Head, Sequence[Form]] = {
+    head: [form for form in _EVERY if form.head == head] for head in ("i", "my", "we", "call")
+}
+_HEAD = re.compile(r"(?P<word>i|my|we|call)\b|(?P<please>please|just)\b|(?:im|ive|id)\b", re.IGNORECASE)
+#: A verb of habit whose subject was that of the clause before.
+_HABIT = re.compile(
+    r"(?:also |now |currently )?(?:work|live|play|speak|prefer|love|hate|study|teach|own|drive|volunteer)\s",
+    re.IGNORECASE,
+)
 
 
-def _by_head(every: Sequence[Form]) -> Mapping[str, Sequence[Form]]:
-    """Return the forms by the word that a clause must begin with for any of them to match."""
-    return {
-        head: [form for form in every if form.pattern.match(_SAMPLE[head]) or _may_begin(form, head)]
-        for head in ("i", *_HEADS)
-    }
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What a clause in the first person tells of whoever says it."""
+
+    kind: MemoryKind
+    slot: str | None
+    confidence: float
+    tags: frozenset[str]
+
+
+def reading(text: str) -> Reading | None:
+    """Return what a clause in the first person tells, or None where it is of no known form."""
+    for form in _FORMS[head] if (head := _head(text)) else ():
+        match = form.pattern.match(text)
+        if match and form.check(match):
+            tags = frozenset({form.tag}) if form.tag else frozenset[str]()
+            return Reading(kind=form.kind, slot=form.slot_of(match), confidence=form.confidence, tags=tags)
+    return None
+
+
+def _head(text: str) -> Head | None:
+    match = _HEAD.match(text)
+    if not match:
+        return None
+    if match["please"]:
+        return "call"
+    return cast("Head", match["word"].lower()) if match["word"] else "i"
+
+
+def with_subject(text: str) -> str:
+    """Return a clause with the speaker as its subject, where it is a habit and has none of its own."""
+    return f"I {text}" if _HABIT.match(text) else text

@@ -31,9 +31,46 @@ _HEADS = (
 )
 _SAYS = cue(rf"i (?P<adverbs>{_ADVERBS})(?P<verb>[a-z]+)\b")
 _EMPTY = re.compile(r"\b(?:just|also|actually|personally)\s+", re.IGNORECASE)
+_NO_VERBS = frozenset({"don", "dont", "can", "cant", "wont", "couldn", "wouldn", "and", "or", "not"})
 _PAST = frozenset(
-    "bought sold got won lost had became began grew left quit met made went taught took wrote built ran gave came"
-    " found learnt set put hit cut let read saw fell broke chose told spent thought".split()
+    [
+        "bought",
+        "sold",
+        "got",
+        "wont",
+        "lost",
+        "had",
+        "became",
+        "began",
+        "grew",
+        "left",
+        "quit",
+        "met",
+        "made",
+        "went",
+        "taught",
+        "took",
+        "wrote",
+        "built",
+        "ran",
+        "gave",
+        "came",
+        "found",
+        "learnt",
+        "set",
+        "put",
+        "hit",
+        "cut",
+        "let",
+        "read",
+        "saw",
+        "fell",
+        "broke",
+        "chose",
+        "told",
+        "spent",
+        "thought",
+    ]
 )
 _OWN = (
     (re.compile(r"\bmyself\b", re.IGNORECASE), "themselves"),
@@ -48,7 +85,10 @@ _PRESENT = re.compile(
     re.IGNORECASE,
 )
 #: A second verb that would have to be changed like the first.
-_COORDINATED = re.compile(r"\s+(?:and|or)\s", re.IGNORECASE)
+_COORDINATED = re.compile(
+    r"\s+(?:and|or)\s|.*\band (?:have|am|do|use|want|need|think|like|love|hate|prefer|don|can|will|would|cannot)\b",
+    re.IGNORECASE,
+)
 
 _AFTERTHOUGHT = re.compile(
     r"[\s,]+(?:btw|by the way|tbh|imo|imho|fyi|too|though|myself|lol|unfortunately|anyway|as well|you know|because|and|but|so|or|since|as|that|if|when|which|then)$",
@@ -91,9 +131,8 @@ def _verb(text: str) -> tuple[str, int] | None:
         if match := pattern.match(text):
             return verb, match.end()
     match = _SAYS.match(text)
-    if not match:
+    if not match or (verb := match["verb"].lower()) in _NO_VERBS:
         return None
-    verb = match["verb"].lower()
     return _EMPTY.sub("", match["adverbs"]) + (verb if _is_past(verb) else _third(verb)), match.end()
 
 

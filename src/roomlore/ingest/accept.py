@@ -19,7 +19,7 @@ from roomlore.domain.incoming import IncomingMessage, Skipped
 from roomlore.ingest import gone, people
 from roomlore.ingest.resolve import Names, resolve
 from roomlore.ingest.versions import Change, compare
-from roomlore.store import directory, erased, erasing, messages, readings, untangling, work
+from roomlore.store import directory, erased, erasing, injections, messages, readings, untangling, work
 from roomlore.store.messages import Audience, FirstName, NewMessage, NewVersion, StatedReply
 from roomlore.store.queries import Connection
 from roomlore.wishes import hearing
@@ -162,6 +162,8 @@ async def _add_what_hangs_on(
     if audiences:
         await messages.add_audiences(conn, org_id, audiences)
     await work.enqueue_added(conn, org_id)
+    if await injections.ask_for_added(conn, org_id):
+        await work.wake(conn, "inject")
     if any(message.reply_to or message.thread_root for message in fresh.values()):
         await messages.add_replies_of_added(conn, org_id)
     if await messages.resolve_replies(conn, org_id):

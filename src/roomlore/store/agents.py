@@ -95,6 +95,8 @@ class Exchanged:
     agent_name: str
     reply: str
     sent_at: datetime
+    #: Of either.
+    edited_at: datetime | None
     trigger_id: MessageId
     other_id: ParticipantId
     other_name: str
@@ -110,11 +112,6 @@ class Exchanged:
 async def meet(conn: Connection, org_id: OrgId, ids: Collection[ConversationId]) -> None:
     """Write down anew who met which agent in these conversations, in one step; the same again changes nothing."""
     await QUERIES.run(conn, "meet", {"org_id": org_id, "conversation_ids": list(ids)})
-
-
-async def drop_encounters(conn: Connection, org_id: OrgId, ids: Collection[ConversationId]) -> int:
-    """Forget who met in these conversations; return how many encounters that were."""
-    return await QUERIES.run(conn, "drop_encounters", {"org_id": org_id, "conversation_ids": list(ids)})
 
 
 async def met(

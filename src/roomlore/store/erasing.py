@@ -12,7 +12,7 @@ from typing import Any
 
 from roomlore.domain.ids import ConversationId, MemoryId, MessageId, OrgId, ParticipantId, RoomId
 from roomlore.domain.incoming import MessageKind
-from roomlore.store import agents, extracting, keeping, messages, readings, untangling, wishes, work
+from roomlore.store import extracting, injections, keeping, messages, readings, untangling, wishes, work
 from roomlore.store.erased import AccountName
 from roomlore.store.queries import Connection, Queries
 
@@ -45,7 +45,7 @@ class DoomedMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spoken:
-    """A message that may stand in a conversation."""
+    """A message that may stand in a conversation, or may name somebody."""
 
     id: MessageId
 
@@ -102,13 +102,6 @@ class Name:
     """What somebody was called."""
 
     name: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessageSaying:
-    """A message that may name somebody."""
-
-    id: MessageId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,13 +162,14 @@ async def drop_derived(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]
     waiting = await QUERIES.run(conn, "drop_work", params)
     vectors = await work.drop_embeddings(conn, org_id, ids)
     resting = await QUERIES.all(conn, "memories_resting_on", MemoryKey, params)
+    injected = await injections.take_back_of(conn, org_id, ids)
     memories = await drop_memories(conn, org_id, [memory.id for memory in resting])
     found = await QUERIES.run(conn, "drop_found", params)
     voiced = await wishes.drop(conn, org_id, ids)
     await wishes.release_messages(conn, org_id, ids)
     labels = await QUERIES.run(conn, "empty_labels", {"org_id": org_id, "conversation_ids": losing})
     # What passed between those who spoke there is counted anew once the rest is gone through again.
-    encounters = await agents.drop_encounters(conn, org_id, losing)
+    encounters = await QUERIES.run(conn, "drop_encounters", {"org_id": org_id, "conversation_ids": losing})
     return {
         "work": waiting,
         "embeddings": vectors,
@@ -184,6 +178,7 @@ async def drop_derived(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]
         "replies": found,
         "labels": labels,
         "encounters": encounters,
+        "injections": injected,
         "wishes": voiced,
     }
 
@@ -262,11 +257,11 @@ async def drop_memories(conn: Connection, org_id: OrgId, ids: Sequence[MemoryId]
     # Before what they rest on goes: others may have said the same, and say it still.
     await extracting.draw_anew_resting(conn, org_id, ids)
     await keeping.lock(conn, org_id)
+    await injections.take_back(conn, org_id, ids)
     await QUERIES.run(conn, "hand_over_superseded", params)
-    await QUERIES.run(conn, "drop_memory_sources", params)
-    await QUERIES.run(conn, "drop_memory_tags", params)
+    for part in ("sources", "tags", "participants"):
+        await QUERIES.run(conn, f"drop_memory_{part}", params)
     await QUERIES.run(conn, "drop_partings", params)
-    await QUERIES.run(conn, "drop_memory_participants", params)
     return await QUERIES.run(conn, "drop_memories", params)
 
 
@@ -352,7 +347,7 @@ async def messages_saying(
         # As JSON writes them between quotes.
         "json_strings": [_json(string)[1:-1] for string in strings],
     }
-    return [row.id for row in await QUERIES.all(conn, "messages_saying", MessageSaying, params)]
+    return [row.id for row in await QUERIES.all(conn, "messages_saying", Spoken, params)]
 
 
 async def said_by_others(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> list[SaidByOthers]:

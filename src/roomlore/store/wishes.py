@@ -143,6 +143,19 @@ async def said_by_ids(conn: Connection, org_id: OrgId, ids: Collection[MessageId
     return await QUERIES.all(conn, "said_by_ids", RoomSaid, {"org_id": org_id, "message_ids": list(ids)})
 
 
+async def newcomers(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> list[RoomPerson]:
+    """Return who has said nothing in their rooms but what is among these messages."""
+    return await QUERIES.all(conn, "newcomers", RoomPerson, {"org_id": org_id, "message_ids": list(ids)})
+
+
+async def speaking_of(
+    conn: Connection, org_id: OrgId, room_ids: Collection[RoomId], words: str, *, limit: int
+) -> list[RoomSaid]:
+    """Return the newest that was said in rooms in one of some words and might be a restriction."""
+    params = {"org_id": org_id, "room_ids": list(room_ids), "words": words, "limit": limit}
+    return await QUERIES.all(conn, "speaking_of", RoomSaid, params)
+
+
 async def people_of(conn: Connection, org_id: OrgId, room_ids: Collection[RoomId]) -> list[RoomPerson]:
     """Return who takes part in rooms."""
     return await QUERIES.all(conn, "people_of", RoomPerson, {"org_id": org_id, "room_ids": list(room_ids)})

@@ -19,7 +19,7 @@ from roomlore.store.queries import Connection, Queries
 
 QUERIES = Queries("work")
 
-Stage = Literal["embed", "untangle", "interact"]
+Stage = Literal["embed", "untangle", "interact", "inject"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
 #: `message`: each message has a vector; `exchange`: what opens one has, and carries what answers it.
 EmbeddingPolicy = Literal["message", "exchange"]

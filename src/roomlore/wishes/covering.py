@@ -13,9 +13,9 @@ from dataclasses import replace
 from roomlore.domain.ids import MessageId, ParticipantId
 from roomlore.wishes.marks import TOKEN, found_in, is_credential, marks_of, strong_values
 from roomlore.wishes.matters import matters
-from roomlore.wishes.parties import parties
+from roomlore.wishes.parties import Circle, parties
 from roomlore.wishes.recogniser import is_confidential, restricts
-from roomlore.wishes.records import Person, Reach, Said, Wish
+from roomlore.wishes.records import Reach, Said, Wish
 
 #: So far back a wish that names nothing may point.
 FAR = 40
@@ -32,7 +32,7 @@ _SMALL = frozenset(
 
 
 def settled(
-    wish: Wish, voice: Said, room: Sequence[Said], *, people: Sequence[Person], earlier: Iterable[Reach]
+    wish: Wish, voice: Said, room: Sequence[Said], *, circle: Circle, earlier: Iterable[Reach]
 ) -> Reach:
     """Return what a wish covers; at least the message that voices it, whose words are no content.
 
@@ -40,7 +40,7 @@ def settled(
         wish: What was heard.
         voice: The message that voices it.
         room: What was said in its room, in order; what comes after the voice does not count.
-        people: Who takes part.
+        circle: Who takes part.
         earlier: What earlier wishes of the room cover.
     """
     before = room[: bisect_left(room, voice.position, key=lambda said: said.position)]
@@ -56,7 +56,7 @@ def settled(
     targets = frozenset({voice.id, *about})
     if wish.kind == "withhold":
         return replace(reach, targets=targets, from_ids=wish.party_ids)
-    return replace(reach, targets=targets, spared_ids=_hearers(voice, before, about, people))
+    return replace(reach, targets=targets, spared_ids=_hearers(voice, before, about, circle))
 
 
 def covers(reach: Reach, said: Said) -> bool:
@@ -197,13 +197,12 @@ _GUARDED = frozenset({"health", "contact", "money", "credentials", "customer", "
 
 
 def _hearers(
-    voice: Said, before: Sequence[Said], about: Sequence[MessageId], people: Sequence[Person]
+    voice: Said, before: Sequence[Said], about: Sequence[MessageId], circle: Circle
 ) -> frozenset[ParticipantId]:
     """Return whom something was said to: whoever is named, answered, or spoke last before."""
-    author = next((person for person in people if person.id == voice.author_id), None)
     by_id: Mapping[MessageId, Said] = {said.id: said for said in before[-FAR:]}
     told = [voice, *(by_id[key] for key in about if key in by_id)]
-    named = {one for said in told for one in parties(said.body, author, people)}
+    named = {one for said in told for one in parties(said.body, circle)}
     answered = {by_id[said.reply_to].author_id for said in told if said.reply_to in by_id}
     if not named and not answered:
         opening = min(said.position for said in told)

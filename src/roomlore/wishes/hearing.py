@@ -4,22 +4,25 @@ What a wish covers depends on what was said before it. So a message that comes l
 anew, and one that comes in order is only asked whether a wish covers it: the end is the same in any order.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import cast
 
-from roomlore.domain.ids import MessageId, OrgId, ParticipantId, RoomId
+from roomlore.domain.ids import MessageId, OrgId, RoomId
 from roomlore.store import untangling, work
 from roomlore.store import wishes as kept
 from roomlore.store.queries import Connection
 from roomlore.store.wishes import HeardWish, NewWish, SaidRow
 from roomlore.wishes.covering import covers, settled
+from roomlore.wishes.parties import Circle, words_for
 from roomlore.wishes.recogniser import heard, may_wish
 from roomlore.wishes.records import Matter, Person, Position, Reach, Said, Wish, WishKind
 
 RULES = "rules"
+#: Of what names somebody who speaks for the first time no more is looked at.
+MENTIONS = 200
 
 
 @dataclass(slots=True, kw_only=True)
@@ -30,8 +33,6 @@ class _Room:
     known: list[HeardWish] = field(default_factory=list[HeardWish])
     #: Those of the batch that were said here.
     fresh: list[Said] = field(default_factory=list[Said])
-    #: Who has said nothing here but what is in the batch.
-    newcomers: set[ParticipantId] = field(default_factory=set[ParticipantId])
 
     @property
     def earliest(self) -> Position | None:
@@ -52,10 +53,11 @@ async def hear(
         at: When they are heard.
     """
     voices = [key for key, body in bodies.items() if may_wish(body)]
+    voices += await _meaning_newcomers(conn, org_id, bodies)
     known = await kept.in_rooms(conn, org_id, rooms)
     if not voices and not known:
         return
-    by_room = await _rooms(conn, org_id, known, bodies if known else voices)
+    by_room = await _rooms(conn, org_id, known, {*voices, *(bodies if known else ())})
     silenced = {wish.message_id for wish in known} & bodies.keys()
     found: list[tuple[MessageId, MessageId]] = []
     for room_id, room in by_room.items():
@@ -91,31 +93,38 @@ async def uncover(conn: Connection, org_id: OrgId, room_id: RoomId, voice_id: Me
     await hear_again(conn, org_id, [room_id])
 
 
+async def _meaning_newcomers(
+    conn: Connection, org_id: OrgId, ids: Collection[MessageId]
+) -> list[MessageId]:
+    """Return the messages that may wish something of those who speak for the first time: so far they named nobody."""
+    by_room: dict[RoomId, list[Person]] = defaultdict(list)
+    for one in await kept.newcomers(conn, org_id, ids):
+        by_room[one.room_id].append(Person(id=one.id, name=one.name, kind=one.kind))
+    found: list[MessageId] = []
+    for room_id, people in by_room.items():
+        said = await kept.speaking_of(conn, org_id, [room_id], words_for(people), limit=MENTIONS)
+        found += [one.id for one in said if may_wish(one.body)]
+    return found
+
+
 async def _rooms(
     conn: Connection, org_id: OrgId, known: Sequence[HeardWish], ids: Collection[MessageId]
 ) -> dict[RoomId, _Room]:
     by_room: dict[RoomId, _Room] = defaultdict(_Room)
-    counts: Counter[tuple[RoomId, ParticipantId]] = Counter()
     for wish in known:
         by_room[wish.room_id].known.append(wish)
     for row in await kept.said_by_ids(conn, org_id, ids):
         by_room[row.room_id].fresh.append(_said(row))
-        counts[row.room_id, row.author_id] += 1
     for person in await kept.people_of(conn, org_id, list(by_room)):
-        room = by_room[person.room_id]
-        room.people.append(Person(id=person.id, name=person.name, kind=person.kind))
-        if person.said <= counts[person.room_id, person.id]:
-            room.newcomers.add(person.id)
+        by_room[person.room_id].people.append(Person(id=person.id, name=person.name, kind=person.kind))
     return by_room
 
 
 def _heard(room: _Room, voices: set[MessageId]) -> dict[MessageId, Wish]:
     """Return the wishes that messages of a room voice."""
-    by_id = {person.id: person for person in room.people}
+    circle = Circle.of(room.people)
     found = {
-        said.id: heard(said.body, by_id.get(said.author_id) or _stranger(said), room.people)
-        for said in room.fresh
-        if said.id in voices
+        said.id: heard(said.body, said.author_id, circle) for said in room.fresh if said.id in voices
     }
     return {key: wish for key, wish in found.items() if wish is not None}
 
@@ -136,7 +145,6 @@ async def _settle_room(
         for wish in room.known
         if wish.message_id in wishes
         or (earliest is not None and (wish.sent_at, wish.native_order, wish.message_id) > earliest)
-        or (room.newcomers and wish.kind != "forget")
     } | wishes.keys()
     standing = [_reach(wish) for wish in room.known if wish.status == "active" and wish.message_id not in stale]
     found = [(reach.message_id, said.id) for reach in standing for said in room.fresh if covers(reach, said)]
@@ -163,7 +171,7 @@ def _settled(
     undone: Collection[MessageId],
 ) -> list[Reach]:
     """Return what the wishes that are to be settled anew cover, in the order of the room."""
-    by_id = {person.id: person for person in room.people}
+    circle = Circle.of(room.people)
     earlier = {reach.message_id: reach for reach in standing}
     before: list[Reach] = []
     found: list[Reach] = []
@@ -172,10 +180,9 @@ def _settled(
             before.append(earlier[one.id])
         if one.id not in stale:
             continue
-        author = by_id.get(one.author_id) or _stranger(one)
-        wish = wishes.get(one.id) or heard(one.body, author, room.people)
+        wish = wishes.get(one.id) or heard(one.body, one.author_id, circle)
         if wish is not None:
-            reach = settled(wish, one, said, people=room.people, earlier=before)
+            reach = settled(wish, one, said, circle=circle, earlier=before)
             found.append(reach)
             before += [] if one.id in undone else [reach]
     return found
@@ -192,10 +199,6 @@ async def _withhold(conn: Connection, org_id: OrgId, found: Sequence[tuple[Messa
 async def _name_again(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> None:
     if ids and await untangling.touch_rooms_of(conn, org_id, ids):
         await work.wake(conn, "untangle")
-
-
-def _stranger(said: Said) -> Person:
-    return Person(id=said.author_id, name=said.author_name, kind=said.author_kind)
 
 
 def _said(row: SaidRow) -> Said:

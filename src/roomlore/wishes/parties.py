@@ -1,7 +1,9 @@
 """Whom a sentence names: by name, by what they are called in the room, by what they are to whoever speaks."""
 
 import re
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from roomlore.domain.ids import ParticipantId
 from roomlore.wishes.marks import TOKEN
@@ -33,42 +35,72 @@ _FAMILY = frozenset(_KIN) - {"roommate", "friend", "boss"}
 #: Titles and small words by which nobody is told apart.
 _TITLES = frozenset("dr mr mrs ms miss prof sir the of and for nurse clinic agent bot team desk front".split())
 _ROLE = re.compile(r"\(([^()]{2,40})\)|\[([^\[\]]{2,40})\]")
+#: An account written in small letters is no word unless it is as long as this.
+_SHORTEST_ACCOUNT = 3
 
 
-def parties(sentence: str, author: Person | None, people: Sequence[Person]) -> frozenset[ParticipantId]:
-    """Return whom of the people a sentence names, the author never."""
-    words = [token.casefold() for token in TOKEN.findall(sentence)]
-    spelled = set(TOKEN.findall(sentence))
-    others = [person for person in people if author is None or person.id != author.id]
-    found = {person.id for person in others if _is_named(person, spelled, others)}
-    wanted = {_SAME[word] for word in words if word in _SAME}
-    if "family" in words:
-        wanted |= _FAMILY
-    found |= {person.id for person in others if role_of(person) & wanted}
-    text = " ".join(words)
-    found |= {person.id for person in others for role in _titles(person) if f" {role} " in f" {text} " and f"the {role}" in text}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Circle:
+    """Who takes part in a room, by the words that mean them."""
+
+    #: A first name, a surname or an account that only one of them has, as it is written.
+    named: Mapping[str, ParticipantId]
+    #: What they are: `Linda Park (mother)`, `Cho (billing)`.
+    roles: Mapping[str, frozenset[ParticipantId]]
+    #: All that they are called, in small letters.
+    called: frozenset[str]
+
+    @classmethod
+    def of(cls, people: Iterable[Person]) -> "Circle":
+        """Return the circle of some people."""
+        named: dict[str, set[ParticipantId]] = defaultdict(set)
+        roles: dict[str, set[ParticipantId]] = defaultdict(set)
+        called: set[str] = set()
+        for person in people:
+            called |= {token.casefold() for token in TOKEN.findall(person.name)}
+            for token in _names(person):
+                named[token].add(person.id)
+            for role in roles_of(person):
+                roles[role].add(person.id)
+        return cls(
+            named={token: next(iter(ids)) for token, ids in named.items() if len(ids) == 1},
+            roles={role: frozenset(ids) for role, ids in roles.items()},
+            called=frozenset(called),
+        )
+
+
+def parties(text: str, circle: Circle) -> frozenset[ParticipantId]:
+    """Return whom some words name."""
+    found: set[ParticipantId] = set()
+    before = ""
+    for token in TOKEN.findall(text):
+        word = token.casefold()
+        if token in circle.named:
+            found.add(circle.named[token])
+        if word == "family":
+            found.update(*(circle.roles.get(role, frozenset()) for role in _FAMILY))
+        elif word in _SAME or before == "the":
+            found |= circle.roles.get(_SAME.get(word, word), frozenset())
+        before = word
     return frozenset(found)
 
 
-def role_of(person: Person) -> frozenset[str]:
-    """Return what a person is, as far as their name says it: `Linda Park (mother)`."""
-    words = {token.casefold() for match in _ROLE.finditer(person.name) for token in TOKEN.findall(match[1] or match[2])}
-    return frozenset(_SAME.get(word, word) for word in words)
+def roles_of(person: Person) -> frozenset[str]:
+    """Return what a person is, as far as their name says it."""
+    told = [match[1] or match[2] for match in _ROLE.finditer(person.name)]
+    words = [TOKEN.findall(one.casefold()) for one in told]
+    return frozenset(_SAME.get(one[-1], one[-1]) for one in words if one)
 
 
-def _titles(person: Person) -> set[str]:
-    return {" ".join(TOKEN.findall((match[1] or match[2]).casefold())) for match in _ROLE.finditer(person.name)}
-
-
-def _is_named(person: Person, spelled: set[str], people: Sequence[Person]) -> bool:
-    """Return whether a name stands in a sentence that nobody else has: a first name, a surname, an account."""
-    return any(
-        token in spelled and not any(token in _names(other) for other in people if other.id != person.id)
-        for token in _names(person)
-    )
+def words_for(people: Sequence[Person]) -> str:
+    """Return the words by which a sentence may mean these people: their names, and what they are to each other."""
+    kin = {_KIN[role] for person in people for role in roles_of(person) if role in _KIN}
+    family = ["family"] if any(roles_of(person) & _FAMILY for person in people) else []
+    return " ".join([*(person.name for person in people), *sorted(kin), *family])
 
 
 def _names(person: Person) -> set[str]:
-    plain = _ROLE.sub(" ", person.name)
-    tokens = [token for token in TOKEN.findall(plain) if token.casefold() not in _TITLES and len(token) > 1]
-    return {token for token in tokens if token[0].isupper() or len(tokens) == 1}
+    tokens = [token for token in TOKEN.findall(_ROLE.sub(" ", person.name)) if token.casefold() not in _TITLES]
+    if len(tokens) == 1 and len(tokens[0]) >= _SHORTEST_ACCOUNT:
+        return {tokens[0]}
+    return {token for token in tokens if token[0].isupper() and len(token) > 1}

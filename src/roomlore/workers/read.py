@@ -47,7 +47,7 @@ class Read:
     """What came of going through a conversation."""
 
     outcome: Outcome
-    written: Written = Written()
+    written: Written = field(default_factory=Written)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -96,31 +96,27 @@ where not (select anything_withheld())
   -- A single value and not an existence, which might be answered by reading all that is withheld.
   or (select true from withheld_from_viewer as kept where kept.message_id = said.id limit 1) is null;
 
--- What recalls, reads what wishes leave: in the policy, and in what proposes candidates.
+-- What recalls, reads what wishes leave: whoever may read it else, for a restrictive policy narrows all others.
+create policy recall on messages as restrictive for select to roomlore_app using (
+  org_id = (select current_org())
+  and (
+    not (select recalling())
+    or (select true from withheld_from_viewer as kept where kept.message_id = messages.id limit 1) is null
+  )
+);
+
+-- And so does what proposes candidates, in which nothing else changes.
 do $$
 declare
-  rule text;
-  changed oid;
+  proposing oid;
 begin
-  select pg_get_expr(polqual, polrelid) into rule
-  from pg_policy
-  where polrelid = 'messages'::regclass and polname = 'read';
-  execute format($policy$
-    alter policy read on messages using (
-      %s
-      and (
-        not (select recalling())
-        or (select true from withheld_from_viewer as kept where kept.message_id = messages.id limit 1) is null
-      )
-    )
-  $policy$, rule);
-  for changed in
+  for proposing in
     select pg_proc.oid
     from pg_proc
     where pronamespace = 'roomlore'::regnamespace
       and proname in ('nearest_exact', 'nearest_indexed', 'best_worded', 'surroundings', 'token_vectors')
   loop
-    execute replace(pg_get_functiondef(changed), 'readable_messages', 'recallable_messages');
+    execute replace(pg_get_functiondef(proposing), 'readable_messages', 'recallable_messages');
   end loop;
 end $$;
 
@@ -172,28 +168,18 @@ begin
   end loop;
 end $$;
 
--- An operator who recalls is held to wishes like everybody.
+-- An operator who recalls is held to wishes like everybody; others are by what they may see anyway.
 do $$
 declare
-  rule record;
+  held text;
 begin
-  for rule in
-    select polname, polrelid, pg_get_expr(polqual, polrelid) as condition
-    from pg_policy
-    where polname = 'read'
-      and polrelid in (
-        'memories'::regclass, 'memory_sources'::regclass, 'memory_participants'::regclass, 'memory_tags'::regclass
+  foreach held in array array['memories.id', 'memory_sources.memory_id', 'memory_participants.memory_id', 'memory_tags.memory_id'] loop
+    execute format($policy$
+      create policy recall on %s as restrictive for select to roomlore_app using (
+        org_id = (select current_org())
+        and (not (select recalling() and viewer_is_operator()) or can_recall(%s))
       )
-  loop
-    execute format(
-      'alter policy read on %s using (%s)',
-      rule.polrelid::regclass,
-      regexp_replace(
-        rule.condition,
-        '\( SELECT viewer_is_operator\(\) AS viewer_is_operator\)',
-        '(select viewer_is_operator() and not recalling())'
-      )
-    );
+    $policy$, split_part(held, '.', 1), split_part(held, '.', 2));
   end loop;
 end $$;
 

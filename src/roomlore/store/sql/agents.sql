@@ -84,10 +84,6 @@ set
 where (encounters.messages, encounters.answered, encounters.answers, encounters.confirmed, encounters.corrected, encounters.last_at)
   is distinct from (excluded.messages, excluded.answered, excluded.answers, excluded.confirmed, excluded.corrected, excluded.last_at);
 
--- name: drop_encounters
--- Forget who met in these conversations.
-delete from encounters where org_id = %(org_id)s and conversation_id = any (%(conversation_ids)s);
-
 -- name: met -> Met
 -- Whom an agent, by these accounts, has met, as far as the viewer may see it: all that passed between them, and how
 -- much of it still weighs at a time.
@@ -180,7 +176,7 @@ on conflict (org_id, stage, subject_id) do nothing;
 -- What agents answered and to what, as far as both are still there.
 select
   reply.id as reply_id, reply.room_id, reply.author_id as agent_id, reply.author_name as agent_name, reply.body as reply,
-  reply.sent_at, said.id as trigger_id, said.author_id as other_id, said.author_name as other_name,
+  reply.sent_at, greatest(reply.edited_at, said.edited_at) as edited_at, said.id as trigger_id, said.author_id as other_id, said.author_name as other_name,
   said.author_kind as other_kind, said.body as trigger,
   exists (
     select 1
@@ -223,4 +219,14 @@ where work.org_id = %(org_id)s
   and reply.redacted_at is null
   and said.redacted_at is null
   and reply.kind in ('message', 'whisper')
-  and said.kind in ('message', 'whisper');
+  and said.kind in ('message', 'whisper')
+  -- whatever became of what was remembered before
+  and not exists (
+    select 1
+    from memory_sources
+    join memories on memories.org_id = memory_sources.org_id and memories.id = memory_sources.memory_id
+    where memory_sources.org_id = reply.org_id
+      and memory_sources.message_id = reply.id
+      and memories.kind = 'interaction'
+      and memories.asserted_by = reply.author_id
+  );

@@ -259,6 +259,10 @@ delete from merges where org_id = %(org_id)s and participant_id = any (%(partici
 -- Remove the keys that read with these participants' eyes.
 delete from api_keys where org_id = %(org_id)s and participant_id = any (%(participant_ids)s);
 
+-- name: drop_encounters
+-- Forget who met in these conversations.
+delete from encounters where org_id = %(org_id)s and conversation_id = any (%(conversation_ids)s);
+
 -- name: drop_encounters_of
 -- Remove what agents make of participants, and what these make of others.
 -- Uses indexes: encounters_of_agent, encounters_with_participant
@@ -323,7 +327,7 @@ where conversations.org_id = %(org_id)s
     where strpos(lower(conversations.label), lower(wanted.string)) > 0
   );
 
--- name: messages_saying -> MessageSaying
+-- name: messages_saying -> Spoken
 -- Messages of a platform in which one of these strings occurs, in any case. Texts are searched for the strings
 -- themselves, structured fields for how JSON writes them.
 select messages.id

@@ -11,7 +11,11 @@ from unnest(%(message_ids)s::uuid[]) as asked (id)
 where not exists (
   select 1
   from messages
-  where messages.org_id = %(org_id)s and messages.id = asked.id and messages.redacted_at is null
+  where messages.org_id = %(org_id)s
+    and messages.id = asked.id
+    and messages.redacted_at is null
+    -- what was recalled for somebody is nobody's statement
+    and not messages.is_directed
 )
 union all
 select asked.id

@@ -59,6 +59,9 @@ from work where org_id = %(org_id)s and (subject_id = %(message_id)s or trigger_
 union all
 select 'memories', count(*) from memory_sources where org_id = %(org_id)s and message_id = %(message_id)s
 union all
+select 'injections', count(*)
+from injections where org_id = %(org_id)s and (message_id = %(message_id)s or trigger_id = %(message_id)s)
+union all
 select 'readings', count(*) from reading_messages where org_id = %(org_id)s and message_id = %(message_id)s
 union all
 select 'wishes', count(*) from wishes where org_id = %(org_id)s and message_id = %(message_id)s
@@ -182,6 +185,8 @@ select 'encounters', count(*)
 from encounters
 where org_id = %(org_id)s
   and (agent_id in (select id from gone) or participant_id in (select id from gone))
+union all
+select 'injections', count(*) from injections where org_id = %(org_id)s and agent_id in (select id from gone)
 union all
 select 'memories', count(*)
 from memories where org_id = %(org_id)s and asserted_by in (select id from gone)

@@ -47,6 +47,45 @@ where said.org_id = %(org_id)s
   and said.redacted_at is null
 order by said.id;
 
+-- name: newcomers -> RoomPerson
+-- Who has said nothing in a room but what is among these messages.
+select added.room_id, participants.id, participants.kind, participants.name, added.said
+from (
+  select messages.room_id, messages.author_id, count(*)::integer as said
+  from messages
+  where messages.org_id = %(org_id)s and messages.id = any (%(message_ids)s)
+  group by messages.room_id, messages.author_id
+) as added
+join activity
+  on activity.org_id = %(org_id)s
+  and activity.room_id = added.room_id
+  and activity.participant_id = added.author_id
+  and activity.message_count <= added.said
+join participants on participants.org_id = %(org_id)s and participants.id = added.author_id;
+
+-- name: speaking_of -> RoomSaid
+-- What was said in rooms in one of these words, in what might be a wish: the newest.
+-- Uses index: messages_words
+select
+  said.id, said.room_id, said.author_id, said.author_name, said.author_kind, said.body, said.sent_at,
+  said.native_order,
+  (
+    select answered.parent_id
+    from replies as answered
+    where answered.org_id = said.org_id and answered.child_id = said.id and answered.method = 'explicit'
+  ) as reply_to
+from messages as said
+where said.org_id = %(org_id)s
+  and said.room_id = any (%(room_ids)s)
+  and said.words @@ any_word(
+    variadic array(select distinct one.lexeme from unnest(to_tsvector('english', %(words)s)) as one)
+  )
+  and said.kind in ('message', 'whisper')
+  and said.redacted_at is null
+  and said.body ~* '\m(only|never|not|no|don''?t|mustn''?t|shouldn''?t|can''?t|cannot|revok|remov|keep|hide|without|behind)'
+order by said.sent_at desc, said.id desc
+limit %(limit)s;
+
 -- name: people_of -> RoomPerson
 -- Who has spoken in these rooms or is a member, as each is called, and how much of what was said there is theirs.
 select present.room_id, participants.id, participants.kind, participants.name, sum(present.said)::integer as said

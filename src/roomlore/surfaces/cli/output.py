@@ -337,6 +337,6 @@ def shown(text: str) -> str:
     return escape(printable(short))
 
 
-def counted(number: int, what: str) -> str:
-    """Return a number of things in words."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+def counted(number: int, what: str, several: str | None = None) -> str:
+    """Return a number of things in words; `several` is their plural, where that is not the word with an s."""
+    return f"{number} {what if number == 1 else several or what + 's'}"

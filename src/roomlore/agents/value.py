@@ -1,0 +1,89 @@
+"""How much an exchange between an agent and somebody is worth remembering, told without a language model.
+
+A score from 0 to 1 that is a sum of parts, each of which has a name. Half of what can be had is for something said:
+words that carry meaning on both sides. The rest is for what usually matters later: a question that was answered,
+something decided, promised, corrected or learnt, words meant for the agent, somebody it had never met. Small talk and
+agents among themselves are worth less. An exchange is remembered from 0.6 on: what is short needs a reason.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from roomlore.domain.incoming import ParticipantKind
+
+#: From here on an exchange is remembered.
+WORTH_KEEPING = 0.6
+#: With so many words that carry meaning on both sides together there is enough said.
+_ENOUGH = 16
+_SUBSTANCE, _ANSWERED, _MATTERS, _ADDRESSED, _NEW = 0.5, 0.2, 0.25, 0.1, 0.1
+_SMALL_TALK, _AGENT = -0.3, -0.2
+_READ = 4_000
+
+_WORD = re.compile(r"[^\W\d_][\w'\u2019-]*|\d[\w.,:/-]*")
+_EMPTY_WORDS = (
+    "a about all also am an and any anyone are as at be been but by can could did do does doing for from get go got had"
+    " has have he hello her hey hi him his how i i'd i'll i'm i've if im in into is it it's its just know like me my no"
+    " not now of oh ok okay on one or our out please really she should so some than thank thanks that that's the their"
+    " them then there they this to too up us was we were what when where which who why will with would yeah yes you"
+    " you're your"
+)
+_EMPTY = frozenset(_EMPTY_WORDS.split())
+_ASKS = re.compile(
+    r"\?|^\s*(who|what|when|where|why|how|which|whose|can|could|do|does|did|is|are|should|would|will)\b",
+    re.IGNORECASE,
+)
+_MATTERS_CUES = re.compile(
+    r"\b(let'?s go with|we(?:'ve| have)? (?:decided|agreed)|decision|decided|agreed on|i(?:'ll| will)|i promise|by"
+    r" (?:mon|tues|wednes|thurs|fri|satur|sun)day|by tomorrow|deadline|due|actually|correction|that'?s wrong|i meant|turns"
+    r" out|lesson|learn(?:ed|t)|next time|never again|always|from now on|remember|prefer|allergic|birthday|instead of)\b",
+    re.IGNORECASE,
+)
+_SMALL = re.compile(
+    r"\W*(?:(?:hi|hello|hey|yo|thanks|thank you|thx|ty|ok|okay|k|cool|nice|great|lol|haha+|yes|yep|no|nope|sure|bye|np|good"
+    r" (?:morning|night|evening|day)|how are you|no problem|you'?re welcome|welcome|there|all|everyone|bot)\W*){0,6}",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """What somebody said and what an agent answered."""
+
+    trigger: str
+    reply: str
+    other_kind: ParticipantKind
+    is_addressed: bool
+    has_met: bool
+
+
+def value(exchange: Exchange) -> float:
+    """Return how much an exchange is worth remembering, 0..1."""
+    return min(max(sum(parts(exchange).values()), 0.0), 1.0)
+
+
+def parts(exchange: Exchange) -> Mapping[str, float]:
+    """Return what makes up the value of an exchange, by name; what has no part in it is left out."""
+    trigger, reply = exchange.trigger[:_READ], exchange.reply[:_READ]
+    answers = bool(_ASKS.search(trigger)) and not _only_asks(reply) and bool(_telling(reply))
+    found = {
+        "substance": _SUBSTANCE * min(len(_telling(trigger) | _telling(reply)) / _ENOUGH, 1.0),
+        "question answered": _ANSWERED * answers,
+        "decision, promise, correction or lesson": _MATTERS
+        * bool(_MATTERS_CUES.search(trigger) or _MATTERS_CUES.search(reply)),
+        "said to the agent": _ADDRESSED * exchange.is_addressed,
+        "somebody new": _NEW * (not exchange.has_met),
+        "small talk": _SMALL_TALK * bool(_SMALL.fullmatch(trigger) or _SMALL.fullmatch(reply)),
+        "said by an agent": _AGENT * (exchange.other_kind != "human"),
+    }
+    return {name: part for name, part in found.items() if part}
+
+
+def _telling(text: str) -> set[str]:
+    """Return the words of a text that carry meaning, each once."""
+    return {word.casefold() for word in _WORD.findall(text)} - _EMPTY
+
+
+def _only_asks(reply: str) -> bool:
+    sentences = [part for part in re.split(r"(?<=[.!?\n])\s+", reply.strip()) if part]
+    return bool(sentences) and all(sentence.rstrip().endswith("?") for sentence in sentences)

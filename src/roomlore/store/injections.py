@@ -1,0 +1,182 @@
+"""Memories given unasked: for whom, whether they were given before, and the messages that give them.
+
+All of it runs for the operator; what an agent may be given is asked for the agent, elsewhere.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from roomlore.domain.ids import MemoryId, MessageId, OrgId, ParticipantId, RoomId
+from roomlore.store.queries import Connection, Queries, columns
+
+QUERIES = Queries("injections")
+#: What was said longer ago gives no occasion when it comes in.
+FRESH_FOR = timedelta(minutes=10)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivingTo:
+    """A message that gives occasion, and an agent that may be given something."""
+
+    message_id: MessageId
+    room_id: RoomId
+    body: str
+    sent_at: datetime
+    agent_id: ParticipantId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """A memory that was given."""
+
+    memory_id: MemoryId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """A message that gives a memory."""
+
+    message_id: MessageId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rested:
+    """Whether somebody was given nothing for a while."""
+
+    has_rested: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gift:
+    """A memory as a message that gives it."""
+
+    id: MessageId
+    memory_id: MemoryId
+    body: str
+
+
+async def ask_for_added(conn: Connection, org_id: OrgId) -> bool:
+    """Ask for agents to be given what they may know of what was just added; return whether there is any to be asked for."""
+    params = {"org_id": org_id, "fresh_for": FRESH_FOR}
+    return await QUERIES.run(conn, "ask_for_added", params) > 0
+
+
+async def occasions(
+    conn: Connection, org_id: OrgId, ids: Collection[MessageId], *, rested_at: datetime
+) -> list[GivingTo]:
+    """Return which agents may be given something on account of messages, if they were given nothing since a time."""
+    params = {"org_id": org_id, "message_ids": list(ids), "rested_at": rested_at}
+    return await QUERIES.all(conn, "occasions", GivingTo, params)
+
+
+async def given(
+    conn: Connection, org_id: OrgId, occasion: GivingTo, ids: Collection[MemoryId]
+) -> set[MemoryId]:
+    """Return those of these memories that an agent was given in a room since it was last compacted."""
+    params = {
+        "org_id": org_id,
+        "room_id": occasion.room_id,
+        "agent_id": occasion.agent_id,
+        "memory_ids": list(ids),
+    }
+    return {row.memory_id for row in await QUERIES.all(conn, "known_to_agent", Given, params)}
+
+
+async def has_rested(conn: Connection, org_id: OrgId, occasion: GivingTo, *, since: datetime) -> bool:
+    """Return whether an agent was given nothing in a room since a time."""
+    params = {
+        "org_id": org_id,
+        "room_id": occasion.room_id,
+        "agent_id": occasion.agent_id,
+        "since": since,
+    }
+    row = await QUERIES.first(conn, "rested", Rested, params)
+    assert row is not None
+    return row.has_rested
+
+
+async def give(
+    conn: Connection,
+    org_id: OrgId,
+    occasion: GivingTo,
+    gifts: Sequence[Gift],
+    *,
+    author: tuple[ParticipantId, str],
+    at: datetime,
+) -> int:
+    """Put memories before an agent and return how many; in a transaction that has the room to itself.
+
+    Args:
+        conn: Writes for the operator.
+        org_id: Whose.
+        occasion: To whom, and on account of which message.
+        gifts: What.
+        author: Who writes the messages, and under what name.
+        at: When.
+    """
+    params = {
+        "org_id": org_id,
+        "trigger_id": occasion.message_id,
+        "agent_id": occasion.agent_id,
+        "author_id": author[0],
+        "author_name": author[1],
+        "at": at,
+        **columns(Gift, gifts),
+    }
+    return await QUERIES.run(conn, "give", params)
+
+
+async def take_back(conn: Connection, org_id: OrgId, memory_ids: Collection[MemoryId]) -> int:
+    """Remove the messages that gave memories, place and all; return how many."""
+    params = {"org_id": org_id, "memory_ids": list(memory_ids)}
+    taken = await QUERIES.all(conn, "take_back_memories", Taken, params)
+    return await _drop(conn, org_id, [row.message_id for row in taken])
+
+
+async def take_back_from(conn: Connection, org_id: OrgId, agent_ids: Collection[ParticipantId]) -> int:
+    """Remove what agents were given, place and all; return how many messages that were."""
+    params = {"org_id": org_id, "participant_ids": list(agent_ids)}
+    taken = await QUERIES.all(conn, "take_back_from", Taken, params)
+    return await _drop(conn, org_id, [row.message_id for row in taken])
+
+
+async def take_back_fallen(conn: Connection, org_id: OrgId, *, limit: int) -> int:
+    """Remove messages that give what does not stand any more, so many at most; return how many.
+
+    No agent is shown them since it fell.
+    """
+    fallen = await QUERIES.all(conn, "fallen", Taken, {"org_id": org_id, "limit": limit})
+    ids = [row.message_id for row in fallen]
+    await QUERIES.all(conn, "take_back_messages", Taken, {"org_id": org_id, "message_ids": ids})
+    return await _drop(conn, org_id, ids)
+
+
+async def take_back_of(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> int:
+    """Remove what was given on account of messages, and forget what was given as them; return how many messages went.
+
+    The messages themselves are left to whoever removes them.
+    """
+    params = {"org_id": org_id, "message_ids": list(ids)}
+    taken = await QUERIES.all(conn, "take_back_messages", Taken, params)
+    return await _drop(conn, org_id, [row.message_id for row in taken if row.message_id not in set(ids)])
+
+
+async def compact(conn: Connection, org_id: OrgId, room_id: RoomId, *, at: datetime) -> None:
+    """Say that what was given in a room up to a time is not before its agents any more."""
+    await QUERIES.run(conn, "compact", {"org_id": org_id, "room_id": room_id, "at": at})
+
+
+async def set_injecting(conn: Connection, org_id: OrgId, room_id: RoomId, *, is_injecting: bool) -> None:
+    """Say whether the agents of a room are given what they may know."""
+    params = {"org_id": org_id, "room_id": room_id, "is_injecting": is_injecting}
+    await QUERIES.run(conn, "set_injecting", params)
+
+
+async def _drop(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> int:
+    if not ids:
+        return 0
+    params = {"org_id": org_id, "message_ids": list(ids)}
+    await QUERIES.run(conn, "drop_replies", params)
+    await QUERIES.run(conn, "drop_audiences", params)
+    return await QUERIES.run(conn, "drop_messages", params)

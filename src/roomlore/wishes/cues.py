@@ -1,0 +1,229 @@
+"""The forms of speech in which wishes are put. English; each is a whole clause and not a word."""
+
+import re
+
+_I = re.IGNORECASE
+#: Of these sounds one stands in every wish. Looked for first, for most messages have none.
+FORGETTING = (
+    "forget", "forgot", "delet", "remov", "eras", "purg", "wipe", "scrub", "redact", "clear", "retain", "restat",
+    "pretend", "unsee", "reintroduc", "unavailable", "strike",
+)  # fmt: skip
+CONFIDING = (
+    "record", "between", "private", "secret", "confiden", "yoursel", "hat", "eyes", "ears", "anyone", "anybody",
+    "a soul", "others", "share this", "share that", "share it", "in confidence", "need to know", "needs to know",
+)  # fmt: skip
+WITHHOLDING = (
+    "tell", "show", "let ", "share", "discuss", "mention", "reveal", "disclos", "access", "scope", "revok", "hide",
+    "withh", "kept", "keep", "receive", "hear", "only", "behind", "without", "copy", "inform", "notify", "give",
+    "send", "forward", "release", "talk", "not see", "not know", "never know", "not get", "role ", "clearance",
+)  # fmt: skip
+NEGATING = ("n't", "not", "never", "only", "nobody", "no ", "revok", "hide", "keep", "kept", "withh", "behind", "without", "dont", "remov")
+
+POLITE = (
+    r"(?:(?:ok(?:ay)?|please|pls|plz|oh|oops|sorry|hey|hi|no|actually|also|and|so|now|just|well|then|wait|hmm|thanks|"
+    r"can you|could you|would you|can we|i(?:'d| would) like you to|i want you to|i need you to|we need to|you can|let's|"
+    r"security action|request|reminder|everyone|everybody|all|guys|folks|team|@?[\w.-]+)[,:]?\s+){0,4}?"
+)
+_VERB = r"(?:forget|delete|remove|erase|purge|wipe|scrub|redact|strike|clear|drop)"
+_DONE = r"(?:forgotten|deleted|removed|erased|purged|wiped|scrubbed|redacted|cleared|struck)"
+MEMORY = (
+    r"(?:(?:from|in|out of) (?:(?:your|the|our|my|any|all|shared|active|its|this)\s+)?(?:\w+\s+){0,2}"
+    r"(?:memory|memories|recollection|recall|records?|file on me)\b)"
+)
+SPOKEN = r"(?:said|told|mentioned|wrote|posted|shared|asked|typed|sent|stated|revealed)"
+_OWN_WORDS = (
+    r"(?:(?:what|that thing|everything|anything|all|the (?:thing|bit|part|stuff)|stuff|whatever)(?: that| which)? "
+    rf"(?:i|i've|i have|we) (?:just |have |had |ever |once )*{SPOKEN}"
+    r"|my (?:last|previous|earlier|prior|above|latest|first) (?:few |two |three )?"
+    r"(?:messages?|comments?|answers?|statements?|posts?|remarks?|notes?)"
+    r"|(?:that|the|this) (?:last |previous )?(?:message|comment|answer|remark|statement) "
+    r"(?:of mine|i (?:just )?(?:sent|wrote|posted|made)))"
+)
+#: About people: how they are reached, what they are called, what was noted of them.
+_RECORD = (
+    r"(?:phone|number|numbers|contact|contacts|alias|aliases|callback|call-?back|address|nickname|voicemail|wording|"
+    r"e-?mail|birthday|diagnosis|instruction|instructions|desk line|backup line|site name|place name|room \d+|"
+    r"extension \d+|customer mapping|mapping|safe (?:line|number|contact)|label|token|password|credential|secret|pin)"
+)
+#: What is deleted in a workshop and has nothing to do with who may know what.
+WORKSHOP = re.compile(
+    r"\b(?:branch(?:es)?|files?|folders?|director(?:y|ies)|packages?|commits?|repo\w*|containers?|images?|tables?|rows?|"
+    r"columns?|index(?:es)?|config\w*|functions?|class(?:es)?|methods?|variables?|scripts?|drivers?|kernels?|"
+    r"partitions?|disks?|database|db|migrations?|tests?|tickets?|issues?|pull requests?|prs?|builds?|deploy\w*|"
+    r"servers?|apps?|module\w*|dependenc\w+|imports?|lines? \d{1,5}(?![-\d])|slides?|paragraphs?|sections?|chapters?|cells?|sheets?|"
+    r"events?|meetings?|cache|cookies?|logs?|bots?|windows?|panel|button|screen|menu|widget|layer|"
+    r"items?|mailbox|inbox|spam|accounts?|users?|bookmarks?|photos?|pictures?|xorg|apt|sudo|rm|dpkg|grub|clauses?)\b"
+    r"(?! \d\d)",
+    _I,
+)
+#: Not now, or not at all.
+NOT_YET = re.compile(
+    r"\b(?:after|once|when|if|unless|until|before)\b(?! \d| (?:this|the) (?:bridge|stage|call|meeting))", _I
+)
+DENIED = re.compile(
+    r"\b(?:don'?t|do not|never|didn'?t|did not|won'?t|can'?t|cannot|couldn'?t|wouldn'?t|not|no need to|without|shouldn'?t|"
+    r"nobody|how (?:do|to|can)|why|did (?:you|we|i|he|she|they)|have (?:you|i|we)|had to|used to|tried to|"
+    r"try(?:ing)? to|trying|if|would|might|may|will|going to|wish i could|want to be able to)\s+(?:\w+\s+){0,3}?"
+    rf"(?={_VERB}\b)",
+    _I,
+)
+#: On another platform, where nothing can be forgotten for anybody here.
+ELSEWHERE = re.compile(
+    rf"{SPOKEN}\s+(?:\w+\s+){{0,3}}?(?:in|on|to|via|over) "
+    r"(?:slack|e-?mail|discord|whatsapp|teams|irc|telegram|signal|twitter|facebook|the phone|zoom)\b",
+    _I,
+)
+
+BARE_FORGET = re.compile(
+    rf"^{POLITE}(?:forget|delete|erase|scrub|strike|unsee) (?:that|this|it all)"
+    r"(?: (?:please|pls|from (?:your )?memory|message|last (?:message|one|bit|part)))?"
+    r"(?:,? (?:please|pls|thanks|thank you|everyone|everybody|guys|folks))*[.! ]*$",
+    _I,
+)
+#: What nobody says who has only changed their mind: bare "forget that" is said for that as well.
+SHORT_FORGET = 60
+FORGET_SAID = re.compile(rf"^{POLITE}{_VERB} (?:about )?(?:{_OWN_WORDS})", _I)
+FORGET_I_SAID = re.compile(
+    rf"^{POLITE}(?:forget|pretend) (?:that )?(?:i (?:ever |just )?{SPOKEN}|you (?:ever )?(?:heard|read|saw))"
+    r" (?:that|this|anything|it)\b"
+    rf"|^{POLITE}pretend i (?:didn'?t|never) (?:say|said|mention(?:ed)?|write|wrote|post(?:ed)?) (?:that|this|anything|it)\b"
+    rf"|^{POLITE}forget (?:that )?i (?:ever )?(?:said|mentioned|told you|brought up) ",
+    _I,
+)
+FORGET_ABOUT_ME = re.compile(
+    rf"^{POLITE}(?:forget|erase|delete) (?:that|how) (?:i|my)\b"
+    rf"|^{POLITE}(?:forget|erase|delete) (?:everything|all) (?:about|on) (?:me|my)\b",
+    _I,
+)
+FORGET_MEMORY = re.compile(rf"^{POLITE}{_VERB}\b[^?]*\b{MEMORY}", _I)
+FORGET_RECORD = re.compile(rf"^{POLITE}(?:delete|erase|forget|scrub|purge|wipe|redact)\b[^?]*\b{_RECORD}\b", _I)
+MEMORY_OBJECT = re.compile(rf"\b{_VERB}\s+(.{{3,100}}?)\s+{MEMORY}", _I)
+STAYS_FORGOTTEN = re.compile(
+    rf"\b(?:should|must|is to|are to|to) be (?:treated as )(?:{_DONE}|unavailable)\b"
+    r"|\b(?:should|must) (?:not|never) be (?:retained|restated|remembered|reintroduced)\b"
+    r"|(?:^|[:;,]\s*)(?:please )?(?:do not|don'?t|never) (?:retain|restate|reintroduce)\b"
+    rf"|\bi (?:want|need|would like|'d like)\b[^?]*\b{_DONE}\b[^?]*\b{MEMORY}",
+    _I,
+)
+RECORDED = re.compile(
+    r"\b(?:deletion|erasure|removal|delete) request\b[^?]*\b(?:recorded|executed|entered|processed|noted|done|completed?)\b"
+    r"|\b(?:recorded|documented|entered|processed|noted|logged)\b[^?]*\b(?:deletion|erasure|removal|delete) request\b"
+    rf"|\b{_DONE}\b[^?]*\b{MEMORY}"
+    rf"|^(?:deleted|erased|cleared)\b[^?]*\b{_RECORD}\b"
+    r"|\bis (?:retired|removed) and deleted\b",
+    _I,
+)
+#: What a sentence that forgets something keeps: the clause after these says what may still be said.
+KEPT = re.compile(
+    r"(?:[,;]|\band\b|\bbut\b)\s*(?:and |but )?(?:left only|keep(?:ing)? only|keep only|still|may still|you may|"
+    r"use (?:only )?|please use|just keep|only keep|kept only|keep the fact|the current|the active|leave)\b.*?(?=, but\b|$)"
+    r"|^.*\b(?:may still|can still|keep only|only the current|remains? active|is (?:the )?(?:only )?(?:current|active)|"
+    r"going forward use)\b.*?(?=,? but\b|$)",
+    _I | re.DOTALL,
+)
+
+_ANYBODY = r"(?:anyone|anybody|others|other people|a soul|the others)(?: else)?"
+CONFIDE = re.compile(
+    r"(?<!on or )\boff[ -]the[ -]record\b(?! (?:player|button|store|label|shop))"
+    r"|\b(?:just|strictly|only|keep (?:this|that|it|the \w+(?: \w+)?)|stays?) (?:just |strictly |only )?between "
+    r"(?:us|you and (?:me|i)|the (?:two|three) of us|ourselves)\b"
+    r"|^\W*between (?:you and (?:me|i)|us)\b(?! (?:there|is|are|two|and))|\bbetween you,? me and the (?:lamp|gate|bed)post\b"
+    r"|\bkeep (?:this|that|it|what i (?:just )?said) (?:private|confidential|secret|quiet|to yoursel(?:f|ves)|under your hat|"
+    r"in confidence)(?=\s*(?:[.,!;:-]|$|ok|please|for now|between|until))"
+    rf"|\b(?:don'?t|do not|never) (?:tell {_ANYBODY}|(?:share|mention|repeat|spread|pass) (?:this|that|it|any of (?:this|that|it)|"
+    rf"what i (?:just )?said)(?: on)? (?:to|with|around) {_ANYBODY})\b"
+    r"|\b(?:don'?t|do not) share (?:this|that)(?=\s*(?:[.,!;:-]|$|ok|please|yet))"
+    r"|\b(?:telling|tell|saying|say) (?:you )?(?:this |that |it )?in (?:strict )?confidence\b|^\W*in (?:strict )?confidence\b[,:]"
+    r"|^\W*confidentially,|^\W*for your (?:eyes|ears) only\b|\bnobody (?:else )?(?:may|must|should|needs to|has to) know\b",
+    _I,
+)
+NOT_CONFIDED = re.compile(
+    r"\b(?:said|says|told me|asked|was told|wants?|they|he|she|who|why|how|what does|what is|meaning of|idiom|difference|"
+    r"def|class|attribute|field|method|repo|repository|branch|mode|chan(?:nel)?|stackoverflow|github|went|wasn't|isn't|"
+    r"nothing|switch|sync|space|lines)\b",
+    _I,
+)
+SELF_AHEAD = re.compile(
+    r"^\W*(?:strictly |totally |just |ok,? |so,? )*(?:off[ -]the[ -]record|between (?:you and (?:me|i)|us)|confidentially|"
+    r"in (?:strict )?confidence|for your (?:eyes|ears) only)\b[,:;. -]*(?=\S)",
+    _I,
+)
+
+KNOW = r"(?:receive|see|hear|know|access|learn|find out|view|read|get|have|be (?:told|given|shown|copied|informed))"
+_NEVER = r"(?:don'?t|do not|never|nobody|no one|must not|mustn'?t|should not|shouldn'?t|not to)"
+_THEY = r"(?P<who>(?:(?:my|our|the|your|his|her|their|any of my)\s+)?[\w.'-]+(?:\s+[A-Z][\w.'-]+)?(?:\s+(?:and|or)\s+(?:my\s+)?\w+)?)"
+#: Who is kept from what, by how it is said; `who` names them.
+SECRETS = (
+    re.compile(
+        rf"(?<!i )\b{_NEVER}\s+(?:ever |please |even )*(?:tell|show|let|copy|inform|cc|update|notify)\s+"
+        rf"(?!if\b|me\b|us\b|you\b|them\b|that\b|it\b|the difference){_THEY}",
+        _I,
+    ),
+    re.compile(
+        rf"(?<!i )(?:\b{_NEVER}|\bno longer|\bi (?:do not|don'?t) want (?:you )?to|^(?:please )?stop)\s+(?:ever |please |even )*"
+        r"(?:share|sharing|discuss|mention|reveal|disclose|forward|leak|pass|release|give|send|repeat|show|talk)\b"
+        rf"[^.?!,]*?\b(?:to|with|around|in front of)\s+{_THEY}",
+        _I,
+    ),
+    re.compile(
+        rf"^{POLITE}(?:keep|hide|withhold) (?:this|that|it|these|those|the|my|our|all|everything|anything)\b[^.?!]*?\bfrom\s+"
+        rf"(?!\w+ing\b){_THEY}"
+        rf"|\b(?:kept|keep) (?:private|secret|hidden|away) from\s+(?P<also>(?:my |our |the )?\w+)",
+        _I,
+    ),
+    re.compile(
+        r"(?P<who>(?:[\w.'-]+ (?:\([^)]*\) )?){1,5}?)(?:(?:may|must|should|shall) (?:not|never)|(?:must|should)n'?t|cannot|"
+        rf"(?:should |may |does |can )?no longer|(?:has|have) no right to)\s+(?:\w+\s+)?(?:{KNOW}|gets?|receives?)\b",
+        _I,
+    ),
+    re.compile(
+        r"(?P<who>(?:[A-Z][\w.'-]* ){1,2}|(?:my|our|the) \w+ )(?:do|does) not (?:get|receive|see|hear)\b(?! (?:it|that|the point))",
+    ),
+    re.compile(rf"^{POLITE}\b(?:not a word to)\s+{_THEY}|\b(?:say|saying) nothing to\s+(?P<also>(?:my |our |the )?\w+)", _I),
+)
+_GRANTED = r"(?:may|can|should|must|could|shall|is (?:allowed|permitted|cleared) to)"
+_SOME = r"(?:receive|see|hear|access|be told|be given|be shown|get|know|have)"
+#: Somebody may know some things and no others.
+ONLY = re.compile(
+    rf"\b{_GRANTED} (?:still )?(?:{_SOME}) (?:only )?[^.?!,]{{2,80}}?\bonly\b|\b{_GRANTED} only {_SOME}\b|\b{_GRANTED} {_SOME} only\b"
+    r"|\b(?:gets?|receives?|hears?|has|keep \w+ (?:to|at|on)|as|remains?|stays?|for|access is|scope (?:is|for))\b[^.?!,]{0,60}?"
+    r"\b(?:[\w-]+[- ]only|only [\w-]+ (?:access|information|details|logistics|times?))\b"
+    r"|^\W*(?:[\w-]+ )?(?:family )?(?:logistics|scheduling|schedule|rides?|timing|status)(?: \w+)? only\b|^\W*[\w-]+[- ]only scope\b"
+    r"|\b(?:my|family|the) [\w-]+ (?:logistics|scheduling|rides?) only\b|\baccess\b[^.?!,]*\b(?:limited to|only)\b"
+    r"|\bonly want\b[^.?!,]*\bhelping with\b",
+    _I,
+)
+REVOKED = re.compile(
+    r"\brevok(?:e|ed|ing)\b[^.?!]*\b(?:access|sharing|permissions?|from)\b|\b(?:access|sharing|permissions?)\b[^.?!]*\brevok(?:e|ed|ing)\b"
+    r"|^\W*(?:please |also |actually )*(?:remove|end|cancel|close|cut) (?:[\w'-]+ ){1,4}access\b"
+    r"|\bremoved from\b[^.?!]*\b(?:permissions?|contacts?)\b|\bno longer (?:has|have)\b[^.?!]*\baccess\b|\bno more (?:\w+ ){0,3}access\b",
+    _I,
+)
+#: A system's access, and not somebody's to what is said.
+SYSTEM = re.compile(
+    r"\b(?:ssh|sudo|root|repo\w*|server|database|db|git\w*|admin|vpn|write|read|api|file|disk|internet|network|remote|shell|aws|"
+    r"bucket|cluster|wifi|account|login|port|router|dhcp|dns|text-only|read-only|write-only)\b",
+    _I,
+)
+PERMITTED = re.compile(r"\b(?:approved|allowed|granted|restored|reopened)\b", _I)
+OWN_SCOPE = re.compile(
+    r"^(?!\W*(?:if|since|when)\b)[^?]*\b(?:my (?:access|scope|role|clearance)\b[^.?!]*(?:only\b|limited to\b|\bnot\b)"
+    r"|i(?:'m| am) (?:only )?(?:attached|cleared|assigned|approved)\b[^.?!]*\bonly\b"
+    r"|i (?:still )?only have\b[^.?!]*\b(?:scope|access|clearance)\b"
+    r"|i should not (?:receive|see|have|get|be (?:told|given)|access)\b)",
+    _I,
+)
+NOTED = re.compile(r"\b(?:note|noted|entered|saved|documented|recorded|updated?|logged)\b", _I)
+CLAUSE = re.compile(r"[:,;]|\bbecause\b|\bbut\b|\bsince\b|\bunless\b", _I)
+FIRST_PERSON = re.compile(r"^\W*(?:i|we) (?:can|could|may|will|must) only\b", _I)
+ASKS = re.compile(r"\?\s*$")
+ASKS_SOMEBODY = re.compile(r"^\W*(?:please |hey )?(?:can|could|would|will) (?:you|we|someone)\b", _I)
+#: Whose something is, which is not who may know it.
+OWNERS = re.compile(r"\b[\w.]+(?: [A-Z]\w+)?'s?\b(?! (?:\S+ ){0,3}?(?:access|scope|permissions?|clearance)\b)")
+OBJECTS = re.compile(r"\b(?:to|for|of|about|outside|with|at|by) (?:[A-Z][\w.]*\s*)+")
+GROUPS = re.compile(
+    r"\b(?:stays?|remains?|kept|keep)\b[^.?!]*\b(?:inside|within|in)\b[^.?!]*\b(?:room|team|group|circle)\b(?: only)?", _I
+)
+SENSITIVE = re.compile(
+    r"\b(?:confidential|sensitive|not for|nothing more specific|(?:do not|never) (?:share|expose|reveal|disclose))\b", _I
+)

@@ -1,0 +1,353 @@
+"""What agents are given unasked: relevant, for them alone, once until the room is compacted, and nobody's statement."""
+
+import asyncio
+import dataclasses
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import pytest
+
+from ingest.stories import author, message, room
+from roomlore.agents.inject import COOL_DOWN, InjectWorker
+from roomlore.app import App
+from roomlore.context.render import to_text
+from roomlore.domain.errors import BadInput, NotAllowed
+from roomlore.domain.incoming import IncomingMembership, IncomingMessage
+from roomlore.workers import loop
+
+ANA, BO = author("ana"), author("bo")
+PIP, POP = author("pip", kind="agent"), author("pop", kind="agent")
+START = datetime.now(UTC) - timedelta(days=1)
+GENERAL = room("general", members=tuple(IncomingMembership(author=who) for who in (ANA, BO, PIP, POP)))
+DEN = room("den", visibility="members", members=tuple(IncomingMembership(author=who) for who in (ANA, PIP)))
+KILN = "The kiln in the cellar leaks gas"
+SECRET = "The cellar kiln key hangs behind the clock"
+
+
+def old(number: int, who, body: str, where=GENERAL, **fields) -> IncomingMessage:
+    sent_at = START + timedelta(minutes=number)
+    return message(f"m{number}", body, author=who, room=where, sent_at=sent_at, **fields)
+
+
+def now(key: str, who, body: str, where=GENERAL, **fields) -> IncomingMessage:
+    return message(key, body, author=who, room=where, sent_at=datetime.now(UTC), **fields)
+
+
+@dataclasses.dataclass
+class Clock:
+    time: datetime
+
+    def __call__(self) -> datetime:
+        return self.time
+
+    def rest(self) -> None:
+        self.time += COOL_DOWN + timedelta(seconds=1)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock(datetime.now(UTC))
+
+
+@pytest.fixture
+async def told(app: App) -> App:
+    said = [
+        old(1, ANA, KILN),
+        old(2, PIP, "noted"),
+        old(3, POP, "noted too"),
+        old(4, ANA, SECRET, DEN),
+        old(5, BO, "hm"),
+    ]
+    assert (await app.ingest_batch(said)).skipped == []
+    await app.memories.remember(KILN, sources=["m1"])
+    return app
+
+
+async def hears(app: App, clock: Clock, *said: IncomingMessage) -> int:
+    """Let messages come in and the worker go through them."""
+    assert (await app.ingest_batch(said)).skipped == []
+    worker = InjectWorker(db=app.db, now=clock)
+    return (await loop.drain(app.db, worker, only_org=app.org_id)).done
+
+
+async def given(app: App, name: str | None = None, where: str = "general") -> list[str]:
+    """Return what was injected, as a viewer reads the room."""
+    viewer = app.operator if name is None else await app.viewer(name)
+    read = await app.messages(viewer, where, limit=100)
+    return [one.body.partition(": ")[2] for one in read if one.kind == "context_injection"]
+
+
+ASKED = "does the kiln in the cellar still leak?"
+
+
+async def test_an_agent_is_given_what_fits_just_before_the_message(told, clock):
+    assert await hears(told, clock, now("n1", BO, ASKED)) == 1
+    assert await given(told, "pip") == await given(told, "pop") == [KILN]
+    read = await told.messages(await told.viewer("pip"), "general", limit=100)
+    assert [one.external_id for one in read][-1] == "n1"
+    assert (read[-2].kind, read[-2].author_name) == ("context_injection", "roomlore")
+
+
+async def test_each_agents_is_for_that_agent_alone(told, clock):
+    await hears(told, clock, now("n1", BO, ASKED))
+    assert len(await given(told)) == 2
+    assert await given(told, "ana") == await given(told, "bo") == []
+
+
+async def test_nothing_is_given_of_what_an_agent_may_not_see(told, clock):
+    await told.memories.remember(SECRET, sources=["m4"])
+    await hears(told, clock, now("n1", BO, "who has the cellar kiln key, is it behind the clock?"))
+    assert SECRET in await given(told, "pip")
+    assert SECRET not in await given(told, "pop")
+    with_secret = await told.context(await told.viewer("pop"), "general")
+    assert "clock" not in to_text(with_secret).replace("behind the clock?", "")
+
+
+async def test_the_message_leads_back_to_its_memory(told, clock, admin):
+    await hears(told, clock, now("n1", BO, ASKED))
+    rows = await (
+        await admin.execute(
+            "select metadata, memory_id from messages join injections on message_id = id where messages.org_id = %s",
+            [told.org_id],
+        )
+    ).fetchall()
+    assert len(rows) == 2
+    assert all(UUID(metadata["memory_id"]) == memory_id for metadata, memory_id in rows)
+
+
+async def test_it_is_given_once_until_the_room_is_compacted(told, clock):
+    await hears(told, clock, now("n1", BO, ASKED))
+    clock.rest()
+    await hears(told, clock, now("n2", ANA, ASKED))
+    assert await given(told, "pip") == [KILN]
+    await told.agents.compact("general")
+    clock.time = datetime.now(UTC) + 2 * COOL_DOWN
+    clock.rest()
+    await hears(told, clock, now("n3", ANA, ASKED))
+    assert await given(told, "pip") == [KILN, KILN]
+
+
+async def test_an_agent_is_left_alone_for_a_while(told, clock):
+    await told.memories.remember("Bread rises slowly in winter", sources=["m1"])
+    await hears(told, clock, now("n1", BO, ASKED))
+    await hears(told, clock, now("n2", BO, "bread rises slowly in winter, or not?"))
+    assert await given(told, "pip") == [KILN]
+    clock.rest()
+    await hears(told, clock, now("n3", BO, "bread rises slowly in winter, I said"))
+    assert await given(told, "pip") == [KILN, "Bread rises slowly in winter"]
+
+
+async def test_at_most_three_at_a_time_and_nothing_that_would_fill_the_budget(told, clock):
+    for number in range(5):
+        await told.memories.remember(f"The kiln in the cellar has leak {number}", sources=["m1"])
+    await hears(told, clock, now("n1", BO, ASKED))
+    assert len(await given(told, "pip")) == 3
+
+
+async def test_a_redelivered_message_gives_nothing_twice(told, clock):
+    one = now("n1", BO, ASKED)
+    await hears(told, clock, one)
+    clock.rest()
+    await told.agents.compact("general")
+    assert await hears(told, clock, one) == 0
+    assert await given(told, "pip") == [KILN]
+
+
+async def test_a_worker_that_dies_halfway_gives_the_rest_and_nothing_twice(told, clock, monkeypatch):
+    await told.ingest(now("n1", BO, ASKED))
+    worker = InjectWorker(db=told.db, now=clock)
+    with monkeypatch.context() as patch:
+        patch.setattr("roomlore.agents.inject.work.finish", None)
+        with pytest.raises(TypeError):
+            [task] = [*await waiting(told)]
+            await worker.do(told.org_id, [task])
+    clock.rest()
+    await loop.drain(told.db, worker, only_org=told.org_id)
+    assert await given(told, "pip") == await given(told, "pop") == [KILN]
+
+
+async def waiting(app: App) -> list:
+    from roomlore.store import work
+
+    async with app.db.outside_orgs() as conn:
+        return await work.take(conn, "inject", app.org_id, per_org=9, total=9, lease=timedelta(0))
+
+
+async def test_several_workers_give_once(told, clock):
+    await told.ingest_batch([now(f"n{number}", BO, ASKED) for number in range(6)])
+    await asyncio.gather(
+        *(loop.drain(told.db, InjectWorker(db=told.db, now=clock), only_org=told.org_id) for _ in range(4))
+    )
+    assert await given(told, "pip") == await given(told, "pop") == [KILN]
+
+
+@pytest.mark.parametrize(
+    "body", ["bread and butter", "kiln", "we had a long talk about tides, sails, ropes and a kiln", "?!"]
+)
+async def test_what_does_not_fit_well_is_not_given(told, clock, body):
+    await hears(told, clock, now("n1", BO, body))
+    assert await given(told) == []
+
+
+async def test_what_was_just_said_in_the_room_is_not_given(told, clock):
+    await told.ingest(now("n1", ANA, "the boiler in the attic drips oil"))
+    await told.memories.remember("The boiler in the attic drips oil", sources=["n1"])
+    await hears(told, clock, now("n2", BO, "does the boiler in the attic drip oil?"))
+    assert await given(told) == []
+
+
+async def test_the_past_of_a_room_gives_no_occasion(told, clock):
+    assert await hears(told, clock, old(30, BO, ASKED)) == 0
+
+
+async def test_a_room_without_agents_asks_for_nothing(told, clock):
+    quiet = room("quiet", members=(IncomingMembership(author=ANA),))
+    assert await hears(told, clock, now("n1", BO, ASKED, quiet)) == 0
+
+
+async def test_a_room_where_it_is_switched_off_is_left_alone(told, clock):
+    await told.agents.inject("general", is_on=False)
+    assert await hears(told, clock, now("n1", BO, ASKED)) == 0
+    await told.agents.inject("general", is_on=True)
+    assert await hears(told, clock, now("n2", BO, ASKED)) == 1
+    with pytest.raises(NotAllowed):
+        await told.acting(await told.viewer("pip")).agents.inject("general", is_on=False)
+
+
+async def test_a_whisper_gives_occasion_to_those_alone_who_hear_it(told, clock):
+    await hears(told, clock, now("n1", BO, ASKED, kind="whisper", audience=(PIP,)))
+    assert (await given(told, "pip"), await given(told, "pop")) == ([KILN], [])
+
+
+async def test_agents_and_operators_compact_and_others_do_not(told):
+    assert await told.acting(await told.viewer("pip")).agents.compact("general")
+    with pytest.raises(NotAllowed):
+        await told.acting(await told.viewer("ana")).agents.compact("general")
+
+
+# It goes with its memory
+
+
+async def held(admin, app: App) -> tuple:
+    query = (
+        "select (select count(*) from injections where org_id = %(org)s),"
+        " (select count(*) from messages where org_id = %(org)s and is_directed and body <> '')"
+    )
+    return await (await admin.execute(query, {"org": app.org_id})).fetchone()
+
+
+@pytest.mark.parametrize(
+    "way", ["source", "person", "superseded", "put aside", "trigger", "redacted trigger"]
+)
+async def test_it_goes_when_its_memory_does(told, clock, admin, way):
+    [memory] = await told.memories.all(told.operator)
+    asked = now("n1", BO, ASKED)
+    await hears(told, clock, asked)
+    assert await held(admin, told) == (2, 2)
+    match way:
+        case "source":
+            await told.erasure.message("m1")
+        case "person":
+            await told.erasure.person("ana")
+        case "superseded":
+            await told.memories.remember("The kiln was mended", sources=["m1"], supersedes=str(memory.id))
+        case "put aside":
+            await told.memories.forget(str(memory.id))
+        case "trigger":
+            await told.erasure.message("n1")
+        case "redacted trigger":
+            await told.ingest(dataclasses.replace(asked, deleted=True))
+    assert await given(told, "pip") == await given(told, "pop") == []
+    await InjectWorker(db=told.db, now=clock).begin(told.org_id)
+    assert await held(admin, told) == (0, 0)
+
+
+async def test_it_goes_with_the_agent(told, clock, admin):
+    await hears(told, clock, now("n1", BO, ASKED))
+    await told.erasure.person("pip")
+    assert await held(admin, told) == (1, 1)
+
+
+async def test_an_injected_message_can_be_erased_by_itself(told, clock, admin):
+    await hears(told, clock, now("n1", BO, ASKED))
+    [[key]] = await (
+        await admin.execute(
+            "select id from messages where org_id = %s and is_directed limit 1", [told.org_id]
+        )
+    ).fetchall()
+    receipt = await told.erasure.message(str(key))
+    assert all(check.found == 0 for check in receipt.checks)
+    assert await held(admin, told) == (1, 1)
+
+
+async def test_an_agent_that_leaves_what_it_rests_on_is_shown_it_no_more(told, clock):
+    await told.memories.remember(SECRET, sources=["m4"])
+    await hears(told, clock, now("n1", BO, "the cellar kiln key hangs behind the clock?"))
+    assert SECRET in await given(told, "pip")
+
+    async def leave(conn) -> None:
+        await conn.execute(
+            "update memberships set joined_at = now() where participant_id ="
+            " (select participant_id from identities where account_id = 'pip')"
+            " and room_id = (select id from rooms where external_id = 'den')"
+        )
+
+    await told.db.change(told.org_id, leave)
+    assert SECRET not in await given(told, "pip")
+
+
+# It is nobody's statement
+
+
+@pytest.fixture
+async def injected(told, clock) -> App:
+    await hears(told, clock, now("n1", BO, "the kiln in the cellar leaks?"))
+    assert len(await given(told)) == 2
+    await told.drain()
+    return told
+
+
+async def test_it_is_neither_embedded_nor_in_a_conversation_nor_counted(injected, admin):
+    directed = "select id from messages where org_id = %(org)s and is_directed"
+    for table in ("message_embeddings", "placements", "revisions", "memory_sources"):
+        query = f"select count(*) from {table} where message_id in ({directed})"
+        assert await (await admin.execute(query, {"org": injected.org_id})).fetchone() == (0,), table
+    query = (
+        "select (select count(*) from embeddable_messages where id in (" + directed + ")),"
+        " (select count(*) from activity where participant_id in (select author_id from messages where is_directed"
+        " and org_id = %(org)s)), (select count(*) from work where subject_id in (" + directed + "))"
+    )
+    assert await (await admin.execute(query, {"org": injected.org_id})).fetchone() == (0, 0, 0)
+
+
+async def test_no_search_and_no_answer_finds_it(injected):
+    for name in ("pip", "pop"):
+        viewer = await injected.viewer(name)
+        found = await injected.search(viewer, "known since kiln cellar gas", limit=50)
+        assert {said.kind for hit in found.hits for said in hit.messages} <= {"message", "whisper"}
+        answer = await injected.ask(viewer, "what did roomlore say about the kiln?")
+        assert "Known since" not in str(answer)
+
+
+async def test_nothing_is_drawn_from_it_and_nobody_may_rest_a_memory_on_it(injected, admin):
+    [[key]] = await (
+        await admin.execute(
+            "select id from messages where org_id = %s and is_directed limit 1", [injected.org_id]
+        )
+    ).fetchall()
+    with pytest.raises(BadInput):
+        await injected.memories.remember("The kiln leaks, I was told", sources=[str(key)])
+    kinds = await (
+        await admin.execute(
+            "select distinct messages.kind from memory_sources join messages on messages.id = memory_sources.message_id"
+            " where memory_sources.org_id = %s",
+            [injected.org_id],
+        )
+    ).fetchall()
+    assert kinds == [("message",)]
+
+
+async def test_the_last_message_of_a_room_is_what_somebody_said(injected):
+    context = await injected.context(await injected.viewer("pip"), "general")
+    assert context.lines[-1].message.external_id == "n1"
+    assert "(context) [roomlore]: Known since" in to_text(context)
