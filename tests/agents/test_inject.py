@@ -13,6 +13,7 @@ from roomlore.app import App
 from roomlore.context.render import to_text
 from roomlore.domain.errors import BadInput, NotAllowed
 from roomlore.domain.incoming import IncomingMembership, IncomingMessage
+from roomlore.store import work
 from roomlore.workers import loop
 
 ANA, BO = author("ana"), author("bo")
@@ -156,19 +157,18 @@ async def test_a_redelivered_message_gives_nothing_twice(told, clock):
 async def test_a_worker_that_dies_halfway_gives_the_rest_and_nothing_twice(told, clock, monkeypatch):
     await told.ingest(now("n1", BO, ASKED))
     worker = InjectWorker(db=told.db, now=clock)
+    tasks = await waiting(told)
+    assert len(tasks) == 1
     with monkeypatch.context() as patch:
         patch.setattr("roomlore.agents.inject.work.finish", None)
         with pytest.raises(TypeError):
-            [task] = [*await waiting(told)]
-            await worker.do(told.org_id, [task])
+            await worker.do(told.org_id, tasks)
     clock.rest()
     await loop.drain(told.db, worker, only_org=told.org_id)
     assert await given(told, "pip") == await given(told, "pop") == [KILN]
 
 
 async def waiting(app: App) -> list:
-    from roomlore.store import work
-
     async with app.db.outside_orgs() as conn:
         return await work.take(conn, "inject", app.org_id, per_org=9, total=9, lease=timedelta(0))
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from app.village import error_of
 from ingest.stories import at, author, message, room
-from retrieval.telling import ANA, BO, CY, PIP, closed, tell
+from retrieval.telling import ANA, BO, CY, tell
 from roomlore.app import App
 from roomlore.domain.errors import BadInput, NotFound
 from roomlore.domain.records import Viewer
@@ -264,7 +264,7 @@ async def test_the_end_is_the_same_in_whatever_order_messages_arrive(open_app, a
 
     @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(order=st.permutations(said), cuts=st.sets(st.integers(1, len(said) - 1)), again=st.booleans())
-    def any_order(order, cuts, again):  # noqa: ARG001
+    def any_order(order, cuts, again):
         orders.append((order, sorted(cuts), again))
 
     orders: list = []

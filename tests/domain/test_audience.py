@@ -140,6 +140,17 @@ def test_the_author_of_holes_is_nobody(message):
     assert not can_see_log_line(ORG, nobody, org_id=ORG)
 
 
+@given(viewer=viewers(), message=messages, sources=st.lists(messages, max_size=2))
+def test_what_gives_a_memory_is_for_those_it_is_addressed_to_who_may_recall_that(viewer, message, sources):
+    own_id = viewer.viewer.participant_id
+    memory = MemoryFacts(org_id=ORG, sources=sources, asserted_by=own_id)
+    gift = replace(message, kind="context_injection", author_id=UUID(int=99), gives=memory)
+    assert not can_see(replace(gift, audience=frozenset()), viewer)
+    to_viewer = replace(gift, audience=frozenset({own_id}))
+    assert can_see(to_viewer, viewer) == can_recall(memory, viewer)
+    assert not can_see(replace(to_viewer, gives=replace(memory, superseded_by=memory)), viewer)
+
+
 @given(viewer=viewers(), sources=st.lists(messages, max_size=2), is_operator=st.booleans())
 def test_nobody_sees_anything_of_another_org(viewer, sources, is_operator):
     own_id = viewer.viewer.participant_id

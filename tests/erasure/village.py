@@ -41,12 +41,17 @@ TABLES = {
     "memory_sources": "memory_id, message_id",
     "memory_participants": "memory_id, participant_id, role",
     "encounters": "conversation_id, agent_id, participant_id",
+    "injections": "message_id",
+    "wishes": "id",
+    "withheld": "message_id, wish_id",
+    "readings": "id",
+    "reading_messages": "message_id, reading_id",
     "erased_accounts": "digest",
     "erased_ranges": "room_id, since, until",
     "api_keys": "id",
 }
 #: Changed by every call.
-BESIDE = {"orgs", "receipts", "activity_log", "migrations", "naming"}
+BESIDE = {"orgs", "receipts", "activity_log", "migrations", "asking", "asked_of_rooms"}
 
 Rows = dict[str, dict[str, dict[str, Any]]]
 

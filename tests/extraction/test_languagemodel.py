@@ -58,7 +58,6 @@ def shown(*lines: tuple[str, str], **fields: Any) -> Shown:
 def stated(content: str, quote: str, **fields: Any) -> dict[str, Any]:
     return {
         "kind": "fact",
-        "title": content.removesuffix("."),
         "content": content,
         "author": "p1",
         "subjects": ["p1"],
@@ -84,6 +83,11 @@ TAKEN = [
     ("I moved to Porto in 2019.", "Ana moved to Porto in 2019.", "moved to Porto in 2019"),
     ("I don't eat meat.", "Ana does not eat meat.", "I don't eat meat"),
     ("I never  deploy\non Fridays", "Ana never deploys on Fridays.", "i never deploy ON fridays"),
+    ("I want a dog.", "Ana wants a dog.", "I want a dog"),
+    ("I'm allergic to nuts", "Ana is allergic to nuts.", "I'm allergic to nuts"),
+    ("I've got two cats", "Ana has got two cats.", "I've got two cats"),
+    ("Rust is memory safe", "Ana says Rust is memory safe.", "Rust is memory safe"),
+    ("I was vegan for years", "Ana was vegan for years.", "I was vegan for years"),
     ("Lots of noise here. My birthday is 3 May.", "Ana's birthday is 3 May.", "My birthday is 3 May"),
 ]
 #: Message, content, quote, and what it is refused for.
@@ -124,6 +128,36 @@ REFUSED = [
     ("I live in Porto.", "", "I live in Porto", "more than plain words"),
     ("I live in Porto.", "Ana lives in Porto." * 40, "I live in Porto", "more than plain words"),
     ("I live in Porto.", "Ana and Bo live in Porto.", "I live in Porto", "more than its quotes"),
+    # Words that are there, and another sense.
+    (
+        "I hate tea in the morning",
+        "Ana prefers tea in the morning.",
+        "tea in the morning",
+        "more than its quotes",
+    ),
+    ("I hate tea in the morning", "Ana: tea in the morning.", "tea in the morning", "otherwise"),
+    ("I stopped eating meat", "Ana is eating meat.", "eating meat", "otherwise"),
+    (
+        "I live in Porto and love Lisbon",
+        "Ana lives in Lisbon.",
+        "I live in Porto and love Lisbon",
+        "otherwise",
+    ),
+    ("I prefer tabs over spaces", "Ana prefers spaces over tabs.", "I prefer tabs over spaces", "otherwise"),
+    ("I moved from Rome to Porto", "Ana moved to Porto.", "I moved from Rome to Porto", "otherwise"),
+    ("I was vegan", "Ana is vegan.", "I was vegan", "otherwise"),
+    ("I lived in Porto", "Ana lives in Porto.", "I lived in Porto", "more than its quotes"),
+    ("I will move to Porto", "Ana moves to Porto.", "I will move to Porto", "otherwise"),
+    ("I'll move to Porto", "Ana moves to Porto.", "I'll move to Porto", "otherwise"),
+    ("I eat meat only on Sundays", "Ana eats meat.", "I eat meat", "otherwise"),
+    ("I drink coffee rarely", "Ana drinks coffee.", "I drink coffee", "otherwise"),
+    ("you live in Porto", "Ana lives in Porto.", "you live in Porto", "read alone"),
+    ("he lives in Porto", "Ana lives in Porto.", "he lives in Porto", "read alone"),
+    ("their cat is called Miro", "Ana's cat is called Miro.", "their cat is called Miro", "read alone"),
+    ("Rust is memory safe", "Ana is memory safe.", "Rust is memory safe", "more|something else|otherwise"),
+    ("I live here", "Ana lives here.", "I live here", "read alone"),
+    ("I wish I lived in Porto", "Ana lived in Porto.", "I lived in Porto", "not plainly stated"),
+    ("I want to live in Porto", "Ana lives in Porto.", "live in Porto", "not plainly stated"),
 ]
 
 
@@ -140,7 +174,7 @@ def test_what_the_words_say_is_taken_and_rests_on_their_very_place(body, content
 
 @pytest.mark.parametrize(("body", "content", "quote", "why"), REFUSED)
 def test_what_they_do_not_say_is_refused(body, content, quote, why):
-    reason = refused(body, stated(content, quote, title="Porto"))
+    reason = refused(body, stated(content, quote))
     assert any(part in reason for part in why.split("|")), reason
 
 
@@ -203,7 +237,6 @@ def test_what_agents_and_notices_say_is_nobodys_statement(fields):
         {"quotes": [{"message": "m1", "text": "I live in Porto"}] * 5},
         {"quotes": [{"message": "m1", "text": "I"}]},
         {"content": None},
-        {"title": 4},
         {"more": "than was asked for"},
     ],
 )

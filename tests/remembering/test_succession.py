@@ -16,6 +16,8 @@ def value(number: int, *, day: int, standing: int = 2) -> Value:
         id=UUID(int=number),
         digest=f"d{number}",
         said_at=moment,
+        native_order=0,
+        quote_start=0,
         recorded_at=moment,
         superseded_by=None,
         standing=standing,
@@ -59,5 +61,5 @@ def test_no_chain_bites_its_tail_and_the_order_of_arrival_does_not_matter(values
             seen.add(at)
             at = found[at]
     if values:
-        best = max(values, key=lambda one: (one.said_at, one.recorded_at, one.id))
+        best = max(values, key=lambda one: one.position)
         assert found[best.id] is None

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import UUID
 
 from roomlore.context.render import to_anthropic, to_openai, to_text
 from roomlore.domain.errors import NotFound
@@ -186,10 +187,23 @@ class Asking:
         self._check(found, "the memories")
         names = {id_: name for name, id_ in self.town.ids.items()}
         recalled = self.town.truth.recalls(self.name, self.town.chapter)
-        self._compare({names[str(memory.id)] for memory in found}, recalled, "the memories")
+        asserted = {names[str(memory.id)] for memory in found if memory.extractor is None}
+        self._compare(asserted, recalled, "the memories")
+        await self._drawn(memory.id for memory in found if memory.extractor is not None)
         for memory in some:
             if memory in self.town.ids:
                 await self._why(memory, may=memory in recalled)
+
+    async def _drawn(self, ids: Iterable[UUID]) -> None:
+        """Look at what was drawn from the story: it rests on what the viewer heard."""
+        heard = self.town.truth.heard_of(self.name, self.town.chapter)
+        for memory in ids:
+            told = await self.town.app.memories.why(self.viewer, str(memory))
+            what = f"why {told.memory.content!r}"
+            self._check(told, what)
+            for source in told.sources:
+                if source.message.external_id not in heard:
+                    self._violated(source.message.external_id, what)
 
     async def _why(self, memory: str, *, may: bool) -> None:
         what, id_ = f"why {memory}", self.town.ids[memory]

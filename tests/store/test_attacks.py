@@ -22,8 +22,9 @@ BEN = IncomingAuthor(account_id="ben", name="Ben")
 TABLES = (
     "orgs", "participants", "identities", "rooms", "memberships", "messages", "message_audience",
     "revisions", "replies", "activity", "message_embeddings", "work", "merges", "conversations", "memories",
-    "memory_sources", "memory_participants", "encounters", "erased_accounts", "erased_ranges", "receipts",
-    "api_keys", "activity_log", "placements",
+    "memory_sources", "memory_participants", "encounters", "injections", "erased_accounts", "erased_ranges", "receipts",
+    "api_keys", "activity_log", "placements", "wishes", "withheld",
+    "readings", "reading_messages", "asking", "asked_of_rooms",
 )  # fmt: skip
 SEARCHES = (
     "(select unnest(message_ids) from best_worded('secret', null, false, 100)) as found (message_id)",
@@ -413,9 +414,16 @@ CHANGES = {
     "conversations": "label = 'x'",
     "placements": "by_hand = true",
     "memories": "content = 'x'",
+    "wishes": "status = 'active'",
+    "withheld": "from_ids = null",
     "memory_sources": "message_id = message_id",
     "memory_participants": "role = 'subject'",
     "encounters": "messages = 1",
+    "injections": "injected_at = now()",
+    "readings": "answer = 'x'",
+    "reading_messages": "reading_id = reading_id",
+    "asking": "calls = 0",
+    "asked_of_rooms": "calls = 0",
     "erased_accounts": "erased_at = now()",
     "erased_ranges": "erased_at = now()",
     "receipts": "checks = '{}'",
@@ -424,12 +432,19 @@ CHANGES = {
 }
 
 
+#: Tables without rows in that org.
+SELDOM = {
+    *("message_audience", "revisions", "work", "wishes", "withheld", "readings", "reading_messages", "asking"),
+    *("asked_of_rooms", "injections"),
+}
+
+
 async def test_a_participant_changes_nothing(ben: Viewer, raw, admin):
     for table, change in CHANGES.items():
         own_org = f"org_id = '{ben.org_id}'"
         rows = f"select t::text from {table} t where {own_org} order by 1"
         before = await fetch(admin, rows)
-        assert before or table in {"message_audience", "revisions", "work"}
+        assert before or table in SELDOM
         for statement in (
             f"update {table} set {change}",
             f"update {table} set {change} where {own_org}",
@@ -489,8 +504,16 @@ ORACLES = [
     ),
     ("placements", "placements values ('{org}', '{}', '{conversation}')", "secret"),
     ("placements", "placements values ('{org}', '{secret}', '{}')", "conversation"),
-    ("encounters", "encounters values ('{org}', '{conversation}', '{ana}', '{}', 1, 0, 0, 0, 0, now())", "ben"),
-    ("encounters", "encounters values ('{org}', '{}', '{ana}', '{ben}', 1, 0, 0, 0, 0, now())", "conversation"),
+    (
+        "encounters",
+        "encounters values ('{org}', '{conversation}', '{ana}', '{}', 1, 0, 0, 0, 0, now())",
+        "ben",
+    ),
+    (
+        "encounters",
+        "encounters values ('{org}', '{}', '{ana}', '{ben}', 1, 0, 0, 0, 0, now())",
+        "conversation",
+    ),
     (
         "receipts",
         "receipts (org_id, id, at, kind, removed, kept) values ('{org}', '{}', now(), 'message', '{{}}', '{{}}')",
@@ -605,9 +628,8 @@ WAYS_IN = [
     ),
     "memory_sources (org_id, memory_id, message_id) values ('{org}', '{memory}', '{secret}')",
     "memory_participants (org_id, memory_id, participant_id, role) values ('{org}', '{memory}', '{ben}', 'author')",
-    (
-        "encounters values ('{org}', '{conversation}', '{ben}', '{ana}', 1, 0, 0, 0, 0, now())"
-    ),
+    ("encounters values ('{org}', '{conversation}', '{ben}', '{ana}', 1, 0, 0, 0, 0, now())"),
+    ("injections values ('{org}', '{secret}', '{attic}', '{ben}', '{memory}', '{secret}', now())"),
     "erased_accounts (org_id, digest, erased_at) values ('{org}', sha256('ana'), now())",
     (
         "erased_ranges (org_id, room_id, since, until, erased_at)"
@@ -939,6 +961,7 @@ LEAKY = [
     "memory_sources where pg_temp.tell(memory_id::text)",
     "memory_participants where pg_temp.tell(participant_id::text)",
     "encounters where pg_temp.tell(messages::text)",
+    "injections where pg_temp.tell(memory_id::text)",
     "api_keys where pg_temp.tell(encode(digest, 'hex'))",
     "receipts where pg_temp.tell(removed::text)",
     "activity_log where viewer_id is distinct from viewer_id() and pg_temp.tell(subject_ids::text)",

@@ -209,7 +209,7 @@ async def test_only_the_application_may_call_our_functions(admin):
     assert sorted(callable_by) == ["roomlore_app", "roomlore_owner"]
 
 
-async def test_views_read_as_the_caller_except_those_accounted_for_and_one_that_only_functions_reach(admin):
+async def test_views_read_as_the_caller_except_those_accounted_for_and_two_that_only_functions_reach(admin):
     views = await fetch(
         admin,
         """
@@ -220,9 +220,9 @@ async def test_views_read_as_the_caller_except_those_accounted_for_and_one_that_
         """,
     )
     granted = {name: (as_caller, is_barrier) for name, as_caller, is_barrier, granted in views if granted}
-    assert {name for name, *_, granted in views if not granted} == {"readable_messages"}
+    assert {name for name, *_, granted in views if not granted} == {"readable_messages", "recallable_messages"}
     as_owner = {name for name, (as_caller, _) in granted.items() if not as_caller}
-    assert as_owner == set(re.findall(r"`(\w+_(?:of|to)_viewer)`", SECURITY.read_text("utf-8")))
+    assert as_owner == set(re.findall(r"`(\w+_(?:of|to|from)_viewer)`", SECURITY.read_text("utf-8")))
     assert all(is_barrier for name, (_, is_barrier) in granted.items() if name in as_owner)
 
 
@@ -231,7 +231,7 @@ async def test_what_views_tell_as_the_owner_is_about_the_viewer_alone(admin):
         admin,
         "select viewname, definition from pg_views where schemaname = 'roomlore' and viewname ~ '_viewer$'",
     )
-    assert len(definitions) == 3
+    assert len(definitions) == 4
     for name, definition in definitions:
         assert re.search(r"org_id = \( SELECT (roomlore\.)?current_org\(\)", definition), name
         assert re.search(r"(viewer_id|own_ids)\(\)", definition), name

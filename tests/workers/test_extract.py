@@ -11,6 +11,7 @@ import pytest
 
 from ingest.stories import at, author, message, room
 from roomlore.app import App
+from roomlore.domain.errors import NotAllowed, NotFound
 from roomlore.domain.incoming import IncomingMessage
 from roomlore.domain.statements import Person, Quote, Spoken, Statement
 from roomlore.store import extracting, untangling
@@ -494,3 +495,43 @@ async def test_what_waits_is_found_through_an_index_among_very_many(app: App, ad
     told = "\n".join(row[0] for row in plan)
     assert "conversations_undrawn" in told
     assert not any("Seq Scan on conversations" in line for line in itertools.chain(told.splitlines()))
+
+
+async def test_one_that_is_closed_is_drawn_at_once_and_opened_by_what_is_said_later(app: App, admin):
+    await hear(app, talk("note: one"))
+    [found] = await app.conversations.all(app.operator)
+    closed = await app.conversations.close(str(found.id))
+    assert not closed.is_open(closed.last_at)
+    await app.untangle()
+    soon = closed.last_at + timedelta(seconds=1)
+    assert (await draw(app, scripted(), now=soon)).added == 1
+    await hear(app, [says("3", "note: two", minute=0.2, reply_to="general-1")])
+    [found] = await app.conversations.all(app.operator)
+    assert found.is_open(found.last_at)
+    assert await draw(app, scripted(), now=found.last_at + timedelta(seconds=1)) == Written()
+    assert await known(admin, app) == ["Ana notes: one."]
+
+
+async def test_only_those_who_may_arrange_conversations_close_them(app: App):
+    await hear(app, [*talk(), says("9", "beep", author("pip", kind="agent"), minute=0.2)])
+    [found] = [one for one in await app.conversations.all(app.operator) if one.message_count > 1]
+    with pytest.raises(NotAllowed):
+        await app.acting(replace(await app.viewer("pip"), role="agent")).conversations.close(str(found.id))
+    with pytest.raises(NotFound):
+        await app.conversations.close("0000-no-such")
+
+
+async def test_only_an_operator_has_memories_drawn_or_reads_what_was_asked(app: App):
+    await hear(app, talk())
+    ana = app.acting(await app.viewer("ana"))
+    with pytest.raises(NotAllowed):
+        await ana.extracting.extract()
+    with pytest.raises(NotAllowed):
+        await ana.extracting.readings()
+
+
+@pytest.mark.parametrize("where", ["nowhere", "00000000", "message:nothing"])
+async def test_a_place_that_is_not_there_is_said_so(app: App, where):
+    await hear(app, talk())
+    with pytest.raises(NotFound):
+        await app.extracting.extract(where)

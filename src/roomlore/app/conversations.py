@@ -245,6 +245,19 @@ class Conversations:
 
         return await self._change("mark conversation", looked, carry)
 
+    async def close(self, conversation: str) -> Conversation:
+        """Say that a conversation is over and return it; what is said in it later opens it again.
+
+        Raises what `rename` raises.
+        """
+        looked, found = await self._look_at(conversation, "close conversation")
+
+        async def carry(conn: Connection) -> tuple[ConversationId, set[ConversationId]]:
+            await conversations.close(conn, self.desk.org_id, found)
+            return found, set()
+
+        return await self._change("close conversation", looked, carry)
+
     # How a change is made
 
     @asynccontextmanager

@@ -21,8 +21,8 @@ from roomlore.ingest import accept
 from roomlore.retrieval import meant
 from roomlore.store import directory, erased, receipts
 from roomlore.store.queries import Connection
-from roomlore.workers import retain
 from roomlore.wishes import hearing
+from roomlore.workers import retain
 
 LONGEST_KEPT = timedelta(days=366_000)
 

@@ -164,7 +164,9 @@ class Finding:
             reading.shows([*wanted.named, *_ids(hits)])
         return Found(hits=hits, degraded=asking.degraded)
 
-    def _recalling(self, viewer: Viewer, action: str, asking: _Asking) -> AbstractAsyncContextManager[Reading]:
+    def _recalling(
+        self, viewer: Viewer, action: str, asking: _Asking
+    ) -> AbstractAsyncContextManager[Reading]:
         return self.desk.reading(viewer, action, keeps_plans=True, recalls=True, began=asking.began)
 
     # Before the database is asked: no connection is held while the embedding model works

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 
+from roomlore.agents.chores import agents_chores, remember_and_inject
 from roomlore.app.desk import Desk
 from roomlore.app.naming import ask_about_waiting, language_model_chores
 from roomlore.config import Settings
@@ -50,6 +51,7 @@ class Working:
         gone = await retain.expire_everywhere(db, now=datetime.now(UTC), only_org=only_org)
         gone_through = await self._untangle(untangled, only_org)
         drawn = await extract.drain(self._rules, only_org=only_org)
+        await remember_and_inject(db, only_org)
         drained = await loop.drain(db, worker, only_org=only_org, progress=progress)
         await ask_about_waiting(db, self.settings.language_model, only_org)
         return replace(
@@ -89,6 +91,7 @@ class Working:
             partial(retain.run, db, expired=expired),
             lambda stop: loop.run(db, UntangleWorker(db=db), stop=stop),
             partial(extract.run, self._rules),
+            *agents_chores(db),
             *language_model_chores(db, self.settings.language_model),
         ]
         await loop.run(db, worker, stop=stop, mend=self.restart, progress=progress, chores=chores)

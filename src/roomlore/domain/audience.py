@@ -81,6 +81,9 @@ class MessageFacts:
     sent_at: datetime
     #: Whom it is addressed to. Only whispers and injections heed it; empty means nobody.
     audience: frozenset[ParticipantId] = frozenset()
+    #: What Roomlore itself gives by it: then it is for those it is addressed to alone, as long as that stands and they
+    #: may recall it. None for what a platform injected, which is for every agent in the room besides.
+    gives: "MemoryFacts | None" = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +128,9 @@ def can_see(message: MessageFacts, viewer: ViewerFacts) -> bool:
     match message.kind:
         case "whisper":
             return viewer.is_one_of(message.audience)
+        case "context_injection" if message.gives is not None:
+            stands = message.gives.superseded_by is None
+            return viewer.is_one_of(message.audience) and stands and can_recall(message.gives, viewer)
         case "context_injection":
             return viewer.is_one_of(message.audience) or (viewer.is_agent and _may_hear(message, viewer))
         case "message" | "system":

@@ -205,9 +205,13 @@ class Conversation:
     message_count: int
     #: Most talkative first.
     talkers: Sequence[Talker]
+    #: A person said that it was over with what was said until then.
+    closed_at: datetime | None = None
 
     def is_open(self, now: datetime) -> bool:
         """Whether somebody may still go on with it."""
+        if self.closed_at is not None and self.closed_at >= self.last_at:
+            return False
         return now < self.last_at + (self.quiet_after or USUAL_SILENCE)
 
 

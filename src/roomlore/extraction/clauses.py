@@ -1,10 +1,15 @@
 """Takes sentences apart into clauses that may state something, each with what leads to it and what follows."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from roomlore.extraction.cues import cue, is_unreal_after, is_unreal_before
 from roomlore.extraction.sentences import Sentence
+
+#: Names in small letters.
+Called = frozenset[str]
+NOBODY: Called = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,44 +44,78 @@ class Clause:
 #: A subject, or a verb of habit whose subject was just said.
 _SUBJECT = r"(?:i|i'm|im|i've|ive|i'll|my|we|we're|we've|we'll|let's|lets|our|please|never|always|don't)\b"
 _BORDER = cue(
-    rf"(?:[,;:]| -| \u2013| \u2014)+ (?:(?:and|but|so|because|since|as|plus|though|yet|cause|also) )?"
+    rf"(?:[,;]|:(?= )| -| \u2013| \u2014)+ (?:(?:and|but|so|because|since|as|plus|though|yet|cause|also) )?"
     rf"| (?:and|but|so|because|since|'cause|cuz|though|plus|as) (?={_SUBJECT})"
     r"| (?:and|but) (?=(?:(?:also|now|currently) )?(?:work|live|play|speak|prefer|love|hate|study|teach|own|drive|volunteer) )"
-    r"| (?:because|'cause|cuz|since (?=(?:it|they|he|she|the|there|that|you)\b)|but (?!(?:also|not)\b)|so (?=(?:it|they|everything|the|there|that|you)\b)) ?"
+    r"| (?:(?:because|'cause|cuz) |since (?=(?:it|they|he|she|the|there|that|you)\b)|but (?!(?:also|not)\b)|so (?=(?:it|they|everything|the|there|that|you)\b))"
     r"| [:;]-?[)D(]+ | [\U0001f300-\U0001faff\u2600-\u27bf\ufe0f]+ | (?=@\w)"
 )
 #: A comma between the members of a list, or between a place and its country, ends nothing.
 _LISTED = re.compile(
-    r",? (?:and|or) [\w'&/+-]+(?: [\w'&/+-]+){0,2}\W*$|(?:, [\w'&/+-]+(?: [\w'&/+-]+)?){1,6},? (?:and|or) [\w'&/+-]+(?: [\w'&/+-]+){0,2}\W*$"
+    r",? (?:and|or) (?!(?i:i|im|we|my|he|she|it|they|you)\b)[\w'&/+-]+(?: [\w'&/+-]+){0,2}\W*$|(?:, [\w'&/+-]+(?: [\w'&/+-]+)?){1,6},? (?:and|or) [\w'&/+-]+(?: [\w'&/+-]+){0,2}\W*$"
     r"|, [A-Z][\w'-]+(?: [A-Z][\w'-]+)?(?=[,.!]|\W*$)",
 )
+#: Stand in front of a statement and say nothing of their own; longer ones first, so that none hides in another.
 _OPENING = cue(
-    r"(?:(?:well|so|ok(?:ay)?|o\.k\.|alright|all right|right|fine|yes|yep|yeah|yup|ya|nope|no|nah|oh|ah|aw|um+|uh+|hm+|hey|hi|hello|hi all|hi everyone"
-    r"|hi everybody|hey all|fyi|btw|by the way|for the record|just so you know|honestly|personally|frankly|tbh|imo|imho"
-    r"|in fact|(?:please )?note(?: that)?|heads up|and|but|also|plus|since|because|as|cause|actually|sorry|correction|anyway"
-    r"|big news|good news|update|though|still|these days|nowadays|now|currently|basically|to be honest|thanks"
-    r"|thank you|sure|great|cool|nice|wow|remember(?: that)?|keep in mind(?: that)?|don't forget(?: that)?"
-    r"|remind you that|just|see|look|listen|guys|folks|everyone|all|fun fact|after all|myself|me|reminder|in general|generally"
-    r"|at least|as you know|as always|of course|unfortunately|luckily|sadly|finally|same|oops|scratch that|never ?mind|nvm)\b[\s,.!:;*-]+)"
+    r"(?:after (?:some|much|long|a lot of|a long|a short) (?:\w+ )?(?:discussion|thought|debate|talk)|in the end|as a team"
+    r"|as for me|for me|as you know|as always|of course|by the way|for the record|just so you know|to be honest|in fact"
+    r"|in general|after all|at least|keep in mind(?: that)?|don't forget(?: that)?|remember(?: that)?|remind you that"
+    r"|(?:please )?note(?: that)?|heads up|thank you|thanks|these days|nowadays|this (?:morning|week)|last (?:night|week)"
+    r"|scratch that|never ?mind|nvm|all right|alright|right|well|so|ok(?:ay)?|o\.k\.|fine|yes|yep|yeah|yup|ya|nope|no|nah|oh"
+    r"|ah|aw|um+|uh+|hm+|hey|hi|hello|fyi|btw|honestly|personally|frankly|tbh|imo|imho|actually|sorry|oops|anyway|though"
+    r"|still|now|currently|basically|sure|great|cool|nice|wow|see|look|listen|guys|folks|everyone|everybody|all|yesterday"
+    r"|today|generally|unfortunately|luckily|sadly|finally|same|just|also|plus|and|but|since|because|cause|as)"
+    r"\b[\s,.!;*-]+"
+    # These may be put in front of one with a colon.
+    r"|(?:correction|note|fyi|btw|heads up|update|reminder|tip|psa|edit|big news|good news|fun fact)\b[\s,.!:;*-]+"
 )
 _ADDRESS = re.compile(
-    r"(?:@[\w.|\[\]-]{1,40}|<@!?\w{1,30}>)[\s,:]*|[\w|\[\]`^{}.-]{2,30}[:,]\s+(?=\S)|\s*[\W_]{1,6}\s*(?=\w)"
+    r"(?:@[\w.|\[\]-]{1,40}|<@!?\w{1,30}>)[\s,:]*|[\w|\[\]`^{}.-]{2,30},\s+(?=\S)|\s*[\W_]{1,6}\s*(?=\w)"
 )
+_CALLED = re.compile(r"(?P<name>[\w|\[\]`^{}.-]{2,40}):\s+(?=\S)")
+#: Says what follows to be something else than said by whoever wrote it.
+_LABEL = re.compile(r":\s")
 #: Somebody who does it together with whoever speaks.
 _SHARED = cue(
     r"(?:^|[,;:] )(?P<who>(?!(?:i|we|you|they|he|she|it)\b)(?:(?:my|our|the|his|her) )?[\w'-]+(?: [\w'-]+)?) and $"
 )
 #: What used to be so says nothing against what is so by now.
 _BY_NOW, _FORMERLY = re.compile(r"(?i)\b(?:now|nowadays|these days)\b"), re.compile(r"(?i)\bused to\b")
+_LONGEST_HEAD = 60
+#: Fewer messages that begin with a name may have been pasted.
+_CUSTOMARY = 2
 _MOST_OPENINGS = 5
 
 
-def clauses(sentence: Sentence) -> list[Clause]:
-    """Return the clauses of a sentence in order."""
+def called_by_name(bodies: Sequence[str], names: frozenset[str]) -> Called:
+    """Return which of the names stand in front of messages for those who are addressed.
+
+    "Ana: I live in Lisbon" is Ana's own where it was pasted, and said to her where that is how people talk: where
+    several do so, or write names in small letters as they would not be displayed.
+    """
+    heads = [match["name"] for body in bodies if (match := _CALLED.match(body.lstrip()[:_LONGEST_HEAD]))]
+    addressed = [name for name in heads if name.casefold() in names]
+    is_custom = len(addressed) >= _CUSTOMARY
+    return frozenset(name.casefold() for name in addressed if is_custom or name.islower())
+
+
+def clauses(sentence: Sentence, called: Called = NOBODY) -> list[Clause]:
+    """Return the clauses of a sentence in order.
+
+    Args:
+        sentence: What is said.
+        called: Who may be addressed in front of it, as "Ana: …", which otherwise says who speaks.
+    """
     text = sentence.text
-    borders = [0, *(match.end() for match in _BORDER.finditer(text))]
-    ends = [*(match.start() for match in _BORDER.finditer(text)), len(text)]
-    return [_clause(sentence, begin, _listed(text, end)) for begin, end in zip(borders, ends, strict=True)]
+    found = list(_BORDER.finditer(text))
+    borders = [0, *(match.end() for match in found)]
+    ends = [*(match.start() for match in found), len(text)]
+    lead = _skip(text, 0, called=called)
+    return [
+        _clause(sentence, begin, _listed(text, end), lead=lead)
+        for begin, end in zip(borders, ends, strict=True)
+        if end > lead or end == len(text)
+    ]
 
 
 def _listed(text: str, end: int) -> int:
@@ -84,29 +123,33 @@ def _listed(text: str, end: int) -> int:
     return match.end() if match else end
 
 
-def _clause(sentence: Sentence, begin: int, end: int) -> Clause:
+def _clause(sentence: Sentence, begin: int, end: int, *, lead: int) -> Clause:
     text = sentence.text
-    start = _skip(text, begin, end)
-    is_first = start <= _skip(text, 0, len(text))
+    is_first = begin <= lead
+    start = lead if is_first else min(_skip(text, begin), end)
     opening, before, after = text[0 if is_first else begin : start], text[:start], text[start:]
     if _BY_NOW.search(opening):
         before = _FORMERLY.sub("", before)
+    is_labelled = _LABEL.search(text, lead, start) is not None
+    shared = _SHARED.search(before)
     return Clause(
         text=text[start:end].rstrip(),
         start=sentence.start + start,
-        shared_from=sentence.start + (shared.start("who") if (shared := _SHARED.search(before)) else start),
+        shared_from=sentence.start + (shared.start("who") if shared else start),
         opening=opening,
         is_first=is_first,
         sentence=sentence,
-        is_plain=not (is_unreal_before(before) or is_unreal_after(after)),
+        is_plain=not (is_labelled or is_unreal_before(before) or is_unreal_after(after)),
     )
 
 
-def _skip(text: str, start: int, end: int) -> int:
+def _skip(text: str, start: int, *, called: Called = NOBODY) -> int:
     """Return where the words begin that say something, behind greetings, addresses and the like."""
     for _ in range(_MOST_OPENINGS):
-        match = _OPENING.match(text, start, end) or _ADDRESS.match(text, start, end)
+        match = _OPENING.match(text, start) or _ADDRESS.match(text, start)
         if not match:
-            break
+            match = _CALLED.match(text, start)
+            if not match or match["name"].casefold() not in called:
+                break
         start = match.end()
     return start

@@ -119,7 +119,7 @@ def _contradicts(right: str, wrong: str, *, is_fragment: bool) -> bool:
         kind in old and values - old[kind] for kind, values in new.items() if is_fragment or kind != "name"
     )
     shared = _words(right) & _words(wrong)
-    replaced = re.search(r", not (?:the |in |on |at )?([\w.:-]+)", right)
+    replaced = re.search(r", not (?:the |in |on |at )?(\w(?:[\w.:-]*\w)?)", right)
     names_it = bool(replaced and re.search(rf"(?i)(?<!\w){re.escape(replaced[1])}(?!\w)", wrong))
     return names_it or (differs and (is_fragment or bool(shared)))
 

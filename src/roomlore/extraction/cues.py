@@ -51,8 +51,8 @@ _ASKING = cue(
 )
 JOKING = re.compile(
     r"\b(?:lol|lmao|lmfao|rofl|jk|(?:a?ha){2,}h?|he(?:he)+|xd|kidding|joking|sarcasm|sarcastic|ironic(?:ally)?)\b"
-    r"|(?<!\S)/s\b|(?<!\S)/j\b|[\U0001f602\U0001f923\U0001f61c\U0001f61d\U0001f609\U0001f643\U0001f60f\U0001f92a]"
-    r"|(?<!\w);-?\)|(?<!\w)[:;=]-?p\b|\byeah,? right\b|\boh,? (?:great|joy|sure|yeah|wonderful)\b|\bas if\b",
+    r"|(?<!\S)/s\b|(?<!\S)/j\b|[\U0001f602\U0001f923\U0001f61c\U0001f61d\U0001f609\U0001f643\U0001f60f\U0001f92a\U0001f644]"
+    r"|(?<!\w);-?\)|(?<!\w)[:;=]-?p\b|\byeah,? right\b|\boh,? (?:great|joy|sure|yeah|wonderful)\b|\bas if\b|(?-i:\bNOT\W*$)",
     re.IGNORECASE,
 )
 #: Said before a statement: it is somebody else's, a case that is thought of, or no longer so.
@@ -61,8 +61,8 @@ _UNREAL_BEFORE = cue(
     r"|would|could|might|may (?:be|have|not|well)|maybe|perhaps|prob(?:ably|s)?|possibly|likely|hopefully"
     r"|apparently|allegedly|presumably|seemingly|wish(?:es)?|hope|dreams?|thinks?|thought|guess|believes?|feels?"
     r"|says|said|saying|tells?|telling|told|ask(?:s|ed|ing)?|claim(?:s|ed)?|hears?|heard|read|wrote|writes?"
-    r"|according|quote|used to|back then|when(?:ever)?|while|once|until|till|as an? (?:kid|child|customer|user|teen)"
-    r"|in (?:the|this|that|my) (?:play|game|story|film|movie|book|novel|dream|song)|in character|was like|were like"
+    r"|according|quote|used to|back then|when(?:ever)?|while|once|until|till|playing|as (?:an?|the) (?!team\b)\w+"
+    r"|in (?:the|this|that|my) (?:play|game|story|film|movie|book|novel|dream|song)|in character|(?:is|was|were|are|be|'s) like|goes"
     r"|not (?:like|that|true|sure)|no (?:idea|clue)|someone|somebody|wants?|doubt|suddenly|all of a sudden|feel like|it's like|why|how|where|poem|joke|lyrics?)\b"
 )
 #: Said in a statement or after it.
@@ -70,11 +70,12 @@ _UNREAL_AFTER = cue(
     r"\b(?:if|unless|maybe|perhaps|prob(?:ably|s)?|possibly|i (?:guess|think|suppose|hope|doubt)|hopefully|not sure"
     r"|might|would(?:n't)?|could(?:n't)?|or something|or not|or so|back then|at the time|until (?:19|20)\d\d"
     r"|(?:when|while|before) i was|in those days|for now|at the moment|right now|atm|in theory|theoretically|hypothetically|supposedly|as long as|depending"
-    r"|in another life|once upon|in the (?:play|game|story)|user story|as a joke|metaphorically|so to speak)\b"
+    r"|in another life|once upon|in the (?:play|game|story)|user story|as a joke|metaphorically|so to speak|provided|assuming|given that)\b"
 )
 #: Filled pauses and marks of a transcriber: what is said is not finished.
 _BROKEN = re.compile(
-    r"\{|\b(?:uh|um|eh|er|erm|mmm?|hmm)\b|\w-\s|\s-\s?-|\u2014|\.\.|\u2026|(\b\w+) \1\b", re.IGNORECASE
+    r"\{|\b(?:uh|um|eh|er|erm|mmm?|hmm)\b|\w-\s|\s-\s?-|\u2014|\.\.|\u2026|(\b\w+) \1\b|(\bi \w+) .{0,20}\2\b",
+    re.IGNORECASE,
 )
 _FOREIGN = re.compile(
     r"\b(?:und|nicht|weil|ist|sich|auch|aber|eine?|mit|ich|wir|der|das|les|des|est|une|dans|avec|pour|mais|nous|je"
@@ -136,8 +137,8 @@ def is_broken(text: str) -> bool:
 _VAGUE = cue(
     r"(?:it|its|it's|this|that|that's|these|those|them|him|her|hers|his|he|she|they|their|you|you're|your|ya|u|ur|me|us|into|out|up|there|here|ones?(?= (?:is|was|that|who|which|of)\b|\W*$)|some"
     r"|somebody|someone|what|whatever|how|when|where|who|why|both|all(?= (?:that|this|of|those|these)\b|\W*$)|everything|everyone|anything|nothing|something"
-    r"|either|neither|so|too|not|more|my ?self|to (?:say|be|ask|admit|think|bother|interrupt|break|see|hear|tell)"
-    r"|the (?:idea|way|fact|thought|sound|look|looks|feeling|same|first|latter|former|other|one|new|old))(?!\w)"
+    r"|either|neither|so|too|not|more|my ?self|to (?:say|ask|admit|think|bother|interrupt|break|see|hear|tell)"
+    r"|the (?:idea|way|fact|thought|sound|looks?|feeling|same|(?:first|latter|former|other|one|new|old)(?= (?:one|is|was)\b|\W*$)))(?!\w)"
 )
 
 

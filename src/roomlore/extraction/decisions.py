@@ -64,7 +64,7 @@ _FORMS: Sequence[tuple[float, bool, re.Pattern[str]]] = (
         0.75,
         False,
         cue(
-            rf"{_GROUP}(?:'ve| has| have)? {_JUST}(?:chose|chosen|picked(?! up\b)|selected|settled on|elected) (?P<what>\w.+)"
+            rf"{_GROUP}(?:'ve| has| have)? {_JUST}(?:chose|chosen|picked(?! up\b)|selected|settled on|elected|went with) (?P<what>\w.+)"
         ),
     ),
     (0.8, False, cue(r"(?:final |our |the |group |team )?decision(?: is (?:to|that)|:)[ ,]*(?P<what>\w.+)")),
@@ -156,7 +156,7 @@ _SHORTEST = 3
 _MOMENTARY = re.compile(
     r"(?i)(?:is|was|are|were|has|had)\b|(?:go with )?(?:to )?(?:be|see|wait|try|start over|do (?:it|this|that|so)|use (?:it|this|that)|keep (?:it|this|that|going)"
     r"|make (?:it|sure|this|that|an?|some|any|really)|move on|run (?:it|this|that)|set (?:it|this|that)|stop (?:it|this|that|here)|add (?:it|this)|the flow"
-    r"|start (?:with|by|from|the)?\s?(?:it|this|that)|split up|meet (?:there|here)|stick (?:with|to) (?:it|that|this)|go with (?:it|that|this|your|him|her|you|them))\b"
+    r"|start (?:with|by|from|the)?\s?(?:it|this|that)|split up|meet (?:there|here)|stick (?:with|to) (?:it|that|this)|go with (?:one|two|three|four|five|six|seven|\d|it|that|this|your|him|her|you|them))\b"
 )
 
 
@@ -184,22 +184,27 @@ def decisions(offers: Sequence[Offer], said: Sequence[Spoken]) -> Iterator[State
         place = places[one.said.message_id]
         if one.is_named and not _was_to_choose(one, said[max(0, place - _REACH) : place]):
             continue
-        near = _near(said[place + 1 : place + 1 + _REACH], offering)
+        near = _near(one, said[place + 1 : place + 1 + _REACH], offering)
         agreed = _agreements(one, near, answers.get(one.said.message_id, ()))
         if agreed is None or (one.is_proposal and not agreed):
             continue
         yield _decision(one, agreed)
 
 
-def _near(following: Sequence[Spoken], offering: set[MessageId]) -> list[Spoken]:
-    """Return what may answer an offer that it does not name: what follows it up to the next offer, or with it."""
+def _near(one: Offer, following: Sequence[Spoken], offering: set[MessageId]) -> list[Spoken]:
+    """Return what may answer an offer that it does not name: what follows it up to the next offer or question."""
     near: list[Spoken] = []
     for message in following:
         if message.answers is None:
             near.append(message)
-        if message.message_id in offering:
+        if message.message_id in offering or _asks_more(message, one):
             break
     return near
+
+
+def _asks_more(message: Spoken, one: Offer) -> bool:
+    """Return whether somebody asks something else, which the next yes may answer."""
+    return message.author_id != one.said.author_id and message.body.rstrip().endswith("?")
 
 
 def _was_to_choose(one: Offer, before: Sequence[Spoken]) -> bool:
@@ -230,9 +235,12 @@ def _agrees(body: str, *, is_answer: bool) -> bool:
     first = body.strip().split("\n", 1)[0]
     if JOKING.search(body) or first.rstrip().endswith("?") or len(first) > 4 * _LONGEST_AGREEMENT:
         return False
-    match = _AGREES.match(_unaddressed(first))
+    match = _AGREES.match(first) or _AGREES.match(first := _unaddressed(first))
     if match:
-        return not re.search(r"(?i)\b(?:but|except|if|unless|not)\b", first[match.end() : _LONGEST_AGREEMENT])
+        return not re.search(
+            r"(?i)\b(?:but|except|if|unless|not|instead|rather|though|later|\w+n['\u2019]?t)\b",
+            first[match.end() : _LONGEST_AGREEMENT],
+        )
     return is_answer and bool(_NODS.match(first))
 
 

@@ -112,7 +112,13 @@ _FORMS: Sequence[Form] = (
     ),
     Form(
         kind="lesson",
-        pattern=cue(r"(?:i'm |i am |we're |we are )?never (?P<what>\w+ing .+ again\b).*"),
+        pattern=cue(r"(?:i'm |we're )?never (?P<what>\w+ing .+ again\b).*"),
+        is_whole=True,
+        check=_is_told,
+    ),
+    Form(
+        kind="lesson",
+        pattern=cue(r"never again (?:will (?:i|we) )?(?P<what>\w+ .+)"),
         is_whole=True,
         check=_is_told,
     ),

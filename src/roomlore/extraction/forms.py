@@ -84,7 +84,8 @@ _SHORTEST = 2
 _LETTERS = re.compile(r"[^\W\d_]{2}")
 #: Points at what is just being spoken of.
 _POINTING = re.compile(
-    r"\b(?:like|this|these|those|here|him|her|he|she|they|them|it|you|your|yours|whatever)\b", re.IGNORECASE
+    r"\b(?:like|this|these|those|here|him|her|he|she|they|them|it|you|your|yours|whatever|(?:to|of|in|with|for|at|about) that)\b",
+    re.IGNORECASE,
 )
 #: What is liked here and now, or no thing that can be liked.
 _OF_THE_MOMENT = re.compile(

@@ -6,16 +6,18 @@ the statement says comes from them. Numbers, names and negations are the same in
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 from roomlore.domain.records import MemoryKind
 from roomlore.domain.speech import safe_text
 from roomlore.domain.statements import Person, Quote, Spoken, Statement
-from roomlore.extraction.clauses import clauses
-from roomlore.extraction.cues import JOKING, is_asked, is_unreal_after, is_unreal_before
-from roomlore.extraction.sentences import COVER, Sentence, sentences
+from roomlore.extraction.clauses import Clause, clauses
+from roomlore.extraction.cues import JOKING, is_asked
+from roomlore.extraction.languagemodelwords import against, is_named, words_of
+from roomlore.extraction.sentences import COVER, sentences
+from roomlore.extraction.wording import title
 
 #: The kinds that can be drawn from what people say; the others are agents' own.
 OF_ROOMS: tuple[MemoryKind, ...] = (
@@ -26,12 +28,11 @@ LONGEST_ANSWER = 60_000
 MOST_STATEMENTS = 12
 MOST_QUOTES = 4
 LONGEST_CONTENT = 300
-LONGEST_TITLE = 80
 SHORTEST_QUOTE = 4
 #: How likely it was meant so: of oneself, and of anything else.
 OF_ONESELF, OF_ELSE = 0.75, 0.6
 
-_FIELDS = frozenset({"kind", "title", "content", "author", "subjects", "quotes"})
+_FIELDS = frozenset({"kind", "content", "author", "subjects", "quotes"})
 #: Markup, links and addresses; what a renderer or a shell might take for more than words.
 _MARKUP = re.compile(
     r"[<>{}\[\]|\\`~^]|://|\bwww\.|^\W*#|\*\*|__|&#?\w+;|\b(?:javascript|data|mailto)\s*:", re.IGNORECASE
@@ -43,142 +44,7 @@ _INSTRUCTION = re.compile(
     r"|\byou\s+(?:are\s+now|must|shall|should)\b|\bact\s+as\b|\bjailbreak\b",
     re.IGNORECASE,
 )
-_WORD = re.compile(r"\d+(?:[.,:/-]\d+)*|[^\W\d_]+(?:'[^\W\d_]+)?")
-_NEGATION = re.compile(
-    r"\b(?:not|no|never|none|nobody|nothing|nowhere|neither|nor|without|cannot|can\s?not|hardly|\w+n['\u2019]t"
-    r"|dont|doesnt|didnt|cant|wont|isnt|arent|wasnt|aint)\b",
-    re.IGNORECASE,
-)
-#: What holds a sentence together and tells nothing.
-_FUNCTION = frozenset(
-    [
-        "a",
-        "an",
-        "the",
-        "this",
-        "that",
-        "these",
-        "those",
-        "it",
-        "its",
-        "he",
-        "she",
-        "him",
-        "his",
-        "her",
-        "hers",
-        "they",
-        "them",
-        "their",
-        "theirs",
-        "we",
-        "us",
-        "our",
-        "i",
-        "me",
-        "my",
-        "mine",
-        "you",
-        "your",
-        "and",
-        "or",
-        "but",
-        "so",
-        "as",
-        "at",
-        "by",
-        "for",
-        "from",
-        "in",
-        "into",
-        "of",
-        "on",
-        "onto",
-        "to",
-        "with",
-        "about",
-        "over",
-        "under",
-        "after",
-        "before",
-        "than",
-        "then",
-        "there",
-        "here",
-        "is",
-        "are",
-        "am",
-        "was",
-        "were",
-        "be",
-        "been",
-        "being",
-        "has",
-        "have",
-        "had",
-        "having",
-        "do",
-        "does",
-        "did",
-        "doing",
-        "done",
-        "will",
-        "shall",
-        "can",
-        "who",
-        "whom",
-        "whose",
-        "which",
-        "what",
-        "when",
-        "where",
-        "how",
-        "also",
-        "just",
-        "too",
-        "very",
-        "own",
-        "self",
-        "themselves",
-        "himself",
-        "herself",
-        "not",
-        "no",
-        "never",
-        "one",
-        "s",
-        "t",
-        "re",
-        "ve",
-        "ll",
-        "m",
-        "d",
-    ]
-)
-#: What says that somebody states something.
-_SAYING = frozenset(
-    ["say", "state", "mention", "note", "report", "want", "people", "person", "team", "group", "everyone"]
-)
-#: What each kind says of what was said, in words of its own.
-_OF_KIND: Mapping[MemoryKind, frozenset[str]] = {
-    "technical_decision": frozenset(["decide", "decision", "choose", "choice", "agree", "use", "go"]),
-    "process_decision": frozenset(["decide", "decision", "choose", "choice", "agree"]),
-    "preference": frozenset(["prefer", "preference", "like"]),
-    "fact": frozenset(["name"]),
-    "lesson": frozenset(["learn", "lesson"]),
-    "pattern": frozenset(["rule", "should"]),
-    "anti_pattern": frozenset(["rule", "avoid", "should"]),
-    "correction": frozenset(["correct", "correction"]),
-    "process_outcome": frozenset(),
-    "context": frozenset(["plan", "promise"]),
-}
-_IRREGULAR = {
-    "said": "say", "says": "say", "chose": "choose", "chosen": "choose", "went": "go", "goes": "go", "going": "go",
-    "let's": "go", "used": "use", "using": "use", "uses": "use", "liked": "like", "likes": "like", "lives": "live",
-    "lived": "live", "living": "live", "moved": "move", "moves": "move", "moving": "move",
-}  # fmt: skip
-_ENDINGS = ("ing", "ies", "ed", "es", "ly", "s", "e")
-_SHORTEST_STEM = 3
+_WORD = re.compile(r"\w")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,11 +116,10 @@ def _statement(value: object, shown: Shown, is_clean: Callable[[str], bool]) -> 
     fields = cast("Mapping[str, object]", value) if isinstance(value, dict) else dict[str, object]()
     if fields.keys() != _FIELDS:
         raise _Refused("it has not the fields that were asked for")
-    kind, title, content = (_text(fields[name]) for name in ("kind", "title", "content"))
+    kind, content = _text(fields["kind"]), _text(fields["content"])
     if kind not in OF_ROOMS:
         raise _Refused("there is no such kind")
     _check_plain(content, is_clean, longest=LONGEST_CONTENT)
-    _check_plain(title, is_clean, longest=LONGEST_TITLE)
     quotes = [_quote(one, shown) for one in _list(fields["quotes"])]
     if not 1 <= len(quotes) <= MOST_QUOTES:
         raise _Refused("it quotes nothing, or too much")
@@ -265,15 +130,16 @@ def _statement(value: object, shown: Shown, is_clean: Callable[[str], bool]) -> 
     subjects = _subjects(fields["subjects"], shown)
     own = [_own_words(told_by[quote.message_id], quote) for quote in quotes]
     authors = [told_by[quote.message_id].author_id for quote in quotes]
-    _check_real(content, quotes, own)
     _check_subjects(subjects, author, own)
-    people = [person for person in shown.people.values() if person.id in authors or person in subjects]
-    _check_entailed(content, kind, own, people=people)
-    _check_entailed(title, kind, own, people=people, is_title=True)
+    agreeing = [person for person in shown.people.values() if person.id in authors[1:]]
+    said = told_by[quotes[0].message_id].body[quotes[0].start : quotes[0].end]
+    reason = against(content, own[0], author=author, agreeing=agreeing if "decision" in kind else [])
+    if reason:
+        raise _Refused(reason)
     is_own = {person.id for person in subjects} == {author.id}
     return Statement(
         kind=kind,
-        title=title.rstrip("."),
+        title=title(said),
         content=content,
         quotes=quotes,
         author_id=author.id,
@@ -333,8 +199,8 @@ def _found(words: str, body: str) -> tuple[int, int] | None:
     return None if match is None else match.span()
 
 
-def _own_words(message: Spoken, quote: Quote) -> list[Sentence]:
-    """Return the sentences that a quote is of, if they are the author's own and plainly stated."""
+def _own_words(message: Spoken, quote: Quote) -> list[Clause]:
+    """Return the clauses that a quote is of, if they are the author's own and plainly stated."""
     if message.author_kind != "human" or message.kind not in {"message", "whisper"}:
         raise _Refused("it quotes what nobody said of themselves")
     touched = [one for one in sentences(message.body) if one.start < quote.end and quote.start < one.end]
@@ -345,13 +211,14 @@ def _own_words(message: Spoken, quote: Quote) -> list[Sentence]:
     )
     if covered < sum(not letter.isspace() for letter in message.body[quote.start : quote.end]):
         raise _Refused("it quotes what is a quotation there")
-    for one in touched:
-        if is_asked(one.text) or JOKING.search(one.text):
-            raise _Refused("it quotes a question or a joke")
-        near = [part for part in clauses(one) if part.start < quote.end and quote.start < part.end]
-        if not all(part.is_plain for part in near):
-            raise _Refused("what it quotes is not plainly stated")
-    return touched
+    if any(is_asked(one.text) or JOKING.search(one.text) for one in touched):
+        raise _Refused("it quotes a question or a joke")
+    near = [
+        part for one in touched for part in clauses(one) if part.start < quote.end and quote.start < part.end
+    ]
+    if not near or not all(part.is_plain for part in near):
+        raise _Refused("what it quotes is not plainly stated")
+    return near
 
 
 def _subjects(value: object, shown: Shown) -> list[Person]:
@@ -361,67 +228,8 @@ def _subjects(value: object, shown: Shown) -> list[Person]:
     return [person for person in found if person is not None]
 
 
-def _check_subjects(subjects: Sequence[Person], author: Person, own: Sequence[Sequence[Sentence]]) -> None:
+def _check_subjects(subjects: Sequence[Person], author: Person, own: Sequence[Sequence[Clause]]) -> None:
     """Refuse what is about somebody else than whoever speaks, and whom the words do not name."""
-    words = {word for one in own for sentence in one for word in _words(sentence.text)}
-    if not all(person.id == author.id or _is_named(person, words) for person in subjects):
+    words = {word for one in own for part in one for word in words_of(part.text)}
+    if not all(person.id == author.id or is_named(person, words) for person in subjects):
         raise _Refused("it is about somebody whom its quotes do not name")
-
-
-# Whether it says the same
-
-
-def _check_real(text: str, quotes: Sequence[Quote], own: Sequence[Sequence[Sentence]]) -> None:
-    """Refuse what is stated as so where its quotes wish, suppose, report or remember it."""
-    for quote, touched in zip(quotes, own, strict=True):
-        for one in touched:
-            upto, onwards = (
-                one.text[: max(quote.end - one.start, 0)],
-                one.text[max(quote.start - one.start, 0) :],
-            )
-            is_unreal = is_unreal_before(upto) and not is_unreal_before(text)
-            if is_unreal or (is_unreal_after(onwards) and not is_unreal_after(text)):
-                raise _Refused("what it quotes is not plainly stated")
-
-
-def _check_entailed(
-    text: str,
-    kind: MemoryKind,
-    own: Sequence[Sequence[Sentence]],
-    *,
-    people: Sequence[Person],
-    is_title: bool = False,
-) -> None:
-    """Refuse what says more than the sentences that are quoted, or the contrary."""
-    told = " ".join(sentence.text for one in own for sentence in one)
-    words, said = _words(text), set(_words(told))
-    names = {word for person in people for name in (person.name, *person.names) for word in _words(name)}
-    if any(word[0].isdigit() and word not in said for word in words):
-        raise _Refused("it has a number that its quotes have not")
-    if not is_title and bool(_NEGATION.search(text)) != bool(_NEGATION.search(told)):
-        raise _Refused("it says yes where its quotes say no, or no where they say yes")
-    stems = {_stem(word) for word in said} | _SAYING | _OF_KIND[kind]
-    new = [word for word in words if word not in _FUNCTION and word not in names and _stem(word) not in stems]
-    if new:
-        raise _Refused("it says more than its quotes")
-    if not any(_stem(word) in {_stem(one) for one in said} - _FUNCTION for word in words):
-        raise _Refused("it says nothing that its quotes say")
-
-
-def _words(text: str) -> list[str]:
-    plain = text.casefold().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
-    return [word.removesuffix("'s") for word in _WORD.findall(plain)]
-
-
-def _is_named(person: Person, words: Collection[str]) -> bool:
-    return any((parts := _words(name)) and parts[0] in words for name in (person.name, *person.names))
-
-
-def _stem(word: str) -> str:
-    """Return a word without what inflects it; the same for "prefer", "prefers" and "preferred"."""
-    word = _IRREGULAR.get(word, word)
-    for ending in _ENDINGS:
-        if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST_STEM:
-            word = word.removesuffix(ending)
-            break
-    return word[:-1] if len(word) > _SHORTEST_STEM and word[-1] == word[-2] else word

@@ -35,6 +35,8 @@ class Named:
         self._people: Mapping[str, Person] = {
             name: people[next(iter(numbers))] for name, numbers in called.items() if len(numbers) == 1
         }
+        #: In small letters.
+        self.names = frozenset(self._people)
         longest_first = sorted(self._people, key=len, reverse=True)
         either = "|".join(re.escape(name) for name in longest_first) or "(?!)"
         self._pattern = re.compile(rf"@?(?P<name>{either})(?!\w)", re.IGNORECASE)

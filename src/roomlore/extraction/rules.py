@@ -1,4 +1,4 @@
-"""Finds what is stated in a conversation by forms of words alone: without a model, the same each time.
+"""Finds what is stated in a conversation by forms of words alone, the same each time.
 
 Precise rather than complete. A sentence is read only where nothing in it or around it warns that its author does
 not plainly state it; what is taken back, corrected or said in confidence is left out again.
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from roomlore.domain.ids import MessageId, ParticipantId
 from roomlore.domain.speech import safe_name
 from roomlore.domain.statements import Person, Quote, Spoken, Statement
-from roomlore.extraction.clauses import Clause, clauses
+from roomlore.extraction.clauses import NOBODY, Called, Clause, called_by_name, clauses
 from roomlore.extraction.corrections import corrected
 from roomlore.extraction.cues import JOKING, RETRACTED, is_asked, is_broken, is_foreign
 from roomlore.extraction.decisions import Offer, decisions, offer
@@ -55,7 +55,10 @@ def extract(said: Sequence[Spoken], people: Sequence[Person]) -> list[Statement]
     silent = unread(said)
     heard = [message for message in said if _speaks(message) and message.message_id not in silent]
     named = Named(people)
-    everything = [one for place in range(len(heard)) for one in _read(heard, place, named)]
+    called = called_by_name([message.body for message in heard], named.names)
+    everything = [
+        one for place in range(len(heard)) for one in _read(heard, place, named=named, called=called)
+    ]
     offers = [one for one in everything if isinstance(one, Offer)]
     stated = [one for one in everything if isinstance(one, Found)]
     stated += [Found(statement=statement) for statement in decisions(offers, said)]
@@ -84,11 +87,13 @@ def _place(statement: Statement) -> tuple[MessageId, int]:
 # One message
 
 
-def _read(heard: Sequence[Spoken], place: int, named: Named) -> Iterator[Found | Offer]:
+def _read(heard: Sequence[Spoken], place: int, *, named: Named, called: Called) -> Iterator[Found | Offer]:
     message = heard[place]
     for sentence in _meant(message.body):
         is_own, read_to = False, 0
-        for part in clauses(sentence):
+        opens = not message.body[: sentence.start].strip()
+        # Only a whole message is addressed; a name at the head of a later line says whose the line is.
+        for part in clauses(sentence, called if opens else NOBODY):
             if part.start < read_to:
                 continue
             if message.author_kind == "agent":

@@ -36,6 +36,9 @@ _LIVES = forms(
     home        -           place     i <quite>(?:live|reside) in (?P<where>.+)
     home        -           place     (?:i'm|i've been) <quite>(?:living|based|located|residing) (?:in|out of) (?P<where>.+)
     home        -           place     i <just>(?:moved|relocated) (?:back |over |here )?to (?P<where>.+)
+    home        -           place     i've (?:always )?lived in (?P<where>.+ (?:since|for) .+)
+    employer    work        employer  i've (?:been working|worked) (?:at|for) (?P<where>.+ (?:since|for) .+)
+    job         work        any       i've been (?:an? |the )(?:[\w/-]+ ){0,3}?(?:<job>) (?:since|for) .+
     -           home        any       i live (?:alone|with my (?:\w+ )?(?:<relative>|family|grandparents)\b|on (?:a|my) (?:farm|boat|island)\b)
     origin      -           place     (?:i'm|i come) <quite>(?:originally )?from (?P<where>.+)
     -           origin      place     i (?:grew up|was raised) in (?P<where>.+)
@@ -61,15 +64,16 @@ _LIVES = forms(
     time_zone   -           any       i'm (?:in|on) (?:the )?(?:<zone>)(?:\s?[+-]\s?\d{1,2}(?::?\d\d)?)?(?: time(?: ?zone)?)?(?!\w)
     time_zone   -           standing  my time ?zone(?: is|'s) (?P<value>.+)
     -           family      any       <have> <some> (?:[\w-]+ ){0,3}?(?:<relative>)\b(?!['])
+    -           family      any       <have> (?:twins|kids|children)\b
     -           family      any       i'm (?:happily |newly |recently |already |not )?(?:married|divorced|engaged to|widowed|pregnant)\b(?! (?:to the|with (?:this|the)))
     -           family      any       i'm an? (?:single |proud |new |stay-at-home )?(?:mom|mum|dad|mother|father|parent|widow|widower|grandmother|grandfather|twin|only child)\b
     -           family      any       i <just>(?:got (?:married|engaged|divorced)|had (?:a baby|twins|a son|a daughter))\b
     -           family      any       my (?:\w+ ){0,2}?(?:<relative>|<animal>)(?:(?:'s name)?(?: is|'s) (?:named|called)|'s name is) \w.+
-    -           family      any       my (?:\w+ ){0,1}?(?:<relative>) (?:is|'s) (?:an? (?:[\w-]+ ){0,3}?(?:<job>)<end>|from <name>|(?:<diet>)<end>|allergic to \w|\d+ years old)
-    -           family      any       my (?:\w+ ){0,1}?(?:<relative>) (?:lives? (?:in|with|near)|works? (?:at|for|as|in)|stud(?:y|ies)(?: at| in)?|teaches|speaks|was born (?:in|on)) \w.+
+    -           family      any       my (?:\w+ ){0,1}?(?:<relative>)(?: <name>\w+)? (?:is|'s) (?:an? (?:[\w-]+ ){0,3}?(?:<job>)<end>|from <name>|(?:<diet>)<end>|allergic to \w|\d+ years old)
+    -           family      any       my (?:\w+ ){0,1}?(?:<relative>)(?: <name>\w+)? (?:lives? (?:in|with|near)|works? (?:at|for|as|in)|stud(?:y|ies)(?: at| in)?|teaches|speaks|was born (?:in|on)) \w.+
     -           health      named     i'm <quite>(?:severely |highly |very |mildly |deathly |a bit |slightly )?allergic to (?P<what>.+)
     -           health      any       i'm (?:an? )?(?:<condition>)<end>
-    -           health      any       (?:<have>|i suffer from|i was (?:recently )?diagnosed with|i live with) (?:an? )?(?:\w+ )?(?:<condition>)\b
+    -           health      any       (?:<have>|i suffer from|i was (?:recently )?diagnosed with|i live with) (?:an? )?(?!to\b)(?:\w+ )?(?:<condition>)\b
     -           health      any       <have> an? (?:\w+ ){0,2}allergy\b.*|i was diagnosed with \w.+
     diet        -           any       (?:i'm|i've been) <quite>(?:an? )?(?:strict |lifelong |mostly )?(?:<diet>)<end>
     -           diet        named     i (?:don't|never) (?:eat|drink) (?!and\b|or\b|much\b|enough\b|a lot\b|anything\b|before\b|after\b)(?P<what>.+)

@@ -72,7 +72,7 @@ _QUOTE_MARK = re.compile(r"\s*(?:>|&gt;)")
 #: After one of these the rest is another's, up to the end.
 _FORWARDED = re.compile(
     r"""
-    \s*(?: -{2,}\s*(?:forwarded|original|begin\ forwarded) | begin\ forwarded\ message | fwd?: | forwarded\ from
+    \s*(?: --\s*$ | -{2,}\s*(?:forwarded|original|begin\ forwarded) | begin\ forwarded\ message | fwd?: | forwarded\ from
     | from:\ \S | on\ .{4,120}\bwrote:\s*$ | (?:\S+\s){1,4}(?:wrote|writes|said|says):\s*$ )
     """,
     re.VERBOSE | re.IGNORECASE,
@@ -83,18 +83,19 @@ _PASTED = re.compile(
     | \[?\d{1,2}:\d{2}(?::\d{2})?\]?\s+(?:<|\S{1,30}:\s) | \[?\d{4}-\d\d-\d\d[\sT]
     | [A-Z]{4,9}[:\s]\s*(?=.*\d{2}:\d{2}) | \[?(?:ERROR|WARN(?:ING)?|INFO|DEBUG|TRACE|FATAL)\b
     | Traceback\ \( | File\ ".{1,200}line | at\ [\w$.]+\( | \w*(?:Error|Exception):\s | [$\#%]\s | \|\s
-    | /me\s | [*_(\[]{1,2}(?:rp|ooc|ic|in\ character|roleplay|acting)\b )
+    | \+\s | /me\s | [*_(\[]{1,2}(?:rp|ooc|ic|in\ character|roleplay|acting)\b )
     """,
     re.VERBOSE,
 )
 _SUNG = re.compile("[\u2669-\u266c\U0001f3b5\U0001f3b6\U0001f3bc]")
 #: "Ana: …" at the head of line after line is a transcript; at the head of one it may address her.
 _SPEAKER = re.compile(r"\s*[\w][\w .'|-]{0,30}:\s+\S")
-_BULLET = re.compile(r"\s*(?:[-*\u2022+]|\d{1,2}[.)])\s+|\s*#{1,6}\s+")
+_BULLET = re.compile(r"\s*(?:[-*\u2022]|\d{1,2}[.)])\s+|\s*#{1,6}\s+")
 
 
 def _own_lines(text: str) -> Iterator[tuple[int, str]]:
     lines = text.split("\n")
+    is_change = any(line.startswith("+ ") for line in lines)
     is_transcript = sum(1 for line in lines if _SPEAKER.match(line[:80])) > 1
     start, inside_trace = 0, False
     for line in lines:
@@ -102,7 +103,8 @@ def _own_lines(text: str) -> Iterator[tuple[int, str]]:
         if _FORWARDED.match(head):
             return
         inside_trace = "Traceback (" in head or (inside_trace and head.startswith((" ", "\t")))
-        if not (inside_trace or _is_another_s(head) or (is_transcript and _SPEAKER.match(head))):
+        removed = is_change and head.startswith("-")
+        if not (removed or inside_trace or _is_another_s(head) or (is_transcript and _SPEAKER.match(head))):
             bullet = _BULLET.match(line)
             skipped = bullet.end() if bullet else 0
             yield start + skipped, line[skipped:]
@@ -122,7 +124,7 @@ _ABBREVIATED = re.compile(
     re.IGNORECASE,
 )
 _WORDS = re.compile(r"\w")
-_LAUGHS = re.compile(r"\s*(?:lol|lmao|rofl|haha\w*|jk|/s|xd|kidding)\b\W*$", re.IGNORECASE)
+_LAUGHS = re.compile(r"\s*(?:lol|lmao|rofl|haha\w*|jk|/s|xd|kidding|(?-i:NOT))\b\W*$", re.IGNORECASE)
 
 
 def _split(line: str, offset: int) -> Iterator[Sentence]:

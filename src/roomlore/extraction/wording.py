@@ -9,7 +9,7 @@ LONGEST_TITLE = 60
 LONGEST_CONTENT = 400
 
 _TRAILING = re.compile(
-    r"[\s.,;:!?\u2026*_~`\U0001f000-\U0001faff\u2600-\u27bf\ufe0f\u200d]+$|(?:\s*[:;=]-?[)dp(/])+$",
+    r"[\s(.,;:!?\u2026*_~`\U0001f000-\U0001faff\u2600-\u27bf\ufe0f\u200d]+$|(?:\s*[:;=]-?[)dp(/])+$",
     re.IGNORECASE,
 )
 _MARKDOWN = re.compile(r"\*\*|__|~~|(?<!\w)[*_`](?=\w)|(?<=\w)[*_`](?!\w)")
@@ -19,25 +19,24 @@ _ADVERBS = (
     r"|originally|officially|happily|proudly) )*"
 )
 _HEADS = (
-    (cue(r"i'm\b|i am\b"), "is"),
+    (cue(r"i'm\b"), "is"),
     (cue(r"i was\b"), "was"),
-    (cue(rf"i've (?={_ADVERBS}(?:got|been)\b)|i have (?={_ADVERBS}been\b)"), "has "),
-    (cue(r"i've\b|i have\b"), "has"),
-    (cue(r"i'll\b|i will\b"), "will"),
+    (cue(r"i've\b"), "has"),
+    (cue(r"i'll\b"), "will"),
     (cue(r"i'd rather\b"), "would rather"),
-    (cue(r"i don't\b|i do not\b"), "does not"),
-    (cue(r"i can't\b|i cannot\b|i can not\b"), "cannot"),
+    (cue(r"i don't\b"), "does not"),
+    (cue(r"i (?:can't|cannot|can not)\b"), "cannot"),
     (cue(r"i can\b"), "can"),
 )
 _SAYS = cue(rf"i (?P<adverbs>{_ADVERBS})(?P<verb>[a-z]+)\b")
 _EMPTY = re.compile(r"\b(?:just|also|actually|personally)\s+", re.IGNORECASE)
 _NO_VERBS = frozenset({"don", "dont", "can", "cant", "wont", "couldn", "wouldn", "and", "or", "not"})
 _PAST = frozenset(
-    [
+    {
         "bought",
         "sold",
         "got",
-        "wont",
+        "won",
         "lost",
         "had",
         "became",
@@ -48,6 +47,8 @@ _PAST = frozenset(
         "met",
         "made",
         "went",
+    }
+    | {
         "taught",
         "took",
         "wrote",
@@ -62,15 +63,8 @@ _PAST = frozenset(
         "hit",
         "cut",
         "let",
-        "read",
-        "saw",
-        "fell",
-        "broke",
-        "chose",
-        "told",
-        "spent",
-        "thought",
-    ]
+    }
+    | {"read", "saw", "fell", "broke", "chose", "told", "spent", "thought"}
 )
 _OWN = (
     (re.compile(r"\bmyself\b", re.IGNORECASE), "themselves"),
@@ -91,7 +85,7 @@ _COORDINATED = re.compile(
 )
 
 _AFTERTHOUGHT = re.compile(
-    r"[\s,]+(?:btw|by the way|tbh|imo|imho|fyi|too|though|myself|lol|unfortunately|anyway|as well|you know|because|and|but|so|or|since|as|that|if|when|which|then)$",
+    r"[\s,]+(?:btw|by the way|tbh|imo|imho|fyi|too|though|myself|lol|unfortunately|anyway|as well|you know|because|and|but|so|or|since|as|if|when|which|then)$",
     re.IGNORECASE,
 )
 
@@ -105,7 +99,8 @@ def clean(words: str) -> str:
     text = " ".join(_MARKDOWN.sub("", words).split())
     while (shorter := _AFTERTHOUGHT.sub("", _TRAILING.sub("", text))) != text:
         text = shorter
-    return text
+    # What was opened before the words is closed in them.
+    return text.rstrip(")") if ")" in text and "(" not in text else text
 
 
 def in_third_person(name: str, words: str) -> str | None:

@@ -87,9 +87,7 @@ async def _accept(
     await _add_replies(conn, org_id, [(ids[key], message) for key, message in again], names)
     await _change(conn, org_id, changes, redacted_at=received_at)
     await people.note(conn, org_id, batch, fresh, names=names)
-    await _hear(
-        conn, org_id, fresh, changes, rooms={room_id for room_id, _ in keys}, at=received_at
-    )
+    await _hear(conn, org_id, fresh, changes, rooms={room_id for room_id, _ in keys}, at=received_at)
     return _accepted(keys, added, ids, changes)
 
 

@@ -18,7 +18,7 @@ def successors(
         values: The values that one slot of one circle was said to have.
         parted: Memories that stand beside what has these digests, because a person said so.
     """
-    ordered = sorted(values, key=lambda value: (value.said_at, value.recorded_at, value.id))
+    ordered = sorted(values, key=lambda value: value.position)
     return {
         value.id: next(
             (

@@ -52,6 +52,7 @@ class Held:
     boundary: Boundary | None
     opened_at: datetime
     last_at: datetime
+    closed_at: datetime | None
     quiet_after: timedelta | None
 
 
@@ -136,6 +137,7 @@ def _conversation(held: Held, talkers: Sequence[Talker]) -> Conversation:
         opened_at=held.opened_at,
         last_at=held.last_at,
         quiet_after=held.quiet_after,
+        closed_at=held.closed_at,
         message_count=sum(talker.message_count for talker in talkers),
         talkers=talkers,
     )
@@ -245,6 +247,11 @@ async def mark(
     """Say how sensitive a conversation is."""
     params = {"org_id": org_id, "conversation_id": conversation_id, "sensitivity": sensitivity}
     await QUERIES.run(conn, "mark", params)
+
+
+async def close(conn: Connection, org_id: OrgId, conversation_id: ConversationId) -> None:
+    """Say that a conversation is over with what was said so far."""
+    await QUERIES.run(conn, "close", {"org_id": org_id, "conversation_id": conversation_id})
 
 
 async def mark_like(

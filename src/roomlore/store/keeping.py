@@ -102,12 +102,19 @@ class Value:
 
     id: MemoryId
     digest: str
-    #: Last.
+    #: Last; of what was said at the same time, in which order, and from which letter on.
     said_at: datetime
+    native_order: int
+    quote_start: int
     recorded_at: datetime
     superseded_by: MemoryId | None
     #: How well whoever says it knows: 3 of themselves, 2 of others, 1 an agent.
     standing: int
+
+    @property
+    def position(self) -> tuple[datetime, int, datetime, int, MemoryId]:
+        """Its place in the order of what was said; a correction comes after what it corrects."""
+        return (self.said_at, self.native_order, self.recorded_at, self.quote_start, self.id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

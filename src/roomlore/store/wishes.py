@@ -92,8 +92,6 @@ class RoomPerson:
     id: ParticipantId
     kind: ParticipantKind
     name: str
-    #: How many messages there are theirs.
-    said: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,19 +141,6 @@ async def said_by_ids(conn: Connection, org_id: OrgId, ids: Collection[MessageId
     return await QUERIES.all(conn, "said_by_ids", RoomSaid, {"org_id": org_id, "message_ids": list(ids)})
 
 
-async def newcomers(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> list[RoomPerson]:
-    """Return who has said nothing in their rooms but what is among these messages."""
-    return await QUERIES.all(conn, "newcomers", RoomPerson, {"org_id": org_id, "message_ids": list(ids)})
-
-
-async def speaking_of(
-    conn: Connection, org_id: OrgId, room_ids: Collection[RoomId], words: str, *, limit: int
-) -> list[RoomSaid]:
-    """Return the newest that was said in rooms in one of some words and might be a restriction."""
-    params = {"org_id": org_id, "room_ids": list(room_ids), "words": words, "limit": limit}
-    return await QUERIES.all(conn, "speaking_of", RoomSaid, params)
-
-
 async def people_of(conn: Connection, org_id: OrgId, room_ids: Collection[RoomId]) -> list[RoomPerson]:
     """Return who takes part in rooms."""
     return await QUERIES.all(conn, "people_of", RoomPerson, {"org_id": org_id, "room_ids": list(room_ids)})
@@ -197,9 +182,7 @@ def _words(values: Collection[object]) -> list[str]:
     return sorted(str(value) for value in values)
 
 
-async def withhold(
-    conn: Connection, org_id: OrgId, covered: Sequence[tuple[MessageId, MessageId]]
-) -> None:
+async def withhold(conn: Connection, org_id: OrgId, covered: Sequence[tuple[MessageId, MessageId]]) -> None:
     """Withhold messages for the wishes that others voice: pairs of the voicing message and the covered one."""
     params = {
         "org_id": org_id,
@@ -233,7 +216,12 @@ async def forget_people(conn: Connection, org_id: OrgId, participant_ids: Collec
 
 
 async def newest(
-    conn: Connection, org_id: OrgId, *, room_id: RoomId | None, limit: int, span: tuple[UUID, UUID] = (FIRST, LAST)
+    conn: Connection,
+    org_id: OrgId,
+    *,
+    room_id: RoomId | None,
+    limit: int,
+    span: tuple[UUID, UUID] = (FIRST, LAST),
 ) -> list[WishRow]:
     """Return the newest wishes that the viewer may see, newest first, of one room or of all.
 

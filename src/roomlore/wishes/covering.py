@@ -25,9 +25,7 @@ NEAR = 6
 COMMON = 8
 
 _SMALL = frozenset(
-    "the and for with that this what from about into onto over your have has had was were are been being not but our"
-    " old new all any some just only also then than them they their there here his her him she who whom whose which when where"
-    " said told mentioned note notes please tied related saved temporary deleted thing things stuff".split()
+    ["the", "and", "for", "with", "that", "this", "what", "from", "about", "into", "onto", "over", "your", "have", "has", "had", "was", "were", "are", "been", "being", "not", "but", "our", "old", "new", "all", "any", "some", "just", "only", "also", "then", "than", "them", "they", "their", "there", "here", "his", "her", "him", "she", "who", "whom", "whose", "which", "when", "where", "said", "told", "mentioned", "note", "notes", "please", "tied", "related", "saved", "temporary", "deleted", "thing", "things", "stuff"]
 )
 
 
@@ -123,7 +121,9 @@ def _marks(
     if wish.points_back and voice.reply_to is not None:
         chosen.add(voice.reply_to)
     repeated = [value for said in before if said.id in chosen for value in strong_values(said.body)]
-    wishers = {one.wisher_id for one in earlier if one.kind == "forget"} if wish.is_record else set[ParticipantId]()
+    wishers = (
+        {one.wisher_id for one in earlier if one.kind == "forget"} if wish.is_record else set[ParticipantId]()
+    )
     everywhere: list[str] = []
     own: list[str] = []
     for value in dict.fromkeys([*wish.values, *repeated]):
@@ -167,7 +167,9 @@ def _restricted(
             for one in earlier
         )
         or any(
-            said.author_id != voice.author_id and said.author_id not in wish.party_ids and restricts(said.body)
+            said.author_id != voice.author_id
+            and said.author_id not in wish.party_ids
+            and restricts(said.body)
             for said in before[-NEAR:]
         )
     )
@@ -206,6 +208,10 @@ def _hearers(
     answered = {by_id[said.reply_to].author_id for said in told if said.reply_to in by_id}
     if not named and not answered:
         opening = min(said.position for said in told)
-        others = [said.author_id for said in before[-FAR:] if said.position < opening and said.author_id != voice.author_id]
+        others = [
+            said.author_id
+            for said in before[-FAR:]
+            if said.position < opening and said.author_id != voice.author_id
+        ]
         answered = set(others[-1:])
     return frozenset({voice.author_id, *named, *answered})

@@ -9,7 +9,7 @@ FORGETTING = (
     "pretend", "unsee", "reintroduc", "unavailable", "strike",
 )  # fmt: skip
 CONFIDING = (
-    "record", "between", "private", "secret", "confiden", "yoursel", "hat", "eyes", "ears", "anyone", "anybody",
+    "record", "between", "private", "secret", "confiden", "yoursel", "your hat", "your eyes", "your ears", "anyone", "anybody",
     "a soul", "others", "share this", "share that", "share it", "in confidence", "need to know", "needs to know",
 )  # fmt: skip
 WITHHOLDING = (
@@ -17,12 +17,28 @@ WITHHOLDING = (
     "withh", "kept", "keep", "receive", "hear", "only", "behind", "without", "copy", "inform", "notify", "give",
     "send", "forward", "release", "talk", "not see", "not know", "never know", "not get", "role ", "clearance",
 )  # fmt: skip
-NEGATING = ("n't", "not", "never", "only", "nobody", "no ", "revok", "hide", "keep", "kept", "withh", "behind", "without", "dont", "remov")
+NEGATING = (
+    "n't",
+    "not",
+    "never",
+    "only",
+    "nobody",
+    "no ",
+    "revok",
+    "hide",
+    "keep",
+    "kept",
+    "withh",
+    "behind",
+    "without",
+    "dont",
+    "remov",
+)
 
 POLITE = (
     r"(?:(?:ok(?:ay)?|please|pls|plz|oh|oops|sorry|hey|hi|no|actually|also|and|so|now|just|well|then|wait|hmm|thanks|"
     r"can you|could you|would you|can we|i(?:'d| would) like you to|i want you to|i need you to|we need to|you can|let's|"
-    r"security action|request|reminder|everyone|everybody|all|guys|folks|team|@?[\w.-]+)[,:]?\s+){0,4}?"
+    r"security action|request|reminder|everyone|everybody|all|guys|folks|team|@[\w.-]+|[\w.-]+(?=[,:]))[,:]?\s+){0,4}?"
 )
 _VERB = r"(?:forget|delete|remove|erase|purge|wipe|scrub|redact|strike|clear|drop)"
 _DONE = r"(?:forgotten|deleted|removed|erased|purged|wiped|scrubbed|redacted|cleared|struck)"
@@ -84,7 +100,7 @@ BARE_FORGET = re.compile(
 SHORT_FORGET = 60
 FORGET_SAID = re.compile(rf"^{POLITE}{_VERB} (?:about )?(?:{_OWN_WORDS})", _I)
 FORGET_I_SAID = re.compile(
-    rf"^{POLITE}(?:forget|pretend) (?:that )?(?:i (?:ever |just )?{SPOKEN}|you (?:ever )?(?:heard|read|saw))"
+    rf"^{POLITE}(?:forget|pretend) (?:that )?(?:i (?:ever |just )?{SPOKEN}|you (?:ever |never )?(?:heard|read|saw))"
     r" (?:that|this|anything|it)\b"
     rf"|^{POLITE}pretend i (?:didn'?t|never) (?:say|said|mention(?:ed)?|write|wrote|post(?:ed)?) (?:that|this|anything|it)\b"
     rf"|^{POLITE}forget (?:that )?i (?:ever )?(?:said|mentioned|told you|brought up) ",
@@ -96,7 +112,9 @@ FORGET_ABOUT_ME = re.compile(
     _I,
 )
 FORGET_MEMORY = re.compile(rf"^{POLITE}{_VERB}\b[^?]*\b{MEMORY}", _I)
-FORGET_RECORD = re.compile(rf"^{POLITE}(?:delete|erase|forget|scrub|purge|wipe|redact)\b[^?]*\b{_RECORD}\b", _I)
+FORGET_RECORD = re.compile(
+    rf"^{POLITE}(?:delete|erase|forget|scrub|purge|wipe|redact)\b[^?]*\b{_RECORD}\b", _I
+)
 MEMORY_OBJECT = re.compile(rf"\b{_VERB}\s+(.{{3,100}}?)\s+{MEMORY}", _I)
 STAYS_FORGOTTEN = re.compile(
     rf"\b(?:should|must|is to|are to|to) be (?:treated as )(?:{_DONE}|unavailable)\b"
@@ -155,7 +173,7 @@ _THEY = r"(?P<who>(?:(?:my|our|the|your|his|her|their|any of my)\s+)?[\w.'-]+(?:
 #: Who is kept from what, by how it is said; `who` names them.
 SECRETS = (
     re.compile(
-        rf"(?<!i )\b{_NEVER}\s+(?:ever |please |even )*(?:tell|show|let|copy|inform|cc|update|notify)\s+"
+        rf"(?<!i )\b{_NEVER}\s+(?:ever |please |even )*(?:tell|show|copy|inform|cc|update|notify|let(?=[^.?!]*\b(?:know|see|hear|find out|read|get|have)\b))\s+"
         rf"(?!if\b|me\b|us\b|you\b|them\b|that\b|it\b|the difference){_THEY}",
         _I,
     ),
@@ -172,15 +190,20 @@ SECRETS = (
         _I,
     ),
     re.compile(
-        r"(?P<who>(?:[\w.'-]+ (?:\([^)]*\) )?){1,5}?)(?:(?:may|must|should|shall) (?:not|never)|(?:must|should)n'?t|cannot|"
-        rf"(?:should |may |does |can )?no longer|(?:has|have) no right to)\s+(?:\w+\s+)?(?:{KNOW}|gets?|receives?)\b",
-        _I,
-    ),
-    re.compile(
         r"(?P<who>(?:[A-Z][\w.'-]* ){1,2}|(?:my|our|the) \w+ )(?:do|does) not (?:get|receive|see|hear)\b(?! (?:it|that|the point))",
     ),
-    re.compile(rf"^{POLITE}\b(?:not a word to)\s+{_THEY}|\b(?:say|saying) nothing to\s+(?P<also>(?:my |our |the )?\w+)", _I),
+    re.compile(
+        rf"^{POLITE}\b(?:not a word to)\s+{_THEY}|\b(?:say|saying) nothing to\s+(?P<also>(?:my |our |the )?\w+)",
+        _I,
+    ),
 )
+#: Whoever stands just before it is kept from something.
+MUST_NOT_KNOW = re.compile(
+    r"(?:(?:may|must|should|shall) (?:not|never)|(?:must|should)n'?t|(?:should |may |does |can )?no longer|"
+    rf"(?:has|have) no right to)\s+(?:\w+\s+)?(?:{KNOW}|gets?|receives?)\b",
+    _I,
+)
+SUBJECT = re.compile(r"(?:[\w.'-]+ (?:\([^)]*\) )?){1,5}$")
 _GRANTED = r"(?:may|can|should|must|could|shall|is (?:allowed|permitted|cleared) to)"
 _SOME = r"(?:receive|see|hear|access|be told|be given|be shown|get|know|have)"
 #: Somebody may know some things and no others.
@@ -213,17 +236,23 @@ OWN_SCOPE = re.compile(
     r"|i should not (?:receive|see|have|get|be (?:told|given)|access)\b)",
     _I,
 )
+#: Somebody else's words.
+REPORTED = re.compile(r"\b(?!i\b|we\b)\w+ (?:said|says|told|asked|wrote|thinks|wants)\b", _I)
 NOTED = re.compile(r"\b(?:note|noted|entered|saved|documented|recorded|updated?|logged)\b", _I)
 CLAUSE = re.compile(r"[:,;]|\bbecause\b|\bbut\b|\bsince\b|\bunless\b", _I)
 FIRST_PERSON = re.compile(r"^\W*(?:i|we) (?:can|could|may|will|must) only\b", _I)
 ASKS = re.compile(r"\?\s*$")
 ASKS_SOMEBODY = re.compile(r"^\W*(?:please |hey )?(?:can|could|would|will) (?:you|we|someone)\b", _I)
 #: Whose something is, which is not who may know it.
-OWNERS = re.compile(r"\b[\w.]+(?: [A-Z]\w+)?'s?\b(?! (?:\S+ ){0,3}?(?:access|scope|permissions?|clearance)\b)")
+OWNERS = re.compile(
+    r"\b[\w.]+(?: [A-Z]\w+)?(?:'s|s')(?!\w)(?! (?:\S+ ){0,3}?(?:access|scope|permissions?|clearance)\b)"
+)
 OBJECTS = re.compile(r"\b(?:to|for|of|about|outside|with|at|by) (?:[A-Z][\w.]*\s*)+")
 GROUPS = re.compile(
-    r"\b(?:stays?|remains?|kept|keep)\b[^.?!]*\b(?:inside|within|in)\b[^.?!]*\b(?:room|team|group|circle)\b(?: only)?", _I
+    r"\b(?:stays?|remains?|kept|keep)\b[^.?!]*\b(?:inside|within|in)\b[^.?!]*\b(?:room|team|group|circle)\b(?: only)?",
+    _I,
 )
 SENSITIVE = re.compile(
-    r"\b(?:confidential|sensitive|not for|nothing more specific|(?:do not|never) (?:share|expose|reveal|disclose))\b", _I
+    r"\b(?:confidential|sensitive|not for|nothing more specific|(?:do not|never) (?:share|expose|reveal|disclose))\b",
+    _I,
 )

@@ -16,13 +16,11 @@ from roomlore.store import wishes as kept
 from roomlore.store.queries import Connection
 from roomlore.store.wishes import HeardWish, NewWish, SaidRow
 from roomlore.wishes.covering import covers, settled
-from roomlore.wishes.parties import Circle, words_for
-from roomlore.wishes.recogniser import heard, may_wish
+from roomlore.wishes.parties import Circle
+from roomlore.wishes.recogniser import heard, may_wish, names_nobody_known
 from roomlore.wishes.records import Matter, Person, Position, Reach, Said, Wish, WishKind
 
 RULES = "rules"
-#: Of what names somebody who speaks for the first time no more is looked at.
-MENTIONS = 200
 
 
 @dataclass(slots=True, kw_only=True)
@@ -31,8 +29,9 @@ class _Room:
 
     people: list[Person] = field(default_factory=list[Person])
     known: list[HeardWish] = field(default_factory=list[HeardWish])
-    #: Those of the batch that were said here.
+    #: Those of the batch that were said here, and what voices restrictions that are known.
     fresh: list[Said] = field(default_factory=list[Said])
+    voiced: list[Said] = field(default_factory=list[Said])
 
     @property
     def earliest(self) -> Position | None:
@@ -41,7 +40,12 @@ class _Room:
 
 
 async def hear(
-    conn: Connection, org_id: OrgId, bodies: Mapping[MessageId, str], *, rooms: Collection[RoomId], at: datetime
+    conn: Connection,
+    org_id: OrgId,
+    bodies: Mapping[MessageId, str],
+    *,
+    rooms: Collection[RoomId],
+    at: datetime,
 ) -> None:
     """Hear the wishes in messages that were just added or changed, and withhold what wishes cover.
 
@@ -53,22 +57,28 @@ async def hear(
         at: When they are heard.
     """
     voices = [key for key, body in bodies.items() if may_wish(body)]
-    voices += await _meaning_newcomers(conn, org_id, bodies)
     known = await kept.in_rooms(conn, org_id, rooms)
     if not voices and not known:
         return
-    by_room = await _rooms(conn, org_id, known, {*voices, *(bodies if known else ())})
+    # Whom a restriction names may have come only now.
+    named = {wish.message_id for wish in known if wish.kind == "withhold"}
+    by_room = await _rooms(conn, org_id, known, {*voices, *(bodies if known else ())}, named=named)
     silenced = {wish.message_id for wish in known} & bodies.keys()
     found: list[tuple[MessageId, MessageId]] = []
     for room_id, room in by_room.items():
-        wishes = _heard(room, set(voices))
-        lost = [wish.message_id for wish in room.known if wish.message_id in silenced and wish.message_id not in wishes]
+        wishes = _heard(room, {*voices, *named})
+        lost = [
+            wish.message_id
+            for wish in room.known
+            if wish.message_id in silenced and wish.message_id not in wishes
+        ]
         if lost:
             await kept.drop(conn, org_id, lost)
             room.known = [wish for wish in room.known if wish.message_id not in lost]
         if wishes or room.known:
             found += await _settle_room(conn, org_id, room_id, room=room, wishes=wishes, at=at)
-    await kept.release_messages(conn, org_id, bodies)
+    if known:
+        await kept.release_messages(conn, org_id, bodies)
     await _withhold(conn, org_id, found)
 
 
@@ -93,28 +103,20 @@ async def uncover(conn: Connection, org_id: OrgId, room_id: RoomId, voice_id: Me
     await hear_again(conn, org_id, [room_id])
 
 
-async def _meaning_newcomers(
-    conn: Connection, org_id: OrgId, ids: Collection[MessageId]
-) -> list[MessageId]:
-    """Return the messages that may wish something of those who speak for the first time: so far they named nobody."""
-    by_room: dict[RoomId, list[Person]] = defaultdict(list)
-    for one in await kept.newcomers(conn, org_id, ids):
-        by_room[one.room_id].append(Person(id=one.id, name=one.name, kind=one.kind))
-    found: list[MessageId] = []
-    for room_id, people in by_room.items():
-        said = await kept.speaking_of(conn, org_id, [room_id], words_for(people), limit=MENTIONS)
-        found += [one.id for one in said if may_wish(one.body)]
-    return found
-
-
 async def _rooms(
-    conn: Connection, org_id: OrgId, known: Sequence[HeardWish], ids: Collection[MessageId]
+    conn: Connection,
+    org_id: OrgId,
+    known: Sequence[HeardWish],
+    ids: Collection[MessageId],
+    *,
+    named: Collection[MessageId] = (),
 ) -> dict[RoomId, _Room]:
     by_room: dict[RoomId, _Room] = defaultdict(_Room)
     for wish in known:
         by_room[wish.room_id].known.append(wish)
-    for row in await kept.said_by_ids(conn, org_id, ids):
-        by_room[row.room_id].fresh.append(_said(row))
+    for row in await kept.said_by_ids(conn, org_id, {*ids, *named}):
+        room = by_room[row.room_id]
+        (room.fresh if row.id in ids else room.voiced).append(_said(row))
     for person in await kept.people_of(conn, org_id, list(by_room)):
         by_room[person.room_id].people.append(Person(id=person.id, name=person.name, kind=person.kind))
     return by_room
@@ -123,10 +125,24 @@ async def _rooms(
 def _heard(room: _Room, voices: set[MessageId]) -> dict[MessageId, Wish]:
     """Return the wishes that messages of a room voice."""
     circle = Circle.of(room.people)
-    found = {
-        said.id: heard(said.body, said.author_id, circle) for said in room.fresh if said.id in voices
+    found = {said.id: _wish(said, circle) for said in (*room.fresh, *room.voiced) if said.id in voices}
+    standing = {
+        wish.message_id: frozenset(wish.from_ids or ()) for wish in room.known if wish.kind == "withhold"
     }
-    return {key: wish for key, wish in found.items() if wish is not None}
+    fresh = {said.id for said in room.fresh}
+    return {
+        key: wish
+        for key, wish in found.items()
+        if wish is not None and (key in fresh or wish.party_ids != standing.get(key))
+    }
+
+
+def _wish(said: Said, circle: Circle) -> Wish | None:
+    """Return what a message wishes; one that names nobody who is known waits for them."""
+    wish = heard(said.body, said.author_id, circle)
+    if wish is None and names_nobody_known(said.body):
+        return Wish(kind="withhold")
+    return wish
 
 
 async def _settle_room(
@@ -146,7 +162,9 @@ async def _settle_room(
         if wish.message_id in wishes
         or (earliest is not None and (wish.sent_at, wish.native_order, wish.message_id) > earliest)
     } | wishes.keys()
-    standing = [_reach(wish) for wish in room.known if wish.status == "active" and wish.message_id not in stale]
+    standing = [
+        _reach(wish) for wish in room.known if wish.status == "active" and wish.message_id not in stale
+    ]
     found = [(reach.message_id, said.id) for reach in standing for said in room.fresh if covers(reach, said)]
     if not stale:
         return found
@@ -180,7 +198,7 @@ def _settled(
             before.append(earlier[one.id])
         if one.id not in stale:
             continue
-        wish = wishes.get(one.id) or heard(one.body, one.author_id, circle)
+        wish = wishes.get(one.id) or _wish(one, circle)
         if wish is not None:
             reach = settled(wish, one, said, circle=circle, earlier=before)
             found.append(reach)

@@ -23,16 +23,14 @@ _NAME = re.compile(
     r"(?<![\w'’])(?:[A-Z][a-z]+|[A-Z]{2,})(?:[ -](?:[A-Z][a-z]+|[A-Z]{2,}|of|the(?=\s[A-Z])))*(?![a-z])"
 )
 _TIME = re.compile(
-    r"^\d{1,2}[:.]\d\d$|^(?:19|20)\d\d$|^\d{1,2}(?:st|nd|rd|th|am|pm|h|mg|ml|kg|gb|mb|k)?$|^\d{4}-\d\d-\d\d$", re.IGNORECASE
+    r"^\d{1,2}[:.]\d\d$|^(?:19|20)\d\d$|^\d{1,2}(?:st|nd|rd|th|am|pm|h|mg|ml|kg|gb|mb|k)?$|^\d{4}-\d\d-\d\d$",
+    re.IGNORECASE,
 )
 _DATED = frozenset(
-    "january february march april may june july august september october november december jan feb mar apr jun jul"
-    " aug sep sept oct nov dec monday tuesday wednesday thursday friday saturday sunday am pm".split()
+    ["january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december", "jan", "feb", "mar", "apr", "jun", "jul", "aug", "sep", "sept", "oct", "nov", "dec", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday", "am", "pm"]
 )
 _PLAIN = frozenset(
-    "i a an the and or but not no yes ok okay please thanks thank also all any now then this that these those my your"
-    " our his her their its it he she we they you delete remove erase forget clear purge scrub wipe redact do don never"
-    " keep use mr mrs ms dr use new old only if when after before from to in on at of for with".split()
+    ["i", "a", "an", "the", "and", "or", "but", "not", "no", "yes", "ok", "okay", "please", "thanks", "thank", "also", "all", "any", "now", "then", "this", "that", "these", "those", "my", "your", "our", "his", "her", "their", "its", "it", "he", "she", "we", "they", "you", "delete", "remove", "erase", "forget", "clear", "purge", "scrub", "wipe", "redact", "do", "don", "never", "keep", "use", "mr", "mrs", "ms", "dr", "use", "new", "old", "only", "if", "when", "after", "before", "from", "to", "in", "on", "at", "of", "for", "with"]
 )
 #: Words before a capitalised one that say that it is a name, even if it is also a month.
 _NAMING = re.compile(r"(?:name|alias|called|nickname|codename|ask(?:ing)? for|ask)\s+$", re.IGNORECASE)
@@ -140,6 +138,11 @@ def _digest(tokens: Sequence[str]) -> str:
     # A name of one word is told from a word by its capital: June from june, Hope from hope.
     text = tokens[0] if len(tokens) == 1 and tokens[0].istitle() else " ".join(tokens).casefold()
     return blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def unquoted(text: str) -> str:
+    """Return a text without its quotations."""
+    return _QUOTED.sub(" ", text)
 
 
 def _quotations(text: str) -> Iterator[str]:

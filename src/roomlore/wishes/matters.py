@@ -36,7 +36,8 @@ _PATTERNS: dict[Matter, re.Pattern[str]] = {
 }
 #: A time or a day: of a message that speaks of nothing else it is the schedule.
 _WHEN = re.compile(
-    r"\b\d{1,2}(?::\d\d)?\s?(?:am|pm)\b|\b\d{1,2}:\d\d\b|\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b|\btomorrow\b", re.IGNORECASE
+    r"\b\d{1,2}(?::\d\d)?\s?(?:am|pm)\b|\b\d{1,2}:\d\d\b|\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b|\btomorrow\b",
+    re.IGNORECASE,
 )
 
 

@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from roomlore.domain.ids import ParticipantId
@@ -33,7 +33,9 @@ _SAME = {word: kin for kin, words in _KIN.items() for word in words.split()}
 #: Whom "family" means.
 _FAMILY = frozenset(_KIN) - {"roommate", "friend", "boss"}
 #: Titles and small words by which nobody is told apart.
-_TITLES = frozenset("dr mr mrs ms miss prof sir the of and for nurse clinic agent bot team desk front".split())
+_TITLES = frozenset(
+    ["dr", "mr", "mrs", "ms", "miss", "prof", "sir", "the", "of", "and", "for", "nurse", "clinic", "agent", "bot", "team", "desk", "front"]
+)
 _ROLE = re.compile(r"\(([^()]{2,40})\)|\[([^\[\]]{2,40})\]")
 #: An account written in small letters is no word unless it is as long as this.
 _SHORTEST_ACCOUNT = 3
@@ -92,15 +94,10 @@ def roles_of(person: Person) -> frozenset[str]:
     return frozenset(_SAME.get(one[-1], one[-1]) for one in words if one)
 
 
-def words_for(people: Sequence[Person]) -> str:
-    """Return the words by which a sentence may mean these people: their names, and what they are to each other."""
-    kin = {_KIN[role] for person in people for role in roles_of(person) if role in _KIN}
-    family = ["family"] if any(roles_of(person) & _FAMILY for person in people) else []
-    return " ".join([*(person.name for person in people), *sorted(kin), *family])
-
-
 def _names(person: Person) -> set[str]:
-    tokens = [token for token in TOKEN.findall(_ROLE.sub(" ", person.name)) if token.casefold() not in _TITLES]
+    tokens = [
+        token for token in TOKEN.findall(_ROLE.sub(" ", person.name)) if token.casefold() not in _TITLES
+    ]
     if len(tokens) == 1 and len(tokens[0]) >= _SHORTEST_ACCOUNT:
         return {tokens[0]}
     return {token for token in tokens if token[0].isupper() and len(token) > 1}

@@ -5,11 +5,11 @@ asks, quotes, supposes or speaks of a file, a branch or a setting is no wish.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from roomlore.domain.ids import ParticipantId
 from roomlore.wishes import cues
-from roomlore.wishes.marks import TOKEN, names, strong_values
+from roomlore.wishes.marks import TOKEN, names, strong_values, unquoted
 from roomlore.wishes.matters import matters
 from roomlore.wishes.parties import Circle, parties
 from roomlore.wishes.records import Matter, Wish
@@ -32,12 +32,8 @@ def may_wish(body: str) -> bool:
     """Return whether a body may hold a wish at all; quick, and wrong only in letting through."""
     if len(body) > LONGEST:
         return False
-    low = body.casefold().replace("’", "'")
-    return (
-        any(sound in low for sound in cues.FORGETTING)
-        or any(sound in low for sound in cues.CONFIDING)
-        or (any(sound in low for sound in cues.NEGATING) and any(sound in low for sound in cues.WITHHOLDING))
-    )
+    text = body.replace("’", "'")
+    return _sounds(text, cues.FORGETTING) or _sounds(text, cues.CONFIDING) or _may_withhold(text)
 
 
 def heard(body: str, author_id: ParticipantId, circle: Circle) -> Wish | None:
@@ -53,10 +49,34 @@ def heard(body: str, author_id: ParticipantId, circle: Circle) -> Wish | None:
     text = _QUOTED_LINE.sub(" ", body).replace("’", "'")
     sentences = _sentences(text)
     return (
-        _forgetting(sentences, circle)
-        or _withholding(sentences, author_id, circle)
-        or _confiding(sentences)
+        _forgetting(sentences, circle) or _withholding(sentences, author_id, circle) or _confiding(sentences)
     )
+
+
+def names_nobody_known(body: str) -> bool:
+    """Return whether a message keeps something from somebody, whoever that is: they may still come."""
+    if not may_wish(body):
+        return False
+    text = _QUOTED_LINE.sub(" ", body).replace("’", "'")
+    return any(
+        _may_withhold(one)
+        and not cues.ASKS.search(one)
+        and (
+            any(True for _ in _kept_from(one))
+            or cues.REVOKED.search(one)
+            or (cues.ONLY.search(one) and matters(one))
+        )
+        for one in _sentences(text)
+    )
+
+
+def _sounds(text: str, sounds: Sequence[str]) -> bool:
+    low = text.casefold()
+    return any(sound in low for sound in sounds)
+
+
+def _may_withhold(text: str) -> bool:
+    return _sounds(text, cues.NEGATING) and _sounds(text, cues.WITHHOLDING)
 
 
 def is_confidential(body: str) -> bool:
@@ -95,6 +115,8 @@ def _forgetting(sentences: Sequence[str], circle: Circle) -> Wish | None:
 
 
 def _forget(sentence: str, circle: Circle, *, alone: bool) -> Wish | None:
+    if not _sounds(sentence, cues.FORGETTING):
+        return None
     if cues.ASKS.search(sentence) and not cues.ASKS_SOMEBODY.match(sentence):
         return None
     # Said before something else it only takes a thought back: "forget that, let's go on".
@@ -136,7 +158,11 @@ def _forget_record(sentence: str, circle: Circle) -> Wish | None:
 def _values(sentence: str, circle: Circle) -> tuple[str, ...]:
     """Return what a sentence names, without what it keeps and without the people of the room."""
     rest = cues.KEPT.sub(" ", sentence)
-    named = [one for one in names(rest) if not {token.casefold() for token in TOKEN.findall(one)} & circle.called]
+    named = [
+        one
+        for one in names(unquoted(rest))
+        if not {token.casefold() for token in TOKEN.findall(one)} & circle.called
+    ]
     return tuple(dict.fromkeys([*strong_values(rest), *named]))
 
 
@@ -150,7 +176,9 @@ def _told(pattern: re.Pattern[str], sentence: str) -> str:
 
 def _confiding(sentences: Sequence[str]) -> Wish | None:
     for place, sentence in enumerate(sentences):
-        if cues.ASKS.search(sentence) or not cues.CONFIDE.search(sentence) or cues.NOT_CONFIDED.search(sentence):
+        if not _sounds(sentence, cues.CONFIDING) or cues.ASKS.search(sentence):
+            continue
+        if not cues.CONFIDE.search(sentence) or cues.NOT_CONFIDED.search(sentence):
             continue
         words = len(TOKEN.findall(sentence))
         tells = len(sentences) > 1 or bool(cues.SELF_AHEAD.match(sentence)) or words > _FEW_WORDS
@@ -164,7 +192,7 @@ def _confiding(sentences: Sequence[str]) -> Wish | None:
 
 def _withholding(sentences: Sequence[str], author_id: ParticipantId, circle: Circle) -> Wish | None:
     for sentence in sentences:
-        if cues.ASKS.search(sentence):
+        if not _may_withhold(sentence) or cues.ASKS.search(sentence):
             continue
         rule = _restriction(sentence, author_id, circle) or _secret(sentence, author_id, circle)
         if rule is not None:
@@ -174,7 +202,7 @@ def _withholding(sentences: Sequence[str], author_id: ParticipantId, circle: Cir
 
 def _own_scope(sentences: Sequence[str], author_id: ParticipantId) -> Wish | None:
     """Return what somebody says they are not to know themselves; only what they name."""
-    if not any(cues.OWN_SCOPE.search(sentence) for sentence in sentences):
+    if not any(_may_withhold(sentence) and cues.OWN_SCOPE.search(sentence) for sentence in sentences):
         return None
     shut_out = [part for sentence in sentences for part in _SHUT_OUT.split(sentence, maxsplit=1)[1:]]
     denies = frozenset(matter for part in shut_out for matter in matters(part))
@@ -206,18 +234,28 @@ def _restriction(sentence: str, author_id: ParticipantId, circle: Circle) -> Wis
 
 def _secret(sentence: str, author_id: ParticipantId, circle: Circle) -> Wish | None:
     """Return a wish that somebody is not told something."""
-    match = next((match for pattern in cues.SECRETS if (match := pattern.search(sentence))), None)
-    if match is None:
-        return None
-    group = "who" if match["who"] else "also"
-    named = match[group]
-    if match.start(group) == match.start():
-        named = cues.OBJECTS.sub(" ", named)
-    found = parties(cues.OWNERS.sub(" ", named), circle) - {author_id}
-    if not found:
-        return None
-    about = matters(f"{sentence[: match.start(group)]} {sentence[match.end(group) :]}")
-    return Wish(kind="withhold", party_ids=found, denies=about, is_standing=bool(about), points_back=not about)
+    for start, end in _kept_from(sentence):
+        found = parties(cues.OWNERS.sub(" ", cues.OBJECTS.sub(" ", sentence[start:end])), circle) - {
+            author_id
+        }
+        if found and not cues.REPORTED.search(sentence):
+            about = matters(f"{sentence[:start]} {sentence[end:]}")
+            return Wish(
+                kind="withhold", party_ids=found, denies=about, is_standing=bool(about), points_back=not about
+            )
+    return None
+
+
+def _kept_from(sentence: str) -> Iterator[tuple[int, int]]:
+    """Yield where a sentence names those who are not to know something."""
+    for cue in cues.SECRETS:
+        match = cue.search(sentence)
+        if match is not None:
+            yield match.span("who" if match["who"] else "also")
+    modal = cues.MUST_NOT_KNOW.search(sentence)
+    subject = cues.SUBJECT.search(sentence, 0, modal.start()) if modal else None
+    if subject is not None:
+        yield subject.span()
 
 
 def _permitted(clause: str) -> frozenset[Matter]:

@@ -11,7 +11,9 @@ from roomlore.domain.incoming import ParticipantKind
 #: Nobody is shown it any more; only those it was said to are; some are not.
 WishKind = Literal["forget", "confide", "withhold"]
 #: What a restriction may let through or shut out, told from general words.
-Matter = Literal["schedule", "health", "contact", "money", "credentials", "customer", "contract", "incident", "status"]
+Matter = Literal[
+    "schedule", "health", "contact", "money", "credentials", "customer", "contract", "incident", "status"
+]
 #: A place in the order of a room, comparable.
 Position = tuple[datetime, int, MessageId]
 

@@ -128,6 +128,17 @@ class ReadWorker:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _Begun:
+    """A portion that was asked about before, or is to be."""
+
+    reading_id: UUID
+    #: None where there is none yet: a call was counted.
+    answer: str | None
+    #: How many calls before it were not answered.
+    failures: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Session:
     """One conversation gone through: what was asked about it, and what was answered."""
 
@@ -151,47 +162,54 @@ class _Session:
         """Return the answer to a portion: an earlier one to the very same, or what the language model says now."""
         db, org_id, caller = self.worker.caller.db, self.org_id, self.worker.caller
         began = await db.change(org_id, partial(self._begin, portion=portion))
-        if isinstance(began, Unanswered | str):
+        if isinstance(began, Unanswered):
             return began
-        reading_id, failures = began
+        self.reading_ids.append(began.reading_id)
+        if began.answer is not None:
+            return began.answer
         question = Question(instructions=INSTRUCTIONS, material=portion.text, shape=SHAPE)
-        answer = await caller.call(org_id, question, now=self.now, failures=failures, stop=self.stop)
-        end = partial(self._end, reading_id=reading_id, answer=_STOPPED if answer is None else answer)
+        answer = await caller.call(org_id, question, now=self.now, failures=began.failures, stop=self.stop)
+        end = partial(self._end, reading_id=began.reading_id, answer=_STOPPED if answer is None else answer)
         return await db.change(org_id, end)
 
     def tell(self, portion: Portion, judged: Sequence[Verdict]) -> None:  # noqa: ARG002  one after the other
         """Note what became of what was stated in the answer to a portion."""
         self.verdicts.append(judged)
 
-    async def _begin(self, conn: Connection, *, portion: Portion) -> str | Unanswered | tuple[UUID, int]:
-        """Return an earlier answer, or the reading for which a call was counted, or why none may be made."""
+    async def _begin(self, conn: Connection, *, portion: Portion) -> _Begun | Unanswered:
+        """Return what was answered before, or for what a call was counted, or why none may be made."""
         worker, org_id, now = self.worker, self.org_id, self.now
         await erased.keep_erasures_out(conn, org_id)
         if not await self._is_as_it_was(conn):
             return _GONE
         reading = self._reading(portion)
-        conversation_id = self.conversation.id
-        before = await readings.earlier(conn, org_id, reading.digest, conversation_id=conversation_id)
-        if before is not None and before.conversation_id == conversation_id:
-            self.reading_ids.append(before.id)
-            return before.answer
-        ids = portion.message_ids
-        if before is not None:
-            repeated = _repeating(reading, before.answer)
-            await readings.add(conn, org_id, repeated, message_ids=ids)
-            self.reading_ids.append(reading.id)
-            return before.answer
+        known = await self._known(conn, reading, portion)
+        if known is not None:
+            return known
         until = now + worker.caller.patience
         reserved = await asking.reserve(conn, org_id, PURPOSE, now=now, until=until, most=worker.calls)
         if reserved is None:
             return _NO_CALL
+        # Now that nobody else can be asking: what nobody had asked before may have been answered meanwhile.
+        known = await self._known(conn, reading, portion)
         room_id, most = self.conversation.as_it_was.room_id, worker.calls_of_room
-        if not await readings.count_of_room(conn, org_id, room_id, now=now, most=most):
+        if known is not None or not await readings.count_of_room(conn, org_id, room_id, now=now, most=most):
             await asking.give_back(conn, org_id, PURPOSE, now=now)
-            return _NO_CALL
-        await readings.add(conn, org_id, reading, message_ids=ids)
-        self.reading_ids.append(reading.id)
-        return reading.id, reserved.failures
+            return _NO_CALL if known is None else known
+        await readings.add(conn, org_id, reading, message_ids=portion.message_ids)
+        return _Begun(reading_id=reading.id, answer=None, failures=reserved.failures)
+
+    async def _known(self, conn: Connection, reading: NewReading, portion: Portion) -> _Begun | None:
+        """Return what was answered to the very same before; None where nothing was."""
+        conversation_id = self.conversation.id
+        before = await readings.earlier(conn, self.org_id, reading.digest, conversation_id=conversation_id)
+        if before is None:
+            return None
+        if before.conversation_id == conversation_id:
+            return _Begun(reading_id=before.id, answer=before.answer)
+        repeated = replace(reading, answer=before.answer, answered_at=reading.asked_at)
+        await readings.add(conn, self.org_id, repeated, message_ids=portion.message_ids)
+        return _Begun(reading_id=reading.id, answer=before.answer)
 
     async def _is_as_it_was(self, conn: Connection) -> bool:
         [state] = (await extracting.hold(conn, self.org_id, [self.conversation.id])).values() or [None]
@@ -236,10 +254,6 @@ class _Session:
         told = zip(self.reading_ids, self.verdicts, strict=True)
         await readings.note_verdicts(conn, self.org_id, {key: _json(judged) for key, judged in told})
         return Read(outcome="read" if self.reading_ids else "passed", written=written)
-
-
-def _repeating(reading: NewReading, answer: str) -> NewReading:
-    return replace(reading, answer=answer, answered_at=reading.asked_at)
 
 
 def _json(judged: Sequence[Verdict]) -> str:

@@ -2,7 +2,7 @@
 -- language model was shown for it, and what it said.
 
 alter table conversations
-  -- a person said that it is over; what is said in it later opens it again
+  -- a person said that it was over with what had been said until then; what is said in it later opens it again
   add column closed_at timestamptz,
   -- the conversation as it was when rules, or a language model, last went through it; null: still to be done
   add column drawn_state text,

@@ -4,6 +4,7 @@
 -- The conversations of every room that the viewer may see, newest first.
 select
   id, room_id, label, is_named, conversations.label_by as label_by, sensitivity, is_marked, opened_at, last_at,
+  closed_at,
   case when boundary = 'person' or heard_from_the_first(room_id) then boundary end as boundary,
   case when heard_from_the_first(room_id) then quiet_after end as quiet_after
 from conversations
@@ -16,6 +17,7 @@ limit %(limit)s;
 -- Uses index: conversations_of_room
 select
   id, room_id, label, is_named, conversations.label_by as label_by, sensitivity, is_marked, opened_at, last_at,
+  closed_at,
   case when boundary = 'person' or heard_from_the_first(room_id) then boundary end as boundary,
   case when heard_from_the_first(room_id) then quiet_after end as quiet_after
 from conversations
@@ -35,6 +37,7 @@ limit 10;
 -- These conversations, as far as the viewer may see them.
 select
   id, room_id, label, is_named, conversations.label_by as label_by, sensitivity, is_marked, opened_at, last_at,
+  closed_at,
   case when boundary = 'person' or heard_from_the_first(room_id) then boundary end as boundary,
   case when heard_from_the_first(room_id) then quiet_after end as quiet_after
 from conversations
@@ -159,6 +162,10 @@ where org_id = %(org_id)s and id = %(conversation_id)s;
 update conversations
 set sensitivity = %(sensitivity)s, is_marked = true
 where org_id = %(org_id)s and id = %(conversation_id)s;
+
+-- name: close
+-- Say that a conversation is over with what was said so far.
+update conversations set closed_at = last_at where org_id = %(org_id)s and id = %(conversation_id)s;
 
 -- name: mark_like
 -- Mark a conversation as sensitive where a person said so of one of others, out of which it got messages.

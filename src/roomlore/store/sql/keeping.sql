@@ -174,21 +174,23 @@ where org_id = %(org_id)s and id = %(id)s;
 -- What a slot of a circle was said to be, as far as it stands or only others of these took its place.
 select
   memories.id, memories.digest, memories.recorded_at, memories.superseded_by,
-  coalesce(
-    (
-      select max(messages.sent_at)
-      from memory_sources
-      join messages on messages.org_id = memory_sources.org_id and messages.id = memory_sources.message_id
-      where memory_sources.org_id = memories.org_id and memory_sources.memory_id = memories.id
-    ),
-    memories.valid_from
-  ) as said_at,
+  coalesce(newest.sent_at, memories.valid_from) as said_at,
+  coalesce(newest.native_order, 0) as native_order,
+  coalesce(newest.quote_start, 0) as quote_start,
   case
     when told.is_own or not told.is_stated then 3
     when told.by_people then 2
     else 1
   end as standing
 from memories
+left join lateral (
+  select messages.sent_at, messages.native_order, memory_sources.quote_start
+  from memory_sources
+  join messages on messages.org_id = memory_sources.org_id and messages.id = memory_sources.message_id
+  where memory_sources.org_id = memories.org_id and memory_sources.memory_id = memories.id
+  order by messages.sent_at desc, messages.native_order desc, messages.id desc
+  limit 1
+) as newest on true
 cross join lateral (
   select
     coalesce(bool_or(author.participant_id = any (subjects.ids)), false) as is_own,

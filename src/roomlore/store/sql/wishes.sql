@@ -47,61 +47,21 @@ where said.org_id = %(org_id)s
   and said.redacted_at is null
 order by said.id;
 
--- name: newcomers -> RoomPerson
--- Who has said nothing in a room but what is among these messages.
-select added.room_id, participants.id, participants.kind, participants.name, added.said
-from (
-  select messages.room_id, messages.author_id, count(*)::integer as said
-  from messages
-  where messages.org_id = %(org_id)s and messages.id = any (%(message_ids)s)
-  group by messages.room_id, messages.author_id
-) as added
-join activity
-  on activity.org_id = %(org_id)s
-  and activity.room_id = added.room_id
-  and activity.participant_id = added.author_id
-  and activity.message_count <= added.said
-join participants on participants.org_id = %(org_id)s and participants.id = added.author_id;
-
--- name: speaking_of -> RoomSaid
--- What was said in rooms in one of these words, in what might be a wish: the newest.
--- Uses index: messages_words
-select
-  said.id, said.room_id, said.author_id, said.author_name, said.author_kind, said.body, said.sent_at,
-  said.native_order,
-  (
-    select answered.parent_id
-    from replies as answered
-    where answered.org_id = said.org_id and answered.child_id = said.id and answered.method = 'explicit'
-  ) as reply_to
-from messages as said
-where said.org_id = %(org_id)s
-  and said.room_id = any (%(room_ids)s)
-  and said.words @@ any_word(
-    variadic array(select distinct one.lexeme from unnest(to_tsvector('english', %(words)s)) as one)
-  )
-  and said.kind in ('message', 'whisper')
-  and said.redacted_at is null
-  and said.body ~* '\m(only|never|not|no|don''?t|mustn''?t|shouldn''?t|can''?t|cannot|revok|remov|keep|hide|without|behind)'
-order by said.sent_at desc, said.id desc
-limit %(limit)s;
-
 -- name: people_of -> RoomPerson
--- Who has spoken in these rooms or is a member, as each is called, and how much of what was said there is theirs.
-select present.room_id, participants.id, participants.kind, participants.name, sum(present.said)::integer as said
+-- Who has spoken in these rooms or is a member, as each is called.
+select present.room_id, participants.id, participants.kind, participants.name
 from (
-  select activity.room_id, activity.participant_id, activity.message_count as said
+  select activity.room_id, activity.participant_id
   from activity
   where activity.org_id = %(org_id)s and activity.room_id = any (%(room_ids)s)
-  union all
-  select memberships.room_id, memberships.participant_id, 0
+  union
+  select memberships.room_id, memberships.participant_id
   from memberships
   where memberships.org_id = %(org_id)s and memberships.room_id = any (%(room_ids)s)
 ) as present
 join participants on participants.org_id = %(org_id)s and participants.id = present.participant_id
 -- the author of holes is nobody
 where participants.id <> participants.org_id
-group by present.room_id, participants.id, participants.kind, participants.name
 order by present.room_id, participants.id;
 
 -- name: put
@@ -170,6 +130,8 @@ left join messages as said on said.org_id = wishes.org_id and said.id = wishes.m
 where wishes.org_id = %(org_id)s
   and (%(room_id)s::uuid is null or wishes.room_id = %(room_id)s)
   and wishes.id between %(low)s and %(high)s
+  -- one that names nobody who is known waits, and means nothing yet
+  and (wishes.from_ids is null or wishes.from_ids <> '{}')
 order by said.sent_at desc, wishes.id desc
 limit %(limit)s;
 

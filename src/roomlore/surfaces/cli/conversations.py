@@ -122,6 +122,14 @@ def mark(session: Session, id_: str, sensitivity: Sensitivity) -> None:
     _change(session, lambda app: app.conversations.mark(id_, sensitivity))
 
 
+@conversation.command()
+@click.argument("id_", metavar="ID")
+@click.pass_obj
+def close(session: Session, id_: str) -> None:
+    """Say that conversation ID is over, so that memories are drawn from it; what is said later opens it again."""
+    _change(session, lambda app: app.conversations.close(id_))
+
+
 def _change(session: Session, change: Callable[[App], Awaitable[Conversation]]) -> None:
     async def use(app: App) -> None:
         changed = await change(await session.acting(app))

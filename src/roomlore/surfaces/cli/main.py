@@ -21,6 +21,7 @@ from roomlore.domain.errors import RoomloreError
 from roomlore.domain.ports import ReadOptions
 from roomlore.ingest.importing import ImportWish
 from roomlore.surfaces.cli import (
+    agents,
     conversations,
     evaluating,
     extracting,
@@ -253,6 +254,7 @@ for verb in (
     *reading.VERBS,
     *conversations.VERBS,
     *memories.VERBS,
+    *agents.VERBS,
     *extracting.VERBS,
     *people.VERBS,
     *wishes.VERBS,

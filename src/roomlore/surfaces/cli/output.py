@@ -117,6 +117,8 @@ class Output:
             self.text(f"{mark:>4}  {why}")
         for link in context.unread if explain else ():
             self.text(f"{link.label:>4}  link not shown: {link.reason}  {link.url}")
+        for memory in context.block.explain() if explain and context.block else ():
+            self.text(f"{memory.label or 'out':>4}  memory: {memory.reason}  {memory.memory_id}")
         return None
 
     def found(self, found: Found) -> None:
@@ -278,7 +280,9 @@ def minute(moment: datetime | None) -> str:
 
 def context_json(context: Context, *, explain: bool) -> dict[str, Any]:
     """Return a context as JSON values, and with `explain` why each message is in or out and each link not read."""
+    block = context.block
     explained = {"explain": context.explain(), "sealed": context.sealed, "unread": context.unread}
+    explained |= {"explain_memories": block.explain()} if block else {}
     return {
         "room_id": context.room_id,
         "trigger_id": context.trigger_id,
@@ -288,6 +292,7 @@ def context_json(context: Context, *, explain: bool) -> dict[str, Any]:
         "note": FORMAT_NOTE,
         "text": to_text(context),
         "citations": context.citations,
+        **({"memories": block.citations} if block else {}),
         **(explained if explain else {}),
     }
 

@@ -16,7 +16,9 @@ SHOWN = 5
 
 @click.group(invoke_without_command=True)
 @click.option("--room", help="Only those voiced in this room.")
-@click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="How many wishes.")
+@click.option(
+    "--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="How many wishes."
+)
 @click.pass_context
 def wishes(context: click.Context, room: str | None, limit: int) -> None:
     """List the wishes heard in rooms, newest first, with what they cover and for whom.

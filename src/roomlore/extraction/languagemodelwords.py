@@ -1,0 +1,161 @@
+"""Whether a sentence in the third person says what somebody said, and nothing else: by its words and their order.
+
+It is what was said with "I" as a name and the verb to match, from the beginning of a clause. What would change its
+sense is kept or the sentence is refused: other words, another order, a tense, a number, a negation, a bound.
+"""
+
+import re
+from collections.abc import Collection, Sequence
+
+from roomlore.domain.statements import Person
+from roomlore.extraction.clauses import Clause
+from roomlore.extraction.cues import is_unreal_after, is_unreal_before
+
+_WORD = re.compile(r"[+-]?\d+(?:[.,:/-]\d+)*|[^\W\d_]+(?:'[^\W\d_]+)?|[^\w\s.,;:!?'\"()*_-]")
+_SHORT = (("can't", "can not"), ("won't", "will not"), ("cannot", "can not"), ("let's", "let us"))
+_ENDINGS = (
+    ("n't", " not"),
+    ("'ll", " will"),
+    ("'ve", " have"),
+    ("'re", " are"),
+    ("'m", " am"),
+    ("'s", ""),
+    ("'d", " would"),
+)
+
+
+def _these(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+#: What a sentence may have or leave out: it says who speaks, or nothing.
+_LOOSE = _these(
+    "a an the i me my mine myself we us our ours his her hers their theirs themselves themself himself "
+    "herself am is are be has have do does well so just really very also actually and that please"
+)
+_NEGATIONS = _these("not no never none nobody nothing nowhere neither nor without hardly barely")
+#: Says that somebody says something.
+_SAYING = _these("say note mention state")
+_AGREEING = _these("decide decided agree agreed to")
+#: Cut off, these would leave more than was said.
+_BOUNDING = _these(
+    "only rarely seldom sometimes occasionally except until unless if when while before during almost "
+    "nearly but though although instead anymore yet usually mostly often partly"
+)
+_FIRST_PERSON = _these("i me my mine myself")
+_NONE = frozenset[str]()
+_OTHERS = _these("his her hers their theirs himself herself themselves")
+#: Who or what is meant is not told by the words.
+_ELSEWHERE = _these(
+    "you your yours u he she him they them it its this these those here there yourself we us our ours"
+)
+
+
+def against(
+    content: str, said: Sequence[Clause], *, author: Person, agreeing: Collection[Person] = ()
+) -> str:
+    """Return what is wrong with a sentence as a rendering of what its author said; empty where nothing is.
+
+    Args:
+        content: The sentence.
+        said: The clauses that it rests on, in order.
+        author: Who said them.
+        agreeing: Those who agreed, where it says that something was decided.
+    """
+    words, told = words_of(content), [word for part in said for word in words_of(part.text)]
+    names = {
+        word
+        for person in (author, *agreeing)
+        for name in (person.name, *person.names)
+        for word in words_of(name)
+    }
+    heads = names - set(told)
+    if any(
+        is_unreal_before(part.text) or is_unreal_after(part.rest) for part in said
+    ) and not is_unreal_before(content):
+        return "what it quotes is not plainly stated"
+    if {word for word in words if word[-1].isdigit()} - set(told):
+        return "it has a number that its quotes have not"
+    if _has_negation(words) != _has_negation(told):
+        return "it says yes where its quotes say no, or no where they say yes"
+    reason = _unclear(
+        words, told, is_reported=":" in content or bool(_SAYING & {_stem(word) for word in words})
+    )
+    if reason:
+        return reason
+    loose = (
+        _LOOSE | heads | (_SAYING if _SAYING.isdisjoint(told) else _NONE) | (_AGREEING if agreeing else _NONE)
+    )
+    mine = [_stem(word) for word in words if _stem(word) not in loose and word not in loose]
+    if not mine or set(mine) - {_stem(word) for word in told}:
+        return "it says more than its quotes" if mine else "it says nothing that its quotes say"
+    return (
+        ""
+        if any(_begins(part, said[place:], mine) for place, part in enumerate(said))
+        else "it says it otherwise"
+    )
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of a text in small letters, short forms in full, without the s of a genitive."""
+    plain = text.casefold().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
+    for short, full in _SHORT:
+        plain = plain.replace(short, full)
+    return [one for word in _WORD.findall(plain) for one in _full(word).split()]
+
+
+def is_named(person: Person, words: Collection[str]) -> bool:
+    """Return whether one of somebody's names begins with one of these words."""
+    return any((parts := words_of(name)) and parts[0] in words for name in (person.name, *person.names))
+
+
+def _unclear(words: Sequence[str], told: Sequence[str], *, is_reported: bool) -> str:
+    """Return why it is not clear of whom or what a sentence speaks; empty where it is."""
+    if not _ELSEWHERE.isdisjoint(words):
+        return "it can not be read alone"
+    if not _OTHERS.isdisjoint(told):
+        return "what it quotes can not be read alone"
+    if not _ELSEWHERE.isdisjoint(told) and _FIRST_PERSON.isdisjoint(told) and "let" not in told:
+        return "what it quotes can not be read alone"
+    # Of whoever speaks it is only where they say so.
+    is_of_author = not _FIRST_PERSON.isdisjoint(told) or is_reported or "let" in told
+    return (
+        ""
+        if is_of_author or set(words) - _LOOSE <= set(told)
+        else "it credits its speaker with something else"
+    )
+
+
+def _begins(first: Clause, said: Sequence[Clause], mine: Sequence[str]) -> bool:
+    """Return whether these words are those of clauses, one after the other, from the beginning of the first on."""
+    left = list(mine)
+    for part in said:
+        words = [word for word in words_of(part.text) if word not in _LOOSE]
+        for place, word in enumerate(words):
+            if not left:
+                return part is not first or _BOUNDING.isdisjoint(words[place:])
+            if _stem(word) != left[0] and not (part is first and place == 0 and word == "let"):
+                return False
+            if _stem(word) == left[0]:
+                left.pop(0)
+    return not left
+
+
+def _has_negation(words: Sequence[str]) -> bool:
+    return not _NEGATIONS.isdisjoint(words)
+
+
+def _full(word: str) -> str:
+    for ending, full in _ENDINGS:
+        if word.endswith(ending):
+            return word.removesuffix(ending) + full
+    return word
+
+
+def _stem(word: str) -> str:
+    """Return a word without the s of a third person or a plural; tenses stay apart."""
+    if len(word) <= 3 or not word.endswith("s") or word.endswith("ss"):  # noqa: PLR2004
+        return {"goes": "go", "does": "do", "has": "have"}.get(word, word)
+    if word.endswith("ies"):
+        return f"{word[:-3]}y"
+    return word[:-2] if word.endswith(("shes", "ches", "xes", "sses", "zes", "oes")) else word[:-1]

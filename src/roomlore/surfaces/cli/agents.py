@@ -1,0 +1,204 @@
+"""Verbs about agents: what they remember, what they make of whom they met, what they are given unasked."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from roomlore.agents.trust import Relationship
+from roomlore.app import App
+from roomlore.app.agents import EXPERIENCES
+from roomlore.app.asserting import KINDS
+from roomlore.context.memoryblock import DEFAULT_BUDGET, MemoryBlock, block_text
+from roomlore.domain.records import Viewer
+from roomlore.domain.speech import safe_name
+from roomlore.retrieval.meant import LAST
+from roomlore.surfaces.cli.memories import show_all
+from roomlore.surfaces.cli.output import Output, counted
+from roomlore.surfaces.cli.session import Session, with_app
+
+
+@click.group()
+def agents() -> None:
+    """What agents remember, make of others, and are given unasked."""
+
+
+@agents.command()
+@click.argument("agent")
+@click.option("--kind", "kinds", multiple=True, type=click.Choice(KINDS), help="Only such. Repeatable.")
+@click.option("--task", metavar="TASK", help="Only what belongs to this work.")
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only with one of these tags. Repeatable.")
+@click.option("--topic", metavar="WORDS", help="Only what shares a word with it, or is important.")
+@click.option(
+    "--with", "present", multiple=True, metavar="NAME", help="Only what has to do with NAME. Repeatable."
+)
+@click.option("--newest", is_flag=True, help="The newest first, not what weighs most.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="How many.")
+@click.pass_obj
+def memories(session: Session, agent: str, **options: Any) -> None:
+    """List what AGENT remembers as its own experience, what weighs most first: importance, less the older it is."""
+
+    async def use(app: App) -> None:
+        show_all(session.output, await app.agents.memories(await session.viewed_by(app), agent, **options))
+
+    with_app(session, use)
+
+
+@agents.command()
+@click.argument("agent")
+@click.option("--topic", metavar="WORDS", help="What is talked about.")
+@click.option("--with", "present", multiple=True, metavar="NAME", help="Who is there. Repeatable.")
+@click.option(
+    "--limit", type=click.IntRange(1, 1000), default=10, show_default=True, help="How many of a kind."
+)
+@click.pass_obj
+def experiences(session: Session, agent: str, **options: Any) -> None:
+    """Show what AGENT remembers for a conversation, by kind."""
+
+    async def use(app: App) -> None:
+        found = await app.agents.experiences(await session.viewed_by(app), agent, **options)
+        if session.output.as_json:
+            return session.output.json(found)
+        for kind in EXPERIENCES:
+            session.output.text(f"{kind}s", style="bold")
+            show_all(session.output, found[kind])
+        return None
+
+    with_app(session, use)
+
+
+@agents.command()
+@click.argument("agent")
+@click.option("--with", "present", multiple=True, metavar="NAME", help="Only with NAME. Repeatable.")
+@click.pass_obj
+def relationships(session: Session, agent: str, present: tuple[str, ...]) -> None:
+    """Show whom AGENT has met, how far it may trust them, and why."""
+
+    async def use(app: App) -> None:
+        viewer = await session.viewed_by(app)
+        found = await app.agents.relationships(viewer, agent, present=present)
+        show_relationships(session.output, found)
+
+    with_app(session, use)
+
+
+@agents.command()
+@click.argument("agent")
+@click.argument("room")
+@click.option(
+    "--at", "trigger", metavar="MESSAGE", default=LAST, show_default=True, help="The message to answer."
+)
+@click.option(
+    "--topic", metavar="WORDS", help="What it is about; by default what its conversation is called."
+)
+@click.option(
+    "--with", "present", multiple=True, metavar="NAME", help="Who is there; by default who takes part."
+)
+@click.option(
+    "--budget", type=click.IntRange(min=1), default=DEFAULT_BUDGET, show_default=True, help="Tokens."
+)
+@click.option("--explain", is_flag=True, help="Also say why each memory is in or out.")
+@click.pass_obj
+def block(session: Session, agent: str, room: str, *, explain: bool, **options: Any) -> None:
+    """Print what AGENT remembers that may matter in ROOM, as it reads it before it answers."""
+
+    async def use(app: App) -> None:
+        options["present"] = options["present"] or None
+        viewer = await _as_agent(session, app, agent)
+        show_block(session.output, await app.agents.block(viewer, room, **options), explain=explain)
+
+    with_app(session, use)
+
+
+@agents.command("note-reply")
+@click.argument("agent")
+@click.argument("room")
+@click.argument("trigger")
+@click.argument("reply")
+@click.pass_obj
+def note_reply(session: Session, agent: str, room: str, **said: str) -> None:
+    """Have REPLY, which AGENT gave to TRIGGER in ROOM, remembered by a worker if it is worth it."""
+
+    async def use(app: App) -> None:
+        viewer = await _as_agent(session, app, agent)
+        acting = app if app.desk.caller == viewer else app.acting(viewer)
+        await acting.agents.note_reply(room, trigger=said["trigger"], reply=said["reply"])
+        session.output.chatter.print("noted")
+
+    with_app(session, use)
+
+
+@agents.command()
+@click.argument("room")
+@click.pass_obj
+def compact(session: Session, room: str) -> None:
+    """Say that the agents of ROOM begin anew there: what they were given may be given again."""
+
+    async def use(app: App) -> None:
+        at = await (await session.acting(app)).agents.compact(room)
+        if session.output.as_json:
+            session.output.json({"compacted_at": at})
+        else:
+            session.output.text(f"compacted at {at:%Y-%m-%d %H:%M}")
+
+    with_app(session, use)
+
+
+@agents.command()
+@click.argument("room")
+@click.argument("switch", type=click.Choice(["on", "off"]))
+@click.pass_obj
+def inject(session: Session, room: str, switch: str) -> None:
+    """Let the agents of ROOM be given unasked what they may know, or not."""
+
+    async def use(app: App) -> None:
+        await (await session.acting(app)).agents.inject(room, is_on=switch == "on")
+        session.output.chatter.print(f"{switch}: what was injected before stays")
+
+    with_app(session, use)
+
+
+async def _as_agent(session: Session, app: App, agent: str) -> Viewer:
+    """Return the agent as viewer: an operator may name any, whoever has a key only itself."""
+    caller = await session.viewed_by(app)
+    return await app.viewer(agent) if caller.is_operator else caller
+
+
+def show_relationships(output: Output, found: Sequence[Relationship]) -> None:
+    """Print what an agent makes of whom it met."""
+    if output.as_json:
+        return output.json(found)
+    for one in found:
+        bot = " (bot)" if one.kind == "agent" else ""
+        last = f"last met {one.last_met_at:%Y-%m-%d}, {counted(one.messages, 'message')} of theirs"
+        output.text(f"{one.trust:.2f}  {safe_name(one.name)}{bot}  {last}")
+        for reason in one.why:
+            output.text(f"      {reason.by:+.2f}  {reason.what}", style="dim")
+    return None if found else output.text("nobody was met")
+
+
+def show_block(output: Output, block: MemoryBlock, *, explain: bool) -> None:
+    """Print a memory block, and with `explain` why each memory is in or out."""
+    if output.as_json:
+        explained = {"explain": block.explain()} if explain else {}
+        return output.json(
+            {
+                "text": block_text(block),
+                "tokens": block.tokens,
+                "budget": block.budget,
+                "citations": block.citations,
+                **explained,
+            }
+        )
+    output.text(block_text(block) or "nothing is remembered")
+    output.chatter.print(
+        f"{counted(len(block.lines), 'memory', 'memories')}, {block.tokens} of {block.budget} tokens"
+    )
+    for one in block.explain() if explain else ():
+        output.text(
+            f"{one.label or 'out':>4}  {one.section:<12} {one.weight:>5.2f}  {one.reason}  {one.memory_id}"
+        )
+    return None
+
+
+VERBS = (agents,)
