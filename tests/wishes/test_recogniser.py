@@ -19,7 +19,7 @@ NAMES = (
     "Sam Moss (brother)",
     "Dr. Fell",
 )
-PEOPLE = [Person(id=name.split()[0] if name != "Dr. Fell" else "Fell", name=name) for name in NAMES]  # pyright: ignore
+PEOPLE = [Person(id=name.split()[0] if name != "Dr. Fell" else "Fell", name=name) for name in NAMES]
 CIRCLE = Circle.of(PEOPLE)
 
 FORGET = [

@@ -12,7 +12,9 @@ TOKEN = re.compile(r"[^\W_]+")
 #: Of a quotation or a name, no more tokens than these.
 LONGEST = 8
 
-_QUOTED = re.compile(r"[\"“]([^\"“”\n]{2,80})[\"”]|(?<!\w)[‘']([^'‘’\n]{3,80}?)[’'](?!\w)")
+_QUOTED = re.compile(
+    r"[\"\u201c]([^\"\u201c\u201d\n]{2,80})[\"\u201d]|(?<!\w)[\u2018']([^'\u2018\u2019\n]{3,80}?)[\u2019'](?!\w)"
+)
 _ADDRESS = re.compile(r"[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+){1,4}|https?://\S{4,200}")
 #: A telephone number, or a run of letters and digits joined by what joins codes.
 _CODE = re.compile(
@@ -20,25 +22,131 @@ _CODE = re.compile(
 )
 _NUMBERED = re.compile(r"\b([A-Za-z]{3,12})\s+#?(\d{1,6})\b(?![-.:/ ]\d)")
 _NAME = re.compile(
-    r"(?<![\w'’])(?:[A-Z][a-z]+|[A-Z]{2,})(?:[ -](?:[A-Z][a-z]+|[A-Z]{2,}|of|the(?=\s[A-Z])))*(?![a-z])"
+    r"(?<![\w'\u2019])(?:[A-Z][a-z]+|[A-Z]{2,})(?:[ -](?:[A-Z][a-z]+|[A-Z]{2,}|of|the(?=\s[A-Z])))*(?![a-z])"
 )
 _TIME = re.compile(
     r"^\d{1,2}[:.]\d\d$|^(?:19|20)\d\d$|^\d{1,2}(?:st|nd|rd|th|am|pm|h|mg|ml|kg|gb|mb|k)?$|^\d{4}-\d\d-\d\d$",
     re.IGNORECASE,
 )
 _DATED = frozenset(
-    ["january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december", "jan", "feb", "mar", "apr", "jun", "jul", "aug", "sep", "sept", "oct", "nov", "dec", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday", "am", "pm"]
+    [
+        "january",
+        "february",
+        "march",
+        "april",
+        "may",
+        "june",
+        "july",
+        "august",
+        "september",
+        "october",
+        "november",
+        "december",
+        "jan",
+        "feb",
+        "mar",
+        "apr",
+        "jun",
+        "jul",
+        "aug",
+        "sep",
+        "sept",
+        "oct",
+        "nov",
+        "dec",
+        "monday",
+        "tuesday",
+        "wednesday",
+        "thursday",
+        "friday",
+        "saturday",
+        "sunday",
+        "am",
+        "pm",
+    ]
 )
 _PLAIN = frozenset(
-    ["i", "a", "an", "the", "and", "or", "but", "not", "no", "yes", "ok", "okay", "please", "thanks", "thank", "also", "all", "any", "now", "then", "this", "that", "these", "those", "my", "your", "our", "his", "her", "their", "its", "it", "he", "she", "we", "they", "you", "delete", "remove", "erase", "forget", "clear", "purge", "scrub", "wipe", "redact", "do", "don", "never", "keep", "use", "mr", "mrs", "ms", "dr", "use", "new", "old", "only", "if", "when", "after", "before", "from", "to", "in", "on", "at", "of", "for", "with"]
+    [
+        "i",
+        "a",
+        "an",
+        "the",
+        "and",
+        "or",
+        "but",
+        "not",
+        "no",
+        "yes",
+        "ok",
+        "okay",
+        "please",
+        "thanks",
+        "thank",
+        "also",
+        "all",
+        "any",
+        "now",
+        "then",
+        "this",
+        "that",
+        "these",
+        "those",
+        "my",
+        "your",
+        "our",
+        "his",
+        "her",
+        "their",
+        "its",
+        "it",
+        "he",
+        "she",
+        "we",
+        "they",
+        "you",
+        "delete",
+        "remove",
+        "erase",
+        "forget",
+        "clear",
+        "purge",
+        "scrub",
+        "wipe",
+        "redact",
+        "do",
+        "don",
+        "never",
+        "keep",
+        "use",
+        "mr",
+        "mrs",
+        "ms",
+        "dr",
+        "use",
+        "new",
+        "old",
+        "only",
+        "if",
+        "when",
+        "after",
+        "before",
+        "from",
+        "to",
+        "in",
+        "on",
+        "at",
+        "of",
+        "for",
+        "with",
+    ]
 )
 #: Words before a capitalised one that say that it is a name, even if it is also a month.
 _NAMING = re.compile(r"(?:name|alias|called|nickname|codename|ask(?:ing)? for|ask)\s+$", re.IGNORECASE)
 
 
-def values(text: str) -> list[str]:
-    """Return the distinctive values of a text, each once: quotations, addresses, codes, numbers, names."""
-    return list(dict.fromkeys([*strong_values(text), *names(text)]))
+def straight(text: str) -> str:
+    """Return a text with straight apostrophes."""
+    return text.replace("\u2019", "'")
 
 
 def strong_values(text: str) -> list[str]:

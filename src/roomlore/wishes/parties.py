@@ -34,11 +34,33 @@ _SAME = {word: kin for kin, words in _KIN.items() for word in words.split()}
 _FAMILY = frozenset(_KIN) - {"roommate", "friend", "boss"}
 #: Titles and small words by which nobody is told apart.
 _TITLES = frozenset(
-    ["dr", "mr", "mrs", "ms", "miss", "prof", "sir", "the", "of", "and", "for", "nurse", "clinic", "agent", "bot", "team", "desk", "front"]
+    [
+        "dr",
+        "mr",
+        "mrs",
+        "ms",
+        "miss",
+        "prof",
+        "sir",
+        "the",
+        "of",
+        "and",
+        "for",
+        "nurse",
+        "clinic",
+        "agent",
+        "bot",
+        "team",
+        "desk",
+        "front",
+    ]
 )
 _ROLE = re.compile(r"\(([^()]{2,40})\)|\[([^\[\]]{2,40})\]")
 #: An account written in small letters is no word unless it is as long as this.
 _SHORTEST_ACCOUNT = 3
+
+
+NOBODY: frozenset[ParticipantId] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,9 +102,9 @@ def parties(text: str, circle: Circle) -> frozenset[ParticipantId]:
         if token in circle.named:
             found.add(circle.named[token])
         if word == "family":
-            found.update(*(circle.roles.get(role, frozenset()) for role in _FAMILY))
+            found.update(*(circle.roles.get(role, NOBODY) for role in _FAMILY))
         elif word in _SAME or before == "the":
-            found |= circle.roles.get(_SAME.get(word, word), frozenset())
+            found |= circle.roles.get(_SAME.get(word, word), NOBODY)
         before = word
     return frozenset(found)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from roomlore.domain.ids import ParticipantId
 from roomlore.wishes import cues
-from roomlore.wishes.marks import TOKEN, names, strong_values, unquoted
+from roomlore.wishes.marks import TOKEN, names, straight, strong_values, unquoted
 from roomlore.wishes.matters import matters
 from roomlore.wishes.parties import Circle, parties
 from roomlore.wishes.records import Matter, Wish
@@ -32,7 +32,7 @@ def may_wish(body: str) -> bool:
     """Return whether a body may hold a wish at all; quick, and wrong only in letting through."""
     if len(body) > LONGEST:
         return False
-    text = body.replace("’", "'")
+    text = straight(body)
     return _sounds(text, cues.FORGETTING) or _sounds(text, cues.CONFIDING) or _may_withhold(text)
 
 
@@ -46,7 +46,7 @@ def heard(body: str, author_id: ParticipantId, circle: Circle) -> Wish | None:
     """
     if not may_wish(body):
         return None
-    text = _QUOTED_LINE.sub(" ", body).replace("’", "'")
+    text = straight(_QUOTED_LINE.sub(" ", body))
     sentences = _sentences(text)
     return (
         _forgetting(sentences, circle) or _withholding(sentences, author_id, circle) or _confiding(sentences)
@@ -57,7 +57,7 @@ def names_nobody_known(body: str) -> bool:
     """Return whether a message keeps something from somebody, whoever that is: they may still come."""
     if not may_wish(body):
         return False
-    text = _QUOTED_LINE.sub(" ", body).replace("’", "'")
+    text = straight(_QUOTED_LINE.sub(" ", body))
     return any(
         _may_withhold(one)
         and not cues.ASKS.search(one)
@@ -81,7 +81,7 @@ def _may_withhold(text: str) -> bool:
 
 def is_confidential(body: str) -> bool:
     """Return whether a message itself says that what it tells is not for everybody."""
-    text = body.replace("’", "'")
+    text = straight(body)
     return any(cue.search(text) for cue in (cues.GROUPS, cues.CONFIDE, cues.SENSITIVE))
 
 
@@ -90,7 +90,7 @@ def restricts(body: str) -> bool:
     return any(
         not cues.ASKS.search(one)
         and (cues.REVOKED.search(one) or ((cues.ONLY.search(one) or _ONLY.search(one)) and matters(one)))
-        for one in _sentences(body.replace("’", "'"))
+        for one in _sentences(straight(body))
     )
 
 
@@ -124,14 +124,18 @@ def _forget(sentence: str, circle: Circle, *, alone: bool) -> Wish | None:
         return Wish(kind="forget", points_back=True)
     if cues.DENIED.search(sentence):
         return None
+    return _forget_said(sentence, circle) or _forget_record(sentence, circle)
+
+
+def _forget_said(sentence: str, circle: Circle) -> Wish | None:
+    """Return a wish that what its author said is forgotten."""
     if cues.FORGET_I_SAID.match(sentence) or cues.FORGET_SAID.match(sentence):
-        if cues.ELSEWHERE.search(sentence):
-            return None
         topic = _told(_ABOUT, sentence)
-        return Wish(kind="forget", points_back=not topic, topic=topic, values=_values(sentence, circle))
+        wish = Wish(kind="forget", points_back=not topic, topic=topic, values=_values(sentence, circle))
+        return None if cues.ELSEWHERE.search(sentence) else wish
     if cues.FORGET_ABOUT_ME.match(sentence) and not cues.WORKSHOP.search(sentence):
         return Wish(kind="forget", topic=_told(_ABOUT_ME, sentence), values=_values(sentence, circle))
-    return _forget_record(sentence, circle)
+    return None
 
 
 def _forget_record(sentence: str, circle: Circle) -> Wish | None:
@@ -205,7 +209,7 @@ def _own_scope(sentences: Sequence[str], author_id: ParticipantId) -> Wish | Non
     if not any(_may_withhold(sentence) and cues.OWN_SCOPE.search(sentence) for sentence in sentences):
         return None
     shut_out = [part for sentence in sentences for part in _SHUT_OUT.split(sentence, maxsplit=1)[1:]]
-    denies = frozenset(matter for part in shut_out for matter in matters(part))
+    denies: frozenset[Matter] = frozenset(matter for part in shut_out for matter in matters(part))
     if not denies:
         return None
     return Wish(kind="withhold", party_ids=frozenset({author_id}), denies=denies, is_standing=True)

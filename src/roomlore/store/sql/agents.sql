@@ -3,7 +3,7 @@
 -- name: meet
 -- Write down anew who met which agent in these conversations, and what passed between them. What somebody says of a
 -- message counts by the one reply that counts; the root of a thread is nobody's question.
--- Uses index: placements_in
+-- Uses indexes: placements_in, replies_from
 with said as materialized (
   select placements.conversation_id, messages.id, messages.author_id, messages.author_kind, messages.sent_at, messages.body
   from placements
@@ -28,14 +28,21 @@ edges as materialized (
     child.author_kind = 'human' and agrees(child.body) as confirms,
     child.author_kind = 'human' and corrects(child.body) as corrects
   from said as child
+  -- asked through an index, whatever the planner believes about the size of the table
   cross join lateral (
-    select answers.parent_id
-    from answers
-    where answers.org_id = %(org_id)s and answers.child_id = child.id and answers.method <> 'thread'
-    offset 0
+    select replies.parent_id
+    from replies
+    where replies.org_id = %(org_id)s
+      and replies.child_id = child.id
+      and replies.parent_id is not null
+      and replies.method <> 'thread'
+    order by replies.method = 'explicit' desc
+    limit 1
   ) as edge
   join said as parent on parent.id = edge.parent_id and parent.conversation_id = child.conversation_id
-  where child.author_id <> parent.author_id and child.conversation_id in (select conversation_id from agents)
+  where child.author_id <> parent.author_id
+    and parent.sent_at <= child.sent_at
+    and child.conversation_id in (select conversation_id from agents)
 ),
 met as materialized (
   select
