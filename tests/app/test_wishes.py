@@ -233,6 +233,44 @@ async def test_a_message_that_is_edited_to_repeat_what_is_forgotten_is_covered(a
     assert await found(app, app.operator) == set()
 
 
+async def test_erasing_what_a_wish_is_about_leaves_nothing_of_it(app: App, admin):
+    await tell(app, *FORGOTTEN)
+    receipt = await app.erasure.message("2", room="office")
+    assert receipt.is_clean
+    rows = await admin.execute("select target_ids from wishes where org_id = %s", [app.org_id])
+    [(targets,)] = await rows.fetchall()
+    assert len(targets) == 1
+    assert await found(app, app.operator) == {"3", "5", "6"}
+
+
+@pytest.mark.parametrize("person", ["ana", "linda", "ella", "desk"])
+async def test_nothing_is_left_of_a_person_in_wishes(app: App, person):
+    await tell(app, *FORGOTTEN, *(replace(one, external_id=f"c{one.external_id}") for one in CLINIC))
+    receipt = await app.erasure.person(person)
+    assert receipt.is_clean
+
+
+@pytest.mark.parametrize("reader", ["ana", "bo", "cy"])
+async def test_nobody_reads_what_is_withheld_nor_wishes_of_others(app: App, reader):
+    await tell(app, *FORGOTTEN)
+    async with app.db.reading(await viewer(app, reader)) as conn:
+        rows = await (await conn.execute("select count(*) from withheld")).fetchone()
+        assert rows == (0,)
+        rows = await (await conn.execute("select count(*) from wishes")).fetchone()
+        assert rows == (int(reader == "ana"),)
+
+
+async def test_memories_that_rest_on_what_is_forgotten_are_recalled_for_nobody(app: App):
+    await tell(app, *FORGOTTEN[:3])
+    memory = await app.memories.remember(f"The {SECRET} account is known", sources=["2"], room="office")
+    assert await app.memories.all(app.operator) == [memory]
+    await tell(app, FORGOTTEN[3])
+    assert await app.memories.all(app.operator) == []
+    [wish] = await app.wishes.all(app.operator)
+    await app.wishes.undo(str(wish.id))
+    assert [one.id for one in await app.memories.all(app.operator)] == [memory.id]
+
+
 async def test_labels_do_not_tell_what_is_to_be_forgotten(app: App):
     await tell(
         app,

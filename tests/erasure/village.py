@@ -40,6 +40,8 @@ TABLES = {
     "memories": "id",
     "memory_sources": "memory_id, message_id",
     "memory_participants": "memory_id, participant_id, role",
+    "memory_tags": "memory_id, tag",
+    "partings": "memory_id, digest",
     "encounters": "conversation_id, agent_id, participant_id",
     "injections": "message_id",
     "wishes": "id",

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roomlore.wishes.parties import Circle
-from roomlore.wishes.recogniser import LONGEST, heard
+from roomlore.wishes.recogniser import LONGEST, heard, voices
 from roomlore.wishes.records import Person
 
 NAMES = (
@@ -287,3 +287,7 @@ def test_any_text_is_heard_or_not_without_a_fault(text):
 )
 def test_hostile_repetition_takes_no_time(piece):
     heard((piece * LONGEST)[:LONGEST], "Ana", CIRCLE)
+
+
+def test_whatever_is_heard_is_put_like_a_wish_before_it_is_known_who_takes_part():
+    assert [text for text, *_ in CASES if heard(text, "Ana", CIRCLE) and not voices(text)] == []

@@ -346,9 +346,7 @@ async def test_a_day_has_so_many_calls_and_a_restart_gives_no_more(app: App):
     assert became == ["named", "named", "nothing", "nothing"]
     assert await backlog(app) == Backlog(waiting=3, calls_today=2, failures=0, next_try_at=None, error=None)
     assert (await backlog(app, LATER + DAY)).calls_today == 0
-    became = [
-        await namer(app, language_model, calls=2).next(app.org_id, now=LATER + DAY) for _ in range(3)
-    ]
+    became = [await namer(app, language_model, calls=2).next(app.org_id, now=LATER + DAY) for _ in range(3)]
     assert became == ["named", "named", "nothing"]
     assert len(language_model.shown) == 4
 
@@ -548,7 +546,9 @@ async def test_what_was_said_can_not_leave_the_place_for_it(app: App, server):
 
 async def test_a_running_worker_names_and_embeds_although_calls_hang(open_app, admin, server):
     app = await open_app("hanging")
-    app.settings = replace(app.settings, language_model=LanguageModelSettings(url=server.url, name="small", memory_calls=0))
+    app.settings = replace(
+        app.settings, language_model=LanguageModelSettings(url=server.url, name="small", memory_calls=0)
+    )
     server.says = lambda _: 60.0
     await hear(app, talk())
     stop = asyncio.Event()
@@ -587,7 +587,9 @@ async def test_a_call_that_is_cancelled_ends_at_once_and_is_made_again(app: App,
 
 
 async def test_a_drain_with_a_server_in_trouble_does_everything_else(app: App, server):
-    app.settings = replace(app.settings, language_model=LanguageModelSettings(url=server.url, name="small", memory_calls=0))
+    app.settings = replace(
+        app.settings, language_model=LanguageModelSettings(url=server.url, name="small", memory_calls=0)
+    )
     server.says = lambda _: http("{}", status="500 Internal Server Error")
     await app.ingest_batch([*talk(), *talk("more", start=300)])
     drained = await app.drain()

@@ -6,7 +6,7 @@ shows nothing. Reads are read-only transactions.
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from typing import LiteralString, TypeVar
 from uuid import UUID
 
 import psycopg
@@ -84,8 +84,12 @@ class Database:
         async with self._pool.connection() as conn, conn.transaction():
             await _state_viewer(conn, viewer)
             # One snapshot for all statements: who may see what does not change between them.
-            settings = [READING, *([KEEPING_PLANS] if keeps_plans else ()), *([RECALLING] if recalls else ())]
-            await conn.execute("; ".join(settings))
+            settings: list[LiteralString] = [
+                READING,
+                *([KEEPING_PLANS] if keeps_plans else ()),
+                *([RECALLING] if recalls else ()),
+            ]
+            await conn.execute(sql.SQL("; ").join(map(sql.SQL, settings)))
             yield conn
 
     @asynccontextmanager

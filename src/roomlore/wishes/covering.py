@@ -219,7 +219,7 @@ def _may_forget(value: str, voice: Said, holders: Sequence[Said], wishers: set[P
 def _restricted(
     reach: Reach, wish: Wish, voice: Said, before: Sequence[Said], *, earlier: Iterable[Reach]
 ) -> Reach:
-    own_scope = wish.party_ids == {voice.author_id}
+    own_scope = wish.party_ids == frozenset({voice.author_id})
     seconded = (
         own_scope
         or voice.author_kind == "agent"
@@ -269,7 +269,7 @@ def _hearers(
     by_id: Mapping[MessageId, Said] = {said.id: said for said in before[-FAR:]}
     told = [voice, *(by_id[key] for key in about if key in by_id)]
     named = {one for said in told for one in parties(said.body, circle)}
-    answered = {by_id[said.reply_to].author_id for said in told if said.reply_to in by_id}
+    answered = {by_id[said.reply_to].author_id for said in told if said.reply_to and said.reply_to in by_id}
     if not named and not answered:
         opening = min(said.position for said in told)
         others = [

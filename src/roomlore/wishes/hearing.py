@@ -17,7 +17,8 @@ from roomlore.store.queries import Connection
 from roomlore.store.wishes import HeardWish, NewWish, SaidRow
 from roomlore.wishes.covering import covers, settled
 from roomlore.wishes.parties import Circle
-from roomlore.wishes.recogniser import heard, may_wish, names_nobody_known
+from roomlore.wishes.recogniser import heard, names_nobody_known
+from roomlore.wishes.recogniser import voices as put_like_a_wish
 from roomlore.wishes.records import Matter, Person, Position, Reach, Said, Wish, WishKind
 
 RULES = "rules"
@@ -56,7 +57,7 @@ async def hear(
         rooms: Where they were said.
         at: When they are heard.
     """
-    voices = [key for key, body in bodies.items() if may_wish(body)]
+    voices = [key for key, body in bodies.items() if put_like_a_wish(body)]
     known = await kept.in_rooms(conn, org_id, rooms)
     if not voices and not known:
         return

@@ -97,7 +97,8 @@ def parties(text: str, circle: Circle) -> frozenset[ParticipantId]:
     """Return whom some words name."""
     found: set[ParticipantId] = set()
     before = ""
-    for token in TOKEN.findall(text):
+    tokens: list[str] = TOKEN.findall(text)
+    for token in tokens:
         word = token.casefold()
         if token in circle.named:
             found.add(circle.named[token])
@@ -111,8 +112,8 @@ def parties(text: str, circle: Circle) -> frozenset[ParticipantId]:
 
 def roles_of(person: Person) -> frozenset[str]:
     """Return what a person is, as far as their name says it."""
-    told = [match[1] or match[2] for match in _ROLE.finditer(person.name)]
-    words = [TOKEN.findall(one.casefold()) for one in told]
+    told = [str(match[1] or match[2]) for match in _ROLE.finditer(person.name)]
+    words: list[list[str]] = [TOKEN.findall(one.casefold()) for one in told]
     return frozenset(_SAME.get(one[-1], one[-1]) for one in words if one)
 
 

@@ -6,6 +6,7 @@ asks, quotes, supposes or speaks of a file, a branch or a setting is no wish.
 
 import re
 from collections.abc import Iterator, Sequence
+from uuid import UUID
 
 from roomlore.domain.ids import ParticipantId
 from roomlore.wishes import cues
@@ -24,6 +25,8 @@ _ABOUT_ME = re.compile(r"\b(?:that|how|about|on)\s+(?:i|me|my)\b\s+(.{2,80})", r
 _ONLY = re.compile(r"\bonly\b", re.IGNORECASE)
 _SHUT_OUT = re.compile(r"\b(?:not|nor)\b", re.IGNORECASE)
 _NOT_PERMITTED = re.compile(r"\b(?:not|no|nothing|never|without|cannot)\b", re.IGNORECASE)
+_NO_CIRCLE = Circle.of(())
+_NOBODY = ParticipantId(UUID(int=0))
 #: A confiding sentence of more words says itself what is confided.
 _FEW_WORDS = 9
 
@@ -51,6 +54,15 @@ def heard(body: str, author_id: ParticipantId, circle: Circle) -> Wish | None:
     return (
         _forgetting(sentences, circle) or _withholding(sentences, author_id, circle) or _confiding(sentences)
     )
+
+
+def voices(body: str) -> bool:
+    """Return whether a message is put like a wish, whoever takes part; none that is heard is missed."""
+    if not may_wish(body):
+        return False
+    sentences = _sentences(straight(_QUOTED_LINE.sub(" ", body)))
+    is_told = _forgetting(sentences, _NO_CIRCLE) or _confiding(sentences) or _own_scope(sentences, _NOBODY)
+    return is_told is not None or names_nobody_known(body)
 
 
 def names_nobody_known(body: str) -> bool:

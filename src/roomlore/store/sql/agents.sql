@@ -28,7 +28,7 @@ edges as materialized (
     child.author_kind = 'human' and agrees(child.body) as confirms,
     child.author_kind = 'human' and corrects(child.body) as corrects
   from said as child
-  -- asked through an index, whatever the planner believes about the size of the table
+  -- each looked up by itself through an index, whatever the planner believes about the size of the tables
   cross join lateral (
     select replies.parent_id
     from replies
@@ -39,10 +39,21 @@ edges as materialized (
     order by replies.method = 'explicit' desc
     limit 1
   ) as edge
-  join said as parent on parent.id = edge.parent_id and parent.conversation_id = child.conversation_id
-  where child.author_id <> parent.author_id
-    and parent.sent_at <= child.sent_at
-    and child.conversation_id in (select conversation_id from agents)
+  cross join lateral (
+    select messages.author_id
+    from messages
+    where messages.org_id = %(org_id)s
+      and messages.id = edge.parent_id
+      and messages.sent_at <= child.sent_at
+      and messages.author_id <> child.author_id
+      and (
+        select placements.conversation_id
+        from placements
+        where placements.org_id = messages.org_id and placements.message_id = messages.id
+      ) = child.conversation_id
+    limit 1
+  ) as parent
+  where child.conversation_id in (select conversation_id from agents)
 ),
 met as materialized (
   select

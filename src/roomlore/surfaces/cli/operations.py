@@ -15,7 +15,7 @@ from roomlore.surfaces.cli.session import Session, with_app
 
 HEADINGS = (
     "room", "embeds", "messages", "in exchanges", "size", "legacy", "vectors", "saved", "to embed", "untangled",
-    "extracted", "to extract", "set aside", "oldest waiting",
+    "set aside", "oldest waiting",
 )  # fmt: skip
 
 
@@ -61,11 +61,16 @@ def show(output: Output, numbers: Numbers) -> None:
     if numbers.counts.looked_at < numbers.counts.messages:
         looked_at = f"{numbers.counts.looked_at:,} of {numbers.counts.messages:,} messages"
         output.text(f"shares, sizes and savings from the newest {looked_at}", style="dim")
+    extracted = numbers.counts.extracted
+    waiting = counted(extracted.waiting, "conversation")
+    output.text(
+        f"memories drawn from {counted(extracted.done, 'message')}; {waiting} over and to be gone through"
+    )
     readings = numbers.readings
     if readings.calls_today or readings.error:
         why = f"; {readings.error}" if readings.error else ""
-        waiting = counted(readings.waiting, "conversation")
-        output.text(f"language model: {waiting} to read, {counted(readings.calls_today, 'call')} today{why}")
+        unread = counted(readings.waiting, "conversation")
+        output.text(f"language model: {unread} to read, {counted(readings.calls_today, 'call')} today{why}")
     if numbers.latencies:
         output.text()
         _show_latencies(output, numbers.latencies)
@@ -91,8 +96,6 @@ def _cells(counts: Counts, now: datetime) -> Sequence[str | int]:
         counts.vectors_saved,
         counts.embedded.waiting,
         counts.untangled.done,
-        counts.extracted.done,
-        counts.extracted.waiting,
         sum(stage.set_aside for stage in stages),
         _oldest(stages, now),
     )
