@@ -87,7 +87,7 @@ async def release(
     message_ids: Collection[MessageId],
     *,
     extractor: str,
-    kept: Collection[MemoryId],
+    kept: Collection[tuple[MemoryId, MessageId]],
 ) -> int:
     """Let go of what was drawn from messages and is not drawn any more; return how many memories went.
 
@@ -98,7 +98,7 @@ async def release(
         org_id: Whose.
         message_ids: All messages that were gone through.
         extractor: Only what this one had drawn.
-        kept: What was drawn from them now.
+        kept: What was drawn from them now: memories, and the messages that each rests on.
     """
     await keeping.lock(conn, org_id)
     baseless = await keeping.loosen(conn, org_id, message_ids, extractor=extractor, kept=kept)

@@ -326,14 +326,15 @@ async def loosen(
     message_ids: Collection[MessageId],
     *,
     extractor: str,
-    kept: Collection[MemoryId],
+    kept: Collection[tuple[MemoryId, MessageId]],
 ) -> list[MemoryId]:
     """Take from messages what was drawn from them and is not any more; return memories that rest on nothing then."""
     params = {
         "org_id": org_id,
         "message_ids": list(message_ids),
         "drawn_by": extractor,
-        "kept_ids": list(kept),
+        "kept_ids": [memory_id for memory_id, _ in kept],
+        "kept_message_ids": [message_id for _, message_id in kept],
     }
     loosened = await QUERIES.all(conn, "loosen", Loosened, params)
     params = {"org_id": org_id, "memory_ids": [row.memory_id for row in loosened]}

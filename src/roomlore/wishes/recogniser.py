@@ -69,17 +69,16 @@ def names_nobody_known(body: str) -> bool:
     """Return whether a message keeps something from somebody, whoever that is: they may still come."""
     if not may_wish(body):
         return False
-    text = straight(_QUOTED_LINE.sub(" ", body))
     return any(
         _may_withhold(one)
         and not cues.ASKS.search(one)
-        and (
-            any(True for _ in _kept_from(one))
-            or cues.REVOKED.search(one)
-            or (cues.ONLY.search(one) and matters(one))
-        )
-        for one in _sentences(text)
+        and (any(True for _ in _kept_from(one)) or any(map(_is_restriction, cues.CLAUSE.split(one))))
+        for one in _sentences(straight(_QUOTED_LINE.sub(" ", body)))
     )
+
+
+def _is_restriction(clause: str) -> bool:
+    return bool(cues.REVOKED.search(clause) or (cues.ONLY.search(clause) and matters(clause)))
 
 
 def _sounds(text: str, sounds: Sequence[str]) -> bool:
@@ -232,9 +231,9 @@ def _restriction(sentence: str, author_id: ParticipantId, circle: Circle) -> Wis
     if cues.PERMITTED.search(sentence) or cues.SYSTEM.search(sentence):
         return None
     for clause in cues.CLAUSE.split(sentence):
-        is_revoked = bool(cues.REVOKED.search(clause))
-        if not is_revoked and not (cues.ONLY.search(clause) and matters(clause)):
+        if not _is_restriction(clause):
             continue
+        is_revoked = bool(cues.REVOKED.search(clause))
         found = parties(cues.OWNERS.sub(" ", clause), circle)
         if found and author_id not in found and not cues.FIRST_PERSON.match(clause):
             permits: frozenset[Matter] = frozenset() if is_revoked else _permitted(clause)

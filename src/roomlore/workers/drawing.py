@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from roomlore.domain.ids import ConversationId, MemoryId, OrgId, ParticipantId, RoomId, uuid7
+from roomlore.domain.ids import ConversationId, MemoryId, MessageId, OrgId, ParticipantId, RoomId, uuid7
 from roomlore.domain.records import MemoryRole, MemorySource, Sensitivity
 from roomlore.domain.statements import Person, Spoken, Statement
 from roomlore.extraction.taxonomy import TAXONOMY
@@ -108,13 +108,13 @@ async def write(
         if states.get(one.conversation.id) == one.conversation.as_it_was.state
     }
     fit = [one for one in drawings if one.conversation.id in same]
-    kept: set[MemoryId] = set()
+    kept: set[tuple[MemoryId, MessageId]] = set()
     added = 0
     for drawing in fit:
         for draft in _drafts(drawing, extractor=extractor, now=now):
             became = await keep(conn, org_id, draft)
             if became is not None:
-                kept.add(became.memory_id)
+                kept.update((became.memory_id, source.message_id) for source in draft.sources)
                 added += became.outcome == "added"
     ids = [one.message_id for drawing in fit for one in drawing.conversation.said]
     released = await release(conn, org_id, ids, extractor=extractor, kept=kept) if ids else 0

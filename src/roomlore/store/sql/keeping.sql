@@ -271,7 +271,11 @@ where memory_sources.org_id = %(org_id)s
   and memory_sources.drawn_by = %(drawn_by)s
   and memories.org_id = %(org_id)s
   and memories.id = memory_sources.memory_id
-  and not memory_sources.memory_id = any (%(kept_ids)s)
+  and not exists (
+    select 1
+    from unnest(%(kept_ids)s::uuid[], %(kept_message_ids)s::uuid[]) as kept (memory_id, message_id)
+    where kept.memory_id = memory_sources.memory_id and kept.message_id = memory_sources.message_id
+  )
 returning memory_sources.memory_id;
 
 -- name: baseless -> Loosened

@@ -72,12 +72,18 @@ async def _search(app: App, output: Output, agent: Viewer) -> None:
 async def _refusal(app: App, output: Output) -> None:
     _title(output, "Only for those who were there", f'--as NAME ask "{SECRET}"')
     for name in (MEMBER, OUTSIDER):
-        answer = await app.ask(await app.viewer(name), SECRET)
+        viewer = await app.viewer(name)
+        answer = await app.ask(viewer, SECRET)
         role = "a member of #hiring" if name == MEMBER else "not a member"
         output.text(f"{name} ({role}):", style="bold")
         output.text(indent(answer.text, "  "))
         for hit in answer.hits[:1]:
             output.text(f"  source: message {hit.best.external_id} in #{hit.room_name}", style="dim")
+        for recalled in answer.memories[:1]:
+            for source in (await app.memories.why(viewer, str(recalled.memory.id))).sources:
+                output.text(
+                    f"  source: message {source.message.external_id} in #{source.room_name}", style="dim"
+                )
 
 
 async def _honest_no(app: App, output: Output) -> None:
