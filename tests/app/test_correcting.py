@@ -135,7 +135,8 @@ async def test_words_of_an_edited_message_are_not_quoted_as_if_they_were_still_t
     memory = await told.memories.remember("Nice weather", sources=["a"])
     soon = datetime.now(UTC) + timedelta(hours=1)
     await tell(
-        told, message("a", "Good morning. Bad weather, by the way.", author=ANA, sent_at=at(1), edited_at=soon)
+        told,
+        message("a", "Good morning. Bad weather, by the way.", author=ANA, sent_at=at(1), edited_at=soon),
     )
 
     [source] = (await told.memories.why(told.operator, str(memory.id))).sources

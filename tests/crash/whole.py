@@ -15,7 +15,18 @@ import psycopg
 
 #: Who read or changed what is different each time; an org's own row has nothing but its id and name.
 NOT_COMPARED = {"activity_log", "migrations", "orgs"}
-MOMENTS = {"org_id", "received_at", "created_at", "due_at", "asked_at", "at", "version", "recorded_at", "drawn_at", "heard_at"}
+MOMENTS = {
+    "org_id",
+    "received_at",
+    "created_at",
+    "due_at",
+    "asked_at",
+    "at",
+    "version",
+    "recorded_at",
+    "drawn_at",
+    "heard_at",
+}
 #: Only whether, not when or, for what is made of ids, of which org.
 EVENTS = {"redacted_at", "erased_at", "checked_at", "digest", "circle", "drawn_state", "read_state"}
 UNNAMED = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")

@@ -434,7 +434,16 @@ CHANGES = {
 
 #: Tables without rows in that org.
 SELDOM = {
-    *("message_audience", "revisions", "work", "wishes", "withheld", "readings", "reading_messages", "asking"),
+    *(
+        "message_audience",
+        "revisions",
+        "work",
+        "wishes",
+        "withheld",
+        "readings",
+        "reading_messages",
+        "asking",
+    ),
     *("asked_of_rooms", "injections"),
 }
 

@@ -220,7 +220,10 @@ async def test_views_read_as_the_caller_except_those_accounted_for_and_two_that_
         """,
     )
     granted = {name: (as_caller, is_barrier) for name, as_caller, is_barrier, granted in views if granted}
-    assert {name for name, *_, granted in views if not granted} == {"readable_messages", "recallable_messages"}
+    assert {name for name, *_, granted in views if not granted} == {
+        "readable_messages",
+        "recallable_messages",
+    }
     as_owner = {name for name, (as_caller, _) in granted.items() if not as_caller}
     assert as_owner == set(re.findall(r"`(\w+_(?:of|to|from)_viewer)`", SECURITY.read_text("utf-8")))
     assert all(is_barrier for name, (_, is_barrier) in granted.items() if name in as_owner)

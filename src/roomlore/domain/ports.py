@@ -108,9 +108,7 @@ class Worded(str):
     sent_tokens: int | None
     answer_tokens: int | None
 
-    def __new__(
-        cls, text: str, *, sent_tokens: int | None = None, answer_tokens: int | None = None
-    ) -> Self:
+    def __new__(cls, text: str, *, sent_tokens: int | None = None, answer_tokens: int | None = None) -> Self:
         """Return the text with these counts."""
         worded = super().__new__(cls, text)
         worded.sent_tokens, worded.answer_tokens = sent_tokens, answer_tokens
