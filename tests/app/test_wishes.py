@@ -152,6 +152,20 @@ CLINIC = [
 ]
 
 
+async def test_what_somebody_asked_or_was_answered_is_not_kept_from_them_by_a_later_wish(app: App):
+    await tell(
+        app,
+        say("1", BO, f"how tall is the {SECRET} mast?", sent_at=at(1)),
+        say("2", ANA, f"the {SECRET} mast is two metres tall", sent_at=at(2), reply_to="1"),
+        say("3", ANA, f"I broke the {SECRET} mast", sent_at=at(3)),
+        say("4", ANA, f"don't tell Bo about the {SECRET} mast", sent_at=at(4)),
+        say("5", CY, "hello", sent_at=at(5)),
+    )
+
+    assert await found(app, await viewer(app, "bo")) == {"1", "2"}
+    assert await found(app, await viewer(app, "cy")) >= {"1", "2", "3"}
+
+
 async def test_a_restriction_lets_through_what_it_permits_and_keeps_the_rest_from_whom_it_names(app: App):
     await tell(app, *CLINIC)
     assert await found(app, await viewer(app, "linda")) == {"1", "5"}

@@ -115,14 +115,17 @@ def settled(
     if wish.kind == "forget":
         marks, own = _marks(wish, voice, before, about=about, earlier=earlier)
         return replace(reach, targets=frozenset({voice.id, *about}), marks=marks, own_marks=own)
-    targets = frozenset({voice.id, *about})
     if wish.kind == "withhold":
-        return replace(reach, targets=targets, from_ids=wish.party_ids)
+        unheard = set(about) - _exchanged_with(wish.party_ids, before)
+        return replace(reach, targets=frozenset({voice.id, *unheard}), from_ids=wish.party_ids)
+    targets = frozenset({voice.id, *about})
     return replace(reach, targets=targets, spared_ids=_hearers(voice, before, about, circle))
 
 
 def covers(reach: Reach, said: Said) -> bool:
-    """Return whether a wish covers a message."""
+    """Return whether a wish covers a message; what somebody said themselves is kept from nobody by that name."""
+    if reach.from_ids is not None and said.author_id in reach.from_ids:
+        return False
     if said.id in reach.targets:
         return True
     if reach.is_standing:
@@ -157,6 +160,13 @@ def _last_turn(voice: Said, before: Sequence[Said]) -> list[MessageId]:
         elif turn:
             break
     return turn
+
+
+def _exchanged_with(party_ids: frozenset[ParticipantId], before: Sequence[Said]) -> set[MessageId]:
+    """Return what some evidently heard: what answers them, and what they answered."""
+    theirs = {said.id for said in before if said.author_id in party_ids}
+    answering = {said.id for said in before if said.reply_to in theirs}
+    return answering | {said.reply_to for said in before if said.id in theirs and said.reply_to is not None}
 
 
 def _on_topic(topic: str, voice: Said, before: Sequence[Said]) -> list[MessageId]:
@@ -248,8 +258,6 @@ def _restricted(
 
 
 def _is_restricted(reach: Reach, said: Said) -> bool:
-    if reach.from_ids is not None and said.author_id in reach.from_ids:
-        return False
     if reach.of_ids is not None and said.author_id not in reach.of_ids:
         return False
     about = matters(said.body)
