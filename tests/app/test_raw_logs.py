@@ -384,6 +384,23 @@ async def test_an_operator_is_told_how_many_lines_cannot_be_told_apart_and_nobod
 # What can be set
 
 
+async def test_what_is_to_be_forgotten_is_not_recalled_from_a_log_that_cannot_tell_it_apart(told, logs):
+    write(logs, "a.jsonl", {key: value for key, value in logged(101).items() if key != "id"})
+    app = with_logs(told, logs)
+    assert (await asked(app)).tier == "raw logs"
+
+    await tell(
+        told,
+        message("s", "the pin of the quincunx safe is 448812", author=ANA, sent_at=at(6)),
+        message("w", "please forget that", author=ANA, sent_at=at(7)),
+    )
+
+    assert not (await asked(app)).is_known
+    [wish] = await told.wishes.all(told.operator)
+    await told.wishes.undo(str(wish.id))
+    assert (await asked(app)).is_known
+
+
 def test_folders_and_rooms_of_logs_come_from_the_environment(tmp_path):
     file = tmp_path / "rooms.json"
     file.write_text('{"logs/general*": "discord/1/2"}')

@@ -32,7 +32,7 @@ class Stay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovedIn:
-    """A room in which something was removed."""
+    """A room in which something was removed, or is kept from somebody."""
 
     platform: str
     room: str
@@ -66,7 +66,7 @@ async def stays(conn: Connection, room_ids: Collection[RoomId]) -> list[Stay]:
 
 
 async def removed_in(conn: Connection, org_id: OrgId) -> set[RoomName]:
-    """Return the rooms in which something was redacted or erased."""
+    """Return the rooms in which something was redacted or erased, or is kept from somebody by a wish."""
     rows = await QUERIES.all(conn, "removed_in", RemovedIn, {"org_id": org_id})
     return {(row.platform, row.room) for row in rows}
 

@@ -16,8 +16,8 @@ from stays_of_viewer
 where room_id = any (%(room_ids)s);
 
 -- name: removed_in -> RemovedIn
--- The rooms in which something was redacted or erased.
--- Uses index: messages_removed
+-- The rooms in which something was redacted or erased, or is kept from somebody by a wish.
+-- Uses indexes: messages_removed, wishes_of_room
 select rooms.platform, rooms.external_id as room
 from rooms
 where rooms.org_id = %(org_id)s
@@ -27,7 +27,12 @@ where rooms.org_id = %(org_id)s
     where messages.org_id = rooms.org_id
       and messages.room_id = rooms.id
       and (messages.redacted_at is not null or messages.erased_at is not null)
-  );
+  )
+union
+select rooms.platform, rooms.external_id
+from wishes
+join rooms on rooms.org_id = wishes.org_id and rooms.id = wishes.room_id
+where wishes.org_id = %(org_id)s and wishes.status = 'active';
 
 -- name: platforms -> Platform
 -- The platforms of all rooms.
