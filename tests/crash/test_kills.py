@@ -29,7 +29,10 @@ pytestmark = [
     pytest.mark.skipif(not Path("/proc/self").exists(), reason="finds the server's processes in /proc"),
 ]
 #: What a worker does at its own pace, and a receipt counts as far as it has come.
-AT_LEISURE = {"work", "message_embeddings", "receipts", "conversations", "placements"}
+AT_LEISURE = {
+    *("work", "message_embeddings", "receipts", "conversations", "placements", "encounters"),
+    *("memories", "memory_sources", "memory_participants", "memory_tags"),
+}
 
 
 @pytest.fixture(scope="module")
