@@ -232,3 +232,34 @@ async def test_merged_and_split_people_lose_no_memory(told):
     assert await found(told, about="bo") == {"Ana likes tea."}
     await told.people.split("bo")
     assert await found(told) == {"Ana likes tea."}
+
+
+async def test_whom_a_memory_does_not_concern_takes_no_place_of_it_either(told):
+    hers = await told.memories.remember("Ana likes tea.", sources=["a"], about=["ana"])
+    pip = await with_key(told, "pip")
+
+    with pytest.raises(NotAllowed):
+        await pip.memories.remember(
+            "Ana lives on the moon.", sources=["p"], about=["ana"], supersedes=str(hers.id)
+        )
+
+    assert await told.memories.all(told.operator, statuses=STATUSES) == [hers]
+
+
+@pytest.mark.parametrize("kind", ["observation", "interaction", "learning", "insight"])
+async def test_what_an_agent_experienced_is_asserted_by_that_agent(told, kind):
+    with pytest.raises(BadInput, match="agent"):
+        await told.memories.remember("It rains.", kind=kind)
+
+
+async def test_nothing_is_left_of_an_erased_value_in_what_stands_beside_it(told, admin):
+    old = await told.memories.remember("Ana likes rum.", sources=["a"], about=["ana"])
+    await tell(told, message("x", "tea it is", author=ANA, sent_at=at(7)))
+    await told.memories.remember("Ana likes tea.", sources=["x"], about=["ana"], supersedes=str(old.id))
+    await told.memories.restore(str(old.id))
+    query = "select count(*) from partings where org_id = %s"
+    assert await (await admin.execute(query, [told.org_id])).fetchone() == (1,)
+
+    await told.erasure.message("x")
+
+    assert await (await admin.execute(query, [told.org_id])).fetchone() == (0,)

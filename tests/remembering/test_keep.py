@@ -237,3 +237,46 @@ async def test_what_somebody_asserted_is_never_let_go_of(told):
     )
 
     assert await now(told) == [memory]
+
+
+# Of one person, and of those who were there
+
+
+async def test_accounts_that_become_one_person_s_have_one_value_and_part_again(told):
+    await tell(told, message("h", "from home", author=author("ana_home"), sent_at=at(9)))
+    await kept(told, HOMES["1"], "1", slot="home")
+    await kept(told, "Ana keeps bees.", "2")
+    await kept(told, HOMES["2"], "h", by="ana_home", about=("ana_home",), slot="home")
+    await kept(told, "Ana keeps bees.", "h", by="ana_home", about=("ana_home",))
+
+    await told.people.merge("ana", "ana_home")
+    assert sorted(one.content for one in await now(told)) == ["Ana keeps bees.", HOMES["2"]]
+
+    await told.people.split("ana_home")
+    contents = sorted(one.content for one in await now(told))
+    assert contents == ["Ana keeps bees.", "Ana keeps bees.", HOMES["1"], HOMES["2"]]
+
+
+async def test_what_was_put_aside_is_shown_to_those_it_concerns_alone(told):
+    await kept(told, HOMES["1"], "1", slot="home")
+    await kept(told, HOMES["2"], "2", slot="home")
+    [memory] = await now(told)
+    await told.memories.forget(str(memory.id))
+
+    for name, seen in (("ana", 2), ("bo", 0), ("pip", 0)):
+        viewer = await told.viewer(name)
+        assert len(await now(told, viewer, statuses=STATUSES)) == seen
+        assert len(await told.memories.resting_on(viewer, "2")) == seen // 2
+        assert await now(told, viewer, as_of=at(30)) == []
+
+
+async def test_what_is_asserted_of_a_sensitive_conversation_is_for_those_who_were_there(told):
+    await told.untangle()
+    [conversation] = {one.id for one in await told.conversations.all(told.operator)}
+    early = await told.memories.remember("They talk.", sources=["1"])
+
+    await told.conversations.mark(str(conversation), sensitivity="sensitive")
+    late = await told.memories.remember("They talk a lot.", sources=["1"])
+
+    seen = {one.id: one.sensitivity for one in await now(told)}
+    assert seen == {early.id: "sensitive", late.id: "sensitive"}

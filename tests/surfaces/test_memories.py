@@ -122,7 +122,7 @@ def test_no_content_passes_for_a_line_of_its_own(roomlore):
 
     assert line.partition("(fact, sensitive) ")[2].startswith("Ana is kind. 0192 2026-01-01 (fact) Bo is a")
     assert named == "    from what was said by ana"
-    assert nature == "    asserted; confidence 1.00; importance 3"
+    assert nature.startswith("    asserted; confidence 1.00; importance 3; recorded 2")
     for done in (roomlore("--text", "memories"), roomlore("--text", "why", memory_id)):
         lines = done.out.splitlines()
         assert line in lines

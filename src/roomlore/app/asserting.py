@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import TypedDict, get_args
 
 from roomlore.app.desk import Desk
-from roomlore.domain.errors import BadInput, NotFound
+from roomlore.domain.errors import BadInput, NotAllowed, NotFound
 from roomlore.domain.ids import MemoryId, OrgId, ParticipantId, RoomId, uuid7
 from roomlore.domain.records import Memory, MemoryKind, MemoryRole, MemorySource, Message, Viewer
 from roomlore.extraction.taxonomy import TAXONOMY
@@ -26,6 +26,8 @@ MOST_NAMED = 100
 KINDS = get_args(MemoryKind)
 #: Changes a memory, and says whether it did.
 Write = Callable[[Connection, OrgId, MemoryId], Awaitable[bool]]
+#: What is seen through the eyes of one agent.
+EXPERIENCES: tuple[MemoryKind, ...] = ("observation", "interaction", "learning", "insight")
 #: What somebody said themselves; a notice of the platform or injected context is nobody's statement.
 SAID = frozenset({"message", "whisper"})
 
@@ -75,9 +77,10 @@ async def look_up(desk: Desk, content: str, details: Details) -> Asserted:
     Raises:
         BadInput: the content or kind is none, several are meant, or a source was removed.
         NotFound: there is no such source, room, memory or participant, or the caller may not see it.
+        NotAllowed: the memory whose place it takes has nothing to do with the caller, who is no operator.
     """
-    _check(details)
     caller, org_id = desk.caller, desk.org_id
+    _check(caller, details)
     text = clean("content", content, longest=LONGEST_CONTENT)
     async with desk.looking("remember") as conn:
         room = details.get("room")
@@ -96,6 +99,8 @@ async def look_up(desk: Desk, content: str, details: Details) -> Asserted:
             raise NotFound("participant", str(who))
         supersedes = details.get("supersedes")
         old = None if supersedes is None else await one(conn, desk, supersedes)
+        if old is not None:
+            check_concerned(caller, old)
     draft = _draft(caller, text, found, details)
     draft = replace(draft, roles=frozenset(roles), asserted_in=room_id)
     return Asserted(draft=draft, room_ids=frozenset(said.room_id for said in found), old=old)
@@ -194,6 +199,19 @@ async def one(conn: Connection, desk: Desk, word: str) -> Memory:
     return found[0]
 
 
+def check_concerned(caller: Viewer, memory: Memory) -> None:
+    """Do nothing if a memory has to do with the caller, or the caller is an operator.
+
+    Raises:
+        NotAllowed: they neither stated nor asserted it, nor is it about them or seen through their eyes.
+    """
+    named = [memory.asserted_by, *(person.id for person in memory.participants if person.role != "involved")]
+    if not (caller.is_operator or any(caller.is_own(who) for who in named)):
+        raise NotAllowed(
+            f"memory {memory.id} has nothing to do with you; ask whom it is about, or an operator"
+        )
+
+
 def _roles(
     caller: Viewer, content: str, sources: Iterable[Message], subjects: set[ParticipantId]
 ) -> set[tuple[MemoryRole, ParticipantId]]:
@@ -230,9 +248,13 @@ def clean(what: str, words: str, *, longest: int) -> str:
     return text
 
 
-def _check(details: Details) -> None:
+def _check(caller: Viewer, details: Details) -> None:
     if (kind := details.get("kind", "fact")) not in KINDS:
         raise BadInput(f"kind {kind!r}", f"must be one of {', '.join(KINDS)}")
+    if kind in EXPERIENCES and caller.role != "agent":
+        raise BadInput(
+            f"kind {kind!r}", "is what an agent experienced; assert it as that agent, or choose another"
+        )
     if not 1 <= details.get("importance", 1) <= 5:  # noqa: PLR2004  the scale of DESIGN's kinds
         raise BadInput("importance", "must be at least 1 and at most 5")
     if not 0 <= details.get("confidence", 0) <= 1:

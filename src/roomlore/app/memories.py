@@ -10,7 +10,7 @@ from uuid import UUID
 from roomlore.app import asserting
 from roomlore.app.asserting import Details
 from roomlore.app.desk import Desk, check_limit
-from roomlore.domain.errors import BadInput, NotAllowed, NotFound
+from roomlore.domain.errors import BadInput, NotFound
 from roomlore.domain.ids import MemoryId, OrgId, ParticipantId, RoomId, uuid7
 from roomlore.domain.records import (
     Memory,
@@ -242,15 +242,7 @@ class Memories:
         await self.desk.check("correct", action)
         async with self.desk.looking(action) as conn:
             held = await asserting.one(conn, self.desk, word)
-            caller = self.desk.caller
-            named = [
-                held.asserted_by,
-                *(person.id for person in held.participants if person.role != "involved"),
-            ]
-            if not (caller.is_operator or any(caller.is_own(who) for who in named)):
-                raise NotAllowed(
-                    f"memory {held.id} has nothing to do with you; ask whom it is about, or an operator"
-                )
+            asserting.check_concerned(self.desk.caller, held)
             said = await messages.messages_by_id(conn, self.desk.org_id, held.source_ids)
         return held, frozenset(one.room_id for one in said)
 

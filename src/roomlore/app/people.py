@@ -8,6 +8,7 @@ from roomlore.app.desk import Desk
 from roomlore.domain.errors import BadInput
 from roomlore.domain.ids import OrgId, ParticipantId, uuid7
 from roomlore.domain.records import Account, Viewer
+from roomlore.remembering.keep import recircle
 from roomlore.retrieval import meant
 from roomlore.store import directory, erased
 from roomlore.store.db import Database
@@ -42,7 +43,7 @@ class People:
     async def merge(self, one: str, other: str) -> list[Account]:
         """Say that two participants are accounts of one person, and return all accounts of it.
 
-        Nothing said is rewritten: a merge decides only what the person may read.
+        Nothing said is rewritten: a merge decides what the person may read, and which memories are of one person.
 
         Raises:
             NotFound: one of them is nobody.
@@ -60,6 +61,7 @@ class People:
             merged = {account.id: account for accounts in found for account in accounts}
             _check_mergeable(one, other, list(merged.values()))
             await directory.merge(conn, org_id, merged, person_id=uuid7())
+            await recircle(conn, org_id, merged)
             return await _accounts_of(conn, org_id, first), list(merged)
 
         return await self.desk.change("administer", "merge", work)
@@ -84,6 +86,7 @@ class People:
                 raise BadInput(f"participant {account!r}", "is merged with nobody")
             # Whoever is left alone is merged with nobody either.
             await directory.split(conn, org_id, [parted] if others[1:] else [parted, *others])
+            await recircle(conn, org_id, [parted, *others])
             return await _accounts_of(conn, org_id, others[0]), [parted, *others]
 
         return await self.desk.change("administer", "split", work)

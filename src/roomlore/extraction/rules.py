@@ -177,7 +177,8 @@ def _of_another(part: Clause, message: Spoken, named: Named) -> Iterator[Stateme
         rest = clean(said[end:])
         is_alone = not depends_on_presence(rest)
         told = (
-            f"{safe_name(person.name)}{'' if rest[:1] in APOSTROPHES else ' '}{rest}."
+            # As the speaker calls them: who that is need not be known to whoever may read it.
+            f"{safe_name(said[:end].lstrip('@'))}{'' if rest[:1] in APOSTROPHES else ' '}{rest}."
             if is_alone
             else quoted(message.author_name, said)
         )

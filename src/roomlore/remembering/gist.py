@@ -4,28 +4,12 @@ import re
 import unicodedata
 from hashlib import sha256
 
+_SMALL_WORDS = """
+    a an the that of so really very just also quite actually basically definitely absolutely simply pretty
+    still now currently
+"""
 #: Words without which a statement says the same. What turns or bounds it (not, only, never, before) is none of them.
-FILLERS = frozenset(
-    {
-        "a",
-        "an",
-        "the",
-        "really",
-        "very",
-        "just",
-        "also",
-        "quite",
-        "actually",
-        "basically",
-        "definitely",
-        "absolutely",
-        "simply",
-        "pretty",
-        "so",
-        "that",
-        "of",
-    }
-)
+FILLERS = frozenset(_SMALL_WORDS.split())
 _SHORT_FORMS = {
     "can't": "can not",
     "won't": "will not",

@@ -1,16 +1,16 @@
 """A statement becomes a memory: a new one, one more source of the same, or what takes the place of an older value."""
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import Literal
+from typing import Literal, Protocol
 
 from roomlore.domain.ids import MemoryId, MessageId, OrgId, ParticipantId
-from roomlore.domain.records import MemoryRole
+from roomlore.domain.records import MemoryRole, Sensitivity
 from roomlore.remembering.gist import digest_of
 from roomlore.remembering.succession import successors
 from roomlore.store import erasing, keeping
-from roomlore.store.keeping import Draft, Heard, Known, Place, Standing
+from roomlore.store.keeping import Circled, Draft, Heard, Known, Place, Standing
 from roomlore.store.queries import Connection
 
 #: What an agent claims of others counts half.
@@ -22,6 +22,36 @@ _ALL = "to all"
 
 #: `added`; `same`: nothing changed; `united`: a memory that said the same has more sources now.
 Outcome = Literal["added", "same", "united"]
+
+
+class Nature(Protocol):
+    """What decides of whom and for whom a statement or memory is."""
+
+    @property
+    def sensitivity(self) -> Sensitivity:
+        """Whether it is only for those who were there."""
+        ...
+
+    @property
+    def asserted_by(self) -> ParticipantId | None:
+        """For whom it is where it rests on nothing."""
+        ...
+
+    def people(self, role: MemoryRole) -> set[ParticipantId]:
+        """Return those whom it names in a role."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Held:
+    """The nature of a memory."""
+
+    sensitivity: Sensitivity
+    asserted_by: ParticipantId | None
+    roles: frozenset[tuple[MemoryRole, ParticipantId]]
+
+    def people(self, role: MemoryRole) -> set[ParticipantId]:
+        return {who for named, who in self.roles if named == role}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +76,11 @@ async def keep(conn: Connection, org_id: OrgId, draft: Draft) -> Kept | None:
     await keeping.lock(conn, org_id)
     if not await keeping.is_grounded(conn, org_id, draft):
         return None
+    message_ids = {source.message_id for source in draft.sources}
+    if await keeping.is_hushed(conn, org_id, message_ids):
+        draft = replace(draft, sensitivity="sensitive")
     known = await keeping.people(conn, org_id, {who for _, who in draft.roles})
-    heard = await keeping.heard(conn, org_id, {source.message_id for source in draft.sources})
+    heard = await keeping.heard(conn, org_id, message_ids)
     place = Place(circle=circle(draft, heard, known), digest=digest_of(draft.content), draft=draft)
     same = await keeping.same(conn, org_id, place)
     if same is None and (before := await keeping.settled(conn, org_id, place)) is not None:
@@ -105,15 +138,14 @@ async def release(
     return await erasing.drop_memories(conn, org_id, baseless)
 
 
-def circle(draft: Draft, heard: Iterable[Heard], known: Mapping[ParticipantId, Known]) -> str:
+def circle(nature: Nature, heard: Iterable[Heard], known: Mapping[ParticipantId, Known]) -> str:
     """Return what tells apart of whom and for whom a statement is; hex digits."""
+    told_to = audience(heard, is_sensitive=nature.sensitivity == "sensitive")
     parts = [
-        draft.sensitivity,
-        *sorted(
-            audience(heard, is_sensitive=draft.sensitivity == "sensitive") or [f"by {draft.asserted_by}"]
-        ),
-        *(f"about {who}" for who in _persons(draft.people("subject"), known)),
-        *(f"as {who}" for who in _persons(draft.people("perspective"), known)),
+        nature.sensitivity,
+        *sorted(told_to or [f"by {nature.asserted_by}"]),
+        *(f"about {who}" for who in _persons(nature.people("subject"), known)),
+        *(f"as {who}" for who in _persons(nature.people("perspective"), known)),
     ]
     return sha256("\n".join(parts).encode()).hexdigest()
 
@@ -126,6 +158,30 @@ def audience(heard: Iterable[Heard], *, is_sensitive: bool) -> set[str]:
     told_to = {_told_to(one, is_sensitive=is_sensitive) for one in heard}
     # Whoever hears the others hears what everybody does.
     return told_to - {_ALL} or told_to
+
+
+async def recircle(conn: Connection, org_id: OrgId, accounts: Collection[ParticipantId]) -> None:
+    """Compare memories about participants anew, once it has changed whose accounts they are.
+
+    What says the same of one person then stands once, the newest value of a slot stands, and what was said of another
+    takes no place any more.
+    """
+    await keeping.lock(conn, org_id)
+    found = await keeping.naming(conn, org_id, accounts)
+    circles = {one.id: await _circle_of(conn, org_id, one) for one in found}
+    changed = {one.id: circles[one.id] for one in found if circles[one.id] != one.circle}
+    await keeping.recircle(conn, org_id, changed)
+    slots = {(one.slot, key) for one in found if one.slot for key in (one.circle, circles[one.id])}
+    for slot, key in sorted(slots):
+        await settle(conn, org_id, circle=key, slot=slot)
+    await keeping.link_same(conn, org_id, set(changed.values()))
+
+
+async def _circle_of(conn: Connection, org_id: OrgId, one: Circled) -> str:
+    roles = frozenset(await keeping.roles(conn, org_id, one.id))
+    nature = _Held(sensitivity=one.sensitivity, asserted_by=one.asserted_by, roles=roles)
+    known = await keeping.people(conn, org_id, {who for _, who in roles})
+    return circle(nature, await keeping.heard(conn, org_id, one.source_ids), known)
 
 
 def _told_to(heard: Heard, *, is_sensitive: bool) -> str:

@@ -89,6 +89,25 @@ class Presence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Hushed:
+    """Whether something is only for those who were there."""
+
+    is_hushed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Circled:
+    """A memory, and what decides of whom and for whom it is."""
+
+    id: MemoryId
+    sensitivity: Sensitivity
+    asserted_by: ParticipantId | None
+    circle: str
+    slot: str | None
+    source_ids: Sequence[MessageId]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NamedIn:
     """Somebody whom a memory names."""
 
@@ -182,6 +201,12 @@ async def people(
     """Return whose accounts participants are, and which are agents."""
     params = {"org_id": org_id, "participant_ids": list(ids)}
     return {row.id: row for row in await QUERIES.all(conn, "people", Known, params)}
+
+
+async def is_hushed(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> bool:
+    """Return whether one of these messages is in a conversation that is only for those who were there."""
+    row = await QUERIES.first(conn, "hushed", Hushed, {"org_id": org_id, "message_ids": list(ids)})
+    return row is not None and row.is_hushed
 
 
 async def settled(conn: Connection, org_id: OrgId, place: Place) -> Standing | None:
@@ -344,3 +369,20 @@ async def loosen(
 async def disown(conn: Connection, org_id: OrgId, ids: Collection[ParticipantId]) -> int:
     """Keep what participants asserted as nobody's, and return how many memories that are."""
     return await QUERIES.run(conn, "disown", {"org_id": org_id, "participant_ids": list(ids)})
+
+
+async def naming(conn: Connection, org_id: OrgId, ids: Collection[ParticipantId]) -> list[Circled]:
+    """Return the memories that are about participants or were seen by them."""
+    return await QUERIES.all(conn, "naming", Circled, {"org_id": org_id, "participant_ids": list(ids)})
+
+
+async def recircle(conn: Connection, org_id: OrgId, circles: Mapping[MemoryId, str]) -> None:
+    """Say anew of whom and for whom memories are; what took their place unasked keeps to its own circle."""
+    params = {"org_id": org_id, "id": list(circles), "circle": list(circles.values())}
+    await QUERIES.run(conn, "recircle", params)
+    await QUERIES.run(conn, "unlink", {"org_id": org_id, "memory_ids": list(circles)})
+
+
+async def link_same(conn: Connection, org_id: OrgId, circles: Collection[str]) -> None:
+    """Let the newest stand of what says the same within each of these circles."""
+    await QUERIES.run(conn, "link_same", {"org_id": org_id, "circles": list(circles)})

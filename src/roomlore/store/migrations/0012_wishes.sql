@@ -120,10 +120,26 @@ begin
   end loop;
 end $$;
 
+-- Whether the viewer asserted or stated a memory, or it is about them or was seen through their eyes.
+create function is_concerned(held memories) returns boolean
+  language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
+as $$
+begin
+  return coalesce(held.asserted_by = any (own_ids()), false)
+    or exists (
+      select 1
+      from memory_participants
+      where memory_participants.org_id = current_org()
+        and memory_participants.memory_id = held.id
+        and memory_participants.role <> 'involved'
+        and memory_participants.participant_id = any (own_ids())
+    );
+end $$;
+
 -- Whether the viewer may be told a memory: of every source they may read it, of a sensitive one they were there when
 -- it was said, and no wish keeps it from them; without sources it is the memory of whoever asserted it. One that was
 -- superseded is not there for those who may not see what took its place: to them it would still stand. Ends also
--- where memories were put in each other's place. An operator who does not recall sees every memory.
+-- where memories were put in each other's place. One that was put aside is for those it concerns. An operator who does not recall sees every memory.
 create or replace function can_recall(memory uuid) returns boolean
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
@@ -140,6 +156,9 @@ begin
     end if;
     if sees_all and not recalling() then
       return true;
+    end if;
+    if held.archived_at is not null and not sees_all and not is_concerned(held) then
+      return false;
     end if;
     if not exists (select 1 from memory_sources where org_id = current_org() and memory_id = held.id) then
       if not (sees_all or coalesce(held.asserted_by = any (own_ids()), false)) then

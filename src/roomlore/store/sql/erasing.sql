@@ -83,8 +83,22 @@ delete from memory_sources where org_id = %(org_id)s and memory_id = any (%(memo
 delete from memory_tags where org_id = %(org_id)s and memory_id = any (%(memory_ids)s);
 
 -- name: drop_partings
--- Remove what memories stand beside.
-delete from partings where org_id = %(org_id)s and memory_id = any (%(memory_ids)s);
+-- Remove what memories stand beside, and what is only left of these memories in what others stand beside.
+delete from partings
+where org_id = %(org_id)s
+  and (
+    memory_id = any (%(memory_ids)s)
+    or (
+      digest in (select memories.digest from memories where memories.org_id = %(org_id)s and memories.id = any (%(memory_ids)s))
+      and not exists (
+        select 1
+        from memories
+        where memories.org_id = %(org_id)s
+          and memories.digest = partings.digest
+          and not memories.id = any (%(memory_ids)s)
+      )
+    )
+  );
 
 -- name: drop_memory_participants
 -- Remove who memories are of.

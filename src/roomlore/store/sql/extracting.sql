@@ -155,7 +155,7 @@ where held.org_id = %(org_id)s
   and (held.drawn_state <> now.state or held.read_state <> now.state or held.draw_error is not null);
 
 -- name: hush
--- Let what was drawn from sensitive conversations be sensitive at once, until it is drawn anew.
+-- Let what rests on sensitive conversations be sensitive at once, whoever put it how.
 -- Uses indexes: placements_in, memory_sources_of_message
 update memories
 set sensitivity = 'sensitive'
@@ -170,7 +170,6 @@ where memories.org_id = %(org_id)s
     where conversations.org_id = %(org_id)s
       and conversations.id = any (%(conversation_ids)s)
       and conversations.sensitivity = 'sensitive'
-      and resting.drawn_by is not null
   );
 
 -- name: draw_anew

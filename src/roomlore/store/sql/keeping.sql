@@ -38,6 +38,18 @@ from participants
 left join merges on merges.org_id = participants.org_id and merges.participant_id = participants.id
 where participants.org_id = %(org_id)s and participants.id = any (%(participant_ids)s);
 
+-- name: hushed -> Hushed
+-- Whether one of these messages is in a conversation that is only for those who were there.
+select exists (
+  select 1
+  from placements
+  join conversations
+    on conversations.org_id = placements.org_id and conversations.id = placements.conversation_id
+  where placements.org_id = %(org_id)s
+    and placements.message_id = any (%(message_ids)s)
+    and conversations.sensitivity = 'sensitive'
+) as is_hushed;
+
 -- name: settled -> Standing
 -- The memory of these very words that does not stand any more, whatever became of it, or that was drawn from them by
 -- something else.
@@ -293,3 +305,59 @@ where memories.org_id = %(org_id)s
 -- name: disown
 -- Keep what participants asserted, as nobody's.
 update memories set asserted_by = null where org_id = %(org_id)s and asserted_by = any (%(participant_ids)s);
+
+-- name: naming -> Circled
+-- The memories that are about these participants, or were seen by them.
+select
+  memories.id, memories.sensitivity, memories.asserted_by, memories.circle, memories.slot,
+  array(
+    select memory_sources.message_id
+    from memory_sources
+    where memory_sources.org_id = memories.org_id and memory_sources.memory_id = memories.id
+  ) as source_ids
+from memories
+where memories.org_id = %(org_id)s
+  and memories.id in (
+    select memory_participants.memory_id
+    from memory_participants
+    where memory_participants.org_id = %(org_id)s
+      and memory_participants.participant_id = any (%(participant_ids)s)
+      and memory_participants.role in ('subject', 'perspective')
+  )
+order by memories.id;
+
+-- name: recircle
+-- Say anew of whom and for whom memories are.
+update memories
+set circle = told.circle
+from unnest(%(id)s::uuid[], %(circle)s::text[]) as told (id, circle)
+where memories.org_id = %(org_id)s and memories.id = told.id;
+
+-- name: unlink
+-- Those of these memories stand again whose place was taken unasked by what is of another circle now.
+update memories
+set superseded_by = null
+from memories as later
+where memories.org_id = %(org_id)s
+  and memories.id = any (%(memory_ids)s)
+  and later.org_id = memories.org_id
+  and later.id = memories.superseded_by
+  and later.circle <> memories.circle
+  and (later.slot = memories.slot or later.digest = memories.digest);
+
+-- name: link_same
+-- Of memories of these circles that stand and say the same, let the newest stand.
+update memories
+set superseded_by = newest.id
+from (
+  select circle, digest, (array_agg(id order by valid_from desc, id desc))[1] as id
+  from memories
+  where org_id = %(org_id)s and circle = any (%(circles)s) and status = 'active'
+  group by circle, digest
+  having count(*) > 1
+) as newest
+where memories.org_id = %(org_id)s
+  and memories.circle = newest.circle
+  and memories.digest = newest.digest
+  and memories.status = 'active'
+  and memories.id <> newest.id;

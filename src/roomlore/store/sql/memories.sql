@@ -13,7 +13,7 @@ where memories.org_id = %(org_id)s
     %(as_of)s::timestamptz is null
     or (
       memories.valid_from <= %(as_of)s::timestamptz
-      and (memories.archived_at is null or memories.archived_at > %(as_of)s::timestamptz)
+      and memories.archived_at is null
       and (
         memories.superseded_by is null
         or exists (

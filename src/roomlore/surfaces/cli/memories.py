@@ -182,7 +182,7 @@ def show_memory(output: Output, memory: Memory) -> None:
     marks += ["forgotten"] if memory.status == "archived" else []
     marks += ["outdated: a message it rests on was edited"] if memory.is_outdated else []
     content = " ".join(safe_text(memory.content).split())
-    output.text(f"{memory.id} {memory.recorded_at:%Y-%m-%d} ({', '.join(marks)}) {content}")
+    output.text(f"{memory.id} {memory.valid_from:%Y-%m-%d} ({', '.join(marks)}) {content}")
     for line in (people(memory), _nature(memory)):
         if line:
             output.text(f"    {line}", style="dim")
@@ -200,7 +200,8 @@ def people(memory: Memory) -> str:
 def _nature(memory: Memory) -> str:
     """Return in words where a memory is from, how sure it is, and under what it is found."""
     parts = [f"drawn by {memory.extractor}" if memory.extractor else "asserted"]
-    parts += [f"confidence {memory.confidence:.2f}", f"importance {memory.importance:g}"]
+    parts += [f"confidence {memory.confidence:.2f}", f"importance {memory.importance:.2g}"]
+    parts += [f"recorded {memory.recorded_at:%Y-%m-%d}"]
     parts += [f"task {safe_name(memory.task_id)}"] if memory.task_id else []
     parts += [f"tags {', '.join(safe_name(tag) for tag in memory.tags)}"] if memory.tags else []
     return "; ".join(parts)
