@@ -9,10 +9,9 @@ then on, and is removed when the worker next tidies.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
-from roomlore.agents.remember import utc_now
 from roomlore.context.memoryblock import one_line
 from roomlore.context.tokens import estimate_tokens
 from roomlore.domain.ids import MessageId, OrgId, ParticipantId, uuid7
@@ -45,7 +44,7 @@ class InjectWorker:
     """Goes through new messages of rooms with agents, and gives these what they may know."""
 
     db: Database
-    now: Callable[[], datetime] = utc_now
+    now: Callable[[], datetime] = partial(datetime.now, UTC)
     cool_down: timedelta = COOL_DOWN
     bar: float = BAR
     batch: int = 20

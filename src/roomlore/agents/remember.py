@@ -24,17 +24,12 @@ _ASKED, _ANSWERED = 160, 240
 _LEAST_IMPORTANCE, _MORE = 2.5, 0.5
 
 
-def utc_now() -> datetime:
-    """Return the time."""
-    return datetime.now(UTC)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InteractWorker:
     """Makes memories of answers that agents noted."""
 
     db: Database
-    now: Callable[[], datetime] = utc_now
+    now: Callable[[], datetime] = partial(datetime.now, UTC)
     batch: int = 50
     stage: Stage = "interact"
 
@@ -68,7 +63,7 @@ def interaction(one: Exchanged, *, score: float, now: datetime) -> Draft:
         kind="interaction",
         title=f"Talk with {other}",
         content=f"{other}: “{one_line(one.trigger, _ASKED)}” {agent}: “{one_line(one.reply, _ANSWERED)}”",
-        importance=_LEAST_IMPORTANCE + _MORE * (score - WORTH_KEEPING) / (1 - WORTH_KEEPING),
+        importance=round(_LEAST_IMPORTANCE + _MORE * (score - WORTH_KEEPING) / (1 - WORTH_KEEPING), 1),
         sensitivity=one.sensitivity,
         asserted_by=one.agent_id,
         asserted_in=one.room_id,

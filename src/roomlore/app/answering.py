@@ -41,17 +41,13 @@ SENSITIVE = "what is cited is or may be sensitive, which is never sent to a lang
 NO_CALL = "no call to the language model may be made now"
 
 
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answering:
     """Answers of an org for those who may read what they rest on."""
 
     desk: Desk
     settings: Settings
-    now: Callable[[], datetime] = _utc_now
+    now: Callable[[], datetime] = partial(datetime.now, UTC)
 
     async def near(
         self, viewer: Viewer, question: Question | None, load: Callable[[], Awaitable[Embedder]]

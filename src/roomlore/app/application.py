@@ -42,7 +42,7 @@ from roomlore.retrieval import meant
 from roomlore.retrieval.asked import EVERYTHING, Filters
 from roomlore.retrieval.records import Answer, Exchange, Found
 from roomlore.store import directory, work
-from roomlore.store.db import Database, verbatim
+from roomlore.store.db import Database
 from roomlore.store.queries import Connection
 from roomlore.workers import loop, retain
 
@@ -289,7 +289,8 @@ class App:
         Args:
             viewer: For whom.
             room: Name, id or external id.
-            trigger: The message to answer; the room's last by default.
+            trigger: The message to answer; by default the room's last that no wish keeps from the viewer. One that is
+                named and kept from them is shown without its words.
             budget: Tokens.
             limits: How far to look.
             articles: Also read what the messages link to, over the network.
@@ -303,8 +304,7 @@ class App:
             viewer, "context", keeps_plans=True, recalls=True, began=began
         ) as reading:
             room_id = await meant.room(reading.conn, self.org_id, room)
-            async with verbatim(reading.conn):
-                message = await meant.message(reading.conn, self.org_id, trigger, room_id=room_id)
+            message = await meant.trigger(reading.conn, self.org_id, trigger, room_id=room_id)
             block = await self.agents.block_beside(reading, viewer, message, budget=budget)
             source = StoreSource(conn=reading.conn, org_id=self.org_id)
             left = budget - (block.tokens if block else 0)

@@ -12,7 +12,7 @@ from roomlore.domain.errors import BadInput, NotFound
 from roomlore.domain.ids import MessageId, ParticipantId, RoomId
 from roomlore.domain.records import Message, Viewer
 from roomlore.retrieval import meant
-from roomlore.store import memories, messages, wishes
+from roomlore.store import directory, erased, memories, messages, wishes
 from roomlore.store.queries import Connection
 from roomlore.store.wishes import WishRow, WishStatus
 from roomlore.wishes import hearing
@@ -80,7 +80,7 @@ class Wishes:
 
         Raises:
             BadInput: several are meant, or it was undone before.
-            NotFound: there is no such wish, or it is neither the caller's nor is the caller an operator.
+            NotFound: there is no such wish any more, or it is neither the caller's nor is the caller an operator.
         """
         at, by = datetime.now(UTC), self.desk.caller.participant_id
 
@@ -120,7 +120,12 @@ class Wishes:
             held = await self._one(conn, word)
 
         async def work(conn: Connection) -> tuple[None, Sequence[UUID]]:
+            # What is said or erased meanwhile waits, or is there already: either way it is settled once.
+            await erased.keep_erasures_out(conn, self.desk.org_id)
+            await directory.lock_rooms(conn, [held.room_id])
             if not await write(conn, held):
+                # One that went with its message meanwhile is not there any more.
+                await self._one(conn, str(held.id))
                 raise BadInput(f"wish {held.id}", in_vain)
             return None, [held.id, held.message_id]
 

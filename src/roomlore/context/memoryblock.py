@@ -1,11 +1,11 @@
 """The memory block: what an agent noticed, learnt and went through, as a few dated lines, each with its memory.
 
-What weighs most comes first: importance, less the older it is, then what is newer. A long memory is cut and says how
-much; what does not fit into the budget is left out and accounted for. Memories hold what people said, so each is one
+What is about the topic comes first, and of that what weighs most: importance, less the older it is, then what is
+newer. A long memory is cut and says how much; what does not fit into the budget is left out and accounted for. Memories hold what people said, so each is one
 line whatever it holds, and none can pass for a heading, a citation or a line of its own.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
@@ -16,9 +16,10 @@ from roomlore.domain.records import Memory, MemoryKind
 from roomlore.domain.speech import safe_name, safe_text
 
 Section = Literal["insights", "learnings", "interactions", "observations"]
-#: `section`: others of its kind weigh more; `budget`: the tokens were spent on what weighs more; `edited`: a message
-#: that it rests on says something else since.
-Cause = Literal["section", "budget", "edited"]
+#: `section`: its section has lines for others; `budget`: the tokens were spent on what comes before it; `size`: it is
+#: too long, whatever else there is; `edited`: a message that it rests on says something else since; `injected`: it
+#: stands among the messages already.
+Cause = Literal["section", "budget", "size", "edited", "injected"]
 
 #: The sections in their order, each with its heading, its kind of memory and how many lines it has at most.
 SECTIONS: Mapping[Section, tuple[str, MemoryKind, int]] = {
@@ -27,24 +28,39 @@ SECTIONS: Mapping[Section, tuple[str, MemoryKind, int]] = {
     "interactions": ("With those present", "interaction", 3),
     "observations": ("Recent observations", "observation", 2),
 }
+_SECTION_OF: Mapping[MemoryKind, Section] = {kind: section for section, (_, kind, _) in SECTIONS.items()}
 DEFAULT_BUDGET = 1000
 #: Characters of a memory that are shown; cutting off less than this saves nothing.
 LONGEST_LINE, _WORTH_CUTTING = 200, 40
 _LONGEST_FOCUS = 80
+_WHY_IN: Mapping[Section, str] = {
+    "insights": "among the insights that weigh most",
+    "learnings": "among the learnings that weigh most",
+    "interactions": "among the interactions with those present that weigh most",
+    "observations": "among the newest observations",
+}
 _WHY_OUT: Mapping[Cause, str] = {
-    "section": "others of its kind weigh more",
-    "budget": "the budget went to memories that weigh more",
+    "section": "others of its kind come first",
+    "budget": "the budget went to memories that come before it",
+    "size": "does not fit into the budget",
     "edited": "a message it rests on was edited since",
+    "injected": "stands among the messages already",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recollection:
-    """A memory that may be shown, and how much it weighs."""
+    """A memory that may be shown, how much it weighs, and whether it is about the topic."""
 
     memory: Memory
-    section: Section
     weight: float
+    #: True where there is no topic.
+    fits: bool = True
+
+    @property
+    def section(self) -> Section:
+        """Where it stands."""
+        return _SECTION_OF[self.memory.kind]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +76,7 @@ class BlockLine:
     #: Harmless, on one line, and cut only where a marker says so.
     text: str
     weight: float
+    fits: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +145,7 @@ class MemoryBlock:
                 label=line.label,
                 section=line.section,
                 weight=line.weight,
-                reason=f"among the {SECTIONS[line.section][0].lower()} that weigh most",
+                reason=_WHY_IN[line.section] if line.fits else "weighty, whatever is talked about",
             )
             for line in self.lines
         ]
@@ -155,7 +172,7 @@ def compose(
     budget: int = DEFAULT_BUDGET,
     counter: TokenCounter = estimate_tokens,
 ) -> MemoryBlock:
-    """Return a block of the memories that weigh most, within the budget of tokens.
+    """Return a block of the memories that matter most, within the budget of tokens.
 
     Args:
         found: Each once; in the order in which they count within their sections.
@@ -176,15 +193,29 @@ def compose(
     )
     chosen, passed = _chosen(found)
     kept: list[Recollection] = []
-    for one in sorted(chosen, key=lambda one: (one.weight, one.memory.valid_from), reverse=True):
+    for one in sorted(chosen, key=lambda one: (one.fits, one.weight, one.memory.valid_from), reverse=True):
         if _cost(_with(empty, [*kept, one]), counter) <= budget:
             kept.append(one)
         else:
-            passed.append(_passed(one, "budget"))
+            passed.append(_passed(one, "budget" if kept else "size"))
     block = replace(_with(empty, kept), left_out=tuple(passed))
     if _cost(block, counter) > budget:
         # Not even what the agent is at.
         block = replace(block, focus=None)
+    return replace(block, tokens=_cost(block, counter))
+
+
+def without(
+    block: MemoryBlock, given: Collection[MemoryId], *, counter: TokenCounter = estimate_tokens
+) -> MemoryBlock:
+    """Return the block without memories that stand among the messages already; what is at hand stays in focus."""
+    lines = [line for line in block.lines if line.memory_id not in given]
+    passed = [
+        Passed(memory_id=line.memory_id, section=line.section, weight=line.weight, cause="injected")
+        for line in block.lines
+        if line.memory_id in given
+    ]
+    block = _labelled(replace(block, left_out=(*passed, *block.left_out)), lines)
     return replace(block, tokens=_cost(block, counter))
 
 
@@ -219,19 +250,27 @@ def _passed(one: Recollection, cause: Cause) -> Passed:
 
 
 def _with(block: MemoryBlock, kept: Sequence[Recollection]) -> MemoryBlock:
-    """Return the block with these memories, each in its section, labelled in the order in which they stand there."""
-    in_order = [one for section in SECTIONS for one in kept if one.section == section]
+    """Return the block with these memories, each in its section."""
     lines = [
         BlockLine(
             memory_id=one.memory.id,
-            label=f"k{place}",
+            label="",
             section=one.section,
             at=one.memory.valid_from,
             text=one_line(one.memory.content, LONGEST_LINE),
             weight=one.weight,
+            fits=one.fits,
         )
-        for place, one in enumerate(in_order, start=1)
+        for section in SECTIONS
+        for one in kept
+        if one.section == section
     ]
+    return _labelled(block, lines)
+
+
+def _labelled(block: MemoryBlock, lines: Sequence[BlockLine]) -> MemoryBlock:
+    """Return the block with these lines, labelled in the order in which they stand."""
+    lines = [replace(line, label=f"k{place}") for place, line in enumerate(lines, start=1)]
     labels = {line.memory_id: line.label for line in lines}
     focus = block.focus
     if focus is not None and focus.memory_id is not None:

@@ -19,7 +19,7 @@ from roomlore.evaluation.placing import Progress
 from roomlore.evaluation.trial import Outcome, Trial, silent
 
 
-async def access(trial: Trial, *, now: datetime) -> Outcome:
+async def access(trial: Trial, now: datetime) -> Outcome:
     """Return what search shows whom at the time of each question, of what they may know and of what they may not.
 
     Args:
@@ -43,7 +43,9 @@ async def access(trial: Trial, *, now: datetime) -> Outcome:
     by_id = {ranking.question_id: ranking for ranking in found}
     run = [by_id[question.id] for question in trial.gold.questions]
     report = score_retrieval(trial.gold.questions, trial.messages, run=run)
-    report["wishes heard"] = len(await trial.app.wishes.all(trial.app.operator, limit=len(trial.messages) or 1))
+    report["wishes heard"] = len(
+        await trial.app.wishes.all(trial.app.operator, limit=len(trial.messages) or 1)
+    )
     return Outcome(report=report, run=[asdict(ranking) for ranking in run])
 
 

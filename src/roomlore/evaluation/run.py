@@ -23,6 +23,7 @@ from roomlore.evaluation.elsewhere import elsewhere
 from roomlore.evaluation.feeding import incoming
 from roomlore.evaluation.metrics import Report, score_context
 from roomlore.evaluation.placing import Bar, answered, placed_messages, placements, untangle
+from roomlore.evaluation.replaying import access
 from roomlore.evaluation.retrieving import retrieval
 from roomlore.evaluation.runs import check_place, write_run
 from roomlore.evaluation.trial import Outcome, Trial, silent
@@ -93,10 +94,9 @@ async def _apps(task: str) -> AsyncGenerator[tuple[App, App | None, Embedder | N
 
 async def measure(task: str, trial: Trial, *, now: datetime) -> Outcome:
     """Return what a task measures once the messages are in, for an App without any."""
-    if task == "access":
-        return await access(trial, now=now)
-    await _load(trial, now=now)
-    return await TASKS[task](trial)
+    if task not in REPLAYING:
+        await _load(trial, now=now)
+    return await TASKS[task](trial, now)
 
 
 def _check(task: str, out: Path | None, *, answers: bool, stages: bool) -> None:
@@ -129,19 +129,19 @@ async def _embed(trial: Trial) -> None:
         await trial.app.drain(progress)
 
 
-async def _retrieval(trial: Trial) -> Outcome:
+async def _retrieval(trial: Trial, _: datetime) -> Outcome:
     await _embed(trial)
     return await retrieval(trial)
 
 
-async def _bar(trial: Trial) -> Outcome:
+async def _bar(trial: Trial, _: datetime) -> Outcome:
     await _embed(trial)
     questions = trial.gold.questions
     with trial.bar("asking", len(questions) + len(elsewhere(questions))) as progress:
         return Outcome(report=await calibrate(trial.app, questions, progress), run=None)
 
 
-async def _context(trial: Trial) -> Outcome:
+async def _context(trial: Trial, _: datetime) -> Outcome:
     await untangle(trial.app, trial.bar)
     items = trial.gold.context
     with trial.bar("building contexts", len(items)) as progress:
@@ -152,30 +152,35 @@ async def _context(trial: Trial) -> Outcome:
     return Outcome(report=report, run=[asdict(selection) for selection in run])
 
 
-async def _links(trial: Trial) -> Outcome:
+async def _links(trial: Trial, _: datetime) -> Outcome:
     run = answered(await placed_messages(trial.app, trial.rooms, trial.bar))
     report = score_links(trial.gold.links, trial.gold.conversations, run=run)
     return Outcome(report=report, run=[asdict(link) for link in run])
 
 
-async def _conversations(trial: Trial) -> Outcome:
+async def _conversations(trial: Trial, _: datetime) -> Outcome:
     run = placements(await placed_messages(trial.app, trial.rooms, trial.bar))
     report = score_conversations(trial.gold.conversations, run=run)
     return Outcome(report=report, run=[asdict(placement) for placement in run])
 
 
-TASKS: dict[str, Callable[[Trial], Awaitable[Outcome]]] = {
+#: Each is given what it works with, and the time it is now.
+TASKS: dict[str, Callable[[Trial, datetime], Awaitable[Outcome]]] = {
     "retrieval": _retrieval,
+    "access": access,
     "context": _context,
     "links": _links,
     "conversations": _conversations,
     "bar": _bar,
 }
 #: The tasks that search, and so need an embedding model.
-SEARCHING = frozenset({"retrieval", "bar"})
+SEARCHING = frozenset({"retrieval", "access", "bar"})
+#: The tasks that tell the messages themselves, little by little.
+REPLAYING = frozenset({"access"})
 #: The files that each task needs.
 NEEDS = {
     "retrieval": ("messages", "questions"),
+    "access": ("messages", "questions"),
     "context": ("messages", "context"),
     "links": ("messages", "links", "conversations"),
     "conversations": ("messages", "conversations"),

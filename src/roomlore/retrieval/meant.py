@@ -5,12 +5,14 @@ when nothing is meant, and BadInput, naming the choices, when several are.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from roomlore.domain.errors import BadInput, NotFound
 from roomlore.domain.ids import ConversationId, OrgId, ParticipantId, RoomId
 from roomlore.domain.records import Message, Viewer
 from roomlore.retrieval.asked import without_article
 from roomlore.store import conversations, directory, messages
+from roomlore.store.db import verbatim
 from roomlore.store.directory import ParticipantKey
 from roomlore.store.queries import Connection
 
@@ -102,6 +104,21 @@ async def message(conn: Connection, org_id: OrgId, word: str, *, room_id: RoomId
     found = await messages.find_messages(conn, org_id, word, room_id=room_id)
     _check_one("message", word, [str(message.id) for message in found])
     return found[0]
+
+
+async def trigger(conn: Connection, org_id: OrgId, word: str, *, room_id: RoomId) -> Message:
+    """Return the message of a room that is to be answered, for a connection that recalls.
+
+    The room's last is the last that no wish keeps from the viewer. One that is named and kept from them has no words.
+    """
+    try:
+        return await message(conn, org_id, word, room_id=room_id)
+    except NotFound:
+        if word == LAST:
+            raise
+    async with verbatim(conn):
+        found = await message(conn, org_id, word, room_id=room_id)
+    return replace(found, body="")
 
 
 def _first_word(name: str) -> str:

@@ -49,11 +49,13 @@ class Wanted:
     task_id: str | None = None
     #: Only such as name any of these.
     people: Collection[ParticipantId] | None = None
-    #: Only such as share a word with it, or are as important as a learning.
+    #: Only such as share a word with it, or are weightier than a learning usually is.
     topic: str | None = None
     #: Only such as belong to a task, or to none.
     is_of_task: bool | None = None
-    #: The newest first; otherwise the weightiest.
+    #: Only such as are true since then at the earliest.
+    since: datetime | None = None
+    #: The newest first; otherwise what is about the topic, and of that the weightiest.
     is_newest_first: bool = False
 
 
@@ -63,6 +65,8 @@ class Experience:
 
     memory_id: MemoryId
     weight: float
+    #: Whether it shares a word with the topic; all do where there is none.
+    fits: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +165,7 @@ async def experiences(
         "topic": wanted.topic,
         "is_of_task": wanted.is_of_task,
         "is_newest_first": wanted.is_newest_first,
+        "since": wanted.since,
         "at": at,
         "wanted": limit,
     }

@@ -1,6 +1,6 @@
 """Memories given unasked: for whom, whether they were given before, and the messages that give them.
 
-All of it runs for the operator; what an agent may be given is asked for the agent, elsewhere.
+All that writes runs for the operator; what an agent may be given is asked for the agent, elsewhere.
 """
 
 from collections.abc import Collection, Sequence
@@ -81,6 +81,12 @@ async def given(
         "memory_ids": list(ids),
     }
     return {row.memory_id for row in await QUERIES.all(conn, "known_to_agent", Given, params)}
+
+
+async def given_as(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> set[MemoryId]:
+    """Return the memories that messages give, as far as the viewer may see it."""
+    params = {"org_id": org_id, "message_ids": list(ids)}
+    return {row.memory_id for row in await QUERIES.all(conn, "given_as", Given, params)}
 
 
 async def has_rested(conn: Connection, org_id: OrgId, occasion: GivingTo, *, since: datetime) -> bool:

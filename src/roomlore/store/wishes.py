@@ -248,6 +248,12 @@ async def covered_for(conn: Connection, org_id: OrgId, voice_id: MessageId) -> l
     return [one.message_id for one in found]
 
 
+async def is_any_withheld(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> bool:
+    """Return whether a wish withholds one of these messages from anybody; for the operator's connection."""
+    params = {"org_id": org_id, "message_ids": list(ids)}
+    return await QUERIES.first(conn, "any_withheld", Covered, params) is not None
+
+
 async def undo(
     conn: Connection, org_id: OrgId, wish_id: UUID, *, at: datetime, by: ParticipantId | None
 ) -> bool:

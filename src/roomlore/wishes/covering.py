@@ -14,7 +14,7 @@ from roomlore.domain.ids import MessageId, ParticipantId
 from roomlore.wishes.marks import TOKEN, found_in, is_credential, marks_of, strong_values
 from roomlore.wishes.matters import matters
 from roomlore.wishes.parties import Circle, parties
-from roomlore.wishes.recogniser import is_confidential, restricts
+from roomlore.wishes.recogniser import forgets, heard, is_confidential, restricts
 from roomlore.wishes.records import Reach, Said, Wish
 
 #: So far back a wish that names nothing may point.
@@ -107,10 +107,23 @@ def settled(
     """
     before = room[: bisect_left(room, voice.position, key=lambda said: said.position)]
     reach = Reach(
-        message_id=voice.id, wisher_id=voice.author_id, kind=wish.kind, targets=frozenset({voice.id})
+        message_id=voice.id,
+        wisher_id=voice.author_id,
+        kind=wish.kind,
+        position=voice.position,
+        targets=frozenset({voice.id}),
     )
     if wish.kind == "withhold" and wish.is_standing:
-        return _restricted(reach, wish, voice, before, earlier=earlier)
+        return replace(
+            reach,
+            is_standing=True,
+            from_ids=wish.party_ids,
+            permits=wish.permits,
+            denies=wish.denies,
+            of_ids=None
+            if _is_seconded(wish, voice, before, circle=circle, earlier=earlier)
+            else frozenset({voice.author_id}),
+        )
     about = _about(wish, voice, before)
     if wish.kind == "forget":
         marks, own = _marks(wish, voice, before, about=about, earlier=earlier)
@@ -130,11 +143,25 @@ def covers(reach: Reach, said: Said) -> bool:
         return True
     if reach.is_standing:
         return _is_restricted(reach, said)
-    if said.reply_to in reach.targets and said.reply_to != reach.message_id:
+    if _answers_knowingly(reach, said):
         return True
     if said.author_id == reach.wisher_id and found_in(said.body, reach.own_marks):
         return True
     return found_in(said.body, reach.marks)
+
+
+def _answers_knowingly(reach: Reach, said: Said) -> bool:
+    """Return whether a message answers what, as its author could know, was not for everybody any more.
+
+    Whoever answered before has answered everybody: to ask and then to take the question back keeps no answer from
+    anybody. Nor is an answer forgotten with what it answers: what repeats it has its values.
+    """
+    return (
+        reach.kind != "forget"
+        and said.reply_to in reach.targets
+        and said.reply_to != reach.message_id
+        and (said.author_id == reach.wisher_id or said.position > reach.position)
+    )
 
 
 # What a wish that names little is about
@@ -216,45 +243,56 @@ def _is_distinctive(value: str, holders: Sequence[Said], before: Sequence[Said])
 
 
 def _may_forget(value: str, voice: Said, holders: Sequence[Said], wishers: set[ParticipantId]) -> bool:
-    """Return whether the voice may have a value forgotten whoever says it."""
-    if not holders or is_credential(value):
-        return True
-    first = holders[0]
-    return first.author_id in {voice.author_id, *wishers} or is_confidential(first.body)
+    """Return whether the voice may have a value forgotten whoever says it.
+
+    What nobody has said is nobody's to hide, a key neither; and who only wishes it forgotten has not said it.
+    """
+    first = next((said for said in holders if not forgets(said.body)), None)
+    if first is None:
+        return False
+    return (
+        is_credential(value) or first.author_id in {voice.author_id, *wishers} or is_confidential(first.body)
+    )
 
 
 # Restrictions
 
 
-def _restricted(
-    reach: Reach, wish: Wish, voice: Said, before: Sequence[Said], *, earlier: Iterable[Reach]
-) -> Reach:
-    own_scope = wish.party_ids == frozenset({voice.author_id})
-    seconded = (
-        own_scope
-        or voice.author_kind == "agent"
-        or any(
-            one.is_standing
-            and one.from_ids is not None
-            and one.from_ids & wish.party_ids
-            and one.wisher_id not in {voice.author_id, *wish.party_ids}
-            for one in earlier
-        )
-        or any(
-            said.author_id != voice.author_id
-            and said.author_id not in wish.party_ids
-            and restricts(said.body)
-            for said in before[-NEAR:]
-        )
+def _is_seconded(
+    wish: Wish, voice: Said, before: Sequence[Said], *, circle: Circle, earlier: Iterable[Reach]
+) -> bool:
+    """Return whether a restriction counts for everybody's words: not whoever states it alone wants it so."""
+    if wish.party_ids == frozenset({voice.author_id}) or voice.author_kind == "agent":
+        return True
+    others = frozenset({voice.author_id, *wish.party_ids})
+    return any(
+        one.is_standing
+        and one.from_ids is not None
+        and one.from_ids & wish.party_ids
+        and one.wisher_id not in others
+        for one in earlier
+    ) or any(
+        said.author_id not in others and _restricts(said, wish.party_ids, before, circle)
+        for said in before[-NEAR:]
     )
-    return replace(
-        reach,
-        is_standing=True,
-        from_ids=wish.party_ids,
-        permits=wish.permits,
-        denies=wish.denies,
-        of_ids=None if seconded else frozenset({voice.author_id}),
-    )
+
+
+def _restricts(
+    said: Said, party_ids: frozenset[ParticipantId], before: Sequence[Said], circle: Circle
+) -> bool:
+    """Return whether a message restricts these: by name, or without one where it was of them just before."""
+    if not restricts(said.body):
+        return False
+    wish = heard(said.body, said.author_id, circle)
+    named = wish.party_ids if wish is not None and wish.kind == "withhold" else parties(said.body, circle)
+    if named:
+        return bool(named & party_ids)
+    place = bisect_left(before, said.position, key=lambda one: one.position)
+    for one in reversed(before[max(place - NEAR, 0) : place]):
+        meant = {one.author_id, *parties(one.body, circle)} - {said.author_id}
+        if meant:
+            return bool(meant & party_ids)
+    return False
 
 
 def _is_restricted(reach: Reach, said: Said) -> bool:

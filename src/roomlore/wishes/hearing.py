@@ -238,6 +238,7 @@ def _reach(wish: HeardWish) -> Reach:
         message_id=wish.message_id,
         wisher_id=wish.author_id,
         kind=cast("WishKind", wish.kind),
+        position=(wish.sent_at, wish.native_order, wish.message_id),
         targets=frozenset(wish.target_ids),
         marks=frozenset(wish.marks),
         own_marks=frozenset(wish.own_marks),

@@ -96,6 +96,14 @@ def is_confidential(body: str) -> bool:
     return any(cue.search(text) for cue in (cues.GROUPS, cues.CONFIDE, cues.SENSITIVE))
 
 
+def forgets(body: str) -> bool:
+    """Return whether a message is put like a wish that something is forgotten, whoever takes part."""
+    return (
+        may_wish(body)
+        and _forgetting(_sentences(straight(_QUOTED_LINE.sub(" ", body))), _NO_CIRCLE) is not None
+    )
+
+
 def restricts(body: str) -> bool:
     """Return whether a message states a restriction, whomever it means by it."""
     return any(

@@ -79,6 +79,8 @@ class Reach:
     message_id: MessageId
     wisher_id: ParticipantId
     kind: WishKind
+    #: Where it was voiced.
+    position: Position
     #: Messages it is about, whatever they say.
     targets: frozenset[MessageId] = frozenset()
     #: Whoever repeats one of these values is covered; as digests, never as words.

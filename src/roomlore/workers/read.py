@@ -24,7 +24,7 @@ from roomlore.extraction.languagemodel import INSTRUCTIONS, SHAPE, LanguageModel
 from roomlore.extraction.languagemodelanswer import Verdict
 from roomlore.ingest.clean import storable
 from roomlore.ingest.secrets import strip
-from roomlore.store import asking, erased, extracting, readings
+from roomlore.store import asking, erased, extracting, readings, wishes
 from roomlore.store.asking import Purpose
 from roomlore.store.extracting import Undrawn
 from roomlore.store.queries import Connection
@@ -180,7 +180,9 @@ class _Session:
         """Return what was answered before, or for what a call was counted, or why none may be made."""
         worker, org_id, now = self.worker, self.org_id, self.now
         await erased.keep_erasures_out(conn, org_id)
-        if not await self._is_as_it_was(conn):
+        # A wish may be spoken anywhere in the room, and what it covers is as it was.
+        is_kept_back = await wishes.is_any_withheld(conn, org_id, portion.message_ids)
+        if is_kept_back or not await self._is_as_it_was(conn):
             return _GONE
         reading = self._reading(portion)
         known = await self._known(conn, reading, portion)

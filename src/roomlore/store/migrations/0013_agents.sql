@@ -56,12 +56,17 @@ create function agrees(body text) returns boolean
     '|thanks|thank you|thx|you''?re right|that''?s (right|correct|it)|correct|confirmed|makes sense|perfect)\M)'
   );
 
+-- Who takes back or mends what they said themselves sets nobody else right.
 create function corrects(body text) returns boolean
   language sql immutable parallel safe
   return left(btrim(body), 40) ~* (
     '^((no|nope|nah|sorry)[ ,.]+)?(actually[ ,]|that''?s (not|wrong|incorrect)|that is (not|wrong|incorrect)|not quite\M'
     '|you''?re (wrong|mistaken)|(it|this) ?(is|''s) not (right|true|correct)|i disagree\M|wrong[ ,.!]|incorrect\M'
     '|correction:)'
+  )
+  and left(btrim(body), 80) !~* (
+    '\m((scratch|strike) that|never ?mind|i meant?|i misspoke|i was (wrong|mistaken)|i take (that|it) back|my (bad|mistake))\M'
+    '|^((no|nope|nah|sorry)[ ,.]+)?(actually|correction:)[ ,]+(i|my|we|our)\M(?! (disagree|think|doubt|believe)\M)'
   );
 
 -- What an agent remembers is found by whose memory it is.
@@ -85,19 +90,21 @@ create type experience_scope as (
   task_id text,
   -- that name any of these, in whatever role but as the one who remembers
   people uuid[],
-  -- about the same, or as important as a learning
+  -- about the same, or weighty whatever is talked about
   topic text,
   -- only such as belong to a task, or such as belong to none
   is_of_task boolean,
   -- the newest first, whatever weight they have
   is_newest_first boolean,
+  -- true since then at the earliest
+  since timestamptz,
   at timestamptz
 );
 
--- The memories that stand of what some accounts of one agent saw, as far as the viewer may see them: the weightiest
--- first, or the newest. Each is asked about only until enough are found.
+-- The memories that stand of what some accounts of one agent saw, as far as the viewer may see them: first what is
+-- about the topic, the weightiest first, or else the newest. Each is asked about only until enough are found.
 create function experiences(agents uuid[], scope experience_scope, wanted integer)
-returns table (memory_id uuid, weight double precision)
+returns table (memory_id uuid, weight double precision, fits boolean)
   language sql stable security definer set search_path = roomlore, pg_temp
 as $$
   with asked as materialized (
@@ -111,16 +118,28 @@ as $$
       on seen.org_id = current_org() and seen.participant_id = agent.id and seen.role = 'perspective'
     where can_know(agent.id)
   )
-  select ranked.id, ranked.weight
+  select ranked.id, ranked.weight, ranked.fits
   from (
     select
-      held.id,
-      held.importance * freshness((scope).at - held.valid_from) as weight,
-      held.valid_from,
-      case when (scope).is_newest_first then 0 else held.importance * freshness((scope).at - held.valid_from) end as rank
+      held.id, weighed.weight, about.fits, held.valid_from,
+      about.fits and (scope).is_newest_first is not true as comes_first,
+      case when (scope).is_newest_first then 0 else weighed.weight end as rank
     from own
     join memories as held on held.org_id = current_org() and held.id = own.memory_id
     cross join asked
+    cross join lateral (select held.importance * freshness((scope).at - held.valid_from) as weight) as weighed
+    cross join lateral (
+      select
+        asked.query is null
+        or held.words @@ asked.query
+        or exists (
+          select 1
+          from memory_tags
+          where memory_tags.org_id = held.org_id
+            and memory_tags.memory_id = held.id
+            and to_tsvector('english'::regconfig, memory_tags.tag) @@ asked.query
+        ) as fits
+    ) as about
     where held.status = 'active'
       and ((scope).kinds is null or held.kind = any ((scope).kinds))
       and ((scope).task_id is null or held.task_id = (scope).task_id)
@@ -144,24 +163,14 @@ as $$
             and named.participant_id = any ((scope).people)
         )
       )
-      and (
-        (scope).topic is null
-        or asked.query is null
-        or held.importance >= 3.5
-        or held.words @@ asked.query
-        or exists (
-          select 1
-          from memory_tags
-          where memory_tags.org_id = held.org_id
-            and memory_tags.memory_id = held.id
-            and to_tsvector('english'::regconfig, memory_tags.tag) @@ asked.query
-        )
-      )
-    order by rank desc, held.valid_from desc, held.id desc
+      and ((scope).since is null or held.valid_from >= (scope).since)
+      -- more than a learning weighs by default, as much as an insight does
+      and (about.fits or held.importance > 4)
+    order by comes_first desc, rank desc, held.valid_from desc, held.id desc
     offset 0
   ) as ranked
   cross join lateral (select 1 where can_recall(ranked.id) offset 0) as seen
-  order by ranked.rank desc, ranked.valid_from desc, ranked.id desc
+  order by ranked.comes_first desc, ranked.rank desc, ranked.valid_from desc, ranked.id desc
   limit wanted
 $$;
 

@@ -2,7 +2,8 @@
 
 -- name: meet
 -- Write down anew who met which agent in these conversations, and what passed between them. What somebody says of a
--- message counts by the one reply that counts; the root of a thread is nobody's question.
+-- message counts by the one reply that counts; the root of a thread is nobody's question. Agreement and correction are
+-- laid to somebody's account only where the platform says whom they answer, or they name them and were surely found.
 -- Uses indexes: placements_in, replies_from
 with said as materialized (
   select placements.conversation_id, messages.id, messages.author_id, messages.author_kind, messages.sent_at, messages.body
@@ -25,12 +26,14 @@ agents as materialized (
 edges as materialized (
   select
     child.conversation_id, child.author_id as by_id, parent.author_id as to_id,
-    child.author_kind = 'human' and agrees(child.body) as confirms,
-    child.author_kind = 'human' and corrects(child.body) as corrects
+    child.author_kind = 'human' and edge.is_sure and agrees(child.body) as confirms,
+    child.author_kind = 'human' and edge.is_sure and corrects(child.body) as corrects
   from said as child
   -- each looked up by itself through an index, whatever the planner believes about the size of the tables
   cross join lateral (
-    select replies.parent_id
+    select
+      replies.parent_id,
+      replies.method = 'explicit' or (replies.method = 'mention' and replies.confidence >= 0.9) as is_sure
     from replies
     where replies.org_id = %(org_id)s
       and replies.child_id = child.id
@@ -135,12 +138,12 @@ group by known.id, known.name, known.kind;
 
 -- name: experiences -> Experience
 -- The memories of an agent that are looked for, as far as the viewer may see them.
-select memory_id, weight
+select memory_id, weight, fits
 from experiences(
   %(agent_ids)s,
   row(
     %(kinds)s::text[], %(tags)s::text[], %(task_id)s::text, %(people)s::uuid[], %(topic)s::text, %(is_of_task)s::boolean,
-    %(is_newest_first)s::boolean, %(at)s::timestamptz
+    %(is_newest_first)s::boolean, %(since)s::timestamptz, %(at)s::timestamptz
   )::experience_scope,
   %(wanted)s
 );

@@ -78,6 +78,10 @@ where injections.org_id = %(org_id)s
   and injections.memory_id = any (%(memory_ids)s)
   and injections.injected_at > coalesce(rooms.last_compacted_at, '-infinity');
 
+-- name: given_as -> Given
+-- The memories that these messages give, as far as the viewer may see it.
+select memory_id from injections where org_id = %(org_id)s and message_id = any (%(message_ids)s);
+
 -- name: rested -> Rested
 -- Whether an agent was given nothing in a room since a time.
 -- Uses index: injections_given

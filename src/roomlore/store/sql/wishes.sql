@@ -92,11 +92,18 @@ set
   permits = excluded.permits, denies = excluded.denies, of_ids = excluded.of_ids;
 
 -- name: add_withheld
--- Withhold messages for active wishes.
+-- Withhold messages for active wishes. What stays between some, its own author is spared too: a wish of somebody else
+-- keeps nobody's words from themselves.
 insert into withheld (org_id, message_id, wish_id, from_ids, spared_ids)
-select %(org_id)s, kept.message_id, wishes.id, wishes.from_ids, wishes.spared_ids
+select
+  %(org_id)s, kept.message_id, wishes.id, wishes.from_ids,
+  case
+    when wishes.kind = 'confide' then array_remove(wishes.spared_ids, said.author_id) || said.author_id
+    else wishes.spared_ids
+  end
 from unnest(%(voice_id)s::uuid[], %(message_id)s::uuid[]) as kept (voice_id, message_id)
 join wishes on wishes.org_id = %(org_id)s and wishes.message_id = kept.voice_id and wishes.status = 'active'
+join messages as said on said.org_id = %(org_id)s and said.id = kept.message_id
 on conflict (org_id, message_id, wish_id) do update
 set from_ids = excluded.from_ids, spared_ids = excluded.spared_ids;
 
@@ -142,6 +149,13 @@ from withheld
 join messages as said on said.org_id = withheld.org_id and said.id = withheld.message_id
 where withheld.org_id = %(org_id)s and withheld.wish_id = any (%(wish_ids)s)
 order by said.sent_at, said.native_order, said.id;
+
+-- name: any_withheld -> Covered
+-- One of these messages that wishes withhold from anybody, if there is one.
+select wish_id, message_id
+from withheld
+where org_id = %(org_id)s and message_id = any (%(message_ids)s)
+limit 1;
 
 -- name: covered_for -> Covered
 -- What is withheld for the wish that a message voices.
