@@ -104,6 +104,22 @@ async def test_nothing_is_given_of_what_an_agent_may_not_see(told, clock):
     assert "clock" not in to_text(with_secret).replace("behind the clock?", "")
 
 
+async def test_what_was_injected_does_not_stand_in_the_memory_block_as_well(told, clock):
+    pip = await told.viewer("pip")
+    leaks = "A kiln leaks in the cellar when it is cold"
+    await told.acting(pip).memories.remember(leaks, kind="learning", sources=["m1"])
+    assert leaks in to_text(await told.context(pip, "general"))
+    await hears(told, clock, now("n1", BO, ASKED))
+    assert leaks in await given(told, "pip")
+    context = await told.context(pip, "general", "n1")
+    assert to_text(context).count(leaks) == 1
+    assert [one.reason for one in context.block.explain()] == ["stands among the messages already"]
+    assert context.block.tokens + sum(line.tokens for line in context.lines) == context.tokens
+    # The block alone has it still.
+    block = await told.agents.block(pip, "general", "n1")
+    assert [line.text for line in block.lines] == [leaks]
+
+
 async def test_the_message_leads_back_to_its_memory(told, clock, admin):
     await hears(told, clock, now("n1", BO, ASKED))
     rows = await (

@@ -7,11 +7,11 @@ import pytest
 
 from ingest.stories import author, message, room
 from roomlore.app import App
-from roomlore.app.agents import Agents
 from roomlore.context.memoryblock import block_text
 from roomlore.context.render import to_openai, to_text
 from roomlore.domain.errors import BadInput, NotAllowed, NotFound
 from roomlore.domain.incoming import IncomingMembership
+from roomlore.store import agents
 
 ANA, BO, CY = author("ana"), author("bo"), author("cy")
 PIP, POP = author("pip", kind="agent"), author("pop", kind="agent")
@@ -129,6 +129,53 @@ async def test_a_redaction_takes_what_was_counted_with_it(told, admin):
     assert (await met(told))["Bo"].confirmed == 0
 
 
+@pytest.mark.parametrize(
+    ("edge", "times"),
+    [(("explicit", 1.0), 1), (("mention", 0.95), 1), (("mention", 0.6), 0), (("inferred", 0.99), 0)],
+)
+async def test_what_people_made_of_it_counts_only_where_it_is_sure_whom_they_answered(
+    told, admin, edge, times
+):
+    await admin.execute(
+        "update replies set method = %s, confidence = %s where org_id = %s and child_id in"
+        " (select id from messages where external_id in ('m4', 'm5'))",
+        [*edge, told.org_id],
+    )
+    rows = await admin.execute("select id from conversations where org_id = %s", [told.org_id])
+    ids = [row[0] for row in await rows.fetchall()]
+    await told.db.change(told.org_id, lambda conn: agents.meet(conn, told.org_id, ids))
+    found = await met(told)
+    assert (found["Ana"].corrected, found["Bo"].confirmed) == (times, times)
+    # That they were answered counts all the same.
+    assert found["Ana"].answered == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "times"),
+    [
+        ("actually, scratch that, I live in Porto", 0),
+        ("Actually I live in Porto", 0),
+        ("no, actually I'm in Porto", 0),
+        ("actually, the attic... never mind, my mistake", 0),
+        ("correction: my flat is in Porto", 0),
+        ("actually, it is in the cellar", 1),
+        ("Actually I think it is in the cellar", 1),
+        ("correction: the cellar", 1),
+    ],
+)
+async def test_who_mends_their_own_words_sets_nobody_else_right(app, body, times):
+    await app.ingest_batch(
+        [
+            said(1, ANA, "the attic in Lisbon has a printer, as I said"),
+            said(2, PIP, "so the attic it is", reply_to="m1"),
+            said(3, CY, "Lisbon has nice attics", reply_to="m1"),
+            said(4, ANA, body, reply_to="m3"),
+        ]
+    )
+    await app.drain()
+    assert (await met(app))["Cy"].corrected == times
+
+
 async def test_what_an_agent_makes_of_others_is_its_own(told):
     assert (await met(told, by="pip")).keys() == {"Ana", "Bo", "Cy", "Pop"}
     assert await met(told, by="ana") == await met(told, by="pop") == {}
@@ -194,7 +241,7 @@ async def test_memories_of_an_agent_are_found_by_kind_task_tag_topic_and_who_is_
 
 async def test_for_a_conversation_they_come_by_kind(learnt):
     found = await learnt.agents.experiences(
-        await learnt.viewer("pip"), "pip", topic="printer", present=["ana"]
+        await learnt.viewer("pip"), "pip", topic="printer toner", present=["ana"]
     )
     assert {kind: [one.content for one in held] for kind, held in found.items()} == {
         "insight": ["Printers fail on Mondays"],
@@ -202,6 +249,45 @@ async def test_for_a_conversation_they_come_by_kind(learnt):
         "interaction": ["Ana asked for a driver"],
         "observation": [],
     }
+
+
+async def test_what_is_about_the_topic_comes_first_and_of_the_rest_only_what_is_weighty(told):
+    await remember(told, "pip", "The cellar floods", kind="insight")
+    for number in range(3):
+        await remember(told, "pip", f"Old insight {number}", kind="insight", importance=5)
+    await remember(told, "pip", "Pumps stand in the cellar", kind="learning")
+    await remember(told, "pip", "Toner goes on the shelf", kind="learning")
+    await remember(told, "pip", "Never mix acids", kind="learning", importance=4.5)
+    await remember(told, "pip", "Bread rises slowly", kind="learning", tags=["cellar"])
+    pip = await told.viewer("pip")
+    found = await told.agents.experiences(pip, "pip", topic="the cellar")
+    assert [one.content for one in found["insight"]][:1] == ["The cellar floods"]
+    assert len(found["insight"]) == 4
+    assert [one.content for one in found["learning"]] == [
+        "Bread rises slowly",
+        "Pumps stand in the cellar",
+        "Never mix acids",
+    ]
+    block = await told.agents.block(pip, "general", topic="the cellar", present=[])
+    assert "The cellar floods" in [line.text for line in block.lines]
+    reasons = {one.label: one.reason for one in block.explain() if one.included}
+    [acids] = [line.label for line in block.lines if line.text == "Never mix acids"]
+    assert reasons[acids] == "weighty, whatever is talked about"
+    # Without a topic nothing is left out.
+    assert len((await told.agents.experiences(pip, "pip"))["learning"]) == 4
+
+
+async def test_only_observations_of_the_last_thirty_days_are_recent(told, admin):
+    for number, days in enumerate((29, 31)):
+        memory = await remember(told, "pip", f"Noise {number}", kind="observation")
+        await admin.execute(
+            "update memories set valid_from = now() - make_interval(days => %s) where id = %s",
+            [days, memory.id],
+        )
+    assert await shown(told, topic="", present=[]) == ["Noise 0"]
+    found = await told.agents.experiences(await told.viewer("pip"), "pip")
+    assert [one.content for one in found["observation"]] == ["Noise 0"]
+    assert await contents(told, "pip", newest=True) == ["Noise 0", "Noise 1"]
 
 
 async def test_what_rests_on_nothing_is_the_agents_alone(learnt):
@@ -228,7 +314,8 @@ async def test_importance_comes_first_then_recency_and_after_thirty_days_less_co
 
 
 async def test_a_block_shows_what_the_agent_knows_of_the_occasion(learnt):
-    block = await learnt.agents.block(await learnt.viewer("pip"), "general", topic="printer", present=["ana"])
+    pip = await learnt.viewer("pip")
+    block = await learnt.agents.block(pip, "general", topic="printer toner", present=["ana"])
     assert [(line.section, line.text) for line in block.lines] == [
         ("insights", "Printers fail on Mondays"),
         ("learnings", "Toner goes on the shelf"),
@@ -244,14 +331,24 @@ async def test_by_default_a_block_is_about_the_conversation_and_those_who_take_p
 
 
 async def test_only_an_agent_has_a_block_and_reads_its_own(learnt):
-    with pytest.raises(BadInput, match="no agent"):
+    with pytest.raises(BadInput, match="Ana: is no agent"):
         await learnt.agents.block(await learnt.viewer("ana"), "general")
-    with pytest.raises(BadInput, match="no agent"):
+    with pytest.raises(BadInput, match="an operator: is no agent"):
         await learnt.agents.block(learnt.operator, "general")
     with pytest.raises(NotAllowed):
         await (await acting(learnt, "pop")).agents.block(await learnt.viewer("pip"), "general")
     with pytest.raises(BadInput, match="budget"):
         await learnt.agents.block(await learnt.viewer("pip"), "general", budget=0)
+
+
+async def test_operators_read_as_any_agent_and_an_agent_as_itself_only(learnt):
+    pip = await learnt.viewer("pip")
+    assert await learnt.agents.reader("pip") == await learnt.acting(pip).agents.reader("Pip") == pip
+    for name in ("ana", "pop"):
+        with pytest.raises(NotAllowed):
+            await (await acting(learnt, name)).agents.reader("pip")
+    with pytest.raises(NotFound):
+        await learnt.agents.reader("nobody")
 
 
 async def test_a_context_shows_an_agent_its_block_within_the_budget_and_nobody_else_anything(learnt):
@@ -302,7 +399,35 @@ async def test_a_block_is_kept_for_five_minutes(learnt, monkeypatch):
     monkeypatch.setattr("roomlore.app.agents.datetime", Later)
     assert await shown(learnt) == first
     assert asked(learnt) == (3, 1)
-    assert (await learnt.agents.hits()).rate == 1 / 3
+    assert (await learnt.operations.numbers()).blocks.rate == 1 / 3
+
+
+async def test_a_block_is_not_held_when_its_time_is_over(learnt, monkeypatch):
+    await shown(learnt, topic="printer")
+    await shown(learnt, topic="toner")
+
+    class Later(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return datetime.now(tz) + timedelta(minutes=5)
+
+    monkeypatch.setattr("roomlore.app.agents.datetime", Later)
+    await shown(learnt, topic="tea")
+    assert [occasion.topic for occasion, _ in learnt._blocks._kept] == ["tea"]
+
+
+async def test_two_topics_of_a_room_each_keep_their_block(learnt):
+    for topic in ("printer", "toner", "printer", "toner"):
+        await shown(learnt, topic=topic)
+    assert asked(learnt) == (4, 2)
+
+
+async def test_so_many_blocks_are_kept_and_no_more(learnt, monkeypatch):
+    monkeypatch.setattr("roomlore.agents.blocks.MOST_KEPT", 2)
+    for topic in ("printer", "toner", "tea", "printer"):
+        await shown(learnt, topic=topic)
+    assert asked(learnt) == (4, 0)
+    assert len(learnt._blocks._kept) == 2
 
 
 async def test_another_topic_room_agent_or_company_is_another_block(learnt):
@@ -313,7 +438,7 @@ async def test_another_topic_room_agent_or_company_is_another_block(learnt):
 
 
 @pytest.mark.parametrize(
-    "change", ["new", "superseded", "put aside", "redacted", "erased", "person", "edited"]
+    "change", ["new", "superseded", "put aside", "wished", "redacted", "erased", "person", "edited"]
 )
 async def test_no_block_outlives_what_it_shows(learnt, change):
     held = {one.content: one for one in await learnt.agents.memories(learnt.operator, "pip")}
@@ -321,13 +446,15 @@ async def test_no_block_outlives_what_it_shows(learnt, change):
     assert gone in await shown(learnt)
     match change:
         case "new":
-            await remember(learnt, "pip", "Paper is short", kind="learning")
+            await remember(learnt, "pip", "Printer paper is short", kind="learning")
         case "superseded":
             await remember(
                 learnt, "pip", "It was ink", kind="insight", supersedes=str(held[gone].id), sources=["m1"]
             )
         case "put aside":
             await learnt.memories.forget(str(held[gone].id))
+        case "wished":
+            await learnt.ingest(said(7, ANA, "please delete what I said about the printer driver"))
         case "redacted":
             await learnt.ingest(dataclasses.replace(TALK[0], deleted=True))
         case "erased":
@@ -341,7 +468,7 @@ async def test_no_block_outlives_what_it_shows(learnt, change):
                 )
             )
     now = await shown(learnt)
-    assert ("Paper is short" in now) == (change == "new")
+    assert ("Printer paper is short" in now) == (change == "new")
     assert (gone in now) == (change == "new")
     assert asked(learnt) == (2, 0)
 
@@ -373,14 +500,8 @@ async def test_two_processes_agree(learnt):
     other = App(db=learnt.db, org_id=learnt.org_id, settings=learnt.settings)
     assert await shown(learnt) == await shown(other)
     assert asked(other) == (1, 0)
-    await remember(other, "pip", "Paper is short", kind="learning")
-    assert "Paper is short" in await shown(learnt)
-
-
-async def test_hits_are_for_operators(learnt):
-    with pytest.raises(NotAllowed):
-        await (await acting(learnt, "pip")).agents.hits()
-    assert isinstance(learnt.agents, Agents)
+    await remember(other, "pip", "Printer paper is short", kind="learning")
+    assert "Printer paper is short" in await shown(learnt)
 
 
 async def test_nobody_unknown_is_told_apart(learnt):

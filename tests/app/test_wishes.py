@@ -1,5 +1,6 @@
 """What is wished in a room takes effect on what recall shows, at once, and can be reviewed and undone."""
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -10,8 +11,13 @@ from app.village import error_of
 from ingest.stories import at, author, message, room
 from retrieval.telling import ANA, BO, CY, tell
 from roomlore.app import App
+from roomlore.context.render import to_text
 from roomlore.domain.errors import BadInput, NotFound
 from roomlore.domain.records import Viewer
+from roomlore.extraction import languagemodel
+from roomlore.store import wishes as kept
+from roomlore.wishes import hearing
+from workers.test_read import LATER, SAID, Scripted, reader, stating, talk
 
 OFFICE = room("office")
 LINDA = author("linda", name="Linda Moss (mother)")
@@ -103,6 +109,32 @@ async def test_a_leaked_key_may_be_forgotten_by_anybody(app: App):
     assert await found(app, app.operator) == set()
 
 
+@pytest.mark.parametrize(
+    "value", ["the number 7731-0042", "project Falcon", "the token tk_live_9Q4M-L7PT-2C8R"]
+)
+@pytest.mark.parametrize("times", [1, 2])
+async def test_nobody_has_forgotten_what_others_are_only_going_to_say(app: App, value, times):
+    wished = [say(str(n), CY, f"please delete {value} from memory") for n in range(times)]
+    await tell(
+        app,
+        *wished,
+        say("5", ANA, f"{SECRET}: {value} is green"),
+        say("6", CY, f"{SECRET}: so {value} is green"),
+    )
+    assert "5" in await found(app, app.operator)
+
+
+async def test_what_is_asked_and_then_forgotten_keeps_nobodys_answer_back(app: App):
+    await tell(
+        app,
+        say("1", CY, f"{SECRET}: what was decided?"),
+        say("2", ANA, f"{SECRET}: we ship on Monday", reply_to="1"),
+        say("3", CY, "please forget that", reply_to="1"),
+        say("4", BO, f"{SECRET}: Monday it is", reply_to="1"),
+    )
+    assert await found(app, app.operator) == {"2", "4"}
+
+
 async def test_what_somebody_said_about_a_topic_is_forgotten_and_nothing_else_of_theirs(app: App):
     await tell(
         app,
@@ -127,6 +159,33 @@ async def test_what_is_off_the_record_is_recalled_for_those_it_was_said_to_only(
     assert await found(app, await viewer(app, "bo")) == {"2"}
     assert await found(app, await viewer(app, "cy")) == set()
     assert await found(app, app.operator) == set()
+
+
+async def test_what_is_asked_and_then_kept_between_some_keeps_nobodys_answer_back(app: App):
+    await tell(
+        app,
+        say("1", CY, f"{SECRET}: what was decided, Bo?"),
+        say("2", ANA, f"{SECRET}: we ship on Monday", reply_to="1"),
+        say("3", CY, "just between us", reply_to="1"),
+    )
+    assert await found(app, app.operator) == {"2"}
+
+
+CONFIDED = [
+    say("0", BO, "how is it going?"),
+    say("1", ANA, f"I am leaving {SECRET} in May"),
+    say("2", ANA, "just between us"),
+    say("3", CY, f"so you leave {SECRET}?", reply_to="1"),
+    say("4", LINDA, "hello"),
+]
+
+
+async def test_whoever_answers_what_is_off_the_record_is_shown_their_own_words_and_outsiders_are_not(
+    app: App,
+):
+    await tell(app, *CONFIDED)
+    shown = {name: await found(app, await viewer(app, name)) for name in ("ana", "bo", "cy", "linda")}
+    assert shown == {"ana": {"1", "3"}, "bo": {"1", "3"}, "cy": {"3"}, "linda": set()}
 
 
 # From some
@@ -184,6 +243,22 @@ async def test_a_restriction_that_nobody_seconds_covers_its_authors_words_only(a
     assert await found(app, await viewer(app, "linda")) == {"3"}
 
 
+@pytest.mark.parametrize(
+    "seconding", ["Vera may receive scheduling only.", "She may receive scheduling only."]
+)
+async def test_what_is_said_of_somebody_else_seconds_no_restriction(app: App, seconding):
+    vera = author("vera", name="Vera (vendor)")
+    await tell(
+        app,
+        say("1", LINDA, "hello"),
+        say("2", vera, "hello"),
+        say("3", ANA, seconding),
+        say("4", CY, "Linda may receive scheduling only."),
+        say("5", BO, f"the {SECRET} report is in the drawer"),
+    )
+    assert await found(app, await viewer(app, "linda")) == {"5"}
+
+
 async def test_somebody_who_joins_later_is_restricted_by_what_was_said_before(app: App):
     await tell(app, *CLINIC[1:])
     await tell(app, CLINIC[0])
@@ -222,6 +297,121 @@ async def test_nobody_else_sees_or_undoes_a_wish(app: App):
     cy = app.acting(await viewer(app, "cy"))
     assert await cy.wishes.all(await viewer(app, "cy")) == []
     assert (await error_of(cy.wishes.undo(str(wish.id))))[0] is NotFound
+
+
+async def while_held(admin, monkeypatch, where, *, first, then):
+    """Do one thing, stop it after a step, and do another till that is done or waits; then let the first go on."""
+    module, step = where
+    real, inside, go = getattr(module, step), asyncio.Event(), asyncio.Event()
+    waiting = """select count(*) from pg_locks left join pg_database on pg_database.oid = pg_locks.database
+                 where not granted and coalesce(datname, current_database()) = current_database()"""
+
+    async def stopped(*args, **kwargs):
+        monkeypatch.setattr(module, step, real)
+        result = await real(*args, **kwargs)
+        inside.set()
+        await go.wait()
+        return result
+
+    monkeypatch.setattr(module, step, stopped)
+    async with asyncio.timeout(60):
+        one = asyncio.create_task(first)
+        await inside.wait()
+        other = asyncio.create_task(then)
+        while not other.done() and await (await admin.execute(waiting)).fetchone() == (0,):
+            pass  # each question gives way to who is to wait
+        go.set()
+        return await asyncio.gather(one, other)
+
+
+async def test_what_is_said_while_a_wish_is_undone_is_recalled(app: App, admin, monkeypatch):
+    await tell(app, *FORGOTTEN[:4])
+    [wish] = await app.wishes.all(app.operator)
+    said, undone = app.ingest_batch([FORGOTTEN[4]]), app.wishes.undo(str(wish.id))
+    await while_held(admin, monkeypatch, (hearing, "hear"), first=said, then=undone)
+    assert await found(app, app.operator) == {"2", "3", "5"}
+
+
+async def test_what_is_said_while_a_wish_is_kept_is_covered(app: App, admin, monkeypatch):
+    await tell(app, *FORGOTTEN[:4])
+    [wish] = await app.wishes.all(app.operator)
+    await app.wishes.undo(str(wish.id))
+    said, again = app.ingest_batch([FORGOTTEN[4]]), app.wishes.keep(str(wish.id))
+    await while_held(admin, monkeypatch, (hearing, "hear"), first=said, then=again)
+    assert await found(app, app.operator) == set()
+
+
+async def test_a_wish_that_is_erased_while_another_is_kept_stays_gone(app: App, admin, monkeypatch):
+    await tell(
+        app,
+        *FORGOTTEN[:4],
+        say("7", BO, f"my {SECRET} pin is 9910-1123"),
+        say("8", BO, "please forget that"),
+    )
+    theirs, _ = sorted(await app.wishes.all(app.operator), key=lambda wish: wish.author_name)
+    await app.wishes.undo(str(theirs.id))
+    await app.drain()
+    again, erased = app.wishes.keep(str(theirs.id)), app.erasure.message("8", room="office")
+    _, receipt = await while_held(admin, monkeypatch, (kept, "said_in"), first=again, then=erased)
+    assert receipt.is_clean
+    assert [wish.id for wish in await app.wishes.all(app.operator)] == [theirs.id]
+
+
+async def test_a_wish_that_went_meanwhile_is_not_there(app: App, admin, monkeypatch):
+    await tell(app, *FORGOTTEN[:4])
+    [wish] = await app.wishes.all(app.operator)
+    edited = app.ingest_batch([replace(FORGOTTEN[3], body="never mind", edited_at=at(50))])
+    undone = error_of(app.wishes.undo(str(wish.id)))
+    _, (error, _) = await while_held(admin, monkeypatch, (hearing, "hear"), first=edited, then=undone)
+    assert error is NotFound
+
+
+# Before an answer
+
+
+ASIDE = [
+    say("0", LINDA, "hello"),
+    say("1", BO, "how is it?"),
+    say("2", ANA, f"Off the record, Bo: the {SECRET} account is 4412-9981"),
+]
+
+
+async def test_the_last_to_answer_is_the_last_that_is_not_kept_from_the_viewer(app: App):
+    await tell(app, *ASIDE)
+    for name, last in (("linda", "1"), ("bo", "2"), ("ana", "2")):
+        built = await app.context(await viewer(app, name), "office")
+        assert built.lines[-1].message.external_id == last
+        assert ("4412" in to_text(built)) == (last == "2")
+    await tell(app, replace(ASIDE[0], room=room("aside"), body="off the record: hello", author=ANA))
+    assert (await error_of(app.context(await viewer(app, "linda"), "aside")))[0] is NotFound
+
+
+async def test_what_is_to_be_answered_by_name_has_no_words_for_those_it_is_kept_from(app: App):
+    await tell(app, *ASIDE)
+    for name, text in (("linda", "[no text]"), ("bo", ASIDE[2].body)):
+        built = await app.context(await viewer(app, name), "office", "2")
+        assert [line.message.external_id for line in built.lines] == ["0", "1", "2"]
+        assert built.lines[-1].text == text
+        assert built.lines[-1].message.body == ("" if name == "linda" else text)
+
+
+async def test_a_wish_keeps_back_what_was_read_and_not_yet_shown_to_a_language_model(app: App, monkeypatch):
+    monkeypatch.setattr(languagemodel, "LONGEST_MATERIAL", 1)
+    await tell(app, *talk(said=[*(f"{n} is a fine number" for n in range(7)), SAID[1]]))
+
+    async def wished_meanwhile() -> str:
+        await app.ingest_batch([message("w", "please forget what I said about tea", sent_at=at(300))])
+        return stating()
+
+    language_model = Scripted(lambda _: wished_meanwhile())
+    outcome = await reader(app, language_model).next(app.org_id, now=LATER)
+    assert (outcome, len(language_model.shown)) == ("changed", 1)
+    await app.drain()
+    worker = reader(app, language_model)
+    while await worker.next(app.org_id, now=LATER) != "nothing":
+        pass
+    assert len(language_model.shown) > 1
+    assert not any(SAID[1] in shown for shown in language_model.shown)
 
 
 # Gone, changed, late
@@ -295,7 +485,7 @@ async def test_labels_do_not_tell_what_is_to_be_forgotten(app: App):
     assert conversation.label == ""
 
 
-@pytest.mark.parametrize("said", [FORGOTTEN, CLINIC])
+@pytest.mark.parametrize("said", [FORGOTTEN, CLINIC, CONFIDED])
 async def test_the_end_is_the_same_in_whatever_order_messages_arrive(open_app, admin, said):
     async def withheld(app: App) -> set[tuple[str, str]]:
         rows = await admin.execute(

@@ -7,7 +7,7 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roomlore.context.memoryblock import SECTIONS, Focus, Recollection, block_text, compose
+from roomlore.context.memoryblock import SECTIONS, Focus, Recollection, block_text, compose, without
 from roomlore.context.tokens import estimate_tokens, message_cost
 from roomlore.domain.records import Memory
 
@@ -15,7 +15,9 @@ NOW = datetime(2025, 6, 1, tzinfo=UTC)
 PIP = UUID(int=7)
 
 
-def remembered(number, section, content="something", *, weight=3.0, days=1, **fields) -> Recollection:
+def remembered(
+    number, section, content="something", *, weight=3.0, days=1, fits=True, **fields
+) -> Recollection:
     memory = Memory(
         id=UUID(int=number),
         kind=SECTIONS[section][1],
@@ -38,7 +40,7 @@ def remembered(number, section, content="something", *, weight=3.0, days=1, **fi
         is_outdated=False,
         superseded_by=None,
     )
-    return Recollection(memory=replace(memory, **fields), section=section, weight=weight)
+    return Recollection(memory=replace(memory, **fields), weight=weight, fits=fits)
 
 
 def block_of(*found, name="Pip", **more):
@@ -86,9 +88,51 @@ def test_a_section_shows_so_many_and_says_what_it_passed_over():
     assert [line.memory_id.int for line in block.lines] == [1, 2, 3]
     out = [one for one in block.explain() if not one.included]
     assert [(one.memory_id.int, one.reason) for one in out] == [
-        (4, "others of its kind weigh more"),
-        (5, "others of its kind weigh more"),
+        (4, "others of its kind come first"),
+        (5, "others of its kind come first"),
     ]
+
+
+def test_every_line_says_in_words_why_it_is_in():
+    block = block_of(
+        *(remembered(number, section) for number, section in enumerate(SECTIONS, start=1)),
+        remembered(9, "learnings", fits=False),
+    )
+    assert [one.reason for one in block.explain()] == [
+        "among the insights that weigh most",
+        "among the learnings that weigh most",
+        "weighty, whatever is talked about",
+        "among the interactions with those present that weigh most",
+        "among the newest observations",
+    ]
+
+
+def test_what_is_about_the_topic_comes_before_what_weighs_more():
+    found = [remembered(1, "insights", weight=5.0, fits=False), remembered(2, "learnings", weight=3.0)]
+    budget = block_of(*found).tokens
+    assert [line.memory_id.int for line in block_of(*found, budget=budget - 1).lines] == [2]
+
+
+def test_what_the_budget_has_no_room_for_says_whether_others_took_it():
+    found = [remembered(1, "insights", "word " * 60, weight=4.5), remembered(2, "learnings", weight=3.0)]
+    both = block_of(*found)
+    reasons = {one.memory_id.int: one.reason for one in block_of(*found, budget=both.tokens - 1).explain()}
+    assert reasons[2] == "the budget went to memories that come before it"
+    reasons = {one.memory_id.int: one.reason for one in block_of(*found, budget=40).explain()}
+    assert reasons == {1: "does not fit into the budget", 2: "among the learnings that weigh most"}
+    assert [one.reason for one in block_of(found[0], budget=3).explain()] == ["does not fit into the budget"]
+
+
+def test_what_stands_among_the_messages_already_is_not_said_again():
+    focus = Focus(text="task T-7", memory_id=UUID(int=1))
+    whole = block_of(remembered(1, "insights", "Tea is out"), remembered(2, "learnings"), focus=focus)
+    left = without(whole, {UUID(int=1)})
+    assert [(line.label, line.memory_id.int) for line in left.lines] == [("k1", 2)]
+    assert left.citations == {"k1": UUID(int=2), "k2": UUID(int=1)}
+    assert "Tea is out" not in block_text(left)
+    assert 0 < left.tokens < whole.tokens
+    assert [one.reason for one in left.explain()][1:] == ["stands among the messages already"]
+    assert without(whole, set()) == whole
 
 
 def test_what_weighs_most_is_kept_first_then_what_is_newer():

@@ -98,7 +98,7 @@ class Teller:
             room=self._room(where, number),
             external_id=str(number // 2),
             author=name,
-            body=f"{' '.join(self.random.sample(WORDS, 3))} unique{number:04}",
+            body=f"{self._statement(number)}{' '.join(self.random.sample(WORDS, 3))} unique{number:04}",
             sent_at=sent_at,
             order=number,
             kind=kind,
@@ -111,6 +111,20 @@ class Teller:
             metadata={"number": number} if number % 5 == 0 else {},
             raw={"text": f"raw{number:04}", "n": number} if number % 3 == 0 else None,
         )
+
+    @staticmethod
+    def _statement(number: int) -> str:
+        """Let every seventh say something that is remembered, mostly once more and mostly with another value."""
+        word = WORDS[number % len(WORDS)].title()
+        match number % 21:
+            case 0:
+                return f"I live in {word}. "
+            case 7:
+                return f"My favourite bird is the {word.lower()}. "
+            case 14:
+                return f"I'm allergic to {word.lower()} feathers. "
+            case _:
+                return ""
 
     def _minute(self, number: int) -> int:
         return number - number % 7 % 2

@@ -11,7 +11,7 @@ NOW = datetime(2026, 3, 1, tzinfo=UTC)
 SAID = [
     ("m1", "ana", "the code of the wolfram shed is 4412-9981"),
     ("m2", "bo", "the shed needs paint"),
-    ("m3", "ana", "please forget that code 4412-9981"),
+    ("m3", "ana", "please forget the number 4412-9981"),
     ("m4", "bo", "what was it about the shed?"),
 ]
 

@@ -76,7 +76,10 @@ def test_a_block_is_printed_and_explained(data):
     block = read(data, "agents", "block", "pip", "square", "--topic", "tea", "--with", "teo")
     assert block["tokens"] <= block["budget"] == 1000
     assert "k1" in block["citations"]
-    refused(village(data, "agents", "block", "mira", "square"), 1, "no agent")
+    refused(village(data, "agents", "block", "mira", "square"), 1, "Mira: is no agent")
+    refused(village(data, "--as", "mira", "agents", "block", "pip", "square"), 1, "not allowed")
+    own = village(data, "--text", "--as", "pip", "agents", "block", "pip", "square")
+    assert "[What Pip remembers]" in own.stdout
 
 
 def test_a_context_for_an_agent_begins_with_its_block(data):
@@ -96,6 +99,7 @@ def test_an_answer_is_noted_and_remembered_by_the_worker(data):
     assert village(data, "worker", "--drain").returncode == 0
     [memory] = read(data, "agents", "memories", "pip", "--kind", "interaction")
     assert "toner-blue" in memory["content"]
+    assert memory["importance"] == round(memory["importance"], 1)
     refused(village(data, "agents", "note-reply", "pip", "square", "2", "1"), 1, "agent's own")
 
 

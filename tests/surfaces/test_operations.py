@@ -60,6 +60,14 @@ def test_ops_shows_each_room_and_what_waits(data):
     assert "67%" in text
 
 
+def test_ops_tells_how_often_memory_blocks_were_shown_again_by_this_process(data):
+    assert read(data, "ops")["blocks"] == {"asked": 0, "hits": 0}
+    assert (
+        "memory blocks: 0 of 0 shown again; each process counts its own"
+        in village(data, "--text", "ops").stdout
+    )
+
+
 def test_ops_shows_how_long_reads_take(data):
     assert village(data, "search", "key", "--room", "square").returncode == 0
     found = read(data, "ops")["latencies"]

@@ -255,6 +255,14 @@ async def test_an_edit_lets_go_of_what_is_not_said_any_more(app: App, admin):
     assert await known(admin, app) == ["Ana notes: two."]
 
 
+async def test_an_edit_that_leaves_no_words_lets_go_of_what_they_said(app: App, admin):
+    await hear(app, talk("note: one"))
+    await draw(app, scripted())
+    await hear(app, [replace(talk()[0], body="", edited_at=at(2))])
+    assert (await draw(app, scripted())).released == 1
+    assert await known(admin, app) == []
+
+
 @pytest.mark.parametrize("how", ["redact", "erase"])
 async def test_what_rests_on_a_removed_message_goes_at_once_and_is_not_drawn_again(app: App, admin, how):
     await hear(app, [*talk("note: one"), says("3", "note: two", minute=0.2, reply_to="general-1")])

@@ -3,15 +3,14 @@
 A block that is kept is shown again only if every memory in it still stands, as it was and for the viewer to see, and
 the agent has got none and lost none since. All of that is asked of the database each time, so that several processes
 agree, and nothing has to be told that something was erased, superseded, withheld or left behind with a room. What an
-agent may see again appears when the block's time is over, at the latest.
+agent may see again appears when the block's time is over, at the latest; then the block is thrown away as well.
 """
 
-from collections import OrderedDict
-from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from roomlore.context.memoryblock import SECTIONS, Focus, MemoryBlock, Recollection, Section, compose
+from roomlore.agents.recall import for_conversation, recall
+from roomlore.context.memoryblock import SECTIONS, Focus, MemoryBlock, Recollection, compose
 from roomlore.domain.ids import MessageId, OrgId, ParticipantId, RoomId
 from roomlore.domain.records import Viewer
 from roomlore.store import agents, memories
@@ -30,8 +29,9 @@ LOOKED_AT = 10
 class Occasion:
     """What a block is for: who answers, where, what it is about and who is present."""
 
-    viewer: Viewer
-    #: Every account of the agent that reads.
+    org_id: OrgId
+    #: The account as which the agent reads, and every other that is its own.
+    agent_id: ParticipantId
     agent_ids: frozenset[ParticipantId]
     room_id: RoomId
     topic: str
@@ -54,7 +54,6 @@ class Hits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Kept:
-    occasion: Occasion
     block: MemoryBlock
     #: Of the agent's memories when the block was made.
     mark: int
@@ -63,11 +62,10 @@ class _Kept:
 
 @dataclass(slots=True)
 class Blocks:
-    """The blocks that a process keeps: one for each agent and room, that of the last topic."""
+    """The blocks that a process keeps: one for each agent, room, topic and company, and each budget."""
 
-    _kept: OrderedDict[tuple[Viewer, RoomId], _Kept] = field(
-        default_factory=OrderedDict[tuple[Viewer, RoomId], _Kept]
-    )
+    #: The oldest first.
+    _kept: dict[tuple[Occasion, int], _Kept] = field(default_factory=dict[tuple[Occasion, int], _Kept])
     _asked: int = 0
     _hits: int = 0
 
@@ -85,38 +83,40 @@ class Blocks:
             budget: Tokens.
             now: Tells how old memories are, and kept blocks.
         """
-        key = (occasion.viewer, occasion.room_id)
-        kept = self._kept.pop(key, None)
         self._asked += 1
+        self._throw_away(now)
+        kept = self._kept.get((occasion, budget))
         ids = [] if kept is None else list(kept.block.citations.values())
-        still = await agents.known_still(conn, occasion.viewer.org_id, occasion.agent_ids, ids)
-        if (
-            kept is not None
-            and (kept.occasion, kept.block.budget, kept.mark) == (occasion, budget, still.mark)
-            and now - kept.made_at < KEPT_FOR
-            and still.all_stand
-        ):
+        still = await agents.known_still(conn, occasion.org_id, occasion.agent_ids, ids)
+        if kept is not None and kept.mark == still.mark and still.all_stand:
             self._hits += 1
-        else:
-            block = await read_block(conn, occasion, budget=budget, now=now)
-            kept = _Kept(occasion=occasion, block=block, mark=still.mark, made_at=now)
-        self._kept[key] = kept
-        if len(self._kept) > MOST_KEPT:
-            self._kept.popitem(last=False)
-        return kept.block
+            return kept.block
+        self._kept.pop((occasion, budget), None)
+        block = await read_block(conn, occasion, budget=budget, now=now)
+        self._kept[occasion, budget] = _Kept(block=block, mark=still.mark, made_at=now)
+        return block
+
+    def _throw_away(self, now: datetime) -> None:
+        """Forget the blocks whose time is over, and the oldest where there are too many."""
+        while self._kept:
+            oldest = next(iter(self._kept))
+            if now - self._kept[oldest].made_at < KEPT_FOR and len(self._kept) < MOST_KEPT:
+                break
+            del self._kept[oldest]
 
 
 async def read_block(conn: Connection, occasion: Occasion, *, budget: int, now: datetime) -> MemoryBlock:
     """Return what the agent remembers that may matter, as it stands now."""
-    org_id, agent_ids = occasion.viewer.org_id, occasion.agent_ids
-    found = [one for section in SECTIONS for one in await _section(conn, occasion, section, now=now)]
+    org_id, agent_ids = occasion.org_id, occasion.agent_ids
+    found: list[Recollection] = []
+    for _, kind, _ in SECTIONS.values():
+        wanted = for_conversation(kind, topic=occasion.topic or None, people=occasion.present, at=now)
+        found += await recall(conn, org_id, agent_ids, wanted, at=now, limit=LOOKED_AT)
     names = await memories.known_names(conn, org_id, agent_ids)
-    agent_id = occasion.viewer.participant_id
-    assert agent_id is not None
     return compose(
         found,
-        agent_id=agent_id,
-        name=names.get(agent_id, ""),
+        agent_id=occasion.agent_id,
+        name=names.get(occasion.agent_id, ""),
         focus=await _focus(conn, occasion, now=now),
         budget=budget,
     )
@@ -130,11 +130,12 @@ async def occasion_of(
     None for those who are no agents: they have no memories of their own.
     """
     scene = await agents.scene(conn, viewer.org_id, trigger_id)
-    if not scene.is_agent:
+    if viewer.participant_id is None or not scene.is_agent:
         return None
     own = frozenset(scene.own_ids)
     return Occasion(
-        viewer=viewer,
+        org_id=viewer.org_id,
+        agent_id=viewer.participant_id,
         agent_ids=own,
         room_id=room_id,
         topic=scene.topic,
@@ -142,46 +143,12 @@ async def occasion_of(
     )
 
 
-async def _section(
-    conn: Connection, occasion: Occasion, section: Section, *, now: datetime
-) -> list[Recollection]:
-    _, kind, _ = SECTIONS[section]
-    topic: str | None = occasion.topic or None
-    people: Collection[ParticipantId] | None = None
-    if section == "interactions":
-        # With those present, whatever they were about.
-        topic, people = None, occasion.present
-    wanted = Wanted(kinds=[kind], topic=topic, people=people, is_newest_first=section == "observations")
-    return await _read(conn, occasion.viewer.org_id, occasion.agent_ids, wanted, section=section, now=now)
-
-
-async def _read(
-    conn: Connection,
-    org_id: OrgId,
-    agent_ids: Collection[ParticipantId],
-    wanted: Wanted,
-    *,
-    section: Section,
-    now: datetime,
-) -> list[Recollection]:
-    found = await agents.experiences(conn, agent_ids, wanted, at=now, limit=LOOKED_AT)
-    read = await memories.memories_by_id(conn, org_id, [one.memory_id for one in found])
-    by_id = {memory.id: memory for memory in read}
-    return [
-        Recollection(memory=by_id[one.memory_id], section=section, weight=one.weight)
-        for one in found
-        if one.memory_id in by_id
-    ]
-
-
 async def _focus(conn: Connection, occasion: Occasion, *, now: datetime) -> Focus | None:
     """Return the task that the agent was last at, or else what is talked about."""
     wanted = Wanted(is_of_task=True, is_newest_first=True)
-    last = await agents.experiences(conn, occasion.agent_ids, wanted, at=now, limit=1)
-    read = await memories.memories_by_id(conn, occasion.viewer.org_id, [one.memory_id for one in last])
-    for memory in read:
-        if memory.is_outdated:
-            continue
-        named = f"task {memory.task_id}"
-        return Focus(text=f"{named}: {memory.title}" if memory.title else named, memory_id=memory.id)
+    for last in await recall(conn, occasion.org_id, occasion.agent_ids, wanted, at=now, limit=1):
+        memory = last.memory
+        if not memory.is_outdated:
+            named = f"task {memory.task_id}"
+            return Focus(text=f"{named}: {memory.title}" if memory.title else named, memory_id=memory.id)
     return Focus(text=occasion.topic) if occasion.topic else None

@@ -9,11 +9,12 @@ then on, and is removed when the worker next tidies.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
 from roomlore.context.memoryblock import one_line
 from roomlore.context.tokens import estimate_tokens
+from roomlore.domain.clock import utc_now
 from roomlore.domain.ids import MessageId, OrgId, ParticipantId, uuid7
 from roomlore.domain.records import Memory, Viewer
 from roomlore.store import directory, erased, injections, memories, messages, work
@@ -44,7 +45,7 @@ class InjectWorker:
     """Goes through new messages of rooms with agents, and gives these what they may know."""
 
     db: Database
-    now: Callable[[], datetime] = partial(datetime.now, UTC)
+    now: Callable[[], datetime] = utc_now
     cool_down: timedelta = COOL_DOWN
     bar: float = BAR
     batch: int = 20

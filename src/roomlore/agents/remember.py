@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 
 from roomlore.agents.value import WORTH_KEEPING, Exchange, value
 from roomlore.context.memoryblock import one_line
+from roomlore.domain.clock import utc_now
 from roomlore.domain.ids import MemoryId, OrgId, uuid7
 from roomlore.domain.records import MemorySource
 from roomlore.domain.speech import safe_name
@@ -29,7 +30,7 @@ class InteractWorker:
     """Makes memories of answers that agents noted."""
 
     db: Database
-    now: Callable[[], datetime] = partial(datetime.now, UTC)
+    now: Callable[[], datetime] = utc_now
     batch: int = 50
     stage: Stage = "interact"
 

@@ -1,20 +1,24 @@
 """Agents: what they remember, what they make of whom they met, and what is noted when they answer."""
 
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TypedDict, Unpack
 from uuid import UUID
 
-from roomlore.agents.blocks import Blocks, Hits, Occasion, occasion_of
+from roomlore.agents.blocks import Blocks, Occasion, occasion_of
+from roomlore.agents.recall import for_conversation, recall
 from roomlore.agents.trust import HALF_LIFE, Relationship, relationship
 from roomlore.app.desk import Desk, Reading, check_limit
+from roomlore.app.people import viewer_of
 from roomlore.context import memoryblock
-from roomlore.context.memoryblock import MemoryBlock
+from roomlore.context.builder import with_block
+from roomlore.context.memoryblock import MemoryBlock, without
+from roomlore.context.records import Context
 from roomlore.domain.errors import BadInput, NotAllowed
 from roomlore.domain.ids import ParticipantId
 from roomlore.domain.records import Memory, MemoryKind, Message, Viewer
+from roomlore.domain.speech import safe_name
 from roomlore.retrieval import meant
 from roomlore.store import agents, directory, erased, injections, memories, work
 from roomlore.store.agents import Wanted
@@ -34,7 +38,7 @@ class Looked(TypedDict, total=False):
     tags: Sequence[str]
     #: The work they belong to.
     task: str | None
-    #: Sharing a word with it, or as important as a learning.
+    #: Sharing a word with it, or weightier than a learning usually is; those that share one come first.
     topic: str | None
     #: Naming one of these, by name, account or id.
     present: Sequence[str]
@@ -48,6 +52,25 @@ class Agents:
 
     desk: Desk
     blocks: Blocks
+
+    async def reader(self, agent: str) -> Viewer:
+        """Return an agent as the viewer that it is: operators may read as any, everybody else as themselves.
+
+        Args:
+            agent: Name, account or id.
+
+        Raises:
+            NotFound: nobody is meant, or the caller may not know of them.
+            BadInput: several are meant.
+            NotAllowed: it is somebody else than the caller, who is no operator.
+        """
+        caller = self.desk.caller
+        async with self.desk.looking("read as another") as conn:
+            participant_id = await meant.participant(conn, self.desk.org_id, agent)
+        if caller.is_own(participant_id):
+            return caller
+        await self.desk.check("administer", "read as another")
+        return await viewer_of(self.desk.db, self.desk.org_id, participant_id)
 
     async def memories(
         self, viewer: Viewer, agent: str, *, limit: int = 50, **looked: Unpack[Looked]
@@ -68,9 +91,7 @@ class Agents:
         async with self.desk.reading(viewer, "list memories", recalls=True) as reading:
             agent_ids = await self._accounts(reading.conn, [agent])
             wanted = await self._wanted(reading.conn, looked)
-            found = await self._read(reading.conn, agent_ids, wanted, limit=limit)
-            reading.shows(memory.id for memory in found)
-        return found
+            return await self._read(reading, agent_ids, wanted, limit=limit)
 
     async def experiences(
         self,
@@ -91,20 +112,13 @@ class Agents:
             limit: How many of each kind.
         """
         check_limit(limit)
-        found: dict[MemoryKind, list[Memory]] = defaultdict(list)
+        now, found = datetime.now(UTC), dict[MemoryKind, Sequence[Memory]]()
         async with self.desk.reading(viewer, "list memories", recalls=True) as reading:
             agent_ids = await self._accounts(reading.conn, [agent])
             people = await self._accounts(reading.conn, present) if present else None
             for kind in EXPERIENCES:
-                is_met = kind == "interaction"
-                wanted = Wanted(
-                    kinds=[kind],
-                    topic=None if is_met else topic,
-                    people=people if is_met else None,
-                    is_newest_first=kind == "observation",
-                )
-                found[kind] = await self._read(reading.conn, agent_ids, wanted, limit=limit)
-                reading.shows(memory.id for memory in found[kind])
+                wanted = for_conversation(kind, topic=topic, people=people, at=now)
+                found[kind] = await self._read(reading, agent_ids, wanted, limit=limit)
         return found
 
     async def relationships(
@@ -161,7 +175,8 @@ class Agents:
             message = await meant.message(conn, org_id, trigger, room_id=room_id)
             occasion = await occasion_of(conn, viewer, room_id, message.id)
             if occasion is None:
-                raise BadInput("viewer", "is no agent: only agents have memories of their own")
+                who = await self._called(conn, viewer)
+                raise BadInput(who, "is no agent: only agents have memories of their own")
             occasion = replace(occasion, topic=occasion.topic if topic is None else topic)
             if present is not None:
                 named = await self._accounts(conn, present)
@@ -185,19 +200,16 @@ class Agents:
         share = min(budget // SHARE, memoryblock.DEFAULT_BUDGET)
         return await self._block(reading, occasion, budget=share)
 
+    async def beside(self, reading: Reading, context: Context, block: MemoryBlock) -> Context:
+        """Return a context with the block before it, less what was injected among its messages already."""
+        injected = [line.message.id for line in context.lines if line.message.kind == "context_injection"]
+        given = await injections.given_as(reading.conn, self.desk.org_id, injected)
+        return with_block(context, without(block, given))
+
     async def _block(self, reading: Reading, occasion: Occasion, *, budget: int) -> MemoryBlock:
         block = await self.blocks.block(reading.conn, occasion, budget=budget, now=datetime.now(UTC))
         reading.shows(block.citations.values())
         return block
-
-    async def hits(self) -> Hits:
-        """Return how often a block could be shown again since this process began.
-
-        Raises:
-            NotAllowed: the caller is no operator.
-        """
-        await self.desk.check("administer", "read numbers")
-        return self.blocks.hits
 
     async def note_reply(self, room: str, *, trigger: str, reply: str) -> None:
         """Have an answer of the caller's remembered, if it is worth it; a worker sees to that later.
@@ -288,13 +300,20 @@ class Agents:
         )
 
     async def _read(
-        self, conn: Connection, agent_ids: Collection[ParticipantId], wanted: Wanted, *, limit: int
+        self, reading: Reading, agent_ids: Collection[ParticipantId], wanted: Wanted, *, limit: int
     ) -> list[Memory]:
         """Return the memories that are wanted, in their order."""
-        found = await agents.experiences(conn, agent_ids, wanted, at=datetime.now(UTC), limit=limit)
-        ids = [one.memory_id for one in found]
-        by_id = {memory.id: memory for memory in await memories.memories_by_id(conn, self.desk.org_id, ids)}
-        return [by_id[key] for key in ids if key in by_id]
+        org_id, now = self.desk.org_id, datetime.now(UTC)
+        found = await recall(reading.conn, org_id, agent_ids, wanted, at=now, limit=limit)
+        reading.shows(one.memory.id for one in found)
+        return [one.memory for one in found]
+
+    async def _called(self, conn: Connection, viewer: Viewer) -> str:
+        """Return what a viewer is called where it is spoken of."""
+        if viewer.participant_id is None:
+            return "an operator"
+        names = await memories.known_names(conn, self.desk.org_id, [viewer.participant_id])
+        return safe_name(names.get(viewer.participant_id, "")) or "the viewer"
 
 
 def _check_exchange(agent: Viewer, trigger: Message, reply: Message) -> None:

@@ -6,7 +6,7 @@ Each part holds a connection only while it reads: not while files are read, nor 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from time import monotonic
 
@@ -14,6 +14,7 @@ from roomlore.app.desk import Desk
 from roomlore.backends.languagemodel import open_language_model
 from roomlore.config import DEFAULT_ORG, LanguageModelSettings, Settings
 from roomlore.domain.audience import Period
+from roomlore.domain.clock import utc_now
 from roomlore.domain.errors import BadInput
 from roomlore.domain.ids import MemoryId
 from roomlore.domain.ports import Embedder, LanguageModel, Unanswered
@@ -47,7 +48,7 @@ class Answering:
 
     desk: Desk
     settings: Settings
-    now: Callable[[], datetime] = partial(datetime.now, UTC)
+    now: Callable[[], datetime] = utc_now
 
     async def near(
         self, viewer: Viewer, question: Question | None, load: Callable[[], Awaitable[Embedder]]

@@ -27,7 +27,7 @@ from roomlore.app.working import Working
 from roomlore.backends.articles import open_reader
 from roomlore.backends.embedding import LocalEmbedder
 from roomlore.config import Settings
-from roomlore.context.builder import DEFAULT_BUDGET, build, with_articles, with_block
+from roomlore.context.builder import DEFAULT_BUDGET, build, with_articles
 from roomlore.context.records import Context
 from roomlore.context.replygraph import DEFAULT_LIMITS, WalkLimits
 from roomlore.context.storesource import StoreSource
@@ -106,7 +106,7 @@ class App:
     @property
     def operations(self) -> Operations:
         """How far the work has come, and what rooms embed; for operators."""
-        return Operations(desk=self.desk)
+        return Operations(desk=self.desk, blocks=self._blocks)
 
     @property
     def erasure(self) -> Erasures:
@@ -309,7 +309,7 @@ class App:
             source = StoreSource(conn=reading.conn, org_id=self.org_id)
             left = budget - (block.tokens if block else 0)
             built = await build(source, message, viewer=viewer, limits=limits, budget=left)
-            built = with_block(built, block) if block else built
+            built = await self.agents.beside(reading, built, block) if block else built
             reading.shows([room_id, *(line.message.id for line in built.lines)])
         # No connection is held while others are waited for.
         return built if reader is None else await with_articles(built, reader)

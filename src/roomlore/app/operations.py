@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import get_args
 from uuid import UUID
 
+from roomlore.agents.blocks import Blocks, Hits
 from roomlore.app.desk import Desk
 from roomlore.domain.errors import BadInput
 from roomlore.domain.ids import OrgId, RoomId
@@ -84,6 +85,8 @@ class Numbers:
     latencies: Sequence[Latency]
     #: Conversations to be shown to a language model for what is stated in them, where one is named, and how it answers.
     readings: readings.Backlog
+    #: How often what an agent remembers could be shown again; each process counts its own.
+    blocks: Hits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +108,8 @@ class Operations:
     """The running of an org; the operator's."""
 
     desk: Desk
+    #: Of this process.
+    blocks: Blocks
 
     async def numbers(self) -> Numbers:
         """Return how far the work has come in each room, how messages stand in exchanges and how long reads take.
@@ -119,7 +124,14 @@ class Operations:
             backlog = await readings.backlog(reading.conn, self.desk.org_id, now=now)
             latencies = await operations.latencies(reading.conn, self.desk.org_id, newest=READS)
         rooms = [_room(one) for one in seen]
-        return Numbers(at=now, counts=_counts(seen), rooms=rooms, latencies=latencies, readings=backlog)
+        return Numbers(
+            at=now,
+            counts=_counts(seen),
+            rooms=rooms,
+            latencies=latencies,
+            readings=backlog,
+            blocks=self.blocks.hits,
+        )
 
     async def embed(self, room: str, policy: EmbeddingPolicy) -> PolicyChange:
         """Say what a room embeds, each message or only what opens an exchange; return what that changed.

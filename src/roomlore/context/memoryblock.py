@@ -76,6 +76,7 @@ class BlockLine:
     #: Harmless, on one line, and cut only where a marker says so.
     text: str
     weight: float
+    #: Whether it is about the topic; otherwise it is weighty whatever is talked about.
     fits: bool
 
 

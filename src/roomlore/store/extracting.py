@@ -50,6 +50,13 @@ class State:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """The id of a message of a conversation."""
+
+    id: MessageId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
     """Something said in a conversation."""
 
@@ -158,6 +165,12 @@ async def hold(
     params = {"org_id": org_id, "conversation_ids": list(ids)}
     await QUERIES.all(conn, "hold", Held, params)
     return {row.id: row.state for row in await QUERIES.all(conn, "states", State, params)}
+
+
+async def members(conn: Connection, org_id: OrgId, ids: Collection[ConversationId]) -> list[MessageId]:
+    """Return the messages of conversations, also those in which nothing is left."""
+    params = {"org_id": org_id, "conversation_ids": list(ids)}
+    return [row.id for row in await QUERIES.all(conn, "members", Member, params)]
 
 
 async def note_drawn(conn: Connection, org_id: OrgId, states: Mapping[ConversationId, str]) -> None:

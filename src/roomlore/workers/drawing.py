@@ -116,9 +116,11 @@ async def write(
             if became is not None:
                 kept.update((became.memory_id, source.message_id) for source in draft.sources)
                 added += became.outcome == "added"
-    ids = [one.message_id for drawing in fit for one in drawing.conversation.said]
-    released = await release(conn, org_id, ids, extractor=extractor, kept=kept) if ids else 0
-    written = Written(conversations=len(fit), messages=len(ids), added=added, released=released)
+    # Also of what says nothing any more, so that nothing stays of words that were edited away.
+    members = await extracting.members(conn, org_id, same)
+    released = await release(conn, org_id, members, extractor=extractor, kept=kept) if members else 0
+    gone_through = sum(len(drawing.conversation.said) for drawing in fit)
+    written = Written(conversations=len(fit), messages=gone_through, added=added, released=released)
     return written, {key: state for key, state in same.items() if state is not None}
 
 

@@ -38,6 +38,13 @@ from conversations
 where org_id = %(org_id)s and (%(room_id)s::uuid is null or room_id = %(room_id)s)
 order by last_at desc, id;
 
+-- name: members -> Member
+-- The messages of these conversations, whatever is left of them.
+-- Uses index: placements_in
+select message_id as id
+from placements
+where org_id = %(org_id)s and conversation_id = any (%(conversation_ids)s);
+
 -- name: said -> Said
 -- What was said in these conversations and is still there, in order. What spoken wishes cover is in there for rules,
 -- whose finds they keep back as well, and not for what is shown to a language model. Each table is asked message by

@@ -10,7 +10,6 @@ from roomlore.app import App
 from roomlore.app.agents import EXPERIENCES
 from roomlore.app.asserting import KINDS
 from roomlore.context.memoryblock import DEFAULT_BUDGET, MemoryBlock, block_text
-from roomlore.domain.records import Viewer
 from roomlore.domain.speech import safe_name
 from roomlore.retrieval.meant import LAST
 from roomlore.surfaces.cli.memories import show_all
@@ -104,8 +103,9 @@ def block(session: Session, agent: str, room: str, *, explain: bool, **options: 
 
     async def use(app: App) -> None:
         options["present"] = options["present"] or None
-        viewer = await _as_agent(session, app, agent)
-        show_block(session.output, await app.agents.block(viewer, room, **options), explain=explain)
+        asked = (await session.acting(app)).agents
+        found = await asked.block(await asked.reader(agent), room, **options)
+        show_block(session.output, found, explain=explain)
 
     with_app(session, use)
 
@@ -120,8 +120,9 @@ def note_reply(session: Session, agent: str, room: str, **said: str) -> None:
     """Have REPLY, which AGENT gave to TRIGGER in ROOM, remembered by a worker if it is worth it."""
 
     async def use(app: App) -> None:
-        viewer = await _as_agent(session, app, agent)
-        acting = app if app.desk.caller == viewer else app.acting(viewer)
+        acting = await session.acting(app)
+        viewer = await acting.agents.reader(agent)
+        acting = acting if acting.desk.caller == viewer else app.acting(viewer)
         await acting.agents.note_reply(room, trigger=said["trigger"], reply=said["reply"])
         session.output.chatter.print("noted")
 
@@ -156,12 +157,6 @@ def inject(session: Session, room: str, switch: str) -> None:
         session.output.chatter.print(f"{switch}: what was injected before stays")
 
     with_app(session, use)
-
-
-async def _as_agent(session: Session, app: App, agent: str) -> Viewer:
-    """Return the agent as viewer: an operator may name any, whoever has a key only itself."""
-    caller = await session.viewed_by(app)
-    return await app.viewer(agent) if caller.is_operator else caller
 
 
 def show_relationships(output: Output, found: Sequence[Relationship]) -> None:

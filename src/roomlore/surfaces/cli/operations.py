@@ -71,6 +71,12 @@ def show(output: Output, numbers: Numbers) -> None:
         why = f"; {readings.error}" if readings.error else ""
         unread = counted(readings.waiting, "conversation")
         output.text(f"language model: {unread} to read, {counted(readings.calls_today, 'call')} today{why}")
+    hits = numbers.blocks
+    share = "" if hits.rate is None else f", {hits.rate:.0%}"
+    output.text(
+        f"memory blocks: {hits.hits} of {hits.asked} shown again{share}; each process counts its own",
+        style="dim",
+    )
     if numbers.latencies:
         output.text()
         _show_latencies(output, numbers.latencies)
