@@ -257,7 +257,9 @@ def refusal(task: str, folder: Path, out: Path | None = None) -> str:
 
 
 def test_an_unknown_task_is_refused(folder):
-    assert "must be one of access, bar, context, conversations, links, retrieval" in refusal("weather", folder)
+    assert "must be one of access, bar, context, conversations, links, retrieval" in refusal(
+        "weather", folder
+    )
 
 
 @pytest.mark.parametrize("task", sorted(TASKS))
