@@ -14,7 +14,7 @@ JOBS = _any(
     " photographer journalist editor writer author translator interpreter musician composer singer actor actress"
     " dancer director producer chef cook baker barista waiter waitress bartender carpenter plumber electrician mechanic"
     " welder farmer gardener fisherman sailor pilot driver firefighter policeman detective soldier officer consultant"
-    " freelancer contractor entrepreneur founder co_founder ceo cto cfo manager project_manager product_manager"
+    " freelancer contractor entrepreneur founder co_founder c[eft]o manager project_manager product_manager"
     " salesperson realtor broker banker trader marketer recruiter secretary receptionist assistant social_worker"
     " counselor counsellor coach trainer instructor hairdresser tailor cleaner caretaker security_guard cashier clerk"
     " butcher florist tester technician technologist data_scientist postdoc phd_candidate intern apprentice trustee"
