@@ -161,6 +161,22 @@ async def test_questions_are_answered_too_where_that_is_wanted(app, folder):
     assert told["answered"]["when answerable"] == outcome.report["answered"]["when_answerable"]
 
 
+async def test_an_answer_from_a_memory_cites_what_that_rests_on(app, folder):
+    stated = FILES["messages"][0] | {"id": "m90", "room": "den", "text": "I live in Lisbon."}
+    asked = FILES["questions"][0] | {
+        "id": "q90",
+        "question": "Who lives in Lisbon?",
+        "evidence_message_ids": ["m90"],
+    }
+    with (folder / "messages.jsonl").open("a") as file:
+        file.write(json.dumps(stated) + "\n")
+    (folder / "questions.jsonl").write_text(json.dumps(asked) + "\n")
+    report = (await measure("retrieval", trial(app, folder, "retrieval", answers=True), now=NOW)).report
+    told = report["answers"]
+    assert told["tiers"]["when answerable"] == {"memories": 1}
+    assert told["cites evidence"]["of answers to answerable questions"] == 1.0
+
+
 async def test_search_is_measured_without_each_of_its_stages_where_that_is_wanted(app, folder):
     report = (
         await measure(

@@ -50,17 +50,25 @@ async def answers(
     """
 
     async def answered(question: Question) -> Answered:
-        answer = await ask(app, askers.viewer(question), question)
+        viewer = askers.viewer(question)
+        answer = await ask(app, viewer, question)
         return Answered(
-            question_id=question.id, answered=answer.is_known, tier=answer.tier, cited=cited(answer)
+            question_id=question.id,
+            answered=answer.is_known,
+            tier=answer.tier,
+            cited=await cited(app, viewer, answer),
         )
 
     return await each(questions, answered, progress)
 
 
-def cited(answer: Answer) -> list[str]:
-    """Return the external ids of the messages that an answer quotes, each once."""
-    said = (message for quote in quotes(answer.hits) for message in (quote.message, *quote.answers))
+async def cited(app: App, viewer: Viewer, answer: Answer) -> list[str]:
+    """Return the external ids of the messages that an answer quotes, or that memories it gives rest on, each once."""
+    said = [message for quote in quotes(answer.hits) for message in (quote.message, *quote.answers)]
+    if answer.tier == "memories":
+        for one in answer.memories:
+            why = await app.memories.why(viewer, str(one.memory.id))
+            said += [source.message for source in why.sources]
     return list(dict.fromkeys(message.external_id for message in said))
 
 
