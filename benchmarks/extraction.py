@@ -24,6 +24,7 @@ from pathlib import Path
 from roomlore import app as composition
 from roomlore.app import App
 from roomlore.config import Settings
+from roomlore.domain.errors import RoomloreError
 from roomlore.domain.records import Memory
 from roomlore.evaluation import datasets, feeding
 from roomlore.remembering.gist import gist
@@ -120,7 +121,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         measure = partial(measured, Path(folder), sample=given.sample)
         for path in given.paths:
-            figures, shown_ = asyncio.run(measure(path))
+            try:
+                figures, shown_ = asyncio.run(measure(path))
+            except RoomloreError as error:
+                sys.stderr.write(f"{path}: left out: {error}\n")
+                continue
             print(json.dumps(figures))
             sys.stdout.flush()
             judged += shown_

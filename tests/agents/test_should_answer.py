@@ -118,6 +118,30 @@ async def test_agents_that_call_each_other_fall_silent(told):
     assert (await decided(told, said("h", ANA, "pip, go on please", minute=50))).answer
 
 
+@pytest.mark.parametrize("between", ["notices", "removed", "injected"])
+async def test_nothing_that_nobody_said_stands_between_agents_and_their_silence(told, admin, between):
+    """Who answers twice with a screenful between has answered twice."""
+    notice = author("", kind="system", name="notice")
+    who = {"notices": notice, "removed": BO, "injected": BO}[between]
+    lines, before = [], None
+    for turn in range(12):
+        speaker = (PIP, POP)[turn % 2]
+        lines.append(said(f"l{turn}", speaker, f"what of part {turn} of it?", minute=turn, reply_to=before))
+        before = f"l{turn}"
+        lines += [said(f"n{turn}-{n}", who, "done", minute=turn + (n + 1) / 50) for n in range(41)]
+    assert (await told.ingest_batch(lines)).skipped == []
+    if between != "notices":
+        change = {"removed": "redacted_at = now(), body = ''", "injected": "kind = 'context_injection'"}[
+            between
+        ]
+        await admin.execute(
+            f"update messages set {change} where org_id = %s and external_id like 'n%%-%%'",
+            [told.org_id],
+        )
+    silent = await decided(told, at="l11")
+    assert (silent.answer, silent.why.what) == (False, "the last 14 messages are by agents")
+
+
 # What it may not see
 
 

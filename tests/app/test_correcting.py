@@ -206,7 +206,7 @@ async def test_an_agent_forgets_what_it_saw_itself(told):
 
     assert (await pip.memories.forget(str(memory.id))).status == "archived"
     assert await found(told, statuses=["archived"]) == {"Bo greets late."}
-    with pytest.raises(BadInput, match="does not stand"):
+    with pytest.raises(BadInput, match="put aside already"):
         await pip.memories.forget(str(memory.id))
     assert (await pip.memories.restore(str(memory.id))).status == "active"
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -265,6 +266,86 @@ async def test_somebody_who_joins_later_is_restricted_by_what_was_said_before(ap
     assert await found(app, await viewer(app, "linda")) == {"1", "5"}
 
 
+# Told once
+
+
+KEPT_FROM_LINDA = [
+    say("1", LINDA, "hello", sent_at=at(1)),
+    say("2", ANA, f"my {SECRET} diagnosis is diabetes", sent_at=at(2)),
+    say("3", ANA, "please don't tell Linda about my diagnosis", sent_at=at(3)),
+]
+SUNNY, NAMESAKE = replace(LINDA, name="Sunny"), author("mallory", name="Linda Fake")
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        [say("4", SUNNY, "hi again", sent_at=at(4))],
+        [say("4", NAMESAKE, "hi", sent_at=at(4))],
+        [say("4", SUNNY, "hi again", sent_at=at(4)), say("5", NAMESAKE, "hi", sent_at=at(5))],
+        [say("4", SUNNY, "hi again", sent_at=at(4)), say("5", BO, "late", sent_at=at(0))],
+        [say("4", NAMESAKE, "hi", sent_at=at(4)), say("5", BO, "late", sent_at=at(0)), KEPT_FROM_LINDA[2]],
+    ],
+)
+async def test_nobody_slips_away_from_a_wish_or_into_it_under_another_name(app: App, later):
+    await tell(app, *KEPT_FROM_LINDA)
+    linda = await viewer(app, "linda")
+    for said in later:
+        await tell(app, said)
+    assert await found(app, linda) == set()
+    [wish] = await app.wishes.all(app.operator)
+    assert {"2", "3"} <= {one.external_id for one in wish.covers}
+    if any(said.author is NAMESAKE for said in later):
+        assert await found(app, await viewer(app, "mallory")) == {"2"}
+
+
+async def test_a_name_that_two_bear_means_both_and_a_full_name_whom_it_names(app: App):
+    namesake = author("lin", name="Linda Park")
+    await tell(app, KEPT_FROM_LINDA[0], say("0", namesake, "hello", sent_at=at(0)), *KEPT_FROM_LINDA[1:])
+    for name in ("linda", "lin"):
+        assert await found(app, await viewer(app, name)) == set()
+    full = "please don't tell Linda Park about my diagnosis"
+    await tell(app, replace(KEPT_FROM_LINDA[2], body=full, edited_at=at(9)))
+    assert await found(app, await viewer(app, "linda")) == {"2"}
+    assert await found(app, await viewer(app, "lin")) == set()
+
+
+async def test_whoever_is_erased_is_not_followed_by_somebody_of_their_name(app: App):
+    await tell(app, *KEPT_FROM_LINDA)
+    await app.erasure.person("linda")
+    await tell(app, say("4", NAMESAKE, "hi", sent_at=at(4)), say("5", BO, "late", sent_at=at(0)))
+    assert await found(app, await viewer(app, "mallory")) == {"2"}
+
+
+async def test_what_is_confided_is_told_to_nobody_who_takes_the_name_of_a_confidant(app: App):
+    bo = author("robert", name="Bo")
+    await tell(
+        app,
+        say("1", bo, "hello", sent_at=at(1)),
+        say("2", ANA, "hello", sent_at=at(2)),
+        say("3", CY, "hello", sent_at=at(3)),
+        say("4", ANA, f"Off the record, Bo: I leave {SECRET} in May", sent_at=at(4)),
+    )
+    assert await found(app, await viewer(app, "robert")) == {"4"}
+    await tell(app, say("5", replace(bo, name="Robert"), "hi", sent_at=at(5)))
+    await tell(app, say("6", author("mallory", name="Bo"), "hi", sent_at=at(6)))
+    await tell(app, say("7", LINDA, "late", sent_at=at(0)))
+    assert await found(app, await viewer(app, "mallory")) == set()
+
+
+async def test_a_value_stays_forgotten_when_somebody_calls_themselves_so(app: App):
+    await tell(
+        app,
+        say("1", ANA, f"confidential: the {SECRET} alias is Nia, ask for Nia", sent_at=at(1)),
+        say("2", BO, f"{SECRET} alias Nia, got it", sent_at=at(2)),
+        say("3", ANA, "Please delete the alias Nia from your memory", sent_at=at(3)),
+    )
+    assert await found(app, app.operator) == set()
+    await tell(app, say("4", author("mallory", name="Nia"), "hi", sent_at=at(4)))
+    await tell(app, say("5", CY, "late", sent_at=at(0)))
+    assert await found(app, app.operator) == set()
+
+
 # Reviewed
 
 
@@ -289,6 +370,18 @@ async def test_a_wish_that_was_undone_stays_so_when_more_is_said(app: App):
     await app.wishes.undo(str(wish.id))
     await tell(app, say("0", CY, "before all that"), say("7", CY, f"{SECRET} 4412-9981 again"))
     assert await found(app, app.operator) == {"2", "3", "5", "6", "7"}
+
+
+async def test_a_wish_that_was_undone_stays_so_when_it_is_edited_away_and_back(app: App):
+    await tell(app, *FORGOTTEN)
+    (wish,) = await app.wishes.all(app.operator)
+    await app.wishes.undo(str(wish.id))
+    await tell(app, replace(FORGOTTEN[3], body="never mind", edited_at=at(50)))
+    await tell(app, replace(FORGOTTEN[3], edited_at=at(51)))
+    assert [one.status for one in await app.wishes.all(app.operator)] == ["undone"]
+    assert await found(app, app.operator) == {"2", "3", "5", "6"}
+    await app.wishes.keep(str(wish.id))
+    assert await found(app, app.operator) == {"6"}
 
 
 async def test_nobody_else_sees_or_undoes_a_wish(app: App):
@@ -354,7 +447,7 @@ async def test_a_wish_that_is_erased_while_another_is_kept_stays_gone(app: App, 
     again, erased = app.wishes.keep(str(theirs.id)), app.erasure.message("8", room="office")
     _, receipt = await while_held(admin, monkeypatch, (kept, "said_before"), first=again, then=erased)
     assert receipt.is_clean
-    assert [wish.id for wish in await app.wishes.all(app.operator)] == [theirs.id]
+    assert [wish.id for wish in await app.wishes.all(app.operator) if wish.message_id] == [theirs.id]
 
 
 async def test_a_wish_that_went_meanwhile_is_not_there(app: App, admin, monkeypatch):
@@ -417,11 +510,90 @@ async def test_a_wish_keeps_back_what_was_read_and_not_yet_shown_to_a_language_m
 # Gone, changed, late
 
 
-async def test_a_wish_goes_with_its_message(app: App):
-    await tell(app, *FORGOTTEN)
+@pytest.mark.parametrize("said", [CONFIDED, CLINIC])
+async def test_what_is_confided_or_kept_from_some_is_so_as_long_as_the_message_that_asks_for_it_is_there(
+    app: App, said
+):
+    await tell(app, *said)
+    [wish, *_] = await app.wishes.all(app.operator)
+    await app.erasure.redact(str(wish.message_id), room="office")
+    assert wish.id not in {one.id for one in await app.wishes.all(app.operator)}
+
+
+NEWER = [
+    replace(one, sent_at=datetime.now(UTC) - timedelta(days=days))
+    for one, days in zip(FORGOTTEN, (41, 40, 5, 39, 4, 3), strict=True)
+]
+
+
+async def redacting(app: App) -> None:
     await app.erasure.redact("4", room="office")
+
+
+async def erasing(app: App) -> None:
+    assert (await app.erasure.message("4", room="office")).is_clean
+
+
+async def erasing_its_author(app: App) -> None:
+    receipt = await app.erasure.person("ana")
+    assert receipt.is_clean
+    assert ("wishes to forget, without author and words", 1) in {
+        (one.what, one.count) for one in receipt.kept
+    }
+
+
+async def expiring(app: App) -> None:
+    await app.erasure.keep("office", timedelta(days=30))
+    await app.erasure.expire()
+
+
+@pytest.mark.parametrize(
+    ("ends", "own"), [(redacting, {"2"}), (erasing, {"2"}), (erasing_its_author, set()), (expiring, set())]
+)
+async def test_what_others_repeated_stays_forgotten_when_the_wish_is_gone_till_an_operator_undoes_it(
+    app: App, admin, ends, own
+):
+    await tell(app, *NEWER)
+    await ends(app)
+    await app.drain()
+    assert await found(app, app.operator) == {"6"}
+    for name in ("bo", "cy"):
+        assert await found(app, await viewer(app, name)) == {"6"}
+        assert await app.wishes.all(await viewer(app, name)) == []
+    [wish] = await app.wishes.all(app.operator)
+    assert (wish.message_id, wish.author_id, wish.author_name, wish.body) == (None, None, "", "")
+    assert {one.external_id for one in wish.covers} == {"3", "5"} | own
+    rows = await admin.execute("select row_to_json(wishes)::text from wishes where org_id = %s", [app.org_id])
+    [(row,)] = await rows.fetchall()
+    assert '"marks":[]' in row
+    assert '"told":null' in row
+
+    await tell(app, replace(NEWER[5], external_id="7", body="what comes later changes nothing"))
+    assert await found(app, app.operator) == {"6"}
+    undone = await app.wishes.undo(str(wish.id))
+    assert (undone.status, undone.covers) == ("undone", [])
+    assert await found(app, app.operator) == {"3", "5", "6"} | own
+    assert (await error_of(app.wishes.keep(str(wish.id))))[0] is BadInput
+
+
+async def test_a_wish_that_is_gone_goes_with_the_last_of_what_it_covers(app: App):
+    await tell(app, *FORGOTTEN)
+    await app.erasure.person("ana")
+    await tell(app, replace(FORGOTTEN[2], body=f"{SECRET} 4412-9981, edited", edited_at=at(50)))
+    assert await found(app, app.operator) == {"6"}
+    for name in ("bo", "cy"):
+        assert len(await app.wishes.all(app.operator)) == 1
+        assert (await app.erasure.person(name)).is_clean
     assert await app.wishes.all(app.operator) == []
-    assert await found(app, app.operator) == {"2", "3", "5", "6"}
+
+
+async def test_a_wish_that_was_undone_leaves_nothing_when_it_goes(app: App):
+    await tell(app, *FORGOTTEN)
+    [wish] = await app.wishes.all(app.operator)
+    await app.wishes.undo(str(wish.id))
+    await app.erasure.person("ana")
+    assert await app.wishes.all(app.operator) == []
+    assert await found(app, app.operator) == {"3", "5", "6"}
 
 
 async def test_a_wish_that_is_edited_away_counts_no_more(app: App):

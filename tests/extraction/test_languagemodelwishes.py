@@ -85,8 +85,8 @@ def test_what_is_kept_from_somebody_names_them_in_the_message():
 @pytest.mark.parametrize(
     ("body", "wish", "why"),
     [
-        ("I live in Porto", wished("I live in Porto"), "voice no wish"),
-        ("we see each other on Monday", wished("we see each other on Monday"), "voice no wish"),
+        ("I live in Porto", wished("I live in Porto"), "voice no such wish"),
+        ("we see each other on Monday", wished("we see each other on Monday"), "voice no such wish"),
         ("please forget it", wished("please forget all of it"), "does not stand there"),
         ("please forget it", wished("please forget it", message="m9"), "was not shown"),
         ("please forget it", wished("please forget it", kind="erase"), "no such kind"),
@@ -112,11 +112,81 @@ def test_what_is_kept_from_somebody_names_them_in_the_message():
         ("please forget it lol", wished("please forget it"), "a joke"),
         ("don't forget it", wished("don't forget it"), "not now"),
         ("once we are done, delete the notes", wished("delete the notes"), "not now"),
-        ("forget it. " + "more. " * 500, wished("forget it"), "voice no wish"),
+        ("forget it. " + "more. " * 500, wished("forget it"), "voice no such wish"),
     ],
 )
 def test_what_nobody_wishes_is_refused(body, wish, why):
     assert why in refused(body, wish)
+
+
+@pytest.mark.parametrize("kind", ["forget", "confide"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "the workshop is open between ten and four",
+        "I write a record of each firing",
+        "the street is quiet this morning, the others are out",
+        "nobody knows how the old lamp works",
+        "anyone can see the harbour from up there",
+        "I do not know how he says it",
+        "we never share a taxi, they have not told us why",
+        "our secretary is confident about the borrowed ladder",
+        "I forget where the ladder stands",
+        "the concert of the last eras was cancelled",
+        "she stays here until Monday",
+    ],
+)
+def test_a_common_word_is_no_wish(body, kind):
+    assert "voice no such wish" in refused(body, wished(body, kind=kind))
+
+
+@pytest.mark.parametrize(
+    "body", ["Bo keeps a record", "I have not told Bo", "Bo is out between ten and four"]
+)
+def test_a_name_and_a_common_word_keep_nothing_from_anybody(body):
+    assert "voice no such wish" in refused(body, wished(body, kind="withhold", **{"from": ["p2"]}))
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("forget", "let us keep it among ourselves"),
+        ("forget", "off the record, the roof leaks"),
+        ("forget", "not a word of this to anybody"),
+        ("confide", "wipe that, please"),
+        ("confide", "strike that from your notes"),
+    ],
+)
+def test_the_words_of_one_wish_are_not_those_of_another(kind, body):
+    other = "confide" if kind == "forget" else "forget"
+    assert "voice no such wish" in refused(body, wished(body, kind=kind))
+    assert taken(body, wished(body, kind=other)).kind == other
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("forget", "that should never have been posted"),
+        ("forget", "take it as unsaid, you never saw this"),
+        ("forget", "das bitte wieder löschen"),
+        ("forget", "cancella tutto, per favore"),
+        ("confide", "nobody else needs to know"),
+        ("confide", "I don't want anyone to know"),
+        ("confide", "none of it must leave here, and nothing leaves this room"),
+        ("confide", "this stays with us"),
+        ("confide", "we should not repeat this outside"),
+        ("confide", "das bleibt unter uns"),
+        ("confide", "I tell you in confidence"),
+        ("confide", "keep that to yourself"),
+        ("withhold", "I would rather not have Bo find out"),
+        ("withhold", "we don't want Bo to see it"),
+        ("withhold", "keep it from Bo"),
+        ("withhold", "Bo need not get to hear of it, don't mention it"),
+    ],
+)
+def test_a_wish_in_other_words_is_taken(kind, body):
+    people = {"from": ["p2"]} if kind == "withhold" else {}
+    assert taken(body, wished(body, kind=kind, **people)).kind == kind
 
 
 @pytest.mark.parametrize("fields", [{"author_kind": "agent"}, {"kind": "system"}])

@@ -191,6 +191,14 @@ def test_what_is_taken_back_by_somebody_else_stands():
         "a: ",
         "\n",
         "so because ",
+        '\n"a',
+        ' "a\n',
+        "«",
+        " 'a'b",
+        "Bo said a: ",
+        "said a ",
+        "imagine ",
+        "here's what he ",
     ],
 )
 def test_a_long_hostile_message_is_read_in_no_time(piece):

@@ -2,12 +2,13 @@
 
 import pytest
 
-from ingest.stories import at, author, message
+from ingest.stories import at, author, message, room
 from remembering.drafts import kept
 from remembering.test_keep import ANA, BO, HOMES, now, standing
-from retrieval.telling import closed, tell
+from retrieval.telling import CY, closed, tell
 from roomlore.app.memories import STATUSES
 from roomlore.domain.ids import MemoryId, uuid7
+from roomlore.domain.incoming import IncomingMembership
 
 TEA, FOND, COFFEE = "Ana prefers tea.", "Ana is fond of tea.", "Ana prefers coffee."
 BY = {"extractor": "some language model"}
@@ -76,6 +77,42 @@ async def test_nothing_for_others_or_about_others_is_replaced_or_repeated(told):
         await kept(told, content, "3", **claim, **BY)
     assert len(await now(told)) == 5
     assert await now(told, statuses=["deprecated"]) == []
+
+
+async def test_what_whoever_came_later_heard_stays_theirs(app):
+    """Ana said it before Cy was there, and Bo says so again with Cy there."""
+    members = [
+        IncomingMembership(author=who, joined_at=at(since)) for who, since in ((ANA, 0), (BO, 0), (CY, 5))
+    ]
+    red = room("red", visibility="members", members=tuple(members))
+    lines = [message("1", "tea, please", room=red, author=ANA, sent_at=at(1))]
+    lines.append(message("2", "tea for Ana", room=red, author=BO, sent_at=at(10)))
+    await tell(app, *lines)
+    first = await kept(app, TEA, "1", **BY)
+    cy = await app.viewer("cy")
+    for content, claim in ((FOND, "repeats"), (COFFEE, "replaces")):
+        await kept(app, content, "2", by="bo", **{claim: first.memory_id}, **BY)
+        assert content in {one.content for one in await now(app, cy)}
+    assert await standing(app) == {TEA, FOND, COFFEE}
+
+
+@pytest.mark.parametrize("how", ["a person's", "withheld", "sensitive"])
+async def test_what_became_no_kin_since_a_language_model_was_told_of_it_keeps_its_place(told, admin, how):
+    first = await kept(told, TEA, "1", **BY)
+    if how == "a person's":
+        await told.memories.remember(TEA, sources=["2"], about=["ana"])
+    elif how == "withheld":
+        await tell(told, message("f", "please forget that", author=ANA, sent_at=at(9), reply_to="1"))
+    else:
+        await told.conversations.mark("message:1", "sensitive")
+    later = [message(key, "later on", author=ANA, sent_at=at(9_000)) for key in ("5", "6")]
+    await tell(told, *later)
+    await kept(told, FOND, "5", repeats=first.memory_id, **BY)
+    await kept(told, COFFEE, "6", replaces=first.memory_id, **BY)
+    rows = await admin.execute(
+        "select distinct status, superseded_by from memories where org_id = %s", [told.org_id]
+    )
+    assert await rows.fetchall() == [("active", None)]
 
 
 async def test_what_a_person_put_aside_or_that_was_replaced_is_not_replaced_again(told):

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from roomlore.wishes.covering import MOST_VALUES, covers, settled
+from roomlore.wishes.covering import MOST_VALUES, NEAR, covers, settled
 from roomlore.wishes.parties import People
 from roomlore.wishes.recogniser import heard
 from roomlore.wishes.records import Person, Reach, Said
@@ -128,6 +128,101 @@ def test_a_leaked_key_is_covered_whoever_wants_it_forgotten_and_a_version_is_not
     key, version = "zz9Q4M-L7PT-2C8R", "kubernetes-v1-beta2"
     assert covered(f"Bo: the token is {key}", wish.format(key)) == {1}
     assert covered(f"Bo: we run {version}", wish.format(version)) == set()
+
+
+KEY = "zz9Q4M-L7PT-2C8R"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "the token is {}",
+        "password: {}",
+        "API key={}",
+        "our secret {}",
+        'the credential was "{}"',
+        "the staging token currently in use for the tests is {}",
+        "the exact token in the path that broke is {}",
+        "the token remains {} until noon",
+    ],
+)
+def test_what_is_made_like_a_key_and_called_one_where_it_stands_anybody_may_have_forgotten(words):
+    assert covered(f"Bo: {words.format(KEY)}", f"Cy: remove {KEY} from memory") == {1}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "the key point: invoice {} is due",
+        "{} is due, and who has the password?",
+        "I lost my token on the way to {}",
+        "the keys of the shed are with {}",
+        "a keynote on {}",
+        "the secret is out. It is {}",
+    ],
+)
+@pytest.mark.parametrize("value", ["INV2024A0017", KEY])
+def test_what_a_key_is_merely_spoken_of_beside_is_no_key(words, value):
+    lines = [f"Bo: {words.format(value)}", f"Ana: I paid half of {value}", f"Cy: delete {value} from memory"]
+    assert covered(*lines) == set()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "{}, not for weekends though",
+        "{}, the form is case sensitive",
+        "{}; do not share a taxi",
+        "is this confidential? {}",
+        "this is not confidential: {}",
+        "{} and we kept a spare in the tool room",
+        "{} has nothing more specific",
+    ],
+)
+def test_words_that_only_sound_like_confidence_let_nobody_hide_anothers(words):
+    number = "415-555-0142"
+    lines = [f"Ana: {words.format(f'the kiln phone is {number}')}", f"Bo: {number}, got it"]
+    assert covered(*lines, f"Cy: please delete {number} from your memory") == set()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "confidential: {}",
+        "this is sensitive: {}",
+        "{}. Treat it as very sensitive.",
+        "{}, not for the record",
+        "{}. Please never share this.",
+        "{}, keep it inside our room",
+        "{}, that stays in the core room only",
+    ],
+)
+def test_a_value_that_was_told_in_confidence_may_be_forgotten_for_whom_it_is(words):
+    number = "415-555-0142"
+    lines = [f"Bo: {words.format(f'Cy is at {number}')}", f"Ana: {number}, got it"]
+    assert covered(*lines, f"Cy: please delete {number} from your memory") == {1, 2}
+
+
+NUMBER = "415-555-0142"
+RECORD = f"Deletion request recorded: phone {NUMBER}"
+SHARED = ["Ana: my dog is called Rex", f"Ana: the kiln phone is {NUMBER}", f"Bo: {NUMBER}, got it"]
+TEA = [f"Bo: more tea in pot {n}" for n in range(NEAR)]
+
+
+@pytest.mark.parametrize("who", ["Cy", "Pip"])
+def test_a_record_of_a_wish_hides_nothing_of_who_wished_something_else_once(who):
+    assert covered(*SHARED, "Ana: please forget that Rex barks", *TEA, f"{who}: {RECORD}") <= {1}
+
+
+def test_nor_where_somebody_else_asked_for_what_is_recorded():
+    lines = [*SHARED, "Ana: please forget what I said about Rex", f"Cy: delete {NUMBER} from memory"]
+    assert covered(*lines, f"Pip: {RECORD}") == {1}
+
+
+def test_an_agent_that_records_a_wish_records_it_for_who_had_it_just_before():
+    wish = "Ana: please delete my callback details from memory"
+    assert covered(*SHARED, wish, f"Pip: {RECORD}") == {2, 3}
+    assert covered(*SHARED, wish, f"Cy: {RECORD}") == set()
 
 
 # What a wish that points back means

@@ -92,7 +92,8 @@ async def test_a_named_wish_goes_with_its_message_and_when_that_is_changed(app: 
     assert await found(app, app.operator) == {"2", "4"}
     await name(app, admin, {"3": BACK})
     await app.erasure.redact("3", room="office")
-    assert await app.wishes.all(app.operator) == []
+    assert [wish.message_id for wish in await app.wishes.all(app.operator)] == [None]
+    assert await found(app, app.operator) == set()
 
 
 async def test_a_named_wish_that_is_edited_into_one_that_rules_hear_is_theirs(app: App, admin):
@@ -140,7 +141,9 @@ async def withheld(admin, app: App) -> set[tuple[str, str]]:
     return {(row[0], row[1]) for row in await rows.fetchall()}
 
 
-async def test_a_restriction_reaches_back_so_far_and_on_without_end(app: App, admin, monkeypatch):
+async def test_a_restriction_reaches_back_so_far_and_on_without_end_wherever_more_arrives(
+    app: App, admin, monkeypatch
+):
     monkeypatch.setattr(looking, "BACK", 3)
     told = [say(str(n), ANA, f"the result of day {n} is in", sent_at=at(n)) for n in range(1, 10)]
     voice = say("v", ANA, "Bo may receive scheduling only", sent_at=at(6.5))
@@ -148,12 +151,27 @@ async def test_a_restriction_reaches_back_so_far_and_on_without_end(app: App, ad
     await app.ingest_batch([hello, *told, voice])
     expected = {("v", key) for key in ("v", "4", "5", "6", "7", "8", "9")}
     assert await withheld(admin, app) == expected
+    await app.ingest_batch([say(f"c{n}", CY, "chatter", sent_at=at(5 + n / 10)) for n in range(4)])
+    assert await withheld(admin, app) == expected
     await app.ingest_batch([say("l", ANA, "a late result", sent_at=at(5.5))])
-    assert await withheld(admin, app) == (expected - {("v", "4")}) | {("v", "l")}
+    assert await withheld(admin, app) == expected | {("v", "l")}
     await app.ingest_batch([say("m", ANA, "a result of long ago", sent_at=at(0.5))])
-    assert await withheld(admin, app) == (expected - {("v", "4")}) | {("v", "l")}
+    assert await withheld(admin, app) == expected | {("v", "l")}
     await app.erasure.redact("l", room="office")
     assert await withheld(admin, app) == expected
+
+
+async def test_what_was_heard_of_a_wish_is_kept_without_a_word_of_it(app: App, admin):
+    said = 'my "sea otter" code: 4412-9981. Dr. Fell knows.'
+    voice = "Please delete Falcon, (4412 9981), and what I said about Dr. Fell from memory."
+    await app.ingest_batch([say("1", ANA, said, sent_at=at(1)), say("2", ANA, voice, sent_at=at(2))])
+    before = await withheld(admin, app)
+    assert before == {("2", "1"), ("2", "2")}
+    await app.ingest_batch([say("3", BO, "late", sent_at=at(0))])
+    assert await withheld(admin, app) == before
+    rows = await admin.execute("select row_to_json(wishes)::text from wishes where org_id = %s", [app.org_id])
+    [(row,)] = await rows.fetchall()
+    assert not any(word in row for word in ("Falcon", "4412", "9981", "Fell"))
 
 
 STORY = [

@@ -257,3 +257,50 @@ async def test_what_goes_during_the_call_takes_the_answer_along(app: App, admin,
     assert await worker.next(app.org_id, now=LATER + timedelta(days=60)) == "changed"
     assert INSTEAD["content"] not in await known(admin, app)
     assert not any(label in one.material for one in await app.extracting.readings())
+
+
+# An answer that is taken again
+
+
+ECHO = statement("Ana prefers tea to coffee in the mornings.", "I prefer tea to coffee in the mornings", "m1")
+MORNING = "Good morning everybody, the kettle is on again in the kitchen."
+
+
+async def test_an_answer_that_knew_of_what_is_not_shown_here_is_not_taken(app: App, admin):
+    """It may hold the words of what it was told: elsewhere nothing would remove them with the messages they are from."""
+    await told_of_tea(app)
+    [tea] = await app.memories.all(app.operator)
+    await hear(app, later("hall", said=(f"{MORNING} Tea to coffee in the mornings?",)))
+    assert len((await read(app, answering(ECHO))).shown) == 1
+    await app.memories.forget(str(tea.id))
+    await hear(app, later("yard", start=1.5 * MONTH, said=(f"{MORNING} Tea to coffee in the mornings?",)))
+    assert len((await read(app, answering())).shown) == 1
+    await app.erasure.redact(await message_id(app, "general-1"))
+    rows = await admin.execute(
+        "select concat_ws(' ', material, answer, verdicts) from readings where org_id = %s", [app.org_id]
+    )
+    assert not any("I prefer tea" in row[0] for row in await rows.fetchall())
+
+
+async def test_an_answer_that_knew_of_the_same_is_taken_and_goes_with_it(app: App):
+    await told_of_tea(app)
+    lines = (f"{MORNING} Tea to coffee in the mornings?",)
+    await hear(app, [*later("hall", said=lines), *later("yard", start=1.5 * MONTH, said=lines)])
+    assert len((await read(app, answering(ECHO))).shown) == 1
+    assert sum(one.is_repeated for one in await app.extracting.readings()) == 1
+    await app.erasure.redact(await message_id(app, "general-1"))
+    assert await app.extracting.readings() == []
+
+
+async def test_an_answer_that_knew_of_what_a_wish_covers_by_now_is_not_taken(app: App):
+    await told_of_tea(app)
+    await hear(app, later("hall", said=(f"{MORNING} Tea to coffee in the mornings?",)))
+    await read(app, answering(ECHO))
+    await app.ingest_batch(
+        [message("f", "please forget what I said about tea", author=author("ana"), sent_at=at(1))]
+    )
+    asked = Scripted(lambda _: answering())
+    [hall] = await app.conversations.all(app.operator, room="hall")
+    await reader(app, asked).draw(app.org_id, [hall.id], now=LATER + timedelta(days=60))
+    assert len(asked.shown) == 1
+    assert [one.answer for one in await app.extracting.readings(str(hall.id))] == [answering()]

@@ -96,7 +96,7 @@ class Agents:
         """
         check_limit(limit)
         async with self.desk.reading(viewer, "list memories", recalls=True) as reading:
-            agent_ids = await self._accounts(reading.conn, [agent])
+            agent_ids = await self._agent(reading.conn, agent)
             wanted = await self._wanted(reading.conn, looked)
             return await self._read(reading, agent_ids, wanted, limit=limit)
 
@@ -121,7 +121,7 @@ class Agents:
         check_limit(limit)
         now, found = datetime.now(UTC), dict[MemoryKind, Sequence[Memory]]()
         async with self.desk.reading(viewer, "list memories", recalls=True) as reading:
-            agent_ids = await self._accounts(reading.conn, [agent])
+            agent_ids = await self._agent(reading.conn, agent)
             people = await self._accounts(reading.conn, present) if present else None
             for kind in EXPERIENCES:
                 wanted = for_conversation(kind, topic=topic, people=people, at=now)
@@ -143,7 +143,9 @@ class Agents:
         now = datetime.now(UTC)
         async with self.desk.reading(viewer, "list relationships") as reading:
             conn, org_id = reading.conn, self.desk.org_id
-            agent_ids = await self._accounts(conn, [agent])
+            agent_ids = await self._agent(conn, agent)
+            if not viewer.is_operator and not any(map(viewer.is_own, agent_ids)):
+                raise NotAllowed("what an agent makes of others is its own and operators' to see")
             people = await self._accounts(conn, present) if present else None
             met = await agents.met(conn, org_id, agent_ids, people=people, at=now, half_life=HALF_LIFE)
             reading.shows(one.id for one in met)
@@ -268,10 +270,10 @@ class Agents:
             NotFound: there is no such room or message, or the caller may not see it.
             NotAllowed: the caller is no agent.
         """
-        await self.desk.check("remember", "note reply")
         org_id, caller = self.desk.org_id, self.desk.caller
         if caller.role != "agent":
             raise NotAllowed("only an agent has its answers remembered")
+        await self.desk.check("remember", "note reply")
         async with self.desk.looking("note reply") as conn:
             room_id = await meant.room(conn, org_id, room)
             said = [await meant.message(conn, org_id, word, room_id=room_id) for word in (trigger, reply)]
@@ -321,6 +323,14 @@ class Agents:
             return None, [room_id]
 
         await self.desk.change("administer", "set injecting", change)
+
+    async def _agent(self, conn: Connection, word: str) -> list[ParticipantId]:
+        """Return every account of an agent that the viewer may know of."""
+        org_id = self.desk.org_id
+        found = await directory.accounts(conn, org_id, await meant.participant(conn, org_id, word))
+        if not all(account.kind == "agent" for account in found):
+            raise BadInput(f"participant {word!r}", "is no agent: only agents have memories of their own")
+        return [account.id for account in found]
 
     async def _accounts(self, conn: Connection, words: Sequence[str]) -> list[ParticipantId]:
         """Return every account of these people that the viewer may know of."""

@@ -9,7 +9,9 @@ from roomlore.app.desk import Desk
 from roomlore.domain.errors import BadInput, NotAllowed, NotFound
 from roomlore.domain.ids import MemoryId, OrgId, ParticipantId, RoomId, uuid7
 from roomlore.domain.records import Memory, MemoryKind, MemoryRole, MemorySource, Message, Viewer
-from roomlore.extraction.sentences import sentences
+from roomlore.extraction.cues import JOKING, is_asked, is_relayed
+from roomlore.extraction.sentences import Sentence, sentences
+from roomlore.extraction.silences import left_standing
 from roomlore.extraction.taxonomy import TAXONOMY
 from roomlore.ingest.clean import storable
 from roomlore.ingest.secrets import strip
@@ -209,7 +211,7 @@ def check_concerned(caller: Viewer, memory: Memory) -> None:
     named = [memory.asserted_by, *(person.id for person in memory.participants if person.role != "involved")]
     if not (caller.is_operator or any(caller.is_own(who) for who in named)):
         raise NotAllowed(
-            f"memory {memory.id} has nothing to do with you; ask whom it is about, or an operator"
+            f"memory {memory.id} is for those to change who stated it or whom it is about, or for an operator"
         )
 
 
@@ -233,12 +235,30 @@ def _roles(
 def _states(body: str, content: str) -> bool:
     """Return whether a body says so in these words, in sentences of its author's own that ask nothing.
 
-    Words that are doubted, asked about or quoted in a longer sentence are not stated.
+    Words that are doubted, asked about or quoted in a longer sentence are not stated, nor are those next to a joke or
+    a report.
     """
-    said, stated = (
-        [_plain(text[one.start : one.end]) for one in sentences(text)] for text in (body, content)
+    said, stated = left_standing(body), sentences(content)
+    if not stated or any(is_asked(one.text) for one in stated):
+        return False
+    heard, words = _words(body, said), _words(content, stated)
+    # Lines of the content that are nobody's own are credited to nobody.
+    if _plain(content) != _plain(" ".join(content[one.start : one.end] for one in stated)):
+        return False
+    return any(
+        heard[place : place + len(words)] == words
+        and not any(map(_is_unsure, [*said[:place][-1:], *said[place + len(words) :][:1]]))
+        for place in range(len(said))
     )
-    return bool(stated) and any(said[place : place + len(stated)] == stated for place in range(len(said)))
+
+
+def _words(text: str, parts: Iterable[Sentence]) -> list[str]:
+    return [_plain(text[one.start : one.end]) for one in parts]
+
+
+def _is_unsure(near: Sentence) -> bool:
+    """Return whether a sentence makes those beside it a joke, or what another said."""
+    return bool(JOKING.search(near.text)) or is_relayed(near.text)
 
 
 def _plain(text: str) -> str:

@@ -110,9 +110,11 @@ class Extracting:
         try:
             return await extracting.conversations_in(conn, org_id, await meant.room(conn, org_id, where))
         except NotFound:
-            return [await self._conversation(conn, where)]
+            return [await self._conversation(conn, where, what="room or conversation")]
 
-    async def _conversation(self, conn: Connection, word: str) -> ConversationId:
+    async def _conversation(
+        self, conn: Connection, word: str, *, what: str = "conversation"
+    ) -> ConversationId:
         org_id = self.desk.org_id
         if word.startswith(OF_MESSAGE):
             said = await meant.message(conn, org_id, word.removeprefix(OF_MESSAGE), room_id=None)
@@ -123,5 +125,5 @@ class Extracting:
             choices = ", ".join(map(str, found))
             raise BadInput(f"conversation {word!r}", f"several are meant, name one by id: {choices}")
         if not found:
-            raise NotFound("room or conversation", word)
+            raise NotFound(what, word)
         return found[0]

@@ -97,6 +97,8 @@ class Memories:
             NotAllowed: the memory has nothing to do with the caller, who is no operator.
         """
         old, room_ids = await self._concerning(memory, "correct")
+        if old.status == "archived":
+            raise BadInput(f"memory {old.id}", "is put aside; restore it first")
         text = asserting.clean("content", content, longest=asserting.LONGEST_CONTENT)
         caller = self.desk.caller.participant_id
         roles: set[tuple[MemoryRole, ParticipantId]] = {
@@ -139,9 +141,12 @@ class Memories:
             NotAllowed: the memory has nothing to do with the caller, who is no operator.
         """
         held, _ = await self._concerning(memory, "forget")
-        now = datetime.now(UTC)
+        refusal = {"archived": "is put aside already", "deprecated": "was superseded; name what stands"}
         return await self._settle(
-            held, "forget memory", partial(keeping.archive, at=now), "does not stand any more; name what does"
+            held,
+            "forget memory",
+            partial(keeping.archive, at=datetime.now(UTC)),
+            refusal.get(held.status, "changed meanwhile; look at it again"),
         )
 
     async def restore(self, memory: str) -> Memory:
@@ -212,8 +217,16 @@ class Memories:
             found = await asserting.one(conn, self.desk, memory)
             told = await _told(conn, org_id, found)
             later, earlier = await _chain(conn, org_id, found)
+            by, where = await _asserted(conn, org_id, found)
             reading.shows([found.id, *found.source_ids, *(one.id for one in (*later, *earlier))])
-        return Provenance(memory=found, sources=told, successors=later, predecessors=earlier)
+        return Provenance(
+            memory=found,
+            sources=told,
+            successors=later,
+            predecessors=earlier,
+            asserted_by_name=by,
+            asserted_in_name=where,
+        )
 
     async def _facets(self, conn: Connection, wanted: Wanted) -> Facets:
         org_id = self.desk.org_id
@@ -282,6 +295,15 @@ async def _told(conn: Connection, org_id: OrgId, memory: Memory) -> list[SourceM
         )
         for message in said
     ]
+
+
+async def _asserted(conn: Connection, org_id: OrgId, memory: Memory) -> tuple[str | None, str | None]:
+    """Return what those are called who asserted a memory, and the room where they did, as far as they may be known."""
+    by = [] if memory.asserted_by is None else [memory.asserted_by]
+    where = [] if memory.asserted_in is None else [memory.asserted_in]
+    names = await memories.known_names(conn, org_id, by)
+    rooms = await directory.room_names(conn, org_id, where)
+    return next(iter(names.values()), None), next((room.name for room in rooms.values()), None)
 
 
 def _quote(message: Message, source: MemorySource, memory: Memory) -> str | None:

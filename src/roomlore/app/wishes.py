@@ -30,10 +30,11 @@ class SpokenWish:
     status: WishStatus
     room_id: RoomId
     room_name: str
-    author_id: ParticipantId
+    #: None of a wish to forget that was erased: only what it covers of others' words is kept.
+    author_id: ParticipantId | None
     author_name: str
-    #: What voices it.
-    message_id: MessageId
+    #: What voices it; None of one that was erased.
+    message_id: MessageId | None
     body: str
     said_at: datetime | None
     #: "rules" or the name of a language model.
@@ -87,7 +88,7 @@ class Wishes:
         async def write(conn: Connection, held: WishRow) -> bool:
             if not await wishes.undo(conn, self.desk.org_id, held.id, at=at, by=by):
                 return False
-            await hearing.uncover(conn, self.desk.org_id, held.room_id, held.message_id)
+            await hearing.uncover(conn, self.desk.org_id, held.room_id, held.id)
             return True
 
         return await self._changed(wish, "undo wish", write, "was undone before")
@@ -96,11 +97,13 @@ class Wishes:
         """Let a wish count again that was undone, and return it.
 
         Raises:
-            BadInput: several are meant, or it counts already.
+            BadInput: several are meant, it counts already, or it was erased before it was undone.
             NotFound: there is no such wish, or it is neither the caller's nor is the caller an operator.
         """
 
         async def write(conn: Connection, held: WishRow) -> bool:
+            if held.message_id is None:
+                raise BadInput(f"wish {held.id}", "was erased, and what it was about is known no more")
             if not await wishes.redo(conn, self.desk.org_id, held.id):
                 return False
             await hearing.hear_again(conn, self.desk.org_id, [held.room_id])
@@ -127,7 +130,7 @@ class Wishes:
                 # One that went with its message meanwhile is not there any more.
                 await self._one(conn, str(held.id))
                 raise BadInput(f"wish {held.id}", in_vain)
-            return None, [held.id, held.message_id]
+            return None, [key for key in (held.id, held.message_id) if key is not None]
 
         await self.desk.change("correct", action, work)
         async with self.desk.looking(action) as conn:

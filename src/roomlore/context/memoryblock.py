@@ -200,8 +200,9 @@ def compose(
         else:
             passed.append(_passed(one, "budget" if kept else "size"))
     block = replace(_with(empty, kept), left_out=tuple(passed))
-    if _cost(block, counter) > budget:
-        # Not even what the agent is at.
+    is_bare = not kept and focus is not None and focus.memory_id is None
+    # What is talked about is no memory: alone it says nothing that the messages do not.
+    if is_bare or _cost(block, counter) > budget:
         block = replace(block, focus=None)
     return replace(block, tokens=_cost(block, counter))
 

@@ -348,3 +348,6 @@ class Provenance:
     successors: Sequence[Memory] = ()
     #: Memories of which it took the place, and they of others, newest first.
     predecessors: Sequence[Memory] = ()
+    #: What those are called who asserted it, and the room where they did; None where neither is named or to be known.
+    asserted_by_name: str | None = None
+    asserted_in_name: str | None = None

@@ -33,6 +33,10 @@ COUNTED = {
         "digests of accounts",
         "so that what these accounts have said so far is not taken in again; an account cannot be read from one",
     ),
+    "wishes without words": (
+        "wishes to forget, without author and words",
+        "what others repeated of what was to be forgotten stays out of recall; an operator may undo them",
+    ),
     "names in others' words": (
         "messages of others with their names in the words",
         "plain words are those of who said them",

@@ -189,6 +189,12 @@ RETRACTED = cue(
     r"|forget (?:that|what i|i said|about (?:that|it)|it)|(?:please )?(?:delete|remove|erase|drop) "
     r"(?:that|this|it|what i said|my (?:last )?message)(?! (?:line|file|branch|from|in|at)))"
 )
+#: Gives what stands before it in the same message to another, or to nobody; at the head of a sentence.
+DISOWNED = cue(
+    r"(?:none|not a word|no word) of (?:that|this|it|those) (?:is|was|are|were) true|(?:total|complete|utter|pure) (?:nonsense|fiction)"
+    r"|(?:that|this|those|these|it)(?:'s| is| was| are| were) (?:what|how) (?!(?:i|we)\b)[\w ']{1,40}\b(?:say|said|tell|told|write|wrote|claim|put)s?\b"
+    r"|(?:(?:those|these) (?:are|were) )?(?:his|her|their|\w+'s) (?:own )?words\b"
+)
 
 #: Passes on what another said, somewhere in a message; agents do little else.
 _RELAYED = cue(

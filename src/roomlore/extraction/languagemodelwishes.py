@@ -1,7 +1,7 @@
 """Which wishes in a language model's answer are taken: those that somebody voices in their own words.
 
 A wish is its author's, whoever the answer says it is of; what it covers is settled where wishes are. What is asked,
-joked, quoted, reported or put off to another time is none, and neither is a sentence without any word of wishing:
+joked, quoted, reported or put off to another time is none, and neither is a sentence without any word of such a wish:
 a language model that was talked into it could otherwise silence anybody.
 """
 
@@ -34,21 +34,52 @@ KINDS: tuple[WishKind, ...] = get_args(WishKind)
 
 _NEEDED = frozenset({"message", "kind", "quote", "from"})
 _OPTIONAL = frozenset({"about"})
-#: One of these stands in whatever is wished, by beginnings; also of languages that rules do not hear.
-_WISHING = re.compile(
-    r"\b(?:forget|forgot|delet|remov|eras|purg|wip(?:e|ing)|scrub|redact|strike|unsee|unsay|pretend|secret|confid|privat|hush"
-    r"|slip|record\b|between|yoursel|oursel|among us|out of (?:here|this|the room)|stays? (?:here|with|in)|leaves? (?:here|this)"
-    r"|take (?:that|it|this) back|(?:anyone|anybody|nobody|no one|others|a soul)\b|keep (?:this|that|it)|quiet"
-    "|vergiss|vergess|lösch|entfern|unter uns|vertraul|geheim|behalt|oubli|effac|supprim|entre nous|olvid|borr|elimin"
-    r"|entre nosotros|dimentic|cancell|tra noi|segret|esque[çc]|apag|entre nós|segred|vergeet|verwijder|onder ons)",
+_NO = r"(?:n['\u2019]?t|\b(?:not|no|never|nothing|without|neither|nor))\b"
+_SAYING = r"(?:said|told|written|wrote|posted|shared|mentioned|shown|typed|sent|say|tell|write|post|share|mention)\b"
+_HERE = r"(?:this|the|these) (?:room|chat|channel|group|walls|house|family|circle|team)"
+_ELSE = r"(?:nobody|no one|anybody|anyone|others|a soul|people)(?: else)?"
+#: By beginnings; also of languages that rules do not hear.
+_FORGETTING = re.compile(
+    r"(?<!\bi )\bforget|\b(?:delet|remov|eras(?:e|ing|ure)|purg(?:e|ing)|wip(?:e|ing)|scrub|redact|unsee|unsay|pretend"
+    r"|strike (?:that|this|it|my|what|from)|slip(?:s|ped)? out|tak(?:e|ing) (?:that|this|it) back"
+    r"|out of (?:the|your) (?:records?|notes|minutes|logs?|memory)|you (?:never|did(?:n['\u2019]?t| not)) (?:hear|see|saw|read)"
+    "|vergiss|vergess|lösch|entfern|oubli|effac|supprim|olvid|borr(?!ow)|elimin|dimentic|cancella(?:re|te|lo|mi)?\\b"
+    "|esque[çc]|apag|vergeet|verwijder)",
     re.IGNORECASE,
 )
-#: Or one of these, and a no.
-_TELLING = re.compile(
-    r"\b(?:tell|told|say|said|mention|repeat|shar|spread|pass|show|hear|learn|find|know|see|let|word|breath|discuss|quot)",
+#: With a no: what should not have been said.
+_RUEING = re.compile(
+    rf"\b(?:should|ought|wish|mean|meant)(?:n['\u2019]?t)?\b.{{0,40}}\b{_SAYING}", re.IGNORECASE
+)
+_CONFIDING = re.compile(
+    r"\b(?:between (?:us|you|ourselves|the (?:two|three|four) of us|friends|these)|among (?:us|ourselves)|secret(?!ar)"
+    r"|confid(?!ent(?:ly)?\b|ence)|in (?:strict(?:est)? )?confidence|privat|hush|slip(?:s|ped)? out"
+    r"|(?:off|outside|not for)[ -](?:the )?record|keep \w+ (?:to|from|among|between|under|quiet|off|out of|with us)|keep quiet"
+    rf"|quiet about|to yoursel(?:f|ves)|no further|(?:this|that|it|said) (?:all )?stays? (?:here|with (?:us|you)|in (?:here|{_HERE}))"
+    rf"|{_ELSE} (?:must|should|may|needs?|has|have|ought)(?: to)? (?:ever )?(?:know|hear|see|learn|find|read)"
+    "|unter uns|vertraul|geheim|behalt|entre nous|entre nosotros|tra noi|segret|entre nós|segred|onder ons)"
+    rf"|{_NO}.{{0,20}}\bleaves? (?:here|{_HERE})"
+    rf"|{_NO}.{{0,20}}\b{_ELSE} (?:to )?(?:know|see|read|find)",
     re.IGNORECASE,
 )
-_DENYING = re.compile(r"n['\u2019]?t\b|\b(?:not|no|never|nothing|without|neither|nor)\b", re.IGNORECASE)
+#: A no, and soon after it what is not to be done.
+_HUSHING = re.compile(
+    rf"{_NO}\s+(?:\S+\s+){{0,4}}?"
+    r"(?:tell|told|say|mention|repeat|shar|spread|pass|breath|discuss|quot|show|hear|learn|word\b)",
+    re.IGNORECASE,
+)
+#: The same from somebody who is named.
+_HIDING = re.compile(
+    rf"{_NO}\s+(?:\S+\s+){{0,4}}?(?:know|see|find|let|read|get|receiv)",
+    re.IGNORECASE,
+)
+_DENYING = re.compile(_NO, re.IGNORECASE)
+#: What somebody does not do themselves is nothing that they ask of others.
+_OWN_DOING = re.compile(
+    r"\b(?:i|we|he|she|they|it)\s+(?:(?:do|did|does|have|has|had|can|could)\s*)?(?:n['\u2019]?t|not|never)\b"
+    r"(?!\s+(?:want|wish|like)\b)",
+    re.IGNORECASE,
+)
 #: Stands for what was said just before, and names nothing.
 _BACK = frozenset(["that", "this", "it", "them", "these", "those", "what", "i", "said", "all", "everything"])
 _FEW_WORDS = 3
@@ -87,15 +118,24 @@ def wish_of(value: object, shown: Shown) -> tuple[Spoken, Wish]:
 
 def _check_voiced(kind: str, voiced: list[Sentence], message: Spoken, quote: Quote) -> None:
     words = message.body[quote.start : quote.end]
-    is_wishing = _WISHING.search(words) or (_TELLING.search(words) and _DENYING.search(words))
-    if len(message.body) > LONGEST or not is_wishing:
-        raise Refused("its words voice no wish")
+    if len(message.body) > LONGEST or not _is_wishing(kind, words):
+        raise Refused("its words voice no such wish")
     for one in voiced:
         if cues.ASKS.search(one.text) and not cues.ASKS_SOMEBODY.match(one.text):
             raise Refused("it quotes a question or a joke")
         is_put_off = kind == "forget" and (cues.NOT_YET.search(one.text) or cues.DENIED.search(one.text))
         if cues.REPORTED.search(one.text) or is_put_off:
             raise Refused("what it quotes is not wished by its author, or not now")
+
+
+def _is_wishing(kind: str, words: str) -> bool:
+    """Return whether words of this kind of wish stand there."""
+    if kind == "forget":
+        is_rued = _DENYING.search(words) and _RUEING.search(words)
+        return bool(_FORGETTING.search(words) or is_rued)
+    asked = _OWN_DOING.sub(" ", words)
+    is_hidden = kind == "withhold" and _HIDING.search(asked)
+    return bool(_CONFIDING.search(words) or _HUSHING.search(asked) or is_hidden)
 
 
 def _named(value: object, message: Spoken, shown: Shown) -> frozenset[ParticipantId]:

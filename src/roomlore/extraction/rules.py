@@ -13,13 +13,12 @@ from roomlore.domain.speech import safe_name
 from roomlore.domain.statements import Person, Quote, Spoken, Statement
 from roomlore.extraction.clauses import NOBODY, Called, Clause, called_by_name, clauses
 from roomlore.extraction.corrections import corrected
-from roomlore.extraction.cues import JOKING, REPLACING, RETRACTED, is_asked, is_broken, is_foreign, is_relayed
+from roomlore.extraction.cues import JOKING, REPLACING, is_asked, is_broken, is_foreign, is_relayed
 from roomlore.extraction.decisions import Offer, decisions, offer
 from roomlore.extraction.experience import found
 from roomlore.extraction.others import Named, as_own, denies
 from roomlore.extraction.selves import Reading, reading, with_subject
-from roomlore.extraction.sentences import Sentence, sentences
-from roomlore.extraction.silences import unread
+from roomlore.extraction.silences import left_standing, unread
 from roomlore.extraction.taxonomy import AGENT
 from roomlore.extraction.wording import clean, depends_on_presence, in_third_person, quoted, title
 
@@ -94,7 +93,7 @@ def _read(heard: Sequence[Spoken], place: int, *, named: Named, called: Called) 
     if message.author_kind == "agent" and is_relayed(message.body):
         return
     before = heard[max(0, place - _NEAR) : place]
-    for sentence in _left_standing(message.body):
+    for sentence in left_standing(message.body):
         reads: list[Found | Offer] = []
         read_to, follows = 0, False
         opens = not message.body[: sentence.start].strip()
@@ -113,13 +112,6 @@ def _read(heard: Sequence[Spoken], place: int, *, named: Named, called: Called) 
         # What warns is looked for last: most sentences state nothing that it could warn of.
         if reads and not (JOKING.search(sentence.text) or is_foreign(sentence.text)):
             yield from reads
-
-
-def _left_standing(body: str) -> Sequence[Sentence]:
-    """Return the sentences of a body from the last on that takes back what is before it."""
-    parts = sentences(body)
-    taken_back = [number for number, part in enumerate(parts) if number and RETRACTED.match(part.text)]
-    return parts[taken_back[-1] :] if taken_back else parts
 
 
 def _of_human(

@@ -31,8 +31,13 @@ class Sentence:
 
 def sentences(body: str) -> list[Sentence]:
     """Return the sentences of a body in order, without what is not its author's own."""
-    text = _covered(body)
-    return [sentence for start, line in _own_lines(text) for sentence in _split(line, start)]
+    found: list[Sentence] = []
+    for start, line in _own_lines(_covered(body)):
+        for sentence in _split(line, start):
+            found.append(sentence)
+            if _FRAMING.match(sentence.text):
+                return found
+    return found
 
 
 # Letters: every replacement is as long as what it replaces, so that places stay.
@@ -41,19 +46,31 @@ _PLAIN = str.maketrans({"\u2019": "'", "\u2018": "'", "\u02bc": "'", "\u00a0": "
 _QUOTED = re.compile(
     r"""
       (?P<fence>```.*?(?:```|\Z) | ~~~.*?(?:~~~|\Z))
-    | "[^"\n]{1,400}" | \u201c[^\u201d\n]{1,400}\u201d | \u201e[^\u201c\u201d\n]{1,400}[\u201c\u201d]
-    | \u00ab[^\u00bb\n]{1,400}\u00bb | \u00bb[^\u00ab\n]{1,400}\u00ab
+    | (?<!\d)"[^"\n]{1,400}" | \u00bb[^\u00ab\n]{1,400}\u00ab
+    # Over several lines, and up to the end where it is never closed. Each paragraph may begin with another mark; inside
+    # a line, one that follows a letter or stands in front of a blank opens nothing: 27" wide.
+    | (?:(?<![\w.!?])"(?![.,;:!?)\ ]) | (?<![^\n])\ *(?:[-*\u2022]\ )?")[^"]*(?:(?<!\S)"(?=\w)[^"]*)*(?:"|\Z)
+    | \u201c[^\u201d]*(?:\u201d|\Z) | \u201e[^\u201c\u201d]*(?:[\u201c\u201d]|\Z)
+    | (?<![\w.!?])\u00ab[^\u00bb]*(?:\u00bb|\Z)
     | `[^`\n]{1,200}`
-    | (?<![\w'])'(?=[A-Za-z])[^'\n]{1,200}'(?!\w)
+    | (?<![\w'])'(?=[A-Za-z])(?:[^'\n]|(?<=\w)'(?=\w)){1,200}'(?!\w)
     | (?<![*\w])\*(?=[^*\s])[^*\n]{1,300}\*(?![*\w])
     """,
     re.VERBOSE | re.DOTALL,
 )
 _LETTER = re.compile(r"\S")
+#: Leads to what another says, up to a colon.
+_TELLING = r"""
+    (?: (?<!\bi\ )(?<!\bwe\ )(?<!\bi\ just\ )(?<!'ve\ )\b(?:sa(?:id|ys)|tells|told|wr(?:ote|ites)|texts|texted|messaged|mailed
+        |asked|replie[ds]|answered|tweeted|claim(?:s|ed)|quot(?:es?|ed|ing))\b
+      | \b(?:according\ to|in\ the\ words\ of|overheard)\b | \w's?\ (?:(?!my\b|our\b)\w+\ )?(?:note|message|mail|email|text|letter|answer|reply|words?|post|comment)s?\b )
+    (?:\ (?!(?:i|we|my|our)\b)[^\s.!?:]{1,30}){0,5}\ ?:"""
+_TOLD = re.compile(rf"(?P<telling>{_TELLING}\ +)(?P<told>\S[^\n]*)", re.VERBOSE | re.IGNORECASE)
 
 
 def _covered(body: str) -> str:
-    return _QUOTED.sub(_cover, body.translate(_PLAIN)).replace("**", "  ").replace("__", "  ")
+    text = _QUOTED.sub(_cover, body.translate(_PLAIN)).replace("**", "  ").replace("__", "  ")
+    return _TOLD.sub(lambda match: match["telling"] + _LETTER.sub(COVER, match["told"]), text)
 
 
 def _cover(match: re.Match[str]) -> str:
@@ -71,11 +88,10 @@ def _cover(match: re.Match[str]) -> str:
 _QUOTE_MARK = re.compile(r"\s*(?:>|&gt;)")
 #: After one of these the rest is another's, up to the end.
 _FORWARDED = re.compile(
-    r"""
-    \s*(?: --\s*$ | -{2,}\s*(?:original|begin) | \W*(?:begin\ )?forwarded\ (?:message|from) | fwd?:
-    | (?:from|von|de|van|fra):\ \S | on\ .{4,120}\bwrote:\s*$ | (?:\S+\s){1,4}(?:wrote|writes|said|says):\s*$
-    | dear\ [^.!?]{2,60},\s*$ | .{0,80}\b(?:past|cop[yi]|quot|forward)[a-z]*\b.{0,80}:\s*$
-    | .{1,60}\w's?\ (?:\w+\ )?(?:note|message|mail|email|text|letter|answer|reply|words?|post|comment)s?:\s*$ )
+    rf"""
+    \s*(?: --\s*$ | -{{2,}}\s*(?:original|begin) | \W*(?:begin\ )?forwarded\ (?:message|from) | fwd?:
+    | (?:from|von|de|van|fra):\ \S | on\ .{{4,120}}\bwrote:\s*$ | .{{0,80}}{_TELLING}\s*$
+    | dear\ [^.!?]{{2,60}},\s*$ | .{{0,80}}\b(?:past|cop[yi]|quot|forward|lyrics|poem)[a-z]*\b.{{0,80}}:\s*$ )
     """,
     re.VERBOSE | re.IGNORECASE,
 )
@@ -97,9 +113,6 @@ _LONGEST_ATTRIBUTION = 160
 _SUNG = re.compile("[\u2669-\u266c\U0001f3b5\U0001f3b6\U0001f3bc]")
 #: "Ana: …" at the head of line after line is a transcript; at the head of one it may address her.
 _SPEAKER = re.compile(r"\s*[\w][\w .'|-]{0,30}:\s+\S")
-#: A mark that is closed on its line is covered by now.
-_OPEN_QUOTE = re.compile('\\s*(?:[-*\u2022] )?(?P<mark>["\u201c\u201e\u00ab])')
-_CLOSING = {'"': '"', "\u201c": "\u201d", "\u201e": "\u201c\u201d", "\u00ab": "\u00bb"}
 _BULLET = re.compile(r"\s*(?:[-*\u2022]|\d{1,2}[.)])\s+|\s*#{1,6}\s+")
 
 
@@ -107,23 +120,19 @@ def _own_lines(text: str) -> Iterator[tuple[int, str]]:
     lines = text.split("\n")
     is_change = any(line.startswith("+ ") for line in lines)
     is_transcript = sum(1 for line in lines if _SPEAKER.match(line[:80])) > 1
-    start, inside_trace, closing = 0, False, ""
+    start, inside_trace = 0, False
     for line in lines:
         head = line[:300]
         if _FORWARDED.match(head):
             return
         inside_trace = "Traceback (" in head or (inside_trace and head.startswith((" ", "\t")))
         removed = is_change and head.startswith("-")
-        opened = None if closing else _OPEN_QUOTE.match(head)
-        closing = _CLOSING[opened["mark"]] if opened else closing
         is_spoken = is_transcript and _SPEAKER.match(head)
         is_another_s = _is_another_s(head) or _ATTRIBUTED.search(line[-_LONGEST_ATTRIBUTION:])
-        if not (removed or inside_trace or closing or is_another_s or is_spoken):
+        if not (removed or inside_trace or is_another_s or is_spoken):
             bullet = _BULLET.match(line)
             skipped = bullet.end() if bullet else 0
             yield start + skipped, line[skipped:]
-        if not opened and any(mark in line for mark in closing):
-            closing = ""
         start += len(line) + 1
 
 
@@ -133,6 +142,17 @@ def _is_another_s(head: str) -> bool:
 
 # Sentences
 
+#: Behind one of these the rest of a message is a game, a case that is thought of, or what another would say.
+_FRAMING = re.compile(
+    r"""
+    (?:(?:ok(?:ay)?|so|now|just|and|well|hey|right)\b[\s,]*)*
+    (?: imagine\b | picture\ (?:this|that|the|it)\b | (?:let'?s\ |let\ us\ )?pretend\b | suppose\b(?!\ so)
+      | here(?:'s|\ is|\ are|\ comes?)\ (?:(?:an?|some|the|two|three|my)\ )?(?:lies?|fibs?|jokes?|poems?|lyrics|riddles?)\b
+      | here(?:'s|\ is)\ (?:what|how)\ (?!(?:i|we)\b).*\b(?:say|said|says|tell|tells|told|write|writes|wrote|claim|sound)s?\b
+      | .*\b(?:two|three)\ (?:truths|lies)\b )
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
 _END = re.compile(r"[.!?\u2026]+[\"')\]*_\ue000]*(?=\s|$)|[\u3002\uff01\uff1f]")
 _ABBREVIATED = re.compile(
     r"(?:^|[\s(])(?:etc|vs|cf|dr|mr|mrs|ms|prof|st|mt|no|nr|approx|ca|fig|vol|inc|ltd|co|jr|sr|dept|est|stud|univ|apt"
@@ -148,7 +168,7 @@ def _split(line: str, offset: int) -> Iterator[Sentence]:
     for end in _ends(line):
         text = line[start:end]
         stripped = text.strip()
-        if stripped and len(stripped) <= LONGEST_SENTENCE:
+        if len(stripped) <= LONGEST_SENTENCE and _WORDS.search(stripped):
             yield Sentence(text=stripped, start=offset + start + len(text) - len(text.lstrip()))
         start = end
 

@@ -1,4 +1,4 @@
-"""Tells which messages nothing is to be read from: confided, taken back, meant as a joke, or holding a key.
+"""Tells from what nothing is to be read: messages confided, taken back, meant as a joke, or holding a key.
 
 What people ask to be forgotten or kept between them is decided elsewhere; here it is only not made into anything.
 """
@@ -7,17 +7,31 @@ from collections.abc import Iterator, Sequence
 
 from roomlore.domain.ids import MessageId
 from roomlore.domain.statements import Spoken
-from roomlore.extraction.cues import CONFIDED, LAUGHING, RETRACTED, SECRET
+from roomlore.extraction.cues import CONFIDED, DISOWNED, LAUGHING, RETRACTED, SECRET
+from roomlore.extraction.sentences import Sentence, sentences
 
 #: How many messages before or after may be meant.
 _REACH = 8
 #: How much of what the same person says next is confided too.
 _CONFIDED_NEXT = 3
+#: Of a sentence that tells something.
+_FEWEST_WORDS = 3
 
 
 def unread(said: Sequence[Spoken]) -> set[MessageId]:
     """Return the messages of a conversation from which nothing is to be read."""
     return {message.message_id for place in range(len(said)) for message in _silenced(said, place)}
+
+
+def left_standing(body: str) -> Sequence[Sentence]:
+    """Return the sentences of a body from the last on that takes back what is before it."""
+    parts = sentences(body)
+    taken_back = [
+        number
+        for number, part in enumerate(parts)
+        if number and (RETRACTED.match(part.text) or DISOWNED.match(part.text))
+    ]
+    return parts[taken_back[-1] :] if taken_back else parts
 
 
 def _silenced(said: Sequence[Spoken], place: int) -> Iterator[Spoken]:
@@ -27,12 +41,21 @@ def _silenced(said: Sequence[Spoken], place: int) -> Iterator[Spoken]:
         yield message
     if CONFIDED.search(message.body):
         yield message
-        yield from _previous(said, place)
-        yield from _next(said, place)
+        # Who says in the same breath what is to be kept means that, and neither what was said before nor what comes.
+        if not _tells(message.body):
+            yield from _previous(said, place)
+            yield from _next(said, place)
     elif RETRACTED.match(message.body.lstrip()):
         yield from _previous(said, place)
     elif LAUGHING.fullmatch(message.body.strip()):
         yield from _laughed_at(said, place)
+
+
+def _tells(body: str) -> bool:
+    """Return whether a message says something besides that it is confided."""
+    return any(
+        len(part.text.split()) >= _FEWEST_WORDS and not CONFIDED.search(part.text) for part in sentences(body)
+    )
 
 
 def _previous(said: Sequence[Spoken], place: int) -> Iterator[Spoken]:

@@ -60,7 +60,7 @@ def gist(content: str) -> str:
         words = _told(f"{match['name']}'s {text[match.end() :]}")
     else:
         words = [*_told(match["name"]), *_of_others(_told(text[match.end() :]))]
-    return " ".join(words) or text
+    return " ".join([word for word in words if word not in FILLERS] or words) or text
 
 
 def digest_of(content: str) -> str:

@@ -28,8 +28,9 @@ class Kinship:
 async def kinship(conn: Connection, org_id: OrgId, place: Place) -> Kinship | None:
     """Return what a new statement is to the memory that it is said to repeat or replace; None where it is nothing.
 
-    That has to stand still, be of the same people for the same people and, to be replaced, have been said before. What a
-    person let stand beside the statement stays.
+    That has to stand still, be of the same people for the same people and, to be replaced, have been said before. Whoever
+    hears one of the two has to hear the other: the one that stands is all that is left to them. What a person let stand
+    beside the statement stays.
     """
     draft = place.draft
     named = draft.repeats or draft.replaces
@@ -37,6 +38,8 @@ async def kinship(conn: Connection, org_id: OrgId, place: Place) -> Kinship | No
     if kin is None or (kin.id, place.digest) in await keeping.partings(conn, org_id, [kin.id]):
         return None
     if kin.slot is not None and draft.slot not in {None, kin.slot}:
+        return None
+    if not await keeping.is_heard_alike(conn, org_id, kin.id, draft):
         return None
     is_later = kin.said_at < draft.valid_from
     if draft.repeats is None:

@@ -165,8 +165,7 @@ async def drop_derived(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]
     injected = await injections.take_back_of(conn, org_id, ids)
     memories = await drop_memories(conn, org_id, [memory.id for memory in resting])
     found = await QUERIES.run(conn, "drop_found", params)
-    voiced = await wishes.drop(conn, org_id, ids)
-    await wishes.release_messages(conn, org_id, ids)
+    voiced, buried = await wishes.drop_with(conn, org_id, ids)
     labels = await QUERIES.run(conn, "empty_labels", {"org_id": org_id, "conversation_ids": losing})
     # What passed between those who spoke there is counted anew once the rest is gone through again.
     encounters = await QUERIES.run(conn, "drop_encounters", {"org_id": org_id, "conversation_ids": losing})
@@ -180,6 +179,7 @@ async def drop_derived(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]
         "encounters": encounters,
         "injections": injected,
         "wishes": voiced,
+        "wishes without words": buried,
     }
 
 

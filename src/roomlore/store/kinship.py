@@ -46,7 +46,7 @@ class Offered:
 
 
 async def kin(conn: Connection, org_id: OrgId, memory_id: MemoryId, *, circle: str) -> Kin | None:
-    """Return a memory, if it stands and is of the same for the same."""
+    """Return a memory that may be offered still, if it is of the same for the same."""
     return await QUERIES.first(conn, "kin", Kin, {"org_id": org_id, "id": memory_id, "circle": circle})
 
 

@@ -140,10 +140,27 @@ async def count_of_room(
 
 
 async def earlier(
-    conn: Connection, org_id: OrgId, digest: str, *, conversation_id: ConversationId
+    conn: Connection,
+    org_id: OrgId,
+    digest: str,
+    *,
+    conversation_id: ConversationId,
+    message_ids: Collection[MessageId],
 ) -> Earlier | None:
-    """Return what was answered to the very same before, of the same conversation if it was of that."""
+    """Return what was answered to the very same before, of the same conversation if it was of that.
+
+    Of another only if that was shown with nothing remembered but what rests on these messages: an answer may hold the
+    words of all that was shown, and goes with every message that they are from.
+
+    Args:
+        conn: Reads for the operator.
+        org_id: Whose.
+        digest: Of what was said.
+        conversation_id: Of this one first.
+        message_ids: Whatever is to be shown now.
+    """
     params = {"org_id": org_id, "digest": digest, "conversation_id": conversation_id}
+    params |= {"message_ids": list(message_ids)}
     return await QUERIES.first(conn, "earlier", Earlier, params)
 
 

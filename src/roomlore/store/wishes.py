@@ -37,6 +37,7 @@ class HeardWish:
     from_ids: Sequence[ParticipantId] | None
     spared_ids: Sequence[ParticipantId]
     is_standing: bool
+    since: datetime | None
     permits: Sequence[str]
     denies: Sequence[str]
     of_ids: Sequence[ParticipantId] | None
@@ -61,6 +62,7 @@ class NewWish:
     from_ids: Collection[ParticipantId] | None
     spared_ids: Collection[ParticipantId]
     is_standing: bool
+    since: datetime | None
     permits: Collection[str]
     denies: Collection[str]
     of_ids: Collection[ParticipantId] | None
@@ -86,6 +88,14 @@ class Found:
     """A message that was looked for."""
 
     message_id: MessageId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """When the first message was sent that a restriction reaches."""
+
+    message_id: MessageId
+    sent_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,8 +135,9 @@ class WishRow:
     id: UUID
     room_id: RoomId
     room_name: str
-    message_id: MessageId
-    author_id: ParticipantId
+    #: None of a wish that is gone: only what it covers of others' words is kept.
+    message_id: MessageId | None
+    author_id: ParticipantId | None
     author_name: str
     kind: str
     status: WishStatus
@@ -163,20 +174,26 @@ async def said_before(
     return _ids(await QUERIES.all(conn, "said_before", Found, params))
 
 
+async def starts(conn: Connection, org_id: OrgId, ids: Collection[MessageId], *, back: int) -> list[Start]:
+    """Return when the message was sent that stands so far before each of these; those with fewer are left out."""
+    params = {"org_id": org_id, "message_ids": list(ids), "back": back}
+    return await QUERIES.all(conn, "starts", Start, params)
+
+
 async def said_since(
     conn: Connection,
     org_id: OrgId,
-    message_id: MessageId,
+    room_id: RoomId,
     *,
-    back: int,
+    since: datetime | None,
     author_ids: Collection[ParticipantId] | None,
     among: Collection[MessageId] | None,
 ) -> list[MessageId]:
-    """Return what is said in a message's room from so many messages before it on; None lets everything through."""
+    """Return what is said in a room from a time on; None lets everything through."""
     params = {
         "org_id": org_id,
-        "message_id": message_id,
-        "back": back,
+        "room_id": room_id,
+        "since": since,
         "author_ids": None if author_ids is None else list(author_ids),
         "among": None if among is None else list(among),
     }
@@ -246,6 +263,7 @@ def _row(wish: NewWish) -> dict[str, Any]:
         "from_ids": None if wish.from_ids is None else _words(wish.from_ids),
         "spared_ids": _words(wish.spared_ids),
         "is_standing": wish.is_standing,
+        "since": None if wish.since is None else wish.since.isoformat(),
         "permits": _words(wish.permits),
         "denies": _words(wish.denies),
         "of_ids": None if wish.of_ids is None else _words(wish.of_ids),
@@ -272,14 +290,33 @@ async def release(conn: Connection, org_id: OrgId, voice_ids: Collection[Message
 
 
 async def release_messages(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> int:
-    """Withhold these messages no more."""
+    """Withhold these messages no more, but for wishes that are gone; return how often they were."""
     return await QUERIES.run(conn, "release_messages", {"org_id": org_id, "message_ids": list(ids)})
+
+
+async def release_wish(conn: Connection, org_id: OrgId, wish_id: UUID) -> int:
+    """Withhold nothing any more for a wish; return how much that was."""
+    return await QUERIES.run(conn, "release_wish", {"org_id": org_id, "id": wish_id})
 
 
 async def drop(conn: Connection, org_id: OrgId, voice_ids: Collection[MessageId]) -> int:
     """Forget the wishes that these messages voice, and what was withheld for them; return how many there were."""
     await release(conn, org_id, voice_ids)
     return await QUERIES.run(conn, "drop", {"org_id": org_id, "message_ids": list(voice_ids)})
+
+
+async def drop_with(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> tuple[int, int]:
+    """Forget what is withheld of messages that go, and the wishes they voice; return how many, and how many leave a rest.
+
+    What a wish to forget covers of other messages stays withheld, though nothing else is left of it: whoever has
+    their wish erased does not ask that others' words bring back what it was about.
+    """
+    params = {"org_id": org_id, "message_ids": list(ids)}
+    await QUERIES.run(conn, "drop_withheld", params)
+    buried = await QUERIES.run(conn, "bury", params)
+    dropped = await drop(conn, org_id, ids)
+    await QUERIES.run(conn, "drop_idle", {"org_id": org_id})
+    return buried + dropped, buried
 
 
 async def forget_people(conn: Connection, org_id: OrgId, participant_ids: Collection[ParticipantId]) -> None:
@@ -314,12 +351,6 @@ async def newest(
 async def covered_by(conn: Connection, org_id: OrgId, wish_ids: Collection[UUID]) -> list[Covered]:
     """Return what wishes withhold, oldest first; for the operator's connection."""
     return await QUERIES.all(conn, "covered_by", Covered, {"org_id": org_id, "wish_ids": list(wish_ids)})
-
-
-async def covered_for(conn: Connection, org_id: OrgId, voice_id: MessageId) -> list[MessageId]:
-    """Return what is withheld for the wish that a message voices."""
-    found = await QUERIES.all(conn, "covered_for", Covered, {"org_id": org_id, "message_id": voice_id})
-    return [one.message_id for one in found]
 
 
 async def is_any_withheld(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> bool:

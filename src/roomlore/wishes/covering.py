@@ -1,10 +1,11 @@
 """What a wish covers: settled once from what was said before it, then asked of each message by itself.
 
 Whose wish counts for which words: one's own always. Of others' words those that repeat a secret: a value that nobody
-says by chance and that its own first sayer wants forgotten or had marked as not for everybody, an alias that was told
-in confidence, a key or a password. A name is no secret: whoever names something first does not own what others say of
-it. A restriction counts for the words of whoever states it; for everybody's once a second person or an agent puts it
-on record, or somebody restricts themselves.
+says by chance and that its own first sayer wants forgotten (or an agent on their behalf) or had marked as not for
+everybody, an alias that was told in confidence, what is made like a key and was called one right where it stood. A
+name is no secret: whoever names something first does not own what others say of it. A restriction counts for the words
+of whoever states it; for everybody's once a second person or an agent puts it on record, or somebody restricts
+themselves.
 """
 
 from bisect import bisect_left
@@ -29,7 +30,7 @@ from roomlore.wishes.records import Reach, Said, Wish
 
 #: So far back a wish that names nothing may point.
 FAR = 40
-#: So shortly before a record of a restriction somebody must have stated it.
+#: So shortly before a record of a wish somebody must have stated it.
 NEAR = 6
 #: A name that more messages have than these is no secret any more, and is what the room is about.
 COMMON = 8
@@ -148,11 +149,7 @@ def settled(
     about = meant_by(wish, voice, before)
     if wish.kind == "forget":
         values = values_of(wish, voice, before, about=about)
-        owners = {
-            voice.author_id,
-            *(one.wisher_id for one in earlier if wish.is_record and one.kind == "forget"),
-        }
-        secrets = _secrets(values, before, owners, common=common)
+        secrets = _secrets(values, before, _owners(wish, voice, before, earlier), common=common)
         return replace(
             reach,
             targets=frozenset({voice.id, *about}),
@@ -264,6 +261,16 @@ def values_of(wish: Wish, voice: Said, before: Sequence[Said], *, about: Collect
 def pieces(values: Iterable[str]) -> list[str]:
     """Return values, and the pieces that give them away."""
     return list(dict.fromkeys(piece for value in values for piece in (value, *parts(value))))
+
+
+def _owners(wish: Wish, voice: Said, before: Sequence[Said], earlier: Iterable[Reach]) -> set[ParticipantId]:
+    """Return whose values a wish may forget: its author's; and where an agent records one, whose it was just before."""
+    if not wish.is_record or voice.author_kind != "agent":
+        return {voice.author_id}
+    near = {said.id for said in before[-NEAR:] if said.author_id != voice.author_id}
+    asked = [one for one in earlier if one.kind == "forget" and one.message_id in near]
+    last = max(asked, key=lambda one: one.position, default=None)
+    return {voice.author_id} if last is None else {voice.author_id, last.wisher_id}
 
 
 def _secrets(

@@ -275,10 +275,16 @@ OWNERS = re.compile(
 )
 OBJECTS = re.compile(r"\b(?:to|for|of|about|outside|with|at|by) (?:[A-Z][\w.]*\s*)+")
 GROUPS = re.compile(
-    r"\b(?:stays?|remains?|kept|keep)\b[^.?!]*\b(?:inside|within|in)\b[^.?!]*\b(?:room|team|group|circle)\b(?: only)?",
+    r"\b(?:stays?|remains?|kept|keep (?:this|that|it|these)) (?:only |strictly )?"
+    r"(?:(?:inside|within) (?:this|our|the)(?: [\w-]+){0,3}?|in (?:this|our)|in the(?: [\w-]+){0,3}?(?= \w+ only\b))"
+    r" (?:room|team|group|circle)\b",
     _I,
 )
+#: What says of itself that it is not for everybody. A word alone does not: `case sensitive`, `not for weekends`.
 SENSITIVE = re.compile(
-    r"\b(?:confidential|sensitive|not for|nothing more specific|(?:do not|never) (?:share|expose|reveal|disclose))\b",
+    r"(?<!\bnot )(?<!n't )(?<!\bnon-)\bconfidential\b|^\W*(?:(?:this|that|it)(?: is|'s) )?sensitive(?=\s*(?:[:;,.!]|$))"
+    r"|\btreat\b[^.?!]{1,60}? as (?:[\w-]+ )?sensitive\b"
+    r"|\bnot for (?:everyone|everybody|sharing|others|(?:the )?(?:group|record|public)|(?:broad|wider) \w+)\b"
+    r"|\b(?:do not|don't|never) (?:share|expose|reveal|disclose) (?:this|that|it|these|those|them|any of)\b",
     _I,
 )

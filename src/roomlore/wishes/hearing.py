@@ -1,13 +1,16 @@
 """Hears wishes in what comes in and withholds what they cover, in the transaction that stores it.
 
 What a wish covers depends on what was said before it. So a message that comes late has the wishes after it settled
-anew, and one that comes in order is only asked whether a wish covers it: the end is the same in any order.
+anew, and one that comes in order is only asked whether a wish covers it: the end is the same in any order. But whom a
+wish names, which of its words are values and how far back it reaches are told once, when it is heard, and kept as
+long as its message says the same: nobody slips away from a wish, or into it, under another name.
 """
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from uuid import UUID
 
 from roomlore.domain.ids import MessageId, OrgId, RoomId
 from roomlore.store import untangling, work
@@ -16,11 +19,11 @@ from roomlore.store.queries import Connection
 from roomlore.store.wishes import HeardWish
 from roomlore.wishes import rows
 from roomlore.wishes.covering import covers, settled
-from roomlore.wishes.looking import Surroundings, around, under
+from roomlore.wishes.looking import Surroundings, around, starts, under
 from roomlore.wishes.parties import People
 from roomlore.wishes.recogniser import heard, names_nobody_known
 from roomlore.wishes.recogniser import voices as put_like_a_wish
-from roomlore.wishes.records import Person, Reach, Said, Voice, Wish
+from roomlore.wishes.records import RULES, Person, Reach, Said, Voice, Wish
 
 #: A message that voices a wish, and one that is covered for it.
 Pair = tuple[MessageId, MessageId]
@@ -96,7 +99,7 @@ async def hear_named(
 ) -> int:
     """Keep wishes that something else than the rules heard, withhold what they cover, and return how many were kept.
 
-    Left out are those in messages that are not in the room or have no words, those where the rules hear a wish
+    Left out are those in messages that are not in the room or have no words, those where the rules heard a wish
     themselves, and those that were undone. Of a topic or a value counts what the message says of it, word for word.
     One that was kept is heard anew as long as its message is not changed.
 
@@ -113,19 +116,20 @@ async def hear_named(
     for room in await _rooms(conn, org_id, known, fresh=wishes.keys() - undone):
         if room.id == room_id:
             voices = [
-                _named(said, wishes[said.id], heard_by)
+                _told(said, wishes[said.id], heard_by)
                 for said in room.fresh
-                if heard(said.body, said.author_id, room.people) is None
+                if not _is_heard_by_rules(said, room)
             ]
             await _withhold(conn, org_id, await _settle(conn, org_id, room, voices, at=at))
             return len(voices)
     return 0
 
 
-async def uncover(conn: Connection, org_id: OrgId, room_id: RoomId, voice_id: MessageId) -> None:
+async def uncover(conn: Connection, org_id: OrgId, room_id: RoomId, wish_id: UUID) -> None:
     """Withhold nothing any more for a wish that was undone, nor what others covered because of it."""
-    await _name_again(conn, org_id, await kept.covered_for(conn, org_id, voice_id))
-    await kept.release(conn, org_id, [voice_id])
+    covered = await kept.covered_by(conn, org_id, [wish_id])
+    await _name_again(conn, org_id, [one.message_id for one in covered])
+    await kept.release_wish(conn, org_id, wish_id)
     await hear_again(conn, org_id, [room_id])
 
 
@@ -164,10 +168,10 @@ async def _rooms(
 def _is_late(wish: HeardWish, fresh: Sequence[Said]) -> bool:
     """Return whether a wish may have to be settled anew.
 
-    Something fresh came before it; or it restricts somebody, and whom it names may have come only now.
+    Something fresh came before it; or whom it names may have come only now.
     """
     position = (wish.sent_at, wish.native_order, wish.message_id)
-    return wish.kind == "withhold" or any(said.position < position for said in fresh)
+    return wish.told is None or any(said.position < position for said in fresh)
 
 
 # What is heard
@@ -180,26 +184,35 @@ def _heard(room: _Room) -> list[Voice]:
 
 
 def _voice(said: Said, room: _Room) -> Voice | None:
-    """Return what a message wishes: as rules hear it, else as it was named; what names nobody yet waits for them."""
+    """Return what a message wishes: as it was heard before, else by rules; what names nobody yet waits for them."""
+    known = room.known.get(said.id)
+    before = None if known is None else rows.wish_of(known, said.body)
+    if known is not None and before is not None:
+        return Voice(said=said, wish=before, heard_by=known.heard_by, told=known.told)
     wish = heard(said.body, said.author_id, room.people)
     if wish is not None:
-        return Voice(said=said, wish=wish)
-    known = room.known.get(said.id)
-    named = None if known is None else rows.wish_of(known, said.body)
-    if known is not None and named is not None:
-        return Voice(said=said, wish=named, heard_by=known.heard_by, told=known.told)
+        return _told(said, wish, RULES)
     return Voice(said=said, wish=Wish(kind="withhold")) if names_nobody_known(said.body) else None
 
 
-def _named(said: Said, wish: Wish, heard_by: str) -> Voice:
+def _is_heard_by_rules(said: Said, room: _Room) -> bool:
+    voice = _voice(said, room)
+    return voice is not None and voice.told is not None and voice.heard_by == RULES
+
+
+def _told(said: Said, wish: Wish, heard_by: str) -> Voice:
     told = rows.told(wish, said.body)
     return Voice(said=said, wish=rows.as_told(wish, told, said.body), heard_by=heard_by, told=told)
 
 
 async def _without_silenced(conn: Connection, org_id: OrgId, room: _Room, voiced: Sequence[Voice]) -> _Room:
-    """Forget the known wishes that are heard no more where they were voiced, and return the room without them."""
+    """Forget the known wishes that are heard no more where they were voiced, and return the room without them.
+
+    Those that were undone are kept: said again, they stay so.
+    """
     looked_at = {said.id for said in (*room.fresh, *room.voices)}
-    silenced = looked_at & room.known.keys() - {voice.said.id for voice in voiced}
+    active = {key for key, wish in room.known.items() if wish.status == "active"}
+    silenced = looked_at & active - {voice.said.id for voice in voiced}
     if not silenced:
         return room
     await kept.drop(conn, org_id, silenced)
@@ -207,9 +220,9 @@ async def _without_silenced(conn: Connection, org_id: OrgId, room: _Room, voiced
 
 
 def _is_due(voice: Voice, room: _Room) -> bool:
-    """Return whether a wish has to be settled: it is new, may mean others now, or something came before it."""
+    """Return whether a wish has to be settled: it is new, whom it names has come, or something came before it."""
     known = room.known.get(voice.said.id)
-    if known is None or voice.wish.party_ids != frozenset(known.from_ids or ()):
+    if known is None or voice.told != known.told:
         return True
     return any(said.position <= voice.said.position for said in room.fresh)
 
@@ -237,7 +250,11 @@ async def _settle(
     if not due:
         return found
     look = await around(conn, org_id, room.id, due)
-    reaches = _reaches(due, room, look, others)
+    standing = {voice.said.id for voice in due if voice.wish.is_standing}
+    since = await starts(conn, org_id, standing) | {
+        key: wish.since for key, wish in room.known.items() if wish.is_standing
+    }
+    reaches = _reaches(due, room, look, others=others, since=since)
     await kept.put(conn, org_id, [rows.kept(room.id, *pair) for pair in reaches], heard_at=at)
     for _, reach in reaches:
         found += await _covered(conn, org_id, room, reach, look=look, is_new=is_all_new)
@@ -245,7 +262,12 @@ async def _settle(
 
 
 def _reaches(
-    due: Sequence[Voice], room: _Room, look: Surroundings, others: Sequence[Reach]
+    due: Sequence[Voice],
+    room: _Room,
+    look: Surroundings,
+    *,
+    others: Sequence[Reach],
+    since: Mapping[MessageId, datetime | None],
 ) -> list[tuple[Voice, Reach]]:
     """Return what wishes cover, settled in the order of the room: later ones may rest on earlier ones."""
     before = list(others)
@@ -256,15 +278,26 @@ def _reaches(
             voice.wish,
             said,
             look.said,
-            people=room.people,
+            people=_namable(voice, room),
             earlier=[one for one in before if one.position < said.position],
             common=look.common.get(said.id, frozenset()),
         )
+        if reach.is_standing:
+            reach = replace(reach, since=since.get(said.id))
         found.append((voice, reach))
         known = room.known.get(said.id)
         if known is None or known.status == "active":
             before.append(reach)
     return found
+
+
+def _namable(voice: Voice, room: _Room) -> People:
+    """Return whom words may name: to whom something was confided is told once, and nobody is let in for their name."""
+    if voice.wish.kind != "confide":
+        return room.people
+    known = room.known.get(voice.said.id)
+    is_told = known is not None and known.told == voice.told
+    return room.people.sure(known.spared_ids if known is not None and is_told else None)
 
 
 async def _covered(
@@ -276,10 +309,10 @@ async def _covered(
         # What a restriction covers is much, and mostly stays as it was.
         known = room.known.get(reach.message_id)
         if not is_new and known is not None and rows.reach_of(known) == reach:
-            fresh = await under(conn, org_id, reach, among=[one.id for one in room.fresh])
-            if all(one.position > reach.position for one in fresh):
-                return _pairs(reach, fresh)
-        said = await under(conn, org_id, reach)
+            return _pairs(
+                reach, await under(conn, org_id, room.id, reach, among=[one.id for one in room.fresh])
+            )
+        said = await under(conn, org_id, room.id, reach)
     await kept.release(conn, org_id, [reach.message_id])
     return _pairs(reach, said)
 

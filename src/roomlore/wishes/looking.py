@@ -7,19 +7,20 @@ looked for in the database by place, author, word or edge.
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from roomlore.domain.ids import MessageId, OrgId, RoomId
 from roomlore.store import wishes as kept
 from roomlore.store.queries import Connection
 from roomlore.store.wishes import Sought
 from roomlore.wishes.covering import COMMON, FAR, before_of, meant_by, pieces, stems, values_of
-from roomlore.wishes.marks import is_telling, rarest
+from roomlore.wishes.marks import is_telling, tokens_of
 from roomlore.wishes.records import Reach, Said, Voice
 from roomlore.wishes.rows import said_of
 
 #: A value that nobody says by chance, and that more messages have than these, is looked for no further.
 SPREAD = 200
-#: So many messages back a restriction reaches.
+#: So many messages back a restriction reaches, of those that are there when it is heard.
 BACK = 1_000
 
 
@@ -55,12 +56,23 @@ async def around(conn: Connection, org_id: OrgId, room_id: RoomId, voices: Seque
     return Surroundings(said=looked.in_order(), common=common)
 
 
+async def starts(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> dict[MessageId, datetime]:
+    """Return how far back restrictions reach that these messages voice; of those left out, to the beginning."""
+    found = await kept.starts(conn, org_id, ids, back=BACK)
+    return {one.message_id: one.sent_at for one in found}
+
+
 async def under(
-    conn: Connection, org_id: OrgId, reach: Reach, *, among: Collection[MessageId] | None = None
+    conn: Connection,
+    org_id: OrgId,
+    room_id: RoomId,
+    reach: Reach,
+    *,
+    among: Collection[MessageId] | None = None,
 ) -> list[Said]:
-    """Return what a restriction may cover: what is said from some messages before it on, of everything or of these."""
+    """Return what a restriction of a room may cover, of everything that was said there or of these."""
     found = await kept.said_since(
-        conn, org_id, reach.message_id, back=BACK, author_ids=reach.of_ids, among=among
+        conn, org_id, room_id, since=reach.since, author_ids=reach.of_ids, among=among
     )
     return [said_of(row) for row in await kept.said_by_ids(conn, org_id, found)]
 
@@ -99,7 +111,7 @@ class _Looked:
             for value in sorted(named, key=is_telling):
                 most = SPREAD if is_telling(value) else COMMON
                 for piece in pieces([value]):
-                    pattern = _pattern(rarest(piece))
+                    pattern = _pattern(*tokens_of(piece))
                     wanted[voice_id, piece] = (voice_id, pattern)
                     sought[voice_id, pattern] = Sought(voice_id=voice_id, pattern=pattern, most=most)
         if not sought:
@@ -114,6 +126,6 @@ class _Looked:
         return {voice_id: frozenset(found) for voice_id, found in common.items()}
 
 
-def _pattern(word: str) -> str:
+def _pattern(*words: str) -> str:
     # What folds otherwise in the database than here is any letter.
-    return f"%{''.join(sign if sign.isascii() else '_' for sign in word)}%"
+    return f"%{'%'.join(''.join(sign if sign.isascii() else '_' for sign in word) for word in words)}%"

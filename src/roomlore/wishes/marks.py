@@ -148,11 +148,17 @@ _NAMED = re.compile(
     re.IGNORECASE,
 )
 _QUOTED_OPEN = re.compile(r"[\"\u201c][^\"\u201c\u201d\n]{0,40}$")
-#: How keys begin that say so themselves, and how others are called.
-_KEY = re.compile(r"(?:sk|pk|tk|rk|gh[opsu]|glpat|xox[abp])[-_]|AKIA|eyJ")
+_KEY = r"(?:tokens?|passwords?|passwd|credentials?|secrets?)"
+_IS = r"\s+(?:is|was|remains)(?:\s+now)?"
+#: What calls what stands just behind it a key: `the API key: VALUE`, `the token in use for the tests is VALUE`.
 _CALLED_KEY = re.compile(
-    r"\b(?:tokens?|passwords?|passwd|credentials?|secrets?|keys?|logins?|pin)\b", re.IGNORECASE
+    rf"\b(?:(?:{_KEY}|keys?|logins?|pin)(?:\s*[:=]|{_IS})?"
+    rf"|{_KEY}(?:\s+(?:currently|now|we use|used|in use))*(?:\s+(?:for|in|on|of|at|to)(?:\s+[\w'-]+){{1,6}}?)?{_IS})"
+    r"\s*[\"'`\u201c(]*$",
+    re.IGNORECASE,
 )
+#: No further back than this stands what calls it so.
+_CALLING = 120
 
 
 def straight(text: str) -> str:
@@ -219,9 +225,9 @@ def is_telling(value: str) -> bool:
     return digits >= 5 or (digits >= 3 and sum(map(len, tokens)) >= 6)  # noqa: PLR2004
 
 
-def rarest(value: str) -> str:
-    """Return the word of a value by which it is looked for, in small letters: whatever says the value has it."""
-    return max(TOKEN.findall(value), key=lambda one: (_has_digit(one), len(one)), default="").lower()
+def tokens_of(value: str) -> list[str]:
+    """Return the tokens of a value in small letters: whatever says the value has them all in this order."""
+    return [token.lower() for token in TOKEN.findall(value)]
 
 
 def found_in(text: str, marks: Collection[str]) -> bool:
@@ -247,24 +253,30 @@ def marked(text: str, marks: Collection[str]) -> Iterator[str]:
 
 
 def is_credential(value: str, said: str) -> bool:
-    """Return whether a value looks like a key, a token or a password and is one in what was said: by its make, or by name."""
+    """Return whether a value is made like a key, a token or a password and is called one right where it stands."""
     is_like_one = (
         sum(map(len, TOKEN.findall(value))) >= 10  # noqa: PLR2004
         and any(map(_is_mixed, TOKEN.findall(value)))
         and not _ADDRESS.match(value)
         and " " not in value
     )
-    return is_like_one and bool(_KEY.match(value) or _CALLED_KEY.search(said))
+    return is_like_one and any(
+        _CALLED_KEY.search(said, max(place - _CALLING, 0), place) for place in _places(value, said)
+    )
 
 
 def is_alias(value: str, said: str) -> bool:
     """Return whether what was said gives a value as what somebody or something is called, or noted as."""
+    return any(
+        _NAMED.search(said, 0, place) or _QUOTED_OPEN.search(said, 0, place) for place in _places(value, said)
+    )
+
+
+def _places(value: str, said: str) -> Iterator[int]:
     place = said.find(value)
     while place >= 0:
-        if _NAMED.search(said[:place]) or _QUOTED_OPEN.search(said[:place]):
-            return True
+        yield place
         place = said.find(value, place + 1)
-    return False
 
 
 def marks_of(values: Iterable[str]) -> frozenset[str]:

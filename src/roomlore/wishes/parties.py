@@ -2,8 +2,8 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from roomlore.domain.ids import ParticipantId
 from roomlore.wishes.marks import TOKEN
@@ -67,8 +67,8 @@ NOBODY: frozenset[ParticipantId] = frozenset()
 class People:
     """Who takes part in a room, by the words that mean them."""
 
-    #: A first name, a surname or an account that only one of them has, as it is written.
-    named: Mapping[str, ParticipantId]
+    #: First names, surnames and accounts, as they are written, and all who bear each.
+    named: Mapping[str, frozenset[ParticipantId]]
     #: What they are: `Linda Park (mother)`, `Cho (billing)`.
     roles: Mapping[str, frozenset[ParticipantId]]
     #: All that they are called, in small letters.
@@ -87,21 +87,38 @@ class People:
             for role in roles_of(person):
                 roles[role].add(person.id)
         return cls(
-            named={token: next(iter(ids)) for token, ids in named.items() if len(ids) == 1},
+            named={token: frozenset(ids) for token, ids in named.items()},
             roles={role: frozenset(ids) for role, ids in roles.items()},
             called=frozenset(called),
         )
 
+    def sure(self, ids: Collection[ParticipantId] | None = None) -> "People":
+        """Return these people by the names that only one bears: to be let in, a name that others bear is not enough."""
+        named = {token: bearers for token, bearers in self.named.items() if len(bearers) == 1}
+        if ids is None:
+            return replace(self, named=named)
+        return replace(
+            self,
+            named={token: bearers for token, bearers in named.items() if bearers <= frozenset(ids)},
+            roles={role: bearers.intersection(ids) for role, bearers in self.roles.items()},
+        )
+
 
 def parties(text: str, people: People) -> frozenset[ParticipantId]:
-    """Return whom some words name."""
+    """Return whom some words name: all who bear a name, and of a name of several words who bears all of them."""
     found: set[ParticipantId] = set()
     before = ""
+    bearers = NOBODY
     tokens: list[str] = TOKEN.findall(text)
     for token in tokens:
         word = token.casefold()
-        if token in people.named:
-            found.add(people.named[token])
+        named = people.named.get(token, NOBODY)
+        if bearers & named:
+            found -= bearers - named
+            bearers &= named
+        else:
+            bearers = named
+            found |= named
         if word == "family":
             found.update(*(people.roles.get(role, NOBODY) for role in _FAMILY))
         elif word in _SAME or before == "the":

@@ -100,8 +100,12 @@ def _may_withhold(text: str) -> bool:
 
 def is_confidential(body: str) -> bool:
     """Return whether a message itself says that what it tells is not for everybody."""
-    text = straight(body)
-    return any(cue.search(text) for cue in (cues.GROUPS, cues.CONFIDE, cues.SENSITIVE))
+    return any(
+        cue.search(one)
+        for one in _sentences(straight(body))
+        if not cues.ASKS.search(one)
+        for cue in (cues.GROUPS, cues.CONFIDE, cues.SENSITIVE)
+    )
 
 
 def forgets(body: str) -> bool:

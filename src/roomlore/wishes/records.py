@@ -82,7 +82,7 @@ class Voice:
     wish: Wish
     #: The rules, or the name of a language model.
     heard_by: str = RULES
-    #: What rules would not find again of it, see `rows.told`.
+    #: What was heard of its words, see `rows.told`; None: it names nobody who is known, and waits for them.
     told: Mapping[str, Any] | None = None
 
 
@@ -106,6 +106,8 @@ class Reach:
     spared_ids: frozenset[ParticipantId] = frozenset()
     #: A restriction that goes on, and what it lets through or shuts out.
     is_standing: bool = False
+    #: So far back it reaches; None: to the beginning.
+    since: datetime | None = None
     permits: frozenset[Matter] = frozenset()
     denies: frozenset[Matter] = frozenset()
     #: Whose words a standing restriction covers; None: everybody's.

@@ -1,5 +1,6 @@
 """How wishes and what they look at stand in the database."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from hashlib import blake2b
@@ -7,6 +8,7 @@ from typing import Any, cast
 
 from roomlore.domain.ids import RoomId
 from roomlore.store.wishes import HeardWish, NewWish, RoomSaid
+from roomlore.wishes.marks import TOKEN
 from roomlore.wishes.records import Matter, Reach, Said, Voice, Wish, WishKind
 
 
@@ -37,6 +39,7 @@ def reach_of(row: HeardWish) -> Reach:
         from_ids=None if row.from_ids is None else frozenset(row.from_ids),
         spared_ids=frozenset(row.spared_ids),
         is_standing=row.is_standing,
+        since=row.since,
         permits=_matters(row.permits),
         denies=_matters(row.denies),
         of_ids=None if row.of_ids is None else frozenset(row.of_ids),
@@ -58,6 +61,7 @@ def kept(room_id: RoomId, voice: Voice, reach: Reach) -> NewWish:
         from_ids=reach.from_ids,
         spared_ids=reach.spared_ids,
         is_standing=reach.is_standing,
+        since=reach.since,
         permits=reach.permits,
         denies=reach.denies,
         of_ids=reach.of_ids,
@@ -65,22 +69,24 @@ def kept(room_id: RoomId, voice: Voice, reach: Reach) -> NewWish:
 
 
 def told(wish: Wish, body: str) -> dict[str, Any]:
-    """Return what rules would not find again of a wish, its words as places in the body that voices it.
+    """Return what was heard of a wish's words, as places in the body that voices it.
 
-    What the body does not say is left out: nobody wished it there.
+    Heard again they might mean something else: whoever is called like a value, or like somebody it names, may have
+    come since. What the body does not say is left out: nobody wished it there.
     """
-    places = [_place(value, body) for value in wish.values]
+    whole = _place(wish.topic, body)
+    words = [wish.topic] if whole is not None else TOKEN.findall(wish.topic)
     return {
         "body": _digest(body),
         "points_back": wish.points_back,
         "is_record": wish.is_record,
-        "topic": _place(wish.topic, body),
-        "values": [place for place in places if place is not None],
+        "topic": _places(words, body),
+        "values": _places(wish.values, body),
     }
 
 
 def wish_of(row: HeardWish, body: str) -> Wish | None:
-    """Return the wish that something else than rules heard in a body; None if that has changed since."""
+    """Return the wish as it was heard in a body; None if that has changed since, or it waits for whom it names."""
     if row.told is None or row.told["body"] != _digest(body):
         return None
     wish = Wish(
@@ -98,19 +104,29 @@ def wish_of(row: HeardWish, body: str) -> Wish | None:
 def as_told(wish: Wish, told: Mapping[str, Any], body: str) -> Wish:
     """Return a wish with the words that the body which voices it says of it, and no others."""
     values = tuple(_at(place, body) for place in told["values"])
-    return replace(wish, topic=_at(told["topic"], body), values=values)
+    return replace(wish, topic=" ".join(_at(place, body) for place in told["topic"]), values=values)
+
+
+def _places(found: Iterable[str], body: str) -> list[tuple[int, int]]:
+    places = (_place(words, body) for words in found)
+    return [place for place in places if place is not None]
 
 
 def _place(words: str, body: str) -> tuple[int, int] | None:
-    start = body.casefold().find(words.casefold()) if words.strip() else -1
-    # folding may change a length, and then the places are others
-    if start < 0 or body[start : start + len(words)].casefold() != words.casefold():
+    """Return where a body says some words: as they are, else whatever stands between them."""
+    tokens: list[str] = TOKEN.findall(words)
+    if not tokens:
         return None
-    return start, start + len(words)
+    between = r"[\W_]+".join(map(re.escape, tokens))
+    for pattern in (re.escape(words), rf"(?<![^\W_]){between}(?![^\W_])"):
+        match = re.search(pattern, body, re.IGNORECASE)
+        if match is not None:
+            return match.span()
+    return None
 
 
-def _at(place: tuple[int, int] | None, body: str) -> str:
-    return "" if place is None else body[slice(*place)]
+def _at(place: tuple[int, int], body: str) -> str:
+    return body[slice(*place)]
 
 
 def _digest(body: str) -> str:

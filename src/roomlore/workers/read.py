@@ -210,7 +210,13 @@ class _Session:
     async def _known(self, conn: Connection, reading: NewReading, portion: Portion) -> _Begun | None:
         """Return what was answered to the very same before; None where nothing was."""
         conversation_id = self.conversation.id
-        before = await readings.earlier(conn, self.org_id, reading.digest, conversation_id=conversation_id)
+        before = await readings.earlier(
+            conn,
+            self.org_id,
+            reading.digest,
+            conversation_id=conversation_id,
+            message_ids=portion.source_ids,
+        )
         if before is None:
             return None
         if before.conversation_id == conversation_id:
@@ -225,7 +231,8 @@ class _Session:
 
     def _reading(self, portion: Portion) -> NewReading:
         name = self.worker.caller.language_model.name
-        # Not what is remembered by now: an answer to the same words counts as long as they are the same.
+        # Not what is remembered by now: an answer to the same words counts as long as they are the same, and all else
+        # that it knew of is shown here too.
         sent = json.dumps([name, INSTRUCTIONS, SHAPE, portion.said])
         return NewReading(
             id=uuid7(),

@@ -5,9 +5,10 @@ create table wishes (
   org_id uuid not null references orgs,
   id uuid not null,
   room_id uuid not null,
-  -- what voices it: its words are there, and nowhere else
-  message_id uuid not null,
-  author_id uuid not null,
+  -- What voices it: its words are there, and nowhere else. Null for a wish to forget that is gone: nothing is left of it
+  -- but what is withheld for it of what others said, which would come back with it.
+  message_id uuid,
+  author_id uuid,
   kind text not null check (kind in ('forget', 'confide', 'withhold')),
   status text not null default 'active' check (status in ('active', 'undone')),
   -- what heard it: 'rules' or the name of a language model
@@ -25,12 +26,14 @@ create table wishes (
   from_ids uuid[],
   spared_ids uuid[] not null default '{}',
   is_standing boolean not null default false,
+  -- so far back a restriction reaches; null: to the beginning
+  since timestamptz,
   permits text[] not null default '{}',
   denies text[] not null default '{}',
   -- whose words a restriction covers; null: everybody's
   of_ids uuid[],
-  -- What something else than rules heard, which rules would not find again: its words as places in the text that voices
-  -- it, never in words, and a digest of that text. Null: rules hear it anew.
+  -- What was heard of its words: as places in the text that voices it, never in words, and a digest of that text. Null:
+  -- it names nobody who is known, and is heard anew till it does.
   told jsonb,
   primary key (org_id, id),
   unique (org_id, message_id),
@@ -39,11 +42,14 @@ create table wishes (
   foreign key (org_id, author_id) references participants (org_id, id),
   foreign key (org_id, undone_by) references participants (org_id, id),
   check ((status = 'undone') = (undone_at is not null)),
-  check ((told is null) = (heard_by = 'rules'))
+  check (told is not null or message_id is null or heard_by = 'rules'),
+  check ((message_id is null) = (author_id is null)),
+  check (message_id is not null or (kind = 'forget' and told is null and (target_ids, marks, own_marks) = ('{}', '{}', '{}')))
 );
 
 create index wishes_of_room on wishes (org_id, room_id, message_id);
 create index wishes_of_author on wishes (org_id, author_id);
+create index wishes_gone on wishes (org_id) where message_id is null;
 
 -- What is withheld, by which wish, and from whom; as a wish has it.
 create table withheld (

@@ -288,6 +288,9 @@ cross join lateral (
     where messages.org_id = rooms.org_id
       and messages.room_id = rooms.id
       and (messages.sent_at, messages.native_order, messages.id) <= (%(sent_at)s, %(native_order)s, %(message_id)s)
+      and messages.kind in ('message', 'whisper')
+      and messages.author_kind in ('human', 'agent')
+      and messages.redacted_at is null
     order by messages.sent_at desc, messages.native_order desc, messages.id desc
     limit %(before)s
   )
@@ -298,6 +301,9 @@ cross join lateral (
     where messages.org_id = rooms.org_id
       and messages.room_id = rooms.id
       and (messages.sent_at, messages.native_order, messages.id) > (%(sent_at)s, %(native_order)s, %(message_id)s)
+      and messages.kind in ('message', 'whisper')
+      and messages.author_kind in ('human', 'agent')
+      and messages.redacted_at is null
     order by messages.sent_at, messages.native_order, messages.id
     limit %(after)s
   )
@@ -311,9 +317,6 @@ left join lateral (
 ) as answered on true
 where rooms.org_id = %(org_id)s
   and rooms.id = %(room_id)s
-  and said.kind in ('message', 'whisper')
-  and said.author_kind in ('human', 'agent')
-  and said.redacted_at is null
 order by said.sent_at desc, said.native_order desc, said.id desc;
 
 -- name: reader -> Reader

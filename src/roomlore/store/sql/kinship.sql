@@ -1,7 +1,8 @@
 -- Memories that say the like of what is stated, or the contrary, in other words.
 
 -- name: kin -> Kin
--- A memory that stands in a circle, and when it was last said.
+-- A memory that stands in a circle, and when it was last said: not what a person asserted, nor what a wish covers, which
+-- it may have become since a language model was told of it.
 select
   memories.id, memories.slot,
   coalesce(
@@ -17,7 +18,22 @@ from memories
 where memories.org_id = %(org_id)s
   and memories.id = %(id)s
   and memories.circle = %(circle)s
-  and memories.status = 'active';
+  and memories.status = 'active'
+  and memories.sensitivity = 'normal'
+  and not exists (
+    select 1
+    from memory_sources
+    where memory_sources.org_id = memories.org_id
+      and memory_sources.memory_id = memories.id
+      and (
+        memory_sources.drawn_by is null
+        or exists (
+          select 1
+          from withheld
+          where withheld.org_id = memory_sources.org_id and withheld.message_id = memory_sources.message_id
+        )
+      )
+  );
 
 -- name: offered -> Offered
 -- What was drawn and stands of these circles, but for what rests on these messages or on what a wish covers: what

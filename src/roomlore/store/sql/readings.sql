@@ -49,11 +49,34 @@ where held.calls < %(most)s
 returning held.calls;
 
 -- name: earlier -> Earlier
--- What was answered to the very same before: of the same conversation first.
+-- What was answered to the very same before: of the same conversation first. Not where a wish covers what was shown by
+-- now, nor where another conversation was shown with what is remembered from messages that are not among these.
 -- Uses index: readings_same
 select id, conversation_id, answer, sent_tokens, answer_tokens
 from readings
-where org_id = %(org_id)s and digest = %(digest)s and answer is not null
+where org_id = %(org_id)s
+  and digest = %(digest)s
+  and answer is not null
+  and not exists (
+    select 1
+    from reading_messages as shown
+    where shown.org_id = readings.org_id
+      and shown.reading_id = readings.id
+      and (
+        exists (select 1 from withheld where withheld.org_id = shown.org_id and withheld.message_id = shown.message_id)
+        or (
+          readings.conversation_id <> %(conversation_id)s
+          and not shown.message_id = any (%(message_ids)s)
+          and not exists (
+            select 1
+            from placements
+            where placements.org_id = shown.org_id
+              and placements.message_id = shown.message_id
+              and placements.conversation_id = readings.conversation_id
+          )
+        )
+      )
+  )
 order by conversation_id = %(conversation_id)s desc, id desc
 limit 1;
 

@@ -6,8 +6,8 @@
 select
   wishes.id, wishes.room_id, wishes.message_id, wishes.author_id, wishes.kind, wishes.status, wishes.heard_by,
   wishes.heard_at, wishes.undone_at, wishes.undone_by, wishes.target_ids, wishes.marks, wishes.own_marks,
-  wishes.from_ids, wishes.spared_ids, wishes.is_standing, wishes.permits, wishes.denies, wishes.of_ids,
-  wishes.told, said.sent_at, said.native_order
+  wishes.from_ids, wishes.spared_ids, wishes.is_standing, wishes.since, wishes.permits, wishes.denies,
+  wishes.of_ids, wishes.told, said.sent_at, said.native_order
 from wishes
 join messages as said on said.org_id = wishes.org_id and said.id = wishes.message_id
 where wishes.org_id = %(org_id)s and wishes.room_id = any (%(room_ids)s)
@@ -31,37 +31,34 @@ cross join lateral (
 ) as earlier
 where voice.org_id = %(org_id)s and voice.id = any (%(message_ids)s);
 
--- name: said_since -> Found
--- What is said from so many messages before this one on, by anybody or by some, of everything or of these.
+-- name: starts -> Start
+-- When the message was sent that stands so far before each of these, in the room of each.
 -- Uses index: messages_in_order
-with since as materialized (
-  select
-    voice.org_id, voice.room_id,
-    coalesce(earlier.sent_at, '-infinity') as sent_at,
-    coalesce(earlier.native_order, -9223372036854775808) as native_order,
-    coalesce(earlier.id, '00000000-0000-0000-0000-000000000000') as id
-  from messages as voice
-  left join lateral (
-    select said.sent_at, said.native_order, said.id
-    from messages as said
-    where said.org_id = voice.org_id
-      and said.room_id = voice.room_id
-      and (said.sent_at, said.native_order, said.id) < (voice.sent_at, voice.native_order, voice.id)
-      and said.kind in ('message', 'whisper')
-      and said.redacted_at is null
-    order by said.sent_at desc, said.native_order desc, said.id desc
-    offset %(back)s - 1
-    limit 1
-  ) as earlier on true
-  where voice.org_id = %(org_id)s and voice.id = %(message_id)s
-)
+select voice.id as message_id, earlier.sent_at
+from messages as voice
+cross join lateral (
+  select said.sent_at
+  from messages as said
+  where said.org_id = voice.org_id
+    and said.room_id = voice.room_id
+    and (said.sent_at, said.native_order, said.id) < (voice.sent_at, voice.native_order, voice.id)
+    and said.kind in ('message', 'whisper')
+    and said.redacted_at is null
+  order by said.sent_at desc, said.native_order desc, said.id desc
+  offset %(back)s - 1
+  limit 1
+) as earlier
+where voice.org_id = %(org_id)s and voice.id = any (%(message_ids)s);
+
+-- name: said_since -> Found
+-- What is said in a room from a time on, by anybody or by some, of everything or of these.
+-- Uses index: messages_in_order
 select said.id as message_id
-from since
-join messages as said
-  on said.org_id = since.org_id
-  and said.room_id = since.room_id
-  and (said.sent_at, said.native_order, said.id) >= (since.sent_at, since.native_order, since.id)
-where said.kind in ('message', 'whisper')
+from messages as said
+where said.org_id = %(org_id)s
+  and said.room_id = %(room_id)s
+  and said.sent_at >= coalesce(%(since)s::timestamptz, '-infinity')
+  and said.kind in ('message', 'whisper')
   and said.redacted_at is null
   and (%(author_ids)s::uuid[] is null or said.author_id = any (%(author_ids)s::uuid[]))
   and (%(among)s::uuid[] is null or said.id = any (%(among)s::uuid[]));
@@ -79,9 +76,18 @@ join messages as said
 where said.kind in ('message', 'whisper') and said.redacted_at is null;
 
 -- name: holders -> Holder
--- Who in a room says these words, each asked for by a message that voices a wish: all who do; and of a word that more
--- messages than so many said before, the author of that message alone. One reading of the room for all words.
-with holding as materialized (
+-- Who in a room says these values, each asked for by a message that voices a wish: all who do; and of a value that more
+-- messages than so many said before, the author of that message alone. One reading of the room for all values.
+with asked as (
+  select
+    one.voice_id, one.pattern, one.most, voice.author_id, voice.sent_at, voice.native_order, voice.id,
+    -- whole words, with nothing but signs between them
+    '(^|[^[:alnum:]])' || replace(replace(btrim(one.pattern, '%%'), '_', '.'), '%%', '[^[:alnum:]]+')
+      || '($|[^[:alnum:]])' as spelled
+  from unnest(%(voice_id)s::uuid[], %(pattern)s::text[], %(most)s::integer[]) as one (voice_id, pattern, most)
+  join messages as voice on voice.org_id = %(org_id)s and voice.id = one.voice_id
+),
+holding as materialized (
   select said.id, said.author_id, said.sent_at, said.native_order, lower(said.body) as text
   from messages as said
   where said.org_id = %(org_id)s
@@ -90,23 +96,29 @@ with holding as materialized (
     and said.redacted_at is null
     and lower(said.body) like any (%(pattern)s::text[])
 ),
-asked as (
+saying as materialized (
   select
-    one.voice_id, one.pattern, voice.author_id,
+    asked.voice_id, asked.pattern, asked.most, holding.id as message_id, holding.author_id = asked.author_id as is_own,
+    (holding.sent_at, holding.native_order, holding.id) < (asked.sent_at, asked.native_order, asked.id) as is_before
+  from asked
+  join holding on holding.text like asked.pattern and holding.text ~ asked.spelled
+),
+counted as (
+  select
+    asked.voice_id, asked.pattern,
     (
       select count(*)
-      from holding
-      where holding.text like one.pattern
-        and (holding.sent_at, holding.native_order, holding.id) < (voice.sent_at, voice.native_order, voice.id)
-    ) > one.most as is_common
-  from unnest(%(voice_id)s::uuid[], %(pattern)s::text[], %(most)s::integer[]) as one (voice_id, pattern, most)
-  join messages as voice on voice.org_id = %(org_id)s and voice.id = one.voice_id
+      from saying
+      where saying.voice_id = asked.voice_id and saying.pattern = asked.pattern and saying.is_before
+    ) > asked.most as is_common
+  from asked
 )
-select asked.voice_id, asked.pattern, asked.is_common, holding.id as message_id
-from asked
-left join holding
-  on holding.text like asked.pattern
-  and (not asked.is_common or holding.author_id = asked.author_id);
+select counted.voice_id, counted.pattern, counted.is_common, saying.message_id
+from counted
+left join saying
+  on saying.voice_id = counted.voice_id
+  and saying.pattern = counted.pattern
+  and (saying.is_own or not counted.is_common);
 
 -- name: said_around -> Found
 -- What these messages answer and what answers them, by the platform's word.
@@ -157,7 +169,7 @@ order by present.room_id, participants.id;
 -- Keep wishes; of one that is there already what it covers is written anew, and whether it was undone stays.
 insert into wishes (
   org_id, id, room_id, message_id, author_id, kind, heard_by, heard_at, target_ids, marks, own_marks, from_ids,
-  spared_ids, is_standing, permits, denies, of_ids, told
+  spared_ids, is_standing, since, permits, denies, of_ids, told
 )
 select
   %(org_id)s, heard.id, heard.room_id, heard.message_id, heard.author_id, heard.kind, heard.heard_by, %(heard_at)s,
@@ -166,14 +178,14 @@ select
   array(select jsonb_array_elements_text(heard.own_marks)),
   case when heard.from_ids is not null then array(select jsonb_array_elements_text(heard.from_ids)::uuid) end,
   array(select jsonb_array_elements_text(heard.spared_ids)::uuid),
-  heard.is_standing,
+  heard.is_standing, heard.since,
   array(select jsonb_array_elements_text(heard.permits)),
   array(select jsonb_array_elements_text(heard.denies)),
   case when heard.of_ids is not null then array(select jsonb_array_elements_text(heard.of_ids)::uuid) end,
   heard.told
 from jsonb_to_recordset(%(rows)s::jsonb) as heard (
   id uuid, room_id uuid, message_id uuid, author_id uuid, kind text, heard_by text, told jsonb, target_ids jsonb,
-  marks jsonb, own_marks jsonb, from_ids jsonb, spared_ids jsonb, is_standing boolean, permits jsonb, denies jsonb,
+  marks jsonb, own_marks jsonb, from_ids jsonb, spared_ids jsonb, is_standing boolean, since timestamptz, permits jsonb, denies jsonb,
   of_ids jsonb
 )
 on conflict (org_id, message_id) do update
@@ -182,6 +194,7 @@ set
   heard_by = excluded.heard_by, told = excluded.told, kind = excluded.kind, target_ids = excluded.target_ids,
   marks = excluded.marks, own_marks = excluded.own_marks,
   from_ids = excluded.from_ids, spared_ids = excluded.spared_ids, is_standing = excluded.is_standing,
+  since = excluded.since,
   permits = excluded.permits, denies = excluded.denies, of_ids = excluded.of_ids;
 
 -- name: add_withheld
@@ -209,9 +222,41 @@ where wishes.org_id = %(org_id)s
   and withheld.org_id = wishes.org_id
   and withheld.wish_id = wishes.id;
 
+-- name: release_wish
+-- Withhold nothing any more for a wish.
+delete from withheld where org_id = %(org_id)s and wish_id = %(id)s;
+
 -- name: release_messages
--- Withhold these messages no more.
+-- Withhold these messages no more, but for wishes that are gone: what they were about is known no more.
+delete from withheld
+using wishes
+where withheld.org_id = %(org_id)s
+  and withheld.message_id = any (%(message_ids)s)
+  and wishes.org_id = withheld.org_id
+  and wishes.id = withheld.wish_id
+  and wishes.message_id is not null;
+
+-- name: drop_withheld
+-- Forget that these messages are withheld.
 delete from withheld where org_id = %(org_id)s and message_id = any (%(message_ids)s);
+
+-- name: bury
+-- Leave nothing of the wishes to forget that these messages voice but what else is withheld for them.
+update wishes
+set message_id = null, author_id = null, told = null, target_ids = '{}', marks = '{}', own_marks = '{}'
+where org_id = %(org_id)s
+  and message_id = any (%(message_ids)s)
+  and kind = 'forget'
+  and status = 'active'
+  and exists (select 1 from withheld where withheld.org_id = wishes.org_id and withheld.wish_id = wishes.id);
+
+-- name: drop_idle
+-- Forget the wishes that are gone and for which nothing is withheld any more.
+-- Uses index: wishes_gone
+delete from wishes
+where org_id = %(org_id)s
+  and message_id is null
+  and not exists (select 1 from withheld where withheld.org_id = wishes.org_id and withheld.wish_id = wishes.id);
 
 -- name: drop
 -- Forget the wishes that these messages voice.
@@ -232,7 +277,7 @@ where wishes.org_id = %(org_id)s
   and wishes.id between %(low)s and %(high)s
   -- one that names nobody who is known waits, and means nothing yet
   and (wishes.from_ids is null or wishes.from_ids <> '{}')
-order by said.sent_at desc, wishes.id desc
+order by said.sent_at desc nulls last, wishes.id desc
 limit %(limit)s;
 
 -- name: covered_by -> Covered
@@ -249,13 +294,6 @@ select wish_id, message_id
 from withheld
 where org_id = %(org_id)s and message_id = any (%(message_ids)s)
 limit 1;
-
--- name: covered_for -> Covered
--- What is withheld for the wish that a message voices.
-select withheld.wish_id, withheld.message_id
-from wishes
-join withheld on withheld.org_id = wishes.org_id and withheld.wish_id = wishes.id
-where wishes.org_id = %(org_id)s and wishes.message_id = %(message_id)s;
 
 -- name: undo
 -- Note that a wish counts no more.

@@ -142,7 +142,10 @@ def note_reply(session: Session, agent: str, room: str, **said: str) -> None:
         viewer = await acting.agents.reader(agent)
         acting = acting if acting.desk.caller == viewer else app.acting(viewer)
         await acting.agents.note_reply(room, trigger=said["trigger"], reply=said["reply"])
-        session.output.chatter.print("noted")
+        if session.output.as_json:
+            session.output.json({"noted": True})
+        else:
+            session.output.text("noted")
 
     with_app(session, use)
 
@@ -172,7 +175,10 @@ def inject(session: Session, room: str, switch: str) -> None:
 
     async def use(app: App) -> None:
         await (await session.acting(app)).agents.inject(room, is_on=switch == "on")
-        session.output.chatter.print(f"{switch}: what was injected before stays")
+        if session.output.as_json:
+            session.output.json({"injects": switch == "on"})
+        else:
+            session.output.text(f"{switch}: what was injected before stays")
 
     with_app(session, use)
 

@@ -10,7 +10,7 @@ from roomlore.app import App
 from roomlore.app.asserting import KINDS
 from roomlore.app.memories import STATUSES
 from roomlore.domain.records import Memory, Provenance
-from roomlore.domain.speech import on_one_line, safe_name, safe_text
+from roomlore.domain.speech import on_one_line, safe_name
 from roomlore.surfaces.cli.output import Output, said
 from roomlore.surfaces.cli.session import Session, with_app
 from roomlore.surfaces.cli.spans import TIME, Span, in_utc
@@ -93,6 +93,8 @@ def restore(session: Session, memory: str) -> None:
 def memories(session: Session, *, history: bool, age: timedelta | None, limit: int, **options: Any) -> None:
     """List what is remembered and stands, newest first."""
     wanted = {name: value for name, value in options.items() if value}
+    if history and "statuses" in wanted:
+        raise click.UsageError("--history means every status; leave it or --status out")
     if history:
         wanted["statuses"] = STATUSES
     if "as_of" in wanted:
@@ -114,6 +116,8 @@ def memories(session: Session, *, history: bool, age: timedelta | None, limit: i
 @click.pass_obj
 def why(session: Session, memory: str, *, message: bool, room: str | None) -> None:
     """Show what MEMORY rests on: an id, or the beginning of one."""
+    if room is not None and not message:
+        raise click.UsageError("--room says where a message is; give --message, or leave it out")
 
     async def use(app: App) -> None:
         viewer = await session.viewed_by(app)
@@ -152,11 +156,13 @@ def show_provenance(output: Output, provenance: Provenance) -> None:
     if output.as_json:
         return output.json(provenance)
     show_memory(output, provenance.memory)
+    if provenance.memory.extractor is None:
+        output.text(f"  {_asserted(provenance)}", style="dim")
     for source in provenance.sources:
         where = "a whisper" if source.room_name is None else safe_name(source.room_name)
         output.text(f"  {where}, {source.message.sent_at:%Y-%m-%d} {said(source.message)}")
         if source.quote is not None:
-            output.text(f"    rests on: {' '.join(safe_text(source.quote).split())}", style="dim")
+            output.text(f"    rests on: {on_one_line(source.quote)}", style="dim")
         if source.conversation_id is not None:
             output.text(
                 f"    in conversation {source.conversation_id} {safe_name(source.conversation_label)}".rstrip(),
@@ -172,6 +178,16 @@ def show_provenance(output: Output, provenance: Provenance) -> None:
             output.text(f"  {heading}", style="dim")
             show_memory(output, memory)
     return None
+
+
+def _asserted(provenance: Provenance) -> str:
+    """Return in words who asserted a memory, where and when, as far as the viewer may know."""
+    by = provenance.asserted_by_name
+    where = provenance.asserted_in_name
+    parts = ["asserted"]
+    parts += [f"by {safe_name(by)}"] if by else []
+    parts += [f"in {safe_name(where)}"] if where else []
+    return f"{' '.join(parts)}, {provenance.memory.recorded_at:%Y-%m-%d %H:%M}"
 
 
 def show_memory(output: Output, memory: Memory) -> None:
@@ -200,7 +216,7 @@ def people(memory: Memory) -> str:
 def _nature(memory: Memory) -> str:
     """Return in words where a memory is from, how sure it is, and under what it is found."""
     parts = [f"drawn by {memory.extractor}" if memory.extractor else "asserted"]
-    parts += [f"confidence {memory.confidence:.2f}", f"importance {memory.importance:.2g}"]
+    parts += [f"confidence {memory.confidence:.2f}", f"importance {memory.importance:g}"]
     parts += [f"recorded {memory.recorded_at:%Y-%m-%d}"]
     parts += [f"task {safe_name(memory.task_id)}"] if memory.task_id else []
     parts += [f"tags {', '.join(safe_name(tag) for tag in memory.tags)}"] if memory.tags else []

@@ -77,8 +77,9 @@ def show_wishes(output: Output, found: Sequence[SpokenWish]) -> None:
         undone = "" if wish.undone_at is None else f", undone {wish.undone_at:%Y-%m-%d}"
         heard = "" if wish.heard_by == RULES else f", heard by {safe_name(wish.heard_by)}"
         output.text(f"{wish.id} ({meaning(wish)}{heard}{undone})")
-        body = on_one_line(wish.body)
-        output.text(f"  {safe_name(wish.room_name)}{when} [{safe_name(wish.author_name)}]: {body}")
+        said = f"[{safe_name(wish.author_name)}]: {on_one_line(wish.body)}"
+        who = "by somebody who is gone" if wish.message_id is None else said
+        output.text(f"  {safe_name(wish.room_name)}{when} {who}")
         covered = [one for one in wish.covers if one.id != wish.message_id]
         if covered:
             output.text(f"  covers {counted(len(covered), 'other message')}", style="dim")
