@@ -54,6 +54,9 @@ def describe(api: FastAPI) -> dict[str, Any]:
         components["schemas"].pop("ValidationError", None)
         components["schemas"]["Problem"] = TypeAdapter(Problem).json_schema()
         components["parameters"] = {"Viewer": VIEWER}
+        components["responses"] = {
+            f"Problem{status}": _problem(why) for status, why in (ALWAYS | WITH_BODY).items()
+        }
         for path, operation in _operations(document):
             _complete(operation, is_versioned=path.startswith("/v1"))
         api.openapi_schema = document
@@ -90,7 +93,9 @@ def _complete(operation: dict[str, Any], *, is_versioned: bool) -> None:
     if is_versioned:
         operation.setdefault("parameters", []).append({"$ref": "#/components/parameters/Viewer"})
         told = ALWAYS | (WITH_BODY if "requestBody" in operation else {})
-        operation["responses"] |= {status: _problem(why) for status, why in told.items()}
+        operation["responses"] |= {
+            status: {"$ref": f"#/components/responses/Problem{status}"} for status in told
+        }
 
 
 def _problem(why: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ import ipaddress
 import socket
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import Any
 
 import uvicorn
 
@@ -71,7 +72,10 @@ async def serve(
         ws="none",
     )
     server = _Server(config)
-    tasks = [asyncio.create_task(server.serve([listening])), asyncio.create_task(stop.wait())]
+    tasks: list[asyncio.Task[Any]] = [
+        asyncio.create_task(server.serve([listening])),
+        asyncio.create_task(stop.wait()),
+    ]
     tasks += [asyncio.create_task(app.run_worker(stop))] if workers else []
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from time import monotonic
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -34,11 +34,11 @@ from roomlore.surfaces.http.routes import (
 )
 from roomlore.surfaces.http.signin import SignIn
 
-VERSION = "/v1"
 RESOURCES = (
     rooms, participants, messages, conversations, finding, memories, agents, wishes, forgetting, keys, operations,
+    health,
 )  # fmt: skip
-DESCRIPTION = f"{VERSION}/openapi.json"
+DESCRIPTION = "/v1/openapi.json"
 
 
 def build(
@@ -74,11 +74,8 @@ def routed() -> FastAPI:
     for error in (RoomloreError, RequestValidationError, HTTPException):
         api.add_exception_handler(error, on_error)
     noted = [Depends(_note)]
-    versioned = APIRouter(prefix=VERSION, dependencies=noted)
     for resource in RESOURCES:
-        versioned.include_router(resource.ROUTER)
-    api.include_router(versioned)
-    api.include_router(health.ROUTER, dependencies=noted)
+        api.include_router(resource.ROUTER, dependencies=noted)
     api.add_api_route(DESCRIPTION, _described, include_in_schema=False, dependencies=noted)
     api.add_api_route(PATH, _measured, include_in_schema=False, dependencies=noted)
     api.openapi = lambda: describe(api)

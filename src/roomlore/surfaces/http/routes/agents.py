@@ -16,7 +16,7 @@ from roomlore.surfaces.http.responses import shown
 from roomlore.surfaces.http.signin import Acting
 from roomlore.surfaces.http.words import Budget, Limit, Parameters, Several, Word
 
-ROUTER = APIRouter(prefix="/agents/{agent}", tags=["agents"])
+ROUTER = APIRouter(prefix="/v1/agents/{agent}", tags=["agents"])
 
 
 class Looked(Parameters):

@@ -19,7 +19,7 @@ from roomlore.surfaces.http.responses import shown
 from roomlore.surfaces.http.signin import Acting
 from roomlore.surfaces.http.words import Body, InRoom, Limit, Text, Word
 
-ROUTER = APIRouter(prefix="/conversations", tags=["conversations"])
+ROUTER = APIRouter(prefix="/v1/conversations", tags=["conversations"])
 
 
 class Move(Body):

@@ -14,7 +14,7 @@ from roomlore.surfaces.http.responses import shown
 from roomlore.surfaces.http.signin import Acting
 from roomlore.surfaces.http.words import NO_NUL, InRoom, Word, Words
 
-ROUTER = APIRouter(tags=["search"])
+ROUTER = APIRouter(prefix="/v1", tags=["search"])
 Question = Annotated[str, Field(min_length=1, max_length=LONGEST_QUESTION, pattern=NO_NUL)]
 Exchanges = Annotated[int, Field(ge=1, le=100)]
 

@@ -13,7 +13,7 @@ from roomlore.surfaces.http.responses import shown
 from roomlore.surfaces.http.signin import Acting
 from roomlore.surfaces.http.words import Body, InRoom, Limit, Moment, Word
 
-ROUTER = APIRouter(tags=["forgetting"])
+ROUTER = APIRouter(prefix="/v1", tags=["forgetting"])
 
 
 class OfMessage(InRoom):

@@ -18,7 +18,7 @@ from roomlore.surfaces.http.responses import shown
 from roomlore.surfaces.http.signin import Acting
 from roomlore.surfaces.http.words import NO_NUL, Body, Word
 
-ROUTER = APIRouter(prefix="/keys", tags=["keys"])
+ROUTER = APIRouter(prefix="/v1/keys", tags=["keys"])
 
 
 class Wish(Body):

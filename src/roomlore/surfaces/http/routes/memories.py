@@ -12,7 +12,7 @@ from roomlore.surfaces.http.responses import shown
 from roomlore.surfaces.http.signin import Acting
 from roomlore.surfaces.http.words import NO_NUL, Body, Limit, Moment, Parameters, Several, Word
 
-ROUTER = APIRouter(prefix="/memories", tags=["memories"])
+ROUTER = APIRouter(prefix="/v1/memories", tags=["memories"])
 Content = Annotated[str, Field(min_length=1, max_length=LONGEST_CONTENT, pattern=NO_NUL)]
 Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME, pattern=NO_NUL)]
 Named = Annotated[list[Word], Field(max_length=MOST_NAMED)]

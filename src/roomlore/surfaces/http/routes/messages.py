@@ -14,7 +14,7 @@ from roomlore.surfaces.http.responses import shown
 from roomlore.surfaces.http.signin import Acting
 from roomlore.surfaces.http.words import Body, InRoom, Limit, Text, Word
 
-ROUTER = APIRouter(prefix="/messages", tags=["messages"])
+ROUTER = APIRouter(prefix="/v1/messages", tags=["messages"])
 
 
 class Batch(Body):

@@ -9,7 +9,7 @@ from roomlore.surfaces.http.responses import shown
 from roomlore.surfaces.http.signin import Acting
 from roomlore.surfaces.http.words import Limit, Word
 
-ROUTER = APIRouter(tags=["operations"])
+ROUTER = APIRouter(prefix="/v1", tags=["operations"])
 
 
 @ROUTER.get("/operations", response_model=Numbers)

@@ -9,7 +9,7 @@ from roomlore.surfaces.http.responses import shown
 from roomlore.surfaces.http.signin import Acting
 from roomlore.surfaces.http.words import Body, Word
 
-ROUTER = APIRouter(prefix="/participants", tags=["participants"])
+ROUTER = APIRouter(prefix="/v1/participants", tags=["participants"])
 
 
 class Two(Body):

@@ -28,7 +28,7 @@ from roomlore.surfaces.http.responses import shown
 from roomlore.surfaces.http.signin import Acting
 from roomlore.surfaces.http.words import Body, Budget, Word
 
-ROUTER = APIRouter(prefix="/rooms", tags=["rooms"])
+ROUTER = APIRouter(prefix="/v1/rooms", tags=["rooms"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from roomlore.surfaces.http.responses import shown
 from roomlore.surfaces.http.signin import Acting
 from roomlore.surfaces.http.words import Limit, Word
 
-ROUTER = APIRouter(prefix="/wishes", tags=["wishes"])
+ROUTER = APIRouter(prefix="/v1/wishes", tags=["wishes"])
 
 
 @ROUTER.get("", response_model=list[SpokenWish])
