@@ -122,6 +122,6 @@ def test_whatever_is_sent_is_answered_as_described(running: Running, method, pat
         # Seldom: nearly all that may be made up is nobody's name.
         if data.draw(st.integers(0, 9)):
             case.headers.pop("Roomlore-Viewer", None)
-        case.call_and_validate(headers={"authorization": f"Bearer {running.key}"}, excluded_checks=excluded)
+        case.call_and_validate(headers={"Authorization": f"Bearer {running.key}"}, excluded_checks=excluded)
 
     ask()
