@@ -7,7 +7,7 @@ from fastapi import APIRouter
 from pydantic import Field
 from starlette.responses import Response
 
-from roomlore.app.conversations import MOST_NAMED
+from roomlore.app.conversations import LONGEST_LABEL, MOST_NAMED
 from roomlore.domain.records import Conversation, Sensitivity
 from roomlore.surfaces.documents import (
     ConversationFound,
@@ -17,7 +17,10 @@ from roomlore.surfaces.documents import (
 )
 from roomlore.surfaces.http.responses import shown
 from roomlore.surfaces.http.signin import Acting
-from roomlore.surfaces.http.words import Body, InRoom, Limit, Text, Word
+from roomlore.surfaces.http.words import NO_NUL, Body, InRoom, Limit, Word
+
+#: As sent; what counts is shorter.
+Called = Annotated[str, Field(max_length=10 * LONGEST_LABEL, pattern=NO_NUL)]
 
 ROUTER = APIRouter(prefix="/v1/conversations", tags=["conversations"])
 
@@ -33,7 +36,7 @@ class Split(InRoom):
     """Messages of one room that are a conversation of their own."""
 
     messages: Annotated[list[Word], Field(min_length=1, max_length=MOST_NAMED)]
-    label: Text = ""
+    label: Called = ""
 
 
 class Other(Body):
@@ -45,7 +48,7 @@ class Other(Body):
 class Label(Body):
     """What a conversation is called; empty as it is found."""
 
-    label: Text
+    label: Called
 
 
 class Mark(Body):
