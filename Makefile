@@ -42,7 +42,7 @@ layers: .venv/installed-dev ## imports go one way
 	$(BIN)/lint-imports
 
 openapi: .venv/installed-dev ## write the description of the HTTP API anew
-	$(BIN)/python -m roomlore.surfaces.http.description > docs/openapi.json
+	$(BIN)/python -m roomlore.surfaces.http > docs/openapi.json
 
 docs: .venv/installed-dev ## build the documentation
 	$(BIN)/sphinx-build --quiet --fail-on-warning --nitpicky docs docs/_build

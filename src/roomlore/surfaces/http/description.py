@@ -1,10 +1,7 @@
 """The OpenAPI description of the routes: from their types and docstrings, with what all of them have in common.
-
-Printed when run as a module, for `docs/openapi.json`.
 """
 
 import json
-import sys
 from collections.abc import Iterator
 from importlib.metadata import version
 from typing import Any, cast
@@ -115,9 +112,3 @@ def _spans_are_seconds(value: Any) -> None:
     elif isinstance(value, list):
         for part in cast("list[Any]", value):
             _spans_are_seconds(part)
-
-
-if __name__ == "__main__":
-    from roomlore.surfaces.http.server import routed
-
-    sys.stdout.write(written(routed()))
