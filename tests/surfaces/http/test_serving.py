@@ -1,9 +1,11 @@
 """`roomlore serve` as a process: it serves, works beside, and ends in order."""
 
 import asyncio
+import itertools
 import os
 import re
 import signal
+import socket
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -16,6 +18,8 @@ from psycopg.conninfo import conninfo_to_dict
 from roomlore.app import App
 from roomlore.domain.errors import BadInput
 from roomlore.store.cluster import Cluster
+from roomlore.surfaces.cli import serving
+from roomlore.surfaces.cli.main import cli
 from roomlore.surfaces.http.running import is_loopback, listen
 
 
@@ -98,6 +102,52 @@ async def test_it_wants_no_key_of_its_own(cluster: Cluster) -> None:
     assert run.returncode == 1
     assert b"ROOMLORE_KEY" in err
     assert b"rlk_x" not in err
+
+
+async def test_what_was_acknowledged_is_there_after_a_kill(cluster: Cluster, app: App) -> None:
+    made = await app.keys.make("operator", name="x")
+    shown = {"authorization": f"Bearer {made.key}"}
+    acknowledged: list[str] = []
+
+    async def write(client: httpx2.AsyncClient, lane: int) -> None:
+        for number in itertools.count():
+            record = {
+                "room": "a",
+                "id": f"{lane}-{number}",
+                "author": "ana",
+                "text": "x",
+                "sent_at": "2026-01-01T00:00:00Z",
+            }
+            response = await client.post("/v1/messages", json={"messages": [record]})
+            assert response.status_code == 200
+            acknowledged.append(record["id"])
+            if len(acknowledged) == 40:
+                run.kill()
+
+    async with (
+        process(*database(cluster), "--org", str(app.settings.org), "serve", "--port", "0") as run,
+        httpx2.AsyncClient(base_url=await address(run), headers=shown, timeout=60) as client,
+    ):
+        ends = await asyncio.gather(*(write(client, lane) for lane in range(8)), return_exceptions=True)
+        _, err = await run.communicate()
+
+    assert all(isinstance(end, httpx2.TransportError) for end in ends), err
+    kept = {one.external_id for one in await app.messages(app.operator, "a", limit=1000)}
+    assert len(acknowledged) >= 40
+    assert set(acknowledged) <= kept
+
+
+def test_without_what_it_needs_it_says_what_to_install(monkeypatch) -> None:
+    monkeypatch.setattr(serving, "find_spec", lambda _: None)
+
+    with pytest.raises(BadInput, match=r"roomlore\[server\]"):
+        cli.main(["serve"], standalone_mode=False)
+
+
+def test_responses_are_sent_without_delay() -> None:
+    """The event loop looks at the protocol that a socket was made with."""
+    with listen("127.0.0.1", 0) as listening:
+        assert listening.proto == socket.IPPROTO_TCP
 
 
 def test_where_nobody_can_listen_is_told_in_a_line() -> None:

@@ -71,7 +71,7 @@ class Page:
         return self.cursors.seal(shown[-1]) if len(shown) == self.limit else None
 
 
-def _page(
+async def _page(
     app: Acting,
     request: Request,
     *,

@@ -1,5 +1,4 @@
-"""The OpenAPI description of the routes: from their types and docstrings, with what all of them have in common.
-"""
+"""The OpenAPI description of the routes: from their types and docstrings, with what all of them have in common."""
 
 import json
 from collections.abc import Iterator

@@ -33,11 +33,22 @@ def listen(host: str, port: int) -> socket.socket:
         BadInput: nobody can listen there.
     """
     try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+        # Named as TCP, or nothing tells the event loop to send without delay: every response would wait 40 ms.
+        family, kind, protocol, _, place = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP
+        )[0]
+        listening = socket.socket(family, kind, protocol)
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(place)
+            listening.listen(BACKLOG)
+        except OSError:
+            listening.close()
+            raise
     except (OSError, UnicodeError) as error:
         why = error.strerror if isinstance(error, OSError) else None
         raise BadInput(f"{host}:{port}", f"cannot listen there: {why or 'no such host'}") from None
+    return listening
 
 
 def is_loopback(host: str) -> bool:

@@ -57,6 +57,7 @@ def build(
         new_id: Gives ids to requests that have none.
     """
     metrics, api = Metrics(), routed()
+    describe(api)
     api.state.served, api.state.metrics = served, metrics
     # The last that is added is the first to be passed.
     api.add_middleware(SignIn, served=served)
@@ -93,7 +94,7 @@ async def _measured(request: Request) -> Response:
     return request.app.state.metrics.response()
 
 
-def _note(request: Request) -> None:
+async def _note(request: Request) -> None:
     """Note which route serves a request, and refuse what the route does not know: a misspelt filter filters nothing."""
     route = request.scope["route"].path
     request.state.route = route

@@ -76,7 +76,7 @@ def _key(headers: Headers) -> str | None:
     return key.strip() if scheme.lower() == "bearer" and key.strip() else None
 
 
-def _acting(request: Request, shown: Annotated[object, Security(SCHEME)]) -> App:
+async def _acting(request: Request, shown: Annotated[object, Security(SCHEME)]) -> App:
     del shown  # what is to be documented; it was looked at long before
     return request.state.app
 
