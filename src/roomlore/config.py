@@ -73,6 +73,8 @@ class Settings:
     #: In which room such files were written, as `platform/external id`, by patterns of their names such as
     #: `logs/general-*.jsonl`; then whoever may read the room is answered from them, too.
     raw_log_rooms: Mapping[str, str] = field(default_factory=dict[str, str])
+    #: What agents remember is looked up and logged for each context, and not put into it.
+    shadow_blocks: bool = False
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot work."""
@@ -115,6 +117,7 @@ def from_environment(environment: Mapping[str, str] | None = None) -> Settings:
         language_model=_language_model(env),
         raw_logs=[Path(part) for part in env.get("ROOMLORE_RAW_LOGS", "").split(os.pathsep) if part],
         raw_log_rooms=_raw_log_rooms(_folder(env.get("ROOMLORE_RAW_LOG_ROOMS"))),
+        shadow_blocks=_switch(env, "ROOMLORE_SHADOW_BLOCKS"),
     )
 
 
@@ -156,6 +159,13 @@ def _calls(env: Mapping[str, str], name: str, default: int) -> int:
     if not (calls.isascii() and calls.isdecimal() and len(calls) <= len("1000000000")):
         raise BadInput("language model calls", f"must be a number; see {name}")
     return int(calls)
+
+
+def _switch(env: Mapping[str, str], name: str) -> bool:
+    word = env.get(name) or "off"
+    if word not in {"on", "off"}:
+        raise BadInput(name, "must be on or off")
+    return word == "on"
 
 
 def _is_plain_address(url: str) -> bool:

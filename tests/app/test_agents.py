@@ -7,6 +7,7 @@ import pytest
 
 from ingest.stories import author, message, room
 from roomlore.app import App
+from roomlore.config import from_environment
 from roomlore.context.memoryblock import block_text
 from roomlore.context.render import to_openai, to_text
 from roomlore.domain.errors import BadInput, NotAllowed, NotFound
@@ -507,3 +508,11 @@ async def test_two_processes_agree(learnt):
 async def test_nobody_unknown_is_told_apart(learnt):
     with pytest.raises(NotFound):
         await learnt.agents.memories(learnt.operator, "nobody")
+
+
+def test_shadow_is_switched_on_by_the_environment():
+    assert from_environment({"ROOMLORE_SHADOW_BLOCKS": "on"}).shadow_blocks
+    for off in ({}, {"ROOMLORE_SHADOW_BLOCKS": ""}, {"ROOMLORE_SHADOW_BLOCKS": "off"}):
+        assert not from_environment(off).shadow_blocks
+    with pytest.raises(BadInput, match="ROOMLORE_SHADOW_BLOCKS: must be on or off"):
+        from_environment({"ROOMLORE_SHADOW_BLOCKS": "yes"})

@@ -20,7 +20,7 @@ async def told(app: App) -> App:
     red = closed("red", ANA, PIP)
     return await tell(
         app,
-        message("a", "Good morning. Nice weather, by the way.", author=ANA, sent_at=at(1)),
+        message("a", "Good morning. Nice weather! By the way.", author=ANA, sent_at=at(1)),
         message("b", "good evening", author=BO, sent_at=at(2)),
         message("c", "hello", author=CY, sent_at=at(3)),
         message("p", "here I am", author=PIP, sent_at=at(4)),

@@ -20,7 +20,8 @@ from roomlore.extraction.languagemodel import (
     LanguageModelExtractor,
     portions,
 )
-from roomlore.extraction.languagemodelanswer import Shown, Verdict, verdicts
+from roomlore.extraction.languagemodelanswer import Verdict, verdicts
+from roomlore.extraction.languagemodelquotes import Shown
 
 START = datetime(2025, 3, 1, 12, tzinfo=UTC)
 PEOPLE = ("Ana", "Bo", "Cleo")

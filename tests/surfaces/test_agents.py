@@ -93,6 +93,17 @@ def test_a_context_for_an_agent_begins_with_its_block(data):
     assert "memories" not in read(data, "context", "square")
 
 
+def test_whether_to_answer_is_decided_with_a_reason(data):
+    decision = read(data, "agents", "decide", "pip", "square", "--at", "1")
+    assert decision.keys() == {"answer", "score", "why"}
+    assert (decision["answer"], decision["why"]["what"]) == (False, "somebody answered it")
+    text = village(data, "--text", "agents", "decide", "pip", "square").stdout
+    assert text.startswith("yes  1.00  it is said to the agent\n      message ")
+    refused(village(data, "agents", "decide", "mira", "square"), 1, "Mira: is no agent")
+    refused(village(data, "--as", "mira", "agents", "decide", "pip", "square"), 1, "not allowed")
+    refused(village(data, "agents", "decide", "pip", "nowhere"), 1, "nowhere")
+
+
 def test_an_answer_is_noted_and_remembered_by_the_worker(data):
     done = village(data, "agents", "note-reply", "pip", "square", "1", "2")
     assert done.returncode == 0, done.stderr

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roomlore.wishes.parties import Circle
+from roomlore.wishes.parties import People
 from roomlore.wishes.recogniser import LONGEST, heard, voices
 from roomlore.wishes.records import Person
 
@@ -20,7 +20,7 @@ NAMES = (
     "Dr. Fell",
 )
 PEOPLE = [Person(id=name.split()[0] if name != "Dr. Fell" else "Fell", name=name) for name in NAMES]
-CIRCLE = Circle.of(PEOPLE)
+ROOM = People.of(PEOPLE)
 
 FORGET = [
     "forget that",
@@ -226,7 +226,7 @@ CASES = (
 def judged() -> Counter[str]:
     counts: Counter[str] = Counter()
     for text, kind, who in CASES:
-        wish = heard(text, "Ana", CIRCLE)
+        wish = heard(text, "Ana", ROOM)
         right = wish is not None and wish.kind == kind and (who is None or wish.party_ids == who)
         if wish is not None:
             counts["heard"] += 1
@@ -268,26 +268,26 @@ def test_most_of_what_is_wished_is_heard():
     ],
 )
 def test_a_wish_names_what_it_is_about_and_neither_people_days_nor_what_is_kept(text, values):
-    wish = heard(text, "Ana", CIRCLE)
+    wish = heard(text, "Ana", ROOM)
     assert wish is not None
     assert set(wish.values) == values
 
 
 def test_a_document_is_no_wish():
-    assert heard("please forget that. " * LONGEST, "Ana", CIRCLE) is None
+    assert heard("please forget that. " * LONGEST, "Ana", ROOM) is None
 
 
 @given(st.text(max_size=LONGEST))
 def test_any_text_is_heard_or_not_without_a_fault(text):
-    heard(text, "Ana", CIRCLE)
+    heard(text, "Ana", ROOM)
 
 
 @pytest.mark.parametrize(
     "piece", ["delete a ", "don't share ", "forget ", "keep this ", "only ", "'", '"a ', "1-", "A b "]
 )
 def test_hostile_repetition_takes_no_time(piece):
-    heard((piece * LONGEST)[:LONGEST], "Ana", CIRCLE)
+    heard((piece * LONGEST)[:LONGEST], "Ana", ROOM)
 
 
 def test_whatever_is_heard_is_put_like_a_wish_before_it_is_known_who_takes_part():
-    assert [text for text, *_ in CASES if heard(text, "Ana", CIRCLE) and not voices(text)] == []
+    assert [text for text, *_ in CASES if heard(text, "Ana", ROOM) and not voices(text)] == []

@@ -628,3 +628,23 @@ async def test_an_outage_is_told_to_whoever_runs_it(app: App, monkeypatch):
     await hear(app, talk())
     with pytest.raises(DatabaseUnavailable):
         await asking.run(namer(app), asyncio.Event(), every=0.01)
+
+
+async def test_a_wish_spoken_during_the_call_makes_the_title_count_for_nothing(app: App):
+    await app.ingest_batch([*talk(), message("x", "hm", room=room("hall"), sent_at=at(9))])
+    await app.untangle()
+
+    async def speak() -> str:
+        forget = "please forget what I said about the toner"
+        await app.ingest_batch([message("w", forget, author=author("ana"), sent_at=at(HOUR.seconds / 60))])
+        return json.dumps({"title": "Fresh toner"})
+
+    language_model = Scripted(lambda _: speak())
+    caller = Caller(db=app.db, language_model=language_model, purpose="titles")
+    worker = NameWorker(caller=caller, calls=200)
+    assert await worker.next(app.org_id, now=LATER) == "changed"
+    assert not any(one.label == "Fresh toner" for one in await app.conversations.all(app.operator))
+    await app.untangle()
+    while await worker.next(app.org_id, now=LATER + DAY) not in {"nothing", "failed"}:
+        pass
+    assert not any("out of toner again" in shown for shown in language_model.shown[1:])

@@ -1,11 +1,13 @@
 """What a language model is shown of a conversation, and which of its answers become a title."""
 
 import json
+from uuid import uuid4
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from roomlore.domain.ids import MessageId
 from roomlore.store.naming import Said
 from roomlore.workers import titles
 
@@ -13,7 +15,7 @@ AUTHORS = {"Ana", "Bo Weaver"}
 
 
 def said(body, name="Ana"):
-    return Said(author_name=name, body=body)
+    return Said(message_id=MessageId(uuid4()), author_name=name, body=body)
 
 
 def title(text):

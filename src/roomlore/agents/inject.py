@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
+from roomlore.agents.fitting import BAR, fitting
 from roomlore.context.memoryblock import one_line
 from roomlore.context.tokens import estimate_tokens
 from roomlore.domain.clock import utc_now
 from roomlore.domain.ids import MessageId, OrgId, ParticipantId, uuid7
 from roomlore.domain.records import Memory, Viewer
-from roomlore.store import directory, erased, injections, memories, messages, work
+from roomlore.store import directory, erased, injections, work
 from roomlore.store.db import Database
 from roomlore.store.directory import NewIdentity
 from roomlore.store.injections import Gift, GivingTo
@@ -28,15 +29,10 @@ from roomlore.store.work import Stage, Task
 PLATFORM = ACCOUNT = AUTHOR = "roomlore"
 #: After it was given something, an agent is given nothing more in that room for so long.
 COOL_DOWN = timedelta(minutes=1)
-#: Share of a message's words, by rarity among memories, that a memory must have, and how many words at least.
-BAR, FEWEST_WORDS = 0.4, 2
-#: What was said in the same room so short ago stands before the agent anyway.
-JUST_SAID = timedelta(minutes=30)
 #: At a time: memories, and tokens of all together.
 MOST, BUDGET = 3, 300
 #: Characters of one memory.
 LONGEST = 600
-_LOOKED_AT = 10
 _SWEPT_AT_ONCE = 1_000
 
 
@@ -67,8 +63,16 @@ class InjectWorker:
         for occasion in occasions:
             agent = Viewer(org_id=org_id, participant_id=occasion.agent_id)
             async with self.db.reading(agent, recalls=True) as conn:
-                known = await known_of(conn, org_id, occasion, bar=self.bar)
-            if known:
+                found = await fitting(
+                    conn,
+                    org_id,
+                    occasion.body,
+                    room_id=occasion.room_id,
+                    sent_at=occasion.sent_at,
+                    bar=self.bar,
+                )
+            if found:
+                known = [one.memory for one in found]
                 await self.db.change(
                     org_id,
                     partial(self._give, org_id=org_id, occasion=occasion, known=known, now=now),
@@ -103,30 +107,6 @@ class InjectWorker:
 
         while await self.db.change(org_id, portion) == _SWEPT_AT_ONCE:
             continue
-
-
-async def known_of(conn: Connection, org_id: OrgId, occasion: GivingTo, *, bar: float) -> list[Memory]:
-    """Return the memories that stand and fit a message, as far as the reader may see them, those that fit best first.
-
-    What rests on nothing but what was just said in the same room is left out.
-    """
-    worded = await memories.worded(conn, occasion.body, wanted=_LOOKED_AT)
-    fits = {
-        one.memory_id: one.coverage
-        for one in worded
-        if one.coverage >= bar and len(one.terms) >= FEWEST_WORDS
-    }
-    found = await memories.memories_by_id(conn, org_id, list(fits))
-    standing = [memory for memory in found if memory.status == "active" and not memory.is_outdated]
-    sources = {source for memory in standing for source in memory.source_ids}
-    since = occasion.sent_at - JUST_SAID
-    fresh = {
-        said.id
-        for said in await messages.messages_by_id(conn, org_id, list(sources))
-        if said.room_id == occasion.room_id and said.sent_at >= since
-    }
-    known = [memory for memory in standing if not memory.source_ids or set(memory.source_ids) - fresh]
-    return sorted(known, key=lambda memory: (-fits[memory.id], -memory.importance, memory.id))
 
 
 def gifts_of(known: Sequence[Memory]) -> list[Gift]:

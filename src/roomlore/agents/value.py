@@ -65,7 +65,7 @@ def value(exchange: Exchange) -> float:
 def parts(exchange: Exchange) -> Mapping[str, float]:
     """Return what makes up the value of an exchange, by name; what has no part in it is left out."""
     trigger, reply = exchange.trigger[:_READ], exchange.reply[:_READ]
-    answers = bool(_ASKS.search(trigger)) and not _only_asks(reply) and bool(_telling(reply))
+    answers = asks(trigger) and not _only_asks(reply) and bool(_telling(reply))
     found = {
         "substance": _SUBSTANCE * min(len(_telling(trigger) | _telling(reply)) / _ENOUGH, 1.0),
         "question answered": _ANSWERED * answers,
@@ -73,10 +73,20 @@ def parts(exchange: Exchange) -> Mapping[str, float]:
         * bool(_MATTERS_CUES.search(trigger) or _MATTERS_CUES.search(reply)),
         "said to the agent": _ADDRESSED * exchange.is_addressed,
         "somebody new": _NEW * (not exchange.has_met),
-        "small talk": _SMALL_TALK * bool(_SMALL.fullmatch(trigger) or _SMALL.fullmatch(reply)),
+        "small talk": _SMALL_TALK * (is_small_talk(trigger) or is_small_talk(reply)),
         "said by an agent": _AGENT * (exchange.other_kind != "human"),
     }
     return {name: part for name, part in found.items() if part}
+
+
+def asks(text: str) -> bool:
+    """Return whether a text asks something."""
+    return bool(_ASKS.search(text[:_READ]))
+
+
+def is_small_talk(text: str) -> bool:
+    """Return whether a text is a greeting, thanks or the like, and nothing else."""
+    return bool(_SMALL.fullmatch(text[:_READ]))
 
 
 def _telling(text: str) -> set[str]:

@@ -1,5 +1,6 @@
 """Agents: what they remember, what they make of whom they met, and what is noted when they answer."""
 
+import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -7,6 +8,8 @@ from typing import TypedDict, Unpack
 from uuid import UUID
 
 from roomlore.agents.blocks import Blocks, Occasion, occasion_of
+from roomlore.agents.deciding import USUAL, Decision, Limits, decide
+from roomlore.agents.hearing import hear
 from roomlore.agents.recall import for_conversation, recall
 from roomlore.agents.trust import HALF_LIFE, Relationship, relationship
 from roomlore.app.desk import Desk, Reading, check_limit
@@ -28,6 +31,8 @@ from roomlore.store.queries import Connection
 EXPERIENCES: tuple[MemoryKind, ...] = ("insight", "learning", "interaction", "observation")
 #: A block takes no more than this part of a context.
 SHARE = 4
+
+LOG = logging.getLogger(__name__)
 
 
 class Looked(TypedDict, total=False):
@@ -52,6 +57,8 @@ class Agents:
 
     desk: Desk
     blocks: Blocks
+    #: Whether blocks are made and logged beside contexts, and not put into them.
+    in_shadow: bool = False
 
     async def reader(self, agent: str) -> Viewer:
         """Return an agent as the viewer that it is: operators may read as any, everybody else as themselves.
@@ -186,7 +193,9 @@ class Agents:
     async def block_beside(
         self, reading: Reading, viewer: Viewer, trigger: Message, *, budget: int
     ) -> MemoryBlock | None:
-        """Return what an agent remembers for its part of a context; None for those who are no agents.
+        """Return what an agent remembers for its part of a context; None for those who are no agents, and in shadow.
+
+        In shadow the log of the program tells which memories would have stood in it, by their ids.
 
         Args:
             reading: For the viewer.
@@ -198,7 +207,12 @@ class Agents:
         if occasion is None:
             return None
         share = min(budget // SHARE, memoryblock.DEFAULT_BUDGET)
-        return await self._block(reading, occasion, budget=share)
+        if not self.in_shadow:
+            return await self._block(reading, occasion, budget=share)
+        block = await self.blocks.block(reading.conn, occasion, budget=share, now=datetime.now(UTC))
+        ids = " ".join(map(str, block.citations.values()))
+        LOG.info("agent %s, message %s: %d tokens of %s", block.agent_id, trigger.id, block.tokens, ids)
+        return None
 
     async def beside(self, reading: Reading, context: Context, block: MemoryBlock) -> Context:
         """Return a context with the block before it, less what was injected among its messages already."""
@@ -210,6 +224,34 @@ class Agents:
         block = await self.blocks.block(reading.conn, occasion, budget=budget, now=datetime.now(UTC))
         reading.shows(block.citations.values())
         return block
+
+    async def should_answer(
+        self, viewer: Viewer, room: str, trigger: str = meant.LAST, *, limits: Limits = USUAL
+    ) -> Decision:
+        """Return whether an agent should answer a message of a room, and why; nothing is written and no model asked.
+
+        What the agent may not see has no part in it. Without a worker it is the same as with one.
+
+        Args:
+            viewer: The agent.
+            room: Name, id or external id.
+            trigger: The message in question; by default the room's last.
+            limits: Where the agent holds its tongue.
+
+        Raises:
+            BadInput: the viewer is no agent, or several are meant.
+            NotFound: there is no such room or message, or the agent may not see it.
+        """
+        async with self.desk.reading(viewer, "should answer", recalls=True) as reading:
+            conn, org_id = reading.conn, self.desk.org_id
+            room_id = await meant.room(conn, org_id, room)
+            message = await meant.trigger(conn, org_id, trigger, room_id=room_id)
+            if not (await agents.reader(conn)).is_agent:
+                who = await self._called(conn, viewer)
+                raise BadInput(who, "is no agent: whether to answer is a question for agents")
+            decision = decide(await hear(conn, org_id, message), limits=limits)
+            reading.shows([*decision.why.message_ids, *decision.why.memory_ids])
+        return decision
 
     async def note_reply(self, room: str, *, trigger: str, reply: str) -> None:
         """Have an answer of the caller's remembered, if it is worth it; a worker sees to that later.

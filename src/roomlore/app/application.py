@@ -92,7 +92,7 @@ class App:
     @property
     def agents(self) -> Agents:
         """What agents remember, and make of whom they met."""
-        return Agents(desk=self.desk, blocks=self._blocks)
+        return Agents(desk=self.desk, blocks=self._blocks, in_shadow=self.settings.shadow_blocks)
 
     @property
     def wishes(self) -> Wishes:

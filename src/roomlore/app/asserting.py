@@ -9,6 +9,7 @@ from roomlore.app.desk import Desk
 from roomlore.domain.errors import BadInput, NotAllowed, NotFound
 from roomlore.domain.ids import MemoryId, OrgId, ParticipantId, RoomId, uuid7
 from roomlore.domain.records import Memory, MemoryKind, MemoryRole, MemorySource, Message, Viewer
+from roomlore.extraction.sentences import sentences
 from roomlore.extraction.taxonomy import TAXONOMY
 from roomlore.ingest.clean import storable
 from roomlore.ingest.secrets import strip
@@ -219,8 +220,7 @@ def _roles(
     said = [message for message in sources if message.kind in SAID]
     speakers = {message.author_id for message in said}
     # Who puts it in other words states it; who said it so did.
-    is_quoted = any(_plain(content) in _plain(message.body) for message in said)
-    is_one_voice = len(speakers) == 1 and is_quoted
+    is_one_voice = len(speakers) == 1 and any(_states(message.body, content) for message in said)
     named: dict[MemoryRole, set[ParticipantId]] = {
         "author": speakers if is_one_voice else asserter,
         "involved": set() if is_one_voice else speakers,
@@ -230,8 +230,19 @@ def _roles(
     return {(role, who) for role, people in named.items() for who in people}
 
 
+def _states(body: str, content: str) -> bool:
+    """Return whether a body says so in these words, in sentences of its author's own that ask nothing.
+
+    Words that are doubted, asked about or quoted in a longer sentence are not stated.
+    """
+    said, stated = (
+        [_plain(text[one.start : one.end]) for one in sentences(text)] for text in (body, content)
+    )
+    return bool(stated) and any(said[place : place + len(stated)] == stated for place in range(len(said)))
+
+
 def _plain(text: str) -> str:
-    return " ".join(text.casefold().split()).strip(".!?")
+    return " ".join(text.casefold().split()).strip(".!")
 
 
 def clean(what: str, words: str, *, longest: int) -> str:

@@ -16,7 +16,7 @@ from roomlore.app.desk import Desk, check_limit
 from roomlore.domain.errors import BadInput, NotFound
 from roomlore.domain.ids import ConversationId, MessageId, RoomId, uuid7
 from roomlore.domain.records import Conversation, Message, Placed, Sensitivity, Viewer
-from roomlore.domain.speech import safe_text
+from roomlore.domain.speech import on_one_line
 from roomlore.ingest.clean import storable
 from roomlore.ingest.secrets import strip
 from roomlore.retrieval import meant
@@ -391,7 +391,7 @@ def _span(conversation: Conversation) -> tuple[datetime, datetime]:
 def _label(label: str) -> str:
     """Return a label as it may be stored and shown: one line without secrets and without marks of ours."""
     # Secrets last: what is invisible in the midst of one is gone by then.
-    text, _ = strip(" ".join(safe_text(storable(label)).split()))
+    text, _ = strip(on_one_line(storable(label)))
     if len(text) > LONGEST_LABEL:
         raise BadInput("label", f"longer than {LONGEST_LABEL} characters")
     if bool(text) != bool(label.strip()) or not text.isprintable():

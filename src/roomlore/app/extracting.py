@@ -31,6 +31,8 @@ class Extracted:
     added: int
     #: Memories that went, because what they rest on does not say so any more.
     released: int
+    #: Wishes that a language model heard and rules had not.
+    wishes: int
     #: Conversations that a language model went through.
     read: int
     #: Conversations that it is still to go through: no call may be made now, or none was answered.
@@ -73,6 +75,7 @@ class Extracting:
             messages=written.messages,
             added=written.added + sum(one.written.added for one in became),
             released=written.released + sum(one.written.released for one in became),
+            wishes=sum(one.written.wishes for one in became),
             read=read,
             unread=len(became) - read,
         )

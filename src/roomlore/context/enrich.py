@@ -17,7 +17,7 @@ from roomlore.context.tokens import TokenCounter, estimate_tokens
 from roomlore.domain.articles import Article, Unread
 from roomlore.domain.ids import MessageId
 from roomlore.domain.ports import ArticleReader
-from roomlore.domain.speech import safe_text
+from roomlore.domain.speech import on_one_line, safe_text
 
 #: Links of one message that are looked at; beyond them it is a list of links, and not about any.
 LINKS_PER_MESSAGE = 10
@@ -271,7 +271,7 @@ def _longest(article: Article, characters: int, *, room: _Room) -> str:
 
 def _embedding(article: Article, text: str, characters: int) -> str:
     missing = len(text) - characters
-    title = " ".join(safe_text(article.title).split())[:_LONGEST_TITLE]
+    title = on_one_line(article.title)[:_LONGEST_TITLE]
     shown = text[:characters].rstrip() + (f" [… {missing} characters cut]" if missing else "")
     if title and not text.startswith(title):
         shown = f"{title}\n\n{shown}"

@@ -13,7 +13,7 @@ from typing import Literal
 from roomlore.context.tokens import TokenCounter, estimate_tokens, message_cost
 from roomlore.domain.ids import MemoryId, ParticipantId
 from roomlore.domain.records import Memory, MemoryKind
-from roomlore.domain.speech import safe_name, safe_text
+from roomlore.domain.speech import on_one_line, safe_name
 
 Section = Literal["insights", "learnings", "interactions", "observations"]
 #: `section`: its section has lines for others; `budget`: the tokens were spent on what comes before it; `size`: it is
@@ -286,7 +286,7 @@ def _cost(block: MemoryBlock, counter: TokenCounter) -> int:
 
 def one_line(content: str, longest: int) -> str:
     """Return words on one line, made harmless, without what is too long of them; a marker says how much that is."""
-    text = " ".join(safe_text(content).split())
+    text = on_one_line(content)
     if len(text) <= longest + _WORTH_CUTTING:
         return text
     start = text[:longest].rsplit(" ", 1)[0] if " " in text[:longest] else text[:longest]

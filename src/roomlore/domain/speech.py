@@ -36,6 +36,11 @@ def safe_text(body: str) -> str:
     return _MARKER.sub(_WIDE_BRACKET, _CITATION.sub(_WIDE_HASH, text))
 
 
+def on_one_line(text: str) -> str:
+    """Return what somebody wrote, made harmless, as one line."""
+    return " ".join(safe_text(text).split())
+
+
 def safe_name(name: str) -> str:
     """Return a display name as one short line without brackets."""
     words = " ".join(_LINE_END.sub(" ", name).split())

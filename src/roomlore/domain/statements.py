@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from roomlore.domain.ids import MessageId, ParticipantId
+from roomlore.domain.ids import MemoryId, MessageId, ParticipantId
 from roomlore.domain.incoming import MessageKind, ParticipantKind
 from roomlore.domain.records import MemoryKind
 
@@ -68,4 +68,21 @@ class Statement:
     #: Of what it is the one value, as "home" or "editor", where only one can be true of a subject at a time; a later one
     #: of the same subject takes its place.
     slot: str | None = None
+    #: What is remembered already and says the same in other words, or is so no longer because of this.
+    repeats: MemoryId | None = None
+    replaces: MemoryId | None = None
     tags: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remembered:
+    """A memory that stands, as an extractor is told of it."""
+
+    id: MemoryId
+    kind: MemoryKind
+    content: str
+    slot: str | None
+    #: Whom it is about; None: nobody.
+    subject_id: ParticipantId | None
+    #: What it rests on.
+    source_ids: Sequence[MessageId]

@@ -24,11 +24,11 @@ class Clause:
     shared_from: int
     #: Words before the subject that say nothing of their own, as "well" or "actually".
     opening: str
+    #: How much of its sentence addresses somebody or says nothing.
+    lead: int
     sentence: Sentence
     #: Whether its sentence begins with it, but for its opening.
     is_first: bool
-    #: Whether what is around it lets it stand as it is.
-    is_plain: bool
 
     @property
     def rest(self) -> str:
@@ -39,6 +39,19 @@ class Clause:
     def end(self) -> int:
         """Return where it ends in the body."""
         return self.start + len(self.text)
+
+    @property
+    def is_plain(self) -> bool:
+        """Return whether what is around it lets it stand as it is."""
+        start = self.start - self.sentence.start
+        before = self.sentence.text[:start]
+        if _BY_NOW.search(self.opening):
+            before = _FORMERLY.sub("", before)
+        return not (
+            _LABEL.search(self.sentence.text, self.lead, start)
+            or is_unreal_before(before)
+            or is_unreal_after(self.rest)
+        )
 
 
 #: A subject, or a verb of habit whose subject was just said.
@@ -55,12 +68,93 @@ _LISTED = re.compile(
     r",? (?:and|or) (?!(?i:i|im|we|my|he|she|it|they|you)\b)[\w'&/+-]+(?: [\w'&/+-]+){0,2}\W*$|(?:, [\w'&/+-]+(?: [\w'&/+-]+)?){1,6},? (?:and|or) [\w'&/+-]+(?: [\w'&/+-]+){0,2}\W*$"
     r"|, [A-Z][\w'-]+(?: [A-Z][\w'-]+)?(?=[,.!]|\W*$)",
 )
+#: Between two adjectives of one noun: "a small, cheap van", "I prefer long, slow walks".
+_ADJECTIVE = cue(
+    r"\b(?:(?:an?|such|very|really) [\w-]+|(?P<bare>(?:prefer|love|hate|like|enjoy|dislike)s? [a-z]+(?<!s)(?<!ing)))$"
+)
+_NOUN = re.compile(
+    r", (?P<noun>[a-z][\w-]*(?: [\w-]+){0,2}?)(?=\W*$|[,;.!(]| (?:for|with|in|on|at|of|and|from|to|by|near|that|which)\b)"
+)
+_NO_NOUN = frozenset(
+    [
+        "i",
+        "you",
+        "he",
+        "she",
+        "it",
+        "we",
+        "they",
+        "my",
+        "your",
+        "this",
+        "that",
+        "there",
+        "here",
+        "no",
+        "not",
+        "yes",
+        "ok",
+        "okay",
+        "thanks",
+        "thank",
+        "thx",
+        "please",
+        "too",
+        "though",
+        "really",
+        "right",
+        "man",
+        "mate",
+        "which",
+        "who",
+        "where",
+        "when",
+        "what",
+        "how",
+        "especially",
+        "mostly",
+        "so",
+        "best",
+        "nice",
+        "good",
+        "great",
+        "come",
+        "work",
+        "see",
+        "just",
+        "btw",
+        "is",
+        "are",
+        "was",
+        "were",
+        "be",
+        "been",
+        "has",
+        "have",
+        "had",
+        "do",
+        "does",
+        "did",
+        "can",
+        "could",
+        "will",
+        "would",
+        "should",
+        "must",
+        "may",
+        "lol",
+        "sorry",
+        "even",
+        "always",
+        "never",
+    ]
+)
 #: Stand in front of a statement and say nothing of their own; longer ones first, so that none hides in another.
 _OPENING = cue(
     r"(?:after (?:some|much|long|a lot of|a long|a short) (?:\w+ )?(?:discussion|thought|debate|talk)|in the end|as a team"
     r"|as for me|for me|as you know|as always|of course|by the way|for the record|just so you know|to be honest|in fact"
-    r"|in general|after all|at least|keep in mind(?: that)?|don't forget(?: that)?|remember(?: that)?|remind you that"
-    r"|(?:please )?note(?: that)?|heads up|thank you|thanks|these days|nowadays|this (?:morning|week)|last (?:night|week)"
+    r"|in general|after all|at least|keep in mind(?: that)?|don't forget(?: that)?|remind you that"
+    r"|(?:please )?(?:note|remember)(?: that)?|heads up|thank you|thanks|these days|nowadays|this (?:morning|week)|last (?:night|week)"
     r"|scratch that|never ?mind|nvm|all right|alright|right|well|so|ok(?:ay)?|o\.k\.|fine|yes|yep|yeah|yup|ya|nope|no|nah|oh"
     r"|ah|aw|um+|uh+|hm+|hey|hi|hello|fyi|btw|honestly|personally|frankly|tbh|imo|imho|actually|sorry|oops|anyway|though"
     r"|still|now|currently|basically|sure|great|cool|nice|wow|see|look|listen|guys|folks|everyone|everybody|all|yesterday"
@@ -107,7 +201,7 @@ def clauses(sentence: Sentence, called: Called = NOBODY) -> list[Clause]:
         called: Who may be addressed in front of it, as "Ana: …", which otherwise says who speaks.
     """
     text = sentence.text
-    found = list(_BORDER.finditer(text))
+    found = [match for match in _BORDER.finditer(text) if not _divides_adjectives(text, match.start())]
     borders = [0, *(match.end() for match in found)]
     ends = [*(match.start() for match in found), len(text)]
     lead = _skip(text, 0, called=called)
@@ -116,6 +210,16 @@ def clauses(sentence: Sentence, called: Called = NOBODY) -> list[Clause]:
         for begin, end in zip(borders, ends, strict=True)
         if end > lead or end == len(text)
     ]
+
+
+def _divides_adjectives(text: str, comma: int) -> bool:
+    """Return whether what is ahead of a comma lacks the noun that follows it."""
+    noun = _NOUN.match(text, comma)
+    if not noun or not _NO_NOUN.isdisjoint(noun["noun"].lower().split()):
+        return False
+    adjective = _ADJECTIVE.search(text, 0, comma)
+    # What stands alone may be the whole of what is liked, but for "long, slow walks".
+    return bool(adjective and (not adjective["bare"] or noun["noun"].endswith("s")))
 
 
 def _listed(text: str, end: int) -> int:
@@ -127,19 +231,15 @@ def _clause(sentence: Sentence, begin: int, end: int, *, lead: int) -> Clause:
     text = sentence.text
     is_first = begin <= lead
     start = lead if is_first else min(_skip(text, begin), end)
-    opening, before, after = text[0 if is_first else begin : start], text[:start], text[start:]
-    if _BY_NOW.search(opening):
-        before = _FORMERLY.sub("", before)
-    is_labelled = _LABEL.search(text, lead, start) is not None
-    shared = _SHARED.search(before)
+    shared = _SHARED.search(text, 0, start)
     return Clause(
         text=text[start:end].rstrip(),
         start=sentence.start + start,
         shared_from=sentence.start + (shared.start("who") if shared else start),
-        opening=opening,
+        opening=text[0 if is_first else begin : start],
+        lead=lead,
         is_first=is_first,
         sentence=sentence,
-        is_plain=not (is_labelled or is_unreal_before(before) or is_unreal_after(after)),
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from roomlore.domain.statements import Quote, Spoken, Statement
 from roomlore.extraction.clauses import Clause
-from roomlore.extraction.cues import cue, is_broken
+from roomlore.extraction.cues import FALTERING, cue, is_broken
 from roomlore.extraction.lexicon import MONTHS
 from roomlore.extraction.wording import clean, quoted, title
 
@@ -15,12 +15,13 @@ _FEW_WORDS = 3
 _LONGEST_CORRECTED, _LONGEST_RIGHT = 120, 160
 #: Says that something said before was wrong; what is right follows.
 _OWN = cue(
-    r"(?:(?:oh|oops|sorry|no|wait|ah|hm+|ok(?:ay)?|my bad|apologies)[\s,.!]+)*"
-    r"(?:(?:i meant(?: to say)?|correction[:,]|let me correct (?:that|myself)[:,]|i was wrong[,.:]|i misspoke[,.:]|that should (?:be|read|say))[\s,:]*(?P<what>\w.+))"
+    FALTERING
+    + r"(?:(?:i meant(?: to say)?|correction[:,]|let me correct (?:that|myself)[:,]|i was wrong[,.:]|i misspoke[,.:]|that should (?:be|read|say))[\s,:]*(?P<what>\w.+))"
 )
 _STAR = re.compile(r"\*\s?(?P<what>[\w:.,/ -]{1,40})$")
 _ANOTHERS = cue(
-    r"(?:(?:oh|sorry|no|nope|nah|wait|hm+|well)[\s,.!]+)*(?:actually[\s,]+(?P<what>\w.+)|(?P<not>(?:it's|the|that's|they're|he's|she's) .{1,80}, not (?:the |in |on |at )?\S+(?: \S+){0,2})\W*$)"
+    FALTERING
+    + r"(?:actually[\s,]+(?P<what>\w.+)|(?P<not>(?:it's|the|that's|they're|he's|she's) .{1,80}, not (?:the |in |on |at )?\S+(?: \S+){0,2})\W*$)"
 )
 _VALUE = re.compile(
     rf"(?i:\b(?P<day>(?:mon|tues|wednes|thurs|fri|satur|sun)day)s?\b)|\b(?P<month>(?=[A-Z])(?i:{MONTHS}))\b"

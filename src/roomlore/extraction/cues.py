@@ -5,6 +5,8 @@ one made up.
 """
 
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from roomlore.extraction.sentences import COVER
 
@@ -25,9 +27,18 @@ _FULL = {
 _TYPED = re.compile(rf"\[[^\]]*\]|\b(?P<short>{'|'.join(_FULL)})\b|(?P<apostrophe>')|(?P<blank> )")
 
 
-def cue(pattern: str) -> re.Pattern[str]:
-    """Return a pattern in which a blank is any blanks, an apostrophe may be missing, and short forms may be full."""
-    return re.compile(_TYPED.sub(_as_typed, pattern), re.IGNORECASE)
+_PART = re.compile(r"(?<!P)<(\w+)>")
+
+
+def cue(pattern: str, parts: Mapping[str, str] = MappingProxyType({})) -> re.Pattern[str]:
+    """Return a pattern in which a blank is any blanks, an apostrophe may be missing, and short forms may be full.
+
+    Args:
+        pattern: What is looked for, in any case.
+        parts: What stands for `<name>` in it.
+    """
+    whole = _PART.sub(lambda part: f"(?:{parts[part[1]]})", pattern)
+    return re.compile(_TYPED.sub(_as_typed, whole), re.IGNORECASE)
 
 
 def _as_typed(match: re.Match[str]) -> str:
@@ -42,7 +53,7 @@ def _apostrophes(short: str) -> str:
     return short.replace("'", APOSTROPHE)
 
 
-_ASKED = re.compile(r"\?[^\w]*$")
+_ASKED = re.compile(r"\?[^\w]*$|,\s(?:right|huh|eh|isn'?t it)\W*$", re.IGNORECASE)
 _ASKING = cue(
     r"(?:who|what|why|how|where|which|when|whose|anyone|anybody|any)\b"
     r"|(?:do|does|did|is|are|am|was|were|can|could|will|would|should|shall|may|has|have|had|isn't|aren't|don't"
@@ -50,9 +61,15 @@ _ASKING = cue(
     r" (?:i|you|u|we|he|she|they|it|the|my|your|our|this|that|there|some|any)\b"
 )
 JOKING = re.compile(
-    r"\b(?:lol|lmao|lmfao|rofl|jk|(?:a?ha){2,}h?|he(?:he)+|xd|kidding|joking|sarcasm|sarcastic|ironic(?:ally)?)\b"
+    r"\b(?:lol|lmao|lmfao|rofl|jk|(?:a?ha){2,}h?|he(?:he)+|xd|kidding|joking|sarcasm|sarcastic|ironic(?:ally)?"
+    r"|literally|[bgz]\w{0,3}illions?|a million (?:times|things|\w+s))\b"
     r"|(?<!\S)/s\b|(?<!\S)/j\b|[\U0001f602\U0001f923\U0001f61c\U0001f61d\U0001f609\U0001f643\U0001f60f\U0001f92a\U0001f644]"
     r"|(?<!\w);-?\)|(?<!\w)[:;=]-?p\b|\byeah,? right\b|\boh,? (?:great|joy|sure|yeah|wonderful)\b|\bas if\b|(?-i:\bNOT\W*$)",
+    re.IGNORECASE,
+)
+#: A message that is nothing but a laugh.
+LAUGHING = re.compile(
+    r"(?:(?:lol|lmf?ao|rofl|xd|(?:a?ha){2,}h?|he(?:he)+|[\U0001f602\U0001f923\U0001f606\U0001f639]|[:;=x]-?d)[\s.!]*)+",
     re.IGNORECASE,
 )
 #: Said before a statement: it is somebody else's, a case that is thought of, or no longer so.
@@ -63,6 +80,9 @@ _UNREAL_BEFORE = cue(
     r"|says|said|saying|tells?|telling|told|ask(?:s|ed|ing)?|claim(?:s|ed)?|hears?|heard|read|wrote|writes?"
     r"|according|quote|used to|back then|when(?:ever)?|while|once|until|till|playing|as (?:an?|the) (?!team\b)\w+"
     r"|in (?:the|this|that|my) (?:play|game|story|film|movie|book|novel|dream|song)|in character|(?:is|was|were|are|be|'s) like|goes"
+    r"|(?:best|worst|ideal) case|ideally|in an? (?:perfect|ideal|better|parallel|different) \w+|scenario|picture|one day|some ?day"
+    r"|the (?:day|moment|minute)\W*$|rumou?rs?|word is|on paper|complain(?:s|ed|ing)?|insist(?:s|ed|ing)?|repeat(?:s|ed|ing)?|per the"
+    r"|obviously|clearly|truly|surely|false|neither|nor|by no means|nobody|no one|relay(?:s|ed|ing)?|on behalf"
     r"|not (?:like|that|true|sure)|no (?:idea|clue)|someone|somebody|wants?|doubt|suddenly|all of a sudden|feel like|it's like|why|how|where|poem|joke|lyrics?)\b"
 )
 #: Said in a statement or after it.
@@ -70,12 +90,67 @@ _UNREAL_AFTER = cue(
     r"\b(?:if|unless|maybe|perhaps|prob(?:ably|s)?|possibly|i (?:guess|think|suppose|hope|doubt)|hopefully|not sure"
     r"|might|would(?:n't)?|could(?:n't)?|or something|or not|or so|back then|at the time|until (?:19|20)\d\d"
     r"|(?:when|while|before) i was|in those days|for now|at the moment|right now|atm|in theory|theoretically|hypothetically|supposedly|as long as|depending"
-    r"|in another life|once upon|in the (?:play|game|story)|user story|as a joke|metaphorically|so to speak|provided|assuming|given that)\b"
+    r"|in another life|once upon|in the (?:play|game|story)|user story|as a joke|metaphorically|so to speak|provided|assuming|given that|iirc|afaik|at this point|no more(?=\W*$))\b"
+)
+#: Said in a statement: it holds today, and need not tomorrow.
+_PASSING = cue(
+    r"\b(?:today|tonight|this (?:morning|afternoon|evening|week|weekend|month|time)|for (?:the|a) (?:day|night|week|weekend|month|while)|until (?:tomorrow|tonight|next)|(?:just|only) for now)\b"
 )
 #: Filled pauses and marks of a transcriber: what is said is not finished.
 _BROKEN = re.compile(
     r"\{|\b(?:uh|um|eh|er|erm|mmm?|hmm)\b|\w-\s|\s-\s?-|\u2014|\.\.|\u2026|(\b\w+) \1\b|(\bi \w+) .{0,20}\2\b",
     re.IGNORECASE,
+)
+#: Begins another clause, which nothing divides from the word before it.
+_RUN_ON = cue(
+    r"(?P<before>[\w'+.-]+) (?:(?:it|they|he|she|this|that) (?:has|have|is|was|were|are|does|doesn't|did|didn't|works?|worked|just|keeps?|can|can't|will|won't"
+    r"|makes?|needs?|seems?|uses?|gets?|only) \w|i (?:can't|cannot|want|need|get|am|don't|just) \w|you (?:have to|need to|can|can't|should|must)\b"
+    r"|(?:what's|what (?:is|are|should|do|can)|who can|how (?:do|can)|there (?:is|are)|does any(?:one|body)|can any(?:one|body))\b|(?:cos|coz|pls|plz)\b)"
+)
+#: What does join a clause to the words before it.
+_JOINING = frozenset(
+    [
+        "that",
+        "and",
+        "but",
+        "so",
+        "if",
+        "as",
+        "when",
+        "while",
+        "where",
+        "how",
+        "what",
+        "why",
+        "because",
+        "since",
+        "than",
+        "until",
+        "before",
+        "after",
+        "whatever",
+        "whenever",
+        "like",
+        "to",
+        "of",
+        "in",
+        "on",
+        "at",
+        "for",
+        "from",
+        "with",
+        "by",
+        "about",
+        "or",
+        "which",
+        "who",
+        "whether",
+        "though",
+        "although",
+        "unless",
+        "once",
+        "it's",
+    ]
 )
 _FOREIGN = re.compile(
     r"\b(?:und|nicht|weil|ist|sich|auch|aber|eine?|mit|ich|wir|der|das|les|des|est|une|dans|avec|pour|mais|nous|je"
@@ -98,14 +173,33 @@ CONFIDED = cue(
     r"|in confidence|in private|nobody (?:else )?(?:must|should|may|can|needs to) know|hush-hush"
     r"|for your (?:eyes|ears) only|(?:shouldn't|mustn't|can't) (?:know|find out))\b"
 )
+#: Stands in front of what sets something right, denies it or takes it back.
+FALTERING = (
+    r"(?:(?:oh|ah|oops|uh+|um+|hm+|no|nope|nah|well|wait|hold on|sorry|ok(?:ay)?|true|actually|my bad|apologies|please|pls)"
+    r"[\s,.!]+)*"
+)
+_UNSAID = r"scratch that|never ?mind|nvm"
+#: The opening of what is to take the place of something said before.
+REPLACING = cue(rf"\s*(?:actually|correction|sorry|no,|wait|{_UNSAID})")
 #: Takes back what the same person said before; at the head of a message or sentence.
 RETRACTED = cue(
-    r"(?:(?:no|oh|oops|sorry|hm+|wait|ok(?:ay)?|actually|please|pls)[,.! ]{1,3})*"
-    r"(?:scratch that|nvm|never ?mind|jk|(?:i'm |i was |just )?(?:just )?(?:kidding|joking)|strike that|disregard"
+    rf"{FALTERING}(?:{_UNSAID}|jk|"
+    r"(?:i'm |i was )?(?:(?:just|only|obviously|clearly|of course) )*(?:kidding|joking)|strike that|disregard|(?:lol|(?:a?ha){2,}h?)[\s,.!]+(?:no|not really|i wish)\b"
     r"|ignore (?:that|me|this|my)|i take (?:that|it) back|not serious(?:ly)?|wrong (?:window|channel|chat|room|person)"
     r"|forget (?:that|what i|i said|about (?:that|it)|it)|(?:please )?(?:delete|remove|erase|drop) "
     r"(?:that|this|it|what i said|my (?:last )?message)(?! (?:line|file|branch|from|in|at)))"
 )
+
+#: Passes on what another said, somewhere in a message; agents do little else.
+_RELAYED = cue(
+    r"\b(?:relay(?:s|ed|ing)?|on behalf|respon(?:se|ses|dents?|ded)|said|says|wrote|writes|told|tells|ticket|via|forward(?:s|ed|ing)?"
+    r"|quot(?:e|es|ed|ing)|survey|transcripts?|according|reports?|reported|submitted|message from)\b"
+)
+
+
+def is_relayed(body: str) -> bool:
+    """Return whether a message passes on what another said."""
+    return bool(_RELAYED.search(body))
 
 
 def is_asked(text: str) -> bool:
@@ -128,16 +222,23 @@ def is_unreal_before(text: str) -> bool:
     return bool(_UNREAL_BEFORE.search(text))
 
 
+def is_passing(text: str) -> bool:
+    """Return whether a statement is one of a day or a week."""
+    return bool(_PASSING.search(text))
+
+
 def is_broken(text: str) -> bool:
-    """Return whether words were stammered or left unfinished."""
-    return bool(_BROKEN.search(text))
+    """Return whether words were stammered, left unfinished, or run on into another sentence."""
+    return bool(_BROKEN.search(text)) or any(
+        match["before"].lower() not in _JOINING for match in _RUN_ON.finditer(text)
+    )
 
 
 #: Points at what stands elsewhere, so that a statement of it cannot be read alone.
 _VAGUE = cue(
     r"(?:it|its|it's|this|that|that's|these|those|them|him|her|hers|his|he|she|they|their|you|you're|your|ya|u|ur|me|us|into|out|up|there|here|ones?(?= (?:is|was|that|who|which|of)\b|\W*$)|some"
     r"|somebody|someone|what|whatever|how|when|where|who|why|both|all(?= (?:that|this|of|those|these)\b|\W*$)|everything|everyone|anything|nothing|something"
-    r"|either|neither|so|too|not|more|my ?self|to (?:say|ask|admit|think|bother|interrupt|break|see|hear|tell)"
+    r"|either|neither|so|too|not|more|to(?=\W*$)|my ?self|to (?:say|ask|admit|think|bother|interrupt|break|see|hear|tell)"
     r"|the (?:idea|way|fact|thought|sound|looks?|feeling|same|(?:first|latter|former|other|one|new|old)(?= (?:one|is|was)\b|\W*$)))(?!\w)"
 )
 

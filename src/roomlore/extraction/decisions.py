@@ -12,7 +12,7 @@ from roomlore.domain.ids import MessageId, ParticipantId
 from roomlore.domain.records import MemoryKind
 from roomlore.domain.statements import Quote, Spoken, Statement
 from roomlore.extraction.clauses import Clause
-from roomlore.extraction.cues import JOKING, cue, is_broken, is_vague
+from roomlore.extraction.cues import FALTERING, JOKING, cue, is_broken, is_vague
 from roomlore.extraction.lexicon import PROCESSES, TECHNICAL
 from roomlore.extraction.wording import clean, depends_on_presence, quoted, title, together
 
@@ -35,6 +35,8 @@ class Offer:
     is_proposal: bool
     #: Whether it only names a choice, so that there must have been something to choose.
     is_named: bool
+    #: Whether it is put as a question, to which a mere yes may only be an answer.
+    is_asked: bool = False
 
 
 _JUST = r"(?:(?:just|finally|all|now|also|have|already|unanimously|then|officially) )*"
@@ -104,6 +106,10 @@ _FORMS: Sequence[tuple[float, bool, re.Pattern[str]]] = (
         ),
     ),
 )
+_PROCESS = re.compile(rf"(?i)\b(?:{PROCESSES})\b")
+_TECHNICAL = re.compile(rf"(?i)(?<!\w)(?:{TECHNICAL})(?!\w)")
+#: To go somewhere or with something is not the language.
+_GOING = re.compile(r"(?i)\bgo (?=with|to|for|by|on|back|ahead)")
 _CLOSING = re.compile(r"\s*(?:ok(?:ay)?|alright|all right|right|fine|great|cool)\b", re.IGNORECASE)
 _AGREES = re.compile(
     r"\W*(?:(?:ok(?:ay)?|yes|yeah|yep|yup|sure|great|oh|hm+|alright|perfect|absolutely|definitely|totally)[\s,.!]+)*"
@@ -119,10 +125,16 @@ _NODS = re.compile(
     re.IGNORECASE,
 )
 _OBJECTS = re.compile(
-    r"\W*(?:(?:hm+|uh+|well|oh|wait|sorry|but|hold on|ehm?|ok(?:ay)?|yes|yeah)[\s,.!]+)*"
-    r"(?:no+\b(?!\s+(?:objection|problem|worries))|nope|nah|wait|please no|i disagree|disagree|i object|-1\b|not again|bad idea|don'?t\b|i don'?t think|rather not|i'?d rather"
-    r"|not (?:sure|convinced|a fan|really|yet)|are you (?:sure|serious)|\U0001f44e|why not|veto|hold on|but\b|what about|how about|what would|actually)",
+    rf"\W*(?:(?:but|yes|yeah)[\s,.!]+)*{FALTERING}"
+    r"(?:wait|please no|disagree|not again|don'?t\b|i don'?t think|rather not|i'?d rather"
+    r"|not (?:sure|convinced|a fan|really|yet)|are you (?:sure|serious)|why not|hold on|but\b|what about|how about|what would|actually)",
     re.IGNORECASE,
+)
+#: Undoes what was agreed to before, whoever says it.
+_REFUSES = re.compile(
+    rf"(?i)\W*(?:but )?(?:{FALTERING})(?:no+\b(?!\s+(?:objections?|problem|worries|strong|idea))|nope|nah|-1\b|veto|\U0001f44e)"
+    r"|.{0,60}\b(?:on second thoughts?|can(?:'?t|not) afford|(?:won'?t|don'?t|doesn'?t) work|i (?:disagree|object)|(?:bad|terrible|awful|horrible) idea"
+    r"|(?:forget|scrap|drop) (?:it|that|this)\b|(?:after all|\bno)\W*$|fell through|called (?:it )?off|cancel(?:led|ed)|changed (?:my|our) minds?)"
 )
 
 
@@ -142,6 +154,7 @@ def offer(clause: Clause, said: Spoken) -> Offer | None:
                 confidence=confidence,
                 is_proposal=is_proposal,
                 is_named=confidence == _NAMED,
+                is_asked=asked,
             )
     return None
 
@@ -153,15 +166,21 @@ _LEADING = re.compile(
 #: Something that only those who were there can tell.
 _ONLY_THERE = re.compile(r"(?:to )?(?:the|a|an) \w+\W*$|.*-$", re.IGNORECASE)
 _SHORTEST = 3
+#: What a group goes to: the next point, unless it is something to work with or by.
+_GOES_TO = re.compile(r"(?i)(?:all )?(?:mov|go)(?:e|ing)? (?:back |over |on )?to\b")
 _MOMENTARY = re.compile(
     r"(?i)(?:is|was|are|were|has|had)\b|(?:go with )?(?:to )?(?:be|see|wait|try|start over|do (?:it|this|that|so)|use (?:it|this|that)|keep (?:it|this|that|going)"
     r"|make (?:it|sure|this|that|an?|some|any|really)|move on|run (?:it|this|that)|set (?:it|this|that)|stop (?:it|this|that|here)|add (?:it|this)|the flow"
-    r"|start (?:with|by|from|the)?\s?(?:it|this|that)|split up|meet (?:there|here)|stick (?:with|to) (?:it|that|this)|go with (?:one|two|three|four|five|six|seven|\d|it|that|this|your|him|her|you|them))\b"
+    r"|(?:all )?(?:start|begin)(?:ning|ing)? (?:(?:with|by|from|off|on|at|over)\b|the (?:meeting|discussion))|start (?:it|this|that)|split up"
+    r"|go (?:home|out|back|ahead|there)|(?:have|eat) (?:breakfast|lunch|dinner|coffee)|leave\b|disagree|keep \w+ing|stop for\b|add \w+ to the (?:call|list|thread)"
+    r"|(?:tbd|tba|none|pending|open|unclear|nothing)\b|.*\bagain\W*$"
+    r"|(?:hav|tak|mak)(?:e|ing) (?:an? )?(?:(?:short|quick|little|small|brief) )*(?:break|look|chat|talk|rest|pause|round|vote)|meet (?:there|here)|stick (?:with|to) (?:it|that|this)|(?:go|stick) with (?:what\w*|how)|go with (?:(?:number|option|plan|choice|variant) \w|one|two|three|four|five|six|seven|\d|it|that|this|your|him|her|you|them))\b"
 )
 
 
 def _is_momentary(what: str) -> bool:
-    return bool(_MOMENTARY.match(what) or _ONLY_THERE.match(what)) or len(what.strip()) < _SHORTEST
+    goes_on = _GOES_TO.match(what) and not (_PROCESS.search(what) or _TECHNICAL.search(what))
+    return bool(goes_on or _MOMENTARY.match(what) or _ONLY_THERE.match(what)) or len(what.strip()) < _SHORTEST
 
 
 def _alone(match: re.Match[str], clause: Clause, body: str) -> str | None:
@@ -180,6 +199,7 @@ def decisions(offers: Sequence[Offer], said: Sequence[Spoken]) -> Iterator[State
         if message.answers is not None:
             answers.setdefault(message.answers, []).append(message)
     offering = {one.said.message_id for one in offers}
+    settled: dict[MessageId, str] = {}
     for one in offers:
         place = places[one.said.message_id]
         if one.is_named and not _was_to_choose(one, said[max(0, place - _REACH) : place]):
@@ -188,6 +208,11 @@ def decisions(offers: Sequence[Offer], said: Sequence[Spoken]) -> Iterator[State
         agreed = _agreements(one, near, answers.get(one.said.message_id, ()))
         if agreed is None or (one.is_proposal and not agreed):
             continue
+        words = (one.what or "").casefold()
+        # Whoever agrees in the same words decides nothing more.
+        if words and words in settled.get(one.said.message_id, ""):
+            continue
+        settled.update((message.message_id, words) for message in agreed)
         yield _decision(one, agreed)
 
 
@@ -218,15 +243,16 @@ def _was_to_choose(one: Offer, before: Sequence[Spoken]) -> bool:
 
 
 def _agreements(one: Offer, near: Sequence[Spoken], answers: Sequence[Spoken]) -> list[Spoken] | None:
-    """Return what agrees to an offer; None where somebody objects before anybody agrees."""
+    """Return what agrees to an offer; None where somebody objects before anybody agrees, or undoes it afterwards."""
     agreed: dict[ParticipantId, Spoken] = {}
     for number, message in enumerate((*answers, *near)):
-        is_another = message.author_kind == "human" and message.author_id != one.said.author_id
-        if not is_another or message.kind not in {"message", "whisper"}:
+        if message.author_kind != "human" or message.kind not in {"message", "whisper"}:
             continue
-        if _agrees(message.body, is_answer=number <= len(answers)):
+        plain = message.body.replace("\u2019", "'")
+        is_another = message.author_id != one.said.author_id
+        if is_another and _agrees(plain, is_answer=number <= len(answers) and not one.is_asked):
             agreed.setdefault(message.author_id, message)
-        elif _OBJECTS.match(message.body) and not agreed:
+        elif _REFUSES.match(plain) or (is_another and not agreed and _OBJECTS.match(plain)):
             return None
     return list(agreed.values())
 
@@ -250,11 +276,8 @@ def _unaddressed(text: str) -> str:
 
 def kind_of(words: str) -> MemoryKind:
     """Return of which kind a decision is, by its words: when and who before what with."""
-    if re.search(rf"(?i)\b(?:{PROCESSES})\b", words):
-        return "process_decision"
-    if re.search(rf"(?i)(?<!\w)(?:{TECHNICAL})(?!\w)", words):
-        return "technical_decision"
-    return "process_decision"
+    is_technical = _TECHNICAL.search(_GOING.sub("", words)) and not _PROCESS.search(words)
+    return "technical_decision" if is_technical else "process_decision"
 
 
 def _decision(one: Offer, agreed: Sequence[Spoken]) -> Statement:

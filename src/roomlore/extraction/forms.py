@@ -7,10 +7,13 @@ from typing import Literal
 
 from roomlore.domain.records import MemoryKind
 from roomlore.extraction import lexicon
-from roomlore.extraction.cues import cue, is_vague
+from roomlore.extraction.cues import cue, is_passing, is_vague
+from roomlore.extraction.slots import slot_called
 
 Match = re.Match[str]
 Head = Literal["i", "my", "we", "call"]
+#: Of a form that leaves the name of its slot to the words.
+_THING = "thing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,12 +29,16 @@ class Form:
     tag: str | None
     #: Whether the words that a match names are what the form needs.
     check: Callable[[Match], bool]
+    #: Whether it tells what happened, once and for good, and not what is so, maybe for the day.
+    happened: bool
+
+    def fits(self, match: Match) -> bool:
+        """Return whether a match tells what lasts."""
+        return (self.happened or not is_passing(match.string)) and self.check(match)
 
     def slot_of(self, match: Match) -> str | None:
         """Return of what it tells the one value; a form may leave the name of it to the words, as `thing`."""
-        if self.slot != "thing":
-            return self.slot
-        return " ".join(match["thing"].lower().replace("favorite", "favourite").split())
+        return slot_called(match["thing"]) if self.slot == _THING else self.slot
 
 
 # What words must be
@@ -41,7 +48,7 @@ def _is_any(_: Match) -> bool:
     return True
 
 
-def _is_named(match: Match) -> bool:
+def _names_it(match: Match) -> bool:
     """Return whether what is spoken of is said, and not only pointed at."""
     return not is_vague(match["what"])
 
@@ -51,6 +58,7 @@ _KIND_OF_PLACE = re.compile(
     r"|north|south|east|west|island|coast|cabin|hostel|dorm|studio|uk|us|usa|netherlands|bay area)\b",
     re.IGNORECASE,
 )
+_TECHNICAL = re.compile(rf"(?i)(?:{lexicon.TECHNICAL})(?!\w)")
 #: Those who write all in small letters write names so too.
 _SMALL_NAME = re.compile(r"[a-z]{3,}(?:,? [a-z]{3,})?\W*$")
 
@@ -62,12 +70,14 @@ def _is_place(match: Match) -> bool:
     if first.lower() in lexicon.NOWHERE or is_vague(where):
         return False
     small = match.string == match.string.lower() and _SMALL_NAME.match(where)
+    if _TECHNICAL.match(where):
+        return False
     return bool(first[:1].isupper() or _KIND_OF_PLACE.match(where) or small)
 
 
 _NO_EMPLOYER = re.compile(
     r"(?:the (?:moment|office|time|same|end|weekend|problem|issue|bug|code)|home|night|least|work|all|once|times"
-    r"|my (?:own|desk|best)|a (?:time|distance|different|solution|fix|while)|free|myself|money|fun|now|\w+ing|\d\w*)\b",
+    r"|my (?:own|desk|best)|a (?:time|distance|different|solution|fix|while)|free|food|peanuts|pay|tips|myself|money|fun|now|\w+ing|\d\w*)\b",
     re.IGNORECASE,
 )
 _ARTICLE = re.compile(r"(?:an?|the|my|our) \w", re.IGNORECASE)
@@ -87,24 +97,40 @@ _POINTING = re.compile(
     r"\b(?:like|this|these|those|here|him|her|he|she|they|them|it|you|your|yours|whatever|(?:to|of|in|with|for|at|about) that)\b",
     re.IGNORECASE,
 )
+_FINITE = re.compile(
+    r"(?i)\b(?:is|are|was|were|has|does|will|works|(?:is|are|was|does|will|has|can)n['\u2019]?t)\b"
+)
+_RELATIVE = re.compile(
+    r"(?i)\b(?:that|which|who|whose|what|whatever|how|when|where|than|as|if|because|while|until)\b"
+)
 #: What is liked here and now, or no thing that can be liked.
 _OF_THE_MOMENT = re.compile(
     r"(?:the|my|our)\b(?! (?-i:[A-Z]))|an? (?:bit|lot|good|nice|little)\b|having to\b|being\b|to (?:know|think)\b"
-    r"|(?:and|or|but|too|as|in|on|at|for|from|with|by|put|get|make|go|do|have)\b|\W",
+    r"|(?:and|or|but|too|as|in|on|at|for|from|with|by|put|get|make|go|do|have|to be an?)\b|\W",
     re.IGNORECASE,
 )
+
+
+#: Whoever says that they love these does not.
+_PLEASED = re.compile(r"(?i)\b(?:love|adore|enjoy|like)\s+$")
+_NUISANCE = re.compile(rf"(?i)(?:{lexicon.NUISANCES})\b")
 
 
 def _is_general(match: Match) -> bool:
     """Return whether what is liked is named without pointing."""
     what = match["what"]
-    return _is_named(match) and bool(_LETTERS.search(what)) and not _POINTING.search(what)
+    if not (_names_it(match) and _LETTERS.search(what)) or _POINTING.search(what):
+        return False
+    verb = _FINITE.search(what)
+    # A verb of its own belongs to another sentence, unless a word joins it to what is liked.
+    return not verb or bool(_RELATIVE.search(what, 0, verb.start()))
 
 
 def _is_lasting(match: Match) -> bool:
     """Return whether what is liked can be told apart from what is just being spoken of."""
     what = match["what"]
-    return _is_general(match) and not _OF_THE_MOMENT.match(what) and len(what) > _SHORTEST
+    is_meant = not (_PLEASED.search(match.string, 0, match.start("what")) and _NUISANCE.match(what))
+    return _is_general(match) and is_meant and not _OF_THE_MOMENT.match(what) and len(what) > _SHORTEST
 
 
 _LONGEST_STEM = 4
@@ -136,13 +162,20 @@ def _is_favourite(match: Match) -> bool:
 _DATE = re.compile(rf"(?i)\b(?:{lexicon.MONTHS})\b|\d[./-]\d")
 
 
+_NO_ALLERGEN = re.compile(rf"(?i)(?:{lexicon.NO_ALLERGENS})\b")
+
+
+def _is_allergen(match: Match) -> bool:
+    return _names_it(match) and not _NO_ALLERGEN.match(match["what"])
+
+
 def _is_date(match: Match) -> bool:
     return bool(_DATE.search(match["when"]))
 
 
 _CHECKS: Mapping[str, Callable[[Match], bool]] = {
     "any": _is_any,
-    "named": _is_named,
+    "named": _names_it,
     "place": _is_place,
     "employer": _is_employer,
     "general": _is_general,
@@ -150,6 +183,7 @@ _CHECKS: Mapping[str, Callable[[Match], bool]] = {
     "standing": _is_standing,
     "work": _is_work,
     "favourite": _is_favourite,
+    "allergen": _is_allergen,
     "date": _is_date,
 }
 
@@ -157,7 +191,7 @@ _CHECKS: Mapping[str, Callable[[Match], bool]] = {
 
 _PARTS: Mapping[str, str] = {
     "name": "(?-i:[A-Z])",
-    "some": r"(?:an?|the|one|two|three|four|five|six|seven|eight|nine|ten|\d{1,2}|several|twin|our (?:first|second))",
+    "some": r"(?:an?|the|one|two|three|four|five|six|seven|eight|nine|ten|1?\d|several|twin|our (?:first|second))",
     "have": r"(?:i have|i've got|i've)",
     "quite": r"(?:(?:really|much|strongly|generally|usually|always|personally|totally|absolutely|definitely|actually"
     r"|still|just|also|mostly|often|now|currently) )*",
@@ -179,7 +213,6 @@ _PARTS: Mapping[str, str] = {
     "belonging": lexicon.BELONGINGS,
     "pastime": lexicon.PASTIMES,
 }
-_PART = re.compile(r"(?<!P)<(\w+)>")
 
 
 def forms(kind: MemoryKind, confidence: float, table: str) -> tuple[Form, ...]:
@@ -193,13 +226,14 @@ def forms(kind: MemoryKind, confidence: float, table: str) -> tuple[Form, ...]:
 def _form(kind: MemoryKind, confidence: float, columns: list[str]) -> Form:
     slot, tag, check, pattern = columns
     return Form(
-        pattern=cue(_PART.sub(lambda part: f"(?:{_PARTS[part[1]]})", pattern)),
+        pattern=cue(pattern, _PARTS),
         head=_head(pattern),
         kind=kind,
         confidence=confidence,
-        slot=None if slot == "-" else slot.replace("_", " "),
+        slot=None if slot == "-" else _THING if slot == _THING else slot_called(slot.replace("_", " ")),
         tag=None if tag == "-" else tag,
         check=_CHECKS[check],
+        happened="<just>" in pattern,
     )
 
 

@@ -7,21 +7,14 @@ sense is kept or the sentence is refused: other words, another order, a tense, a
 import re
 from collections.abc import Collection, Sequence
 
+from roomlore.domain.shortforms import in_full
 from roomlore.domain.statements import Person
 from roomlore.extraction.clauses import Clause
 from roomlore.extraction.cues import is_unreal_after, is_unreal_before
 
 _WORD = re.compile(r"[+-]?\d+(?:[.,:/-]\d+)*|[^\W\d_]+(?:'[^\W\d_]+)?|[^\w\s.,;:!?'\"()*_-]")
-_SHORT = (("can't", "can not"), ("won't", "will not"), ("cannot", "can not"), ("let's", "let us"))
-_ENDINGS = (
-    ("n't", " not"),
-    ("'ll", " will"),
-    ("'ve", " have"),
-    ("'re", " are"),
-    ("'m", " am"),
-    ("'s", ""),
-    ("'d", " would"),
-)
+#: Of what these are short for, the likelier: a genitive and a condition.
+_ENDINGS = (("'s", ""), ("'d", " would"))
 
 
 def _these(words: str) -> frozenset[str]:
@@ -33,7 +26,8 @@ _LOOSE = _these(
     "a an the i me my mine myself we us our ours his her hers their theirs themselves themself himself "
     "herself am is are be has have do does well so just really very also actually and that please"
 )
-_NEGATIONS = _these("not no never none nobody nothing nowhere neither nor without hardly barely")
+#: Say no, or nearly.
+NEGATIONS = _these("not no never none nobody nothing nowhere neither nor without hardly barely")
 #: Says that somebody says something.
 _SAYING = _these("say note mention state")
 _AGREEING = _these("decide decided agree agreed to")
@@ -41,6 +35,10 @@ _AGREEING = _these("decide decided agree agreed to")
 _BOUNDING = _these(
     "only rarely seldom sometimes occasionally except until unless if when while before during almost "
     "nearly but though although instead anymore yet usually mostly often partly"
+)
+#: In sentences of whatever.
+_EVERYWHERE = _these(
+    "in on at to for of from with by as or if use make go get will would can could should may might must let not"
 )
 _FIRST_PERSON = _these("i me my mine myself")
 _NONE = frozenset[str]()
@@ -99,14 +97,22 @@ def against(
 def words_of(text: str) -> list[str]:
     """Return the words of a text in small letters, short forms in full, without the s of a genitive."""
     plain = text.casefold().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
-    for short, full in _SHORT:
-        plain = plain.replace(short, full)
     return [one for word in _WORD.findall(plain) for one in _full(word).split()]
 
 
 def is_named(person: Person, words: Collection[str]) -> bool:
     """Return whether one of somebody's names begins with one of these words."""
     return any((parts := words_of(name)) and parts[0] in words for name in (person.name, *person.names))
+
+
+def shared_stems(words: Collection[str], others: Collection[str], *, but: Collection[str]) -> frozenset[str]:
+    """Return what two sentences have in common that says something, but for these words."""
+    told = {_stem(word) for word in others}
+    return frozenset(
+        _stem(word)
+        for word in words
+        if _stem(word) in told and word not in but and not {word, _stem(word)} & (_LOOSE | _EVERYWHERE)
+    )
 
 
 def _unclear(words: Sequence[str], told: Sequence[str], *, is_reported: bool) -> str:
@@ -142,14 +148,15 @@ def _begins(first: Clause, said: Sequence[Clause], mine: Sequence[str]) -> bool:
 
 
 def _has_negation(words: Sequence[str]) -> bool:
-    return not _NEGATIONS.isdisjoint(words)
+    return not NEGATIONS.isdisjoint(words)
 
 
 def _full(word: str) -> str:
-    for ending, full in _ENDINGS:
-        if word.endswith(ending):
-            return word.removesuffix(ending) + full
-    return word
+    full = in_full(word)
+    for ending, rest in _ENDINGS:
+        if full.endswith(ending):
+            return full.removesuffix(ending) + rest
+    return full
 
 
 def _stem(word: str) -> str:

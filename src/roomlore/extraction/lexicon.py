@@ -69,6 +69,17 @@ PASTIMES = _any(
     " ukulele organ oboe harmonica chess go football soccer basketball baseball volleyball handball hockey rugby"
     " cricket tennis badminton squash golf table_tennis ping_pong darts bridge poker d&d dungeons_and_dragons bagpipes"
 )
+#: What nobody loves, whatever they say.
+NUISANCES = _any(
+    "waiting queueing queuing rebooting restarting reinstalling filling_in filling_out filling_forms paying commuting"
+    " paperwork overtime mandatory deadlines? mondays? traffic downtime outages? on_call being_called being_woken"
+    " working_at working_late working_nights working_weekends working_\\w+days? working_overtime debugging doing_taxes rebuilding"
+)
+#: What nobody is allergic to but in jest.
+NO_ALLERGENS = _any(
+    "meetings? mondays? people work working stupidity nonsense drama effort exercise mornings responsibility commitment"
+    " homework taxes money fun bugs javascript java php windows change rules bullshit small_talk"
+)
 #: What people live or are in without living there.
 NOWHERE = frozenset(
     [

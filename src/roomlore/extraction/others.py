@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from roomlore.domain.statements import Person
+from roomlore.extraction.cues import FALTERING
 
 _SHORTEST_NAME = 3
 _IRREGULAR = {
@@ -46,6 +47,20 @@ class Named:
         match = self._pattern.match(text)
         person = self._people.get(match["name"].casefold()) if match else None
         return (person, match.end()) if person and match and person.kind == "human" else None
+
+
+#: Says that it is not so, by whoever was spoken of.
+_DENIES = re.compile(
+    rf"\W*(?:(?:lol|huh|what|(?:a?ha)+h?)[\s,.!?]+)*{FALTERING}(?:no+\b(?! (?:problem|worries))|nope|nah|wrong|since when"
+    r"|not (?:any ?more|me|true|really|quite|at all)|(?:i(?:'m| am)|that(?:'s| is)) (?:not|wrong)"
+    r"|i (?:do|did|was|have|had|am)(?:n't| not)|i never|used to|what|huh|left (?:last|in|there))\b",
+    re.IGNORECASE,
+)
+
+
+def denies(body: str) -> bool:
+    """Return whether a message begins by saying that what was said of its author is not so."""
+    return bool(_DENIES.match(body.replace("\u2019", "'")))
 
 
 def as_own(rest: str) -> Iterator[str]:

@@ -6,16 +6,17 @@ not plainly state it; what is taken back, corrected or said in confidence is lef
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from roomlore.domain.ids import MessageId, ParticipantId
 from roomlore.domain.speech import safe_name
 from roomlore.domain.statements import Person, Quote, Spoken, Statement
 from roomlore.extraction.clauses import NOBODY, Called, Clause, called_by_name, clauses
 from roomlore.extraction.corrections import corrected
-from roomlore.extraction.cues import JOKING, RETRACTED, is_asked, is_broken, is_foreign
+from roomlore.extraction.cues import JOKING, REPLACING, RETRACTED, is_asked, is_broken, is_foreign, is_relayed
 from roomlore.extraction.decisions import Offer, decisions, offer
 from roomlore.extraction.experience import found
-from roomlore.extraction.others import Named, as_own
+from roomlore.extraction.others import Named, as_own, denies
 from roomlore.extraction.selves import Reading, reading, with_subject
 from roomlore.extraction.sentences import Sentence, sentences
 from roomlore.extraction.silences import unread
@@ -30,8 +31,6 @@ _LONGEST_BODY = 20_000
 #: How many messages before one may bear on it.
 _NEAR = 10
 APOSTROPHES = ("'", "\u2019")
-#: Begins what is to take the place of something said before.
-_REPLACING = ("actually", "correction", "sorry", "scratch", "no,", "wait")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +62,9 @@ def extract(said: Sequence[Spoken], people: Sequence[Person]) -> list[Statement]
     stated = [one for one in everything if isinstance(one, Found)]
     stated += [Found(statement=statement) for statement in decisions(offers, said)]
     places = {message.message_id: place for place, message in enumerate(said)}
+    stated = [
+        one for one in stated if not _is_denied(one.statement, said[places[_place(one.statement)[0]] + 1 :])
+    ]
     stated.sort(key=lambda one: (places[_place(one.statement)[0]], _place(one.statement)[1]))
     return _united(_standing(stated))
 
@@ -89,101 +91,98 @@ def _place(statement: Statement) -> tuple[MessageId, int]:
 
 def _read(heard: Sequence[Spoken], place: int, *, named: Named, called: Called) -> Iterator[Found | Offer]:
     message = heard[place]
-    for sentence in _meant(message.body):
-        is_own, read_to = False, 0
+    if message.author_kind == "agent" and is_relayed(message.body):
+        return
+    before = heard[max(0, place - _NEAR) : place]
+    for sentence in _left_standing(message.body):
+        reads: list[Found | Offer] = []
+        read_to, follows = 0, False
         opens = not message.body[: sentence.start].strip()
         # Only a whole message is addressed; a name at the head of a later line says whose the line is.
         for part in clauses(sentence, called if opens else NOBODY):
             if part.start < read_to:
                 continue
             if message.author_kind == "agent":
-                reads = list(_of_agent(part, message, follows=is_own))
+                read = _of_agent(part, message, follows=follows)
             else:
-                reads = list(
-                    _of_human(
-                        part,
-                        message,
-                        follows=is_own,
-                        named=named,
-                        before=heard[max(0, place - _NEAR) : place],
-                    )
-                )
+                read = _of_human(part, message, follows=follows, named=named, before=before)
+            follows = isinstance(read, Found) and message.author_id in read.statement.subject_ids
+            if read is not None:
+                reads.append(read)
+                read_to = _end(read)
+        # What warns is looked for last: most sentences state nothing that it could warn of.
+        if reads and not (JOKING.search(sentence.text) or is_foreign(sentence.text)):
             yield from reads
-            is_own = any(
-                isinstance(one, Found) and message.author_id in one.statement.subject_ids for one in reads
-            )
-            read_to = max((_end(one) for one in reads), default=read_to)
 
 
-def _meant(body: str) -> Iterator[Sentence]:
-    """Yield the sentences of a body that are meant as they stand."""
+def _left_standing(body: str) -> Sequence[Sentence]:
+    """Return the sentences of a body from the last on that takes back what is before it."""
     parts = sentences(body)
     taken_back = [number for number, part in enumerate(parts) if number and RETRACTED.match(part.text)]
-    for part in parts[taken_back[-1] if taken_back else 0 :]:
-        if not (JOKING.search(part.text) or is_foreign(part.text)):
-            yield part
+    return parts[taken_back[-1] :] if taken_back else parts
 
 
 def _of_human(
     part: Clause, message: Spoken, *, follows: bool, named: Named, before: Sequence[Spoken]
-) -> Iterator[Found | Offer]:
-    if not part.is_plain:
-        return
+) -> Found | Offer | None:
     if offered := offer(part, message):
-        yield offered
-        return
-    if is_asked(part.sentence.text):
-        return
-    statements = [
-        *_of_self(part, message, follows=follows),
-        *_of_another(part, message, named),
-        *found(part, message),
-    ]
-    for statement in statements[:1]:
-        yield Found(statement=statement, replaces=part.opening.lower().lstrip().startswith(_REPLACING))
-    if not statements and (correction := corrected(part, [*before, message], len(before))):
-        yield Found(statement=correction[0], wrong=correction[1])
+        return offered if part.is_plain else None
+    statement = (
+        _of_self(part, message, follows=follows) or _of_another(part, message, named) or found(part, message)
+    )
+    if statement:
+        read = Found(statement=statement, replaces=bool(REPLACING.match(part.opening)))
+    elif correction := corrected(part, [*before, message], len(before)):
+        read = Found(statement=correction[0], wrong=correction[1])
+    else:
+        return None
+    return read if part.is_plain and not is_asked(part.sentence.text) else None
 
 
-def _of_agent(part: Clause, message: Spoken, *, follows: bool) -> Iterator[Found]:
+def _of_agent(part: Clause, message: Spoken, *, follows: bool) -> Found | None:
+    statement = _of_self(part, message, follows=follows) or found(part, message)
     # What stands behind a name and a colon is passed on.
-    if not part.is_plain or is_asked(part.sentence.text) or ":" in part.opening:
-        return
-    for statement in (*_of_self(part, message, follows=follows), *found(part, message)):
-        if statement.kind in _OF_AGENTS:
-            confidence = statement.confidence * _OF_AN_AGENT
-            yield Found(statement=replace(statement, confidence=confidence, tags=statement.tags | {AGENT}))
+    if not statement or statement.kind not in _OF_AGENTS or ":" in part.opening:
+        return None
+    if not part.is_plain or is_asked(part.sentence.text):
+        return None
+    confidence = statement.confidence * _OF_AN_AGENT
+    return Found(statement=replace(statement, confidence=confidence, tags=statement.tags | {AGENT}))
 
 
-def _of_self(part: Clause, message: Spoken, *, follows: bool) -> Iterator[Statement]:
+def _of_self(part: Clause, message: Spoken, *, follows: bool) -> Statement | None:
     text = with_subject(part.text) if follows else part.text
-    read = None if is_broken(text) else reading(text)
+    read = reading(text)
+    if read is None or is_broken(text):
+        return None
     said = message.body[part.start : part.end]
-    if read and not clean(said).casefold().endswith(message.author_name.casefold()):
-        shown = text if text != part.text else said
-        alone = in_third_person(message.author_name, shown) if part.shared_from == part.start else None
-        told = alone or quoted(message.author_name, message.body[part.shared_from : part.end])
-        yield _statement(part, message, read, content=told, subject_id=message.author_id)
+    if clean(said).casefold().endswith(message.author_name.casefold()):
+        return None
+    shown = text if text != part.text else said
+    alone = in_third_person(message.author_name, shown) if part.shared_from == part.start else None
+    told = alone or quoted(message.author_name, message.body[part.shared_from : part.end])
+    return _statement(part, message, read, content=told, subject_id=message.author_id)
 
 
-def _of_another(part: Clause, message: Spoken, named: Named) -> Iterator[Statement]:
-    spoken_of = None if is_broken(part.text) else named.spoken_of(part.text)
+def _of_another(part: Clause, message: Spoken, named: Named) -> Statement | None:
+    spoken_of = named.spoken_of(part.text)
     if spoken_of is None or spoken_of[0].id == message.author_id:
-        return
+        return None
     person, end = spoken_of
     read = next((read for text in as_own(part.text[end:]) if (read := reading(text))), None)
-    if read:
-        said = message.body[part.start : part.end]
-        rest = clean(said[end:])
-        is_alone = not depends_on_presence(rest)
-        told = (
-            # As the speaker calls them: who that is need not be known to whoever may read it.
-            f"{safe_name(said[:end].lstrip('@'))}{'' if rest[:1] in APOSTROPHES else ' '}{rest}."
-            if is_alone
-            else quoted(message.author_name, said)
-        )
-        read = replace(read, confidence=read.confidence * _OF_ANOTHER)
-        yield _statement(part, message, read, content=told, subject_id=person.id)
+    if read is None or is_broken(part.text):
+        return None
+    said = message.body[part.start : part.end]
+    rest = clean(said[end:])
+    is_alone = not depends_on_presence(rest)
+    told = (
+        # As the speaker calls them: who that is need not be known to whoever may read it.
+        f"{safe_name(said[:end].lstrip('@'))}{'' if rest[:1] in APOSTROPHES else ' '}{rest}."
+        if is_alone
+        else quoted(message.author_name, said)
+    )
+    read = replace(read, confidence=read.confidence * _OF_ANOTHER)
+    return _statement(part, message, read, content=told, subject_id=person.id)
 
 
 def _statement(
@@ -213,6 +212,13 @@ def _standing(stated: Sequence[Found]) -> list[Statement]:
         for number, one in enumerate(stated)
         if not any(later > number and _replaces(other, one.statement) for later, other in replacing)
     ]
+
+
+def _is_denied(statement: Statement, following: Sequence[Spoken]) -> bool:
+    """Return whether one whom somebody else speaks of says soon afterwards that it is not so."""
+    others = statement.subject_ids - {statement.author_id}
+    answers = (one for one in following[:_NEAR] if one.author_id in others)
+    return any(denies(one.body) for one in islice(answers, 1))
 
 
 def _replaces(later: Found, earlier: Statement) -> bool:

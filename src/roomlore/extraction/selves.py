@@ -23,7 +23,7 @@ _TASTES = forms(
     -           -           lasting   i <quite>(?:can't|cannot|can not) (?:stand|bear|abide) (?P<what>.+)
     -           -           lasting   i <quite>don't <quite>(?:like|enjoy) (?P<what>.+)
     -           -           lasting   i'm <quite>(?:not )?(?:an? )?(?:big |huge |great )?(?:fan of|fond of|keen on) (?P<what>.+)
-    -           -           named     i'd (?:much )?rather (?!be )(?P<what>\w.+ than .+|we .+)
+    -           -           named     i'd (?:much )?rather (?!be |die )(?P<what>\w.+ than .+|we .+)
     -           -           lasting   i'm <quite>(?:into|passionate about|obsessed with) (?P<what>.+)
     -           -           lasting   i've always (?:liked|loved|hated|enjoyed|preferred|disliked) (?P<what>.+)
     thing       -           favourite my (?P<thing>(?:all-time )?favou?rite (?:[\w'-]+ ){0,2}?[\w'-]+)(?: is|[']s|:| are) (?P<value>.+)
@@ -38,7 +38,9 @@ _LIVES = forms(
     home        -           place     i <just>(?:moved|relocated) (?:back |over |here )?to (?P<where>.+)
     home        -           place     i've (?:always )?lived in (?P<where>.+ (?:since|for) .+)
     employer    work        employer  i've (?:been working|worked) (?:at|for) (?P<where>.+ (?:since|for) .+)
+    job         work        any       i've worked as (?:an? |the )?\w.+ (?:since|for) .+
     job         work        any       i've been (?:an? |the )(?:[\w/-]+ ){0,3}?(?:<job>) (?:since|for) .+
+    home        -           place     we live in (?P<where>.+)
     -           home        any       i live (?:alone|with my (?:\w+ )?(?:<relative>|family|grandparents)\b|on (?:a|my) (?:farm|boat|island)\b)
     origin      -           place     (?:i'm|i come) <quite>(?:originally )?from (?P<where>.+)
     -           origin      place     i (?:grew up|was raised) in (?P<where>.+)
@@ -48,30 +50,31 @@ _LIVES = forms(
     employer    work        employer  i <just>(?:started|began) (?:working|work) (?:at|for) (?P<where>.+)
     employer    work        any       my (?:employer|company) is (?P<value><name>.+)
     job         work        any       i <quite>work as (?:an? |the )?\w.+
-    job         work        any       i'm (?:an? |the )(?:[\w/-]+ ){0,4}?(?:<job>)<end>
+    job         work        any       i'm (?:an? |the )(?:(?!an?\b|more\b)[\w/-]+ ){0,4}?(?:<job>)<end>(?! of (?:this|it|my)\b)
     job         work        any       i'm an? (?:[\w/-]+ ){0,2}?students?<end>
     job         work        work      my (?:job|profession|occupation|day job) is (?P<value>.+)
     -           work        any       i work (?:remotely|from home)\b
     -           work        any       i (?:lead|run|manage|head|own) (?:the|a|an|my own) (?:[\w'-]+ ){0,3}(?:team|department|company|business|shop|store|studio|restaurant|caf\u00e9|cafe|bakery|clinic|school|farm|lab|agency|practice)\b
     -           education   named     i'm (?:studying|majoring in) (?!for\b|the\b)(?P<what>.+)
     -           education   named     i (?:study|studied|majored in|teach|taught) (?!for\b|the\b|it\b|how\b)(?P<what>[\w' -]+ (?:at|in) <name>.*|[a-z]+(?: [a-z]+)?\W*)$
+    -           education   any       i teach (?:at|in) (?:an?|the|my) \w.+
     -           education   any       (?:<have>|i got|i hold) an? (?:\w+ )?(?:degree|ph\.?d|doctorate|master's|bachelor's|diploma|certificate|certification|mba|black belt) in \w.*
     -           education   named     i <just>(?:graduated (?:from|in|with)|enrolled in|dropped out of) (?P<what>.+)
     birthday    -           date      i was born on (?P<when>.+)
     birthday    -           date      my (?:birthday|bday|b-day)(?: is|'s) (?:on |in )?(?P<when>.+)
-    age         -           any       i'm \d{1,3} (?:years? old|yo|y/o)\b
+    age         -           any       i'm (?:1[01]\d|\d{1,2}) (?:years? old|yo|y/o)<end>
     age         -           any       i <just>turned \d{2}\b(?! (?:pages|off|on))
     time_zone   -           any       i'm (?:in|on) (?:the )?(?:<zone>)(?:\s?[+-]\s?\d{1,2}(?::?\d\d)?)?(?: time(?: ?zone)?)?(?!\w)
     time_zone   -           standing  my time ?zone(?: is|'s) (?P<value>.+)
-    -           family      any       <have> <some> (?:[\w-]+ ){0,3}?(?:<relative>)\b(?!['])
+    -           family      any       <have> <some> (?:[\w-]+ ){0,3}?(?:<relative>)\b(?!['-])(?! (?:in|of|to) | with me\b)
     -           family      any       <have> (?:twins|kids|children)\b
-    -           family      any       i'm (?:happily |newly |recently |already |not )?(?:married|divorced|engaged to|widowed|pregnant)\b(?! (?:to the|with (?:this|the)))
+    -           family      any       i'm (?:happily |newly |recently |already |not )?(?:married|divorced|engaged to|widowed|pregnant)\b(?! (?:to (?:the|my)|with (?:this|the)))
     -           family      any       i'm an? (?:single |proud |new |stay-at-home )?(?:mom|mum|dad|mother|father|parent|widow|widower|grandmother|grandfather|twin|only child)\b
     -           family      any       i <just>(?:got (?:married|engaged|divorced)|had (?:a baby|twins|a son|a daughter))\b
     -           family      any       my (?:\w+ ){0,2}?(?:<relative>|<animal>)(?:(?:'s name)?(?: is|'s) (?:named|called)|'s name is) \w.+
     -           family      any       my (?:\w+ ){0,1}?(?:<relative>)(?: <name>\w+)? (?:is|'s) (?:an? (?:[\w-]+ ){0,3}?(?:<job>)<end>|from <name>|(?:<diet>)<end>|allergic to \w|\d+ years old)
     -           family      any       my (?:\w+ ){0,1}?(?:<relative>)(?: <name>\w+)? (?:lives? (?:in|with|near)|works? (?:at|for|as|in)|stud(?:y|ies)(?: at| in)?|teaches|speaks|was born (?:in|on)) \w.+
-    -           health      named     i'm <quite>(?:severely |highly |very |mildly |deathly |a bit |slightly )?allergic to (?P<what>.+)
+    -           health      allergen  i'm <quite>(?:severely |highly |very |mildly |deathly |a bit |slightly )?allergic to (?P<what>.+)
     -           health      any       i'm (?:an? )?(?:<condition>)<end>
     -           health      any       (?:<have>|i suffer from|i was (?:recently )?diagnosed with|i live with) (?:an? )?(?!to\b)(?:\w+ )?(?:<condition>)\b
     -           health      any       <have> an? (?:\w+ ){0,2}allergy\b.*|i was diagnosed with \w.+
@@ -79,17 +82,18 @@ _LIVES = forms(
     -           diet        named     i (?:don't|never) (?:eat|drink) (?!and\b|or\b|much\b|enough\b|a lot\b|anything\b|before\b|after\b)(?P<what>.+)
     -           habit       any       i don't (?:smoke|drink|drive)\W*$
     -           pet         any       <have> <some> (?:[\w'-]+ ){0,3}?(?:<animal>)(?: (?:named|called)\b|<end>)(?! in (?:this|the|that) (?:fight|race))
-    -           pet         any       i <just>(?:adopted|rescued|got) <some> (?:[\w'-]+ ){0,3}?(?:<animal>)\b
+    -           pet         any       i <just>(?:adopted|rescued|got) <some> (?:[\w'-]+ ){0,3}?(?:<animal>)(?: <dated>|<end>)
     -           language    any       i <quite>(?:(?:don't|can't) )?(?:really )?speak (?:any |fluent |some |only |a bit of |a little )?(?:<language>)\b
     -           language    any       i'm (?:fluent in|a native speaker of|bilingual in|learning|taking) (?:to speak )?(?:<language>)\b(?! (?:history|food|cooking))
     native_language - standing        my (?:native|first|mother) (?:language|tongue) is (?P<value>.+)
     -           possession  any       i (?:own|drive|ride) (?:an?|two|three|my own) (?!(?:lot|hard|bit|copy|tough)\b).+
     -           possession  any       i don't (?:have|own) (?:an?|any) (?:<belonging>|<animal>|kids|children|siblings)<end>(?! (?:with|here|on|at))
     -           possession  any       i <just>(?:bought|sold) (?:an?|my|our) (?:[\w'-]+ ){0,2}?(?:house|flat|apartment|cottage|farm|car|motorbike|motorcycle|boat|camper|van)\b
-    -           possession  any       my (?:\w+ )?(?:<belonging>) is (?:an? (?!bit|mess|little|lot|disaster|nightmare|pain|wreck|problem)\w.+|(?:called|named) \w.+|<name>\w.+)
+    -           possession  any       my (?:\w+ )?(?:<belonging>) is (?:an? (?:[a-z-]+ ){0,3}?<name>\w.+|(?:called|named) \w.+|<name>\w.+)
     thing       possession  standing  i <quite>use (?P<value>[\w.+-]+(?: [\w.+-]+)?) as my (?:main |default |daily )?(?P<thing><tool>)\b
     thing       possession  standing  my (?:\w+ )?(?P<thing><tool>) is (?P<value>\w.+)
-    thing       -           standing  my (?:\w+ )?(?P<thing>hometown|home town|blood type|star sign|zodiac sign|dentist|therapist|landlord|manager|boss|major|job title|nickname) is (?P<value>\w.+)
+    thing       -           standing  my (?:\w+ )?(?P<thing>hometown|home town|blood type|star sign|zodiac sign|major|job title) is (?P<value>\w.+)
+    thing       -           standing  my (?:\w+ )?(?P<thing>dentist|therapist|landlord|manager|boss|nickname) is (?P<value><name>\w.+)
     -           pastime     any       i <quite>(?:play|practice|practise) (?:the |an? )?(?:<pastime>)\b
     -           pastime     any       i <quite>(?:go|play|run|swim|teach|volunteer|train|practice|practise|attend|coach|visit|cook|bake|climb|cycle|hike|paint|sing|dance|work out|do yoga|meditate)\b.{0,80}? <often>\b.*
     -           pastime     any       i <quite>(?:volunteer|coach) (?:at|for|with|in|as) \w.*
@@ -144,7 +148,7 @@ def reading(text: str) -> Reading | None:
     """Return what a clause in the first person tells, or None where it is of no known form."""
     for form in _FORMS[head] if (head := _head(text)) else ():
         match = form.pattern.match(text)
-        if match and form.check(match):
+        if match and form.fits(match):
             tags = frozenset({form.tag}) if form.tag else frozenset[str]()
             return Reading(kind=form.kind, slot=form.slot_of(match), confidence=form.confidence, tags=tags)
     return None

@@ -42,7 +42,7 @@ _QUOTED = re.compile(
     r"""
       (?P<fence>```.*?(?:```|\Z) | ~~~.*?(?:~~~|\Z))
     | "[^"\n]{1,400}" | \u201c[^\u201d\n]{1,400}\u201d | \u201e[^\u201c\u201d\n]{1,400}[\u201c\u201d]
-    | \u00ab[^\u00bb\n]{1,400}\u00bb
+    | \u00ab[^\u00bb\n]{1,400}\u00bb | \u00bb[^\u00ab\n]{1,400}\u00ab
     | `[^`\n]{1,200}`
     | (?<![\w'])'(?=[A-Za-z])[^'\n]{1,200}'(?!\w)
     | (?<![*\w])\*(?=[^*\s])[^*\n]{1,300}\*(?![*\w])
@@ -72,14 +72,16 @@ _QUOTE_MARK = re.compile(r"\s*(?:>|&gt;)")
 #: After one of these the rest is another's, up to the end.
 _FORWARDED = re.compile(
     r"""
-    \s*(?: --\s*$ | -{2,}\s*(?:forwarded|original|begin\ forwarded) | begin\ forwarded\ message | fwd?: | forwarded\ from
-    | from:\ \S | on\ .{4,120}\bwrote:\s*$ | (?:\S+\s){1,4}(?:wrote|writes|said|says):\s*$ )
+    \s*(?: --\s*$ | -{2,}\s*(?:original|begin) | \W*(?:begin\ )?forwarded\ (?:message|from) | fwd?:
+    | (?:from|von|de|van|fra):\ \S | on\ .{4,120}\bwrote:\s*$ | (?:\S+\s){1,4}(?:wrote|writes|said|says):\s*$
+    | dear\ [^.!?]{2,60},\s*$ | .{0,80}\b(?:past|cop[yi]|quot|forward)[a-z]*\b.{0,80}:\s*$
+    | .{1,60}\w's?\ (?:\w+\ )?(?:note|message|mail|email|text|letter|answer|reply|words?|post|comment)s?:\s*$ )
     """,
     re.VERBOSE | re.IGNORECASE,
 )
 _PASTED = re.compile(
     r"""
-    \s*(?: <[^>\s]{1,40}>\s | \[[^\]\n]{1,60}\]\s*:?\s*(?:<|\[|\S{1,30}:\s|\() | \[[^\]\n]{1,60}\]:
+    [ ]{4,}(?![-*\u2022\d]) | \s*(?: <(?![@\#:])[^>\s]{1,40}> | <!-- | // | [\u2013\u2014]\s | \[[^\]\n]{1,60}\]\s*:?\s*(?:<|\[|\S{1,30}:\s|\() | \[[^\]\n]{1,60}\]:
     | \[?\d{1,2}:\d{2}(?::\d{2})?\]?\s+(?:<|\S{1,30}:\s) | \[?\d{4}-\d\d-\d\d[\sT]
     | [A-Z]{4,9}[:\s]\s*(?=.*\d{2}:\d{2}) | \[?(?:ERROR|WARN(?:ING)?|INFO|DEBUG|TRACE|FATAL)\b
     | Traceback\ \( | File\ ".{1,200}line | at\ [\w$.]+\( | \w*(?:Error|Exception):\s | [$\#%]\s | \|\s
@@ -87,9 +89,17 @@ _PASTED = re.compile(
     """,
     re.VERBOSE,
 )
+#: Names whoever said so, behind a dash: "... - Anna Petrovna, chapter nine".
+_ATTRIBUTED = re.compile(
+    r"\s(?:--?|[\u2013\u2014~])\s?(?:[A-Z][\w.'-]+\s+){1,3}[A-Z][\w.'-]+(?:,[^.!?]*)?\W*$"
+)
+_LONGEST_ATTRIBUTION = 160
 _SUNG = re.compile("[\u2669-\u266c\U0001f3b5\U0001f3b6\U0001f3bc]")
 #: "Ana: …" at the head of line after line is a transcript; at the head of one it may address her.
 _SPEAKER = re.compile(r"\s*[\w][\w .'|-]{0,30}:\s+\S")
+#: A mark that is closed on its line is covered by now.
+_OPEN_QUOTE = re.compile('\\s*(?:[-*\u2022] )?(?P<mark>["\u201c\u201e\u00ab])')
+_CLOSING = {'"': '"', "\u201c": "\u201d", "\u201e": "\u201c\u201d", "\u00ab": "\u00bb"}
 _BULLET = re.compile(r"\s*(?:[-*\u2022]|\d{1,2}[.)])\s+|\s*#{1,6}\s+")
 
 
@@ -97,17 +107,23 @@ def _own_lines(text: str) -> Iterator[tuple[int, str]]:
     lines = text.split("\n")
     is_change = any(line.startswith("+ ") for line in lines)
     is_transcript = sum(1 for line in lines if _SPEAKER.match(line[:80])) > 1
-    start, inside_trace = 0, False
+    start, inside_trace, closing = 0, False, ""
     for line in lines:
         head = line[:300]
         if _FORWARDED.match(head):
             return
         inside_trace = "Traceback (" in head or (inside_trace and head.startswith((" ", "\t")))
         removed = is_change and head.startswith("-")
-        if not (removed or inside_trace or _is_another_s(head) or (is_transcript and _SPEAKER.match(head))):
+        opened = None if closing else _OPEN_QUOTE.match(head)
+        closing = _CLOSING[opened["mark"]] if opened else closing
+        is_spoken = is_transcript and _SPEAKER.match(head)
+        is_another_s = _is_another_s(head) or _ATTRIBUTED.search(line[-_LONGEST_ATTRIBUTION:])
+        if not (removed or inside_trace or closing or is_another_s or is_spoken):
             bullet = _BULLET.match(line)
             skipped = bullet.end() if bullet else 0
             yield start + skipped, line[skipped:]
+        if not opened and any(mark in line for mark in closing):
+            closing = ""
         start += len(line) + 1
 
 
@@ -119,8 +135,8 @@ def _is_another_s(head: str) -> bool:
 
 _END = re.compile(r"[.!?\u2026]+[\"')\]*_\ue000]*(?=\s|$)|[\u3002\uff01\uff1f]")
 _ABBREVIATED = re.compile(
-    r"(?:^|[\s(])(?:e\.g|i\.e|etc|vs|cf|dr|mr|mrs|ms|prof|st|mt|no|nr|approx|ca|fig|vol|inc|ltd|co|jr|sr|dept|est"
-    r"|[ap]\.m|u\.s|u\.k|[A-Za-z])\.$",
+    r"(?:^|[\s(])(?:etc|vs|cf|dr|mr|mrs|ms|prof|st|mt|no|nr|approx|ca|fig|vol|inc|ltd|co|jr|sr|dept|est|stud|univ|apt"
+    r"|bldg|govt|assoc|intl|hosp|ave|blvd|(?P<letters>(?:[a-z]\.)*)[a-z])\.$",
     re.IGNORECASE,
 )
 _WORDS = re.compile(r"\w")
@@ -153,4 +169,6 @@ def _is_end(line: str, match: re.Match[str]) -> bool:
     after = line[match.end() : match.end() + 2].strip()
     if match[0].startswith(("..", "\u2026")) and after[:1].islower():
         return False
-    return match[0] != "." or not _ABBREVIATED.search(line[max(0, match.start() - 9) : match.end()])
+    short = _ABBREVIATED.search(line[max(0, match.start() - 9) : match.end()])
+    # "in D.C. My wife": whatever is written with several dots may end a sentence as well.
+    return match[0] != "." or not short or bool(short["letters"] and after[:1].isupper())

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from roomlore.domain.ids import MessageId
 from roomlore.domain.statements import Spoken
-from roomlore.extraction.cues import CONFIDED, RETRACTED, SECRET
+from roomlore.extraction.cues import CONFIDED, LAUGHING, RETRACTED, SECRET
 
 #: How many messages before or after may be meant.
 _REACH = 8
@@ -31,6 +31,8 @@ def _silenced(said: Sequence[Spoken], place: int) -> Iterator[Spoken]:
         yield from _next(said, place)
     elif RETRACTED.match(message.body.lstrip()):
         yield from _previous(said, place)
+    elif LAUGHING.fullmatch(message.body.strip()):
+        yield from _laughed_at(said, place)
 
 
 def _previous(said: Sequence[Spoken], place: int) -> Iterator[Spoken]:
@@ -42,6 +44,15 @@ def _previous(said: Sequence[Spoken], place: int) -> Iterator[Spoken]:
         yield answered[0]
     elif own:
         yield own[-1]
+
+
+def _laughed_at(said: Sequence[Spoken], place: int) -> Iterator[Spoken]:
+    """Yield what a laugh answers: what it is a reply to, else what another said just before."""
+    message = said[place]
+    before = [one for one in said[:place] if one.message_id == message.answers] or said[
+        max(0, place - 1) : place
+    ]
+    yield from (one for one in before if one.author_id != message.author_id)
 
 
 def _next(said: Sequence[Spoken], place: int) -> Iterator[Spoken]:

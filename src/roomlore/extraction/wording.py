@@ -9,7 +9,7 @@ LONGEST_TITLE = 60
 LONGEST_CONTENT = 400
 
 _TRAILING = re.compile(
-    r"[\s(.,;:!?\u2026*_~`\U0001f000-\U0001faff\u2600-\u27bf\ufe0f\u200d]+$|(?:\s*[:;=]-?[)dp(/])+$",
+    r"[\s(.,;:!?\u2026*_~`\U0001f000-\U0001faff\u2600-\u27bf\ufe0f\u200d]+$|(?:\s*[:;=]-?[)dpo(/|\]])+$",
     re.IGNORECASE,
 )
 _MARKDOWN = re.compile(r"\*\*|__|~~|(?<!\w)[*_`](?=\w)|(?<=\w)[*_`](?!\w)")

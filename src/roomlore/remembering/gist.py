@@ -1,36 +1,66 @@
-"""What tells statements apart: their words in order, whatever their case, spacing, accents of stress and short forms."""
+"""What tells statements apart: their words in order, whatever their case, spacing, accents of stress and short forms.
+
+Nor does it matter whether somebody is quoted or spoken of: `Ana: "I prefer tabs"` and "Ana prefers tabs" are one. Tense,
+number and whoever merely thinks so do.
+"""
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from hashlib import sha256
 
-_SMALL_WORDS = """
-    a an the that of so really very just also quite actually basically definitely absolutely simply pretty
-    still now currently
-"""
+from roomlore.domain.shortforms import in_full
+
+
+def _these(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
 #: Words without which a statement says the same. What turns or bounds it (not, only, never, before) is none of them.
-FILLERS = frozenset(_SMALL_WORDS.split())
-_SHORT_FORMS = {
-    "can't": "can not",
-    "won't": "will not",
-    "shan't": "shall not",
-    "cannot": "can not",
-    "let's": "let us",
-}
-_ENDINGS = (("n't", " not"), ("'re", " are"), ("'ll", " will"), ("'ve", " have"), ("'m", " am"))
+FILLERS = _these(
+    "a an the that of so really very just also quite actually basically definitely absolutely simply pretty still now"
+    " currently"
+)
 #: A word, a number with its parts (3.11, 10:30, -5) or something else that says something (emoji, +, #).
-_PIECE = re.compile(r"[+-]?\d+(?:[.,:/]\d+)*|[\w']+|[^\w\s.,;:!?\"'()\[\]*_~`-]", re.UNICODE)
+_PIECE = re.compile(
+    r"[+-]?\d+(?:[.,:/]\d+)*|[\w']+|[^\w\s.,;:!?\"'\u201c\u201d\u201e\u2018\u00ab\u00bb()\[\]*_~`-]",
+    re.UNICODE,
+)
+#: How somebody is quoted who speaks of themselves, as extractors write it; what others report is somebody else's word.
+_OF_ONESELF = re.compile(r"(?P<name>[\w.'-]+(?: [\w.'-]+)?): *[\"\u201c]?(?P<self>i|my)(?=[\s'])")
+_OF_OTHERS = {"am": "is", "have": "has", "do": "does", "go": "goes"}
+#: May stand between "I" and its verb.
+_BETWEEN = _these(
+    "never always usually often sometimes rarely seldom hardly mostly only already finally recently originally"
+)
+#: Of one form whoever does it: what is past, or can be, or may be either.
+_UNBENT = _these(
+    """
+    can could will would shall should may might must was were had did is are has does
+    bought sold got won lost became began grew left met made went taught took wrote built ran gave came found learnt fell
+    broke chose told spent thought said saw kept held knew spoke drove ate drank
+    read put set cut hit let cost quit shut split spread beat bet
+    """
+)
+#: Words in "-ed" that are not past.
+_PRESENT = _these("need feed speed breed bleed heed weed embed")
 
 
 def gist(content: str) -> str:
     """Return the words of a statement that make it what it is, in order, with one space between two.
 
-    Statements of one gist say the same: "Ana really prefers the dark mode." and "ana prefers dark mode".
+    Statements of one gist say the same: "Ana really prefers the dark mode.", `Ana: "I prefer dark mode"`.
     """
-    text = unicodedata.normalize("NFKC", content).casefold().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
-    words = [word for piece in _PIECE.findall(text) for word in _long_form(piece).split()]
-    # Of nothing but fillers, all of it.
-    return " ".join([word for word in words if word not in FILLERS] or words) or " ".join(text.split())
+    plain = unicodedata.normalize("NFKC", content).casefold().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
+    text = " ".join(plain.split())
+    match = _OF_ONESELF.match(text)
+    if match is None:
+        words = _told(text)
+    elif match["self"] == "my":
+        words = _told(f"{match['name']}'s {text[match.end() :]}")
+    else:
+        words = [*_told(match["name"]), *_of_others(_told(text[match.end() :]))]
+    return " ".join(words) or text
 
 
 def digest_of(content: str) -> str:
@@ -38,10 +68,23 @@ def digest_of(content: str) -> str:
     return sha256(gist(content).encode()).hexdigest()
 
 
-def _long_form(word: str) -> str:
-    if word in _SHORT_FORMS:
-        return _SHORT_FORMS[word]
-    for ending, full in _ENDINGS:
-        if word.endswith(ending):
-            return word.removesuffix(ending) + full
-    return word.strip("'")
+def _told(text: str) -> list[str]:
+    """Return the words of a text but fillers; of nothing but fillers, all of it."""
+    found = [word for piece in _PIECE.findall(text) for word in in_full(piece).strip("'").split()]
+    return [word for word in found if word not in FILLERS] or found
+
+
+def _of_others(words: Sequence[str]) -> list[str]:
+    """Return what somebody says behind "I" as it is said of them: the verb with its s."""
+    place = next((place for place, word in enumerate(words) if word not in _BETWEEN), len(words))
+    return [*words[:place], *map(_third, words[place : place + 1]), *words[place + 1 :]]
+
+
+def _third(verb: str) -> str:
+    if verb in _OF_OTHERS:
+        return _OF_OTHERS[verb]
+    if not verb.isalpha() or verb in _UNBENT or (verb.endswith("ed") and verb not in _PRESENT):
+        return verb
+    if verb.endswith(("s", "x", "z", "ch", "sh")):
+        return f"{verb}es"
+    return f"{verb[:-1]}ies" if verb.endswith("y") and verb[-2:-1] not in "aeiou" else f"{verb}s"

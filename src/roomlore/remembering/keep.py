@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 from roomlore.domain.ids import MemoryId, MessageId, OrgId, ParticipantId
 from roomlore.domain.records import MemoryRole, Sensitivity
 from roomlore.remembering.gist import digest_of
+from roomlore.remembering.kinship import is_own, kinship
 from roomlore.remembering.succession import successors
 from roomlore.store import erasing, keeping
 from roomlore.store.keeping import Circled, Draft, Heard, Known, Place, Standing
@@ -43,14 +44,15 @@ class Nature(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Held:
-    """The nature of a memory."""
+class Held:
+    """What decides of whom and for whom a memory is, without the memory."""
 
     sensitivity: Sensitivity
     asserted_by: ParticipantId | None
     roles: frozenset[tuple[MemoryRole, ParticipantId]]
 
     def people(self, role: MemoryRole) -> set[ParticipantId]:
+        """Return those whom it names in a role."""
         return {who for named, who in self.roles if named == role}
 
 
@@ -83,16 +85,20 @@ async def keep(conn: Connection, org_id: OrgId, draft: Draft) -> Kept | None:
     heard = await keeping.heard(conn, org_id, message_ids)
     place = Place(circle=circle(draft, heard, known), digest=digest_of(draft.content), draft=draft)
     same = await keeping.same(conn, org_id, place)
-    if same is None and (before := await keeping.settled(conn, org_id, place)) is not None:
-        return Kept(memory_id=before.id, outcome="same")
     if same is not None and await keeping.is_heard_alike(conn, org_id, same.id, draft):
         is_new = await _unite(conn, org_id, same, draft=draft, known=known)
         kept = Kept(memory_id=same.id, outcome="united" if is_new else "same")
+    elif same is None and (before := await keeping.settled(conn, org_id, place)) is not None:
+        return Kept(memory_id=before.id, outcome="same")
     else:
-        await keeping.add(conn, org_id, place, confidence=_sureness(draft, known))
+        related = await kinship(conn, org_id, place) if same is None else None
+        draft = draft if related is None else replace(draft, slot=related.slot)
+        await keeping.add(conn, org_id, replace(place, draft=draft), confidence=_sureness(draft, known))
         kept = Kept(memory_id=draft.id, outcome="added")
         if same is not None:
             await _follow(conn, org_id, same, draft)
+        elif related is not None:
+            await keeping.supersede(conn, org_id, related.old_id, by=related.new_id)
     if draft.slot is not None and kept.outcome != "same":
         await settle(conn, org_id, circle=place.circle, slot=draft.slot)
     return kept
@@ -179,7 +185,7 @@ async def recircle(conn: Connection, org_id: OrgId, accounts: Collection[Partici
 
 async def _circle_of(conn: Connection, org_id: OrgId, one: Circled) -> str:
     roles = frozenset(await keeping.roles(conn, org_id, one.id))
-    nature = _Held(sensitivity=one.sensitivity, asserted_by=one.asserted_by, roles=roles)
+    nature = Held(sensitivity=one.sensitivity, asserted_by=one.asserted_by, roles=roles)
     known = await keeping.people(conn, org_id, {who for _, who in roles})
     return circle(nature, await keeping.heard(conn, org_id, one.source_ids), known)
 
@@ -203,7 +209,7 @@ async def _unite(
     before = await keeping.roles(conn, org_id, same.id)
     authors = draft.people("author")
     told_by = {who for role, who in before if role in {"author", "involved"}}
-    if _is_own(authors, draft) and not _is_own({who for role, who in before if role == "author"}, draft):
+    if is_own(authors, draft) and not is_own({who for role, who in before if role == "author"}, draft):
         await keeping.demote_authors(conn, org_id, same.id)
     else:
         authors = authors & {who for role, who in before if role == "author"}
@@ -219,12 +225,7 @@ async def _unite(
     return True
 
 
-def _is_own(authors: Collection[ParticipantId], draft: Draft) -> bool:
-    """Return whether those who state something are those whom it is about."""
-    return bool(draft.people("subject") & set(authors))
-
-
 def _sureness(draft: Draft, known: Mapping[ParticipantId, Known]) -> float:
     authors = draft.people("author")
-    is_claimed = bool(authors) and all(known[who].is_agent for who in authors) and not _is_own(authors, draft)
+    is_claimed = bool(authors) and all(known[who].is_agent for who in authors) and not is_own(authors, draft)
     return draft.confidence * AGENTS_WORD if is_claimed else draft.confidence

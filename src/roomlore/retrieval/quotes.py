@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from roomlore.domain.incoming import MessageKind
 from roomlore.domain.records import Memory, Message
-from roomlore.domain.speech import safe_name, safe_text, spoken
+from roomlore.domain.speech import on_one_line, safe_name, spoken
 from roomlore.retrieval.evidence import strength
 from roomlore.retrieval.exchanges import answers_in
 from roomlore.retrieval.records import Hit, RawLine, Recalled
@@ -87,13 +87,9 @@ def remembered(memory: Memory) -> str:
     marks = [memory.kind.replace("_", " ")]
     marks += ["superseded"] if memory.superseded_by is not None else []
     marks += ["outdated"] if memory.is_outdated else []
-    return f"(memory: {', '.join(marks)}) {_on_one_line(memory.content)}"
+    return f"(memory: {', '.join(marks)}) {on_one_line(memory.content)}"
 
 
 def raw_line(line: RawLine) -> str:
     """Return what a line of a raw log says, with who is named as its author."""
-    return f"(raw log) [{safe_name(line.author_name)}]: {_on_one_line(line.text)}"
-
-
-def _on_one_line(text: str) -> str:
-    return " ".join(safe_text(text).split())
+    return f"(raw log) [{safe_name(line.author_name)}]: {on_one_line(line.text)}"

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from roomlore.domain.ids import ConversationId, MemoryId, MessageId, OrgId, ParticipantId, RoomId
 from roomlore.domain.incoming import ParticipantKind
-from roomlore.domain.records import MemoryKind, Sensitivity
+from roomlore.domain.records import MemoryKind, Message, Sensitivity
 from roomlore.store.queries import Connection, Queries
 
 QUERIES = Queries("agents")
@@ -87,6 +87,37 @@ class Scene:
     own_ids: Sequence[ParticipantId]
     topic: str
     people: Sequence[ParticipantId]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reader:
+    """Who reads."""
+
+    #: Whether it is an agent, and every account of it.
+    is_agent: bool
+    own_ids: Sequence[ParticipantId]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaidAround:
+    """A message of a room, and whom it calls by what the platform says."""
+
+    id: MessageId
+    author_id: ParticipantId
+    author_name: str
+    author_kind: ParticipantKind
+    body: str
+    #: What it answers by the platform's own word, where the viewer may see it.
+    answers: MessageId | None
+    calls: Sequence[ParticipantId]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InRoom:
+    """Somebody who is in a room, by a name that the viewer may know."""
+
+    id: ParticipantId
+    name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,6 +219,43 @@ async def scene(conn: Connection, org_id: OrgId, message_id: MessageId) -> Scene
     row = await QUERIES.first(conn, "scene", Scene, params)
     assert row is not None
     return row
+
+
+async def reader(conn: Connection) -> Reader:
+    """Return who reads."""
+    row = await QUERIES.first(conn, "reader", Reader, {})
+    assert row is not None
+    return row
+
+
+async def said_around(
+    conn: Connection, org_id: OrgId, message: Message, *, before: int, after: int
+) -> list[SaidAround]:
+    """Return what was said in a room up to a message and after it, as far as the viewer may read it, the newest first.
+
+    Args:
+        conn: Reads for the viewer.
+        org_id: Whose.
+        message: The message; among what is returned, where the viewer may read it.
+        before: So many of those up to it.
+        after: So many of those after it.
+    """
+    params = {
+        "org_id": org_id,
+        "room_id": message.room_id,
+        "message_id": message.id,
+        "sent_at": message.sent_at,
+        "native_order": message.native_order,
+        "before": before,
+        "after": after,
+    }
+    return await QUERIES.all(conn, "said_around", SaidAround, params)
+
+
+async def names_in(conn: Connection, org_id: OrgId, room_id: RoomId) -> list[InRoom]:
+    """Return who is in a room, by names that the viewer may know, and the viewer under all of its own."""
+    params = {"org_id": org_id, "room_id": room_id, "limit": MOST_PRESENT}
+    return await QUERIES.all(conn, "names_in", InRoom, params)
 
 
 async def note_answer(conn: Connection, org_id: OrgId, *, reply_id: MessageId, trigger_id: MessageId) -> bool:

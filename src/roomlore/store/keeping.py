@@ -40,6 +40,9 @@ class Draft:
     slot: str | None = None
     #: What drew it from its sources; None where somebody asserts it.
     extractor: str | None = None
+    #: What is remembered already and says the same in other words, or is so no longer because of this.
+    repeats: MemoryId | None = None
+    replaces: MemoryId | None = None
 
     def people(self, role: MemoryRole) -> set[ParticipantId]:
         """Return those whom it names in a role."""

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
-from roomlore.domain.ids import ConversationId, OrgId
+from roomlore.domain.ids import ConversationId, MessageId, OrgId
 from roomlore.store.asking import Asked, asked
 from roomlore.store.queries import Connection, Queries
 
@@ -38,6 +38,7 @@ class Unnamed:
 class Said:
     """Something said in a conversation, or how it begins."""
 
+    message_id: MessageId
     author_name: str
     body: str
 

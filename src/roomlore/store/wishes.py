@@ -1,7 +1,7 @@
 """Spoken wishes: kept with what they cover, and what is withheld for them."""
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -9,7 +9,7 @@ from uuid import UUID
 
 from roomlore.domain.ids import MessageId, OrgId, ParticipantId, RoomId, uuid7
 from roomlore.domain.incoming import ParticipantKind
-from roomlore.store.queries import Connection, Queries
+from roomlore.store.queries import Connection, Queries, columns
 
 QUERIES = Queries("wishes")
 
@@ -40,6 +40,7 @@ class HeardWish:
     permits: Sequence[str]
     denies: Sequence[str]
     of_ids: Sequence[ParticipantId] | None
+    told: Mapping[str, Any] | None
     sent_at: datetime
     native_order: int
 
@@ -52,6 +53,8 @@ class NewWish:
     message_id: MessageId
     author_id: ParticipantId
     kind: str
+    heard_by: str
+    told: Mapping[str, Any] | None
     target_ids: Collection[MessageId]
     marks: Collection[str]
     own_marks: Collection[str]
@@ -64,10 +67,11 @@ class NewWish:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SaidRow:
+class RoomSaid:
     """A message as wishes look at it."""
 
     id: MessageId
+    room_id: RoomId
     author_id: ParticipantId
     author_name: str
     author_kind: ParticipantKind
@@ -78,10 +82,30 @@ class SaidRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoomSaid(SaidRow):
-    """A message as wishes look at it, and its room."""
+class Found:
+    """A message that was looked for."""
 
-    room_id: RoomId
+    message_id: MessageId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sought:
+    """A word that a wish looks for in its room, as a pattern for small letters."""
+
+    voice_id: MessageId
+    pattern: str
+    #: When more messages than these had it before, only the wisher's own are looked at.
+    most: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """A message that has a word that was sought; none where nobody has it."""
+
+    voice_id: MessageId
+    pattern: str
+    is_common: bool
+    message_id: MessageId | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,9 +155,60 @@ async def in_rooms(conn: Connection, org_id: OrgId, room_ids: Collection[RoomId]
     return await QUERIES.all(conn, "in_rooms", HeardWish, {"org_id": org_id, "room_ids": list(room_ids)})
 
 
-async def said_in(conn: Connection, org_id: OrgId, room_id: RoomId) -> list[SaidRow]:
-    """Return what was said in a room, in order."""
-    return await QUERIES.all(conn, "said_in", SaidRow, {"org_id": org_id, "room_id": room_id})
+async def said_before(
+    conn: Connection, org_id: OrgId, ids: Collection[MessageId], *, most: int
+) -> list[MessageId]:
+    """Return so many of what was said last before each of these messages."""
+    params = {"org_id": org_id, "message_ids": list(ids), "most": most}
+    return _ids(await QUERIES.all(conn, "said_before", Found, params))
+
+
+async def said_since(
+    conn: Connection,
+    org_id: OrgId,
+    message_id: MessageId,
+    *,
+    back: int,
+    author_ids: Collection[ParticipantId] | None,
+    among: Collection[MessageId] | None,
+) -> list[MessageId]:
+    """Return what is said in a message's room from so many messages before it on; None lets everything through."""
+    params = {
+        "org_id": org_id,
+        "message_id": message_id,
+        "back": back,
+        "author_ids": None if author_ids is None else list(author_ids),
+        "among": None if among is None else list(among),
+    }
+    return _ids(await QUERIES.all(conn, "said_since", Found, params))
+
+
+async def said_by(
+    conn: Connection, org_id: OrgId, room_id: RoomId, words: Collection[tuple[ParticipantId, str]]
+) -> list[MessageId]:
+    """Return what authors said in a room with a word: pairs of the author and a pattern for small letters."""
+    params = {
+        "org_id": org_id,
+        "room_id": room_id,
+        "author_id": [author_id for author_id, _ in words],
+        "pattern": [pattern for _, pattern in words],
+    }
+    return _ids(await QUERIES.all(conn, "said_by", Found, params))
+
+
+async def holders(conn: Connection, org_id: OrgId, room_id: RoomId, words: Sequence[Sought]) -> list[Holder]:
+    """Return which messages of a room have these words, and of words that many have those of the wisher."""
+    params = {"org_id": org_id, "room_id": room_id, **columns(Sought, words)}
+    return await QUERIES.all(conn, "holders", Holder, params)
+
+
+async def said_around(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> list[MessageId]:
+    """Return what messages answer and what answers them."""
+    return _ids(await QUERIES.all(conn, "said_around", Found, {"org_id": org_id, "message_ids": list(ids)}))
+
+
+def _ids(found: Iterable[Found]) -> list[MessageId]:
+    return [one.message_id for one in found]
 
 
 async def said_by_ids(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> list[RoomSaid]:
@@ -146,14 +221,11 @@ async def people_of(conn: Connection, org_id: OrgId, room_ids: Collection[RoomId
     return await QUERIES.all(conn, "people_of", RoomPerson, {"org_id": org_id, "room_ids": list(room_ids)})
 
 
-async def put(
-    conn: Connection, org_id: OrgId, wishes: Iterable[NewWish], *, heard_by: str, heard_at: datetime
-) -> None:
+async def put(conn: Connection, org_id: OrgId, wishes: Iterable[NewWish], *, heard_at: datetime) -> None:
     """Keep wishes, each once for its message; one that was undone stays so."""
     params = {
         "org_id": org_id,
         "rows": json.dumps([_row(wish) for wish in wishes]),
-        "heard_by": heard_by,
         "heard_at": heard_at,
     }
     await QUERIES.run(conn, "put", params)
@@ -166,6 +238,8 @@ def _row(wish: NewWish) -> dict[str, Any]:
         "message_id": str(wish.message_id),
         "author_id": str(wish.author_id),
         "kind": wish.kind,
+        "heard_by": wish.heard_by,
+        "told": wish.told,
         "target_ids": _words(wish.target_ids),
         "marks": _words(wish.marks),
         "own_marks": _words(wish.own_marks),

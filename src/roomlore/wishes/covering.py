@@ -1,19 +1,29 @@
 """What a wish covers: settled once from what was said before it, then asked of each message by itself.
 
-Whose wish counts for which words: one's own always. Of others' words those that repeat a value that its own first
-sayer wants forgotten, that is a key or a password, or that its first sayer had marked as not for everybody. A
-restriction counts for the words of whoever states it; for everybody's once a second person or an agent puts it on
-record, or somebody restricts themselves.
+Whose wish counts for which words: one's own always. Of others' words those that repeat a secret: a value that nobody
+says by chance and that its own first sayer wants forgotten or had marked as not for everybody, an alias that was told
+in confidence, a key or a password. A name is no secret: whoever names something first does not own what others say of
+it. A restriction counts for the words of whoever states it; for everybody's once a second person or an agent puts it
+on record, or somebody restricts themselves.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from roomlore.domain.ids import MessageId, ParticipantId
-from roomlore.wishes.marks import TOKEN, found_in, is_credential, marks_of, strong_values
+from roomlore.wishes.marks import (
+    TOKEN,
+    found_in,
+    is_alias,
+    is_credential,
+    is_telling,
+    marks_of,
+    parts,
+    strong_values,
+)
 from roomlore.wishes.matters import matters
-from roomlore.wishes.parties import Circle, parties
+from roomlore.wishes.parties import People, parties
 from roomlore.wishes.recogniser import forgets, heard, is_confidential, restricts
 from roomlore.wishes.records import Reach, Said, Wish
 
@@ -21,7 +31,7 @@ from roomlore.wishes.records import Reach, Said, Wish
 FAR = 40
 #: So shortly before a record of a restriction somebody must have stated it.
 NEAR = 6
-#: A name that more messages have than these, and more than one in ten, is what the room is about.
+#: A name that more messages have than these is no secret any more, and is what the room is about.
 COMMON = 8
 
 _SMALL = frozenset(
@@ -92,20 +102,31 @@ _SMALL = frozenset(
     ]
 )
 
+#: So many values a wish is about at most: those it names, and then those that were said last.
+MOST_VALUES = 32
+
 
 def settled(
-    wish: Wish, voice: Said, room: Sequence[Said], *, circle: Circle, earlier: Iterable[Reach]
+    wish: Wish,
+    voice: Said,
+    room: Sequence[Said],
+    *,
+    people: People,
+    earlier: Collection[Reach],
+    common: Collection[str] = (),
 ) -> Reach:
     """Return what a wish covers; at least the message that voices it, whose words are no content.
 
     Args:
         wish: What was heard.
         voice: The message that voices it.
-        room: What was said in its room, in order; what comes after the voice does not count.
-        circle: Who takes part.
+        room: What was said in its room, in order, as much of it as the wish may be about (see `looking`); what comes
+            after the voice does not count.
+        people: Who takes part.
         earlier: What earlier wishes of the room cover.
+        common: Values that are said so often that not all who say them are in `room`.
     """
-    before = room[: bisect_left(room, voice.position, key=lambda said: said.position)]
+    before = before_of(voice, room)
     reach = Reach(
         message_id=voice.id,
         wisher_id=voice.author_id,
@@ -121,18 +142,29 @@ def settled(
             permits=wish.permits,
             denies=wish.denies,
             of_ids=None
-            if _is_seconded(wish, voice, before, circle=circle, earlier=earlier)
+            if _is_seconded(wish, voice, before, people=people, earlier=earlier)
             else frozenset({voice.author_id}),
         )
-    about = _about(wish, voice, before)
+    about = meant_by(wish, voice, before)
     if wish.kind == "forget":
-        marks, own = _marks(wish, voice, before, about=about, earlier=earlier)
-        return replace(reach, targets=frozenset({voice.id, *about}), marks=marks, own_marks=own)
+        values = values_of(wish, voice, before, about=about)
+        owners = {
+            voice.author_id,
+            *(one.wisher_id for one in earlier if wish.is_record and one.kind == "forget"),
+        }
+        secrets = _secrets(values, before, owners, common=common)
+        return replace(
+            reach,
+            targets=frozenset({voice.id, *about}),
+            marks=marks_of(secrets),
+            own_marks=marks_of(pieces(one for one in values if _is_distinctive(one, before, common)))
+            - marks_of(secrets),
+        )
     if wish.kind == "withhold":
         unheard = set(about) - _exchanged_with(wish.party_ids, before)
         return replace(reach, targets=frozenset({voice.id, *unheard}), from_ids=wish.party_ids)
     targets = frozenset({voice.id, *about})
-    return replace(reach, targets=targets, spared_ids=_hearers(voice, before, about, circle))
+    return replace(reach, targets=targets, spared_ids=_hearers(voice, before, about, people))
 
 
 def covers(reach: Reach, said: Said) -> bool:
@@ -167,9 +199,14 @@ def _answers_knowingly(reach: Reach, said: Said) -> bool:
 # What a wish that names little is about
 
 
-def _about(wish: Wish, voice: Said, before: Sequence[Said]) -> list[MessageId]:
-    """Return which of its author's own messages a wish means."""
-    if wish.topic:
+def before_of(voice: Said, room: Sequence[Said]) -> Sequence[Said]:
+    """Return what was said before a message, of a room in order."""
+    return room[: bisect_left(room, voice.position, key=lambda said: said.position)]
+
+
+def meant_by(wish: Wish, voice: Said, before: Sequence[Said]) -> list[MessageId]:
+    """Return which of its author's own messages a wish means without naming a value of them."""
+    if stems(wish.topic):
         return _on_topic(wish.topic, voice, before)
     if not wish.points_back:
         return []
@@ -197,69 +234,85 @@ def _exchanged_with(party_ids: frozenset[ParticipantId], before: Sequence[Said])
 
 
 def _on_topic(topic: str, voice: Said, before: Sequence[Said]) -> list[MessageId]:
-    wanted = _stems(topic)
+    wanted = stems(topic)
     enough = min(len(wanted), 2)
     return [
         said.id
         for said in before
-        if enough and said.author_id == voice.author_id and len(wanted & _stems(said.body)) >= enough
+        if said.author_id == voice.author_id and len(wanted & stems(said.body)) >= enough
     ]
 
 
-def _stems(text: str) -> frozenset[str]:
-    words = (token.casefold() for token in TOKEN.findall(text))
+def stems(text: str) -> frozenset[str]:
+    """Return how the telling words of a text begin, in small letters."""
+    words = (token.lower() for token in TOKEN.findall(text))
     return frozenset(word[:5].rstrip("s") for word in words if len(word) > 2 and word not in _SMALL)  # noqa: PLR2004
 
 
 # Whose values they are
 
 
-def _marks(
-    wish: Wish, voice: Said, before: Sequence[Said], *, about: Sequence[MessageId], earlier: Iterable[Reach]
-) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the marks of values that nobody is to be shown, and of those that cover only its author's words."""
-    chosen = set(about)
-    if wish.points_back and voice.reply_to is not None:
-        chosen.add(voice.reply_to)
+def values_of(wish: Wish, voice: Said, before: Sequence[Said], *, about: Collection[MessageId]) -> list[str]:
+    """Return the values that a wish is about."""
+    chosen = {*about, voice.reply_to} if wish.points_back else set(about)
     repeated = [value for said in before if said.id in chosen for value in strong_values(said.body)]
-    wishers = (
-        {one.wisher_id for one in earlier if one.kind == "forget"} if wish.is_record else set[ParticipantId]()
-    )
-    everywhere: list[str] = []
-    own: list[str] = []
-    for value in dict.fromkeys([*wish.values, *repeated]):
-        marks = marks_of([value])
-        holders = [said for said in before if found_in(said.body, marks)]
-        if not _is_distinctive(value, holders, before):
+    # The rest is covered where it stands, and what others say by chance is theirs.
+    telling = [value for value in reversed(repeated) if is_telling(value)]
+    return list(dict.fromkeys([*wish.values, *telling]))[:MOST_VALUES]
+
+
+def pieces(values: Iterable[str]) -> list[str]:
+    """Return values, and the pieces that give them away."""
+    return list(dict.fromkeys(piece for value in values for piece in (value, *parts(value))))
+
+
+def _secrets(
+    values: Iterable[str],
+    before: Sequence[Said],
+    owners: Collection[ParticipantId],
+    *,
+    common: Collection[str],
+) -> list[str]:
+    """Return those of some values that these people may have forgotten whoever says them, and what gives them away."""
+    found: list[str] = []
+    for value in values:
+        holders = _holders(value, before)
+        if value in common or not holders or not _is_secret(value, holders, owners):
             continue
-        (everywhere if _may_forget(value, voice, holders, wishers) else own).append(value)
-    return marks_of(everywhere), marks_of(own)
+        # a piece that was said before the whole is something else
+        rest = [one for one in parts(value) if one not in common and _holders(one, before)[:1] == holders[:1]]
+        found += [value, *rest]
+    return found
 
 
-def _is_distinctive(value: str, holders: Sequence[Said], before: Sequence[Said]) -> bool:
+def _is_distinctive(value: str, before: Sequence[Said], common: Collection[str]) -> bool:
     if any(sign.isdigit() for sign in value):
         return True
-    return len(holders) <= max(COMMON, len(before) // 10)
+    return value not in common and len(_holders(value, before)) <= COMMON
 
 
-def _may_forget(value: str, voice: Said, holders: Sequence[Said], wishers: set[ParticipantId]) -> bool:
-    """Return whether the voice may have a value forgotten whoever says it.
+def _is_secret(value: str, holders: Sequence[Said], owners: Collection[ParticipantId]) -> bool:
+    first = holders[0]
+    if is_credential(value, first.body):
+        return True
+    if is_telling(value):
+        return first.author_id in owners or is_confidential(first.body)
+    return len(holders) <= COMMON and is_confidential(first.body) and is_alias(value, first.body)
 
-    What nobody has said is nobody's to hide, a key neither; and who only wishes it forgotten has not said it.
-    """
-    first = next((said for said in holders if not forgets(said.body)), None)
-    if first is None:
-        return False
-    return (
-        is_credential(value) or first.author_id in {voice.author_id, *wishers} or is_confidential(first.body)
-    )
+
+def _holders(value: str, before: Sequence[Said]) -> list[Said]:
+    """Return who said a value, in order: what nobody has said, or only wished forgotten, is nobody's to hide."""
+    marks = marks_of([value])
+    found = [said for said in before if found_in(said.body, marks)]
+    first = next((place for place, said in enumerate(found) if not forgets(said.body)), len(found))
+    return found[first:]
 
 
 # Restrictions
 
 
 def _is_seconded(
-    wish: Wish, voice: Said, before: Sequence[Said], *, circle: Circle, earlier: Iterable[Reach]
+    wish: Wish, voice: Said, before: Sequence[Said], *, people: People, earlier: Collection[Reach]
 ) -> bool:
     """Return whether a restriction counts for everybody's words: not whoever states it alone wants it so."""
     if wish.party_ids == frozenset({voice.author_id}) or voice.author_kind == "agent":
@@ -272,24 +325,24 @@ def _is_seconded(
         and one.wisher_id not in others
         for one in earlier
     ) or any(
-        said.author_id not in others and _restricts(said, wish.party_ids, before, circle)
+        said.author_id not in others and _restricts(said, wish.party_ids, before, people)
         for said in before[-NEAR:]
     )
 
 
 def _restricts(
-    said: Said, party_ids: frozenset[ParticipantId], before: Sequence[Said], circle: Circle
+    said: Said, party_ids: frozenset[ParticipantId], before: Sequence[Said], people: People
 ) -> bool:
     """Return whether a message restricts these: by name, or without one where it was of them just before."""
     if not restricts(said.body):
         return False
-    wish = heard(said.body, said.author_id, circle)
-    named = wish.party_ids if wish is not None and wish.kind == "withhold" else parties(said.body, circle)
+    wish = heard(said.body, said.author_id, people)
+    named = wish.party_ids if wish is not None and wish.kind == "withhold" else parties(said.body, people)
     if named:
         return bool(named & party_ids)
     place = bisect_left(before, said.position, key=lambda one: one.position)
     for one in reversed(before[max(place - NEAR, 0) : place]):
-        meant = {one.author_id, *parties(one.body, circle)} - {said.author_id}
+        meant = {one.author_id, *parties(one.body, people)} - {said.author_id}
         if meant:
             return bool(meant & party_ids)
     return False
@@ -309,12 +362,12 @@ _GUARDED = frozenset({"health", "contact", "money", "credentials", "customer", "
 
 
 def _hearers(
-    voice: Said, before: Sequence[Said], about: Sequence[MessageId], circle: Circle
+    voice: Said, before: Sequence[Said], about: Sequence[MessageId], people: People
 ) -> frozenset[ParticipantId]:
     """Return whom something was said to: whoever is named, answered, or spoke last before."""
     by_id: Mapping[MessageId, Said] = {said.id: said for said in before[-FAR:]}
     told = [voice, *(by_id[key] for key in about if key in by_id)]
-    named = {one for said in told for one in parties(said.body, circle)}
+    named = {one for said in told for one in parties(said.body, people)}
     answered = {by_id[said.reply_to].author_id for said in told if said.reply_to and said.reply_to in by_id}
     if not named and not answered:
         opening = min(said.position for said in told)

@@ -5,39 +5,38 @@ anew, and one that comes in order is only asked whether a wish covers it: the en
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import cast
 
 from roomlore.domain.ids import MessageId, OrgId, RoomId
 from roomlore.store import untangling, work
 from roomlore.store import wishes as kept
 from roomlore.store.queries import Connection
-from roomlore.store.wishes import HeardWish, NewWish, SaidRow
+from roomlore.store.wishes import HeardWish
+from roomlore.wishes import rows
 from roomlore.wishes.covering import covers, settled
-from roomlore.wishes.parties import Circle
+from roomlore.wishes.looking import Surroundings, around, under
+from roomlore.wishes.parties import People
 from roomlore.wishes.recogniser import heard, names_nobody_known
 from roomlore.wishes.recogniser import voices as put_like_a_wish
-from roomlore.wishes.records import Matter, Person, Position, Reach, Said, Wish, WishKind
+from roomlore.wishes.records import Person, Reach, Said, Voice, Wish
 
-RULES = "rules"
+#: A message that voices a wish, and one that is covered for it.
+Pair = tuple[MessageId, MessageId]
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Room:
-    """What is known of a room in which wishes are heard."""
+    """A room, its wishes so far, and what is looked at of it."""
 
-    people: list[Person] = field(default_factory=list[Person])
-    known: list[HeardWish] = field(default_factory=list[HeardWish])
-    #: Those of the batch that were said here, and what voices restrictions that are known.
-    fresh: list[Said] = field(default_factory=list[Said])
-    voiced: list[Said] = field(default_factory=list[Said])
-
-    @property
-    def earliest(self) -> Position | None:
-        """The place of the first message of the batch."""
-        return min((said.position for said in self.fresh), default=None)
+    id: RoomId
+    people: People
+    known: Mapping[MessageId, HeardWish]
+    #: What was added or changed.
+    fresh: Sequence[Said]
+    #: What voices the known wishes that may have to be settled anew, and is not fresh.
+    voices: Sequence[Said]
 
 
 async def hear(
@@ -61,23 +60,12 @@ async def hear(
     known = await kept.in_rooms(conn, org_id, rooms)
     if not voices and not known:
         return
-    # Whom a restriction names may have come only now.
-    named = {wish.message_id for wish in known if wish.kind == "withhold"}
-    by_room = await _rooms(conn, org_id, known, {*voices, *(bodies if known else ())}, named=named)
-    silenced = {wish.message_id for wish in known} & bodies.keys()
-    found: list[tuple[MessageId, MessageId]] = []
-    for room_id, room in by_room.items():
-        wishes = _heard(room, {*voices, *named})
-        lost = [
-            wish.message_id
-            for wish in room.known
-            if wish.message_id in silenced and wish.message_id not in wishes
-        ]
-        if lost:
-            await kept.drop(conn, org_id, lost)
-            room.known = [wish for wish in room.known if wish.message_id not in lost]
-        if wishes or room.known:
-            found += await _settle_room(conn, org_id, room_id, room=room, wishes=wishes, at=at)
+    found: list[Pair] = []
+    # Where no wish was, nothing is covered but by those that are heard now, which look for it.
+    for looked_at in await _rooms(conn, org_id, known, fresh=bodies if known else voices):
+        voiced = _heard(looked_at)
+        room = await _without_silenced(conn, org_id, looked_at, voiced)
+        found += await _settle(conn, org_id, room, [one for one in voiced if _is_due(one, room)], at=at)
     if known:
         await kept.release_messages(conn, org_id, bodies)
     await _withhold(conn, org_id, found)
@@ -89,12 +77,49 @@ async def hear_again(conn: Connection, org_id: OrgId, rooms: Collection[RoomId])
     if not known:
         return
     at = max(wish.heard_at for wish in known)
-    found: list[tuple[MessageId, MessageId]] = []
-    by_room = await _rooms(conn, org_id, known, [wish.message_id for wish in known])
-    for room_id, room in by_room.items():
-        wishes = _heard(room, {wish.message_id for wish in room.known})
-        found += await _settle_room(conn, org_id, room_id, room=room, wishes=wishes, at=at)
+    found: list[Pair] = []
+    for looked_at in await _rooms(conn, org_id, known, fresh=()):
+        voiced = _heard(looked_at)
+        room = await _without_silenced(conn, org_id, looked_at, voiced)
+        found += await _settle(conn, org_id, room, voiced, at=at, is_all_new=True)
     await _withhold(conn, org_id, found)
+
+
+async def hear_named(
+    conn: Connection,
+    org_id: OrgId,
+    room_id: RoomId,
+    wishes: Mapping[MessageId, Wish],
+    *,
+    heard_by: str,
+    at: datetime,
+) -> int:
+    """Keep wishes that something else than the rules heard, withhold what they cover, and return how many were kept.
+
+    Left out are those in messages that are not in the room or have no words, those where the rules hear a wish
+    themselves, and those that were undone. Of a topic or a value counts what the message says of it, word for word.
+    One that was kept is heard anew as long as its message is not changed.
+
+    Args:
+        conn: In a transaction that holds the room, see `directory.lock_rooms`.
+        org_id: Whose.
+        room_id: Where they were voiced.
+        wishes: What was heard, by the message that voices it.
+        heard_by: The name of the language model that heard it.
+        at: When they are heard.
+    """
+    known = await kept.in_rooms(conn, org_id, [room_id])
+    undone = {wish.message_id for wish in known if wish.status == "undone"}
+    for room in await _rooms(conn, org_id, known, fresh=wishes.keys() - undone):
+        if room.id == room_id:
+            voices = [
+                _named(said, wishes[said.id], heard_by)
+                for said in room.fresh
+                if heard(said.body, said.author_id, room.people) is None
+            ]
+            await _withhold(conn, org_id, await _settle(conn, org_id, room, voices, at=at))
+            return len(voices)
+    return 0
 
 
 async def uncover(conn: Connection, org_id: OrgId, room_id: RoomId, voice_id: MessageId) -> None:
@@ -104,170 +129,173 @@ async def uncover(conn: Connection, org_id: OrgId, room_id: RoomId, voice_id: Me
     await hear_again(conn, org_id, [room_id])
 
 
+# What is known of the rooms
+
+
 async def _rooms(
-    conn: Connection,
-    org_id: OrgId,
-    known: Sequence[HeardWish],
-    ids: Collection[MessageId],
-    *,
-    named: Collection[MessageId] = (),
-) -> dict[RoomId, _Room]:
-    by_room: dict[RoomId, _Room] = defaultdict(_Room)
+    conn: Connection, org_id: OrgId, known: Sequence[HeardWish], *, fresh: Collection[MessageId]
+) -> list[_Room]:
+    """Return the rooms of wishes and messages; where nothing is fresh, all that voices a wish is looked at."""
+    wishes: dict[RoomId, dict[MessageId, HeardWish]] = defaultdict(dict)
     for wish in known:
-        by_room[wish.room_id].known.append(wish)
-    for row in await kept.said_by_ids(conn, org_id, {*ids, *named}):
-        room = by_room[row.room_id]
-        (room.fresh if row.id in ids else room.voiced).append(_said(row))
-    for person in await kept.people_of(conn, org_id, list(by_room)):
-        by_room[person.room_id].people.append(Person(id=person.id, name=person.name, kind=person.kind))
-    return by_room
+        wishes[wish.room_id][wish.message_id] = wish
+    came: dict[RoomId, list[Said]] = defaultdict(list)
+    for row in await kept.said_by_ids(conn, org_id, fresh):
+        came[row.room_id].append(rows.said_of(row))
+    voices: dict[RoomId, list[Said]] = defaultdict(list)
+    late = {wish.message_id for wish in known if not fresh or _is_late(wish, came[wish.room_id])}
+    for row in await kept.said_by_ids(conn, org_id, late.difference(fresh)):
+        voices[row.room_id].append(rows.said_of(row))
+    people: dict[RoomId, list[Person]] = defaultdict(list)
+    for person in await kept.people_of(conn, org_id, came.keys() | wishes.keys()):
+        people[person.room_id].append(Person(id=person.id, name=person.name, kind=person.kind))
+    return [
+        _Room(
+            id=room_id,
+            people=People.of(people[room_id]),
+            known=wishes[room_id],
+            fresh=came[room_id],
+            voices=voices[room_id],
+        )
+        for room_id in sorted(came.keys() | wishes.keys())
+    ]
 
 
-def _heard(room: _Room, voices: set[MessageId]) -> dict[MessageId, Wish]:
-    """Return the wishes that messages of a room voice."""
-    circle = Circle.of(room.people)
-    found = {said.id: _wish(said, circle) for said in (*room.fresh, *room.voiced) if said.id in voices}
-    standing = {
-        wish.message_id: frozenset(wish.from_ids or ()) for wish in room.known if wish.kind == "withhold"
-    }
-    fresh = {said.id for said in room.fresh}
-    return {
-        key: wish
-        for key, wish in found.items()
-        if wish is not None and (key in fresh or wish.party_ids != standing.get(key))
-    }
+def _is_late(wish: HeardWish, fresh: Sequence[Said]) -> bool:
+    """Return whether a wish may have to be settled anew.
+
+    Something fresh came before it; or it restricts somebody, and whom it names may have come only now.
+    """
+    position = (wish.sent_at, wish.native_order, wish.message_id)
+    return wish.kind == "withhold" or any(said.position < position for said in fresh)
 
 
-def _wish(said: Said, circle: Circle) -> Wish | None:
-    """Return what a message wishes; one that names nobody who is known waits for them."""
-    wish = heard(said.body, said.author_id, circle)
-    if wish is None and names_nobody_known(said.body):
-        return Wish(kind="withhold")
-    return wish
+# What is heard
 
 
-async def _settle_room(
+def _heard(room: _Room) -> list[Voice]:
+    """Return the wishes that are voiced in what is looked at of a room."""
+    found = (_voice(said, room) for said in (*room.fresh, *room.voices))
+    return [one for one in found if one is not None]
+
+
+def _voice(said: Said, room: _Room) -> Voice | None:
+    """Return what a message wishes: as rules hear it, else as it was named; what names nobody yet waits for them."""
+    wish = heard(said.body, said.author_id, room.people)
+    if wish is not None:
+        return Voice(said=said, wish=wish)
+    known = room.known.get(said.id)
+    named = None if known is None else rows.wish_of(known, said.body)
+    if known is not None and named is not None:
+        return Voice(said=said, wish=named, heard_by=known.heard_by, told=known.told)
+    return Voice(said=said, wish=Wish(kind="withhold")) if names_nobody_known(said.body) else None
+
+
+def _named(said: Said, wish: Wish, heard_by: str) -> Voice:
+    told = rows.told(wish, said.body)
+    return Voice(said=said, wish=rows.as_told(wish, told, said.body), heard_by=heard_by, told=told)
+
+
+async def _without_silenced(conn: Connection, org_id: OrgId, room: _Room, voiced: Sequence[Voice]) -> _Room:
+    """Forget the known wishes that are heard no more where they were voiced, and return the room without them."""
+    looked_at = {said.id for said in (*room.fresh, *room.voices)}
+    silenced = looked_at & room.known.keys() - {voice.said.id for voice in voiced}
+    if not silenced:
+        return room
+    await kept.drop(conn, org_id, silenced)
+    return replace(room, known={key: wish for key, wish in room.known.items() if key not in silenced})
+
+
+def _is_due(voice: Voice, room: _Room) -> bool:
+    """Return whether a wish has to be settled: it is new, may mean others now, or something came before it."""
+    known = room.known.get(voice.said.id)
+    if known is None or voice.wish.party_ids != frozenset(known.from_ids or ()):
+        return True
+    return any(said.position <= voice.said.position for said in room.fresh)
+
+
+# What is covered
+
+
+async def _settle(
     conn: Connection,
     org_id: OrgId,
-    room_id: RoomId,
-    *,
     room: _Room,
-    wishes: Mapping[MessageId, Wish],
+    due: Sequence[Voice],
+    *,
     at: datetime,
-) -> list[tuple[MessageId, MessageId]]:
-    """Settle what has to be settled anew, and return what is withheld now: pairs of a voice and what it covers."""
-    earliest = room.earliest
-    stale = {
-        wish.message_id
-        for wish in room.known
-        if wish.message_id in wishes
-        or (earliest is not None and (wish.sent_at, wish.native_order, wish.message_id) > earliest)
-    } | wishes.keys()
-    standing = [
-        _reach(wish) for wish in room.known if wish.status == "active" and wish.message_id not in stale
+    is_all_new: bool = False,
+) -> list[Pair]:
+    """Settle wishes of a room anew, and return what is withheld now for these, and for others of what is fresh."""
+    due_ids = {voice.said.id for voice in due}
+    others = [
+        rows.reach_of(wish)
+        for key, wish in room.known.items()
+        if wish.status == "active" and key not in due_ids
     ]
-    found = [(reach.message_id, said.id) for reach in standing for said in room.fresh if covers(reach, said)]
-    if not stale:
+    found = [(reach.message_id, said.id) for reach in others for said in room.fresh if covers(reach, said)]
+    if not due:
         return found
-    said = [_said(row) for row in await kept.said_in(conn, org_id, room_id)]
-    undone = {wish.message_id for wish in room.known if wish.status == "undone"}
-    reaches = _settled(said, room, wishes=wishes, stale=stale, standing=standing, undone=undone)
-    await kept.release(conn, org_id, stale)
-    gone = stale - {reach.message_id for reach in reaches}
-    if gone:
-        await kept.drop(conn, org_id, gone)
-    await kept.put(conn, org_id, [_kept(room_id, reach) for reach in reaches], heard_by=RULES, heard_at=at)
-    return found + [(reach.message_id, one.id) for reach in reaches for one in said if covers(reach, one)]
-
-
-def _settled(
-    said: Sequence[Said],
-    room: _Room,
-    *,
-    wishes: Mapping[MessageId, Wish],
-    stale: Collection[MessageId],
-    standing: Sequence[Reach],
-    undone: Collection[MessageId],
-) -> list[Reach]:
-    """Return what the wishes that are to be settled anew cover, in the order of the room."""
-    circle = Circle.of(room.people)
-    earlier = {reach.message_id: reach for reach in standing}
-    before: list[Reach] = []
-    found: list[Reach] = []
-    for one in said:
-        if one.id in earlier:
-            before.append(earlier[one.id])
-        if one.id not in stale:
-            continue
-        wish = wishes.get(one.id) or _wish(one, circle)
-        if wish is not None:
-            reach = settled(wish, one, said, circle=circle, earlier=before)
-            found.append(reach)
-            before += [] if one.id in undone else [reach]
+    look = await around(conn, org_id, room.id, due)
+    reaches = _reaches(due, room, look, others)
+    await kept.put(conn, org_id, [rows.kept(room.id, *pair) for pair in reaches], heard_at=at)
+    for _, reach in reaches:
+        found += await _covered(conn, org_id, room, reach, look=look, is_new=is_all_new)
     return found
 
 
-async def _withhold(conn: Connection, org_id: OrgId, found: Sequence[tuple[MessageId, MessageId]]) -> None:
+def _reaches(
+    due: Sequence[Voice], room: _Room, look: Surroundings, others: Sequence[Reach]
+) -> list[tuple[Voice, Reach]]:
+    """Return what wishes cover, settled in the order of the room: later ones may rest on earlier ones."""
+    before = list(others)
+    found: list[tuple[Voice, Reach]] = []
+    for voice in sorted(due, key=lambda one: one.said.position):
+        said = voice.said
+        reach = settled(
+            voice.wish,
+            said,
+            look.said,
+            people=room.people,
+            earlier=[one for one in before if one.position < said.position],
+            common=look.common.get(said.id, frozenset()),
+        )
+        found.append((voice, reach))
+        known = room.known.get(said.id)
+        if known is None or known.status == "active":
+            before.append(reach)
+    return found
+
+
+async def _covered(
+    conn: Connection, org_id: OrgId, room: _Room, reach: Reach, *, look: Surroundings, is_new: bool
+) -> list[Pair]:
+    """Release what a wish covered, as far as that may have changed, and return what it covers now of it."""
+    said: Collection[Said] = (*look.said, *room.fresh)
+    if reach.is_standing:
+        # What a restriction covers is much, and mostly stays as it was.
+        known = room.known.get(reach.message_id)
+        if not is_new and known is not None and rows.reach_of(known) == reach:
+            fresh = await under(conn, org_id, reach, among=[one.id for one in room.fresh])
+            if all(one.position > reach.position for one in fresh):
+                return _pairs(reach, fresh)
+        said = await under(conn, org_id, reach)
+    await kept.release(conn, org_id, [reach.message_id])
+    return _pairs(reach, said)
+
+
+def _pairs(reach: Reach, said: Collection[Said]) -> list[Pair]:
+    by_id = {one.id: one for one in said}
+    return [(reach.message_id, key) for key, one in by_id.items() if covers(reach, one)]
+
+
+async def _withhold(conn: Connection, org_id: OrgId, found: Sequence[Pair]) -> None:
     """Withhold messages, and have the conversations they are in named anew."""
-    if not found:
-        return
-    await kept.withhold(conn, org_id, found)
-    await _name_again(conn, org_id, {message_id for _, message_id in found})
+    if found:
+        await kept.withhold(conn, org_id, found)
+        await _name_again(conn, org_id, {message_id for _, message_id in found})
 
 
 async def _name_again(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> None:
     if ids and await untangling.touch_rooms_of(conn, org_id, ids):
         await work.wake(conn, "untangle")
-
-
-def _said(row: SaidRow) -> Said:
-    return Said(
-        id=row.id,
-        author_id=row.author_id,
-        author_name=row.author_name,
-        author_kind=row.author_kind,
-        body=row.body,
-        sent_at=row.sent_at,
-        native_order=row.native_order,
-        reply_to=row.reply_to,
-    )
-
-
-def _reach(wish: HeardWish) -> Reach:
-    return Reach(
-        message_id=wish.message_id,
-        wisher_id=wish.author_id,
-        kind=cast("WishKind", wish.kind),
-        position=(wish.sent_at, wish.native_order, wish.message_id),
-        targets=frozenset(wish.target_ids),
-        marks=frozenset(wish.marks),
-        own_marks=frozenset(wish.own_marks),
-        from_ids=None if wish.from_ids is None else frozenset(wish.from_ids),
-        spared_ids=frozenset(wish.spared_ids),
-        is_standing=wish.is_standing,
-        permits=_matters(wish.permits),
-        denies=_matters(wish.denies),
-        of_ids=None if wish.of_ids is None else frozenset(wish.of_ids),
-    )
-
-
-def _matters(names: Iterable[str]) -> frozenset[Matter]:
-    return frozenset(cast("Iterable[Matter]", names))
-
-
-def _kept(room_id: RoomId, reach: Reach) -> NewWish:
-    return NewWish(
-        room_id=room_id,
-        message_id=reach.message_id,
-        author_id=reach.wisher_id,
-        kind=reach.kind,
-        target_ids=reach.targets,
-        marks=reach.marks,
-        own_marks=reach.own_marks,
-        from_ids=reach.from_ids,
-        spared_ids=reach.spared_ids,
-        is_standing=reach.is_standing,
-        permits=reach.permits,
-        denies=reach.denies,
-        of_ids=reach.of_ids,
-    )

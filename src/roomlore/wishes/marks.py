@@ -122,7 +122,6 @@ _PLAIN = frozenset(
         "mrs",
         "ms",
         "dr",
-        "use",
         "new",
         "old",
         "only",
@@ -142,6 +141,18 @@ _PLAIN = frozenset(
 )
 #: Words before a capitalised one that say that it is a name, even if it is also a month.
 _NAMING = re.compile(r"(?:name|alias|called|nickname|codename|ask(?:ing)? for|ask)\s+$", re.IGNORECASE)
+#: The same a few words ahead, and what is noted down: `the alias is Nia`, `Falcon = Harbour Foods`.
+_NAMED = re.compile(
+    r"(?:\b(?:alias|nick ?name|code ?name|name|label"
+    r"|call(?:ed|s)?|known as|goes by|ask(?:ing)? for)\b\W+(?:\w+\W+){0,3}|=\s*|\bis (?:\w+ ){0,2})$",
+    re.IGNORECASE,
+)
+_QUOTED_OPEN = re.compile(r"[\"\u201c][^\"\u201c\u201d\n]{0,40}$")
+#: How keys begin that say so themselves, and how others are called.
+_KEY = re.compile(r"(?:sk|pk|tk|rk|gh[opsu]|glpat|xox[abp])[-_]|AKIA|eyJ")
+_CALLED_KEY = re.compile(
+    r"\b(?:tokens?|passwords?|passwd|credentials?|secrets?|keys?|logins?|pin)\b", re.IGNORECASE
+)
 
 
 def straight(text: str) -> str:
@@ -179,7 +190,7 @@ def names(text: str) -> list[str]:
 
 def mark(value: str) -> str | None:
     """Return how a value is kept: head, size, digest; None where nothing is left of it."""
-    tokens = _tokens(value)
+    tokens = TOKEN.findall(value)
     if not tokens or len(tokens) > 2 * LONGEST:
         return None
     return f"{_head(tokens[0]):08x}.{len(tokens)}.{_digest(tokens)}"
@@ -190,9 +201,27 @@ def parts(value: str) -> list[str]:
     tokens = TOKEN.findall(value)
     if len(tokens) < 3 or not any(map(_has_digit, tokens)):  # noqa: PLR2004
         return []
-    ends = [tokens[-1]] if tokens[-1].isdigit() and len(tokens[-1]) >= 4 else []  # noqa: PLR2004
-    mixed = [one for one in tokens if _has_digit(one) and not one.isdigit() and len(one) >= 4]  # noqa: PLR2004
-    return [*ends, *mixed]
+    long = [one for one in tokens if len(one) >= 4 and not _TIME.match(one)]  # noqa: PLR2004
+    return [one for one in long if _is_mixed(one) or (one.isdigit() and one is tokens[-1])]
+
+
+def is_telling(value: str) -> bool:
+    """Return whether nobody says a value by chance: an address, a long number, a code.
+
+    A name is none, nor is a name with a number: `Postgres`, `Windows 11`, `python3`, `room 218`.
+    """
+    if _ADDRESS.fullmatch(value):
+        return True
+    tokens = TOKEN.findall(value)
+    digits = sum(sign.isdigit() for sign in value)
+    if " " in value and any(one.isalpha() for one in tokens):
+        return digits >= 5  # noqa: PLR2004
+    return digits >= 5 or (digits >= 3 and sum(map(len, tokens)) >= 6)  # noqa: PLR2004
+
+
+def rarest(value: str) -> str:
+    """Return the word of a value by which it is looked for, in small letters: whatever says the value has it."""
+    return max(TOKEN.findall(value), key=lambda one: (_has_digit(one), len(one)), default="").lower()
 
 
 def found_in(text: str, marks: Collection[str]) -> bool:
@@ -217,25 +246,30 @@ def marked(text: str, marks: Collection[str]) -> Iterator[str]:
                 yield found
 
 
-def is_credential(value: str) -> bool:
-    """Return whether a value looks like a key, a token or a password: long, of letters and digits mixed."""
-    tokens = TOKEN.findall(value)
-    return (
-        sum(map(len, tokens)) >= 10  # noqa: PLR2004
-        and any(_has_digit(one) and any(sign.isalpha() for sign in one) for one in tokens)
+def is_credential(value: str, said: str) -> bool:
+    """Return whether a value looks like a key, a token or a password and is one in what was said: by its make, or by name."""
+    is_like_one = (
+        sum(map(len, TOKEN.findall(value))) >= 10  # noqa: PLR2004
+        and any(map(_is_mixed, TOKEN.findall(value)))
         and not _ADDRESS.match(value)
         and " " not in value
     )
+    return is_like_one and bool(_KEY.match(value) or _CALLED_KEY.search(said))
 
 
-def marks_of(found: Iterable[str]) -> frozenset[str]:
-    """Return the marks of values, and of the pieces that give them away."""
-    every = [one for value in found for one in (value, *parts(value))]
-    return frozenset(one for value in every if (one := mark(value)))
+def is_alias(value: str, said: str) -> bool:
+    """Return whether what was said gives a value as what somebody or something is called, or noted as."""
+    place = said.find(value)
+    while place >= 0:
+        if _NAMED.search(said[:place]) or _QUOTED_OPEN.search(said[:place]):
+            return True
+        place = said.find(value, place + 1)
+    return False
 
 
-def _tokens(value: str) -> list[str]:
-    return TOKEN.findall(value)
+def marks_of(values: Iterable[str]) -> frozenset[str]:
+    """Return the marks of values."""
+    return frozenset(one for value in values if (one := mark(value)))
 
 
 def _head(token: str) -> int:
@@ -277,6 +311,10 @@ def _is_code(text: str) -> bool:
 def _is_numbered(match: re.Match[str]) -> bool:
     word = match[1].casefold()
     return word not in _DATED and word not in _PLAIN and not word.endswith("ly")
+
+
+def _is_mixed(token: str) -> bool:
+    return _has_digit(token) and not token.isdigit()
 
 
 def _has_digit(token: str) -> bool:

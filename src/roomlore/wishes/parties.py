@@ -64,7 +64,7 @@ NOBODY: frozenset[ParticipantId] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Circle:
+class People:
     """Who takes part in a room, by the words that mean them."""
 
     #: A first name, a surname or an account that only one of them has, as it is written.
@@ -75,8 +75,8 @@ class Circle:
     called: frozenset[str]
 
     @classmethod
-    def of(cls, people: Iterable[Person]) -> "Circle":
-        """Return the circle of some people."""
+    def of(cls, people: Iterable[Person]) -> "People":
+        """Return the people of some people."""
         named: dict[str, set[ParticipantId]] = defaultdict(set)
         roles: dict[str, set[ParticipantId]] = defaultdict(set)
         called: set[str] = set()
@@ -93,19 +93,19 @@ class Circle:
         )
 
 
-def parties(text: str, circle: Circle) -> frozenset[ParticipantId]:
+def parties(text: str, people: People) -> frozenset[ParticipantId]:
     """Return whom some words name."""
     found: set[ParticipantId] = set()
     before = ""
     tokens: list[str] = TOKEN.findall(text)
     for token in tokens:
         word = token.casefold()
-        if token in circle.named:
-            found.add(circle.named[token])
+        if token in people.named:
+            found.add(people.named[token])
         if word == "family":
-            found.update(*(circle.roles.get(role, NOBODY) for role in _FAMILY))
+            found.update(*(people.roles.get(role, NOBODY) for role in _FAMILY))
         elif word in _SAME or before == "the":
-            found |= circle.roles.get(_SAME.get(word, word), NOBODY)
+            found |= people.roles.get(_SAME.get(word, word), NOBODY)
         before = word
     return frozenset(found)
 

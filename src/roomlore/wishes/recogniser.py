@@ -6,88 +6,96 @@ asks, quotes, supposes or speaks of a file, a branch or a setting is no wish.
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from uuid import UUID
 
 from roomlore.domain.ids import ParticipantId
 from roomlore.wishes import cues
 from roomlore.wishes.marks import TOKEN, names, straight, strong_values, unquoted
 from roomlore.wishes.matters import matters
-from roomlore.wishes.parties import Circle, parties
+from roomlore.wishes.parties import People, parties
 from roomlore.wishes.records import Matter, Wish
 
 #: What is longer is a document that tells about wishes, if anything.
 LONGEST = 2_000
 
 _SENTENCE = re.compile(r"[^.!?;\n]+(?:[.!?;](?!\s|$)[^.!?;\n]+)*[.!?;]*")
+#: Where a full stop ends no sentence.
+_TITLE = re.compile(r"\b(Dr|Mr|Mrs|Ms|Prof)\.\s")
 _QUOTED_LINE = re.compile(r"^\s*>.*$|```.*?(?:```|\Z)|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 _ABOUT = re.compile(r"\b(?:about|regarding|concerning)\s+(.{2,80})", re.IGNORECASE)
 _ABOUT_ME = re.compile(r"\b(?:that|how|about|on)\s+(?:i|me|my)\b\s+(.{2,80})", re.IGNORECASE)
 _ONLY = re.compile(r"\bonly\b", re.IGNORECASE)
 _SHUT_OUT = re.compile(r"\b(?:not|nor)\b", re.IGNORECASE)
 _NOT_PERMITTED = re.compile(r"\b(?:not|no|nothing|never|without|cannot)\b", re.IGNORECASE)
-_NO_CIRCLE = Circle.of(())
+_NOBODY_KNOWN = People.of(())
 _NOBODY = ParticipantId(UUID(int=0))
 #: A confiding sentence of more words says itself what is confided.
 _FEW_WORDS = 9
+#: "Ok. Sorry, all." tells nothing; what has so many words does.
+_TELLING_WORDS = 3
 
 
 def may_wish(body: str) -> bool:
     """Return whether a body may hold a wish at all; quick, and wrong only in letting through."""
     if len(body) > LONGEST:
         return False
-    text = straight(body)
-    return _sounds(text, cues.FORGETTING) or _sounds(text, cues.CONFIDING) or _may_withhold(text)
+    low = straight(body).lower()
+    return cues.ANY.search(low) is not None and (
+        cues.FORGETTING.search(low) is not None
+        or cues.CONFIDING.search(low) is not None
+        or (cues.NEGATING.search(low) is not None and cues.WITHHOLDING.search(low) is not None)
+    )
 
 
-def heard(body: str, author_id: ParticipantId, circle: Circle) -> Wish | None:
+def heard(body: str, author_id: ParticipantId, people: People) -> Wish | None:
     """Return what a message wishes, or None.
 
     Args:
         body: What was said.
         author_id: Who said it.
-        circle: Who takes part in the room, by the names that were last known; the author may be among them.
+        people: Who takes part in the room, by the names that were last known; the author may be among them.
     """
-    if not may_wish(body):
-        return None
-    text = straight(_QUOTED_LINE.sub(" ", body))
-    sentences = _sentences(text)
+    sentences = _own_sentences(body)
     return (
-        _forgetting(sentences, circle) or _withholding(sentences, author_id, circle) or _confiding(sentences)
+        _forgetting(sentences, people) or _withholding(sentences, author_id, people) or _confiding(sentences)
     )
 
 
 def voices(body: str) -> bool:
     """Return whether a message is put like a wish, whoever takes part; none that is heard is missed."""
-    if not may_wish(body):
-        return False
-    sentences = _sentences(straight(_QUOTED_LINE.sub(" ", body)))
-    is_told = _forgetting(sentences, _NO_CIRCLE) or _confiding(sentences) or _own_scope(sentences, _NOBODY)
-    return is_told is not None or names_nobody_known(body)
+    sentences = _own_sentences(body)
+    is_told = _forgetting(sentences, _NOBODY_KNOWN) or _confiding(sentences) or _own_scope(sentences, _NOBODY)
+    return is_told is not None or any(map(_keeps_from_somebody, sentences))
 
 
 def names_nobody_known(body: str) -> bool:
     """Return whether a message keeps something from somebody, whoever that is: they may still come."""
-    if not may_wish(body):
-        return False
-    return any(
-        _may_withhold(one)
-        and not cues.ASKS.search(one)
-        and (any(True for _ in _kept_from(one)) or any(map(_is_restriction, cues.CLAUSE.split(one))))
-        for one in _sentences(straight(_QUOTED_LINE.sub(" ", body)))
+    return any(map(_keeps_from_somebody, _own_sentences(body)))
+
+
+def _keeps_from_somebody(sentence: str) -> bool:
+    return (
+        _may_withhold(sentence)
+        and not cues.ASKS.search(sentence)
+        and (
+            any(True for _ in _kept_from(sentence)) or any(map(_is_restriction, cues.CLAUSE.split(sentence)))
+        )
     )
 
 
 def _is_restriction(clause: str) -> bool:
-    return bool(cues.REVOKED.search(clause) or (cues.ONLY.search(clause) and matters(clause)))
-
-
-def _sounds(text: str, sounds: Sequence[str]) -> bool:
-    low = text.casefold()
-    return any(sound in low for sound in sounds)
+    low = clause.lower()
+    if any(sound in low for sound in ("access", "revok", "remov")) and cues.REVOKED.search(clause):
+        return True
+    return any(sound in low for sound in ("only", "limited")) and bool(
+        cues.ONLY.search(clause) and matters(clause)
+    )
 
 
 def _may_withhold(text: str) -> bool:
-    return _sounds(text, cues.NEGATING) and _sounds(text, cues.WITHHOLDING)
+    low = text.lower()
+    return bool(cues.NEGATING.search(low) and cues.WITHHOLDING.search(low))
 
 
 def is_confidential(body: str) -> bool:
@@ -98,10 +106,7 @@ def is_confidential(body: str) -> bool:
 
 def forgets(body: str) -> bool:
     """Return whether a message is put like a wish that something is forgotten, whoever takes part."""
-    return (
-        may_wish(body)
-        and _forgetting(_sentences(straight(_QUOTED_LINE.sub(" ", body))), _NO_CIRCLE) is not None
-    )
+    return _forgetting(_own_sentences(body), _NOBODY_KNOWN) is not None
 
 
 def restricts(body: str) -> bool:
@@ -113,15 +118,21 @@ def restricts(body: str) -> bool:
     )
 
 
+def _own_sentences(body: str) -> list[str]:
+    """Return the sentences of a body that may hold a wish, without what it quotes; none of another."""
+    return _sentences(straight(_QUOTED_LINE.sub(" ", body))) if may_wish(body) else []
+
+
 def _sentences(text: str) -> list[str]:
-    return [found for match in _SENTENCE.finditer(text) if (found := match[0].strip())]
+    whole = _TITLE.sub(r"\1 ", text)
+    return [found for match in _SENTENCE.finditer(whole) if (found := match[0].strip())]
 
 
 # What is to be forgotten
 
 
-def _forgetting(sentences: Sequence[str], circle: Circle) -> Wish | None:
-    found = [wish for sentence in sentences if (wish := _forget(sentence, circle, alone=len(sentences) == 1))]
+def _forgetting(sentences: Sequence[str], people: People) -> Wish | None:
+    found = [wish for sentence in sentences if (wish := _forget(sentence, people, alone=len(sentences) == 1))]
     if not found:
         return None
     return Wish(
@@ -133,31 +144,32 @@ def _forgetting(sentences: Sequence[str], circle: Circle) -> Wish | None:
     )
 
 
-def _forget(sentence: str, circle: Circle, *, alone: bool) -> Wish | None:
-    if not _sounds(sentence, cues.FORGETTING):
+def _forget(sentence: str, people: People, *, alone: bool) -> Wish | None:
+    if not cues.FORGETTING.search(sentence.lower()):
         return None
     if cues.ASKS.search(sentence) and not cues.ASKS_SOMEBODY.match(sentence):
         return None
     # Said before something else it only takes a thought back: "forget that, let's go on".
     if alone and len(sentence) <= cues.SHORT_FORGET and cues.BARE_FORGET.match(sentence):
         return Wish(kind="forget", points_back=True)
-    if cues.DENIED.search(sentence):
+    is_denied = cues.DENIED.search(sentence) and not cues.FORGET_I_SAID.search(sentence)
+    if is_denied:
         return None
-    return _forget_said(sentence, circle) or _forget_record(sentence, circle)
+    return _forget_said(sentence, people) or _forget_record(sentence, people)
 
 
-def _forget_said(sentence: str, circle: Circle) -> Wish | None:
+def _forget_said(sentence: str, people: People) -> Wish | None:
     """Return a wish that what its author said is forgotten."""
-    if cues.FORGET_I_SAID.match(sentence) or cues.FORGET_SAID.match(sentence):
+    if cues.FORGET_I_SAID.search(sentence) or cues.FORGET_SAID.match(sentence):
         topic = _told(_ABOUT, sentence)
-        wish = Wish(kind="forget", points_back=not topic, topic=topic, values=_values(sentence, circle))
+        wish = Wish(kind="forget", points_back=not topic, topic=topic, values=_values(sentence, people))
         return None if cues.ELSEWHERE.search(sentence) else wish
     if cues.FORGET_ABOUT_ME.match(sentence) and not cues.WORKSHOP.search(sentence):
-        return Wish(kind="forget", topic=_told(_ABOUT_ME, sentence), values=_values(sentence, circle))
+        return Wish(kind="forget", topic=_told(_ABOUT_ME, sentence), values=_values(sentence, people))
     return None
 
 
-def _forget_record(sentence: str, circle: Circle) -> Wish | None:
+def _forget_record(sentence: str, people: People) -> Wish | None:
     """Return a wish that something noted is forgotten, or a note that it is."""
     is_record = bool(cues.RECORDED.search(sentence))
     from_memory = bool(cues.FORGET_MEMORY.match(sentence))
@@ -171,20 +183,20 @@ def _forget_record(sentence: str, circle: Circle) -> Wish | None:
         return None
     if cues.NOT_YET.search(sentence) and not is_record:
         return None
-    values = _values(sentence, circle)
+    values = _values(sentence, people)
     if values:
         return Wish(kind="forget", values=values, is_record=not is_asked)
-    topic = _told(cues.MEMORY_OBJECT, sentence) if from_memory else ""
+    topic = _told(cues.MEMORY_OBJECT, sentence) if from_memory else _told(cues.FORGET_MINE, sentence)
     return Wish(kind="forget", topic=topic) if topic else None
 
 
-def _values(sentence: str, circle: Circle) -> tuple[str, ...]:
+def _values(sentence: str, people: People) -> tuple[str, ...]:
     """Return what a sentence names, without what it keeps and without the people of the room."""
     rest = cues.KEPT.sub(" ", sentence)
     named = [
         one
         for one in names(unquoted(rest))
-        if not {token.casefold() for token in TOKEN.findall(one)} & circle.called
+        if not {token.casefold() for token in TOKEN.findall(one)} & people.called
     ]
     return tuple(dict.fromkeys([*strong_values(rest), *named]))
 
@@ -199,27 +211,43 @@ def _told(pattern: re.Pattern[str], sentence: str) -> str:
 
 def _confiding(sentences: Sequence[str]) -> Wish | None:
     for place, sentence in enumerate(sentences):
-        if not _sounds(sentence, cues.CONFIDING) or cues.ASKS.search(sentence):
+        if not cues.CONFIDING.search(sentence.lower()) or cues.ASKS.search(sentence):
             continue
         if not cues.CONFIDE.search(sentence) or cues.NOT_CONFIDED.search(sentence):
             continue
-        words = len(TOKEN.findall(sentence))
-        tells = len(sentences) > 1 or bool(cues.SELF_AHEAD.match(sentence)) or words > _FEW_WORDS
+        tells = (
+            bool(cues.SELF_AHEAD.match(sentence))
+            or len(TOKEN.findall(sentence)) > _FEW_WORDS
+            or _tells_more(sentences, sentence)
+        )
         points_back = not tells and place == len(sentences) - 1
         return Wish(kind="confide", is_about_itself=tells, points_back=points_back)
     return None
 
 
+def _tells_more(sentences: Sequence[str], wish: str) -> bool:
+    """Return whether a message tells something besides its wish: then that is what the wish is about."""
+    return any(
+        len(TOKEN.findall(one)) >= _TELLING_WORDS and not cues.ASKS.search(one)
+        for one in sentences
+        if one != wish
+    )
+
+
 # What is kept from some
 
 
-def _withholding(sentences: Sequence[str], author_id: ParticipantId, circle: Circle) -> Wish | None:
+def _withholding(sentences: Sequence[str], author_id: ParticipantId, people: People) -> Wish | None:
     for sentence in sentences:
         if not _may_withhold(sentence) or cues.ASKS.search(sentence):
             continue
-        rule = _restriction(sentence, author_id, circle) or _secret(sentence, author_id, circle)
+        rule = _restriction(sentence, author_id, people)
         if rule is not None:
             return rule
+        secret = _secret(sentence, author_id, people)
+        if secret is not None:
+            tells = secret.points_back and _tells_more(sentences, sentence)
+            return replace(secret, is_about_itself=tells, points_back=secret.points_back and not tells)
     return _own_scope(sentences, author_id)
 
 
@@ -234,7 +262,7 @@ def _own_scope(sentences: Sequence[str], author_id: ParticipantId) -> Wish | Non
     return Wish(kind="withhold", party_ids=frozenset({author_id}), denies=denies, is_standing=True)
 
 
-def _restriction(sentence: str, author_id: ParticipantId, circle: Circle) -> Wish | None:
+def _restriction(sentence: str, author_id: ParticipantId, people: People) -> Wish | None:
     """Return a restriction that goes on: somebody may know only this, or nothing any more."""
     if cues.PERMITTED.search(sentence) or cues.SYSTEM.search(sentence):
         return None
@@ -242,7 +270,7 @@ def _restriction(sentence: str, author_id: ParticipantId, circle: Circle) -> Wis
         if not _is_restriction(clause):
             continue
         is_revoked = bool(cues.REVOKED.search(clause))
-        found = parties(cues.OWNERS.sub(" ", clause), circle)
+        found = parties(cues.OWNERS.sub(" ", clause), people)
         if found and author_id not in found and not cues.FIRST_PERSON.match(clause):
             permits: frozenset[Matter] = frozenset() if is_revoked else _permitted(clause)
             return Wish(
@@ -255,10 +283,10 @@ def _restriction(sentence: str, author_id: ParticipantId, circle: Circle) -> Wis
     return None
 
 
-def _secret(sentence: str, author_id: ParticipantId, circle: Circle) -> Wish | None:
+def _secret(sentence: str, author_id: ParticipantId, people: People) -> Wish | None:
     """Return a wish that somebody is not told something."""
     for start, end in _kept_from(sentence):
-        found = parties(cues.OWNERS.sub(" ", cues.OBJECTS.sub(" ", sentence[start:end])), circle) - {
+        found = parties(cues.OWNERS.sub(" ", cues.OBJECTS.sub(" ", sentence[start:end])), people) - {
             author_id
         }
         if found and not cues.REPORTED.search(sentence):

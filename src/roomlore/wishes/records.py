@@ -1,9 +1,9 @@
 """What a wish is, and what it is about."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 from roomlore.domain.ids import MessageId, ParticipantId
 from roomlore.domain.incoming import ParticipantKind
@@ -14,6 +14,8 @@ WishKind = Literal["forget", "confide", "withhold"]
 Matter = Literal[
     "schedule", "health", "contact", "money", "credentials", "customer", "contract", "incident", "status"
 ]
+#: What hears wishes where no language model does.
+RULES = "rules"
 #: A place in the order of a room, comparable.
 Position = tuple[datetime, int, MessageId]
 
@@ -70,6 +72,18 @@ class Wish:
     denies: frozenset[Matter] = frozenset()
     #: It goes on: what is said later is meant too.
     is_standing: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Voice:
+    """A message that voices a wish."""
+
+    said: Said
+    wish: Wish
+    #: The rules, or the name of a language model.
+    heard_by: str = RULES
+    #: What rules would not find again of it, see `rows.told`.
+    told: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

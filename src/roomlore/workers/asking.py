@@ -7,7 +7,7 @@ for that org in the database and for all of them here. No connection is held dur
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -19,6 +19,7 @@ from roomlore.domain.ports import LanguageModel, Unanswered
 from roomlore.store import asking, work
 from roomlore.store.asking import Purpose
 from roomlore.store.db import Database
+from roomlore.workers.rounds import Rounds, orgs
 
 #: How often a running worker looks for conversations that have gone quiet.
 EVERY_SECONDS = 30.0
@@ -161,7 +162,21 @@ async def run(turns: Turns, stop: asyncio.Event, *, every: float = EVERY_SECONDS
     Raises:
         DatabaseUnavailable: the server went away.
     """
-    await repeat(partial(_round, turns, stop, every), stop)
+
+    async def visit(org_id: OrgId) -> float | None:
+        became = await turns.next(org_id, now=datetime.now(UTC), stop=stop)
+        if became == "failed":
+            return max(every, turns.caller.rest.total_seconds())
+        return None if became == "nothing" else 0.0
+
+    rounds = Rounds(
+        db=turns.caller.db,
+        visit=visit,
+        doing="asking about conversations",
+        every=every,
+        order=lambda org_ids: _behind(turns.caller.last, org_ids),
+    )
+    await rounds.run(stop)
 
 
 async def drain(turns: Turns, *, only_org: OrgId | None = None) -> Counter[str]:
@@ -179,47 +194,6 @@ async def drain(turns: Turns, *, only_org: OrgId | None = None) -> Counter[str]:
             if became == "failed":
                 break
     return outcomes
-
-
-async def repeat(once: Callable[[], Any], stop: asyncio.Event) -> None:
-    """Do something again and again until told to stop; it returns how many seconds to wait before the next time."""
-    while not stop.is_set():
-        rest: float = await once()
-        if rest:
-            try:
-                await asyncio.wait_for(stop.wait(), rest)
-            except TimeoutError:
-                continue
-
-
-async def orgs(db: Database, only_org: OrgId | None = None) -> list[OrgId]:
-    """Return every org, or the only one that is wanted."""
-    if only_org is not None:
-        return [only_org]
-    async with db.outside_orgs() as conn:
-        return await work.org_ids(conn)
-
-
-async def _round(turns: Turns, stop: asyncio.Event, every: float) -> float:
-    """Ask about one thing of each org; return how many seconds to wait before the next round."""
-    rest = every
-    try:
-        with work.meeting_outages():
-            org_ids = await orgs(turns.caller.db)
-            for org_id in _behind(turns.caller.last, org_ids):
-                became = await turns.next(org_id, now=datetime.now(UTC), stop=stop)
-                if became == "failed":
-                    return max(every, turns.caller.rest.total_seconds())
-                if became == "stopped":
-                    break
-                rest = 0.0 if became != "nothing" else rest
-    except DatabaseUnavailable:
-        raise
-    except Exception as error:  # noqa: BLE001  whatever breaks here must not stop those who embed and untangle
-        # The kind of error only: its text may quote what somebody said.
-        LOG.warning("asking about conversations: %s; trying again later", type(error).__name__)
-        return every
-    return rest
 
 
 def _behind(last: OrgId | None, org_ids: Sequence[OrgId]) -> list[OrgId]:

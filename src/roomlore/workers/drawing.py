@@ -5,19 +5,23 @@ next time: what was found in it may not be so any more.
 """
 
 import re
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from roomlore.domain.ids import ConversationId, MemoryId, MessageId, OrgId, ParticipantId, RoomId, uuid7
 from roomlore.domain.records import MemoryRole, MemorySource, Sensitivity
-from roomlore.domain.statements import Person, Spoken, Statement
+from roomlore.domain.statements import Person, Remembered, Spoken, Statement
 from roomlore.extraction.taxonomy import TAXONOMY
+from roomlore.remembering import offering
 from roomlore.remembering.keep import keep, release
 from roomlore.store import directory, erased, extracting
 from roomlore.store.extracting import Undrawn
 from roomlore.store.keeping import Draft
 from roomlore.store.queries import Connection
+from roomlore.wishes.hearing import hear_named
+from roomlore.wishes.records import Wish
+from roomlore.workers.showing import may_be_shown
 
 _WORD = re.compile(r"\w+")
 
@@ -30,6 +34,8 @@ class Conversation:
     said: Sequence[Spoken]
     #: Who may be spoken of: whoever speaks in it, and whoever of its room is named.
     people: Sequence[Person]
+    #: Of one that is to be shown to a language model: what stands already of the same people for the same people.
+    remembered: Sequence[Remembered] = ()
 
     @property
     def id(self) -> ConversationId:
@@ -43,6 +49,8 @@ class Drawing:
 
     conversation: Conversation
     statements: Sequence[Statement]
+    #: That rules did not hear, by the message that voices it.
+    wishes: Mapping[MessageId, Wish] = field(default_factory=dict[MessageId, Wish])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +64,8 @@ class Written:
     added: int = 0
     #: Memories that went, because what they rest on does not say so any more.
     released: int = 0
+    #: Wishes that were heard.
+    wishes: int = 0
 
     def __add__(self, other: "Written") -> "Written":
         """Return both together."""
@@ -64,6 +74,7 @@ class Written:
             messages=self.messages + other.messages,
             added=self.added + other.added,
             released=self.released + other.released,
+            wishes=self.wishes + other.wishes,
         )
 
 
@@ -81,7 +92,7 @@ async def read(
     there = [one for one in found if one.state is not None]
     said = await extracting.said(conn, org_id, [one.id for one in there], shown=shown)
     people = await extracting.people(conn, org_id, {one.room_id for one in there})
-    return [
+    conversations = [
         Conversation(
             as_it_was=one,
             said=said.get(one.id, []),
@@ -89,12 +100,39 @@ async def read(
         )
         for one in there
     ]
+    return [await _with_remembered(conn, org_id, one) for one in conversations] if shown else conversations
+
+
+async def _with_remembered(conn: Connection, org_id: OrgId, conversation: Conversation) -> Conversation:
+    found = await offering.remembered(
+        conn,
+        org_id,
+        [one.message_id for one in conversation.said],
+        people={person.id for person in conversation.people},
+        text="\n".join(one.body for one in conversation.said),
+    )
+    return replace(conversation, remembered=found)
 
 
 async def write(
-    conn: Connection, org_id: OrgId, drawings: Sequence[Drawing], *, extractor: str, now: datetime
+    conn: Connection,
+    org_id: OrgId,
+    drawings: Sequence[Drawing],
+    *,
+    extractor: str,
+    now: datetime,
+    shown: bool = False,
 ) -> tuple[Written, dict[ConversationId, str]]:
     """Remember what was found in conversations that are as they were, let go of what is not found any more.
+
+    Args:
+        conn: Writes for the operator.
+        org_id: Whose.
+        drawings: What was found.
+        extractor: What found it.
+        now: When it is remembered.
+        shown: Whether it was shown to a language model: then nothing that a wish covers by now becomes a memory, the
+            wishes that were found first.
 
     Returns:
         What became of it, and the states of those conversations, which are still to be noted.
@@ -108,20 +146,37 @@ async def write(
         if states.get(one.conversation.id) == one.conversation.as_it_was.state
     }
     fit = [one for one in drawings if one.conversation.id in same]
+    wishes = sum([await _hear(conn, org_id, one, heard_by=extractor, now=now) for one in fit])
+    drafts = [draft for one in fit for draft in _drafts(one, extractor=extractor, now=now)]
     kept: set[tuple[MemoryId, MessageId]] = set()
     added = 0
-    for drawing in fit:
-        for draft in _drafts(drawing, extractor=extractor, now=now):
-            became = await keep(conn, org_id, draft)
-            if became is not None:
-                kept.update((became.memory_id, source.message_id) for source in draft.sources)
-                added += became.outcome == "added"
+    for draft in drafts:
+        message_ids = [source.message_id for source in draft.sources]
+        if shown and not await may_be_shown(conn, org_id, message_ids):
+            continue
+        became = await keep(conn, org_id, draft)
+        if became is not None:
+            kept.update((became.memory_id, message_id) for message_id in message_ids)
+            added += became.outcome == "added"
     # Also of what says nothing any more, so that nothing stays of words that were edited away.
     members = await extracting.members(conn, org_id, same)
     released = await release(conn, org_id, members, extractor=extractor, kept=kept) if members else 0
-    gone_through = sum(len(drawing.conversation.said) for drawing in fit)
-    written = Written(conversations=len(fit), messages=gone_through, added=added, released=released)
+    written = Written(
+        conversations=len(fit),
+        messages=sum(len(one.conversation.said) for one in fit),
+        added=added,
+        released=released,
+        wishes=wishes,
+    )
     return written, {key: state for key, state in same.items() if state is not None}
+
+
+async def _hear(conn: Connection, org_id: OrgId, drawing: Drawing, *, heard_by: str, now: datetime) -> int:
+    """Hear the wishes that were found, so that they count for whatever is remembered next; return how many."""
+    if not drawing.wishes:
+        return 0
+    room_id = drawing.conversation.as_it_was.room_id
+    return await hear_named(conn, org_id, room_id, drawing.wishes, heard_by=heard_by, at=now)
 
 
 def _rooms(drawings: Sequence[Drawing]) -> set[RoomId]:
@@ -167,6 +222,8 @@ def _draft(
         roles=frozenset(roles),
         tags=statement.tags,
         slot=statement.slot,
+        repeats=statement.repeats,
+        replaces=statement.replaces,
         extractor=extractor,
     )
 

@@ -24,8 +24,8 @@ from roomlore.store.db import Database
 from roomlore.store.extracting import Undrawn
 from roomlore.store.queries import Connection
 from roomlore.workers import drawing
-from roomlore.workers.asking import orgs, repeat
 from roomlore.workers.drawing import Conversation, Drawing, Written
+from roomlore.workers.rounds import Rounds, orgs
 
 #: How often a running worker looks for conversations that are over.
 EVERY_SECONDS = 10.0
@@ -135,7 +135,11 @@ async def run(worker: ExtractWorker, stop: asyncio.Event, *, every: float = EVER
     Raises:
         DatabaseUnavailable: the server went away.
     """
-    await repeat(partial(_round, worker, stop, every), stop)
+
+    async def visit(org_id: OrgId) -> float | None:
+        return None if await worker.next(org_id, now=datetime.now(UTC)) is None else 0.0
+
+    await Rounds(db=worker.db, visit=visit, doing="drawing memories", every=every).run(stop)
 
 
 async def drain(
@@ -154,25 +158,6 @@ async def drain(
                 _tell(progress, written)
                 done += written
     return done
-
-
-async def _round(worker: ExtractWorker, stop: asyncio.Event, every: float) -> float:
-    """Go through some conversations of each org; return how many seconds to wait before the next round."""
-    rest = every
-    try:
-        with work.meeting_outages():
-            for org_id in await orgs(worker.db):
-                if stop.is_set():
-                    break
-                if await worker.next(org_id, now=datetime.now(UTC)) is not None:
-                    rest = 0.0
-    except DatabaseUnavailable:
-        raise
-    except Exception as error:  # noqa: BLE001  whatever breaks here must not stop those who embed and untangle
-        # The kind of error only: its text may quote what somebody said.
-        LOG.warning("drawing memories: %s; trying again later", type(error).__name__)
-        return every
-    return rest
 
 
 def _tell(progress: Progress | None, written: Written) -> None:

@@ -1,6 +1,7 @@
 """Names conversations that have gone quiet, with a language model where one is configured.
 
-Whatever goes wrong costs a title and nothing else: a conversation keeps the label that its words gave it.
+Whatever goes wrong costs a title and nothing else: a conversation keeps the label that its words gave it. What a wish
+covers is not sent; where one covers by the time of the answer what was sent before it, the answer counts for nothing.
 """
 
 import asyncio
@@ -12,12 +13,13 @@ from typing import Literal
 
 from roomlore.domain.ids import ConversationId, OrgId
 from roomlore.domain.ports import Unanswered
-from roomlore.store import asking, erased, naming
+from roomlore.store import asking, naming
 from roomlore.store.asking import Purpose, Reserved
 from roomlore.store.naming import Said, Unnamed
 from roomlore.store.queries import Connection
 from roomlore.workers import titles
 from roomlore.workers.asking import Caller, Question
+from roomlore.workers.showing import may_be_shown
 
 PURPOSE: Purpose = "titles"
 #: What became of a look at an org.
@@ -86,6 +88,10 @@ class NameWorker:
         said = await naming.said(
             conn, org_id, unnamed.id, limit=titles.MOST_MESSAGES, longest=titles.LONGEST_BODY
         )
+        # A wish may have been spoken between those two looks.
+        if not await may_be_shown(conn, org_id, [one.message_id for one in said]):
+            await asking.give_back(conn, org_id, PURPOSE, now=now)
+            return None
         return Asked(unnamed=unnamed, said=said, reserved=reserved)
 
     async def _next(self, conn: Connection, org_id: OrgId, now: datetime) -> Unnamed | None:
@@ -98,8 +104,10 @@ class NameWorker:
     async def _write(
         self, conn: Connection, org_id: OrgId, *, asked: Asked, answer: str, now: datetime
     ) -> Outcome:
-        await erased.keep_erasures_out(conn, org_id)
+        is_fit = await may_be_shown(conn, org_id, [one.message_id for one in asked.said])
         await asking.note_answer(conn, org_id, PURPOSE, now=now, is_answered=True)
+        if not is_fit:
+            return "changed"
         await naming.hold(conn, org_id, asked.unnamed.id)
         title = titles.title_in(answer, authors={one.author_name for one in asked.said})
         if title is not None:

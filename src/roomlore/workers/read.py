@@ -2,7 +2,8 @@
 
 One call at a time for each org, within what a day has for the org and for each room. What is sent is written down
 before it is, and what came back and became of it after, for operators; the same is asked once. An answer counts only
-as long as all that was shown is still there. Whatever goes wrong costs what the rules did not find, and nothing else.
+as long as all that was shown is still there, and no wish covers it. Wishes that rules missed are heard before anything
+is remembered. Whatever goes wrong costs what the rules did not find, and nothing else.
 """
 
 import asyncio
@@ -24,7 +25,7 @@ from roomlore.extraction.languagemodel import INSTRUCTIONS, SHAPE, LanguageModel
 from roomlore.extraction.languagemodelanswer import Verdict
 from roomlore.ingest.clean import storable
 from roomlore.ingest.secrets import strip
-from roomlore.store import asking, erased, extracting, readings, wishes
+from roomlore.store import asking, extracting, kinship, readings
 from roomlore.store.asking import Purpose
 from roomlore.store.extracting import Undrawn
 from roomlore.store.queries import Connection
@@ -32,6 +33,7 @@ from roomlore.store.readings import NewReading
 from roomlore.workers import drawing
 from roomlore.workers.asking import Caller, Question
 from roomlore.workers.drawing import Conversation, Drawing, Written
+from roomlore.workers.showing import may_be_shown
 
 PURPOSE: Purpose = "statements"
 #: What became of a look at an org.
@@ -156,7 +158,13 @@ class _Session:
     def extractor(self) -> LanguageModelExtractor:
         """Return what goes through the conversation."""
         name = self.worker.caller.language_model.name
-        return LanguageModelExtractor(name=name, ask=self.ask, tell=self.tell, is_clean=_is_clean)
+        return LanguageModelExtractor(
+            name=name,
+            ask=self.ask,
+            tell=self.tell,
+            is_clean=_is_clean,
+            remembered=self.conversation.remembered,
+        )
 
     async def ask(self, portion: Portion) -> str | Unanswered:
         """Return the answer to a portion: an earlier one to the very same, or what the language model says now."""
@@ -169,7 +177,8 @@ class _Session:
             return began.answer
         question = Question(instructions=INSTRUCTIONS, material=portion.text, shape=SHAPE)
         answer = await caller.call(org_id, question, now=self.now, failures=began.failures, stop=self.stop)
-        end = partial(self._end, reading_id=began.reading_id, answer=_STOPPED if answer is None else answer)
+        told = _STOPPED if answer is None else answer
+        end = partial(self._end, reading_id=began.reading_id, answer=told, portion=portion)
         return await db.change(org_id, end)
 
     def tell(self, portion: Portion, judged: Sequence[Verdict]) -> None:  # noqa: ARG002  one after the other
@@ -179,10 +188,7 @@ class _Session:
     async def _begin(self, conn: Connection, *, portion: Portion) -> _Begun | Unanswered:
         """Return what was answered before, or for what a call was counted, or why none may be made."""
         worker, org_id, now = self.worker, self.org_id, self.now
-        await erased.keep_erasures_out(conn, org_id)
-        # A wish may be spoken anywhere in the room, and what it covers is as it was.
-        is_kept_back = await wishes.is_any_withheld(conn, org_id, portion.message_ids)
-        if is_kept_back or not await self._is_as_it_was(conn):
+        if not await self._may_count(conn, portion) or not await self._is_as_it_was(conn):
             return _GONE
         reading = self._reading(portion)
         known = await self._known(conn, reading, portion)
@@ -198,7 +204,7 @@ class _Session:
         if known is not None or not await readings.count_of_room(conn, org_id, room_id, now=now, most=most):
             await asking.give_back(conn, org_id, PURPOSE, now=now)
             return _NO_CALL if known is None else known
-        await readings.add(conn, org_id, reading, message_ids=portion.message_ids)
+        await readings.add(conn, org_id, reading, message_ids=portion.source_ids)
         return _Begun(reading_id=reading.id, answer=None, failures=reserved.failures)
 
     async def _known(self, conn: Connection, reading: NewReading, portion: Portion) -> _Begun | None:
@@ -210,7 +216,7 @@ class _Session:
         if before.conversation_id == conversation_id:
             return _Begun(reading_id=before.id, answer=before.answer)
         repeated = replace(reading, answer=before.answer, answered_at=reading.asked_at)
-        await readings.add(conn, self.org_id, repeated, message_ids=portion.message_ids)
+        await readings.add(conn, self.org_id, repeated, message_ids=portion.source_ids)
         return _Begun(reading_id=reading.id, answer=before.answer)
 
     async def _is_as_it_was(self, conn: Connection) -> bool:
@@ -219,7 +225,8 @@ class _Session:
 
     def _reading(self, portion: Portion) -> NewReading:
         name = self.worker.caller.language_model.name
-        sent = json.dumps([name, INSTRUCTIONS, SHAPE, portion.text])
+        # Not what is remembered by now: an answer to the same words counts as long as they are the same.
+        sent = json.dumps([name, INSTRUCTIONS, SHAPE, portion.said])
         return NewReading(
             id=uuid7(),
             room_id=self.conversation.as_it_was.room_id,
@@ -231,14 +238,27 @@ class _Session:
             asked_at=self.now,
         )
 
-    async def _end(self, conn: Connection, *, reading_id: UUID, answer: str | Unanswered) -> str | Unanswered:
-        """Keep what came back, unless what was shown is gone: then nothing of it counts."""
-        await erased.keep_erasures_out(conn, self.org_id)
+    async def _may_count(self, conn: Connection, portion: Portion) -> bool:
+        """Return whether all that a portion shows is there, and nothing of it is kept from anybody."""
+        remembered = [one.id for one in portion.shown.remembered.values()]
+        return await may_be_shown(conn, self.org_id, portion.source_ids) and await kinship.are_there(
+            conn, self.org_id, remembered
+        )
+
+    async def _end(
+        self, conn: Connection, *, reading_id: UUID, answer: str | Unanswered, portion: Portion
+    ) -> str | Unanswered:
+        """Keep what came back, unless what was shown is gone or a wish covers it: then nothing of it is kept."""
+        is_fit = await self._may_count(conn, portion)
         note = partial(readings.note_answer, conn, self.org_id, reading_id)
         if isinstance(answer, Unanswered):
             await note(answered_at=None, error=answer.reason)
             return answer
         await asking.note_answer(conn, self.org_id, PURPOSE, now=self.now, is_answered=True)
+        if not is_fit:
+            earlier = [one for one in self.reading_ids if one != reading_id]
+            await readings.drop_outdated(conn, self.org_id, self.conversation.id, kept=earlier)
+            return _GONE
         tokens = (answer.sent_tokens, answer.answer_tokens) if isinstance(answer, Worded) else (None, None)
         kept = strip(storable(answer))[0]
         is_there = await note(answered_at=datetime.now(UTC), answer=kept, tokens=tokens)
@@ -246,9 +266,12 @@ class _Session:
 
     async def write(self, conn: Connection, *, stated: Sequence[Statement]) -> Read:
         """Remember what was stated, if the conversation is as it was, and note what became of each statement."""
-        drawings = [Drawing(conversation=self.conversation, statements=stated)]
+        wishes = dict(one.wish for judged in self.verdicts for one in judged if one.wish is not None)
+        drawings = [Drawing(conversation=self.conversation, statements=stated, wishes=wishes)]
         name = self.worker.caller.language_model.name
-        written, states = await drawing.write(conn, self.org_id, drawings, extractor=name, now=self.now)
+        written, states = await drawing.write(
+            conn, self.org_id, drawings, extractor=name, now=self.now, shown=True
+        )
         if not written.conversations:
             return Read(outcome="changed")
         await extracting.note_read(conn, self.org_id, states)
@@ -260,10 +283,7 @@ class _Session:
 
 def _json(judged: Sequence[Verdict]) -> str:
     return json.dumps(
-        [
-            {"stated": one.stated, "is_kept": one.statement is not None, "reason": one.reason}
-            for one in judged
-        ],
+        [{"stated": one.stated, "is_kept": one.is_kept, "reason": one.reason} for one in judged],
         ensure_ascii=False,
     )
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from roomlore.domain.speech import safe_name, safe_text
+from roomlore.domain.speech import on_one_line, safe_name, safe_text
 from roomlore.ingest.clean import storable
 from roomlore.ingest.secrets import strip
 from roomlore.store.naming import Said
@@ -62,7 +62,7 @@ def material(said: Sequence[Said]) -> str:
     lines: list[str] = []
     left = LONGEST_MATERIAL
     for one in said[:MOST_MESSAGES]:
-        line = f"[{safe_name(one.author_name)}]: {_on_one_line(one.body[:LONGEST_BODY])}"
+        line = f"[{safe_name(one.author_name)}]: {on_one_line(one.body[:LONGEST_BODY])}"
         line = line.replace("<", "\N{SINGLE LEFT-POINTING ANGLE QUOTATION MARK}")
         left -= len(line)
         if left < 0:
@@ -90,10 +90,6 @@ def names_strangers(title: str, *, names: Collection[str], said: Sequence[Said])
     """Return whether a title has the name of somebody in it of whom nobody speaks in the conversation."""
     spoken = [one.body[:LONGEST_BODY] for one in said]
     return any(_names(title, name) and not any(_names(text, name) for text in spoken) for name in names)
-
-
-def _on_one_line(text: str) -> str:
-    return " ".join(safe_text(text).split())
 
 
 def _stated(answer: str) -> str | None:

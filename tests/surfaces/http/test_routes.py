@@ -358,6 +358,8 @@ async def test_agents_remember_and_are_asked(served: Served) -> None:
     assert "Bo likes short answers." in block["text"]
     assert [one["content"] for one in experiences["learning"]] == ["Bo likes short answers."]
     assert [one["content"] for one in memories] == ["Bo likes short answers."]
+    decision = await pip.get("/v1/agents/pip/decision?room=square&trigger=m3")
+    assert (decision["answer"], decision["why"]["what"]) == (False, "the agent said it itself")
     assert isinstance(await pip.get("/v1/agents/pip/relationships?present=bo"), list)
     assert (
         await pip("POST", "/v1/rooms/square/replies", {"trigger": "m2", "reply": "m3"})

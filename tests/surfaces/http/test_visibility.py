@@ -39,7 +39,7 @@ async def crawl(caller: Caller, seeds: dict[str, set[str]]) -> str:
         names = re.findall(r"\{(\w+)\}", path)
         assert len(names) <= 1, path
         words = sorted(seeds[names[0]]) if names else [""]
-        query = "?room=square" if path.endswith("/block") else ""
+        query = "?room=square" if path.endswith(("/block", "/decision")) else ""
         for word in words:
             response = await caller("GET", path.replace(f"{{{names[0]}}}", word) + query if names else path)
             if response.status_code == 200:

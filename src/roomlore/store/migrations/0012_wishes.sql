@@ -29,13 +29,17 @@ create table wishes (
   denies text[] not null default '{}',
   -- whose words a restriction covers; null: everybody's
   of_ids uuid[],
+  -- What something else than rules heard, which rules would not find again: its words as places in the text that voices
+  -- it, never in words, and a digest of that text. Null: rules hear it anew.
+  told jsonb,
   primary key (org_id, id),
   unique (org_id, message_id),
   foreign key (org_id, message_id) references messages (org_id, id),
   foreign key (org_id, room_id) references rooms (org_id, id),
   foreign key (org_id, author_id) references participants (org_id, id),
   foreign key (org_id, undone_by) references participants (org_id, id),
-  check ((status = 'undone') = (undone_at is not null))
+  check ((status = 'undone') = (undone_at is not null)),
+  check ((told is null) = (heard_by = 'rules'))
 );
 
 create index wishes_of_room on wishes (org_id, room_id, message_id);

@@ -251,3 +251,88 @@ where work.org_id = %(org_id)s
       and memories.kind = 'interaction'
       and memories.asserted_by = reply.author_id
   );
+
+-- name: said_around -> SaidAround
+-- What was said in a room before and after a message, that message among it, as far as the viewer may read it, and
+-- whom each calls by what the platform says: those mentioned, the author of what it answers, those who hear a whisper
+-- or are in a dm. Nothing that was found out about messages has a part in it.
+-- Uses index: messages_in_order
+select
+  said.id, said.author_id, said.author_name, said.author_kind, said.body, answered.id as answers,
+  array(
+    select identities.participant_id
+    from identities
+    where identities.org_id = said.org_id
+      and identities.platform = rooms.platform
+      and identities.account_id in (select jsonb_array_elements_text(coalesce(said.mentions, '[]')))
+    union
+    select answered.author_id where answered.id is not null
+    union
+    select message_audience.participant_id
+    from message_audience
+    where message_audience.org_id = said.org_id and message_audience.message_id = said.id and said.kind = 'whisper'
+    union
+    select memberships.participant_id
+    from memberships
+    where memberships.org_id = said.org_id
+      and memberships.room_id = said.room_id
+      and memberships.left_at is null
+      and rooms.kind = 'dm'
+    order by 1
+  ) as calls
+from rooms
+cross join lateral (
+  (
+    select *
+    from messages
+    where messages.org_id = rooms.org_id
+      and messages.room_id = rooms.id
+      and (messages.sent_at, messages.native_order, messages.id) <= (%(sent_at)s, %(native_order)s, %(message_id)s)
+    order by messages.sent_at desc, messages.native_order desc, messages.id desc
+    limit %(before)s
+  )
+  union all
+  (
+    select *
+    from messages
+    where messages.org_id = rooms.org_id
+      and messages.room_id = rooms.id
+      and (messages.sent_at, messages.native_order, messages.id) > (%(sent_at)s, %(native_order)s, %(message_id)s)
+    order by messages.sent_at, messages.native_order, messages.id
+    limit %(after)s
+  )
+) as said
+left join lateral (
+  select parent.id, parent.author_id
+  from replies
+  join messages as parent on parent.org_id = replies.org_id and parent.id = replies.parent_id
+  where replies.org_id = said.org_id and replies.child_id = said.id and replies.method = 'explicit'
+  limit 1
+) as answered on true
+where rooms.org_id = %(org_id)s
+  and rooms.id = %(room_id)s
+  and said.kind in ('message', 'whisper')
+  and said.author_kind in ('human', 'agent')
+  and said.redacted_at is null
+order by said.sent_at desc, said.native_order desc, said.id desc;
+
+-- name: reader -> Reader
+-- Whether the viewer is an agent, and every account of the viewer.
+select viewer_is_agent() as is_agent, own_ids() as own_ids;
+
+-- name: names_in -> InRoom
+-- Who is in a room and what the viewer may call them, the viewer's own accounts among them.
+select known.id, known.name
+from known_participants as known
+where known.org_id = %(org_id)s
+  and known.kind in ('human', 'agent')
+  and (
+    known.id = any (own_ids())
+    or known.id in (
+      select memberships.participant_id
+      from memberships
+      where memberships.org_id = %(org_id)s and memberships.room_id = %(room_id)s and memberships.left_at is null
+    )
+  )
+order by known.id = any (own_ids()) desc, known.id
+limit %(limit)s;

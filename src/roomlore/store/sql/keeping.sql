@@ -343,7 +343,16 @@ where memories.org_id = %(org_id)s
   and later.org_id = memories.org_id
   and later.id = memories.superseded_by
   and later.circle <> memories.circle
-  and (later.slot = memories.slot or later.digest = memories.digest);
+  and (
+    later.slot = memories.slot
+    or later.digest = memories.digest
+    -- what nobody asserted
+    or (
+      select coalesce(bool_and(memory_sources.drawn_by is not null), false)
+      from memory_sources
+      where memory_sources.org_id = later.org_id and memory_sources.memory_id = later.id
+    )
+  );
 
 -- name: link_same
 -- Of memories of these circles that stand and say the same, let the newest stand.

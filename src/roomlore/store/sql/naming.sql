@@ -70,7 +70,7 @@ limit 1;
 -- name: said -> Said
 -- How a conversation begins.
 -- Uses index: placements_in
-select messages.author_name, left(messages.body, %(longest)s) as body
+select messages.id as message_id, messages.author_name, left(messages.body, %(longest)s) as body
 from placements
 join messages on messages.org_id = placements.org_id and messages.id = placements.message_id
 where placements.org_id = %(org_id)s

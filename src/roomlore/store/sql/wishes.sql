@@ -7,28 +7,117 @@ select
   wishes.id, wishes.room_id, wishes.message_id, wishes.author_id, wishes.kind, wishes.status, wishes.heard_by,
   wishes.heard_at, wishes.undone_at, wishes.undone_by, wishes.target_ids, wishes.marks, wishes.own_marks,
   wishes.from_ids, wishes.spared_ids, wishes.is_standing, wishes.permits, wishes.denies, wishes.of_ids,
-  said.sent_at, said.native_order
+  wishes.told, said.sent_at, said.native_order
 from wishes
 join messages as said on said.org_id = wishes.org_id and said.id = wishes.message_id
 where wishes.org_id = %(org_id)s and wishes.room_id = any (%(room_ids)s)
 order by wishes.room_id, said.sent_at, said.native_order, said.id;
 
--- name: said_in -> SaidRow
--- What was said in a room, in order.
+-- name: said_before -> Found
+-- What was said last before these messages, in the room of each.
 -- Uses index: messages_in_order
-select
-  said.id, said.author_id, said.author_name, said.author_kind, said.body, said.sent_at, said.native_order,
-  (
-    select answered.parent_id
-    from replies as answered
-    where answered.org_id = said.org_id and answered.child_id = said.id and answered.method = 'explicit'
-  ) as reply_to
-from messages as said
-where said.org_id = %(org_id)s
-  and said.room_id = %(room_id)s
-  and said.kind in ('message', 'whisper')
+select earlier.message_id
+from messages as voice
+cross join lateral (
+  select said.id as message_id
+  from messages as said
+  where said.org_id = voice.org_id
+    and said.room_id = voice.room_id
+    and (said.sent_at, said.native_order, said.id) < (voice.sent_at, voice.native_order, voice.id)
+    and said.kind in ('message', 'whisper')
+    and said.redacted_at is null
+  order by said.sent_at desc, said.native_order desc, said.id desc
+  limit %(most)s
+) as earlier
+where voice.org_id = %(org_id)s and voice.id = any (%(message_ids)s);
+
+-- name: said_since -> Found
+-- What is said from so many messages before this one on, by anybody or by some, of everything or of these.
+-- Uses index: messages_in_order
+with since as materialized (
+  select
+    voice.org_id, voice.room_id,
+    coalesce(earlier.sent_at, '-infinity') as sent_at,
+    coalesce(earlier.native_order, -9223372036854775808) as native_order,
+    coalesce(earlier.id, '00000000-0000-0000-0000-000000000000') as id
+  from messages as voice
+  left join lateral (
+    select said.sent_at, said.native_order, said.id
+    from messages as said
+    where said.org_id = voice.org_id
+      and said.room_id = voice.room_id
+      and (said.sent_at, said.native_order, said.id) < (voice.sent_at, voice.native_order, voice.id)
+      and said.kind in ('message', 'whisper')
+      and said.redacted_at is null
+    order by said.sent_at desc, said.native_order desc, said.id desc
+    offset %(back)s - 1
+    limit 1
+  ) as earlier on true
+  where voice.org_id = %(org_id)s and voice.id = %(message_id)s
+)
+select said.id as message_id
+from since
+join messages as said
+  on said.org_id = since.org_id
+  and said.room_id = since.room_id
+  and (said.sent_at, said.native_order, said.id) >= (since.sent_at, since.native_order, since.id)
+where said.kind in ('message', 'whisper')
   and said.redacted_at is null
-order by said.sent_at, said.native_order, said.id;
+  and (%(author_ids)s::uuid[] is null or said.author_id = any (%(author_ids)s::uuid[]))
+  and (%(among)s::uuid[] is null or said.id = any (%(among)s::uuid[]));
+
+-- name: said_by -> Found
+-- What these authors said in a room with one of these words, each author with the word beside.
+-- Uses index: messages_by_author
+select distinct said.id as message_id
+from unnest(%(author_id)s::uuid[], %(pattern)s::text[]) as asked (author_id, pattern)
+join messages as said
+  on said.org_id = %(org_id)s
+  and said.author_id = asked.author_id
+  and said.room_id = %(room_id)s
+  and lower(said.body) like asked.pattern
+where said.kind in ('message', 'whisper') and said.redacted_at is null;
+
+-- name: holders -> Holder
+-- Who in a room says these words, each asked for by a message that voices a wish: all who do; and of a word that more
+-- messages than so many said before, the author of that message alone. One reading of the room for all words.
+with holding as materialized (
+  select said.id, said.author_id, said.sent_at, said.native_order, lower(said.body) as text
+  from messages as said
+  where said.org_id = %(org_id)s
+    and said.room_id = %(room_id)s
+    and said.kind in ('message', 'whisper')
+    and said.redacted_at is null
+    and lower(said.body) like any (%(pattern)s::text[])
+),
+asked as (
+  select
+    one.voice_id, one.pattern, voice.author_id,
+    (
+      select count(*)
+      from holding
+      where holding.text like one.pattern
+        and (holding.sent_at, holding.native_order, holding.id) < (voice.sent_at, voice.native_order, voice.id)
+    ) > one.most as is_common
+  from unnest(%(voice_id)s::uuid[], %(pattern)s::text[], %(most)s::integer[]) as one (voice_id, pattern, most)
+  join messages as voice on voice.org_id = %(org_id)s and voice.id = one.voice_id
+)
+select asked.voice_id, asked.pattern, asked.is_common, holding.id as message_id
+from asked
+left join holding
+  on holding.text like asked.pattern
+  and (not asked.is_common or holding.author_id = asked.author_id);
+
+-- name: said_around -> Found
+-- What these messages answer and what answers them, by the platform's word.
+-- Uses indexes: replies_from, replies_to
+select parent_id as message_id
+from replies
+where org_id = %(org_id)s and child_id = any (%(message_ids)s) and method = 'explicit' and parent_id is not null
+union
+select child_id
+from replies
+where org_id = %(org_id)s and parent_id = any (%(message_ids)s) and method = 'explicit';
 
 -- name: said_by_ids -> RoomSaid
 -- These messages, as wishes look at them; those without words are not there.
@@ -68,10 +157,10 @@ order by present.room_id, participants.id;
 -- Keep wishes; of one that is there already what it covers is written anew, and whether it was undone stays.
 insert into wishes (
   org_id, id, room_id, message_id, author_id, kind, heard_by, heard_at, target_ids, marks, own_marks, from_ids,
-  spared_ids, is_standing, permits, denies, of_ids
+  spared_ids, is_standing, permits, denies, of_ids, told
 )
 select
-  %(org_id)s, heard.id, heard.room_id, heard.message_id, heard.author_id, heard.kind, %(heard_by)s, %(heard_at)s,
+  %(org_id)s, heard.id, heard.room_id, heard.message_id, heard.author_id, heard.kind, heard.heard_by, %(heard_at)s,
   array(select jsonb_array_elements_text(heard.target_ids)::uuid),
   array(select jsonb_array_elements_text(heard.marks)),
   array(select jsonb_array_elements_text(heard.own_marks)),
@@ -80,14 +169,18 @@ select
   heard.is_standing,
   array(select jsonb_array_elements_text(heard.permits)),
   array(select jsonb_array_elements_text(heard.denies)),
-  case when heard.of_ids is not null then array(select jsonb_array_elements_text(heard.of_ids)::uuid) end
+  case when heard.of_ids is not null then array(select jsonb_array_elements_text(heard.of_ids)::uuid) end,
+  heard.told
 from jsonb_to_recordset(%(rows)s::jsonb) as heard (
-  id uuid, room_id uuid, message_id uuid, author_id uuid, kind text, target_ids jsonb, marks jsonb, own_marks jsonb,
-  from_ids jsonb, spared_ids jsonb, is_standing boolean, permits jsonb, denies jsonb, of_ids jsonb
+  id uuid, room_id uuid, message_id uuid, author_id uuid, kind text, heard_by text, told jsonb, target_ids jsonb,
+  marks jsonb, own_marks jsonb, from_ids jsonb, spared_ids jsonb, is_standing boolean, permits jsonb, denies jsonb,
+  of_ids jsonb
 )
 on conflict (org_id, message_id) do update
 set
-  kind = excluded.kind, target_ids = excluded.target_ids, marks = excluded.marks, own_marks = excluded.own_marks,
+  heard_at = case when wishes.heard_by = excluded.heard_by then wishes.heard_at else excluded.heard_at end,
+  heard_by = excluded.heard_by, told = excluded.told, kind = excluded.kind, target_ids = excluded.target_ids,
+  marks = excluded.marks, own_marks = excluded.own_marks,
   from_ids = excluded.from_ids, spared_ids = excluded.spared_ids, is_standing = excluded.is_standing,
   permits = excluded.permits, denies = excluded.denies, of_ids = excluded.of_ids;
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from roomlore.agents.deciding import Decision
 from roomlore.agents.trust import Relationship
 from roomlore.app import App
 from roomlore.app.agents import EXPERIENCES
@@ -111,6 +112,23 @@ def block(session: Session, agent: str, room: str, *, explain: bool, **options: 
     with_app(session, use)
 
 
+@agents.command()
+@click.argument("agent")
+@click.argument("room")
+@click.option(
+    "--at", "trigger", metavar="MESSAGE", default=LAST, show_default=True, help="The message in question."
+)
+@click.pass_obj
+def decide(session: Session, agent: str, room: str, trigger: str) -> None:
+    """Say whether AGENT should answer what was said in ROOM, and why."""
+
+    async def use(app: App) -> None:
+        asked = (await session.acting(app)).agents
+        show_decision(session.output, await asked.should_answer(await asked.reader(agent), room, trigger))
+
+    with_app(session, use)
+
+
 @agents.command("note-reply")
 @click.argument("agent")
 @click.argument("room")
@@ -171,6 +189,17 @@ def show_relationships(output: Output, found: Sequence[Relationship]) -> None:
         for reason in one.why:
             output.text(f"      {reason.by:+.2f}  {reason.what}", style="dim")
     return None if found else output.text("nobody was met")
+
+
+def show_decision(output: Output, decision: Decision) -> None:
+    """Print whether an agent should answer, how much speaks for it, and what shows it."""
+    if output.as_json:
+        return output.json(decision)
+    output.text(f"{'yes' if decision.answer else 'no'}  {decision.score:.2f}  {decision.why.what}")
+    for what, ids in (("message", decision.why.message_ids), ("memory", decision.why.memory_ids)):
+        for one in ids:
+            output.text(f"      {what} {one}", style="dim")
+    return None
 
 
 def show_block(output: Output, block: MemoryBlock, *, explain: bool) -> None:

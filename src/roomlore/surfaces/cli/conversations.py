@@ -10,7 +10,7 @@ from roomlore.app import App
 from roomlore.app.conversations import SENSITIVITIES
 from roomlore.domain.ids import MessageId
 from roomlore.domain.records import Conversation, Placed, Sensitivity
-from roomlore.domain.speech import safe_body, safe_name, safe_text, spoken
+from roomlore.domain.speech import on_one_line, safe_body, safe_name, spoken
 from roomlore.surfaces.cli.output import Output, counted, minute
 from roomlore.surfaces.cli.session import Session, with_app
 from roomlore.surfaces.documents import conversation_found, conversation_read
@@ -204,7 +204,7 @@ def _line(one: Placed, numbers: dict[MessageId, int]) -> str:
 
 
 def _called(one: Conversation) -> str:
-    return " ".join(safe_text(one.label).split()) or UNNAMED
+    return on_one_line(one.label) or UNNAMED
 
 
 def _who(one: Conversation) -> str:

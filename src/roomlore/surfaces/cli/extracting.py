@@ -56,7 +56,8 @@ def show(output: Output, extracted: Extracted) -> None:
     came = f"{counted(extracted.added, 'memory', 'memories')} added, {extracted.released} let go"
     output.text(f"{gone_through}: {came}")
     if extracted.read or extracted.unread:
-        output.text(f"by a language model: {extracted.read} read, {extracted.unread} still to be read")
+        heard = f", {counted(extracted.wishes, 'wish', 'wishes')} heard" if extracted.wishes else ""
+        output.text(f"by a language model: {extracted.read} read, {extracted.unread} still to be read{heard}")
     return None
 
 
@@ -73,7 +74,8 @@ def show_readings(output: Output, found: Sequence[Reading], *, whole: bool) -> N
         if whole:
             output.text(_lines(one.material))
         for verdict in one.verdicts if whole else ():
-            kept = "kept" if verdict["is_kept"] else f"refused: {verdict['reason']}"
+            reason = str(verdict["reason"])
+            kept = (reason or "kept") if verdict["is_kept"] else f"refused: {reason}"
             output.text(f"  {kept}  {_lines(str(verdict['stated']))}")
     return None
 
@@ -84,7 +86,7 @@ def _became(one: Reading) -> str:
     kept = sum(bool(verdict["is_kept"]) for verdict in one.verdicts)
     tokens = "" if one.sent_tokens is None else f", {one.sent_tokens:,} + {one.answer_tokens or 0:,} tokens"
     again = ", as answered before" if one.is_repeated else ""
-    return f"{one.language_model}: {kept} of {len(one.verdicts)} statements kept{tokens}{again}"
+    return f"{one.language_model}: {kept} of {len(one.verdicts)} statements and wishes kept{tokens}{again}"
 
 
 def _lines(text: str) -> str:

@@ -10,7 +10,7 @@ from roomlore.app import App
 from roomlore.app.asserting import KINDS
 from roomlore.app.memories import STATUSES
 from roomlore.domain.records import Memory, Provenance
-from roomlore.domain.speech import safe_name, safe_text
+from roomlore.domain.speech import on_one_line, safe_name, safe_text
 from roomlore.surfaces.cli.output import Output, said
 from roomlore.surfaces.cli.session import Session, with_app
 from roomlore.surfaces.cli.spans import TIME, Span, in_utc
@@ -181,7 +181,7 @@ def show_memory(output: Output, memory: Memory) -> None:
     marks += ["superseded"] if memory.status == "deprecated" else []
     marks += ["forgotten"] if memory.status == "archived" else []
     marks += ["outdated: a message it rests on was edited"] if memory.is_outdated else []
-    content = " ".join(safe_text(memory.content).split())
+    content = on_one_line(memory.content)
     output.text(f"{memory.id} {memory.valid_from:%Y-%m-%d} ({', '.join(marks)}) {content}")
     for line in (people(memory), _nature(memory)):
         if line:

@@ -6,10 +6,12 @@ import click
 
 from roomlore.app import App
 from roomlore.app.wishes import SpokenWish
-from roomlore.domain.speech import safe_name, safe_text
+from roomlore.domain.speech import on_one_line, safe_name
 from roomlore.surfaces.cli.output import Output, counted
 from roomlore.surfaces.cli.session import Session, with_app
 
+#: What hears most wishes; anything else is named.
+RULES = "rules"
 #: Of each wish so many of the messages it covers are shown.
 SHOWN = 5
 
@@ -73,14 +75,15 @@ def show_wishes(output: Output, found: Sequence[SpokenWish]) -> None:
     for wish in found:
         when = "" if wish.said_at is None else f" {wish.said_at:%Y-%m-%d %H:%M}"
         undone = "" if wish.undone_at is None else f", undone {wish.undone_at:%Y-%m-%d}"
-        output.text(f"{wish.id} ({meaning(wish)}{undone})")
-        body = " ".join(safe_text(wish.body).split())
+        heard = "" if wish.heard_by == RULES else f", heard by {safe_name(wish.heard_by)}"
+        output.text(f"{wish.id} ({meaning(wish)}{heard}{undone})")
+        body = on_one_line(wish.body)
         output.text(f"  {safe_name(wish.room_name)}{when} [{safe_name(wish.author_name)}]: {body}")
         covered = [one for one in wish.covers if one.id != wish.message_id]
         if covered:
             output.text(f"  covers {counted(len(covered), 'other message')}", style="dim")
         for one in covered[:SHOWN]:
-            text = " ".join(safe_text(one.body).split())
+            text = on_one_line(one.body)
             output.text(f"    {one.sent_at:%Y-%m-%d} [{safe_name(one.author_name)}]: {text}", style="dim")
     return None
 

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Query
 from pydantic import Field
 from starlette.responses import Response
 
+from roomlore.agents.deciding import Decision
 from roomlore.agents.trust import Relationship
 from roomlore.context.memoryblock import DEFAULT_BUDGET
 from roomlore.domain.records import Memory, MemoryKind
@@ -73,6 +74,13 @@ async def list_experiences(app: Acting, agent: Word, about: Annotated[About, Que
 async def list_relationships(app: Acting, agent: Word, among: Annotated[Among, Query()]) -> Response:
     """Tell whom an agent has met, how far it may trust them, and why; most trusted first."""
     return shown(await app.agents.relationships(app.desk.caller, agent, present=among.present))
+
+
+@ROUTER.get("/decision", response_model=Decision)
+async def read_decision(app: Acting, agent: Word, room: Word, trigger: Word = LAST) -> Response:
+    """Tell whether an agent should answer a message of a room, and why."""
+    reader = await app.agents.reader(agent)
+    return shown(await app.agents.should_answer(reader, room, trigger))
 
 
 @ROUTER.get("/block", response_model=BlockGiven)

@@ -1,0 +1,178 @@
+"""Whether an agent should answer a message at all, told without a language model, with the reason.
+
+The first of these that applies decides:
+
+1. What the agent said itself, and what is not there for it to read, it does not answer.
+2. Agents among themselves come to an end. What an agent said is left alone once too many messages in a row were by
+   agents, once the agent and others went to and fro too often, or once most of what was said is the agent's own; small
+   talk of agents is left alone at once. A human who speaks to all, or to one of them, begins the first two counts anew;
+   one who speaks to another human does not. What a human said is never left alone for these.
+3. What is said to the agent is answered: in a whisper or a dm, by a mention, by name, or as a reply to it.
+4. What is said to somebody else is theirs.
+5. Small talk is left alone.
+6. A question that nobody answered is answered if memories that the agent may see bear on it.
+7. Everything else is left alone.
+
+Everything is told from what the agent may see, as it stands there: neither what was found out about it nor what others
+see has a part in it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise, takewhile
+
+from roomlore.agents.fitting import BAR, Fitting
+from roomlore.agents.value import asks, is_small_talk
+from roomlore.domain.ids import MemoryId, MessageId, ParticipantId
+from roomlore.domain.incoming import ParticipantKind
+
+#: Memories that a reason names.
+_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Where an agent holds its tongue."""
+
+    #: So many messages in a row may be by agents.
+    longest_run: int = 8
+    #: So many times the agent spoke and another agent came back, with no human among them.
+    most_rounds: int = 2
+    #: Of so many of the newest messages no more than so many are the agent's own.
+    window: int = 10
+    most_own: int = 5
+    #: How well a memory bears on a question: the share of its words, by rarity.
+    bar: float = BAR
+
+
+USUAL = Limits()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """A message, and to whom it is said."""
+
+    id: MessageId
+    by: ParticipantId
+    by_kind: ParticipantKind
+    #: Without the names of those whom it calls.
+    body: str
+    #: Whom it calls, by whatever means; empty where it is said to all.
+    to: frozenset[ParticipantId] = frozenset()
+    #: What it answers, by the platform's own word.
+    answers: MessageId | None = None
+
+    @property
+    def is_human(self) -> bool:
+        """Whether a human said it."""
+        return self.by_kind == "human"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heard:
+    """A message, what stands around it in its room, and what is known of it, as far as the agent may see them."""
+
+    #: Every account of the agent.
+    own: frozenset[ParticipantId]
+    #: None where the agent may not read it, or nothing is left of it.
+    trigger: Said | None
+    #: The newest first.
+    before: Sequence[Said] = ()
+    after: Sequence[Said] = ()
+    #: What fits best first.
+    known: Sequence[Fitting] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """Why an agent should answer, or not, with what shows it."""
+
+    #: One phrase for a person.
+    what: str
+    message_ids: Sequence[MessageId] = ()
+    memory_ids: Sequence[MemoryId] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """Whether an agent should answer."""
+
+    answer: bool
+    #: How much speaks for it, 0..1: all of it where the message is said to the agent, how well the best memory bears on
+    #: it where it is a question to all, and nothing otherwise.
+    score: float
+    why: Ground
+
+
+def decide(heard: Heard, *, limits: Limits = USUAL) -> Decision:
+    """Return whether an agent should answer what it heard, and why."""
+    trigger = heard.trigger
+    if trigger is None:
+        return _no("there is nothing that the agent may read")
+    if trigger.by in heard.own:
+        return _no("the agent said it itself", trigger)
+    guarded = None if trigger.is_human else _guarded(heard, trigger, limits)
+    if guarded is not None:
+        return guarded
+    if trigger.to & heard.own:
+        return Decision(answer=True, score=1.0, why=_ground("it is said to the agent", trigger))
+    left = _left_alone(heard, trigger)
+    return _known(heard.known, trigger, limits) if left is None else left
+
+
+def _left_alone(heard: Heard, trigger: Said) -> Decision | None:
+    """Return that what is not said to the agent is left alone; None where it is a question that nobody answered."""
+    if trigger.to:
+        return _no("it is said to somebody else", trigger)
+    if is_small_talk(trigger.body):
+        return _no("it is small talk", trigger)
+    if not asks(trigger.body):
+        return _no("it asks for nothing", trigger)
+    answers = [said for said in heard.after if _answers(said, trigger)]
+    return _no("somebody answered it", *answers[-1:]) if answers else None
+
+
+def _guarded(heard: Heard, trigger: Said, limits: Limits) -> Decision | None:
+    """Return that what an agent said is left alone; None where it need not be."""
+    if is_small_talk(trigger.body):
+        return _no("it is small talk of an agent", trigger)
+    run = [trigger, *takewhile(lambda said: not _resets(said, heard), heard.before)]
+    run = [said for said in run if not said.is_human]
+    if len(run) > limits.longest_run:
+        return _no(f"the last {len(run)} messages are by agents", *run)
+    rounds = [said for later, said in pairwise(run) if said.by in heard.own and later.by not in heard.own]
+    if len(rounds) > limits.most_rounds:
+        return _no(f"the agent and others went to and fro {len(rounds)} times", *rounds)
+    own = [said for said in [trigger, *heard.before][: limits.window] if said.by in heard.own]
+    if len(own) > limits.most_own:
+        return _no(f"{len(own)} of the last {limits.window} messages are the agent's own", *own)
+    return None
+
+
+def _resets(said: Said, heard: Heard) -> bool:
+    """Return whether a human speaks to all, or to an agent: those among themselves leave agents to theirs."""
+    if not said.is_human:
+        return False
+    agents = {one.by for one in heard.before if not one.is_human} | heard.own
+    return not said.to or bool(said.to & agents)
+
+
+def _answers(said: Said, trigger: Said) -> bool:
+    return said.by != trigger.by and (said.answers == trigger.id or trigger.by in said.to)
+
+
+def _known(known: Sequence[Fitting], trigger: Said, limits: Limits) -> Decision:
+    best = max((one.fit for one in known), default=0.0)
+    bearing = [one.memory.id for one in known if one.fit >= limits.bar][:_NAMED]
+    what = "memories bear on the question" if bearing else "no memory bears on the question well enough"
+    named = bearing or [one.memory.id for one in known[:1]]
+    why = Ground(what=what, message_ids=[trigger.id], memory_ids=named)
+    return Decision(answer=bool(bearing), score=best, why=why)
+
+
+def _ground(what: str, *said: Said) -> Ground:
+    return Ground(what=what, message_ids=[one.id for one in said])
+
+
+def _no(what: str, *said: Said) -> Decision:
+    return Decision(answer=False, score=0.0, why=_ground(what, *said))

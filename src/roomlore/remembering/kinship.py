@@ -1,0 +1,58 @@
+"""What a language model says a statement is to a memory: the same in other words, or what is so instead.
+
+Neither unites anything. One of the two takes the other's place, as with values of a slot, so that each keeps its words
+and what it rests on, either goes with its own messages, and a person can take it back.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from roomlore.domain.ids import MemoryId, OrgId, ParticipantId
+from roomlore.store import keeping
+from roomlore.store import kinship as store
+from roomlore.store.keeping import Draft, Place
+from roomlore.store.kinship import Kin
+from roomlore.store.queries import Connection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kinship:
+    """Which of a statement and a memory takes the other's place."""
+
+    old_id: MemoryId
+    new_id: MemoryId
+    #: Of what the statement is the one value then.
+    slot: str | None
+
+
+async def kinship(conn: Connection, org_id: OrgId, place: Place) -> Kinship | None:
+    """Return what a new statement is to the memory that it is said to repeat or replace; None where it is nothing.
+
+    That has to stand still, be of the same people for the same people and, to be replaced, have been said before. What a
+    person let stand beside the statement stays.
+    """
+    draft = place.draft
+    named = draft.repeats or draft.replaces
+    kin = None if named is None else await store.kin(conn, org_id, named, circle=place.circle)
+    if kin is None or (kin.id, place.digest) in await keeping.partings(conn, org_id, [kin.id]):
+        return None
+    if kin.slot is not None and draft.slot not in {None, kin.slot}:
+        return None
+    is_later = kin.said_at < draft.valid_from
+    if draft.repeats is None:
+        return _after(kin, draft) if is_later else None
+    authors = {who for role, who in await keeping.roles(conn, org_id, kin.id) if role == "author"}
+    # Of two who say the same, whoever is meant themselves knows better.
+    knows_as_well = is_own(draft.people("author"), draft) or not is_own(authors, draft)
+    if is_later and knows_as_well:
+        return _after(kin, draft)
+    return Kinship(old_id=draft.id, new_id=kin.id, slot=None)
+
+
+def is_own(authors: Collection[ParticipantId], draft: Draft) -> bool:
+    """Return whether those who state something are those whom it is about."""
+    return bool(draft.people("subject") & set(authors))
+
+
+def _after(kin: Kin, draft: Draft) -> Kinship:
+    return Kinship(old_id=kin.id, new_id=draft.id, slot=draft.slot or kin.slot)

@@ -1,0 +1,200 @@
+"""Whether an agent answers at all: told from what it hears alone, with a reason, and never in a loop."""
+
+from uuid import UUID, uuid4
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roomlore.agents.deciding import USUAL, Heard, Limits, Said, decide
+from roomlore.agents.hearing import called
+
+PIP, POP, QUIP, ANA, BO = (UUID(int=number) for number in range(1, 6))
+KINDS = {PIP: "agent", POP: "agent", QUIP: "agent", ANA: "human", BO: "human"}
+STATEMENT = "the kiln has reached nine hundred degrees"
+ASKS = "who has the key of the kiln?"
+
+
+def said(by, body=STATEMENT, *, to=(), answers=None) -> Said:
+    return Said(id=uuid4(), by=by, by_kind=KINDS[by], body=body, to=frozenset(to), answers=answers)
+
+
+def heard(*lines: Said, after=(), known=()) -> Heard:
+    """Return what Pip hears when the last of these is in question."""
+    *before, trigger = lines
+    return Heard(own=frozenset({PIP}), trigger=trigger, before=before[::-1], after=after, known=known)
+
+
+def test_what_is_said_to_it_is_answered():
+    decision = decide(heard(said(ANA, to=[PIP])))
+    assert (decision.answer, decision.score, decision.why.what) == (True, 1.0, "it is said to the agent")
+
+
+def test_what_is_said_to_it_and_to_others_is_answered():
+    assert decide(heard(said(ANA, to=[PIP, BO]))).answer
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (said(PIP, to=[ANA]), "the agent said it itself"),
+        (said(ANA, ASKS, to=[BO]), "it is said to somebody else"),
+        (said(ANA, "thanks!"), "it is small talk"),
+        (said(ANA, STATEMENT), "it asks for nothing"),
+        (said(ANA, ASKS), "no memory bears on the question well enough"),
+        (said(POP, "thank you!", to=[PIP]), "it is small talk of an agent"),
+    ],
+)
+def test_everything_else_is_left_alone_and_says_why(line, why):
+    decision = decide(heard(line))
+    assert (decision.answer, decision.score, decision.why.what) == (False, 0.0, why)
+    assert decision.why.message_ids == [line.id]
+
+
+def test_what_it_may_not_read_is_left_alone():
+    assert not decide(Heard(own=frozenset({PIP}), trigger=None)).answer
+
+
+@pytest.mark.parametrize("how", ["reply", "name"])
+def test_a_question_that_somebody_answered_is_left_alone(how):
+    question = said(ANA, ASKS)
+    answer = said(BO, answers=question.id) if how == "reply" else said(BO, to=[ANA])
+    decision = decide(heard(question, after=[answer]))
+    assert (decision.why.what, decision.why.message_ids) == ("somebody answered it", [answer.id])
+    # Whoever asks again answers nothing.
+    again = said(ANA, answers=question.id)
+    assert decide(heard(question, after=[again])).why.what.startswith("no memory")
+
+
+# The guard between agents
+
+
+def to_and_fro(rounds: int) -> list[Said]:
+    """Return what Pop and Pip say to each other, Pop last."""
+    lines = [said(POP, to=[PIP])]
+    for _ in range(rounds):
+        lines += [said(PIP, to=[POP]), said(POP, to=[PIP])]
+    return lines
+
+
+def test_two_agents_go_to_and_fro_so_often_and_no_more():
+    assert [decide(heard(*to_and_fro(rounds))).answer for rounds in range(5)] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert "to and fro 3 times" in decide(heard(*to_and_fro(3))).why.what
+
+
+@pytest.mark.parametrize("to", [(), (PIP,), (POP,)])
+def test_a_human_who_speaks_to_all_or_to_one_of_them_begins_the_count_anew(to):
+    lines = to_and_fro(3)
+    assert decide(heard(*lines, said(ANA, to=to), said(POP, to=[PIP]))).answer
+
+
+def test_humans_among_themselves_do_not():
+    lines = [*to_and_fro(3), said(ANA, to=[BO]), said(BO, to=[ANA])]
+    assert not decide(heard(*lines, said(POP, to=[PIP]))).answer
+
+
+def test_a_human_is_answered_however_long_agents_went_on():
+    assert decide(heard(*to_and_fro(9), said(ANA, to=[PIP]))).answer
+
+
+def test_a_row_of_agents_comes_to_an_end_though_it_had_little_part_in_it():
+    row = [said(who) for who in (POP, QUIP) * 4]
+    assert decide(heard(*row[1:], said(POP, to=[PIP]))).answer
+    decision = decide(heard(*row, said(POP, to=[PIP])))
+    assert not decision.answer
+    assert decision.why.what == "the last 9 messages are by agents"
+    assert len(decision.why.message_ids) == 9
+
+
+def test_an_agent_that_said_most_of_it_rests():
+    own = [line for _ in range(6) for line in (said(PIP), said(ANA))]
+    assert decide(heard(*own[-8:], said(POP, to=[PIP]))).answer
+    monologue = [*(said(PIP) for _ in range(6)), said(ANA)]
+    assert "6 of the last 10" in decide(heard(*monologue, said(POP, to=[PIP]))).why.what
+
+
+def test_limits_can_be_set():
+    assert not decide(heard(*to_and_fro(1)), limits=Limits(most_rounds=0)).answer
+    assert decide(heard(*to_and_fro(4)), limits=Limits(most_rounds=9, longest_run=99)).answer
+
+
+speakers = st.sampled_from(list(KINDS))
+lines = st.builds(said, speakers, st.sampled_from([STATEMENT, ASKS, "hi"]), to=st.sets(speakers, max_size=2))
+
+
+@given(st.lists(lines, min_size=1, max_size=30))
+def test_a_decision_has_a_bounded_score_and_names_what_was_heard(told):
+    decision = decide(heard(*told))
+    assert 0 <= decision.score <= 1
+    assert decision.why.what
+    assert set(decision.why.message_ids) <= {one.id for one in told}
+    assert decision.answer <= (decision.score > 0)
+
+
+@given(
+    st.lists(st.sampled_from([PIP, POP, QUIP]), min_size=0, max_size=6),
+    st.lists(lines, max_size=12),
+)
+def test_agents_among_themselves_end_whatever_went_before(order, past):
+    """However agents take turns, each calling all others: within as many messages as the longest run, Pip is silent."""
+    told = [one for one in past if one.by != PIP]
+    answered = 0
+    for by in [POP, QUIP, *order] * 40:
+        if by == PIP:
+            continue
+        told.append(said(by, to=set(KINDS) - {by}))
+        if not decide(heard(*told)).answer:
+            break
+        told.append(said(PIP, to=set(KINDS) - {PIP}))
+        answered += 1
+    else:
+        pytest.fail("it never ends")
+    assert answered <= USUAL.most_rounds + 1
+
+
+# By name
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "pip: look",
+        "Pip, can you look?",
+        "@pip look",
+        "thanks pip!",
+        "what now, Pip?",
+        "hey pip",
+        "pip can you look?",
+        "ana, pip: look",
+        "It leaks. Pip!",
+    ],
+)
+def test_a_name_that_calls_is_heard(body):
+    assert PIP in called(body, {"Pip": [PIP], "Ana": [ANA]})
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "I told pip about it",
+        "pip's answer was wrong",
+        "a pipette is missing, is it not?",
+        "> pip: look\nthat is what she wrote",
+        "was it pip who said so?",
+        "pip told me so",
+    ],
+)
+def test_a_name_that_is_only_spoken_of_is_not(body):
+    assert called(body, {"Pip": [PIP], "Ana": [ANA]}) == frozenset()
+
+
+def test_two_of_one_name_are_both_called():
+    assert called("sam: look", {"Sam": [ANA, PIP]}) == {ANA, PIP}
+    assert called("thanks Sam Reed!", {"Sam Reed": [ANA]}) == {ANA}
+    assert called("@", {"": [ANA], " ": [BO]}) == frozenset()

@@ -1,0 +1,187 @@
+"""Whether an agent should answer, in rooms as they are: what it may not see changes nothing."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from ingest.stories import author, message, room
+from roomlore.agents.deciding import Decision
+from roomlore.app import App
+from roomlore.domain.errors import BadInput, NotAllowed, NotFound
+from roomlore.domain.incoming import IncomingMembership
+
+ANA, BO = author("ana"), author("bo")
+PIP, POP = author("pip", kind="agent"), author("pop", kind="agent")
+NOON = datetime.now(UTC).replace(microsecond=0) - timedelta(days=1)
+GENERAL = room("general", members=tuple(IncomingMembership(author=who) for who in (ANA, BO, PIP, POP)))
+DEN = room("den", visibility="members", members=tuple(IncomingMembership(author=who) for who in (ANA, POP)))
+KEY = "The key of the cellar kiln hangs behind the clock"
+QUESTION = "where is the key of the cellar kiln?"
+
+
+def said(key: str, who, body: str, *, minute: float, where=GENERAL, **fields):
+    return message(key, body, author=who, room=where, sent_at=NOON + timedelta(minutes=minute), **fields)
+
+
+@pytest.fixture
+async def told(app: App) -> App:
+    lines = [
+        said("m1", BO, KEY, minute=-300),
+        said("m2", PIP, "noted", minute=-299),
+        said("m3", POP, "noted", minute=-298),
+    ]
+    assert (await app.ingest_batch(lines)).skipped == []
+    return app
+
+
+async def decided(app: App, *lines, by: str = "pip", where: str = "general", at: str = "last") -> Decision:
+    accepted = await app.ingest_batch(lines)
+    assert accepted.skipped == []
+    return await app.agents.should_answer(await app.viewer(by), where, at)
+
+
+async def test_a_question_that_nobody_answered_is_answered_where_memories_bear_on_it(told):
+    question = said("q", ANA, QUESTION, minute=0)
+    before = await decided(told, question)
+    assert (before.answer, before.score) == (False, 0)
+    memory = await told.memories.remember(KEY, sources=["m1"])
+    after = await decided(told)
+    assert after.answer
+    assert after.score >= 0.4
+    assert after.why.memory_ids == [memory.id]
+    answered = await decided(
+        told, said("a", BO, "behind the clock", minute=1, reply_to="q"), by="pip", at="q"
+    )
+    assert answered.why.what == "somebody answered it"
+
+
+async def test_what_an_agent_asserted_for_itself_alone_bears_on_a_question_for_it_alone(told):
+    pip = told.acting(await told.viewer("pip"))
+    await pip.memories.remember(KEY, kind="learning")
+    question = said("q", ANA, QUESTION, minute=0)
+    assert (await decided(told, question)).answer
+    assert not (await decided(told, by="pop")).answer
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"body": "pip, are you there?"},
+        {"mentions": ("pip",)},
+        {"reply_to": "m2"},
+        {"kind": "whisper", "audience": (PIP,)},
+    ],
+    ids=str,
+)
+async def test_it_is_called_by_name_by_mention_by_reply_and_in_a_whisper(told, fields):
+    line = said("q", ANA, fields.pop("body", "the kiln is hot"), minute=0, **fields)
+    assert (await decided(told, line)).why.what == "it is said to the agent"
+
+
+@pytest.mark.parametrize(
+    "fields", [{"body": f"bo, {QUESTION}"}, {"mentions": ("pop",)}, {"reply_to": "m1"}], ids=str
+)
+async def test_so_are_others(told, fields):
+    await told.memories.remember(KEY, sources=["m1"])
+    line = said("q", ANA, fields.pop("body", QUESTION), minute=0, **fields)
+    assert (await decided(told, line)).why.what == "it is said to somebody else"
+
+
+@pytest.mark.parametrize("body", ["thank you, Pip!", "ok pip", "@pip thanks"])
+async def test_small_talk_of_an_agent_is_small_talk_with_a_name_in_it_too(told, body):
+    assert (await decided(told, said("q", POP, body, minute=0))).why.what == "it is small talk of an agent"
+    assert (await decided(told, said("r", ANA, body, minute=1))).answer
+
+
+async def test_in_a_dm_everything_is_said_to_it(told):
+    dm = room("dm", kind="dm", visibility="members", members=tuple(map(_member, (ANA, PIP))))
+    decision = await decided(told, said("d1", ANA, "the kiln is hot", minute=0, where=dm), where="dm")
+    assert decision.why.what == "it is said to the agent"
+
+
+async def test_agents_that_call_each_other_fall_silent(told):
+    speakers = {"pip": PIP, "pop": POP}
+    silent: list[str] = []
+    await told.ingest(said("l0", POP, "pip, what do you make of the kiln?", minute=0))
+    turn = "pip"
+    for number in range(1, 20):
+        decision = await decided(told, by=turn)
+        if not decision.answer:
+            silent.append(decision.why.what)
+            break
+        other = "pop" if turn == "pip" else "pip"
+        line = f"{other}, I make this of it: it leaks, part {number}. And you?"
+        await told.ingest(said(f"l{number}", speakers[turn], line, minute=number))
+        turn = other
+    assert silent == ["the agent and others went to and fro 3 times"]
+    # A human sets them going again.
+    assert (await decided(told, said("h", ANA, "pip, go on please", minute=50))).answer
+
+
+# What it may not see
+
+
+@pytest.mark.parametrize("seen", [False, True], ids=["as one who may not see it", "as one who may"])
+async def test_nothing_that_an_agent_may_not_see_changes_what_it_decides(told, seen):
+    """Every way in which something unseen might turn a decision; for one who sees it, each does."""
+    by = "pop" if seen else "pip"
+    question = said("q", ANA, QUESTION, minute=0)
+    first = await decided(told, question, by=by)
+    assert not first.answer
+    # A memory that rests on a closed room.
+    await told.ingest(said("d1", ANA, KEY, minute=-200, where=DEN))
+    memory = await told.memories.remember(KEY, sources=["d1"])
+    second = await decided(told, by=by)
+    assert (second != first, memory.id in second.why.memory_ids) == (seen, seen)
+    # A whispered answer.
+    await told.ingest(
+        said("w", BO, "ana, behind the clock", minute=1, kind="whisper", audience=(ANA, POP), reply_to="q")
+    )
+    third = await told.agents.should_answer(await told.viewer(by), "general", "q")
+    assert (third.why.what == "somebody answered it") == seen
+    assert seen or third == second
+
+
+async def test_whispers_of_humans_do_not_set_agents_going_that_do_not_hear_them(told):
+    lines = [
+        said(f"l{number}", (POP, PIP)[number % 2], f"{('pip', 'pop')[number % 2]}: and?", minute=number)
+        for number in range(7)
+    ]
+    silent = await decided(told, *lines)
+    assert not silent.answer
+    whisper = said("w", ANA, "stop that, all of you", minute=5.5, kind="whisper", audience=(BO,))
+    assert await decided(told, whisper) == silent
+    heard = said("h", ANA, "what a talk", minute=5.6)
+    assert (await decided(told, heard)).answer
+
+
+async def test_what_a_wish_keeps_from_it_is_not_there(told):
+    await told.memories.remember(KEY, sources=["m1"])
+    assert (await decided(told, said("q", ANA, QUESTION, minute=0))).answer
+    await told.ingest(said("f", BO, "forget what I said about the key of the cellar kiln", minute=1))
+    assert not (await decided(told, at="q")).answer
+
+
+async def test_a_message_of_a_room_it_is_not_in_is_not_found(told):
+    with pytest.raises(NotFound):
+        await decided(told, said("d1", ANA, "pip, look", minute=0, where=DEN), where="den")
+
+
+async def test_only_an_agent_decides_and_for_itself_alone(told):
+    with pytest.raises(BadInput, match="Ana: is no agent"):
+        await decided(told, said("q", ANA, QUESTION, minute=0), by="ana")
+    with pytest.raises(BadInput, match="an operator: is no agent"):
+        await told.agents.should_answer(told.operator, "general")
+    pop = told.acting(await told.viewer("pop"))
+    with pytest.raises(NotAllowed):
+        await pop.agents.should_answer(await told.viewer("pip"), "general")
+
+
+async def test_what_was_removed_is_left_alone(told):
+    await told.ingest(said("q", ANA, "pip: look", minute=0))
+    await told.erasure.redact("q", room="general")
+    assert (await decided(told, at="q")).why.what == "there is nothing that the agent may read"
+
+
+def _member(who) -> IncomingMembership:
+    return IncomingMembership(author=who)

@@ -1,0 +1,120 @@
+"""Stories for F6 and F8: the newest stands and the rest is history, and nothing is learnt from one's own whispers.
+
+F1, F4, F5 and F7 are told in `test_story.py`, `tests/erasure` and `tests/retrieval`, F10 in `tests/app/test_operations.py`;
+F3 is what every other story shows, for none has a key. F2 is measured and not told.
+"""
+
+from datetime import timedelta
+
+import pytest
+
+from scenarios.kilnhouse import INES, NOON, PIP, QUILL, TEO, contents, known, remember, said, tell
+
+MOVES = [("Braga", 6), ("Faro", 30)]
+
+
+@pytest.fixture
+async def moved(house):
+    """Teo moves twice, and says so."""
+    for place, hours in MOVES:
+        at = NOON + timedelta(hours=hours)
+        await tell(
+            house,
+            said(f"to-{place}", TEO, f"I live in {place}.", sent_at=at),
+            said(f"to-{place}-ok", INES, "nice", reply_to=f"to-{place}", sent_at=at + timedelta(minutes=1)),
+        )
+    return house
+
+
+async def test_f6_supersession_is_on_without_being_asked_for_and_read_now_then_and_whole(moved):
+    assert await contents(moved, about="teo") == {"Teo lives in Faro."}
+    then = {
+        hours: await contents(moved, about="teo", as_of=NOON + timedelta(hours=hours))
+        for hours in (-1, 1, 7, 31)
+    }
+    assert then == {
+        -1: set(),
+        1: {"Teo lives in Porto."},
+        7: {"Teo lives in Braga."},
+        31: {"Teo lives in Faro."},
+    }
+    whole = await known(moved, about="teo", statuses=["active", "deprecated"])
+    assert {one.content: one.status for one in whole} == {
+        "Teo lives in Porto.": "deprecated",
+        "Teo lives in Braga.": "deprecated",
+        "Teo lives in Faro.": "active",
+    }
+    first = next(one for one in whole if "Porto" in one.content)
+    why = await moved.memories.why(moved.operator, str(first.id))
+    assert [one.content for one in why.successors] == ["Teo lives in Braga.", "Teo lives in Faro."]
+
+
+async def test_f6_it_is_the_order_in_which_it_was_said_and_not_in_which_it_came(moved):
+    at = NOON + timedelta(hours=12)
+    await tell(
+        moved,
+        said("late", TEO, "I live in Evora.", sent_at=at),
+        said("late-ok", INES, "oh", reply_to="late", sent_at=at + timedelta(minutes=1)),
+    )
+    assert await contents(moved, about="teo") == {"Teo lives in Faro."}
+    assert await contents(moved, about="teo", as_of=NOON + timedelta(hours=13)) == {"Teo lives in Evora."}
+
+
+async def test_f6_a_person_can_undo_it(moved):
+    [first] = [one for one in await known(moved, statuses=["deprecated"]) if "Porto" in one.content]
+    await moved.memories.restore(str(first.id))
+    await moved.extracting.extract("studio")
+    assert "Teo lives in Porto." in await contents(moved, about="teo")
+
+
+ECHOES = [
+    ("> I live in Rome.", "a quotation"),
+    ("Teo said: I live in Rome.", "somebody's words"),
+    ('Earlier Teo wrote "I live in Rome."', "words in quotes"),
+    ("Known since 2025-01-01: Teo lives in Rome.", "what it was given"),
+    ("[What Pip remembers]\nInsights:\n- #k1 2025-01-01: I live in Rome.", "its block"),
+]
+
+
+@pytest.mark.parametrize("body", [body for body, _ in ECHOES], ids=[what for _, what in ECHOES])
+async def test_f8_what_an_agent_quotes_is_nobodys_statement_again(house, body):
+    before = await contents(house)
+    await tell(
+        house,
+        said("echo", QUILL, body, sent_at=NOON + timedelta(hours=3)),
+        said("echo-ok", INES, "right", reply_to="echo", sent_at=NOON + timedelta(hours=3, minutes=1)),
+    )
+    await house.extracting.extract("studio")
+    assert await contents(house) == before
+
+
+async def test_f8_what_was_injected_is_never_drawn_from_nor_rests_a_memory_on_it(house, admin):
+    await remember(house, None, "I live in the loft above the kiln.", sources=["clay"])
+    await tell(house, said("n1", INES, "who lives in the loft above the kiln?"))
+    read = await house.messages(await house.viewer("pip"), "studio", limit=100)
+    [injected] = [one for one in read if one.kind == "context_injection"]
+    before = await contents(house)
+    await house.extracting.extract("studio")
+    assert await contents(house) == before
+    assert await house.memories.resting_on(house.operator, str(injected.id)) == []
+    for table in ("placements", "message_embeddings", "memory_sources"):
+        rows = await admin.execute(f"select count(*) from {table} where message_id = %s", [injected.id])
+        assert await rows.fetchone() == (0,), table
+
+
+async def test_f8_an_agent_that_repeats_what_it_recalled_confirms_nobody(house):
+    before = {one.name: one for one in await house.agents.relationships(house.operator, "pip")}
+    await tell(
+        house,
+        said("e1", QUILL, "agreed, that's right: Teo lives in Porto", reply_to="home"),
+        said("e2", PIP, "exactly", reply_to="e1"),
+    )
+    after = {one.name: one for one in await house.agents.relationships(house.operator, "pip")}
+    assert after["Teo"].confirmed == before["Teo"].confirmed
+    assert after["Quill"].confirmed == before["Quill"].confirmed == 0
+    [home] = await known(house, about="teo")
+    assert [source.message_id for source in home.sources] == [
+        one.id
+        for one in await house.messages(house.operator, "studio", limit=100)
+        if one.external_id == "home"
+    ]
