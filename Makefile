@@ -41,9 +41,12 @@ lint: .venv/installed-dev ## format, style and types
 layers: .venv/installed-dev ## imports go one way
 	$(BIN)/lint-imports
 
+openapi: .venv/installed-dev ## write the description of the HTTP API anew
+	$(BIN)/python -m roomlore.surfaces.http > docs/openapi.json
+
 docs: .venv/installed-dev ## build the documentation
 	$(BIN)/sphinx-build --quiet --fail-on-warning --nitpicky docs docs/_build
 
 check: lint layers test docs ## all of the above
 
-.PHONY: help setup demo test test-slow fix lint layers docs check
+.PHONY: help setup demo test test-slow fix lint layers openapi docs check

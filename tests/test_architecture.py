@@ -25,6 +25,7 @@ SHAPELESS = {"utils", "util", "helpers", "helper", "common", "base", "manager", 
 #: Where each third-party package may be imported. A new one needs a home first.
 HOMES = {
     "click": "surfaces/cli/",
+    "fastapi": "surfaces/http/",
     "httpcore2": "backends/fetching.py",
     "httpx2": "backends/languagemodel.py",
     "idna": "backends/links.py",
@@ -33,12 +34,17 @@ HOMES = {
     "numpy": "",
     "onnxruntime": "backends/embedding.py",
     "pgvector": "store/",
+    "prometheus_client": "surfaces/http/metrics.py",
     "psycopg": "store/",
     "psycopg_pool": "store/db.py",
+    "pydantic": "surfaces/http/",
+    "pydantic_core": "surfaces/http/",
     "rich": "surfaces/cli/",
+    "starlette": "surfaces/http/",
     "threadpoolctl": "workers/untangle.py",
     "tokenizers": "backends/embedding.py",
     "trafilatura": "backends/extraction.py",
+    "uvicorn": "surfaces/http/running.py",
 }
 #: Whatever bears one of these names is made, not written.
 MADE = {"_build", "__pycache__"}

@@ -13,11 +13,13 @@ from roomlore.agents.blocks import Blocks
 from roomlore.app.agents import Agents
 from roomlore.app.conversations import Conversations
 from roomlore.app.desk import Desk
+from roomlore.app.embedding import Loading
 from roomlore.app.erasures import Erasures
 from roomlore.app.extracting import Extracting
 from roomlore.app.finding import Finding
 from roomlore.app.history import History
 from roomlore.app.importing import read_export, sort_out
+from roomlore.app.intake import Intake
 from roomlore.app.keys import Keys, sign_in
 from roomlore.app.memories import Memories
 from roomlore.app.operations import Operations
@@ -25,7 +27,6 @@ from roomlore.app.people import People, viewer_of
 from roomlore.app.wishes import Wishes
 from roomlore.app.working import Working
 from roomlore.backends.articles import open_reader
-from roomlore.backends.embedding import LocalEmbedder
 from roomlore.config import Settings
 from roomlore.context.builder import DEFAULT_BUDGET, build, with_articles
 from roomlore.context.records import Context
@@ -59,8 +60,8 @@ class App:
     _embedder: Embedder | None = None
     #: Starts the embedded server again; None where the server is somebody else's.
     _restart: loop.Mend | None = None
-    _loading: asyncio.Lock = field(default_factory=asyncio.Lock)
-    #: Shared by all on whose behalf this App acts.
+    #: Shared by all on whose behalf this App acts, as the next.
+    _loading: Loading = field(default_factory=Loading)
     _blocks: Blocks = field(default_factory=Blocks)
 
     @property
@@ -112,6 +113,11 @@ class App:
     def erasure(self) -> Erasures:
         """What is to be gone, and receipts of what is."""
         return Erasures(desk=self.desk)
+
+    @property
+    def intake(self) -> Intake:
+        """What is said, as records of our own format; and edits of it."""
+        return Intake(desk=self.desk, take=self.ingest_batch)
 
     async def sign_in(self, key: str) -> "App":
         """Return this App on behalf of whoever holds the key.
@@ -389,10 +395,5 @@ class App:
         now = partial(datetime.now, UTC)
         return Finding(desk=self.desk, settings=self.settings, load=self._load_embedder, now=now)
 
-    # The embedding model, loaded when first needed
-
     async def _load_embedder(self) -> Embedder:
-        async with self._loading:
-            if self._embedder is None:
-                self._embedder = await asyncio.to_thread(LocalEmbedder.load, self.settings.model)
-            return self._embedder
+        return self._embedder or await self._loading.embedder(self.settings)

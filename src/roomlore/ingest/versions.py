@@ -13,6 +13,9 @@ from roomlore.domain.incoming import IncomingMessage, Skipped
 from roomlore.ingest.secrets import strip
 from roomlore.store.messages import Revision, StoredVersion
 
+#: Why a version is left out while its message stays.
+OTHER_TEXT = "same id, other text"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
@@ -97,6 +100,6 @@ def _is_same_source(source: str | None, message: IncomingMessage) -> bool:
 def _contradiction(message: IncomingMessage) -> Skipped:
     return Skipped(
         where=strip(message.where)[0] or message.external_id,
-        reason="same id, other text",
+        reason=OTHER_TEXT,
         detail=f"message {message.external_id} in {message.room.name}",
     )

@@ -95,6 +95,19 @@ def _line(file: str, line: Line, declared: _Declared) -> Iterator[ReadItem]:
     yield from attempt(value, where, build=partial(_message, declared=declared, at=(line.number, where)))
 
 
+def read_record(value: Any, *, where: str, order: int) -> ReadItem:
+    """Return the message that one object of the format states, or the reason why there is none; it stands alone.
+
+    Args:
+        value: As parsed from JSON.
+        where: What reports call it.
+        order: Its place among others that were said at the same time.
+    """
+    value = TOO_DEEP if _depth(value) > MAX_DEPTH else _whole(value)
+    build = partial(_message, declared=_Declared(), at=(order, where))
+    return next(attempt(value, where, build=build))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _NotJson:
     why: str

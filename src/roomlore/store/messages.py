@@ -1,12 +1,12 @@
 """Messages, their versions, audiences and reply edges."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from roomlore.domain.ids import MessageId, OrgId, ParticipantId, RoomId, id_range
-from roomlore.domain.incoming import MessageKind, ParticipantKind, Precision
+from roomlore.domain.incoming import MessageKind, ParticipantKind, Precision, RoomKind, Visibility
 from roomlore.domain.records import Message, Reply, ReplyMethod
 from roomlore.store.queries import Connection, Queries, columns
 
@@ -66,6 +66,38 @@ class StoredVersion:
     earlier: Sequence[str]
     #: The text that the foreign record of the current version holds, if it holds one.
     source_text: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToldMessage:
+    """A message with what its platform told of it, its room and its author."""
+
+    id: MessageId
+    platform: str
+    room_external_id: str
+    room_name: str
+    room_kind: RoomKind
+    visibility: Visibility
+    topic: str
+    external_id: str
+    kind: MessageKind
+    account_id: str
+    persona: str
+    bridged: bool
+    #: As called now; only the operator may know it.
+    author_name: str
+    author_kind: ParticipantKind
+    body: str
+    sent_at: datetime
+    precision: Precision
+    native_order: int
+    edited_at: datetime | None
+    redacted_at: datetime | None
+    synthetic_id: bool
+    mentions: Sequence[str] | None
+    attachments: Sequence[Mapping[str, Any]] | None
+    reactions: Sequence[Mapping[str, Any]] | None
+    metadata: Mapping[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,6 +286,12 @@ async def find_messages(
     low, high = ids
     ours = await QUERIES.all(conn, "messages_beginning_with", Message, params | {"low": low, "high": high})
     return [*known, *(message for message in ours if message not in known)]
+
+
+async def as_told(conn: Connection, org_id: OrgId, message_id: MessageId) -> ToldMessage | None:
+    """Return a message with what its platform told of it; None where it is gone or nobody's."""
+    params = {"org_id": org_id, "message_id": message_id}
+    return await QUERIES.first(conn, "message_as_told", ToldMessage, params)
 
 
 def _place(org_id: OrgId, message: Message, limit: int) -> dict[str, object]:

@@ -266,3 +266,39 @@ where org_id = %(org_id)s
   and (%(room_id)s::uuid is null or room_id = %(room_id)s)
 order by id
 limit 10;
+
+-- name: message_as_told -> ToldMessage
+-- A message with what its platform told of it, its room and its author, who is called as now.
+select
+  messages.id,
+  rooms.platform,
+  rooms.external_id as room_external_id,
+  rooms.name as room_name,
+  rooms.kind as room_kind,
+  rooms.visibility,
+  rooms.topic,
+  messages.external_id,
+  messages.kind,
+  identities.account_id,
+  identities.persona,
+  identities.bridged,
+  participants.name as author_name,
+  messages.author_kind,
+  messages.body,
+  messages.sent_at,
+  messages.precision,
+  messages.native_order,
+  messages.edited_at,
+  messages.redacted_at,
+  messages.synthetic_id,
+  messages.mentions,
+  messages.attachments,
+  messages.reactions,
+  messages.metadata
+from messages
+join rooms on rooms.org_id = messages.org_id and rooms.id = messages.room_id
+join participants on participants.org_id = messages.org_id and participants.id = messages.author_id
+join identities on identities.org_id = messages.org_id and identities.participant_id = messages.author_id
+where messages.org_id = %(org_id)s and messages.id = %(message_id)s
+order by identities.platform <> rooms.platform, identities.account_id, identities.persona
+limit 1;

@@ -14,8 +14,9 @@ from roomlore.context.memoryblock import DEFAULT_BUDGET, MemoryBlock, block_text
 from roomlore.domain.speech import safe_name
 from roomlore.retrieval.meant import LAST
 from roomlore.surfaces.cli.memories import show_all
-from roomlore.surfaces.cli.output import Output, counted
+from roomlore.surfaces.cli.output import Output, counted, plain
 from roomlore.surfaces.cli.session import Session, with_app
+from roomlore.surfaces.documents import block_given
 
 
 @click.group()
@@ -210,16 +211,8 @@ def show_decision(output: Output, decision: Decision) -> None:
 def show_block(output: Output, block: MemoryBlock, *, explain: bool) -> None:
     """Print a memory block, and with `explain` why each memory is in or out."""
     if output.as_json:
-        explained = {"explain": block.explain()} if explain else {}
-        return output.json(
-            {
-                "text": block_text(block),
-                "tokens": block.tokens,
-                "budget": block.budget,
-                "citations": block.citations,
-                **explained,
-            }
-        )
+        document = plain(block_given(block, explain=explain))
+        return output.json({name: value for name, value in document.items() if value is not None})
     output.text(block_text(block) or "nothing is remembered")
     output.chatter.print(
         f"{counted(len(block.lines), 'memory', 'memories')}, {block.tokens} of {block.budget} tokens"

@@ -11,8 +11,9 @@ from roomlore.app.conversations import SENSITIVITIES
 from roomlore.domain.ids import MessageId
 from roomlore.domain.records import Conversation, Placed, Sensitivity
 from roomlore.domain.speech import on_one_line, safe_body, safe_name, spoken
-from roomlore.surfaces.cli.output import Output, counted, minute, plain
+from roomlore.surfaces.cli.output import Output, counted, minute
 from roomlore.surfaces.cli.session import Session, with_app
+from roomlore.surfaces.documents import conversation_found, conversation_read
 
 UNNAMED = "(no label)"
 #: So much of an id is shown, or all of it where that does not tell the listed ones apart.
@@ -134,7 +135,7 @@ def _change(session: Session, change: Callable[[App], Awaitable[Conversation]]) 
     async def use(app: App) -> None:
         changed = await change(await session.acting(app))
         if session.output.as_json:
-            session.output.json(_json(changed, datetime.now(UTC)))
+            session.output.json(conversation_found(changed, now=datetime.now(UTC)))
         else:
             show_head(session.output, changed, now=datetime.now(UTC))
 
@@ -144,7 +145,7 @@ def _change(session: Session, change: Callable[[App], Awaitable[Conversation]]) 
 def show_all(output: Output, found: Sequence[Conversation], *, now: datetime) -> None:
     """Print conversations."""
     if output.as_json:
-        return output.json([_json(one, now) for one in found])
+        return output.json([conversation_found(one, now=now) for one in found])
     is_enough = len({str(one.id)[:SHOWN_OF_ID] for one in found}) == len(found)
     headings = ("conversation", "id", "who", "messages", "opened", "last", "state", "boundary")
     rows = [
@@ -166,7 +167,7 @@ def show_all(output: Output, found: Sequence[Conversation], *, now: datetime) ->
 def show_one(output: Output, found: Conversation, said: Sequence[Placed], *, now: datetime) -> None:
     """Print a conversation: what was said in it, each message with the one that it answers."""
     if output.as_json:
-        return output.json({**_json(found, now), "messages": said})
+        return output.json(conversation_read(found, said, now=now))
     show_head(output, found, now=now)
     left_out = found.message_count - len(said)
     if left_out > 0:
@@ -220,10 +221,6 @@ def _talker(one: Conversation, place: int) -> str:
 
 def _state(one: Conversation, now: datetime) -> str:
     return "open" if one.is_open(now) else "quiet"
-
-
-def _json(one: Conversation, now: datetime) -> dict[str, Any]:
-    return {**plain(one), "is_open": one.is_open(now)}
 
 
 VERBS = (list_, conversation)

@@ -13,6 +13,7 @@ from roomlore.surfaces.cli.memories import change
 from roomlore.surfaces.cli.output import Output, counted, minute, plain, printable
 from roomlore.surfaces.cli.session import Session, with_app
 from roomlore.surfaces.cli.spans import TIME, Span, in_utc
+from roomlore.surfaces.documents import receipt_given
 
 FOREVER = "forever"
 #: Erases, or on a dry run only tells what would go.
@@ -258,11 +259,9 @@ def _state(receipt: Receipt) -> str:
 
 
 def _receipt_json(receipt: Receipt) -> dict[str, Any]:
-    document = {**plain(receipt), "is_clean": receipt.is_clean}
+    document = plain(receipt_given(receipt))
     if receipt.is_dry_run:
-        # There is nothing to look up, and nothing that could be clean.
         del document["id"]
-        document["is_clean"] = None
     return document
 
 

@@ -10,9 +10,10 @@ from roomlore.app import App
 from roomlore.app.keys import NewKey
 from roomlore.domain.records import ApiKey
 from roomlore.domain.roles import RIGHTS, Role
-from roomlore.surfaces.cli.output import Output, minute, plain
+from roomlore.surfaces.cli.output import Output, minute
 from roomlore.surfaces.cli.session import Session, with_app
 from roomlore.surfaces.cli.spans import Span
+from roomlore.surfaces.documents import key_made
 
 
 @click.group()
@@ -84,7 +85,7 @@ def revoke(session: Session, key_id: str) -> None:
 def show_new(output: Output, made: NewKey) -> None:
     """Print a key, this once."""
     if output.as_json:
-        return output.json({"key": made.key, **plain(made.kept)})
+        return output.json(key_made(made))
     until = minute(made.kept.expires_at)
     output.chatter.print(
         f"key {made.kept.id}, valid {f'until {until} UTC' if until else 'until revoked'}; it is not shown again",

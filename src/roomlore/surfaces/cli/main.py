@@ -31,6 +31,7 @@ from roomlore.surfaces.cli import (
     operations,
     people,
     reading,
+    serving,
     wishes,
 )
 from roomlore.surfaces.cli import demo as story
@@ -262,5 +263,6 @@ for verb in (
     *forgetting.VERBS,
     *operations.VERBS,
     *evaluating.VERBS,
+    *serving.VERBS,
 ):
     cli.add_command(verb)

@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from roomlore.context.records import Context
-from roomlore.context.render import FORMAT_NOTE, to_text
+from roomlore.context.render import to_text
 from roomlore.doctor import Finding
 from roomlore.domain.records import Message, Participant, Room
 from roomlore.domain.speech import safe_body, spoken
@@ -21,6 +21,7 @@ from roomlore.ingest.importing import ImportReport
 from roomlore.retrieval.asked import Read
 from roomlore.retrieval.quotes import remembered
 from roomlore.retrieval.records import QUOTATION, Answer, Found, Hit, Recalled, TierTrace, Why
+from roomlore.surfaces.documents import answer_given, context_given, found_exchange, found_exchanges
 
 PIPE_WIDTH = 120
 AROUND = "What is marked (room) was said around the conversation of the last message, and may be about something else."
@@ -124,13 +125,7 @@ class Output:
     def found(self, found: Found) -> None:
         """Print search results."""
         if self.as_json:
-            return self.json(
-                {
-                    "hits": [hit_json(hit) for hit in found.hits],
-                    "degraded": found.degraded,
-                    "read": found.read,
-                }
-            )
+            return self.json(found_exchanges(found))
         self.read(found.read, is_found=bool(found.hits))
         if found.read is not None and found.read.unknown:
             self.text(found.read.remark(), style="yellow")
@@ -163,22 +158,7 @@ class Output:
     def answer(self, answer: Answer) -> None:
         """Print an answer, its sources and what each tier saw."""
         if self.as_json:
-            document = {
-                "question": answer.question,
-                "tier": answer.tier,
-                "known": answer.is_known,
-                "answer": answer.text,
-                "written_by": answer.written_by,
-                "note": answer.note,
-                "citations": answer.citations,
-                "sources": [hit_json(hit) for hit in answer.hits],
-                "memories": answer.memories,
-                "lines": answer.lines,
-                "trace": answer.trace,
-                "degraded": answer.degraded,
-                "read": answer.read,
-            }
-            return self.json(document)
+            return self.json(answer_given(answer))
         self.read(answer.read, is_found=answer.is_known)
         self.text(answer.text)
         if answer.written_by != QUOTATION:
@@ -280,32 +260,13 @@ def minute(moment: datetime | None) -> str:
 
 def context_json(context: Context, *, explain: bool) -> dict[str, Any]:
     """Return a context as JSON values, and with `explain` why each message is in or out and each link not read."""
-    block = context.block
-    explained = {"explain": context.explain(), "sealed": context.sealed, "unread": context.unread}
-    explained |= {"explain_memories": block.explain()} if block else {}
-    return {
-        "room_id": context.room_id,
-        "trigger_id": context.trigger_id,
-        "viewer": context.viewer.participant_id or "operator",
-        "tokens": context.tokens,
-        "budget": context.budget,
-        "note": FORMAT_NOTE,
-        "text": to_text(context),
-        "citations": context.citations,
-        **({"memories": block.citations} if block else {}),
-        **(explained if explain else {}),
-    }
+    document = plain(context_given(context, explain=explain))
+    return {name: value for name, value in document.items() if value is not None}
 
 
 def hit_json(hit: Hit) -> dict[str, Any]:
     """Return an exchange as JSON values, each message with the reasons why it was found."""
-    return {
-        "score": hit.score,
-        "room": hit.room_name,
-        "platform": hit.platform,
-        "omitted": hit.omitted,
-        "messages": [{**plain(message), "why": plain(hit.why.get(message.id))} for message in hit.messages],
-    }
+    return plain(found_exchange(hit))
 
 
 def said(message: Message) -> str:

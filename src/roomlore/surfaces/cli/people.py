@@ -1,14 +1,14 @@
 """Verbs about who takes part, whose accounts they are, and who read what."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import click
 
 from roomlore.app import App
-from roomlore.domain.ids import ParticipantId
 from roomlore.domain.records import Account, LogLine, Participant
-from roomlore.surfaces.cli.output import Output, counted, minute, plain
+from roomlore.surfaces.cli.output import Output, counted, minute
 from roomlore.surfaces.cli.session import Session, with_app
+from roomlore.surfaces.documents import persons
 
 
 @click.command()
@@ -75,20 +75,18 @@ def log(session: Session, about: str | None, limit: int) -> None:
 
 def show_people(output: Output, people: Sequence[Participant], accounts: Sequence[Account]) -> None:
     """Print persons with their accounts."""
-    known: dict[ParticipantId, list[Account]] = {}
-    for account in accounts:
-        known.setdefault(account.participant_id, []).append(account)
+    found = persons(people, accounts)
     if output.as_json:
-        return output.json([_person_json(person, known) for person in people])
+        return output.json(found)
     rows = [
         (
             person.name,
             person.kind,
             person.message_count,
             minute(person.last_seen_at),
-            ", ".join(_written(account) for account in _of(person, known)),
+            ", ".join(_written(account) for account in person.accounts),
         )
-        for person in people
+        for person in found
     ]
     return output.table(("name", "kind", "messages", "last seen", "accounts"), rows)
 
@@ -127,14 +125,6 @@ def show_log(output: Output, lines: Sequence[LogLine]) -> None:
         for line in lines
     ]
     return output.table(("at", "viewer", "key", "action", "outcome", "ids"), rows)
-
-
-def _person_json(person: Participant, known: Mapping[ParticipantId, Sequence[Account]]) -> dict[str, object]:
-    return {**plain(person), "accounts": plain(_of(person, known))}
-
-
-def _of(person: Participant, known: Mapping[ParticipantId, Sequence[Account]]) -> list[Account]:
-    return [account for participant_id in person.accounts for account in known.get(participant_id, ())]
 
 
 def _written(account: Account) -> str:

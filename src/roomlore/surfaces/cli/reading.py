@@ -10,8 +10,9 @@ from roomlore.context.builder import DEFAULT_BUDGET
 from roomlore.retrieval.asked import EVERYTHING, KINDS, Filters
 from roomlore.retrieval.meant import LAST
 from roomlore.retrieval.records import Exchange
-from roomlore.surfaces.cli.output import Output, plain, said
+from roomlore.surfaces.cli.output import Output, said
 from roomlore.surfaces.cli.session import Session, with_app
+from roomlore.surfaces.documents import exchange_said
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -58,9 +59,7 @@ def show(session: Session, room: str, limit: int, before: str | None, *, by_exch
 def show_exchanges(output: Output, exchanges: Sequence[Exchange]) -> None:
     """Print exchanges, what was replied set in under what opened them."""
     if output.as_json:
-        return output.json(
-            {"exchanges": [{"opening": exchange.opening.id, **plain(exchange)} for exchange in exchanges]}
-        )
+        return output.json({"exchanges": [exchange_said(exchange) for exchange in exchanges]})
     for exchange in exchanges:
         opening = exchange.opening
         output.text(f"{opening.sent_at:%Y-%m-%d} {said(opening)}", style="bold")

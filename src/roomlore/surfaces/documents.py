@@ -1,0 +1,315 @@
+"""What surfaces show as JSON where a record alone is not it: the same from the command line and over HTTP."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import datetime, timedelta
+from typing import Any, Literal
+from uuid import UUID
+
+from roomlore.app.keys import NewKey
+from roomlore.context.memoryblock import ExplainedMemory, MemoryBlock, block_text
+from roomlore.context.records import Citation, Context, Explained, UnreadLink
+from roomlore.context.render import FORMAT_NOTE, to_text
+from roomlore.context.walked import Sealed
+from roomlore.domain.ids import ConversationId, KeyId, MemoryId, MessageId, ParticipantId, ReceiptId, RoomId
+from roomlore.domain.incoming import ParticipantKind
+from roomlore.domain.receipts import Check, ErasureKind, Kept, Receipt, Removed
+from roomlore.domain.records import (
+    Account,
+    ApiKey,
+    Boundary,
+    Conversation,
+    LabelSource,
+    Message,
+    Participant,
+    Placed,
+    Reply,
+    Sensitivity,
+    Talker,
+)
+from roomlore.retrieval.asked import Read
+from roomlore.retrieval.records import (
+    Answer,
+    Degradation,
+    Exchange,
+    Found,
+    Hit,
+    RawLine,
+    Recalled,
+    Tier,
+    TierTrace,
+    Why,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundMessage(Message):
+    """A message of an exchange that was found, and why; None where it came along with others."""
+
+    why: Why | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundExchange:
+    """An exchange that was found, in room order."""
+
+    score: float
+    #: Empty for a whisper from a room that the viewer may not see.
+    room: str
+    platform: str
+    omitted: int
+    messages: Sequence[FoundMessage]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundExchanges:
+    """What a search found, best first, and what was read out of its question."""
+
+    hits: Sequence[FoundExchange]
+    degraded: Sequence[Degradation]
+    read: Read | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerGiven:
+    """An answer, what it rests on, and what each tier saw."""
+
+    question: str
+    tier: Tier
+    known: bool
+    answer: str
+    written_by: str
+    note: str
+    citations: Mapping[str, UUID | str]
+    sources: Sequence[FoundExchange]
+    memories: Sequence[Recalled]
+    lines: Sequence[RawLine]
+    trace: Sequence[TierTrace]
+    degraded: Sequence[Degradation]
+    read: Read | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextGiven:
+    """What an agent should read before it answers; why each candidate is in or out only where that was wanted."""
+
+    room_id: RoomId
+    trigger_id: MessageId
+    viewer: ParticipantId | Literal["operator"]
+    tokens: int
+    budget: int
+    #: How to read the text; for the system prompt.
+    note: str
+    text: str
+    citations: Mapping[str, Citation]
+    #: None for those who are no agents, as the last.
+    memories: Mapping[str, MemoryId] | None = None
+    explain: Sequence[Explained] | None = None
+    sealed: Sequence[Sealed] | None = None
+    unread: Sequence[UnreadLink] | None = None
+    explain_memories: Sequence[ExplainedMemory] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockGiven:
+    """What an agent remembers that may matter now."""
+
+    text: str
+    tokens: int
+    budget: int
+    citations: Mapping[str, MemoryId]
+    explain: Sequence[ExplainedMemory] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExchangeSaid:
+    """An exchange, and which of its messages opened it."""
+
+    opening: MessageId
+    messages: Sequence[Message]
+    replies: Sequence[Reply]
+    omitted: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationFound:
+    """A conversation, and whether somebody may still go on with it."""
+
+    id: ConversationId
+    room_id: RoomId
+    label: str
+    is_named: bool
+    label_by: LabelSource
+    sensitivity: Sensitivity
+    boundary: Boundary | None
+    opened_at: datetime
+    last_at: datetime
+    #: In seconds, as all spans.
+    quiet_after: timedelta | None
+    message_count: int
+    talkers: Sequence[Talker]
+    closed_at: datetime | None
+    is_open: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationRead(ConversationFound):
+    """A conversation with the newest of what was said in it, oldest first."""
+
+    messages: Sequence[Placed]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Person:
+    """Somebody who takes part, with all accounts that the viewer may know to be theirs."""
+
+    id: ParticipantId
+    accounts: Sequence[Account]
+    name: str
+    kind: ParticipantKind
+    message_count: int
+    first_seen_at: datetime | None
+    last_seen_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceiptGiven:
+    """What an erasure did, or on a dry run would do, and whether a second look found nothing left."""
+
+    #: None on a dry run: there is nothing to look up, and nothing that could be clean.
+    id: ReceiptId | None
+    at: datetime
+    kind: ErasureKind
+    room_id: RoomId | None
+    message_id: MessageId | None
+    participant_ids: Sequence[ParticipantId]
+    since: datetime | None
+    until: datetime | None
+    key_id: KeyId | None
+    viewer_id: ParticipantId | None
+    removed: Sequence[Removed]
+    kept: Sequence[Kept]
+    checks: Sequence[Check] | None
+    checked_at: datetime | None
+    is_dry_run: bool
+    is_clean: bool | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyMade(ApiKey):
+    """A key just made, shown this once."""
+
+    key: str = field(repr=False)
+
+
+def found_exchange(hit: Hit) -> FoundExchange:
+    """Return an exchange that was found, each message with the reasons why."""
+    messages = [FoundMessage(**_facts(one), why=hit.why.get(one.id)) for one in hit.messages]
+    return FoundExchange(
+        score=hit.score, room=hit.room_name, platform=hit.platform, omitted=hit.omitted, messages=messages
+    )
+
+
+def found_exchanges(found: Found) -> FoundExchanges:
+    """Return what a search found."""
+    hits = [found_exchange(hit) for hit in found.hits]
+    return FoundExchanges(hits=hits, degraded=found.degraded, read=found.read)
+
+
+def answer_given(answer: Answer) -> AnswerGiven:
+    """Return an answer with its sources."""
+    return AnswerGiven(
+        question=answer.question,
+        tier=answer.tier,
+        known=answer.is_known,
+        answer=answer.text,
+        written_by=answer.written_by,
+        note=answer.note,
+        citations=answer.citations,
+        sources=[found_exchange(hit) for hit in answer.hits],
+        memories=answer.memories,
+        lines=answer.lines,
+        trace=answer.trace,
+        degraded=answer.degraded,
+        read=answer.read,
+    )
+
+
+def context_given(context: Context, *, explain: bool) -> ContextGiven:
+    """Return a context, and with `explain` why each message is in or out and each link not read."""
+    block = context.block
+    return ContextGiven(
+        room_id=context.room_id,
+        trigger_id=context.trigger_id,
+        viewer=context.viewer.participant_id or "operator",
+        tokens=context.tokens,
+        budget=context.budget,
+        note=FORMAT_NOTE,
+        text=to_text(context),
+        citations=context.citations,
+        memories=block.citations if block else None,
+        explain=context.explain() if explain else None,
+        sealed=context.sealed if explain else None,
+        unread=context.unread if explain else None,
+        explain_memories=block.explain() if block and explain else None,
+    )
+
+
+def block_given(block: MemoryBlock, *, explain: bool) -> BlockGiven:
+    """Return a memory block, and with `explain` why each memory is in or out."""
+    return BlockGiven(
+        text=block_text(block),
+        tokens=block.tokens,
+        budget=block.budget,
+        citations=block.citations,
+        explain=block.explain() if explain else None,
+    )
+
+
+def exchange_said(exchange: Exchange) -> ExchangeSaid:
+    """Return an exchange that says which of its messages opened it."""
+    return ExchangeSaid(opening=exchange.opening.id, **_facts(exchange))
+
+
+def conversation_found(one: Conversation, *, now: datetime) -> ConversationFound:
+    """Return a conversation that says whether it is open."""
+    return ConversationFound(**_facts(one), is_open=one.is_open(now))
+
+
+def conversation_read(one: Conversation, said: Sequence[Placed], *, now: datetime) -> ConversationRead:
+    """Return a conversation with what was said in it."""
+    return ConversationRead(**_facts(one), is_open=one.is_open(now), messages=said)
+
+
+def persons(people: Sequence[Participant], accounts: Sequence[Account]) -> list[Person]:
+    """Return those who take part, each with their accounts."""
+    known: defaultdict[ParticipantId, list[Account]] = defaultdict(list)
+    for account in accounts:
+        known[account.participant_id].append(account)
+    return [
+        _person(person, [account for key in person.accounts for account in known[key]]) for person in people
+    ]
+
+
+def _person(person: Participant, accounts: Sequence[Account]) -> Person:
+    facts = _facts(person)
+    facts["accounts"] = accounts
+    return Person(**facts)
+
+
+def receipt_given(receipt: Receipt) -> ReceiptGiven:
+    """Return a receipt that says whether it is clean."""
+    unknown: dict[str, Any] = (
+        {"id": None, "is_clean": None} if receipt.is_dry_run else {"is_clean": receipt.is_clean}
+    )
+    return ReceiptGiven(**_facts(receipt) | unknown)
+
+
+def key_made(made: NewKey) -> KeyMade:
+    """Return a key with what is kept of it."""
+    return KeyMade(**_facts(made.kept), key=made.key)
+
+
+def _facts(record: Any) -> dict[str, Any]:
+    return {one.name: getattr(record, one.name) for one in fields(record)}

@@ -1,0 +1,113 @@
+"""The OpenAPI description of the routes: from their types and docstrings, with what all of them have in common."""
+
+import json
+from collections.abc import Iterator
+from importlib.metadata import version
+from typing import Any, cast
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from pydantic import TypeAdapter
+
+from roomlore.surfaces.http.problems import Problem
+
+ABOUT = """\
+Conversation memory for rooms full of people and agents. Who asks is who the key is for: it alone decides what is there.
+Whatever may not be seen is not found. Times are in UTC, spans in seconds, ids sort by time. Errors are problem documents
+(RFC 9457); every response has an `X-Request-Id`."""
+VIEWER = {
+    "name": "Roomlore-Viewer",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string", "minLength": 1, "maxLength": 500},
+    "description": (
+        "For an operator's key: reads and acts as this participant, by name, account or id; percent-encoded UTF-8."
+    ),
+}
+#: What any request may come to, and what one with a body may besides.
+ALWAYS = {
+    "400": "What was sent is not of its shape, or means nothing or several things.",
+    "401": "There is no key, or it is not valid.",
+    "403": "The key does not give the right.",
+    "404": "There is no such thing, or it is not for the viewer: the two are not told apart.",
+    "429": "The key asks too often; `Retry-After` says when to come again.",
+    "500": "A fault in Roomlore.",
+    "503": "Too much is asked at once, or the database does not answer; `Retry-After` says when to come again.",
+}
+WITH_BODY = {"413": "The body is too large.", "415": "The body is not JSON."}
+METHODS = ("get", "post", "put", "patch", "delete")
+
+
+def describe(api: FastAPI) -> dict[str, Any]:
+    """Return the description of an application's routes."""
+    if api.openapi_schema is None:
+        document = get_openapi(
+            title="Roomlore", version=version("roomlore"), description=ABOUT, routes=api.routes
+        )
+        _spans_are_seconds(document)
+        components = document["components"]
+        components["schemas"].pop("HTTPValidationError", None)
+        components["schemas"].pop("ValidationError", None)
+        components["schemas"]["Problem"] = TypeAdapter(Problem).json_schema()
+        components["parameters"] = {"Viewer": VIEWER}
+        components["responses"] = {
+            f"Problem{status}": _problem(why) for status, why in (ALWAYS | WITH_BODY).items()
+        }
+        for path, operation in _operations(document):
+            _complete(operation, is_versioned=path.startswith("/v1"))
+        api.openapi_schema = document
+    return api.openapi_schema
+
+
+def parameters(api: FastAPI, path: str, method: str) -> frozenset[str]:
+    """Return the names of the query parameters that a route knows."""
+    operation = describe(api)["paths"].get(path, {}).get(method.lower(), {})
+    known = [one for one in operation.get("parameters", []) if one.get("in") == "query"]
+    return frozenset(one["name"] for one in known)
+
+
+def written(api: FastAPI) -> str:
+    """Return the description as the text that is kept."""
+    return json.dumps(describe(api), indent=1, ensure_ascii=False) + "\n"
+
+
+def _operations(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for path, item in document["paths"].items():
+        for method in METHODS:
+            if method in item:
+                yield path, item[method]
+
+
+def _complete(operation: dict[str, Any], *, is_versioned: bool) -> None:
+    """Take summary and description from the docstring, and add what every operation has."""
+    summary, _, rest = operation.pop("description", "").partition("\n")
+    operation["summary"] = summary.removesuffix(".")
+    if rest.strip():
+        operation["description"] = " ".join(rest.split())
+    operation["operationId"] = operation["operationId"].partition("_v1_")[0].partition("_health_")[0]
+    operation["responses"].pop("422", None)
+    if is_versioned:
+        operation.setdefault("parameters", []).append({"$ref": "#/components/parameters/Viewer"})
+        told = ALWAYS | (WITH_BODY if "requestBody" in operation else {})
+        operation["responses"] |= {
+            status: {"$ref": f"#/components/responses/Problem{status}"} for status in told
+        }
+
+
+def _problem(why: str) -> dict[str, Any]:
+    schema = {"$ref": "#/components/schemas/Problem"}
+    return {"description": why, "content": {"application/problem+json": {"schema": schema}}}
+
+
+def _spans_are_seconds(value: Any) -> None:
+    """Say of every span that it is a number of seconds, which it is where it is shown."""
+    if isinstance(value, dict):
+        facts = cast("dict[str, Any]", value)
+        if facts.get("format") == "duration":
+            del facts["format"]
+            facts |= {"type": "number", "description": "Seconds."}
+        for part in facts.values():
+            _spans_are_seconds(part)
+    elif isinstance(value, list):
+        for part in cast("list[Any]", value):
+            _spans_are_seconds(part)

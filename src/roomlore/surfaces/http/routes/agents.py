@@ -1,0 +1,97 @@
+"""Agents: what they remember, and what they make of whom they met."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from pydantic import Field
+from starlette.responses import Response
+
+from roomlore.agents.deciding import Decision
+from roomlore.agents.trust import Relationship
+from roomlore.context.memoryblock import DEFAULT_BUDGET
+from roomlore.domain.records import Memory, MemoryKind
+from roomlore.retrieval.meant import LAST
+from roomlore.surfaces.documents import BlockGiven, block_given
+from roomlore.surfaces.http.responses import shown
+from roomlore.surfaces.http.signin import Acting
+from roomlore.surfaces.http.words import Budget, Limit, Parameters, Several, Word
+
+ROUTER = APIRouter(prefix="/v1/agents/{agent}", tags=["agents"])
+
+
+class Looked(Parameters):
+    """Which memories of an agent are meant; what is left out narrows nothing."""
+
+    kinds: list[MemoryKind] = Field(default_factory=list)
+    tags: Several = Field(default_factory=list)
+    task: Word | None = None
+    topic: Word | None = None
+    present: Several = Field(default_factory=list)
+    newest: bool = False
+    limit: Limit = 50
+
+
+class Among(Parameters):
+    """Only these people, where any are named."""
+
+    present: Several = Field(default_factory=list)
+
+
+class About(Among):
+    """What is talked about, and how many memories of each kind are wanted."""
+
+    topic: Word | None = None
+    limit: Limit = 10
+
+
+class Occasion(Parameters):
+    """What a block is for."""
+
+    room: Word
+    trigger: Word = LAST
+    topic: Word | None = None
+    present: Several = Field(default_factory=list)
+    budget: Budget = DEFAULT_BUDGET
+    explain: bool = False
+
+
+@ROUTER.get("/memories", response_model=list[Memory])
+async def list_agent_memories(app: Acting, agent: Word, looked: Annotated[Looked, Query()]) -> Response:
+    """List what an agent remembers as its own experience, what weighs most first: importance, less the older it is."""
+    wanted = looked.model_dump(exclude={"limit"})
+    return shown(await app.agents.memories(app.desk.caller, agent, limit=looked.limit, **wanted))
+
+
+@ROUTER.get("/experiences", response_model=Mapping[MemoryKind, Sequence[Memory]])
+async def list_experiences(app: Acting, agent: Word, about: Annotated[About, Query()]) -> Response:
+    """Tell what an agent remembers for a conversation, by kind; `limit` is of each kind."""
+    found = await app.agents.experiences(app.desk.caller, agent, **about.model_dump())
+    return shown(found)
+
+
+@ROUTER.get("/relationships", response_model=list[Relationship])
+async def list_relationships(app: Acting, agent: Word, among: Annotated[Among, Query()]) -> Response:
+    """Tell whom an agent has met, how far it may trust them, and why; most trusted first."""
+    return shown(await app.agents.relationships(app.desk.caller, agent, present=among.present))
+
+
+@ROUTER.get("/decision", response_model=Decision)
+async def read_decision(app: Acting, agent: Word, room: Word, trigger: Word = LAST) -> Response:
+    """Tell whether an agent should answer a message of a room, and why."""
+    reader = await app.agents.reader(agent)
+    return shown(await app.agents.should_answer(reader, room, trigger))
+
+
+@ROUTER.get("/block", response_model=BlockGiven)
+async def read_block(app: Acting, agent: Word, occasion: Annotated[Occasion, Query()]) -> Response:
+    """Tell what an agent remembers that may matter in a room, as it reads it before it answers."""
+    block = await app.agents.block(
+        await app.agents.reader(agent),
+        occasion.room,
+        occasion.trigger,
+        topic=occasion.topic,
+        present=occasion.present or None,
+        budget=occasion.budget,
+    )
+    return shown(block_given(block, explain=occasion.explain))

@@ -1,0 +1,88 @@
+"""Erasures, and receipts of what is gone."""
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter
+from fastapi import Body as Given
+from pydantic import Field
+from starlette.responses import Response
+
+from roomlore.domain.errors import BadInput
+from roomlore.surfaces.documents import ReceiptGiven, receipt_given
+from roomlore.surfaces.http.responses import shown
+from roomlore.surfaces.http.signin import Acting
+from roomlore.surfaces.http.words import Body, InRoom, Limit, Moment, Word
+
+ROUTER = APIRouter(prefix="/v1", tags=["forgetting"])
+
+
+class OfMessage(InRoom):
+    """A message to be erased: a hole stays in its place."""
+
+    kind: Literal["message"]
+    message: Word
+    dry_run: bool = False
+
+
+class OfRange(Body):
+    """A stretch of a room to be erased, place and all; `everything` where neither end is named."""
+
+    kind: Literal["range"]
+    room: Word
+    since: Moment | None = None
+    until: Moment | None = None
+    everything: bool = False
+    dry_run: bool = False
+
+
+class OfPerson(Body):
+    """A person to be erased: all accounts, all they wrote, and their traces in what others said."""
+
+    kind: Literal["person"]
+    participant: Word
+    dry_run: bool = False
+
+
+Wish = Annotated[OfMessage | OfRange | OfPerson, Field(discriminator="kind")]
+
+
+@ROUTER.post("/erasures", response_model=ReceiptGiven)
+async def erase(app: Acting, wish: Annotated[Wish, Given()]) -> Response:
+    """Erase for good a message, a stretch of a room or a person, and return the receipt.
+
+    With `dry_run` nothing goes, and the receipt tells what would.
+    """
+    erasure, dry_run = app.erasure, wish.dry_run
+    match wish:
+        case OfMessage():
+            receipt = await erasure.message(wish.message, room=wish.room, dry_run=dry_run)
+        case OfRange():
+            _check(wish)
+            receipt = await erasure.range(wish.room, since=wish.since, until=wish.until, dry_run=dry_run)
+        case OfPerson():
+            receipt = await erasure.person(wish.participant, dry_run=dry_run)
+    return shown(receipt_given(receipt))
+
+
+def _check(wish: OfRange) -> None:
+    """Refuse to erase a whole room by leaving something out."""
+    if wish.everything == bool(wish.since or wish.until):
+        raise BadInput("range", "say since, until or both; or everything")
+
+
+@ROUTER.get("/receipts", response_model=list[ReceiptGiven])
+async def list_receipts(app: Acting, limit: Limit = 50) -> Response:
+    """List the newest receipts, newest first: an operator's all, everybody else's own."""
+    return shown([receipt_given(one) for one in await app.erasure.receipts(limit)])
+
+
+@ROUTER.get("/receipts/{receipt}", response_model=ReceiptGiven)
+async def read_receipt(app: Acting, receipt: Word) -> Response:
+    """Read a receipt: by id or the beginning of it."""
+    return shown(receipt_given(await app.erasure.receipt(receipt)))
+
+
+@ROUTER.post("/receipts/{receipt}/check", response_model=ReceiptGiven)
+async def check_receipt(app: Acting, receipt: Word) -> Response:
+    """Look once more whether everything that a receipt names is gone."""
+    return shown(receipt_given(await app.erasure.check(receipt)))

@@ -1,0 +1,51 @@
+"""Whether this process lives, and whether it can serve; told to anybody, so it says nothing else."""
+
+import asyncio
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Literal
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from roomlore.config import DEFAULT_ORG
+from roomlore.domain.errors import DatabaseUnavailable
+from roomlore.store.work import meeting_outages
+from roomlore.surfaces.http.responses import shown
+
+ROUTER = APIRouter(prefix="/health", tags=["health"])
+#: What does not answer within so many seconds is not ready.
+PATIENCE = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Live:
+    """It lives."""
+
+    status: Literal["live"] = "live"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """Whether requests can be served."""
+
+    status: Literal["ready", "waiting"]
+    database: bool
+
+
+@ROUTER.get("/live", response_model=Live)
+async def read_live() -> Response:
+    """Tell that this process lives."""
+    return shown(Live())
+
+
+@ROUTER.get("/ready", response_model=Ready, responses={503: {"model": Ready}})
+async def read_ready(request: Request) -> Response:
+    """Tell whether requests can be served: whether the database answers."""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            with meeting_outages():
+                await request.app.state.served.db.find_org(DEFAULT_ORG)
+    except (TimeoutError, DatabaseUnavailable):
+        return shown(Ready(status="waiting", database=False), status=HTTPStatus.SERVICE_UNAVAILABLE)
+    return shown(Ready(status="ready", database=True))

@@ -1,0 +1,103 @@
+"""The ASGI application around an App: what every request passes on its way in, and the routes."""
+
+from collections.abc import Callable
+from time import monotonic
+from uuid import UUID
+
+from fastapi import Depends, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from roomlore.app import App
+from roomlore.domain.errors import BadInput, RoomloreError
+from roomlore.domain.ids import uuid7
+from roomlore.surfaces.http.description import describe, parameters
+from roomlore.surfaces.http.envelope import Envelope
+from roomlore.surfaces.http.limits import Admission, Limits
+from roomlore.surfaces.http.metrics import PATH, Measuring, Metrics
+from roomlore.surfaces.http.problems import Problems, on_error
+from roomlore.surfaces.http.responses import shown
+from roomlore.surfaces.http.routes import (
+    agents,
+    conversations,
+    finding,
+    forgetting,
+    health,
+    keys,
+    memories,
+    messages,
+    operations,
+    participants,
+    rooms,
+    wishes,
+)
+from roomlore.surfaces.http.signin import SignIn
+
+RESOURCES = (
+    rooms, participants, messages, conversations, finding, memories, agents, wishes, forgetting, keys, operations,
+    health,
+)  # fmt: skip
+DESCRIPTION = "/v1/openapi.json"
+
+
+def build(
+    served: App,
+    *,
+    limits: Limits | None = None,
+    clock: Callable[[], float] = monotonic,
+    new_id: Callable[[], UUID] = uuid7,
+) -> FastAPI:
+    """Return the application that serves an App; each request acts on behalf of whoever's key it shows.
+
+    Args:
+        served: The App of an operator without a key, of one org or of all in its database.
+        limits: How much is too much.
+        clock: Seconds, from whenever.
+        new_id: Gives ids to requests that have none.
+    """
+    metrics, api = Metrics(), routed()
+    describe(api)
+    api.state.served, api.state.metrics = served, metrics
+    # The last that is added is the first to be passed.
+    api.add_middleware(SignIn, served=served)
+    api.add_middleware(Admission, limits=limits or Limits(), clock=clock)
+    api.add_middleware(Problems)
+    api.add_middleware(Measuring, metrics=metrics, clock=clock)
+    api.add_middleware(Envelope, new_id=new_id)
+    return api
+
+
+def routed() -> FastAPI:
+    """Return the routes alone: enough to describe them."""
+    # No pages about itself: they would load scripts from elsewhere, and need no key.
+    api = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+    for error in (RoomloreError, RequestValidationError, HTTPException):
+        api.add_exception_handler(error, on_error)
+    noted = [Depends(_note)]
+    for resource in RESOURCES:
+        api.include_router(resource.ROUTER, dependencies=noted)
+    api.add_api_route(DESCRIPTION, _described, include_in_schema=False, dependencies=noted)
+    api.add_api_route(PATH, _measured, include_in_schema=False, dependencies=noted)
+    api.openapi = lambda: describe(api)
+    return api
+
+
+async def _described(request: Request) -> Response:
+    return shown(request.app.openapi())
+
+
+async def _measured(request: Request) -> Response:
+    acting: App | None = getattr(request.state, "app", None)
+    if acting is not None:
+        await acting.desk.check("administer", "read metrics")
+    return request.app.state.metrics.response()
+
+
+async def _note(request: Request) -> None:
+    """Note which route serves a request, and refuse what the route does not know: a misspelt filter filters nothing."""
+    route = request.scope["route"].path
+    request.state.route = route
+    unknown = set(request.query_params) - parameters(request.app, route, request.method)
+    if unknown:
+        raise BadInput("query", f"{min(unknown)!r} is not known here")

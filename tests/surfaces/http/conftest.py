@@ -1,0 +1,55 @@
+"""The village over HTTP: its operator, and callers who read as one of its people."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import pytest
+from fastapi import FastAPI
+
+from app.village import village
+from roomlore.app import App
+from roomlore.surfaces.http.limits import Limits
+from roomlore.surfaces.http.server import build
+from surfaces.http.calling import Caller, Described
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """An App that is served."""
+
+    app: App
+    api: FastAPI
+    described: Described
+    operator: Caller
+
+    async def caller(self, name: str) -> Caller:
+        """Return somebody who comes with a key of their own."""
+        role = "agent" if name == "pip" else "member"
+        made = await self.app.keys.make(role, name=f"key of {name}", participant=name)
+        return Caller(self.api, self.described, made.key)
+
+    def nobody(self, key: str | None = None) -> Caller:
+        """Return somebody without a key, or with one that may be anything."""
+        return Caller(self.api, self.described, key)
+
+
+Serve = Callable[..., Awaitable[Served]]
+
+
+@pytest.fixture
+def serve() -> Serve:
+    """Serve an App within limits."""
+
+    async def served(app: App, limits: Limits | None = None, **rest) -> Served:
+        api = build(app, limits=limits, **rest)
+        described = Described(api)
+        made = await app.keys.make("operator", name="operator's")
+        return Served(app=app, api=api, described=described, operator=Caller(api, described, made.key))
+
+    return served
+
+
+@pytest.fixture
+async def served(app: App, serve: Serve) -> Served:
+    """The village."""
+    return await serve(await village(app), Limits(rate=10_000, burst=100_000))

@@ -1,0 +1,404 @@
+"""What each resource does over HTTP, and that it shows the very JSON that the command line prints."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from app.village import ANA, SQUARE, say
+from roomlore.surfaces import documents
+from roomlore.surfaces.cli.output import plain
+from surfaces.http.conftest import Served
+
+
+def record(name: str, text: str = "the lantern is lit", **fields: Any) -> dict[str, Any]:
+    """Return a message as it is sent."""
+    return {
+        "platform": "test",
+        "room": "square",
+        "id": name,
+        "author": {"id": "ana", "name": "Ana"},
+        "text": text,
+        "sent_at": "2026-01-01T00:00:00Z",
+    } | fields
+
+
+def nested(levels: int) -> dict[str, Any]:
+    """Return an object in an object, and so on."""
+    return {"in": nested(levels - 1)} if levels else {}
+
+
+def printed(value: object) -> Any:
+    """Return a value as the command line prints it with --json."""
+    return json.loads(json.dumps(plain(value)))
+
+
+async def messages_of(served: Served, room: str = "square") -> dict[str, dict[str, Any]]:
+    page = await served.operator.get(f"/v1/rooms/{room}/messages?limit=1000")
+    return {one["external_id"]: one for one in page["messages"]}
+
+
+# What is shown
+
+
+async def test_what_is_shown_is_what_the_command_line_prints(served: Served) -> None:
+    await served.app.drain()
+    app, ask, viewer = served.app, served.operator, served.app.operator
+    found, said = await app.conversations.read(viewer, "message:m1")
+    now = datetime.now(UTC)
+
+    assert await ask.get("/v1/rooms") == printed(await app.rooms(viewer))
+    assert (await ask.get("/v1/rooms/square/messages"))["messages"] == printed(
+        await app.messages(viewer, "square")
+    )
+    assert (await ask.get("/v1/rooms/square/exchanges"))["exchanges"] == printed(
+        [documents.exchange_said(one) for one in await app.exchanges(viewer, "square")]
+    )
+    assert await ask.get("/v1/conversations/message:m1") == printed(
+        documents.conversation_read(found, said, now=now)
+    )
+    assert await ask.post("/v1/search", {"question": "village"}) == printed(
+        documents.found_exchanges(await app.search(viewer, "village"))
+    )
+    assert await ask.post("/v1/ask", {"question": "village word1"}) == printed(
+        documents.answer_given(await app.ask(viewer, "village word1"))
+    )
+    context = documents.context_given(await app.context(viewer, "square"), explain=True)
+    assert await ask.get("/v1/rooms/square/context?explain=true") == printed(context)
+    assert await ask.get("/v1/participants") == printed(
+        documents.persons(await app.participants(viewer), await app.people.accounts(viewer))
+    )
+
+
+async def test_a_timeline_shows_conversations(served: Served) -> None:
+    await served.app.drain()
+
+    timeline = await served.operator.get("/v1/rooms/square/timeline")
+
+    assert all(one["conversation_id"] for one in timeline["messages"] if one["message"]["kind"] == "message")
+
+
+async def test_searches_are_narrowed(served: Served) -> None:
+    async def found(**wish: Any) -> set[str]:
+        hits = (await served.operator.post("/v1/search", {"question": "village", "limit": 100} | wish))[
+            "hits"
+        ]
+        return {one["author_name"] for hit in hits for one in hit["messages"] if one["why"]}
+
+    assert await found(by=["bo"]) == {"Bo"}
+    assert await found(kinds=["agent"]) == {"Pip"}
+    assert "Cy" not in await found(room="square")
+    assert await found(since="2024-03-01T12:12:00+00:00") == {"Dee"}
+
+
+# What comes in
+
+
+async def test_of_a_batch_each_is_told_what_became_of_it(served: Served) -> None:
+    batch = [
+        record("n1"),
+        record("n2", author=None),
+        record("n1"),
+        record("m1", "village other", author="bo", sent_at="2024-03-01T12:01:00Z"),
+        "not an object",
+        record(
+            "n3",
+            metadata=nested(200),
+        ),
+        record("n4", "a\x00b \ud800"),
+        record("n5", sent_at="2999-01-01T00:00:00Z"),
+    ]
+
+    told = await served.operator.post("/v1/messages", content=json.dumps({"messages": batch}), headers=JSON)
+
+    outcomes = [(one["outcome"], one["reason"]) for one in told["items"]]
+    assert [outcome for outcome, _ in outcomes] == [
+        "added", "skipped", "known", "skipped", "skipped", "skipped", "added", "skipped",
+    ]  # fmt: skip
+    assert outcomes[1][1] == "no author"
+    assert outcomes[3][1] == "same id, other text"
+    assert (told["added"], told["skipped"]) == (2, 5)
+    kept = await messages_of(served)
+    assert {kept["n1"]["id"], kept["n4"]["id"], kept["m1"]["id"]} == {
+        one["id"] for one in told["items"] if one["id"]
+    }
+    assert kept["n4"]["body"] == "a\ufffdb \ufffd"
+    assert kept["m1"]["body"] == "village word1"
+
+
+JSON = {"content-type": "application/json"}
+
+
+async def test_the_same_batch_again_changes_nothing(served: Served) -> None:
+    batch = {"messages": [record(f"n{number}") for number in range(20)]}
+    first = await served.operator.post("/v1/messages", batch)
+    kept = await messages_of(served)
+
+    again = await served.operator.post("/v1/messages", batch)
+
+    assert {one["outcome"] for one in again["items"]} == {"known"}
+    assert [one["id"] for one in again["items"]] == [one["id"] for one in first["items"]]
+    assert await messages_of(served) == kept
+
+
+async def test_an_edit_that_the_platform_tells_is_taken(served: Served) -> None:
+    await served.operator.post("/v1/messages", {"messages": [record("n1")]})
+
+    edit = record("n1", "the lantern is out", edited_at="2026-01-01T00:01:00Z")
+    told = await served.operator.post("/v1/messages", {"messages": [edit, record("n1", deleted=True)]})
+
+    assert told["redacted"] == 1
+    assert (await messages_of(served))["n1"]["body"] == ""
+
+
+async def test_a_message_is_edited_and_stays_what_else_it_was(served: Served, admin) -> None:
+    whole = say(90, replace(ANA, name="Ana Old"), SQUARE, attachments=({"name": "map.png"},), reply_to="m1")
+    await served.app.ingest_batch([whole, say(91, replace(ANA, name="Ana New"), SQUARE)])
+    before = await messages_of(served)
+
+    edited = await served.operator(
+        "PATCH", "/v1/messages/m90", {"text": "the mill, not the lantern", "room": "square"}
+    )
+
+    after = await messages_of(served)
+    assert edited.json() == {"edited": before["m90"]["id"]}
+    assert after["m90"] == before["m90"] | {
+        "body": "the mill, not the lantern",
+        "edited_at": after["m90"]["edited_at"],
+    }
+    rows = await (
+        await admin.execute(
+            """select attachments, revisions.body from messages join revisions on message_id = messages.id
+               where messages.id = %s""",
+            [before["m90"]["id"]],
+        )
+    ).fetchall()
+    assert rows == [([{"name": "map.png"}], whole.body)]
+    assert "Ana New" in {one["name"] for one in await served.operator.get("/v1/participants")}
+    hits = (await served.operator.post("/v1/search", {"question": "mill lantern"}))["hits"]
+    assert hits[0]["messages"][-1]["external_id"] == "m90"
+
+
+async def test_what_was_removed_is_not_edited(served: Served) -> None:
+    await served.operator.post("/v1/messages/m1/redact", {})
+
+    response = await served.operator("PATCH", "/v1/messages/m1", {"text": "back again"})
+
+    assert response.status_code == 400
+    assert (await messages_of(served))["m1"]["body"] == ""
+
+
+async def test_an_edit_takes_secrets_out(served: Served) -> None:
+    token = "xoxb-" + "123456789012-" * 2 + "abcdefghijklmnopqrstuvwx"
+
+    await served.operator("PATCH", "/v1/messages/m1", {"text": f"use {token}"})
+
+    assert token not in json.dumps(await messages_of(served))
+
+
+async def test_one_edits_nothing_twice_with_the_same_text(served: Served, admin) -> None:
+    for _ in range(2):
+        await served.operator("PATCH", "/v1/messages/m1", {"text": "once"})
+
+    query = "select count(*) from revisions where org_id = %s"
+    assert await (await admin.execute(query, [served.app.org_id])).fetchone() == (1,)
+
+
+# What is put right
+
+
+async def test_conversations_are_put_right(served: Served) -> None:
+    await served.app.drain()
+    ask = served.operator
+    for number in (1, 2):
+        split = await ask.post(
+            "/v1/conversations/split", {"messages": [f"m{number}"], "label": f"topic {number}"}
+        )
+        assert split["label"] == f"topic {number}"
+    one, other = [(await ask.get(f"/v1/conversations/message:m{number}"))["id"] for number in (1, 2)]
+    assert one != other
+
+    moved = await ask.post("/v1/conversations/move", {"message": "m3", "to": one})
+    merged = await ask.post(f"/v1/conversations/{one}/merge", {"other": other})
+    named = (await ask("PUT", f"/v1/conversations/{one}/label", {"label": "the lantern"})).json()
+    marked = (await ask("PUT", f"/v1/conversations/{one}/sensitivity", {"sensitivity": "sensitive"})).json()
+    closed = await ask.post(f"/v1/conversations/{one}/close")
+
+    assert (moved["id"], moved["message_count"]) == (one, 2)
+    assert merged["message_count"] == 3
+    assert (named["label"], marked["sensitivity"], closed["is_open"]) == ("the lantern", "sensitive", False)
+    assert (await ask("GET", f"/v1/conversations/{other}")).status_code == 404
+
+
+async def test_memories_are_kept_explained_and_put_right(served: Served) -> None:
+    bo = await served.caller("bo")
+    kept = await served.operator.post(
+        "/v1/memories",
+        {
+            "content": "The gate is blue.",
+            "sources": ["m1"],
+            "about": ["bo"],
+            "tags": ["gate"],
+            "importance": 4,
+        },
+    )
+    corrected = await bo.post(f"/v1/memories/{kept['id']}/correct", {"content": "The gate is green."})
+
+    why = await bo.get(f"/v1/memories/{corrected['id']}")
+    assert [one["message"]["external_id"] for one in why["sources"]] == ["m1"]
+    assert [one["id"] for one in why["predecessors"]] == [kept["id"]]
+    assert [one["id"] for one in await bo.get("/v1/memories?tags=gate&about=bo")] == [corrected["id"]]
+    history = await bo.get("/v1/memories?statuses=active&statuses=deprecated&room=square")
+    assert {one["id"] for one in history} == {kept["id"], corrected["id"]}
+    assert {one["id"] for one in await bo.get("/v1/messages/m1/memories")} == {kept["id"], corrected["id"]}
+    forgotten = await bo.post(f"/v1/memories/{corrected['id']}/forget")
+    restored = await bo.post(f"/v1/memories/{corrected['id']}/restore")
+    assert (forgotten["status"], restored["status"]) == ("archived", "active")
+
+
+async def test_a_misspelt_word_is_no_wish(served: Served) -> None:
+    """Left out, it would have made the memory everybody's."""
+    statement = {"content": "The gate is blue.", "sources": ["m1"], "sensitiv": True}
+
+    response = await served.operator("POST", "/v1/memories", statement)
+
+    assert response.status_code == 400
+    assert "sensitiv" in response.json()["detail"]
+    assert await served.operator.get("/v1/memories") == []
+
+
+async def test_participants_are_merged_and_split(served: Served) -> None:
+    merged = await served.operator.post("/v1/participants/merge", {"one": "ana", "other": "ana_home"})
+    accounts = await served.operator.get("/v1/participants/ana/accounts")
+    parted = await served.operator.post("/v1/participants/split", {"account": "ana_home"})
+
+    assert {one["account_id"] for one in merged} == {"ana", "ana_home"}
+    assert accounts == merged
+    assert [one["account_id"] for one in parted] == ["ana"]
+
+
+# What goes
+
+
+async def test_an_erasure_is_shown_first_and_ends_in_a_receipt(served: Served) -> None:
+    wish = {"kind": "message", "message": "m1", "room": "square"}
+    dry = await served.operator.post("/v1/erasures", wish | {"dry_run": True})
+    assert "m1" in await messages_of(served)
+
+    receipt = await served.operator.post("/v1/erasures", wish)
+
+    assert (dry["id"], dry["is_clean"], dry["removed"]) == (None, None, receipt["removed"])
+    assert receipt["is_clean"] is True
+    assert "village word1" not in {one["body"] for one in (await messages_of(served)).values()}
+    assert [one["id"] for one in await served.operator.get("/v1/receipts")] == [receipt["id"]]
+    assert (await served.operator.get(f"/v1/receipts/{receipt['id']}"))["kind"] == "message"
+    assert (await served.operator.post(f"/v1/receipts/{receipt['id']}/check"))["is_clean"] is True
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        {"kind": "range", "room": "square"},
+        {"kind": "range", "room": "square", "everything": True, "since": "2024-01-01T00:00:00Z"},
+        {"kind": "range", "room": "square", "since": "2024-01-01T00:00:00"},
+        {"kind": "everything"},
+        {"kind": "person"},
+        {"kind": "person", "participant": "ana", "dryrun": True},
+    ],
+)
+async def test_nothing_goes_by_leaving_something_out(served: Served, wish) -> None:
+    before = await messages_of(served)
+
+    assert (await served.operator("POST", "/v1/erasures", wish)).status_code == 400
+    assert await messages_of(served) == before
+
+
+async def test_a_stretch_and_a_person_go(served: Served) -> None:
+    await served.operator.post("/v1/erasures", {"kind": "range", "room": "attic", "everything": True})
+    eve = await served.caller("eve")
+    receipt = await eve.post("/v1/erasures", {"kind": "person", "participant": "eve"})
+
+    assert await messages_of(served, "attic") == {}
+    assert receipt["is_clean"] is True
+    assert (await served.operator("GET", "/v1/participants/eve/accounts")).status_code == 404
+
+
+# Rooms, agents, wishes, the running of it
+
+
+async def test_rooms_are_set(served: Served) -> None:
+    ask = served.operator
+
+    assert (await ask("PUT", "/v1/rooms/square/retention", {"keep_for": 86400.0})).json()["keep_for"] == 86400
+    assert (await ask("PUT", "/v1/rooms/square/retention", {"keep_for": None})).json()["keep_for"] is None
+    assert (await ask("PUT", "/v1/rooms/square/embedding", {"policy": "exchange"})).json()[
+        "policy"
+    ] == "exchange"
+    assert (await ask("PUT", "/v1/rooms/square/injecting", {"on": False})).status_code == 204
+    assert (await ask.post("/v1/rooms/square/compact"))["compacted_at"]
+    assert {room["embedding_policy"] for room in (await ask.get("/v1/operations"))["rooms"]} == {
+        "exchange",
+        "message",
+    }
+
+
+async def test_agents_remember_and_are_asked(served: Served) -> None:
+    await served.app.drain()
+    pip = await served.caller("pip")
+    await pip.post(
+        "/v1/memories", {"content": "Bo likes short answers.", "kind": "learning", "sources": ["m1"]}
+    )
+
+    block = await pip.get("/v1/agents/pip/block?room=square&explain=true&topic=answers")
+    experiences = await pip.get("/v1/agents/pip/experiences")
+    memories = await pip.get("/v1/agents/pip/memories?kinds=learning")
+
+    assert "Bo likes short answers." in block["text"]
+    assert [one["content"] for one in experiences["learning"]] == ["Bo likes short answers."]
+    assert [one["content"] for one in memories] == ["Bo likes short answers."]
+    decision = await pip.get("/v1/agents/pip/decision?room=square&trigger=m3")
+    assert (decision["answer"], decision["why"]["what"]) == (False, "the agent said it itself")
+    assert isinstance(await pip.get("/v1/agents/pip/relationships?present=bo"), list)
+    assert (
+        await pip("POST", "/v1/rooms/square/replies", {"trigger": "m2", "reply": "m3"})
+    ).status_code == 204
+    told = await served.operator(
+        "POST", "/v1/rooms/square/replies", {"trigger": "m2", "reply": "m3"}, viewer="pip"
+    )
+    assert told.status_code == 204
+
+
+async def test_wishes_are_reviewed(served: Served) -> None:
+    said = (
+        record("n1", "The code of the shed is 4-4-1-7."),
+        record("n2", "Please forget that.", reply_to="n1", sent_at="2026-01-01T00:01:00Z"),
+    )
+    await served.operator.post("/v1/messages", {"messages": list(said)})
+    (wish,) = await served.operator.get("/v1/wishes?room=square")
+
+    undone = await served.operator.post(f"/v1/wishes/{wish['id']}/undo")
+    kept = await served.operator.post(f"/v1/wishes/{wish['id']}/keep")
+
+    assert undone["undone_at"]
+    assert kept["undone_at"] is None
+
+
+async def test_the_log_tells_who_read(served: Served) -> None:
+    bo = await served.caller("bo")
+    await bo.get("/v1/rooms/attic/messages")
+
+    (line,) = [one for one in await bo.get("/v1/log") if one["action"] == "read room"]
+
+    assert line["outcome"] == "done"
+
+
+async def test_keys_are_made_with_an_end(served: Served) -> None:
+    made = await served.operator.post(
+        "/v1/keys", {"role": "agent", "name": "bot", "participant": "pip", "lasts": 3600.0}
+    )
+
+    assert made["expires_at"] > made["created_at"]
+    assert (await served.operator("POST", "/v1/keys", {"role": "member", "name": "x"})).status_code == 400
+    assert (await served.operator("DELETE", f"/v1/keys/{made['key']}")).status_code == 400
