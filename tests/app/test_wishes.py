@@ -310,11 +310,125 @@ async def test_a_name_that_two_bear_means_both_and_a_full_name_whom_it_names(app
     assert await found(app, await viewer(app, "lin")) == set()
 
 
-async def test_whoever_is_erased_is_not_followed_by_somebody_of_their_name(app: App):
+async def test_whoever_is_erased_and_comes_back_under_their_name_is_kept_from_it_again(app: App):
     await tell(app, *KEPT_FROM_LINDA)
     await app.erasure.person("linda")
-    await tell(app, say("4", NAMESAKE, "hi", sent_at=at(4)), say("5", BO, "late", sent_at=at(0)))
+    assert await app.wishes.all(app.operator) == []
+    again = author("linda-again", name="Linda Moss")
+    await tell(app, say("4", again, "hi", sent_at=at(4)))
+    assert await found(app, await viewer(app, "linda-again")) == set()
+    await tell(app, say("5", NAMESAKE, "hi", sent_at=at(5)), say("6", BO, "late", sent_at=at(0)))
     assert await found(app, await viewer(app, "mallory")) == {"2"}
+
+
+MALLORY, FAKE = author("mallory", name="Mallory"), author("mallory", name="Bo Fake")
+
+
+def confided_to_bo(last) -> list:
+    """Something is confided to Bo while somebody else spoke last."""
+    return [
+        say("1", BO, "hello", sent_at=at(1)),
+        say("2", CY, "hi", sent_at=at(2)),
+        say("3", last, "morning everybody", sent_at=at(3)),
+        say("4", ANA, f"Bo, the {SECRET} diagnosis is diabetes", sent_at=at(4)),
+        say("5", ANA, "Bo, that stays just between us", sent_at=at(5)),
+    ]
+
+
+async def told_to(app: App) -> list[str]:
+    wishes = await app.wishes.all(app.operator)
+    return [name for wish in wishes if wish.kind == "confide" for name in wish.spared_names]
+
+
+async def test_a_confidant_who_is_renamed_stays_one_and_whoever_spoke_last_is_none(app: App):
+    await tell(app, *confided_to_bo(MALLORY))
+    await tell(app, say("6", replace(BO, name="Robert"), "sure", sent_at=at(6)))
+    await tell(app, say("7", CY, "late", sent_at=at(0)))
+    assert await told_to(app) == ["Ana", "Robert"]
+    assert await found(app, await viewer(app, "mallory")) == set()
+    assert await found(app, await viewer(app, "bo")) == {"4"}
+
+
+async def test_nobody_becomes_a_confidant_by_a_name_and_by_what_settles_wishes_anew(app: App):
+    await tell(app, *confided_to_bo(MALLORY))
+    await tell(
+        app,
+        say("6", FAKE, "my dog is Rex", sent_at=at(6)),
+        say("7", FAKE, "please forget that", sent_at=at(7)),
+    )
+    mallory = await viewer(app, "mallory")
+    (wish,) = await app.acting(mallory).wishes.all(mallory)
+    await app.acting(mallory).wishes.undo(str(wish.id))
+    assert await told_to(app) == ["Ana", "Bo"]
+    assert await found(app, mallory) == set()
+
+
+async def test_what_is_confided_under_a_name_that_two_bear_is_told_to_neither(app: App):
+    await tell(app, *confided_to_bo(FAKE))
+    assert await told_to(app) == ["Ana"]
+
+
+@pytest.mark.parametrize("both", ["Linda/Carl", "Linda and Carl"])
+async def test_whoever_calls_themselves_like_two_people_frees_neither(app: App, both):
+    carl = author("carl", name="Carl Ode")
+    await tell(
+        app,
+        say("0", LINDA, "hi"),
+        say("00", carl, "hi"),
+        say("1", author("mallory", name="Linda Carl"), "hi"),
+        say("2", ANA, f"my {SECRET} diagnosis is diabetes"),
+        say("3", ANA, f"{both} may receive scheduling only"),
+    )
+    for name in ("linda", "carl", "mallory"):
+        assert await found(app, await viewer(app, name)) == set()
+
+
+@pytest.mark.parametrize(
+    "wish",
+    ["Linda and Carl may receive scheduling only", "please don't tell Linda or Carl about my diagnosis"],
+)
+async def test_of_several_who_are_named_each_is_bound_when_they_come_and_nobody_after_them(app: App, wish):
+    carl = author("carl", name="Carl Ode")
+    await tell(app, *KEPT_FROM_LINDA[:2], say("3", ANA, wish, sent_at=at(3)))
+    assert await found(app, await viewer(app, "linda")) == set()
+    await tell(app, say("4", carl, "hi", sent_at=at(4)))
+    await tell(app, say("5", author("mallory", name="Carl Fake"), "hi", sent_at=at(5)))
+    await tell(
+        app, say("6", replace(carl, name="Sunny"), "hi", sent_at=at(6)), say("7", BO, "late", sent_at=at(0))
+    )
+    for name, shown in (("linda", set()), ("carl", set()), ("mallory", {"2"})):
+        assert await found(app, await viewer(app, name)) == shown
+
+
+async def test_whoever_restricts_somebody_of_their_own_name_restricts_not_themselves(app: App):
+    kay = author("kay", name="Linda Kay")
+    await tell(
+        app,
+        KEPT_FROM_LINDA[0],
+        say("2", kay, f"my {SECRET} diagnosis is diabetes", sent_at=at(2)),
+        say("3", kay, "Linda may receive scheduling only", sent_at=at(3)),
+    )
+    assert await found(app, await viewer(app, "linda")) == set()
+    assert await found(app, await viewer(app, "kay")) == {"2"}
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        "In California I used it. Please delete the alias Nia from your memory",
+        "My nia was bad. Please delete the alias Nia from your memory",
+    ],
+)
+async def test_a_value_is_what_was_named_and_no_part_of_another_word(app: App, wish):
+    await tell(
+        app,
+        say("1", ANA, f"confidential: the {SECRET} alias is Nia, ask for Nia", sent_at=at(1)),
+        say("2", BO, f"{SECRET} alias Nia, got it", sent_at=at(2)),
+        say("3", ANA, wish, sent_at=at(3)),
+    )
+    assert await found(app, app.operator) == set()
+    [one] = await app.wishes.all(app.operator)
+    assert [said.external_id for said in one.covers] == ["1", "2", "3"]
 
 
 async def test_what_is_confided_is_told_to_nobody_who_takes_the_name_of_a_confidant(app: App):
@@ -382,6 +496,18 @@ async def test_a_wish_that_was_undone_stays_so_when_it_is_edited_away_and_back(a
     assert await found(app, app.operator) == {"2", "3", "5", "6"}
     await app.wishes.keep(str(wish.id))
     assert await found(app, app.operator) == {"6"}
+
+
+async def test_an_undone_wish_that_is_edited_away_is_not_listed_and_counts_not_again(app: App):
+    await tell(app, *FORGOTTEN)
+    (wish,) = await app.wishes.all(app.operator)
+    await app.wishes.undo(str(wish.id))
+    await tell(app, replace(FORGOTTEN[3], body="lunch?", edited_at=at(50)))
+    assert await app.wishes.all(app.operator) == []
+    with pytest.raises(BadInput, match="says no wish any more"):
+        await app.wishes.keep(str(wish.id))
+    await tell(app, replace(FORGOTTEN[3], edited_at=at(51)))
+    assert (await app.wishes.keep(str(wish.id))).status == "active"
 
 
 async def test_nobody_else_sees_or_undoes_a_wish(app: App):
@@ -690,3 +816,12 @@ async def test_the_end_is_the_same_in_whatever_order_messages_arrive(open_app, a
         if again:
             await app.ingest_batch(order)
         assert await withheld(app) == whole, (order, cuts)
+
+
+async def test_many_may_list_wishes_at_once(app):
+    await app.ingest_batch([message("1", "I am moving to Kiel"), message("2", "please forget that")])
+
+    listings = (app.wishes.all(app.operator) for _ in range(20))
+    found = await asyncio.wait_for(asyncio.gather(*listings), timeout=20)
+
+    assert {len(one) for one in found} == {1}

@@ -134,6 +134,8 @@ def test_what_nobody_wishes_is_refused(body, wish, why):
         "I forget where the ladder stands",
         "the concert of the last eras was cancelled",
         "she stays here until Monday",
+        "Please keep dogs off the lawn",
+        "No need to repeat the kiln test",
     ],
 )
 def test_a_common_word_is_no_wish(body, kind):

@@ -65,7 +65,8 @@ def test_words_in_quotation_marks_are_left_out_over_several_lines_too(body, left
 @pytest.mark.parametrize(
     ("body", "left"),
     [
-        ("Bo said: hello. I live in Kiel.\nMe too.", "Bo said: Me too."),
+        ("Bo said: hello. I live in Kiel.\nMe too.", "Bo said:"),
+        ("Bo said: hello. I live in Kiel.\n\nMe too.", "Bo said: Me too."),
         ("My aunt writes (to all): hello. I live in Kiel.", "My aunt writes (to all):"),
         ("Here's my answer: hello. I live in Kiel.", "Here's my answer: hello. I live in Kiel."),
         ("As I said: hello. I live in Kiel.", "As I said: hello. I live in Kiel."),

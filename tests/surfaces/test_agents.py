@@ -66,7 +66,7 @@ def test_whom_an_agent_met_comes_with_reasons(data):
     text = village(data, "--text", "agents", "relationships", "pip", "--with", "mira").stdout
     assert "Mira" in text
     assert "1 conversation, 2 answers between them" in text or "1 conversation, 1 answer between them" in text
-    assert read(data, "--as", "mira", "agents", "relationships", "pip") == []
+    refused(village(data, "--as", "mira", "agents", "relationships", "pip"), 1, "not allowed")
 
 
 def test_a_block_is_printed_and_explained(data):

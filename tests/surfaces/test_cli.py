@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from roomlore import app as composition
+from roomlore.config import Settings
+from roomlore.domain.errors import NotFound
 from roomlore.store.cluster import cluster_status, start_cluster
 
 TRACEBACK = "Traceback"
@@ -236,7 +239,6 @@ def test_an_export_is_imported_once_and_repeatable(data, tmp_path):
 
 
 def test_an_interrupted_import_says_so_and_a_second_one_completes_it(data, tmp_path):
-    # Long enough for whoever looks in from outside, which takes a second or two, to come in time.
     count = 180_000
     export = tmp_path / "long.jsonl"
     with export.open("w") as file:
@@ -276,13 +278,20 @@ def test_an_interrupted_import_says_so_and_a_second_one_completes_it(data, tmp_p
 
 
 def wait_for_messages(data: Path, org: str) -> None:
-    deadline = time.monotonic() + 200
-    while time.monotonic() < deadline:
-        listed = roomlore("--data", data, "--org", org, "rooms")
-        # Until the import has begun there is no such org.
-        if listed.returncode == 0 and any(room["message_count"] for room in json.loads(listed.stdout)):
+    """Return as soon as an import has stored something; another process would look too seldom."""
+    asyncio.run(asyncio.wait_for(_messages(Settings(data=data, org=org)), timeout=200))
+
+
+async def _messages(settings: Settings) -> None:
+    while True:
+        try:
+            async with composition.open(settings) as app:
+                rooms = await app.rooms(app.operator)
+        except NotFound:
+            # Until the import has begun there is no such org.
+            continue
+        if any(room.message_count for room in rooms):
             return
-    pytest.fail("the import stored nothing")
 
 
 def test_a_worker_stops_promptly_when_told(data):

@@ -271,9 +271,9 @@ class Agents:
             NotAllowed: the caller is no agent.
         """
         org_id, caller = self.desk.org_id, self.desk.caller
+        await self.desk.check("remember" if caller.role == "agent" else "administer", "note reply")
         if caller.role != "agent":
             raise NotAllowed("only an agent has its answers remembered")
-        await self.desk.check("remember", "note reply")
         async with self.desk.looking("note reply") as conn:
             room_id = await meant.room(conn, org_id, room)
             said = [await meant.message(conn, org_id, word, room_id=room_id) for word in (trigger, reply)]

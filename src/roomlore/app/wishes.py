@@ -15,7 +15,7 @@ from roomlore.retrieval import meant
 from roomlore.store import directory, erased, memories, messages, wishes
 from roomlore.store.queries import Connection
 from roomlore.store.wishes import WishRow, WishStatus
-from roomlore.wishes import hearing
+from roomlore.wishes import hearing, rows
 
 #: So many digits at least tell a wish apart.
 _SHORTEST, _LONGEST = 4, 32
@@ -68,10 +68,10 @@ class Wishes:
         async with self.desk.reading(viewer, "list wishes") as reading:
             conn, org_id = reading.conn, self.desk.org_id
             room_id = None if room is None else await meant.room(conn, org_id, room)
-            rows = await wishes.newest(conn, org_id, room_id=room_id, limit=limit)
-            told = await self._told(conn, rows)
-            reading.shows([wish.id for wish in told])
-        return told
+            found = await wishes.newest(conn, org_id, room_id=room_id, limit=limit)
+            held = [row for row in found if _is_said(row)]
+            reading.shows([row.id for row in held])
+        return await self._told(viewer, held)
 
     async def undo(self, wish: str) -> SpokenWish:
         """Let a wish count no more: what it covered is recalled again; return it.
@@ -97,13 +97,16 @@ class Wishes:
         """Let a wish count again that was undone, and return it.
 
         Raises:
-            BadInput: several are meant, it counts already, or it was erased before it was undone.
+            BadInput: several are meant, it counts already, its message says something else by now, or it was erased
+                before it was undone.
             NotFound: there is no such wish, or it is neither the caller's nor is the caller an operator.
         """
 
         async def write(conn: Connection, held: WishRow) -> bool:
             if held.message_id is None:
                 raise BadInput(f"wish {held.id}", "was erased, and what it was about is known no more")
+            if not _is_said(held):
+                raise BadInput(f"wish {held.id}", "says no wish any more: its message was edited since")
             if not await wishes.redo(conn, self.desk.org_id, held.id):
                 return False
             await hearing.hear_again(conn, self.desk.org_id, [held.room_id])
@@ -134,7 +137,8 @@ class Wishes:
 
         await self.desk.change("correct", action, work)
         async with self.desk.looking(action) as conn:
-            return (await self._told(conn, [await self._one(conn, str(held.id))]))[0]
+            changed = await self._one(conn, str(held.id))
+        return (await self._told(self.desk.caller, [changed]))[0]
 
     async def _one(self, conn: Connection, word: str) -> WishRow:
         digits = word.replace("-", "").lower()
@@ -149,18 +153,22 @@ class Wishes:
             raise BadInput(f"wish {word!r}", f"several are meant, name one by id: {choices}")
         return found[0]
 
-    async def _told(self, conn: Connection, rows: Sequence[WishRow]) -> list[SpokenWish]:
-        """Return wishes with what they cover, of which the connection's viewer is told what they may read."""
+    async def _told(self, viewer: Viewer, held: Sequence[WishRow]) -> list[SpokenWish]:
+        """Return wishes with what they cover, of which the viewer is told what they may read.
+
+        One connection after the other: many who held one and waited for a second would wait for each other.
+        """
         org_id = self.desk.org_id
         covered: dict[UUID, list[MessageId]] = defaultdict(list)
         # What is withheld is told to nobody but operators: that a row is there would tell.
         async with self.desk.db.reading(Viewer.operator(org_id)) as whole:
-            for one in await wishes.covered_by(whole, org_id, [row.id for row in rows]):
+            for one in await wishes.covered_by(whole, org_id, [row.id for row in held]):
                 covered[one.wish_id].append(one.message_id)
         readable = {key for keys in covered.values() for key in keys}
-        said = {one.id: one for one in await messages.messages_by_id(conn, org_id, list(readable))}
-        people = {key for row in rows for key in (*(row.from_ids or ()), *row.spared_ids)}
-        names = await memories.known_names(conn, org_id, people)
+        people = {key for row in held for key in (*(row.from_ids or ()), *row.spared_ids)}
+        async with self.desk.db.reading(viewer) as conn:
+            said = {one.id: one for one in await messages.messages_by_id(conn, org_id, list(readable))}
+            names = await memories.known_names(conn, org_id, people)
         tell = partial(_names, names)
         return [
             SpokenWish(
@@ -183,8 +191,13 @@ class Wishes:
                 undone_at=row.undone_at,
                 covers=[said[key] for key in covered[row.id] if key in said],
             )
-            for row in rows
+            for row in held
         ]
+
+
+def _is_said(row: WishRow) -> bool:
+    """Return whether what voices a wish still says it; of one that is gone nothing else is known."""
+    return row.told is None or rows.is_said(row.told, row.body)
 
 
 def _names(names: dict[ParticipantId, str], ids: Sequence[ParticipantId]) -> list[str]:

@@ -51,10 +51,12 @@ _FORGETTING = re.compile(
 _RUEING = re.compile(
     rf"\b(?:should|ought|wish|mean|meant)(?:n['\u2019]?t)?\b.{{0,40}}\b{_SAYING}", re.IGNORECASE
 )
+#: What is kept to oneself, and is no dog.
+_THAT = r"(?:this|that|it|these|those|them|all|everything|what)"
 _CONFIDING = re.compile(
     r"\b(?:between (?:us|you|ourselves|the (?:two|three|four) of us|friends|these)|among (?:us|ourselves)|secret(?!ar)"
     r"|confid(?!ent(?:ly)?\b|ence)|in (?:strict(?:est)? )?confidence|privat|hush|slip(?:s|ped)? out"
-    r"|(?:off|outside|not for)[ -](?:the )?record|keep \w+ (?:to|from|among|between|under|quiet|off|out of|with us)|keep quiet"
+    rf"|(?:off|outside|not for)[ -](?:the )?record|keep {_THAT} (?:to|from|among|between|under|quiet|off|out of|with us)|keep quiet"
     rf"|quiet about|to yoursel(?:f|ves)|no further|(?:this|that|it|said) (?:all )?stays? (?:here|with (?:us|you)|in (?:here|{_HERE}))"
     rf"|{_ELSE} (?:must|should|may|needs?|has|have|ought)(?: to)? (?:ever )?(?:know|hear|see|learn|find|read)"
     "|unter uns|vertraul|geheim|behalt|entre nous|entre nosotros|tra noi|segret|entre nós|segred|onder ons)"
@@ -64,7 +66,7 @@ _CONFIDING = re.compile(
 )
 #: A no, and soon after it what is not to be done.
 _HUSHING = re.compile(
-    rf"{_NO}\s+(?:\S+\s+){{0,4}}?"
+    rf"{_NO}\s+(?!need to\b)(?:\S+\s+){{0,4}}?"
     r"(?:tell|told|say|mention|repeat|shar|spread|pass|breath|discuss|quot|show|hear|learn|word\b)",
     re.IGNORECASE,
 )

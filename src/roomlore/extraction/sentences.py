@@ -53,7 +53,7 @@ _QUOTED = re.compile(
     | \u201c[^\u201d]*(?:\u201d|\Z) | \u201e[^\u201c\u201d]*(?:[\u201c\u201d]|\Z)
     | (?<![\w.!?])\u00ab[^\u00bb]*(?:\u00bb|\Z)
     | `[^`\n]{1,200}`
-    | (?<![\w'])'(?=[A-Za-z])(?:[^'\n]|(?<=\w)'(?=\w)){1,200}'(?!\w)
+    | (?<![\w'])'(?=[A-Za-z])(?:[^']|(?<=\w)'(?=\w)){1,400}'(?!\w)
     | (?<![*\w])\*(?=[^*\s])[^*\n]{1,300}\*(?![*\w])
     """,
     re.VERBOSE | re.DOTALL,
@@ -64,8 +64,11 @@ _TELLING = r"""
     (?: (?<!\bi\ )(?<!\bwe\ )(?<!\bi\ just\ )(?<!'ve\ )\b(?:sa(?:id|ys)|tells|told|wr(?:ote|ites)|texts|texted|messaged|mailed
         |asked|replie[ds]|answered|tweeted|claim(?:s|ed)|quot(?:es?|ed|ing))\b
       | \b(?:according\ to|in\ the\ words\ of|overheard)\b | \w's?\ (?:(?!my\b|our\b)\w+\ )?(?:note|message|mail|email|text|letter|answer|reply|words?|post|comment)s?\b )
-    (?:\ (?!(?:i|we|my|our)\b)[^\s.!?:]{1,30}){0,5}\ ?:"""
-_TOLD = re.compile(rf"(?P<telling>{_TELLING}\ +)(?P<told>\S[^\n]*)", re.VERBOSE | re.IGNORECASE)
+    (?:\ (?!(?:i|we|my|our)\b)[^\s.!?:]{1,30}){0,5}(?:\ ?:|\ [-\u2013\u2014](?=\ ))"""
+#: Up to an empty line: another's words may go on in the next one.
+_TOLD = re.compile(
+    rf"(?P<telling>{_TELLING}\ +)(?P<told>\S(?:[^\n]|\n(?!\s*\n|\Z))*)", re.VERBOSE | re.IGNORECASE
+)
 
 
 def _covered(body: str) -> str:

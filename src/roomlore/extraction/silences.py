@@ -3,13 +3,19 @@
 What people ask to be forgotten or kept between them is decided elsewhere; here it is only not made into anything.
 """
 
+import re
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 
 from roomlore.domain.ids import MessageId
 from roomlore.domain.statements import Spoken
-from roomlore.extraction.cues import CONFIDED, DISOWNED, LAUGHING, RETRACTED, SECRET
+from roomlore.extraction.cues import CONFIDED, DISOWNED, LAUGHING, RETRACTED, SECRET, is_asked
 from roomlore.extraction.sentences import Sentence, sentences
 
+#: Leads to what is told next, and tells nothing itself.
+_ANNOUNCES = re.compile(
+    r"(?i)\b(?:something|a secret|some (?:news|things?)|this next|the next|what i (?:say|tell|am about))\b|:\s*$"
+)
 #: How many messages before or after may be meant.
 _REACH = 8
 #: How much of what the same person says next is confided too.
@@ -41,7 +47,7 @@ def _silenced(said: Sequence[Spoken], place: int) -> Iterator[Spoken]:
         yield message
     if CONFIDED.search(message.body):
         yield message
-        # Who says in the same breath what is to be kept means that, and neither what was said before nor what comes.
+        # Who says in the same breath what is to be kept means that. Who announces it means what comes.
         if not _tells(message.body):
             yield from _previous(said, place)
             yield from _next(said, place)
@@ -52,9 +58,11 @@ def _silenced(said: Sequence[Spoken], place: int) -> Iterator[Spoken]:
 
 
 def _tells(body: str) -> bool:
-    """Return whether a message says something besides that it is confided."""
+    """Return whether a message states something before it says that it is confided."""
+    before = takewhile(lambda part: not CONFIDED.search(part.text), sentences(body))
     return any(
-        len(part.text.split()) >= _FEWEST_WORDS and not CONFIDED.search(part.text) for part in sentences(body)
+        len(part.text.split()) >= _FEWEST_WORDS and not (is_asked(part.text) or _ANNOUNCES.search(part.text))
+        for part in before
     )
 
 

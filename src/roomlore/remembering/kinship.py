@@ -28,9 +28,8 @@ class Kinship:
 async def kinship(conn: Connection, org_id: OrgId, place: Place) -> Kinship | None:
     """Return what a new statement is to the memory that it is said to repeat or replace; None where it is nothing.
 
-    That has to stand still, be of the same people for the same people and, to be replaced, have been said before. Whoever
-    hears one of the two has to hear the other: the one that stands is all that is left to them. What a person let stand
-    beside the statement stays.
+    That has to stand still, be of the same people for the same people and, to be replaced, have been said before. An
+    older one takes no place from a newer one that others hear besides. What a person let stand beside the statement stays.
     """
     draft = place.draft
     named = draft.repeats or draft.replaces
@@ -38,8 +37,6 @@ async def kinship(conn: Connection, org_id: OrgId, place: Place) -> Kinship | No
     if kin is None or (kin.id, place.digest) in await keeping.partings(conn, org_id, [kin.id]):
         return None
     if kin.slot is not None and draft.slot not in {None, kin.slot}:
-        return None
-    if not await keeping.is_heard_alike(conn, org_id, kin.id, draft):
         return None
     is_later = kin.said_at < draft.valid_from
     if draft.repeats is None:
@@ -49,7 +46,9 @@ async def kinship(conn: Connection, org_id: OrgId, place: Place) -> Kinship | No
     knows_as_well = is_own(draft.people("author"), draft) or not is_own(authors, draft)
     if is_later and knows_as_well:
         return _after(kin, draft)
-    return Kinship(old_id=draft.id, new_id=kin.id, slot=None)
+    # Whoever came since hears the new one alone, and would be left with neither.
+    is_for_all = await keeping.is_heard_alike(conn, org_id, kin.id, draft)
+    return Kinship(old_id=draft.id, new_id=kin.id, slot=None) if is_for_all else None
 
 
 def is_own(authors: Collection[ParticipantId], draft: Draft) -> bool:

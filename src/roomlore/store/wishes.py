@@ -151,6 +151,7 @@ class WishRow:
     is_standing: bool
     permits: Sequence[str]
     denies: Sequence[str]
+    told: Mapping[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -371,12 +371,17 @@ _GUARDED = frozenset({"health", "contact", "money", "credentials", "customer", "
 def _hearers(
     voice: Said, before: Sequence[Said], about: Sequence[MessageId], people: People
 ) -> frozenset[ParticipantId]:
-    """Return whom something was said to: whoever is named, answered, or spoke last before."""
+    """Return whom something was said to: whoever is named, answered, or spoke last before.
+
+    Whom a name means that several bear nobody knows: then it is none of them, nor whoever spoke last.
+    """
     by_id: Mapping[MessageId, Said] = {said.id: said for said in before[-FAR:]}
     told = [voice, *(by_id[key] for key in about if key in by_id)]
-    named = {one for said in told for one in parties(said.body, people)}
+    is_addressed = any(parties(said.body, people) for said in told)
+    sure = people.sure()
+    named = {one for said in told for one in parties(said.body, sure)}
     answered = {by_id[said.reply_to].author_id for said in told if said.reply_to and said.reply_to in by_id}
-    if not named and not answered:
+    if not is_addressed and not answered:
         opening = min(said.position for said in told)
         others = [
             said.author_id

@@ -280,11 +280,20 @@ GROUPS = re.compile(
     r" (?:room|team|group|circle)\b",
     _I,
 )
-#: What says of itself that it is not for everybody. A word alone does not: `case sensitive`, `not for weekends`.
+_VERY = r"(?:(?:strictly|very|highly|all|still|extremely|really|private and) )?"
+_THIS = r"(?:this|that|it|these|those|them)"
+_ENDS = r"(?=\s*(?:[.,;:!)]|$|(?:please|ok|yet|and|but|so)\b))"
+#: What says of itself that it is not for everybody. A word alone does not: `case sensitive`, `not for weekends`, `no longer
+#: confidential`; nor does what is not to meet with water or frost.
 SENSITIVE = re.compile(
-    r"(?<!\bnot )(?<!n't )(?<!\bnon-)\bconfidential\b|^\W*(?:(?:this|that|it)(?: is|'s) )?sensitive(?=\s*(?:[:;,.!]|$))"
-    r"|\btreat\b[^.?!]{1,60}? as (?:[\w-]+ )?sensitive\b"
+    rf"(?:\b(?:is|are|stays?|remains?|be|as)|\b\w+'(?:s|re)) (?:a |the )?{_VERY}confidential\b"
+    rf"|^\W*{_VERY}confidential{_ENDS}"
+    r"|(?<!\bnot )(?<!\bno longer )(?<!\bnon[ -])(?<!\bno )\bconfidential (?:\w+ )?(?:number|contact|line|address|alias|note|details?|information)\b"
+    rf"|^\W*(?:{_THIS}(?: is|'s| are) )?{_VERY}sensitive{_ENDS}"
+    rf"|\btreat {_THIS} (?:\w+ ){{0,3}}?as {_VERY}sensitive\b"
     r"|\bnot for (?:everyone|everybody|sharing|others|(?:the )?(?:group|record|public)|(?:broad|wider) \w+)\b"
-    r"|\b(?:do not|don't|never) (?:share|expose|reveal|disclose) (?:this|that|it|these|those|them|any of)\b",
+    rf"|\b(?:do not|don't|never) (?:share|expose|reveal|disclose) (?:any of )?{_THIS}"
+    rf"(?:{_ENDS}| (?:to|with|outside|beyond) (?:any(?:one|body)|others?\b|(?:my|our|your|his|her|their) \w|family\b"
+    r"|the (?:others|group|room|team|family|public|press|vendors?|customers?|clients?)\b|(?-i:[A-Z])))",
     _I,
 )

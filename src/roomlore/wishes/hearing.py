@@ -20,7 +20,7 @@ from roomlore.store.wishes import HeardWish
 from roomlore.wishes import rows
 from roomlore.wishes.covering import covers, settled
 from roomlore.wishes.looking import Surroundings, around, starts, under
-from roomlore.wishes.parties import People
+from roomlore.wishes.parties import People, parties
 from roomlore.wishes.recogniser import heard, names_nobody_known
 from roomlore.wishes.recogniser import voices as put_like_a_wish
 from roomlore.wishes.records import RULES, Person, Reach, Said, Voice, Wish
@@ -171,7 +171,8 @@ def _is_late(wish: HeardWish, fresh: Sequence[Said]) -> bool:
     Something fresh came before it; or whom it names may have come only now.
     """
     position = (wish.sent_at, wish.native_order, wish.message_id)
-    return wish.told is None or any(said.position < position for said in fresh)
+    is_waiting = wish.told is None or bool(wish.told.get("awaited"))
+    return is_waiting or any(said.position < position for said in fresh)
 
 
 # What is heard
@@ -188,11 +189,27 @@ def _voice(said: Said, room: _Room) -> Voice | None:
     known = room.known.get(said.id)
     before = None if known is None else rows.wish_of(known, said.body)
     if known is not None and before is not None:
-        return Voice(said=said, wish=before, heard_by=known.heard_by, told=known.told)
+        return _joined(Voice(said=said, wish=before, heard_by=known.heard_by, told=known.told), room.people)
     wish = heard(said.body, said.author_id, room.people)
     if wish is not None:
         return _told(said, wish, RULES)
     return Voice(said=said, wish=Wish(kind="withhold")) if names_nobody_known(said.body) else None
+
+
+def _joined(voice: Voice, people: People) -> Voice:
+    """Return a wish that names whom it waited for too, once they have come; whoever has is named for good."""
+    come = {name: parties(name, people) - {voice.said.author_id} for name in voice.wish.awaited}
+    if voice.told is None or not any(come.values()):
+        return voice
+    places = zip(voice.wish.awaited, voice.told["awaited"], strict=True)
+    wish = replace(
+        voice.wish,
+        party_ids=voice.wish.party_ids.union(*come.values()),
+        awaited=tuple(name for name in voice.wish.awaited if not come[name]),
+    )
+    return replace(
+        voice, wish=wish, told={**voice.told, "awaited": [place for name, place in places if not come[name]]}
+    )
 
 
 def _is_heard_by_rules(said: Said, room: _Room) -> bool:
@@ -278,26 +295,20 @@ def _reaches(
             voice.wish,
             said,
             look.said,
-            people=_namable(voice, room),
+            people=room.people,
             earlier=[one for one in before if one.position < said.position],
             common=look.common.get(said.id, frozenset()),
         )
         if reach.is_standing:
             reach = replace(reach, since=since.get(said.id))
-        found.append((voice, reach))
         known = room.known.get(said.id)
+        if known is not None and reach.kind == known.kind == "confide" and known.told == voice.told:
+            # Whom it was told to was told once: nobody is let in later, whatever they or others call themselves.
+            reach = replace(reach, spared_ids=frozenset(known.spared_ids))
+        found.append((voice, reach))
         if known is None or known.status == "active":
             before.append(reach)
     return found
-
-
-def _namable(voice: Voice, room: _Room) -> People:
-    """Return whom words may name: to whom something was confided is told once, and nobody is let in for their name."""
-    if voice.wish.kind != "confide":
-        return room.people
-    known = room.known.get(voice.said.id)
-    is_told = known is not None and known.told == voice.told
-    return room.people.sure(known.spared_ids if known is not None and is_told else None)
 
 
 async def _covered(

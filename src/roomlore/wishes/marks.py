@@ -148,13 +148,24 @@ _NAMED = re.compile(
     re.IGNORECASE,
 )
 _QUOTED_OPEN = re.compile(r"[\"\u201c][^\"\u201c\u201d\n]{0,40}$")
-_KEY = r"(?:tokens?|passwords?|passwd|credentials?|secrets?)"
+#: How keys begin whose makers mark them as such.
+_MADE_AS_KEY = re.compile(r"(?:(?:[prst]k|gh[oprsu]|glpat|xox[abeprs])[-_]|github_pat_|AKIA|eyJ)")
+_KEY = r"(?:tokens?|passwords?|passwd|pwd|credentials?|secrets?|(?:api|access|private|secret|auth|ssh)[ _-]?keys?)"
+#: Less sure: also what opens a door, what is important, and what a row is found by.
+_ALSO_KEY = r"(?:keys?|logins?|pin)"
 _IS = r"\s+(?:is|was|remains)(?:\s+now)?"
+_GIVES = rf"(?:,?\s+(?:btw|by the way|again|here))?(?:[*_\"'`\s]*(?:[:=]|[-=]+>)|{_IS})"
 #: What calls what stands just behind it a key: `the API key: VALUE`, `the token in use for the tests is VALUE`.
 _CALLED_KEY = re.compile(
-    rf"\b(?:(?:{_KEY}|keys?|logins?|pin)(?:\s*[:=]|{_IS})?"
-    rf"|{_KEY}(?:\s+(?:currently|now|we use|used|in use))*(?:\s+(?:for|in|on|of|at|to)(?:\s+[\w'-]+){{1,6}}?)?{_IS})"
-    r"\s*[\"'`\u201c(]*$",
+    rf"(?<![^\W_])(?:{_KEY}(?:{_GIVES})?|{_ALSO_KEY}(?:\s+for(?:\s+[\w'-]+){{1,3}}?)?{_GIVES}"
+    rf"|{_KEY}(?:\s+(?:currently|now|we use|used|in use))*(?:\s+(?:for|in|on|of|at|to)(?:\s+[\w'-]+){{1,6}}?)?{_GIVES})"
+    r"[*_\"'`\u201c(\s]*$",
+    re.IGNORECASE,
+)
+#: The same of what stands just before: `VALUE is the token for staging`.
+_IS_KEY = re.compile(
+    rf"[*_\"'`\u201d)]*{_IS}\s+(?:the|a|an|my|our|your|his|her|their)\s+"
+    rf"(?:(?:[\w-]+\s+){{0,2}}?{_KEY}|key)(?=\s*(?:[.,;!)]|$)|\s+(?:for|in|on|we)\b)",
     re.IGNORECASE,
 )
 #: No further back than this stands what calls it so.
@@ -253,15 +264,21 @@ def marked(text: str, marks: Collection[str]) -> Iterator[str]:
 
 
 def is_credential(value: str, said: str) -> bool:
-    """Return whether a value is made like a key, a token or a password and is called one right where it stands."""
+    """Return whether a value is made like a key, a token or a password and is called one right where it stands.
+
+    One that says so by how it begins needs nobody to call it one.
+    """
     is_like_one = (
         sum(map(len, TOKEN.findall(value))) >= 10  # noqa: PLR2004
         and any(map(_is_mixed, TOKEN.findall(value)))
         and not _ADDRESS.match(value)
         and " " not in value
     )
-    return is_like_one and any(
-        _CALLED_KEY.search(said, max(place - _CALLING, 0), place) for place in _places(value, said)
+    if not is_like_one or _MADE_AS_KEY.match(value):
+        return is_like_one
+    return any(
+        _CALLED_KEY.search(said, max(place - _CALLING, 0), place) or _IS_KEY.match(said, place + len(value))
+        for place in _places(value, said)
     )
 
 

@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from roomlore.domain.ids import ParticipantId
@@ -58,8 +58,9 @@ _TITLES = frozenset(
 _ROLE = re.compile(r"\(([^()]{2,40})\)|\[([^\[\]]{2,40})\]")
 #: An account written in small letters is no word unless it is as long as this.
 _SHORTEST_ACCOUNT = 3
-
-
+#: What stands within a name; anything else stands between two.
+_JOINED = re.compile(r"\s+|-")
+_NAME = re.compile(r"\b[A-Z][^\W_]+(?:(?:\s+|-)[A-Z][^\W_]+)*")
 NOBODY: frozenset[ParticipantId] = frozenset()
 
 
@@ -92,16 +93,10 @@ class People:
             called=frozenset(called),
         )
 
-    def sure(self, ids: Collection[ParticipantId] | None = None) -> "People":
+    def sure(self) -> "People":
         """Return these people by the names that only one bears: to be let in, a name that others bear is not enough."""
         named = {token: bearers for token, bearers in self.named.items() if len(bearers) == 1}
-        if ids is None:
-            return replace(self, named=named)
-        return replace(
-            self,
-            named={token: bearers for token, bearers in named.items() if bearers <= frozenset(ids)},
-            roles={role: bearers.intersection(ids) for role, bearers in self.roles.items()},
-        )
+        return replace(self, named=named)
 
 
 def parties(text: str, people: People) -> frozenset[ParticipantId]:
@@ -109,22 +104,35 @@ def parties(text: str, people: People) -> frozenset[ParticipantId]:
     found: set[ParticipantId] = set()
     before = ""
     bearers = NOBODY
-    tokens: list[str] = TOKEN.findall(text)
-    for token in tokens:
+    for token, is_joined in _tokens(text):
         word = token.casefold()
         named = people.named.get(token, NOBODY)
-        if bearers & named:
-            found -= bearers - named
+        if is_joined and bearers & named:
             bearers &= named
         else:
+            found |= bearers
             bearers = named
-            found |= named
         if word == "family":
             found.update(*(people.roles.get(role, NOBODY) for role in _FAMILY))
         elif word in _SAME or before == "the":
             found |= people.roles.get(_SAME.get(word, word), NOBODY)
         before = word
-    return frozenset(found)
+    return frozenset(found | bearers)
+
+
+def strangers(text: str, people: People, *, but: ParticipantId) -> tuple[str, ...]:
+    """Return what is written like a name in some words and means nobody who is known, or only this one."""
+    names = (match[0] for match in _NAME.finditer(text))
+    found = (one for one in names if one.casefold() not in _TITLES and parties(one, people) <= {but})
+    return tuple(dict.fromkeys(found))
+
+
+def _tokens(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield the tokens of a text, each with whether it may go on a name that the one before begins."""
+    end = 0
+    for match in TOKEN.finditer(text):
+        yield match[0], _JOINED.fullmatch(text, end, match.start()) is not None
+        end = match.end()
 
 
 def roles_of(person: Person) -> frozenset[str]:

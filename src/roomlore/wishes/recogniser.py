@@ -13,7 +13,7 @@ from roomlore.domain.ids import ParticipantId
 from roomlore.wishes import cues
 from roomlore.wishes.marks import TOKEN, names, straight, strong_values, unquoted
 from roomlore.wishes.matters import matters
-from roomlore.wishes.parties import People, parties
+from roomlore.wishes.parties import People, parties, strangers
 from roomlore.wishes.records import Matter, Wish
 
 #: What is longer is a document that tells about wishes, if anything.
@@ -28,6 +28,8 @@ _ABOUT_ME = re.compile(r"\b(?:that|how|about|on)\s+(?:i|me|my)\b\s+(.{2,80})", r
 _ONLY = re.compile(r"\bonly\b", re.IGNORECASE)
 _SHUT_OUT = re.compile(r"\b(?:not|nor)\b", re.IGNORECASE)
 _NOT_PERMITTED = re.compile(r"\b(?:not|no|nothing|never|without|cannot)\b", re.IGNORECASE)
+#: Who else is named, after "Linda" or after "Linda and".
+_MORE = re.compile(r"(?:(?<=\band)|(?<=\bor)|\s+(?:and|or)\b)\s+(?:my\s+)?[\w.'-]+(?:\s+[A-Z][\w.'-]+)?")
 _NOBODY_KNOWN = People.of(())
 _NOBODY = ParticipantId(UUID(int=0))
 #: A confiding sentence of more words says itself what is confided.
@@ -274,12 +276,14 @@ def _restriction(sentence: str, author_id: ParticipantId, people: People) -> Wis
         if not _is_restriction(clause):
             continue
         is_revoked = bool(cues.REVOKED.search(clause))
-        found = parties(cues.OWNERS.sub(" ", clause), people)
-        if found and author_id not in found and not cues.FIRST_PERSON.match(clause):
+        named = cues.OWNERS.sub(" ", clause)
+        found = parties(named, people) - {author_id}
+        if found and not cues.FIRST_PERSON.match(clause):
             permits: frozenset[Matter] = frozenset() if is_revoked else _permitted(clause)
             return Wish(
                 kind="withhold",
                 party_ids=found,
+                awaited=strangers(named, people, but=author_id),
                 is_standing=True,
                 permits=permits,
                 is_record=bool(cues.NOTED.search(sentence)),
@@ -290,13 +294,17 @@ def _restriction(sentence: str, author_id: ParticipantId, people: People) -> Wis
 def _secret(sentence: str, author_id: ParticipantId, people: People) -> Wish | None:
     """Return a wish that somebody is not told something."""
     for start, end in _kept_from(sentence):
-        found = parties(cues.OWNERS.sub(" ", cues.OBJECTS.sub(" ", sentence[start:end])), people) - {
-            author_id
-        }
+        named = cues.OWNERS.sub(" ", cues.OBJECTS.sub(" ", sentence[start:end]))
+        found = parties(named, people) - {author_id}
         if found and not cues.REPORTED.search(sentence):
             about = matters(f"{sentence[:start]} {sentence[end:]}")
             return Wish(
-                kind="withhold", party_ids=found, denies=about, is_standing=bool(about), points_back=not about
+                kind="withhold",
+                party_ids=found,
+                awaited=strangers(named, people, but=author_id),
+                denies=about,
+                is_standing=bool(about),
+                points_back=not about,
             )
     return None
 
@@ -306,7 +314,10 @@ def _kept_from(sentence: str) -> Iterator[tuple[int, int]]:
     for cue in cues.SECRETS:
         match = cue.search(sentence)
         if match is not None:
-            yield match.span("who" if match["who"] else "also")
+            start, end = match.span("who" if match["who"] else "also")
+            while more := _MORE.match(sentence, end):
+                end = more.end()
+            yield start, end
     modal = cues.MUST_NOT_KNOW.search(sentence)
     subject = cues.SUBJECT.search(sentence, 0, modal.start()) if modal else None
     if subject is not None:

@@ -66,6 +66,8 @@ class Wish:
     is_record: bool = False
     #: From whom; of a restriction only.
     party_ids: frozenset[ParticipantId] = frozenset()
+    #: From whom besides, by names that nobody bears who is known: they may still come.
+    awaited: Sequence[str] = ()
     #: What these may know all the same.
     permits: frozenset[Matter] = frozenset()
     #: What these may not know; nothing: all that is not permitted.

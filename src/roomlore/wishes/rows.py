@@ -82,12 +82,13 @@ def told(wish: Wish, body: str) -> dict[str, Any]:
         "is_record": wish.is_record,
         "topic": _places(words, body),
         "values": _places(wish.values, body),
+        "awaited": _places(wish.awaited, body),
     }
 
 
 def wish_of(row: HeardWish, body: str) -> Wish | None:
     """Return the wish as it was heard in a body; None if that has changed since, or it waits for whom it names."""
-    if row.told is None or row.told["body"] != _digest(body):
+    if row.told is None or not is_said(row.told, body):
         return None
     wish = Wish(
         kind=cast("WishKind", row.kind),
@@ -103,25 +104,33 @@ def wish_of(row: HeardWish, body: str) -> Wish | None:
 
 def as_told(wish: Wish, told: Mapping[str, Any], body: str) -> Wish:
     """Return a wish with the words that the body which voices it says of it, and no others."""
-    values = tuple(_at(place, body) for place in told["values"])
-    return replace(wish, topic=" ".join(_at(place, body) for place in told["topic"]), values=values)
+    topic, values, awaited = (
+        tuple(_at(place, body) for place in told.get(part, ())) for part in ("topic", "values", "awaited")
+    )
+    return replace(wish, topic=" ".join(topic), values=values, awaited=awaited)
 
 
-def _places(found: Iterable[str], body: str) -> list[tuple[int, int]]:
+def is_said(told: Mapping[str, Any], body: str) -> bool:
+    """Return whether a body is still the one in which this was heard."""
+    return told["body"] == _digest(body)
+
+
+def _places(found: Iterable[str], body: str) -> list[list[int]]:
     places = (_place(words, body) for words in found)
     return [place for place in places if place is not None]
 
 
-def _place(words: str, body: str) -> tuple[int, int] | None:
-    """Return where a body says some words: as they are, else whatever stands between them."""
+def _place(words: str, body: str) -> list[int] | None:
+    """Return where a body says some words, nowhere within others: as they are, else in any letters, else apart."""
     tokens: list[str] = TOKEN.findall(words)
     if not tokens:
         return None
     between = r"[\W_]+".join(map(re.escape, tokens))
-    for pattern in (re.escape(words), rf"(?<![^\W_]){between}(?![^\W_])"):
-        match = re.search(pattern, body, re.IGNORECASE)
-        if match is not None:
-            return match.span()
+    for spelled in (re.escape(words), between):
+        for flags in (0, re.IGNORECASE):
+            match = re.search(rf"(?<![^\W_]){spelled}(?![^\W_])", body, flags)
+            if match is not None:
+                return list(match.span())
     return None
 
 

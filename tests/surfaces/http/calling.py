@@ -75,7 +75,7 @@ class Caller:
         self, method: str, path: str, json: Any = None, *, viewer: str | None = None, **rest: Any
     ) -> httpx2.Response:
         transport = httpx2.ASGITransport(app=self.api, client=rest.pop("client", (ELSEWHERE, 4711)))
-        headers = self.headers(viewer) | rest.pop("headers", {})
+        headers = [*(self.headers(viewer) | dict(rest.pop("headers", {}))).items(), *rest.pop("besides", ())]
         async with httpx2.AsyncClient(transport=transport, base_url="http://roomlore.test") as client:
             if json is not None:
                 rest["json"] = json

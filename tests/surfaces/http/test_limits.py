@@ -116,3 +116,24 @@ async def test_a_length_that_is_none_is_not_believed(app: App, serve: Serve) -> 
     )
 
     assert response.status_code == 413
+
+
+async def test_only_what_is_said_may_be_long(served: Served) -> None:
+    long = {"question": "x" * 300_000}
+
+    assert (await served.operator("POST", "/v1/search", json=long)).status_code == 413
+    said = await served.operator("POST", "/v1/messages", json={"messages": [], "note": "x" * 300_000})
+    assert said.status_code != 413
+
+
+async def test_a_key_has_one_rate_however_it_is_spelt(app: App, serve: Serve) -> None:
+    served = await serve(app, Limits(rate=0.001, burst=2))
+    key = served.operator.key
+    spelt = [f"Bearer {key}", f"bearer {key}", f"BEARER  {key}", f"Bearer   {key}"]
+
+    told = [
+        (await served.nobody()("GET", "/v1/rooms", headers={"authorization": one})).status_code
+        for one in spelt
+    ]
+
+    assert told == [200, 200, 429, 429]

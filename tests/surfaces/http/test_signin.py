@@ -191,3 +191,13 @@ async def test_a_key_is_shown_once_and_stands_in_no_log(served: Served, caplog) 
     assert made["key"] not in str(await served.operator.get("/v1/keys"))
     await served.nobody(made["key"]).get("/v1/rooms")
     assert made["key"] not in caplog.text
+
+
+@pytest.mark.parametrize("name", ["roomlore-viewer", "authorization"])
+async def test_a_header_that_decides_is_there_once(served: Served, name: str) -> None:
+    shown = {"authorization": f"Bearer {served.operator.key}", "roomlore-viewer": "ana"}
+
+    response = await served.nobody()("GET", "/v1/rooms", headers=shown, besides=[(name, shown[name])])
+
+    assert response.status_code == 400
+    assert "more than once" in response.json()["detail"]

@@ -268,7 +268,7 @@ select
   wishes.id, wishes.room_id, coalesce(rooms.name, '') as room_name, wishes.message_id, wishes.author_id,
   coalesce(said.author_name, '') as author_name, wishes.kind, wishes.status, wishes.heard_by, said.sent_at,
   coalesce(said.body, '') as body, wishes.undone_at, wishes.undone_by, wishes.from_ids, wishes.spared_ids,
-  wishes.is_standing, wishes.permits, wishes.denies
+  wishes.is_standing, wishes.permits, wishes.denies, wishes.told
 from wishes
 left join rooms on rooms.org_id = wishes.org_id and rooms.id = wishes.room_id
 left join messages as said on said.org_id = wishes.org_id and said.id = wishes.message_id
@@ -318,7 +318,9 @@ set
   of_ids = case
     when of_ids is not null then array(select one from unnest(of_ids) as one where one <> all (%(participant_ids)s::uuid[]))
   end,
-  undone_by = case when undone_by <> all (%(participant_ids)s::uuid[]) then undone_by end
+  undone_by = case when undone_by <> all (%(participant_ids)s::uuid[]) then undone_by end,
+  -- one that names nobody any more waits again: whoever comes back under their name is who is meant
+  told = case when heard_by <> 'rules' or from_ids is null or not from_ids <@ %(participant_ids)s::uuid[] then told end
 where org_id = %(org_id)s
   and (
     from_ids && %(participant_ids)s::uuid[]

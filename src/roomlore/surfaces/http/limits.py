@@ -17,6 +17,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from roomlore.surfaces.http.problems import NOT_JSON, OVERLOADED, TOO_LARGE, TOO_MANY, refusal
 
+#: Where messages come in.
+MESSAGES = "/v1/messages"
 #: Told whatever else there is to do.
 HEALTH = "/health/"
 #: So many keys are remembered; one that was not seen for longer than that many others begins anew.
@@ -34,6 +36,8 @@ class Limits:
     burst: int = 200
     #: Bytes of one body.
     body: int = 8 * 1024 * 1024
+    #: Bytes of one that holds no messages.
+    asking: int = 256 * 1024
 
 
 @dataclass(slots=True)
@@ -79,21 +83,32 @@ class Admission:
             return
         self._in_flight += 1
         try:
-            await self._app(scope, _bounded(receive, self._limits.body), send)
+            await self._app(scope, _bounded(receive, self._largest(scope)), send)
         finally:
             self._in_flight -= 1
+
+    def _largest(self, scope: Scope) -> int:
+        """Return how large a body may be: what is said may be long, what is asked of it is not."""
+        is_said = scope["path"].startswith(MESSAGES)
+        return self._limits.body if is_said else min(self._limits.body, self._limits.asking)
 
     def _refusal(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
         if self._in_flight >= self._limits.in_flight:
             return refusal(scope, OVERLOADED, "more is asked than can be served now; try again")
         # The key itself is kept nowhere. Without one, all share what one key has.
-        key = hashlib.sha256(headers.get("authorization", "").encode()).digest()
+        key = hashlib.sha256((key_of(headers) or "").encode()).digest()
         if wait := self._buckets.take(key):
             return refusal(
                 scope, TOO_MANY, "this key asks too often", {"retry-after": str(max(1, ceil(wait)))}
             )
-        return _unfit(scope, headers, largest=self._limits.body)
+        return _unfit(scope, headers, largest=self._largest(scope))
+
+
+def key_of(headers: Headers) -> str | None:
+    """Return the key that a request shows, however it spells that it does."""
+    scheme, _, key = headers.get("authorization", "").partition(" ")
+    return key.strip() if scheme.lower() == "bearer" and key.strip() else None
 
 
 def _unfit(scope: Scope, headers: Headers, *, largest: int) -> Response | None:

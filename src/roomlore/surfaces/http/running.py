@@ -93,4 +93,8 @@ async def serve(
     finally:
         stop.set()
         server.should_exit = True
-        await asyncio.gather(*tasks)
+        # What was begun is finished, whichever of them failed.
+        ended = await asyncio.gather(*tasks, return_exceptions=True)
+    for outcome in ended:
+        if isinstance(outcome, BaseException):
+            raise outcome

@@ -71,7 +71,14 @@ def build(
 def routed() -> FastAPI:
     """Return the routes alone: enough to describe them."""
     # No pages about itself: they would load scripts from elsewhere, and need no key.
-    api = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+    # Nor traces: they would hold what stands in addresses.
+    api = FastAPI(
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        telemetry={"tracing": False, "metrics": False, "logs": False},
+    )
     for error in (RoomloreError, RequestValidationError, HTTPException):
         api.add_exception_handler(error, on_error)
     noted = [Depends(_note)]
@@ -88,9 +95,8 @@ async def _described(request: Request) -> Response:
 
 
 async def _measured(request: Request) -> Response:
-    acting: App | None = getattr(request.state, "app", None)
-    if acting is not None:
-        await acting.desk.check("administer", "read metrics")
+    acting: App = request.state.app
+    await acting.desk.check("administer", "read metrics")
     return request.app.state.metrics.response()
 
 

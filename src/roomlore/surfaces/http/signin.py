@@ -16,10 +16,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from roomlore.app import App
 from roomlore.app.keys import org_of
-from roomlore.domain.errors import RoomloreError
-from roomlore.surfaces.http.limits import HEALTH
-from roomlore.surfaces.http.metrics import PATH as METRICS
-from roomlore.surfaces.http.metrics import is_from_here
+from roomlore.domain.errors import BadInput, RoomloreError
+from roomlore.surfaces.http.limits import HEALTH, key_of
 from roomlore.surfaces.http.problems import NO_KEY, refusal, told
 
 VIEWER = "roomlore-viewer"
@@ -37,12 +35,16 @@ class SignIn:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, or say why not."""
-        is_free = scope["type"] != "http" or scope["path"].startswith(HEALTH)
-        if is_free or (scope["path"] == METRICS and is_from_here(scope)):
+        if scope["type"] != "http" or scope["path"].startswith(HEALTH):
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        key = _key(headers)
+        twice = next((name for name in (VIEWER, "authorization") if len(headers.getlist(name)) > 1), None)
+        if twice is not None:
+            # Of two, somebody on the way may have read the other.
+            await told(scope, BadInput(twice, "is there more than once"))(scope, receive, send)
+            return
+        key = key_of(headers)
         if key is None:
             refused = refusal(scope, NO_KEY, "show a key as Authorization: Bearer rlk_…")
             await refused(scope, receive, send)
@@ -69,11 +71,6 @@ async def sign_in(served: App, key: str, *, viewer: str | None) -> App:
     home = served if served.settings.org is not None else replace(served, org_id=org_of(key))
     acting = await home.sign_in(key)
     return acting if viewer is None else acting.acting(await acting.viewer(unquote(viewer)))
-
-
-def _key(headers: Headers) -> str | None:
-    scheme, _, key = headers.get("authorization", "").partition(" ")
-    return key.strip() if scheme.lower() == "bearer" and key.strip() else None
 
 
 async def _acting(request: Request, shown: Annotated[object, Security(SCHEME)]) -> App:
