@@ -13,7 +13,6 @@ import pytest
 
 from roomlore import app as composition
 from roomlore.config import Settings
-from roomlore.domain.errors import NotFound
 from roomlore.store.cluster import cluster_status, start_cluster
 
 TRACEBACK = "Traceback"
@@ -264,34 +263,32 @@ def test_an_interrupted_import_says_so_and_a_second_one_completes_it(data, tmp_p
         str(export),
         "--no-embed",
     ]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    wait_for_messages(data, "long")
-    process.send_signal(signal.SIGINT)
+    # The org is there before, so that who waits for the room looks without delay.
+    first = tmp_path / "first.jsonl"
+    first.write_text(export.read_text().partition("\n")[0].replace('"long"', '"first"'))
+    roomlore("--data", data, "--org", "long", "import", first, "--no-embed")
+    process = asyncio.run(interrupted(command, Settings(data=data, org="long"), "long"))
     _, stderr = process.communicate(timeout=200)
     assert process.returncode == 130
     assert TRACEBACK not in stderr
     assert "safe to run this again" in stderr
-    stored = json.loads(roomlore("--data", data, "--org", "long", "rooms").stdout)[0]["message_count"]
+    rooms = json.loads(roomlore("--data", data, "--org", "long", "rooms").stdout)
+    [stored] = [room["message_count"] for room in rooms if room["name"] == "long"]
     assert 0 < stored < count
     done = roomlore("--data", data, "--org", "long", "import", export, "--no-embed")
     assert json.loads(done.stdout)["stored"]["added"] == count - stored
 
 
-def wait_for_messages(data: Path, org: str) -> None:
-    """Return as soon as an import has stored something; another process would look too seldom."""
-    asyncio.run(asyncio.wait_for(_messages(Settings(data=data, org=org)), timeout=200))
-
-
-async def _messages(settings: Settings) -> None:
-    while True:
-        try:
-            async with composition.open(settings) as app:
-                rooms = await app.rooms(app.operator)
-        except NotFound:
-            # Until the import has begun there is no such org.
-            continue
-        if any(room.message_count for room in rooms):
-            return
+async def interrupted(command: list[str], settings: Settings, room: str) -> subprocess.Popen:
+    """Return a process that was told to stop as soon as it had stored something in a room."""
+    async with composition.open(settings) as app, asyncio.timeout(200):
+        process = subprocess.Popen(  # noqa: ASYNC220  nobody else waits for this loop
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        while all(one.name != room for one in await app.rooms(app.operator)):
+            pass
+        process.send_signal(signal.SIGINT)
+    return process
 
 
 def test_a_worker_stops_promptly_when_told(data):

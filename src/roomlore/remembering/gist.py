@@ -70,8 +70,18 @@ def digest_of(content: str) -> str:
 
 def _told(text: str) -> list[str]:
     """Return the words of a text but fillers; of nothing but fillers, all of it."""
-    found = [word for piece in _PIECE.findall(text) for word in in_full(piece).strip("'").split()]
+    found = [word for piece in _PIECE.findall(text) for word in _in_full(piece)]
     return [word for word in found if word not in FILLERS] or found
+
+
+def _in_full(piece: str) -> list[str]:
+    """Return the words that a piece is short for, none of which is short for others."""
+    full, word = in_full(piece), piece.strip("'")
+    if full != piece:
+        return [one for part in full.split() for one in _in_full(part)]
+    if word != piece:
+        return [one for part in _PIECE.findall(word) for one in _in_full(part)]
+    return [word]
 
 
 def _of_others(words: Sequence[str]) -> list[str]:
