@@ -65,6 +65,16 @@ class Kind:
     detail: str | None = None
 
 
+def _unavailable(detail: str) -> Kind:
+    return Kind(
+        name="unavailable",
+        status=HTTPStatus.SERVICE_UNAVAILABLE,
+        title="Unavailable",
+        headers=LATER,
+        detail=detail,
+    )
+
+
 CHALLENGE = {"www-authenticate": 'Bearer realm="roomlore"'}
 #: What is raised on purpose.
 KINDS: Mapping[type[RoomloreError], Kind] = {
@@ -76,34 +86,12 @@ KINDS: Mapping[type[RoomloreError], Kind] = {
     NotAllowed: Kind(name="not-allowed", status=HTTPStatus.FORBIDDEN, title="Not allowed"),
     NotFound: Kind(name="not-found", status=HTTPStatus.NOT_FOUND, title="Not found"),
     Conflict: Kind(name="conflict", status=HTTPStatus.CONFLICT, title="Conflict"),
-    DatabaseUnavailable: Kind(
-        name="unavailable",
-        status=HTTPStatus.SERVICE_UNAVAILABLE,
-        title="Unavailable",
-        headers=LATER,
-        detail="the database does not answer; what was acknowledged is stored, try again",
+    DatabaseUnavailable: _unavailable(
+        "the database does not answer; what was acknowledged is stored, try again"
     ),
-    SchemaMismatch: Kind(
-        name="unavailable",
-        status=HTTPStatus.SERVICE_UNAVAILABLE,
-        title="Unavailable",
-        headers=LATER,
-        detail="the database is being brought up to date",
-    ),
-    DatabaseError: Kind(
-        name="unavailable",
-        status=HTTPStatus.SERVICE_UNAVAILABLE,
-        title="Unavailable",
-        headers=LATER,
-        detail="the database cannot be used",
-    ),
-    ModelUnavailable: Kind(
-        name="unavailable",
-        status=HTTPStatus.SERVICE_UNAVAILABLE,
-        title="Unavailable",
-        headers=LATER,
-        detail="the embedding model cannot be loaded",
-    ),
+    SchemaMismatch: _unavailable("the database is being brought up to date"),
+    DatabaseError: _unavailable("the database cannot be used"),
+    ModelUnavailable: _unavailable("the embedding model cannot be loaded"),
 }
 #: What only this surface can say.
 NO_KEY = Kind(name="key-needed", status=HTTPStatus.UNAUTHORIZED, title="Key needed", headers=CHALLENGE)
