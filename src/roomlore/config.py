@@ -16,6 +16,8 @@ DEFAULT_CALLS = 200
 #: Of calls to find what is stated in conversations: for each org and day, and for each room and day.
 DEFAULT_MEMORY_CALLS = 200
 DEFAULT_ROOM_CALLS = 50
+#: No embedding model gives longer vectors.
+MOST_DIMENSIONS = 16_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +52,51 @@ class LanguageModelSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddingSettings:
+    """An embedding model behind an address, to which every message is sent."""
+
+    #: Where its API begins, like https://host/v1; it must speak OpenAI's embeddings.
+    url: str
+    name: str
+    #: Shown to the server, and to nobody else.
+    key: str | None = field(default=None, repr=False)
+    #: Asked of the server; None takes vectors as long as it gives them.
+    dimensions: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse settings that cannot work."""
+        if not _is_plain_address(self.url):
+            raise BadInput(
+                "embedding URL", "must be like https://host/v1, without an account, a query or a fragment"
+            )
+        if not self.name.strip():
+            raise BadInput("embedding name", "must not be empty; set ROOMLORE_EMBEDDING_NAME")
+        if self.key is not None and not (self.key.isascii() and self.key.isprintable()):
+            raise BadInput("embedding key", "must be printable ASCII; is there a line break in it?")
+        if self.dimensions is not None and not 0 < self.dimensions <= MOST_DIMENSIONS:
+            raise BadInput("embedding dimensions", f"must be from 1 to {MOST_DIMENSIONS:,}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QdrantSettings:
+    """A Qdrant server that may hold copies."""
+
+    #: Like http://host:6333.
+    url: str
+    #: Shown to the server, and to nobody else.
+    key: str | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        """Refuse settings that cannot work."""
+        if not _is_plain_address(self.url):
+            raise BadInput(
+                "Qdrant URL", "must be like http://host:6333, without an account, a query or a fragment"
+            )
+        if self.key is not None and not (self.key.isascii() and self.key.isprintable()):
+            raise BadInput("Qdrant key", "must be printable ASCII; is there a line break in it?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """Where the data lies and whose it is."""
 
@@ -61,6 +108,8 @@ class Settings:
     org: str | None = None
     #: Folder with another embedding model: model.onnx and tokenizer.json.
     model: Path | None = None
+    #: An embedding model behind an address, in place of one in a folder; None keeps messages on this machine.
+    embedding: EmbeddingSettings | None = None
     #: Folder with other PostgreSQL binaries than those that come along.
     binaries: Path | None = None
     #: A key names the org and decides for whom is read; None is the operator.
@@ -68,6 +117,8 @@ class Settings:
     #: Names conversations, words answers and finds what is stated; None leaves all of it to words and rules, and
     #: nothing leaves this machine.
     language_model: LanguageModelSettings | None = None
+    #: Where copies are kept, if an org has any; None reads and writes none.
+    qdrant: QdrantSettings | None = None
     #: Folders of logs that nobody imported, as JSON lines: where an answer is looked for last, for operators.
     raw_logs: Sequence[Path] = ()
     #: In which room such files were written, as `platform/external id`, by patterns of their names such as
@@ -82,6 +133,8 @@ class Settings:
             raise BadInput("org", "must not be empty")
         if self.database is not None and not self.database.startswith(("postgres://", "postgresql://")):
             raise BadInput("database", "must be a URL like postgresql://user@host/name")
+        if self.model is not None and self.embedding is not None:
+            raise BadInput("embedding model", "ROOMLORE_MODEL and ROOMLORE_EMBEDDING_URL cannot both be set")
         for pattern, room in self.raw_log_rooms.items():
             if "/" not in pattern:
                 raise BadInput(
@@ -111,10 +164,12 @@ def from_environment(environment: Mapping[str, str] | None = None) -> Settings:
         database=env.get("ROOMLORE_DATABASE_URL") or None,
         org=env.get("ROOMLORE_ORG") or None,
         model=_folder(env.get("ROOMLORE_MODEL")),
+        embedding=_embedding(env),
         binaries=_folder(env.get("ROOMLORE_PG_BIN")),
         # An empty one, perhaps of a secret that is missing, is a key that is refused, and not the operator.
         key=env.get("ROOMLORE_KEY"),
         language_model=_language_model(env),
+        qdrant=_qdrant(env),
         raw_logs=[Path(part) for part in env.get("ROOMLORE_RAW_LOGS", "").split(os.pathsep) if part],
         raw_log_rooms=_raw_log_rooms(_folder(env.get("ROOMLORE_RAW_LOG_ROOMS"))),
         shadow_blocks=_switch(env, "ROOMLORE_SHADOW_BLOCKS"),
@@ -152,6 +207,26 @@ def _language_model(env: Mapping[str, str]) -> LanguageModelSettings | None:
         memory_calls=_calls(env, "ROOMLORE_LANGUAGE_MODEL_MEMORY_CALLS", DEFAULT_MEMORY_CALLS),
         room_calls=_calls(env, "ROOMLORE_LANGUAGE_MODEL_ROOM_CALLS", DEFAULT_ROOM_CALLS),
     )
+
+
+def _embedding(env: Mapping[str, str]) -> EmbeddingSettings | None:
+    url, name = env.get("ROOMLORE_EMBEDDING_URL"), env.get("ROOMLORE_EMBEDDING_NAME")
+    if not url:
+        if name:
+            raise BadInput("embedding URL", "is missing; set ROOMLORE_EMBEDDING_URL, or no name")
+        return None
+    wanted = env.get("ROOMLORE_EMBEDDING_DIMENSIONS") or None
+    is_number = wanted is None or (wanted.isascii() and wanted.isdecimal() and len(wanted) <= len("16000"))
+    if not is_number:
+        raise BadInput("embedding dimensions", "must be a number; see ROOMLORE_EMBEDDING_DIMENSIONS")
+    key = env.get("ROOMLORE_EMBEDDING_KEY") or None
+    dimensions = None if wanted is None else int(wanted)
+    return EmbeddingSettings(url=url, name=name or "", key=key, dimensions=dimensions)
+
+
+def _qdrant(env: Mapping[str, str]) -> QdrantSettings | None:
+    url, key = env.get("ROOMLORE_QDRANT_URL"), env.get("ROOMLORE_QDRANT_KEY") or None
+    return QdrantSettings(url=url, key=key) if url else None
 
 
 def _calls(env: Mapping[str, str], name: str, default: int) -> int:

@@ -7,6 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from backends.embeddingserver import embedding_server
+from roomlore.backends.fake import FakeEmbedder
+from roomlore.backends.httpembedding import open_http_embedder
 from roomlore.domain.ports import TOKEN_BYTES, Embedder, TokenVectors
 
 ODD_TEXTS = [
@@ -31,6 +34,24 @@ CHAT = [
     for name in ("Ana", "Bo")
     for text in ("ok", "see you at nine", "why? " * 30, "no " * 90)
 ]
+
+
+@pytest.fixture(scope="module")
+def http():
+    with embedding_server() as server:
+        yield open_http_embedder(server.url, "small")
+
+
+@pytest.fixture(params=["local", "fake", "http"])
+def embedder(request):
+    """Every implementation of the port in turn."""
+    return FakeEmbedder() if request.param == "fake" else request.getfixturevalue(request.param)
+
+
+@pytest.fixture(params=["local", "fake"])
+def giver(request):
+    """Every one that gives tokens; the protocol of the other has none."""
+    return FakeEmbedder() if request.param == "fake" else request.getfixturevalue(request.param)
 
 
 def tokens_of(embedder: Embedder, texts: list[str]) -> list[TokenVectors]:
@@ -103,23 +124,23 @@ def test_reading_gives_the_vectors_that_embedding_gives(embedder: Embedder):
     assert np.array_equal(embedder.read(texts).vectors, embedder.embed(texts))
 
 
-def test_every_token_is_a_row_of_bits_and_long_texts_have_no_more_than_128(embedder: Embedder):
-    assert embedder.gives_tokens
-    found = tokens_of(embedder, CHAT + ODD_TEXTS)
+def test_every_token_is_a_row_of_bits_and_long_texts_have_no_more_than_128(giver: Embedder):
+    assert giver.gives_tokens
+    found = tokens_of(giver, CHAT + ODD_TEXTS)
     assert len(found) == len(CHAT + ODD_TEXTS)
     assert {(each.dtype, each.shape[1]) for each in found} == {(np.dtype(np.int8), TOKEN_BYTES)}
     assert max(map(len, found)) == 128
-    assert [len(each) for each in tokens_of(embedder, ["", "Ana: ok", "why not"])][::2] == [0, 2]
+    assert [len(each) for each in tokens_of(giver, ["", "Ana: ok", "why not"])][::2] == [0, 2]
 
 
-def test_no_texts_have_no_tokens(embedder: Embedder):
-    assert tokens_of(embedder, []) == []
+def test_no_texts_have_no_tokens(giver: Embedder):
+    assert tokens_of(giver, []) == []
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(texts=st.lists(st.text(max_size=80), min_size=1, max_size=8), data=st.data())
-def test_any_texts_in_any_company_give_the_same_tokens(embedder: Embedder, texts, data):
-    together = tokens_of(embedder, texts)
+def test_any_texts_in_any_company_give_the_same_tokens(giver: Embedder, texts, data):
+    together = tokens_of(giver, texts)
     for place in data.draw(st.permutations(range(len(texts)))):
-        (alone,) = tokens_of(embedder, [texts[place]])
+        (alone,) = tokens_of(giver, [texts[place]])
         assert np.array_equal(alone, together[place])

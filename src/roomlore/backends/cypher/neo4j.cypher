@@ -1,0 +1,182 @@
+// A query begins with `// name: put_nodes` and a line that says what it does. Labels and kinds cannot be parameters:
+// <label>, <other_labels>, <kind>, <from> and <to> are filled in from the closed lists of the domain, never from data.
+// A subject that nothing but edges is known of is a stub: it has no digest.
+
+// name: constrain_subjects
+// One node per subject and copy; what finds them by id, and lists them in its order.
+CREATE CONSTRAINT roomlore_subject IF NOT EXISTS FOR (n:Subject) REQUIRE (n.copy, n.id) IS UNIQUE
+
+// name: constrain_copies
+// One node per copy, which tells an empty one from one that is gone.
+CREATE CONSTRAINT roomlore_copy IF NOT EXISTS FOR (c:Copy) REQUIRE c.name IS UNIQUE
+
+// name: index_bots
+// Finds the bots of a copy.
+CREATE INDEX roomlore_bots IF NOT EXISTS FOR (n:User) ON (n.copy, n.is_bot)
+
+// name: prepare_copy
+// Let there be a copy, and say whether it is one that somebody began to remove.
+MERGE (c:Copy {name: $copy})
+RETURN coalesce(c.leaving, false) AS leaving
+
+// name: lock_copy
+// Nobody else writes to this copy until the transaction ends; no row where there is none, or it is being removed.
+MATCH (c:Copy {name: $copy})
+SET c.name = $copy
+WITH c WHERE c.leaving IS NULL
+RETURN c.name AS name
+
+// name: find_copy
+// No row where there is none, or it is being removed.
+MATCH (c:Copy {name: $copy})
+WHERE c.leaving IS NULL
+RETURN c.name AS name
+
+// name: put_nodes
+// Write nodes in place of older ones; return those that were written, with the kinds of edges that they owned.
+UNWIND $rows AS row
+MERGE (n:Subject {copy: $copy, id: row.id})
+ON CREATE SET n.version = -1
+WITH n, row, coalesce(n.owned, []) AS owned
+WHERE n.version < row.properties.version
+SET n = row.properties
+REMOVE n:<other_labels>
+SET n:<label>
+RETURN row.id AS id, owned
+
+// name: put_edges
+// Write edges of nodes that were written, and stubs for what they lead to.
+UNWIND $rows AS row
+MATCH (n:Subject {copy: $copy, id: row.id})
+MERGE (t:Subject {copy: $copy, id: row.target})
+ON CREATE SET t.version = -1, t:<label>
+MERGE (n)<from>[r:<kind> {incoming: $incoming}]<to>(t)
+SET r = row.properties
+
+// name: delete_edges
+// Delete the edges of a kind that a node owned and that were not written again; return the stubs they led to.
+UNWIND $rows AS row
+MATCH (n:Subject {copy: $copy, id: row.id})
+MATCH (n)<from>[r:<kind>]<to>(t:Subject)
+WHERE r.incoming = $incoming AND r.version < row.version
+DELETE r
+RETURN DISTINCT CASE WHEN t.digest IS NULL THEN t.id END AS stub
+
+// name: delete_stubs
+// Delete those of the subjects that nothing leads to and nothing is known of.
+UNWIND $ids AS id
+MATCH (n:Subject {copy: $copy, id: id})
+WHERE n.digest IS NULL AND NOT (n)--()
+DELETE n
+
+// name: cut_nodes
+// Delete so many edges of nodes; return what each led to, if that is a stub.
+UNWIND $ids AS id
+MATCH (n:Subject {copy: $copy, id: id})
+MATCH (n)-[r]-(t:Subject)
+WITH DISTINCT r, t LIMIT $limit
+DELETE r
+RETURN CASE WHEN t.digest IS NULL THEN t.id END AS stub
+
+// name: drop_nodes
+// Delete nodes, and the few edges that came meanwhile.
+UNWIND $ids AS id
+MATCH (n:Subject {copy: $copy, id: id})
+DETACH DELETE n
+
+// name: held
+// The nodes behind an id, in the order of ids, without stubs.
+MATCH (n:Subject)
+WHERE n.copy = $copy AND n.id > $after AND n.digest IS NOT NULL
+RETURN n.id AS id, n.digest AS digest
+ORDER BY n.copy, n.id
+LIMIT $limit
+
+// name: copies
+// The names of all copies.
+MATCH (c:Copy)
+WHERE c.name IS NOT NULL
+RETURN c.name AS name
+ORDER BY name
+
+// name: leave_copy
+// Nothing is written to this copy from here on.
+MATCH (c:Copy {name: $copy})
+SET c.leaving = true
+RETURN c.name AS name
+
+// name: some_of
+// So many of the ids of a copy, those of stubs, too; the index is not used without an id.
+MATCH (n:Subject)
+WHERE n.copy = $copy AND n.id > ''
+RETURN n.id AS id
+LIMIT $limit
+
+// name: remove_copy
+// Delete what says that the copy is there.
+MATCH (c:Copy {name: $copy})
+WHERE c.leaving = true
+DELETE c
+
+// name: said_by_bots
+// What bots said, newest first.
+MATCH (u:User)
+WHERE u.copy = $copy AND u.is_bot = true
+MATCH (u)-[:AUTHORED]->(m:Message)
+WHERE m.digest IS NOT NULL AND ($rooms IS NULL OR m.room_id IN $rooms)
+RETURN m.id AS id
+ORDER BY m.sent_at DESC, m.id DESC
+LIMIT $limit
+
+// name: said_by
+// What a participant said, newest first.
+MATCH (u:Subject {copy: $copy, id: $participant})
+MATCH (u)-[:AUTHORED]->(m:Message)
+WHERE m.digest IS NOT NULL AND ($rooms IS NULL OR m.room_id IN $rooms)
+RETURN m.id AS id
+ORDER BY m.sent_at DESC, m.id DESC
+LIMIT $limit
+
+// name: known_by_bots
+// What bots remember, newest first.
+MATCH (u:User)
+WHERE u.copy = $copy AND u.is_bot = true
+MATCH (u)-[:HAS_MEMORY]->(m:Memory)
+WHERE m.digest IS NOT NULL AND ($rooms IS NULL OR m.room_id IN $rooms)
+RETURN DISTINCT m.id AS id
+ORDER BY id DESC
+LIMIT $limit
+
+// name: talked_to
+// Whom a participant answered or was answered by, how often, and when last.
+MATCH (u:Subject {copy: $copy, id: $participant})
+MATCH (u)-[:AUTHORED]->(m:Message)
+WHERE $rooms IS NULL OR m.room_id IN $rooms
+MATCH (m)-[:REPLIED_TO]-(o:Message)
+WHERE $rooms IS NULL OR o.room_id IN $rooms
+MATCH (o)<-[:AUTHORED]-(v:User)
+WHERE v.id <> u.id
+WITH v.id AS id, m, o
+RETURN id, count(*) AS count, max(CASE WHEN m.sent_at > o.sent_at THEN m.sent_at ELSE o.sent_at END) AS last
+ORDER BY count DESC, last DESC, id
+LIMIT $limit
+
+// name: memories_of
+// Memories about a participant or that involve them.
+MATCH (u:Subject {copy: $copy, id: $participant})
+MATCH (u)<-[r:ABOUT|INVOLVES]-(m:Memory)
+WHERE m.digest IS NOT NULL AND ($rooms IS NULL OR m.room_id IN $rooms)
+RETURN m.id AS id, sum(CASE WHEN type(r) = 'ABOUT' THEN 2 ELSE 1 END) AS count
+ORDER BY count DESC, id DESC
+LIMIT $limit
+
+// name: tags_of
+// Tags of the memories about a participant or that involve them.
+MATCH (u:Subject {copy: $copy, id: $participant})
+MATCH (u)<-[:ABOUT|INVOLVES]-(m:Memory)
+WHERE m.digest IS NOT NULL AND ($rooms IS NULL OR m.room_id IN $rooms)
+WITH DISTINCT m
+MATCH (m)-[:TAGGED]->(t:Tag)
+RETURN t.id AS id, count(*) AS count
+ORDER BY count DESC, id
+LIMIT $limit

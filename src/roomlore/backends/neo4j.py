@@ -1,0 +1,373 @@
+"""Copies in Neo4j, walked as a graph: who said what, who answered whom, who knows what about whom.
+
+One node per subject, found by copy and id, whatever its label. A node is written only in place of an older version of
+itself, with all the edges that it owns, in one transaction; what an edge leads to and is not written yet stands there as
+a stub. Whoever writes to a copy holds its node of the label Copy, so writers take turns.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any
+from urllib.parse import SplitResult, urlsplit
+from uuid import UUID
+
+from roomlore.backends.neo4jquestions import Questions
+from roomlore.domain.errors import BadInput
+from roomlore.domain.projected import Edge, EdgeKind, Held, Label, Node, Value
+
+if TYPE_CHECKING:
+    from roomlore.backends.neo4jwire import Row, Wire, Work
+
+#: Nodes and edges of one transaction; a node with more edges has one to itself.
+BATCH = 1_000
+BATCH_EDGES = 5_000
+#: Edges that one transaction deletes: more would have to fit the server's memory.
+CUT_AT_ONCE = 10_000
+#: What we keep with a node and an edge ourselves.
+OWN = frozenset({"copy", "id", "version", "digest", "owned", "incoming"})
+_SCHEMES = frozenset({"bolt", "bolt+s", "neo4j", "neo4j+s"})
+_LARGEST_INTEGER = 2**63 - 1
+_LONGEST_NAME = 1_000
+#: An error names so many subjects at most.
+_NAMED = 10
+
+
+def open_neo4j(
+    url: str, *, user: str, password: str, database: str | None = None, seconds: float = 30.0
+) -> "Neo4jGraph":
+    """Return the copies in a server; nothing is asked of it yet.
+
+    Args:
+        url: Like bolt://127.0.0.1:7687 or neo4j+s://host.
+        user: Who we are there.
+        password: Shown to the server, and to nobody else.
+        database: None: the one that the server has for us.
+        seconds: For one transaction, with all its repetitions.
+
+    Raises:
+        BadInput: the extra is not installed, or the address cannot be used.
+    """
+    _check(url)
+    if not user or not password:
+        raise BadInput("Neo4j user and password", "must be given")
+    if not (math.isfinite(seconds) and seconds > 0):
+        raise BadInput("Neo4j seconds", "must be more than nothing")
+    if find_spec("neo4j") is None:
+        raise BadInput("Neo4j", "asking it needs neo4j; run: pip install 'roomlore[neo4j]'")
+    from roomlore.backends.neo4jwire import Wire  # noqa: PLC0415  needs the extra
+
+    return Neo4jGraph(Wire(url, user=user, password=password, database=database, seconds=seconds))
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Edges that one statement writes."""
+
+    kind: EdgeKind
+    label: Label
+    incoming: bool
+
+
+@dataclass(slots=True, kw_only=True)
+class _Written:
+    """What a transaction wrote: versions by id, and which nodes owned edges of a kind, by "REPLIED_TO" or "<AUTHORED"."""
+
+    versions: dict[str, int] = field(default_factory=dict[str, int])
+    owners: dict[str, list[str]] = field(default_factory=lambda: defaultdict[str, list[str]](list))
+
+
+class Neo4jGraph(Questions):
+    """A `Projection` of nodes in a Neo4j server, and what can be asked of it."""
+
+    def __init__(self, wire: "Wire") -> None:
+        super().__init__(wire)
+        self._is_constrained = False
+
+    def __repr__(self) -> str:
+        """Show neither address nor password."""
+        return "Neo4jGraph()"
+
+    async def prepare(self, copy: str, *, dimensions: int = 0) -> None:
+        """Let there be a copy of that name; one that is there already stays as it is.
+
+        Args:
+            copy: Its name.
+            dimensions: Of vectors, of which a graph has none.
+
+        Raises:
+            BackendUnavailable: the server fails, or holds what does not go with ours.
+        """
+        del dimensions
+        if not self._is_constrained:
+            for name in ("constrain_subjects", "constrain_copies", "index_bots"):
+                await self._wire.define(name)
+            self._is_constrained = True
+        if await self._is_leaving(copy):
+            # Somebody began to remove it and was killed.
+            await self.remove(copy)
+            await self._is_leaving(copy)
+
+    async def _is_leaving(self, copy: str) -> bool:
+        async def ask(work: "Work") -> bool:
+            return bool((await work.rows("prepare_copy", {"copy": copy}))[0]["leaving"])
+
+        return await self._wire.write(ask)
+
+    async def put(self, copy: str, subjects: Sequence[Node]) -> None:
+        """Write nodes with their edges, each in place of an older version of it; a newer one that is there stays.
+
+        Raises:
+            BackendUnavailable: the server fails, or has lost the copy; some may have been written.
+            BadInput: the server took all but some, which are named.
+        """
+        newest: dict[UUID, Node] = {}
+        for node in subjects:
+            if node.id not in newest or newest[node.id].version < node.version:
+                newest[node.id] = node
+        refused = [node.id for node in newest.values() if not _can_be_sent(node)]
+        sendable = sorted((node for node in newest.values() if _can_be_sent(node)), key=lambda node: node.id)
+        for batch in _batches(sendable):
+            refused += await self._write(copy, batch)
+        if refused:
+            names = ", ".join(str(one) for one in refused[:_NAMED])
+            more = f" and {len(refused) - _NAMED} more" if len(refused) > _NAMED else ""
+            raise BadInput(f"subject {names}{more}", "Neo4j does not take it")
+
+    async def _write(self, copy: str, nodes: Sequence[Node]) -> list[UUID]:
+        """Write nodes and return those that are not taken: by halves, until each of them is alone."""
+        from roomlore.backends.neo4jwire import Refused  # noqa: PLC0415  needs the extra
+
+        async def ask(work: "Work") -> None:
+            await _lock(work, copy)
+            await _put(work, copy, nodes)
+
+        try:
+            await self._wire.write(ask)
+        except Refused:
+            if len(nodes) == 1:
+                return [nodes[0].id]
+            middle = len(nodes) // 2
+            return [*await self._write(copy, nodes[:middle]), *await self._write(copy, nodes[middle:])]
+        return []
+
+    async def drop(self, copy: str, ids: Sequence[UUID]) -> None:
+        """Remove nodes with all edges from and to them; those that the copy does not hold are passed over.
+
+        Raises:
+            BackendUnavailable: the server fails, or has lost the copy; some may have been removed.
+        """
+        wanted = sorted({str(one) for one in ids})
+        for start in range(0, len(wanted), BATCH):
+            some = wanted[start : start + BATCH]
+            while not await self._cut(copy, some, is_leaving=False):
+                pass
+
+    async def _cut(self, copy: str, ids: Sequence[str], *, is_leaving: bool) -> bool:
+        """Delete as many edges of nodes as may be deleted at once, and the nodes with the last; return whether it was."""
+
+        async def ask(work: "Work") -> bool:
+            if not is_leaving:
+                await _lock(work, copy)
+            led = await work.rows("cut_nodes", {"copy": copy, "ids": ids, "limit": CUT_AT_ONCE})
+            is_last = len(led) < CUT_AT_ONCE
+            if is_last:
+                await work.rows("drop_nodes", {"copy": copy, "ids": ids})
+            await _sweep(work, copy, led)
+            return is_last
+
+        return await self._wire.write(ask)
+
+    async def held(self, copy: str, *, after: UUID | None, limit: int) -> list[Held]:
+        """Return what the copy holds behind an id, in the order of ids.
+
+        Raises:
+            BackendUnavailable: the server fails, or has lost the copy.
+        """
+        from roomlore.backends.neo4jwire import gone  # noqa: PLC0415  needs the extra
+
+        parameters = {"copy": copy, "after": "" if after is None else str(after), "limit": max(limit, 0)}
+
+        async def ask(work: "Work") -> "list[Row] | None":
+            if not await work.rows("find_copy", {"copy": copy}):
+                return None
+            return await work.rows("held", parameters)
+
+        rows = await self._wire.reading(ask)
+        if rows is None:
+            raise gone()
+        return [Held(id=UUID(row["id"]), digest=row["digest"]) for row in rows]
+
+    async def copies(self) -> list[str]:
+        """Return the names of the copies that the server holds, also of those that are half removed.
+
+        Raises:
+            BackendUnavailable: the server fails.
+        """
+        return [row["name"] for row in await self._wire.read("copies", {})]
+
+    async def remove(self, copy: str) -> None:
+        """Remove a whole copy; one that is not there is passed over, and one half removed is removed.
+
+        Raises:
+            BackendUnavailable: the server fails; what is left is still among the copies, and nothing is written to it.
+        """
+        if not await self._wire.write(lambda work: work.rows("leave_copy", {"copy": copy})):
+            return
+        while rows := await self._wire.read("some_of", {"copy": copy, "limit": BATCH}):
+            ids = [row["id"] for row in rows]
+            while not await self._cut(copy, ids, is_leaving=True):
+                pass
+        await self._wire.write(lambda work: work.rows("remove_copy", {"copy": copy}))
+
+    async def close(self) -> None:
+        """Give up the connections."""
+        await self._wire.close()
+
+
+async def _lock(work: "Work", copy: str) -> None:
+    from roomlore.backends.neo4jwire import gone  # noqa: PLC0415  needs the extra
+
+    if not await work.rows("lock_copy", {"copy": copy}):
+        raise gone()
+
+
+async def _put(work: "Work", copy: str, nodes: Sequence[Node]) -> None:
+    written = await _put_nodes(work, copy, nodes)
+    await _put_edges(work, copy, [node for node in nodes if str(node.id) in written.versions])
+    led: list[Row] = []
+    for kind, owners in sorted(written.owners.items()):
+        rows = [{"id": one, "version": written.versions[one]} for one in owners]
+        is_incoming = kind.startswith("<")
+        led += await work.rows(
+            "delete_edges",
+            {"copy": copy, "rows": rows, "incoming": is_incoming},
+            words=_arrow(kind.removeprefix("<"), incoming=is_incoming),
+        )
+    await _sweep(work, copy, led)
+
+
+async def _put_nodes(work: "Work", copy: str, nodes: Sequence[Node]) -> _Written:
+    from roomlore.backends.neo4jwire import words_of  # noqa: PLC0415  needs the extra
+
+    of_label: dict[Label, list[Node]] = defaultdict(list)
+    for node in nodes:
+        of_label[node.label].append(node)
+    written = _Written()
+    versions = {str(node.id): node.version for node in nodes}
+    for label, some in sorted(of_label.items()):
+        rows = [{"id": str(node.id), "properties": _properties(copy, node)} for node in some]
+        for row in await work.rows("put_nodes", {"copy": copy, "rows": rows}, words=words_of(label)):
+            written.versions[row["id"]] = versions[row["id"]]
+            for kind in row["owned"]:
+                written.owners[kind].append(row["id"])
+    return written
+
+
+async def _put_edges(work: "Work", copy: str, nodes: Sequence[Node]) -> None:
+    groups: dict[_Group, list[Mapping[str, Any]]] = defaultdict(list)
+    for node in nodes:
+        for edge in _distinct(node.edges):
+            own = {"version": node.version, "incoming": edge.incoming}
+            groups[_Group(edge.kind, edge.label, edge.incoming)].append(
+                {
+                    "id": str(node.id),
+                    "target": str(edge.target_id),
+                    "properties": {**edge.properties, **own},
+                }
+            )
+    for group, rows in groups.items():
+        await work.rows(
+            "put_edges",
+            {"copy": copy, "rows": rows, "incoming": group.incoming},
+            words={"label": group.label, **_arrow(group.kind, incoming=group.incoming)},
+        )
+
+
+async def _sweep(work: "Work", copy: str, led: "Sequence[Row]") -> None:
+    """Delete the stubs that edges led to, if no other edge does."""
+    stubs = sorted({row["stub"] for row in led if row["stub"] is not None})
+    if stubs:
+        await work.rows("delete_stubs", {"copy": copy, "ids": stubs})
+
+
+def _arrow(kind: str, *, incoming: bool) -> Mapping[str, str]:
+    return {"kind": kind, "from": "<-" if incoming else "-", "to": "-" if incoming else "->"}
+
+
+def _distinct(edges: Sequence[Edge]) -> list[Edge]:
+    """Return one edge of each kind between two nodes: the last that is given."""
+    return list({(edge.kind, edge.target_id, edge.incoming): edge for edge in edges}.values())
+
+
+def _properties(copy: str, node: Node) -> dict[str, Any]:
+    owned = sorted({f"<{edge.kind}" if edge.incoming else edge.kind for edge in node.edges})
+    return {
+        **node.properties,
+        "copy": copy,
+        "id": str(node.id),
+        "version": node.version,
+        "digest": node.digest,
+        "owned": owned,
+    }
+
+
+def _can_be_sent(node: Node) -> bool:
+    """Return whether a node can be said to a server at all, and takes the name of nothing that is ours."""
+    return 0 <= node.version <= _LARGEST_INTEGER and all(
+        _is_name(name) and _is_value(value)
+        for properties in (node.properties, *(edge.properties for edge in node.edges))
+        for name, value in properties.items()
+    )
+
+
+def _is_name(name: str) -> bool:
+    return 0 < len(name) <= _LONGEST_NAME and name not in OWN and "\0" not in name and _is_value(name)
+
+
+def _is_value(value: Value) -> bool:
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return False
+        return True
+    return isinstance(value, float) or -_LARGEST_INTEGER - 1 <= value <= _LARGEST_INTEGER
+
+
+def _batches(nodes: Sequence[Node]) -> Iterator[list[Node]]:
+    batch: list[Node] = []
+    edges = 0
+    for node in nodes:
+        if batch and (len(batch) == BATCH or edges + len(node.edges) > BATCH_EDGES):
+            yield batch
+            batch, edges = [], 0
+        batch.append(node)
+        edges += len(node.edges)
+    if batch:
+        yield batch
+
+
+def _check(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        is_plain = parts.scheme in _SCHEMES and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        raise BadInput("Neo4j URL", "is not an address like bolt://host:7687") from None
+    if not is_plain or parts.username is not None or parts.password is not None:
+        raise BadInput("Neo4j URL", "must be like bolt://host:7687 or neo4j+s://host, without an account")
+    if parts.path.strip("/") or parts.query or parts.fragment:
+        raise BadInput("Neo4j URL", "must end with host and port; a database is named apart")
+    if not parts.scheme.endswith("+s") and not _is_loopback(parts):
+        raise BadInput("Neo4j URL", "must be bolt+s or neo4j+s: anybody on the way could read the password")
+
+
+def _is_loopback(parts: SplitResult) -> bool:
+    host = parts.hostname or ""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,362 @@
+"""Speaks to a Qdrant server by its own client, in terms of points; whatever goes wrong there has one of our names here.
+
+No text of an answer is passed on, for it may quote a key, an address or a point. Needs the extra: only what has made
+sure of it imports this.
+"""
+
+import asyncio
+import math
+from collections import defaultdict
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import blake2b
+from typing import Any, TypeVar
+from uuid import UUID
+
+import numpy as np
+from numpy.typing import NDArray
+from qdrant_client import AsyncQdrantClient, models
+from qdrant_client.common.client_exceptions import QdrantException
+from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
+
+from roomlore.backends.qdrantfilter import NAMED, ROOM
+from roomlore.backends.qdrantplaces import Member, Place
+from roomlore.domain.errors import BackendUnavailable
+from roomlore.domain.ids import MessageId
+from roomlore.domain.projected import Held, Point, Proposal
+
+Answer = TypeVar("Answer")
+
+DENSE, WORDS = "dense", "words"
+#: Every field that a filter names: without an index, a server may refuse to filter by it, or reads every point.
+INDEXES: Mapping[str, models.PayloadSchemaType] = {
+    "room_id": models.PayloadSchemaType.KEYWORD,
+    "kind": models.PayloadSchemaType.KEYWORD,
+    "author_id": models.PayloadSchemaType.KEYWORD,
+    "author_is_bot": models.PayloadSchemaType.INTEGER,
+    "author_kind": models.PayloadSchemaType.KEYWORD,
+    "conversation_id": models.PayloadSchemaType.KEYWORD,
+    "exchange_id": models.PayloadSchemaType.KEYWORD,
+    "sent_at": models.PayloadSchemaType.DATETIME,
+    "audience": models.PayloadSchemaType.KEYWORD,
+    "audience_kind": models.PayloadSchemaType.KEYWORD,
+    "version": models.PayloadSchemaType.INTEGER,
+}
+#: How soon repeating a lexeme adds nothing more, and how much a long message is held against it: as is usual for BM25.
+K1, B = 1.2, 0.75
+#: How many lexemes a message is taken to have on average. It is fixed, for otherwise every point would have to be written
+#: anew as the mean moves. A dozen is what a chat line of two or three sentences has once stop words are gone; that it
+#: is off for a copy weighs all its messages alike but the very long and the very short.
+AVERAGE_LEXEMES = 12.0
+
+_REFUSING = frozenset({401, 403})
+_NOT_THERE = 404
+_BUSY = 429
+_NOT_LIKE_THIS = frozenset({400, 409, 413, 422})
+_SEE = "see whether it is running, and whether ROOMLORE_QDRANT_URL is right"
+_REBUILD = "run: roomlore project rebuild qdrant"
+
+
+class Refused(BackendUnavailable):
+    """The server does not take what it was asked."""
+
+
+class Gone(BackendUnavailable):
+    """The server has no such copy."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """What a collection is made for."""
+
+    dimensions: int | None
+    weighs_words: bool
+    indexes: frozenset[str]
+
+
+def unlike(why: str) -> BackendUnavailable:
+    """Return the error that the copy is not ours as it should be."""
+    return BackendUnavailable(f"the copy in Qdrant {why}", cure=_REBUILD)
+
+
+class Wire:
+    """A connection to one server."""
+
+    def __init__(self, url: str, *, key: str | None, seconds: float) -> None:
+        self._seconds = seconds
+        self._client = AsyncQdrantClient(
+            url=url,
+            # Not as `api_key`: that warns of plain HTTP, which was decided before we come here.
+            headers=None if key is None else {"api-key": key},
+            # Whole seconds only; it is we who give up first.
+            timeout=math.ceil(seconds) + 1,
+            check_compatibility=False,
+            trust_env=False,
+            follow_redirects=False,
+        )
+
+    async def close(self) -> None:
+        """Give up the connections."""
+        await self._client.close()
+
+    async def collections(self) -> list[str]:
+        """Return the names of all collections, whosesoever they are."""
+        try:
+            answered = await self._answer(self._client.get_collections())
+        except Gone:
+            raise BackendUnavailable("what answers is not Qdrant", cure=_SEE) from None
+        return [one.name for one in answered.collections]
+
+    async def shape(self, name: str) -> Shape:
+        """Return what a collection is made for."""
+        info = await self._answer(self._client.get_collection(name))
+        dense, sparse = info.config.params.vectors, info.config.params.sparse_vectors
+        meant = dense.get(DENSE) if isinstance(dense, dict) else None
+        words = sparse.get(WORDS) if sparse else None
+        return Shape(
+            dimensions=None if meant is None else meant.size,
+            weighs_words=words is not None and words.modifier is models.Modifier.IDF,
+            indexes=frozenset(info.payload_schema),
+        )
+
+    async def create(self, name: str, *, dimensions: int) -> None:
+        """Let there be an empty collection."""
+        dense = models.VectorParams(size=dimensions, distance=models.Distance.COSINE)
+        words = models.SparseVectorParams(modifier=models.Modifier.IDF)
+        creating = self._client.create_collection(
+            name, vectors_config={DENSE: dense}, sparse_vectors_config={WORDS: words}
+        )
+        await self._answer(creating)
+
+    async def index(self, name: str, field: str) -> None:
+        """Let a field be filtered by."""
+        await self._answer(
+            self._client.create_payload_index(name, field, field_schema=INDEXES[field], wait=True)
+        )
+
+    async def remove(self, name: str) -> None:
+        """Remove a collection, if it is there."""
+        await self._answer(self._client.delete_collection(name))
+
+    async def upsert(self, name: str, points: Sequence[Point]) -> None:
+        """Write points, each unless one is there that is as new."""
+        writing = self._client.batch_update_points(name, update_operations=_operations(points), wait=True)
+        _done(await self._answer(writing))
+
+    async def delete(self, name: str, ids: Sequence[UUID]) -> None:
+        """Remove points."""
+        selector = models.PointIdsList(points=[str(one) for one in ids])
+        _done([await self._answer(self._client.delete(name, points_selector=selector, wait=True))])
+
+    async def held(self, name: str, *, since: UUID | None, limit: int) -> list[Held]:
+        """Return the points from an id on, in the order of ids."""
+        rows = await self._scroll(name, fields=["digest"], since=since, limit=limit)
+        return [Held(id=_id(row.id), digest=str((row.payload or {}).get("digest", ""))) for row in rows]
+
+    async def members(
+        self,
+        name: str,
+        within: models.Filter,
+        *,
+        limit: int,
+        since: UUID | None = None,
+        by_time: bool = False,
+    ) -> list[Member]:
+        """Return points in the order of ids, from an id on, or the earliest ones in the order of time."""
+        fields = ["sent_at", "native_order", "exchange_id"]
+        rows = await self._scroll(
+            name, fields=fields, since=since, limit=limit, within=within, by_time=by_time
+        )
+        try:
+            return [_member(row) for row in rows]
+        except (LookupError, ValueError, TypeError):
+            raise unlike("holds what was not written by Roomlore") from None
+
+    async def near(
+        self, name: str, vector: NDArray[np.float32], *, within: models.Filter, limit: int
+    ) -> list[Proposal]:
+        """Return the points with the nearest vectors."""
+        meant = vector.astype(np.float64).tolist()
+        return await self._query(name, meant, using=DENSE, within=within, limit=limit)
+
+    async def worded(
+        self, name: str, lexemes: Iterable[str], *, within: models.Filter, limit: int
+    ) -> list[Proposal]:
+        """Return the points that share most with the lexemes; how rare each one is, the server knows."""
+        indices = sorted({place_of(lexeme) for lexeme in lexemes})
+        words = models.SparseVector(indices=indices, values=[1.0] * len(indices))
+        return await self._query(name, words, using=WORDS, within=within, limit=limit)
+
+    async def _query(
+        self,
+        name: str,
+        wanted: list[float] | models.SparseVector,
+        *,
+        using: str,
+        within: models.Filter,
+        limit: int,
+    ) -> list[Proposal]:
+        asking = self._client.query_points(
+            name, wanted, using=using, query_filter=within, limit=limit, with_payload=False
+        )
+        answered = await self._answer(asking)
+        found = [Proposal(message_id=_id(one.id), score=one.score) for one in answered.points]
+        return sorted(found, key=lambda proposal: (-proposal.score, proposal.message_id))
+
+    async def _scroll(
+        self,
+        name: str,
+        *,
+        fields: list[str],
+        limit: int,
+        since: UUID | None = None,
+        within: models.Filter | None = None,
+        by_time: bool = False,
+    ) -> list[models.Record]:
+        asking = self._client.scroll(
+            name,
+            scroll_filter=within,
+            limit=limit,
+            offset=None if since is None else str(since),
+            order_by=models.OrderBy(key="sent_at", direction=models.Direction.ASC) if by_time else None,
+            with_payload=fields,
+        )
+        rows, _ = await self._answer(asking)
+        return rows
+
+    async def _answer(self, answering: Awaitable[Answer]) -> Answer:
+        """Return an answer, or raise why there is none.
+
+        Raises:
+            Refused: the server does not take what it was asked.
+            Gone: it has no such copy.
+            BackendUnavailable: anything else that a server or the way to it can do.
+        """
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await answering
+        except TimeoutError:
+            why = f"Qdrant gave no answer within {self._seconds:g} seconds"
+            raise BackendUnavailable(why, cure=_SEE) from None
+        except UnexpectedResponse as error:
+            raise _refusal(error.status_code or 0) from None
+        except ResponseHandlingException as error:
+            raise _failure(error.source) from None
+        except QdrantException:
+            raise _refusal(_BUSY) from None
+        except (ValueError, AssertionError):
+            # The client takes it for granted that there is a result.
+            raise BackendUnavailable("what answers is not Qdrant", cure=_SEE) from None
+
+
+def _done(results: Sequence[models.UpdateResult]) -> None:
+    """Make sure that a change can be seen by whoever asks from now on.
+
+    Raises:
+        BackendUnavailable: the server has only made a note of it.
+    """
+    if any(one.status is not models.UpdateStatus.COMPLETED for one in results):
+        raise BackendUnavailable("Qdrant is behind with its work", cure="try again later")
+
+
+def _failure(error: Exception) -> BackendUnavailable:
+    if isinstance(error, ValueError):
+        return BackendUnavailable("what answers is not Qdrant", cure=_SEE)
+    return BackendUnavailable("Qdrant cannot be reached", cure=_SEE)
+
+
+def _refusal(status: int) -> BackendUnavailable:
+    if status in _REFUSING:
+        return BackendUnavailable("Qdrant refuses us", cure="see whether ROOMLORE_QDRANT_KEY is right")
+    if status == _NOT_THERE:
+        return Gone("the copy in Qdrant is gone", cure=_REBUILD)
+    if status in _NOT_LIKE_THIS:
+        return Refused(f"Qdrant does not take this ({status})", cure=_REBUILD)
+    if status == _BUSY:
+        return BackendUnavailable("Qdrant is asked too much", cure="try again later")
+    return BackendUnavailable(f"Qdrant answered {status}", cure=_SEE)
+
+
+def _operations(points: Sequence[Point]) -> list[models.UpsertOperation]:
+    """Return the writing of points: a condition holds for a whole operation, so there is one for each version."""
+    of_version: dict[int, list[models.PointStruct]] = defaultdict(list)
+    for point in points:
+        of_version[point.version].append(_struct(point))
+    return [
+        models.UpsertOperation(upsert=models.PointsList(points=structs, update_filter=_older_than(version)))
+        for version, structs in sorted(of_version.items())
+    ]
+
+
+def _older_than(version: int) -> models.Filter:
+    """Return what may be replaced; a point without a version is not one that we wrote."""
+    older = models.FieldCondition(key="version", range=models.Range(lt=version))
+    strange = models.IsEmptyCondition(is_empty=models.PayloadField(key="version"))
+    return models.Filter(should=[older, strange])
+
+
+def _struct(point: Point) -> models.PointStruct:
+    vectors: dict[str, Any] = {}
+    if point.vector is not None:
+        vectors[DENSE] = point.vector.astype(np.float64).tolist()
+    weights = weights_of(point.lexemes)
+    if weights:
+        vectors[WORDS] = models.SparseVector(indices=list(weights), values=list(weights.values()))
+    return models.PointStruct(id=str(point.id), vector=vectors, payload=payload_of(point))
+
+
+def payload_of(point: Point) -> dict[str, Any]:
+    """Return all that is stored with a point but its vectors; none of what was said."""
+    payload: dict[str, Any] = {
+        "room_id": str(point.room_id),
+        "kind": point.kind,
+        "author_id": str(point.author_id),
+        # A number, for not every engine of Qdrant filters by truth.
+        "author_is_bot": int(point.author_kind == "agent"),
+        "author_kind": point.author_kind,
+        "author_name": point.author_name,
+        "exchange_id": str(point.exchange_id),
+        "sent_at": point.sent_at.astimezone(UTC).isoformat(timespec="microseconds"),
+        "native_order": point.native_order,
+        "audience_kind": ROOM if point.audience is None else NAMED,
+        "version": point.version,
+        "digest": point.digest,
+    }
+    if point.audience is not None:
+        payload["audience"] = sorted(str(one) for one in point.audience)
+    if point.conversation_id is not None:
+        payload["conversation_id"] = str(point.conversation_id)
+    if point.reply_to is not None:
+        payload["reply_to"] = str(point.reply_to)
+    return payload
+
+
+def weights_of(lexemes: Mapping[str, int]) -> dict[int, float]:
+    """Return by its place what each lexeme weighs in a message by BM25, but for how rare it is elsewhere."""
+    length = sum(lexemes.values())
+    drag = K1 * (1 - B + B * length / AVERAGE_LEXEMES)
+    weights: dict[int, float] = defaultdict(float)
+    for lexeme, count in sorted(lexemes.items()):
+        if count > 0:
+            weights[place_of(lexeme)] += count * (K1 + 1) / (count + drag)
+    return dict(weights)
+
+
+def place_of(lexeme: str) -> int:
+    """Return the dimension of a lexeme, the same on every machine: two share one once in four thousand million."""
+    return int.from_bytes(blake2b(lexeme.encode("utf-8", "surrogatepass"), digest_size=4).digest(), "big")
+
+
+def _id(of_point: object) -> MessageId:
+    try:
+        return MessageId(UUID(str(of_point)))
+    except ValueError:
+        raise unlike("holds what was not written by Roomlore") from None
+
+
+def _member(row: models.Record) -> Member:
+    payload = row.payload or {}
+    place = Place(sent_at=datetime.fromisoformat(payload["sent_at"]), id=_id(row.id))
+    exchange_id = MessageId(UUID(payload["exchange_id"]))
+    return Member(place=place, native_order=int(payload["native_order"]), exchange_id=exchange_id)

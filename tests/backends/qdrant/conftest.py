@@ -1,0 +1,60 @@
+"""One Qdrant for the whole session, real if QDRANT_URL names one; every test has a copy of its own there."""
+
+from collections.abc import AsyncGenerator, Generator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from backends.qdrant.running import Shim, real_server
+from backends.qdrant.stories import DIMENSIONS
+from roomlore.backends.qdrant import QdrantPoints, open_qdrant
+from roomlore.domain.ids import uuid7
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Generator[tuple[str, str | None]]:
+    """Address and key of the server."""
+    _need("qdrant_client", "qdrant-client")
+    if (real := real_server()) is not None:
+        yield real
+        return
+    _need("qdrant_edge", "qdrant-edge-py, or QDRANT_URL")
+    shim = Shim(tmp_path_factory.mktemp("qdrant") / "data")
+    shim.start()
+    yield shim.url, None
+    shim.kill()
+
+
+@pytest.fixture
+async def points(server: tuple[str, str | None]) -> AsyncGenerator[QdrantPoints]:
+    url, key = server
+    opened = open_qdrant(url, key=key)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def copy(points: QdrantPoints) -> AsyncGenerator[str]:
+    """An empty copy."""
+    name = f"test-{uuid7().hex}"
+    await points.prepare(name, dimensions=DIMENSIONS)
+    yield name
+    await points.remove(name)
+
+
+@pytest.fixture
+def shim(tmp_path: Path) -> Generator[Shim]:
+    """A server of the test's own, not started yet, whose faults it chooses."""
+    _need("qdrant_client", "qdrant-client")
+    if real_server() is not None:
+        pytest.skip("a real server is not killed, nor told to be slow")
+    _need("qdrant_edge", "qdrant-edge-py")
+    shim = Shim(tmp_path / "data")
+    yield shim
+    shim.kill()
+
+
+def _need(module: str, what: str) -> None:
+    if find_spec(module) is None:
+        pytest.skip(f"needs {what}")

@@ -1,0 +1,390 @@
+"""Qdrant for tests: the engine of the real server in this process, behind as much of its HTTP as Roomlore speaks.
+
+Started as a program of its own, so that it can be killed at any instant, and be started again on the same folder; the
+first line that it prints is its port. It misbehaves as its options say.
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, ClassVar
+from uuid import UUID
+
+import qdrant_edge as edge
+
+Body = dict[str, Any]
+
+SCHEMAS = {
+    "keyword": edge.PayloadSchemaType.Keyword,
+    "integer": edge.PayloadSchemaType.Integer,
+    "datetime": edge.PayloadSchemaType.Datetime,
+}
+DONE = {"operation_id": 0, "status": "completed"}
+
+
+class Refusal(Exception):
+    """What is answered in place of a result."""
+
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self.status = status
+
+
+class Collection:
+    """A shard of the engine in a folder, and how it was asked for."""
+
+    def __init__(self, folder: Path, asked: Body, shard: edge.EdgeShard) -> None:
+        self.folder = folder
+        self.asked = asked
+        self.shard = shard
+
+    @classmethod
+    def create(cls, folder: Path, asked: Body) -> "Collection":
+        folder.mkdir(parents=True)
+        (folder / "shard").mkdir()
+        shard = edge.EdgeShard.create(str(folder / "shard"), _config(asked))
+        shard.flush()
+        # Last, for only what has this file is there.
+        half = folder / "asked.half"
+        half.write_text(json.dumps(asked))
+        half.rename(folder / "asked.json")
+        return cls(folder, asked, shard)
+
+    @classmethod
+    def load(cls, folder: Path) -> "Collection":
+        asked = json.loads((folder / "asked.json").read_text())
+        return cls(folder, asked, edge.EdgeShard.load(str(folder / "shard")))
+
+    def remove(self) -> None:
+        self.shard.close()
+        shutil.rmtree(self.folder)
+
+
+class Collections:
+    """All that a folder holds."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.named: dict[str, Collection] = {}
+        root.mkdir(parents=True, exist_ok=True)
+        for folder in sorted(root.iterdir()):
+            if (folder / "asked.json").exists():
+                self.named[folder.name] = Collection.load(folder)
+            else:
+                shutil.rmtree(folder)
+
+    def __getitem__(self, name: str) -> Collection:
+        if name not in self.named:
+            raise Refusal(404, f"Not found: Collection `{name}` doesn't exist!")
+        return self.named[name]
+
+    def create(self, name: str, asked: Body) -> bool:
+        if name in self.named:
+            raise Refusal(409, f"Wrong input: Collection `{name}` already exists!")
+        self.named[name] = Collection.create(self.root / name, asked)
+        return True
+
+    def remove(self, name: str) -> bool:
+        there = self.named.pop(name, None)
+        if there is not None:
+            there.remove()
+        return there is not None
+
+
+def _config(asked: Body) -> edge.EdgeConfig:
+    dense = {
+        name: edge.EdgeVectorParams(size=one["size"], distance=getattr(edge.Distance, one["distance"]))
+        for name, one in asked["vectors"].items()
+    }
+    sparse = {
+        name: edge.EdgeSparseVectorParams(
+            modifier=edge.Modifier.Idf if one.get("modifier") == "idf" else None
+        )
+        for name, one in (asked.get("sparse_vectors") or {}).items()
+    }
+    return edge.EdgeConfig(vectors=dense, sparse_vectors=sparse)
+
+
+def _vector(given: Any) -> Any:
+    return edge.SparseVector(given["indices"], given["values"]) if isinstance(given, dict) else given
+
+
+def _point(given: Body) -> edge.Point:
+    vectors = {name: _vector(one) for name, one in given["vector"].items()}
+    return edge.Point(UUID(given["id"]), vectors, given.get("payload"))
+
+
+def _match(given: Body) -> Any:
+    return edge.MatchAny(given["any"]) if "any" in given else edge.MatchValue(given["value"])
+
+
+def _range(given: Body) -> Any:
+    bounds = {name: bound for name, bound in given.items() if bound is not None}
+    are_moments = any(isinstance(bound, str) for bound in bounds.values())
+    return edge.RangeDateTime(**bounds) if are_moments else edge.RangeFloat(**bounds)
+
+
+def _condition(given: Body) -> Any:
+    if "key" in given:
+        match, bounds = given.get("match"), given.get("range")
+        return edge.FieldCondition(
+            given["key"],
+            match=None if match is None else _match(match),
+            range=None if bounds is None else _range(bounds),
+        )
+    if "is_empty" in given:
+        return edge.IsEmptyCondition(given["is_empty"]["key"])
+    if "has_id" in given:
+        return edge.HasIdCondition({UUID(one) for one in given["has_id"]})
+    return _filter(given)
+
+
+def _filter(given: Body | None) -> edge.Filter | None:
+    if given is None:
+        return None
+    if unknown := set(given) - {"must", "should", "must_not", "min_should"}:
+        raise Refusal(400, f"unknown in a filter: {sorted(unknown)}")
+    parts = {
+        name: [_condition(one) for one in (some if isinstance(some, list) else [some])]
+        for name in ("must", "should", "must_not")
+        if (some := given.get(name)) is not None
+    }
+    return edge.Filter(**parts)
+
+
+def _payload(given: Any) -> Any:
+    return edge.PayloadSelector.Include(given) if isinstance(given, list) else bool(given)
+
+
+def _upsert(collection: Collection, given: Body) -> None:
+    points = [_point(one) for one in given["points"]]
+    condition = _filter(given.get("update_filter"))
+    collection.shard.update(edge.UpdateOperation.upsert_points(points, condition))
+
+
+def _delete(collection: Collection, given: Body) -> None:
+    collection.shard.update(edge.UpdateOperation.delete_points([UUID(one) for one in given["points"]]))
+
+
+def _index(collection: Collection, given: Body) -> None:
+    schema = given["field_schema"]
+    kind = schema if isinstance(schema, str) else schema["type"]
+    collection.shard.update(edge.UpdateOperation.create_field_index(given["field_name"], SCHEMAS[kind]))
+
+
+def _scroll(collection: Collection, given: Body) -> Body:
+    order, offset = given.get("order_by"), given.get("offset")
+    by = None
+    if order is not None:
+        order = {"key": order} if isinstance(order, str) else order
+        down = order.get("direction") == "desc"
+        by = edge.OrderBy(
+            order["key"], edge.Direction.Desc if down else edge.Direction.Asc, order.get("start_from")
+        )
+    points, following = collection.shard.scroll(
+        edge.ScrollRequest(
+            offset=None if offset is None else UUID(offset),
+            limit=given.get("limit", 10),
+            filter=_filter(given.get("filter")),
+            with_payload=_payload(given.get("with_payload", True)),
+            order_by=by,
+        )
+    )
+    return {
+        "points": [{"id": str(one.id), "payload": one.payload} for one in points],
+        "next_page_offset": None if following is None else str(following),
+    }
+
+
+def _query(collection: Collection, given: Body) -> Body:
+    wanted = given["query"]
+    wanted = wanted["nearest"] if isinstance(wanted, dict) and "nearest" in wanted else wanted
+    found = collection.shard.query(
+        edge.QueryRequest(
+            limit=given.get("limit", 10),
+            query=edge.Query.Nearest(_vector(wanted), using=given.get("using")),
+            filter=_filter(given.get("filter")),
+            with_payload=_payload(given.get("with_payload", False)),
+        )
+    )
+    points = [{"id": str(one.id), "version": 0, "score": one.score, "payload": one.payload} for one in found]
+    return {"points": points}
+
+
+def _retrieve(collection: Collection, given: Body) -> list[Body]:
+    ids = [UUID(one) for one in given["ids"]]
+    found = collection.shard.retrieve(ids, _payload(given.get("with_payload", True)))
+    return [{"id": str(one.id), "payload": one.payload} for one in found]
+
+
+def _count(collection: Collection, given: Body) -> Body:
+    return {
+        "count": collection.shard.count(edge.CountRequest(exact=True, filter=_filter(given.get("filter"))))
+    }
+
+
+def _info(collection: Collection) -> Body:
+    info = collection.shard.info()
+    names = {kind: name for name, kind in ((name, str(kind)) for name, kind in SCHEMAS.items())}
+    return {
+        "status": "green",
+        "optimizer_status": "ok",
+        "points_count": info.points_count,
+        "segments_count": info.segments_count,
+        "config": {
+            "params": {key: collection.asked.get(key) for key in ("vectors", "sparse_vectors")},
+            "hnsw_config": {"m": 16, "ef_construct": 100, "full_scan_threshold": 10000},
+            "optimizer_config": {"default_segment_number": 0, "flush_interval_sec": 5},
+        },
+        "payload_schema": {
+            field: {"data_type": names[str(one.data_type)], "points": one.points}
+            for field, one in info.payload_schema.items()
+        },
+    }
+
+
+class Server:
+    """Which path means what."""
+
+    def __init__(self, collections: Collections, *, die_after: int | None) -> None:
+        self.collections = collections
+        self.die_after = die_after
+        self.changes = 0
+        self.lock = threading.Lock()
+
+    def answer(self, method: str, path: str, given: Body) -> Any:
+        if path == "/collections" and method == "GET":
+            return {"collections": [{"name": name} for name in self.collections.named]}
+        matched = re.fullmatch(r"/collections/([^/]+)(/.*)?", path)
+        if matched is None:
+            raise Refusal(404, "no such path")
+        with self.lock:
+            return self._of_collection(matched[1], method, matched[2] or "", given)
+
+    def _of_collection(self, name: str, method: str, rest: str, given: Body) -> Any:
+        if not rest and method == "PUT":
+            return self.collections.create(name, given)
+        if not rest and method == "DELETE":
+            return self.collections.remove(name)
+        if rest == "/exists":
+            return {"exists": name in self.collections.named}
+        collection = self.collections[name]
+        if not rest:
+            return _info(collection)
+        asking: dict[tuple[str, str], Callable[[Collection, Body], Any]] = {
+            ("POST", "/points"): _retrieve,
+            ("POST", "/points/scroll"): _scroll,
+            ("POST", "/points/query"): _query,
+            ("POST", "/points/count"): _count,
+        }
+        if (ask := asking.get((method, rest))) is not None:
+            return ask(collection, given)
+        return self._change(collection, method, rest, given)
+
+    def _change(self, collection: Collection, method: str, rest: str, given: Body) -> Any:
+        match method, rest:
+            case "PUT", "/index":
+                _index(collection, given)
+            case "PUT", "/points":
+                self._apply(_upsert, collection, given)
+            case "POST", "/points/delete":
+                self._apply(_delete, collection, given)
+            case "POST", "/points/batch":
+                for operation in given["operations"]:
+                    ((verb, content),) = operation.items()
+                    self._apply({"upsert": _upsert, "delete": _delete}[verb], collection, content)
+                return [DONE for _ in given["operations"]]
+            case _:
+                raise Refusal(404, "no such path")
+        return DONE
+
+    def _apply(self, change: Callable[[Collection, Body], None], collection: Collection, given: Body) -> None:
+        change(collection, given)
+        self.changes += 1
+        if self.changes == self.die_after:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Handler(BaseHTTPRequestHandler):
+    """HTTP around the server, and its faults."""
+
+    protocol_version = "HTTP/1.1"
+    server_: ClassVar[Server]
+    faults: ClassVar[argparse.Namespace]
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  the name is the library's
+        """Say nothing."""
+
+    def _handle(self) -> None:
+        raw = self.rfile.read(int(self.headers.get("content-length") or 0))
+        time.sleep(self.faults.slow)
+        try:
+            self._admit()
+            path = self.path.split("?")[0]
+            result = self.server_.answer(self.command, path, json.loads(raw) if raw else {})
+        except Refusal as refusal:
+            self._reply({"status": {"error": str(refusal)}, "time": 0.0}, refusal.status)
+        except Exception as error:  # noqa: BLE001  what the engine does not take
+            self._reply({"status": {"error": f"Wrong input: {error}"}, "time": 0.0}, 400)
+        else:
+            self._reply({"result": result, "status": "ok", "time": 0.0}, 200)
+
+    do_GET = do_PUT = do_POST = do_DELETE = _handle  # noqa: N815  the names are the library's
+
+    def _admit(self) -> None:
+        if self.faults.refuse:
+            raise Refusal(503, "Service unavailable")
+        if self.faults.turn_down and self.path.partition("?")[0].endswith("/points/batch"):
+            raise Refusal(422, "not like this")
+        if self.faults.key is None:
+            return
+        if (shown := self.headers.get("api-key")) is None:
+            raise Refusal(401, "Must provide an API key or an Authorization bearer token")
+        if shown != self.faults.key:
+            raise Refusal(403, f"Invalid API key: {shown}")
+
+    def _reply(self, content: Body, status: int) -> None:
+        body = json.dumps(content).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+class QuietServer(ThreadingHTTPServer):
+    """Has nothing to say of callers that leave."""
+
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--slow", type=float, default=0.0, help="seconds before anything is answered")
+    parser.add_argument("--refuse", action="store_true", help="answer 503 to everything")
+    parser.add_argument("--turn-down", action="store_true", help="answer 422 to every change of points")
+    parser.add_argument("--key", help="answer 401 and 403 to whoever does not show it")
+    parser.add_argument("--die-after", type=int, help="be killed after so many changes, before the answer")
+    faults = parser.parse_args()
+    Handler.faults = faults
+    Handler.server_ = Server(Collections(faults.folder), die_after=faults.die_after)
+    with QuietServer(("127.0.0.1", faults.port), Handler) as server:
+        print(server.server_address[1], flush=True)  # noqa: T201  whoever started it waits for this
+        server.serve_forever()
+
+
+if __name__ == "__main__":
+    main()
