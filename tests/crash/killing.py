@@ -79,7 +79,7 @@ async def do_until_killed(place: Place, what: str, victim: str, *, seed: int, de
         async with asyncio.timeout(120):
             pace = await _listen(process.stdout, said, random_.randrange(1, deeds - 1))
             await asyncio.sleep(random_.uniform(0, 2 * pace))
-            _kill(victim, process.pid, place.data)
+            kill(victim, process.pid, place.data)
         # It ends when it loses the database in the midst of a deed; where it had none, its worker mends that.
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(process.wait(), GRACE)
@@ -105,7 +105,8 @@ async def _listen(lines: asyncio.StreamReader, said: list[bytes], count: int) ->
     return (time.monotonic() - began) / (count - 1) if count > 1 else USUAL_PACE
 
 
-def _kill(victim: str, writer: int, data: Path) -> None:
+def kill(victim: str, writer: int, data: Path) -> None:
+    """Kill a process, or the server that it uses: its first process, or all."""
     postmaster = cluster_status(data).pid
     assert postmaster is not None
     match victim:

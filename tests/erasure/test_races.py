@@ -11,12 +11,15 @@ from erasure.village import ANA, changes, dump, participant, settle, told
 from ingest.stories import at, author, message
 from roomlore.app import App
 from roomlore.backends.fake import FakeEmbedder
+from roomlore.domain.errors import BadInput
 from roomlore.domain.ports import Vectors
 from roomlore.erasure.accounting import Asked
 from roomlore.erasure.carrying import erase
+from roomlore.ingest import accept as accept_module
 from roomlore.ingest.accept import Accepted, accept
 from roomlore.ingest.gone import ERASED
 from roomlore.store.db import Database
+from roomlore.store.erased import keep_writers_out
 from roomlore.workers import loop
 from roomlore.workers.embed import EmbedWorker
 
@@ -146,3 +149,43 @@ async def test_a_vector_that_is_being_made_is_not_written(app: App, db: Database
     stays = [row["id"] for row in held["messages"].values() if row["external_id"] == "4"]
     assert [row["message_id"] for row in held["message_embeddings"].values()] == stays
     assert not [row for row in held["work"].values() if row["stage"] == "embed"]
+
+
+async def test_an_edit_beside_a_redaction_is_made_before_it_or_refused(app: App, admin):
+    """Never acknowledged and dropped."""
+    await settle(app)
+
+    async def redact(conn) -> None:
+        await keep_writers_out(conn, app.org_id)
+        found = next(one for one in await app.messages(app.operator, "general") if one.external_id == "1")
+        await accept_module.redact(conn, app.org_id, [found.id], redacted_at=at(100))
+
+    async def edit() -> str:
+        try:
+            await app.intake.edit("1", "another text")
+        except BadInput as error:
+            return error.why
+        return "made"
+
+    _, became = await around(app, admin, redact, edit())
+
+    assert became == "was removed"
+
+
+async def test_an_edit_beside_a_redaction_by_the_platform_is_refused(app: App, admin):
+    await settle(app)
+
+    async def redact(conn) -> None:
+        deleted = message("1", "", sent_at=at(1), deleted=True)
+        await accept(conn, app.org_id, [deleted], received_at=at(100))
+
+    async def edit() -> str:
+        try:
+            await app.intake.edit("1", "another text")
+        except BadInput as error:
+            return error.why
+        return "made"
+
+    _, became = await around(app, admin, redact, edit())
+
+    assert became == "was removed"

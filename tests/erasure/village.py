@@ -53,7 +53,10 @@ TABLES = {
     "api_keys": "id",
 }
 #: Changed by every call.
-BESIDE = {"orgs", "receipts", "activity_log", "migrations", "asking", "asked_of_rooms"}
+BESIDE = {
+    "orgs", "receipts", "activity_log", "migrations", "asking", "asked_of_rooms", "changes", "idempotency",
+    "heartbeats", "projections",
+}  # fmt: skip
 
 Rows = dict[str, dict[str, dict[str, Any]]]
 

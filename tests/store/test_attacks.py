@@ -9,6 +9,7 @@ import psycopg
 import pytest
 from psycopg import errors, sql
 
+from conftest import TellOnce
 from roomlore.app import App
 from roomlore.domain.incoming import IncomingAuthor, IncomingMembership, IncomingMessage, IncomingRoom
 from roomlore.domain.records import Viewer
@@ -24,7 +25,7 @@ TABLES = (
     "revisions", "replies", "activity", "message_embeddings", "work", "merges", "conversations", "memories",
     "memory_sources", "memory_participants", "encounters", "injections", "erased_accounts", "erased_ranges", "receipts",
     "api_keys", "activity_log", "placements", "wishes", "withheld",
-    "readings", "reading_messages", "asking", "asked_of_rooms",
+    "readings", "reading_messages", "asking", "asked_of_rooms", "heartbeats", "changes", "idempotency",
 )  # fmt: skip
 SEARCHES = (
     "(select unnest(message_ids) from best_worded('secret', null, false, 100)) as found (message_id)",
@@ -33,6 +34,30 @@ SEARCHES = (
     "nearest_indexed((select array_fill(1, array[384])::vector::halfvec(384)), 'fake-hash-384', null, 100)",
     "surroundings(array(select id from messages), array['secret'], null, '', null, 100)",
     "worded_memories('village', 100)",
+    "newest_memories(null, null, null, null, null, null, null, null, null, null, null, 100)",
+)
+#: What functions tell of memories, what the tables tell of them, and whose ids are given.
+TIES = (
+    (
+        "select memory_id, message_id from ties_of({}::uuid[]) where message_id is not null",
+        "select memory_id, message_id from memory_sources",
+        "memories",
+    ),
+    (
+        "select memory_id, participant_id, role from ties_of({}::uuid[]) where role is not null",
+        "select memory_id, participant_id, role from memory_participants",
+        "memories",
+    ),
+    (
+        "select memory_id, tag from ties_of({}::uuid[]) where tag is not null",
+        "select memory_id, tag from memory_tags",
+        "memories",
+    ),
+    (
+        "select message_id, memory_id from resting_on({}::uuid[])",
+        "select message_id, memory_id from memory_sources",
+        "messages",
+    ),
 )
 
 
@@ -55,9 +80,8 @@ DERIVED = World(
 )
 
 
-@pytest.fixture
-async def secrets(app: App, admin) -> App:
-    """Ana, who has two accounts, in a closed room; Ben has only been seen in an open one."""
+async def whispered(app: App) -> None:
+    """Tell of Ana, who has two accounts, in a closed room; Ben has only been seen in an open one."""
     attic = IncomingRoom(
         external_id="attic",
         name="Attic",
@@ -79,6 +103,12 @@ async def secrets(app: App, admin) -> App:
         )
     await app.drain()
     await derive(app, DERIVED)
+
+
+@pytest.fixture
+async def secrets(app: App, admin, tell_once: TellOnce) -> App:
+    """What was whispered, after some of it was erased."""
+    await tell_once(app, whispered)
     await admin.execute("insert into erased_accounts values (%s, sha256('secret'), now())", [app.org_id])
     await admin.execute(
         "insert into erased_ranges select org_id, id, now(), now() + interval '1 day', now() from rooms"
@@ -118,12 +148,13 @@ async def state(conn, *, org: str | None = None, viewer: str | None = None) -> N
             )
 
 
-async def attempt(conn, org, viewer, statement, *, params=None) -> list[tuple]:
+async def attempt(conn, org, viewer, statement, *, params=None, recall="off") -> list[tuple]:
     """Run one statement for a viewer in a transaction of its own; return its rows, or none."""
     async with conn.transaction():
         await state(
             conn, org=str(org), viewer=viewer if isinstance(viewer, str) else str(viewer.participant_id)
         )
+        await conn.execute(sql.SQL("set local roomlore.recall = {}").format(sql.Literal(recall)))
         cursor = await conn.execute(statement, params)
         return await cursor.fetchall() if cursor.description else [(cursor.rowcount,)]
 
@@ -428,6 +459,7 @@ CHANGES = {
     "erased_ranges": "erased_at = now()",
     "receipts": "checks = '{}'",
     "api_keys": "revoked_at = null",
+    "heartbeats": "seen_at = now()",
     "activity_log": "outcome = 'refused'",
 }
 
@@ -444,7 +476,7 @@ SELDOM = {
         "reading_messages",
         "asking",
     ),
-    *("asked_of_rooms", "injections"),
+    *("asked_of_rooms", "injections", "heartbeats"),
 }
 
 
@@ -1109,6 +1141,11 @@ ODD_CALLS = [
     f"{WORDED} best_worded('secret number', {scope(kinds=HUMAN)}, true, 100)) as found",
     f"{WORDED} best_worded('', null, false, 100)) as found",
     "worded_memories('', 100)",
+    "newest_memories(array[null, gen_random_uuid()], '{}', '{}', '{}', '{}', '{}', '{}', '', 'infinity', 'infinity', null, 0)",
+    "ties_of(null)",
+    "ties_of(array[null, gen_random_uuid()])",
+    "resting_on(null)",
+    "resting_on(array[null, gen_random_uuid()])",
     "worded_memories('village''); drop table memories; --', 100)",
     "worded_memories('village | recollection0 & ! <-> :*', null)",
     f"{WORDED} best_worded('', null, true, 100)) as found",
@@ -1233,3 +1270,65 @@ async def test_large_objects_hold_nothing_of_ours(secrets: App, raw):
 
 async def test_the_schema_version_may_be_read_and_nothing_else_of_it(raw):
     assert await fetch(raw, "select count(*) > 0 from roomlore.migrations") == [(True,)]
+
+
+async def test_what_memories_are_tied_to_is_told_to_those_alone_whom_the_tables_tell(
+    secrets: App, admin, raw, open_app
+):
+    ids = [
+        key for (key,) in await fetch(admin, "select id from memories where org_id = %s", [secrets.org_id])
+    ]
+    said = [
+        key for (key,) in await fetch(admin, "select id from messages where org_id = %s", [secrets.org_id])
+    ]
+    ana, ben = await secrets.viewer("ana"), await secrets.viewer("ben")
+    await admin.execute(
+        "insert into memory_tags select org_id, id, 'red' from memories where org_id = %s", [secrets.org_id]
+    )
+    stranger = Viewer(org_id=secrets.org_id, participant_id=uuid4())
+    seen: dict[object, int] = {}
+    for viewer in ("operator", ana, ben, stranger):
+        for recall in ("on", "off"):
+            told = 0
+            for function, table, asked in TIES:
+                given = sql.SQL(function).format(sql.Literal(said if asked == "messages" else ids))
+                by_function = await attempt(raw, secrets.org_id, viewer, given, recall=recall)
+                by_table = await attempt(raw, secrets.org_id, viewer, table, recall=recall)
+                assert sorted(by_function) == sorted(by_table), (function, viewer, recall)
+                told += len(by_function)
+            seen[viewer if isinstance(viewer, str) else viewer.participant_id] = told
+    assert seen["operator"] >= seen[ana.participant_id] > 0
+    assert seen[ben.participant_id] == seen[stranger.participant_id] == 0
+    other = await open_app("other")
+    for function, _, asked in TIES:
+        given = sql.SQL(function).format(sql.Literal(said if asked == "messages" else ids))
+        assert await attempt(raw, other.org_id, "operator", given) == []
+
+
+async def test_memories_are_not_narrowed_by_somebody_whom_the_viewer_may_not_know(
+    secrets: App, admin, raw, ben: Viewer
+):
+    by_ana = (
+        "select memory_id"
+        " from newest_memories(null, null, {}::uuid[], null, null, null, null, null, null, null, null, null)"
+    )
+    ana = await secrets.viewer("ana")
+    asked = sql.SQL(by_ana).format(sql.Literal([ana.participant_id]))
+    [(held,)] = await fetch(
+        admin,
+        "select memory_id from memory_participants where org_id = %s and role = 'author'",
+        [secrets.org_id],
+    )
+    for viewer in ("operator", ana):
+        assert await attempt(raw, secrets.org_id, viewer, asked) == [(held,)]
+    assert await attempt(raw, secrets.org_id, ben, asked) == []
+    # A memory of Ben's own that names somebody whom he does not know is not found by them.
+    await admin.execute(
+        "update memories set asserted_by = %s where org_id = %s and id = %s",
+        [ben.participant_id, secrets.org_id, held],
+    )
+    await admin.execute(
+        "delete from memory_sources where org_id = %s and memory_id = %s", [secrets.org_id, held]
+    )
+    assert await attempt(raw, secrets.org_id, ben, "select id from memories") == [(held,)]
+    assert await attempt(raw, secrets.org_id, ben, asked) == []

@@ -45,7 +45,7 @@ from store.worlds import (
 ANA, BEN, CLEO, PIP, ZED = PEOPLE
 MANY = 1000
 generated = settings(
-    max_examples=7,
+    max_examples=4,
     deadline=None,
     suppress_health_check=[
         HealthCheck.function_scoped_fixture,  # each example makes an org of its own
@@ -378,7 +378,7 @@ def names_of(told: Truth, viewer: Viewer) -> dict[UUID, str]:
 
 @pytest.mark.timeout(900)
 @given(world=worlds(), account=ACCOUNTS)
-@settings(generated, max_examples=5)
+@settings(generated, max_examples=3)
 async def test_every_answer_is_the_same_as_if_the_invisible_had_never_been_stored(
     world: World, account: str, open_app, admin
 ):

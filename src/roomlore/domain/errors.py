@@ -2,6 +2,7 @@
 
 RoomloreError
  ├── BadInput            the caller's data or argument is wrong; says which and why
+ │    ├── TextRefused    the embedding model takes nothing like a text
  │    └── UnknownFormat  no reader recognises the file
  ├── NotFound            no such thing, or the viewer may not see it: one answer for both
  ├── NotAllowed          the key does not give the right; says nothing about what there is
@@ -9,8 +10,11 @@ RoomloreError
  ├── Conflict            two facts that cannot both hold
  ├── DatabaseError
  │    ├── DatabaseUnavailable   no server, or it refuses us
+ │    │    └── TookTooLong      a read was given up that took longer than it may
  │    └── SchemaMismatch        the schema is older or newer than this code
- └── ModelUnavailable    the embedding model's files are missing or not the ones expected
+ ├── BackendUnavailable  a projection's server cannot be reached, refuses us, or holds a copy unlike ours
+ ├── ModelUnavailable    the embedding model's files are missing or not the ones expected, or its server fails
+ └── ServerUnavailable   a server whose client this is cannot be reached, or does not answer as Roomlore does
 
 Each class keeps its facts as fields and builds its own message; surfaces map class to status in one table.
 """
@@ -27,6 +31,10 @@ class BadInput(RoomloreError):
         super().__init__(f"{what}: {why}")
         self.what = what
         self.why = why
+
+
+class TextRefused(BadInput):
+    """The embedding model takes nothing like one of these texts; which one is not known."""
 
 
 class UnknownFormat(BadInput):
@@ -79,6 +87,13 @@ class DatabaseUnavailable(DatabaseError):
         self.cure = cure
 
 
+class TookTooLong(DatabaseUnavailable):
+    """A question to the database was given up that took longer than whoever asks may hold a connection."""
+
+    def __init__(self) -> None:
+        super().__init__("this took longer than it may", cure="ask for less, or later")
+
+
 class SchemaMismatch(DatabaseError):
     """The schema is not the one this code was written for."""
 
@@ -89,10 +104,28 @@ class SchemaMismatch(DatabaseError):
         self.wanted = wanted
 
 
-class ModelUnavailable(RoomloreError):
-    """The embedding model's files are missing or are not the ones expected."""
+class BackendUnavailable(RoomloreError):
+    """The server of a projection cannot be reached, takes nothing on now, refuses us, or its copy is unlike ours."""
 
     def __init__(self, why: str, *, cure: str) -> None:
         super().__init__(f"{why}; {cure}")
+        self.why = why
+        self.cure = cure
+
+
+class ModelUnavailable(RoomloreError):
+    """The embedding model's files are missing or not the ones expected, or its server gives no vectors."""
+
+    def __init__(self, why: str, *, cure: str) -> None:
+        super().__init__(f"{why}; {cure}")
+        self.why = why
+        self.cure = cure
+
+
+class ServerUnavailable(RoomloreError):
+    """The server whose client this is cannot be reached, takes nothing on now, or does not answer as Roomlore does."""
+
+    def __init__(self, why: str, *, cure: str) -> None:
+        super().__init__(f"{why}; {cure}" if cure else why)
         self.why = why
         self.cure = cure

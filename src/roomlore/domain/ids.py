@@ -2,6 +2,7 @@
 
 import os
 import time
+from datetime import UTC, datetime, timedelta
 from typing import NewType
 from uuid import UUID
 
@@ -14,6 +15,7 @@ MemoryId = NewType("MemoryId", UUID)
 KeyId = NewType("KeyId", UUID)
 ReceiptId = NewType("ReceiptId", UUID)
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SHORTEST_BEGINNING = 4
 HEX_DIGITS = 32
 
@@ -25,6 +27,20 @@ def uuid7() -> UUID:
     value = (milliseconds & (2**48 - 1)) << 80 | 0x7 << 76 | fraction << 64
     value |= 0x2 << 62 | int.from_bytes(os.urandom(8), "big") >> 2
     return UUID(int=value)
+
+
+def id_at(moment: datetime) -> UUID:
+    """Return what sorts before every id that was made at a moment or later, and after those made before."""
+    milliseconds = max((moment - EPOCH) // timedelta(milliseconds=1), 0)
+    return UUID(int=(milliseconds & (2**48 - 1)) << 80)
+
+
+def time_of(made: UUID) -> datetime:
+    """Return when an id was made, as far as it says so; the end of all time for one that lies beyond."""
+    try:
+        return EPOCH + timedelta(milliseconds=made.int >> 80)
+    except OverflowError:
+        return datetime.max.replace(tzinfo=UTC)
 
 
 def id_range(beginning: str) -> tuple[UUID, UUID] | None:

@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import IO, Any, Protocol, Self
+from typing import IO, Any, Protocol, Self, TypeVar
+from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +13,12 @@ from numpy.typing import NDArray
 from roomlore.domain.articles import Article, Unread
 from roomlore.domain.ids import MessageId
 from roomlore.domain.incoming import ReadItem
+from roomlore.domain.projected import Held, Narrowing, Proposal, Sight
 from roomlore.domain.records import Message, Reply
 from roomlore.domain.statements import Person, Spoken, Statement
 
+#: What a projection holds of a subject: points, or nodes.
+Subject_contra = TypeVar("Subject_contra", contravariant=True)
 #: Rows are texts, columns dimensions; float32, each row of length one.
 Vectors = NDArray[np.float32]
 #: A token's vector is kept as the signs of 384 dimensions, eight in a byte.
@@ -57,6 +61,58 @@ class Embedder(Protocol):
 
     def read(self, texts: Sequence[str]) -> Readings:
         """Return what `embed` returns and the vectors of each text's tokens, of which a long text has no more."""
+        ...
+
+
+class Projection(Protocol[Subject_contra]):
+    """Copies of what the database knows, in another server.
+
+    Every method raises `BackendUnavailable` where the server cannot be reached, is slow, refuses us, has lost the copy
+    or holds one unlike ours; `BadInput` for a subject that it will never take, naming its id and none of its content.
+    """
+
+    async def prepare(self, copy: str, *, dimensions: int) -> None:
+        """Let there be a copy of that name, for vectors so long; one that is there already stays as it is."""
+        ...
+
+    async def put(self, copy: str, subjects: Sequence[Subject_contra]) -> None:
+        """Write subjects, each in place of an older version of it; a newer one that is there stays."""
+        ...
+
+    async def drop(self, copy: str, ids: Sequence[UUID]) -> None:
+        """Remove what the copy holds of these subjects, of any kind; those it does not hold are passed over."""
+        ...
+
+    async def held(self, copy: str, *, after: UUID | None, limit: int) -> list[Held]:
+        """Return what the copy holds behind an id, in the order of ids."""
+        ...
+
+    async def copies(self) -> list[str]:
+        """Return the names of the copies that the server holds."""
+        ...
+
+    async def remove(self, copy: str) -> None:
+        """Remove a whole copy; one that is not there is passed over."""
+        ...
+
+    async def close(self) -> None:
+        """Give up the connections."""
+        ...
+
+
+class PointSearch(Protocol):
+    """A copy that is searched; raises what a projection raises."""
+
+    async def near(
+        self, copy: str, vector: NDArray[np.float32], *, sight: Sight, narrowing: Narrowing, wanted: int
+    ) -> list[Proposal]:
+        """Return the messages within sight whose vectors are nearest, nearest first; of length one, scored by cosine."""
+        ...
+
+    async def worded(
+        self, copy: str, lexemes: Sequence[str], *, sight: Sight, narrowing: Narrowing, wanted: int
+    ) -> list[Proposal]:
+        """Return the messages within sight that share most with these lexemes, by BM25, best first."""
         ...
 
 

@@ -20,13 +20,28 @@ _WIDE_HASH, _WIDE_BRACKET = "\uff03", "\uff3b"
 _BAR = "\n  | "
 
 _LINE_END = re.compile("\r\n|[\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
-#: Controls, direction overrides and the invisible tag letters: nobody sees them, a language model does.
+#: Controls, direction overrides, invisible operators, tag letters and selectors of variants (but those of emoji): nobody
+#: sees them, a language model does.
 _INVISIBLE = re.compile(
-    "[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]"
+    "[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\u202a-\u202e\u2061-\u206f\ufe00-\ufe0d\U000e0000-\U000e0fff]"
+)
+#: What is left of the letters that are drawn as nothing (Unicode's Default_Ignorable_Code_Point).
+_UNSEEN = (
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2060\u3164\ufe0e\ufe0f\ufeff\uffa0"
 )
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-_CITATION = re.compile("#(?=[\u00ad\u200b-\u200f\u2060\ufe0f\ufeff]*[mk]\\d)", re.IGNORECASE)
-_MARKER = re.compile(r"\[(?=\s*(?:…|message removed|erased|no text))", re.IGNORECASE)
+_CITATION = re.compile(f"#(?=[{_UNSEEN}]*[mk][{_UNSEEN}]*\\d)", re.IGNORECASE)
+
+
+def _looks_like(words: str) -> str:
+    """Return a pattern of words, whatever unseen letters stand in them and however far they are apart."""
+    # No two repetitions side by side: a long run of unseen letters would be divided in every way.
+    spelt = (f"[{_UNSEEN}]*".join(map(re.escape, word)) for word in words.split(" "))
+    return rf"[\s{_UNSEEN}]+".join(spelt)
+
+
+_MARKERS = "|".join(map(_looks_like, ("…", "message removed", "erased", "no text")))
+_MARKER = re.compile(rf"\[(?=[\s{_UNSEEN}]*(?:{_MARKERS}))", re.IGNORECASE)
 
 
 def safe_text(body: str) -> str:

@@ -33,7 +33,10 @@ class Done:
 async def erase(conn: Connection, org_id: OrgId, asked: Asked, *, by: Viewer, dry_run: bool) -> Done:
     """Erase what is asked for and keep the receipt, or on a dry run nothing of it all."""
     async with conn.transaction(force_rollback=dry_run):
-        await erased.keep_writers_out(conn, org_id)
+        if not dry_run:
+            # Looking keeps nobody waiting: what is written meanwhile is not in what would go.
+            await erased.keep_writers_out(conn, org_id)
+            await _keep_accounts(conn, org_id, asked)
         at = datetime.now(UTC)
         asked = await _settled(conn, org_id, asked, at=at)
         tally, traces = await _remove(conn, org_id, asked, at=at)
@@ -86,13 +89,18 @@ async def look_again(conn: Connection, org_id: OrgId, done: Done) -> Receipt:
     return replace(receipt, checks=tuple(checks), checked_at=checked_at)
 
 
+async def _keep_accounts(conn: Connection, org_id: OrgId, asked: Asked) -> None:
+    """Let nobody get another account, or lose one, while a person is erased."""
+    if asked.kind == "person":
+        await directory.lock_directory(conn, org_id)
+
+
 async def _settled(conn: Connection, org_id: OrgId, asked: Asked, *, at: datetime) -> Asked:
     """Return what is asked for with what only the erasure itself can know: its time, all accounts of a person."""
     if asked.kind == "range":
         # What will be said later is not asked for, and would be kept out unseen.
         return replace(asked, until=at if asked.until is None else min(asked.until, at))
     if asked.kind == "person":
-        await directory.lock_directory(conn, org_id)
         accounts = await directory.accounts(conn, org_id, asked.participant_ids[0])
         if not accounts:
             raise NotFound("participant", str(asked.participant_ids[0]))

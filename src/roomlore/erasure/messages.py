@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from roomlore.domain.ids import OrgId, ParticipantId, RoomId
-from roomlore.store import erasing
+from roomlore.store import changes, erasing
 from roomlore.store.erasing import DoomedMessage
 from roomlore.store.queries import Connection
 from roomlore.wishes import hearing
@@ -36,6 +36,9 @@ async def make_holes(
     tally.update(await erasing.drop_said(conn, org_id, ids))
     tally.update(await erasing.take_out(conn, org_id, ids))
     tally["messages"] += await erasing.make_holes(conn, org_id, ids, at=at)
+    await changes.forget_messages(conn, org_id, ids)
+    # A hole keeps its id, and is seen by those alone who saw the message: of a whisper by nobody.
+    await changes.note(conn, org_id, "message.erased", ids)
     await _recount(conn, org_id, doomed)
     return tally
 
@@ -96,6 +99,7 @@ async def _drop_portion(
         conn, org_id, ids, since=stretch.since, until=stretch.until
     )
     tally.update(await erasing.take_out(conn, org_id, ids))
+    await changes.forget_messages(conn, org_id, ids)
     tally.update(await erasing.drop_messages(conn, org_id, ids))
     await _recount(conn, org_id, doomed)
     return tally

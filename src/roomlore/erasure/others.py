@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from roomlore.domain.ids import OrgId
 from roomlore.domain.scrub import Scrubber, Trace
-from roomlore.store import erasing, readings, untangling, work
+from roomlore.store import changes, erasing, readings, untangling, work
 from roomlore.store.erased import AccountName
 from roomlore.store.erasing import SaidByOthers
 from roomlore.store.queries import Connection
@@ -45,6 +45,13 @@ async def scrub(conn: Connection, org_id: OrgId, traced: Traces) -> Counter[str]
                 ids = [one.id for one in changed]
                 await untangling.touch_rooms_of(conn, org_id, ids)
                 tally["readings"] += await readings.drop_showing(conn, org_id, ids)
+            shown = [
+                after.id
+                for before, after in zip(said, scrubbed, strict=True)
+                if replace(after, raw=before.raw) != before
+            ]
+            # What a platform sent is kept and shown to nobody.
+            await changes.note(conn, org_id, "message.revised", shown)
             retold = [
                 after.id for before, after in zip(said, scrubbed, strict=True) if after.body != before.body
             ]

@@ -19,6 +19,7 @@ from roomlore.domain.incoming import IncomingMessage, Skipped
 from roomlore.ingest import gone, people
 from roomlore.ingest.resolve import Names, resolve
 from roomlore.ingest.versions import Change, compare
+from roomlore.store import changes as noted
 from roomlore.store import directory, erased, erasing, injections, messages, readings, untangling, work
 from roomlore.store.messages import Audience, FirstName, NewMessage, NewVersion, StatedReply
 from roomlore.store.queries import Connection
@@ -159,6 +160,7 @@ async def _add_what_hangs_on(
     ]
     if audiences:
         await messages.add_audiences(conn, org_id, audiences)
+    await noted.note_added(conn, org_id)
     await work.enqueue_added(conn, org_id)
     if await injections.ask_for_added(conn, org_id):
         await work.wake(conn, "inject")
@@ -241,6 +243,8 @@ async def _change(
         _check_size(text for version in versions for text in (version.body, version.raw, version.metadata))
         await messages.revise_messages(conn, org_id, versions)
         await _embed_again(conn, org_id, revised)
+    read_otherwise = {message_id for message_id, _ in (*named, *revised)} - set(redacted)
+    await noted.note(conn, org_id, "message.revised", read_otherwise)
 
 
 async def _hear(
@@ -302,7 +306,10 @@ def _version(message_id: MessageId, message: IncomingMessage) -> NewVersion:
 async def redact(conn: Connection, org_id: OrgId, ids: Sequence[MessageId], *, redacted_at: datetime) -> int:
     """Remove the content of messages and everything derived from it; return how many had any left."""
     await erasing.drop_derived(conn, org_id, ids)
-    return await messages.redact_messages(conn, org_id, ids, redacted_at=redacted_at)
+    count = await messages.redact_messages(conn, org_id, ids, redacted_at=redacted_at)
+    if count:
+        await noted.note(conn, org_id, "message.redacted", ids)
+    return count
 
 
 def _accepted(

@@ -10,7 +10,7 @@ from roomlore.domain.records import MemoryRole, Sensitivity
 from roomlore.remembering.gist import digest_of
 from roomlore.remembering.kinship import is_own, kinship
 from roomlore.remembering.succession import successors
-from roomlore.store import erasing, keeping
+from roomlore.store import changes, erasing, keeping
 from roomlore.store.keeping import Circled, Draft, Heard, Known, Place, Standing
 from roomlore.store.queries import Connection
 
@@ -99,6 +99,9 @@ async def keep(conn: Connection, org_id: OrgId, draft: Draft) -> Kept | None:
             await _follow(conn, org_id, same, draft)
         elif related is not None:
             await keeping.supersede(conn, org_id, related.old_id, by=related.new_id)
+    if kept.outcome != "same":
+        kind = "memory.kept" if kept.outcome == "added" else "memory.changed"
+        await changes.note(conn, org_id, kind, [kept.memory_id])
     if draft.slot is not None and kept.outcome != "same":
         await settle(conn, org_id, circle=place.circle, slot=draft.slot)
     return kept
@@ -181,6 +184,7 @@ async def recircle(conn: Connection, org_id: OrgId, accounts: Collection[Partici
     for slot, key in sorted(slots):
         await settle(conn, org_id, circle=key, slot=slot)
     await keeping.link_same(conn, org_id, set(changed.values()))
+    await changes.note(conn, org_id, "memory.changed", changed)
 
 
 async def _circle_of(conn: Connection, org_id: OrgId, one: Circled) -> str:

@@ -19,6 +19,7 @@ from roomlore.domain.records import (
     Sensitivity,
     Talker,
 )
+from roomlore.store import copying
 from roomlore.store.queries import Connection, Queries
 
 QUERIES = Queries("conversations")
@@ -228,11 +229,13 @@ async def pin(conn: Connection, org_id: OrgId, ids: Sequence[MessageId], *, to: 
     """Put messages that stand somewhere into a conversation by hand."""
     params = {"org_id": org_id, "message_ids": list(ids), "conversation_id": to}
     await QUERIES.run(conn, "pin", params)
+    await copying.ask(conn, org_id, ids)
 
 
 async def hand_over(conn: Connection, org_id: OrgId, other: ConversationId, *, to: ConversationId) -> None:
     """Put all that is in one conversation into another."""
     await QUERIES.run(conn, "hand_over", {"org_id": org_id, "other_id": other, "conversation_id": to})
+    await copying.ask_standing_in(conn, org_id, [to])
 
 
 async def rename(conn: Connection, org_id: OrgId, conversation_id: ConversationId, *, label: str) -> None:

@@ -4,8 +4,10 @@ Every transaction states an org and a viewer before its first statement; without
 shows nothing. Reads are read-only transactions.
 """
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import LiteralString, TypeVar
 from uuid import UUID
 
@@ -14,6 +16,7 @@ from pgvector.psycopg import register_vector_async
 from psycopg import sql
 from psycopg_pool import AsyncConnectionPool
 
+from roomlore.domain.errors import TookTooLong
 from roomlore.domain.ids import OrgId, uuid7
 from roomlore.domain.records import Viewer
 from roomlore.store.connect import connect, readable_errors
@@ -29,6 +32,18 @@ CHANGE_ATTEMPTS = 5
 READING = "set transaction isolation level repeatable read, read only"
 KEEPING_PLANS = "set local plan_cache_mode = force_generic_plan"
 RECALLING = "set local roomlore.recall = 'on'"
+
+
+@dataclass(slots=True)
+class Changes:
+    """Whether a change was committed."""
+
+    are_any: bool = False
+
+
+_NOTICED: ContextVar[Changes | None] = ContextVar("_NOTICED", default=None)
+#: Seconds within which each question of a read is answered.
+_WITHIN: ContextVar[float | None] = ContextVar("_WITHIN", default=None)
 
 
 class Database:
@@ -80,17 +95,27 @@ class Database:
         With `keeps_plans` each statement keeps the plan it got first: for short ones that are asked again and
         again, whose planning under the policies takes longer than they do. Not for those in which a parameter
         may be left out.
+
+        Raises:
+            TookTooLong: it asks within bounds, see `answered_within`, and was not answered in time.
         """
-        async with self._pool.connection() as conn, conn.transaction():
-            await _state_viewer(conn, viewer)
-            # One snapshot for all statements: who may see what does not change between them.
-            settings: list[LiteralString] = [
-                READING,
-                *([KEEPING_PLANS] if keeps_plans else ()),
-                *([RECALLING] if recalls else ()),
-            ]
-            await conn.execute(sql.SQL("; ").join(map(sql.SQL, settings)))
-            yield conn
+        within = _WITHIN.get()
+        # One snapshot for all statements: who may see what does not change between them.
+        settings: list[LiteralString] = [
+            READING,
+            *([KEEPING_PLANS] if keeps_plans else ()),
+            *([RECALLING] if recalls else ()),
+        ]
+        stated = sql.SQL("; ").join([*map(sql.SQL, settings), *_bound(within)])
+        try:
+            async with self._pool.connection() as conn, conn.transaction():
+                await _state_viewer(conn, viewer)
+                await conn.execute(stated)
+                yield conn
+        except psycopg.errors.QueryCanceled:
+            if within is None:
+                raise
+            raise TookTooLong from None
 
     @asynccontextmanager
     async def noting(self, viewer: Viewer) -> AsyncGenerator[Connection]:
@@ -107,10 +132,14 @@ class Database:
             try:
                 async with self._pool.connection() as conn, conn.transaction():
                     await _state_viewer(conn, operator)
-                    return await work(conn)
+                    result = await work(conn)
             except (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure):
                 if attempt == CHANGE_ATTEMPTS:
                     raise
+            else:
+                if (noticed := _NOTICED.get()) is not None:
+                    noticed.are_any = True
+                return result
         raise AssertionError("unreachable")
 
     @asynccontextmanager
@@ -133,16 +162,39 @@ class Database:
             return OrgId(row[0])
 
     @asynccontextmanager
-    async def listening(self, channel: str) -> AsyncGenerator[Callable[[float], Awaitable[None]]]:
-        """Give a function that waits for the next notification on a channel, or for so many seconds."""
+    async def listening(self, channel: str) -> AsyncGenerator[Callable[[float], Awaitable[list[str]]]]:
+        """Give a function that waits for the next notification on a channel, or for so many seconds.
+
+        It returns what came with the notifications, none of which is lost.
+        """
         async with await connect(self._dsn) as conn:
             await conn.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
 
-            async def wait(seconds: float) -> None:
-                async for _ in conn.notifies(timeout=seconds, stop_after=1):
-                    pass
+            async def wait(seconds: float) -> list[str]:
+                return [notice.payload async for notice in conn.notifies(timeout=seconds, stop_after=1)]
 
             yield wait
+
+
+@contextmanager
+def noticing_changes() -> Generator[Changes]:
+    """Give what tells whether anything done within was a change that is committed; lines in the log are none."""
+    noticed = Changes()
+    token = _NOTICED.set(noticed)
+    try:
+        yield noticed
+    finally:
+        _NOTICED.reset(token)
+
+
+@contextmanager
+def answered_within(seconds: float) -> Generator[None]:
+    """Let no question of a read, inside the block, take longer; changes are made however long they take."""
+    token = _WITHIN.set(seconds)
+    try:
+        yield
+    finally:
+        _WITHIN.reset(token)
 
 
 @asynccontextmanager
@@ -153,11 +205,25 @@ async def verbatim(conn: Connection) -> AsyncGenerator[None]:
     await conn.execute(RECALLING)
 
 
+@asynccontextmanager
+async def recalling(conn: Connection) -> AsyncGenerator[None]:
+    """Recall, inside a transaction that reads what was said as it was said: to tell what is remembered of it."""
+    await conn.execute(RECALLING)
+    yield
+    await conn.execute("set local roomlore.recall = 'off'")
+
+
 async def _configure(conn: Connection) -> None:
     # A login that is more than the application role steps down; the embedded server logs in as it directly.
     await conn.execute("set role roomlore_app")
     await register_vector_async(conn)
     await make_staging(conn)
+
+
+def _bound(within: float | None) -> list[sql.Composable]:
+    if within is None:
+        return []
+    return [sql.SQL("set local statement_timeout = {}").format(sql.Literal(int(within * 1000)))]
 
 
 async def _state_viewer(conn: Connection, viewer: Viewer) -> None:

@@ -8,6 +8,7 @@ from uuid import UUID
 from roomlore.domain.ids import OrgId, ParticipantId, RoomId
 from roomlore.domain.incoming import ParticipantKind, RoomKind, Visibility
 from roomlore.domain.records import Participant, Room, Viewer
+from roomlore.store import copying
 from roomlore.store.queries import Connection, Queries, columns
 
 QUERIES = Queries("directory")
@@ -212,6 +213,7 @@ async def note_kinds(conn: Connection, org_id: OrgId, kinds: Sequence[NotedKind]
     params = {"org_id": org_id, **columns(NotedKind, kinds)}
     await QUERIES.run(conn, "note_kinds", params)
     await QUERIES.run(conn, "note_author_kinds", params)
+    await copying.ask_written_by(conn, org_id, [one.participant_id for one in kinds])
 
 
 async def note_rooms(conn: Connection, org_id: OrgId, rooms: Sequence[NotedRoom]) -> None:

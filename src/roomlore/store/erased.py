@@ -5,10 +5,14 @@ written after it, when it is known what stays out.
 """
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+import psycopg
+
+from roomlore.domain.errors import Conflict
 from roomlore.domain.ids import OrgId, RoomId
 from roomlore.store.queries import Connection, Queries
 
@@ -30,6 +34,16 @@ class Removals:
     ranges: bool
     holes: bool
     keeping: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """Whether somebody looks alone what would go, and how long it waits and takes at most."""
+
+    is_alone: bool
+    looks: str
+    waits: str
+    takes: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +95,22 @@ async def keep_erasures_out(conn: Connection, org_id: OrgId) -> None:
 async def keep_writers_out(conn: Connection, org_id: OrgId) -> None:
     """Wait for those who are writing, and let others wait until the transaction ends."""
     await QUERIES.run(conn, "keep_writers_out", {"org_id": org_id})
+
+
+@asynccontextmanager
+async def looking_only(conn: Connection, org_id: OrgId) -> AsyncGenerator[None]:
+    """Look, inside the block, what would go: nobody waits for that long, nor does it for anybody.
+
+    Raises:
+        Conflict: somebody else looks just now, or it takes too long.
+    """
+    look = await QUERIES.first(conn, "begin_look", Look, {"org_id": org_id})
+    if look is None or not look.is_alone:
+        raise Conflict("look", "somebody else looks what would go just now; try again in a while")
+    try:
+        yield
+    except (psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled):
+        raise Conflict("look", "too much is under way to tell what would go; try again in a while") from None
 
 
 def account_digest(org_id: OrgId, name: AccountName) -> bytes:

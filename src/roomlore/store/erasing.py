@@ -13,6 +13,8 @@ from typing import Any
 from roomlore.domain.ids import ConversationId, MemoryId, MessageId, OrgId, ParticipantId, RoomId
 from roomlore.domain.incoming import MessageKind
 from roomlore.store import extracting, injections, keeping, messages, readings, untangling, wishes, work
+from roomlore.store.changes import forget_memories, note
+from roomlore.store.copying import ask, ask_below
 from roomlore.store.erased import AccountName
 from roomlore.store.queries import Connection, Queries
 
@@ -153,6 +155,7 @@ async def drop_derived(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]
     """
     # Work first: whoever is just writing what was derived holds the work's row, so that the drop comes after.
     params = {"org_id": org_id, "message_ids": list(ids)}
+    await ask_below(conn, org_id, ids)
     spoken = [row.id for row in await QUERIES.all(conn, "spoken", Spoken, params)]
     losing = await conversations_of(conn, org_id, ids)
     if await untangling.touch_rooms_of(conn, org_id, [*spoken, *await _beside(conn, org_id, losing, ids)]):
@@ -198,12 +201,7 @@ async def make_holes(conn: Connection, org_id: OrgId, ids: Sequence[MessageId], 
 
 
 async def part_replies(
-    conn: Connection,
-    org_id: OrgId,
-    ids: Sequence[MessageId],
-    *,
-    since: datetime | None,
-    until: datetime,
+    conn: Connection, org_id: OrgId, ids: Sequence[MessageId], *, since: datetime | None, until: datetime
 ) -> int:
     """Let replies from outside a range wait for their parents, which go; return how many."""
     params = {"org_id": org_id, "message_ids": list(ids), "since": since, "until": until}
@@ -226,9 +224,10 @@ async def take_out(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) ->
     """Take messages out of their conversations; one in which nothing is left goes."""
     params = {"org_id": org_id, "message_ids": list(ids)}
     left = await conversations_of(conn, org_id, ids)
+    aloud = {row.id for row in await QUERIES.all(conn, "losing_aloud", ConversationKey, params)}
     placements = await QUERIES.run(conn, "drop_placements", params)
     gone = await QUERIES.run(conn, "drop_empty_conversations", {"org_id": org_id, "conversation_ids": left})
-    await untangling.refresh(conn, org_id, left)
+    await untangling.refresh(conn, org_id, left, changed=aloud, whispered=set(left) - aloud)
     return {"placements": placements, "conversations": gone}
 
 
@@ -236,6 +235,7 @@ async def empty_labels(conn: Connection, org_id: OrgId, ids: Sequence[Conversati
     """Remove what conversations are called, and have them gone through again; return how many had a label."""
     if await untangling.touch_rooms_of(conn, org_id, await _beside(conn, org_id, ids, [])):
         await work.wake(conn, "untangle")
+    await note(conn, org_id, "conversation.changed", ids)
     return await QUERIES.run(conn, "empty_labels", {"org_id": org_id, "conversation_ids": list(ids)})
 
 
@@ -258,7 +258,9 @@ async def drop_memories(conn: Connection, org_id: OrgId, ids: Sequence[MemoryId]
     await extracting.draw_anew_resting(conn, org_id, ids)
     await keeping.lock(conn, org_id)
     await injections.take_back(conn, org_id, ids)
-    await QUERIES.run(conn, "hand_over_superseded", params)
+    await forget_memories(conn, org_id, ids)
+    handed = await QUERIES.all(conn, "hand_over_superseded", MemoryKey, params)
+    await note(conn, org_id, "memory.changed", [memory.id for memory in handed])
     for part in ("sources", "tags", "participants"):
         await QUERIES.run(conn, f"drop_memory_{part}", params)
     await QUERIES.run(conn, "drop_partings", params)
@@ -307,6 +309,7 @@ async def drop_person(conn: Connection, org_id: OrgId, participant_ids: Sequence
     heard = [row.id for row in await QUERIES.all(conn, "addressed", Spoken, params)]
     if await untangling.touch_rooms_of(conn, org_id, heard):
         await work.wake(conn, "untangle")
+    await ask(conn, org_id, heard)
     await wishes.forget_people(conn, org_id, participant_ids)
     return await _run_all(conn, OF_PERSON, params)
 

@@ -11,6 +11,7 @@ from roomlore.domain.ids import ConversationId, MemoryId, MessageId, OrgId, Part
 from roomlore.domain.incoming import MessageKind, ParticipantKind
 from roomlore.domain.records import Sensitivity
 from roomlore.domain.statements import Person, Spoken
+from roomlore.store.changes import note
 from roomlore.store.queries import Connection, Queries
 
 QUERIES = Queries("extracting")
@@ -32,6 +33,13 @@ class ConversationKey:
     """A conversation's id."""
 
     id: ConversationId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hushed:
+    """A memory that is sensitive now."""
+
+    id: MemoryId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,7 +208,8 @@ async def note_changes(conn: Connection, org_id: OrgId, ids: Collection[Conversa
     """Let conversations be gone through again that have changed; what was drawn from sensitive ones is sensitive now."""
     params = {"org_id": org_id, "conversation_ids": list(ids)}
     await QUERIES.run(conn, "note_changes", params)
-    await QUERIES.run(conn, "hush", params)
+    hushed = await QUERIES.all(conn, "hush", Hushed, params)
+    await note(conn, org_id, "memory.changed", [row.id for row in hushed])
 
 
 async def draw_anew(conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]) -> None:

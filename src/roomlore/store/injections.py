@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from roomlore.domain.ids import MemoryId, MessageId, OrgId, ParticipantId, RoomId
+from roomlore.store.changes import forget_messages
 from roomlore.store.queries import Connection, Queries, columns
 
 QUERIES = Queries("injections")
@@ -183,6 +184,7 @@ async def _drop(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> in
     if not ids:
         return 0
     params = {"org_id": org_id, "message_ids": list(ids)}
+    await forget_messages(conn, org_id, ids)
     await QUERIES.run(conn, "drop_replies", params)
     await QUERIES.run(conn, "drop_audiences", params)
     return await QUERIES.run(conn, "drop_messages", params)

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from roomlore.domain.ids import MemoryId, MessageId, OrgId, ParticipantId, RoomId
 from roomlore.domain.records import MemoryKind, MemoryRole, MemorySource, Sensitivity
+from roomlore.store.changes import note
 from roomlore.store.queries import Connection, Queries, columns
 
 QUERIES = Queries("keeping")
@@ -329,15 +330,18 @@ async def succeed(conn: Connection, org_id: OrgId, successors: Mapping[MemoryId,
     """Say what took the place of memories; None: they stand."""
     params = {"org_id": org_id, "id": list(successors), "superseded_by": list(successors.values())}
     await QUERIES.run(conn, "succeed", params)
+    await note(conn, org_id, "memory.changed", successors)
 
 
 async def supersede(conn: Connection, org_id: OrgId, old_id: MemoryId, *, by: MemoryId) -> bool:
     """Put a memory in the place of another, and return whether that one still stood."""
+    await note(conn, org_id, "memory.changed", [old_id])
     return await QUERIES.run(conn, "supersede", {"org_id": org_id, "old_id": old_id, "id": by}) > 0
 
 
 async def archive(conn: Connection, org_id: OrgId, memory_id: MemoryId, *, at: datetime) -> bool:
     """Put a memory aside, and return whether it stood."""
+    await note(conn, org_id, "memory.changed", [memory_id])
     return await QUERIES.run(conn, "archive", {"org_id": org_id, "id": memory_id, "at": at}) > 0
 
 
@@ -345,6 +349,7 @@ async def restore(conn: Connection, org_id: OrgId, memory_id: MemoryId, *, besid
     """Let a memory stand again, beside what took its place; return whether it had not stood."""
     if beside is not None:
         await QUERIES.run(conn, "part", {"org_id": org_id, "id": memory_id, "later_id": beside})
+    await note(conn, org_id, "memory.changed", [memory_id])
     return await QUERIES.run(conn, "restore", {"org_id": org_id, "id": memory_id}) > 0
 
 
@@ -365,13 +370,17 @@ async def loosen(
         "kept_message_ids": [message_id for _, message_id in kept],
     }
     loosened = await QUERIES.all(conn, "loosen", Loosened, params)
-    params = {"org_id": org_id, "memory_ids": [row.memory_id for row in loosened]}
+    ids = [row.memory_id for row in loosened]
+    await note(conn, org_id, "memory.changed", ids)
+    params = {"org_id": org_id, "memory_ids": ids}
     return [row.memory_id for row in await QUERIES.all(conn, "baseless", Loosened, params)]
 
 
 async def disown(conn: Connection, org_id: OrgId, ids: Collection[ParticipantId]) -> int:
     """Keep what participants asserted as nobody's, and return how many memories that are."""
-    return await QUERIES.run(conn, "disown", {"org_id": org_id, "participant_ids": list(ids)})
+    rows = await QUERIES.all(conn, "disown", Loosened, {"org_id": org_id, "participant_ids": list(ids)})
+    await note(conn, org_id, "memory.changed", [row.memory_id for row in rows])
+    return len(rows)
 
 
 async def naming(conn: Connection, org_id: OrgId, ids: Collection[ParticipantId]) -> list[Circled]:
@@ -381,11 +390,11 @@ async def naming(conn: Connection, org_id: OrgId, ids: Collection[ParticipantId]
 
 async def recircle(conn: Connection, org_id: OrgId, circles: Mapping[MemoryId, str]) -> None:
     """Say anew of whom and for whom memories are; what took their place unasked keeps to its own circle."""
-    params = {"org_id": org_id, "id": list(circles), "circle": list(circles.values())}
-    await QUERIES.run(conn, "recircle", params)
+    await QUERIES.run(conn, "recircle", {"org_id": org_id, "id": [*circles], "circle": [*circles.values()]})
     await QUERIES.run(conn, "unlink", {"org_id": org_id, "memory_ids": list(circles)})
 
 
 async def link_same(conn: Connection, org_id: OrgId, circles: Collection[str]) -> None:
     """Let the newest stand of what says the same within each of these circles."""
-    await QUERIES.run(conn, "link_same", {"org_id": org_id, "circles": list(circles)})
+    rows = await QUERIES.all(conn, "link_same", Loosened, {"org_id": org_id, "circles": list(circles)})
+    await note(conn, org_id, "memory.changed", [row.memory_id for row in rows])

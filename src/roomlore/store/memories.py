@@ -1,7 +1,7 @@
 """Memories: kept with what they rest on, read as far as the viewer may see all of that."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
@@ -50,20 +50,14 @@ class Stated:
     source_ids: Sequence[MessageId]
     quote_starts: Sequence[int | None]
     quote_ends: Sequence[int | None]
+    #: Whom it names, as far as the viewer may know of them, and as what.
+    participant_ids: Sequence[ParticipantId]
+    roles: Sequence[MemoryRole]
     tags: Sequence[str]
     task_id: str | None
     slot: str | None
     is_outdated: bool
     superseded_by: MemoryId | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Named:
-    """Somebody whom a memory names."""
-
-    memory_id: MemoryId
-    participant_id: ParticipantId
-    role: MemoryRole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +88,8 @@ class Facets:
     since: datetime | None = None
     #: As what stood then, whatever its status is now.
     as_of: datetime | None = None
+    #: Recorded before this one, which need not be there.
+    before: MemoryId | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +142,12 @@ async def memories_by_id(conn: Connection, org_id: OrgId, ids: Collection[Memory
 
 async def newest(conn: Connection, org_id: OrgId, facets: Facets, *, limit: int) -> list[Memory]:
     """Return the newest memories that are visible and meant, newest first."""
+    found = await newest_ids(conn, org_id, facets, limit=limit)
+    return await memories_by_id(conn, org_id, found)
+
+
+async def newest_ids(conn: Connection, org_id: OrgId, facets: Facets, *, limit: int) -> list[MemoryId]:
+    """Return the ids of the newest memories that are visible and meant, newest first."""
     params = {
         "org_id": org_id,
         "room_ids": _listed(facets.room_ids),
@@ -158,9 +160,10 @@ async def newest(conn: Connection, org_id: OrgId, facets: Facets, *, limit: int)
         "task_id": facets.task_id,
         "since": facets.since,
         "as_of": facets.as_of,
+        "before": facets.before,
         "limit": limit,
     }
-    return await _whole(conn, org_id, await QUERIES.all(conn, "newest", MemoryKey, params))
+    return [key.id for key in await QUERIES.all(conn, "newest", MemoryKey, params)]
 
 
 async def resting_on(conn: Connection, org_id: OrgId, message_id: MessageId, *, limit: int) -> list[Memory]:
@@ -190,20 +193,21 @@ async def known_names(
 async def _whole(conn: Connection, org_id: OrgId, keys: Sequence[MemoryKey]) -> list[Memory]:
     params = {"org_id": org_id, "memory_ids": [key.id for key in keys]}
     stated = await QUERIES.all(conn, "memories_by_id", Stated, params)
-    named = await QUERIES.all(conn, "participants", Named, params)
-    names = await known_names(conn, org_id, {row.participant_id for row in named})
-    participants: dict[MemoryId, list[MemoryParticipant]] = {}
-    for row in named:
-        person = MemoryParticipant(role=row.role, name=names[row.participant_id], id=row.participant_id)
-        participants.setdefault(row.memory_id, []).append(person)
-    return [_memory(row, sorted(participants.get(row.id, ()))) for row in stated]
+    names = await known_names(conn, org_id, {one for row in stated for one in row.participant_ids})
+    return [_memory(row, names) for row in stated]
 
 
-def _memory(row: Stated, participants: Sequence[MemoryParticipant]) -> Memory:
+def _memory(row: Stated, names: Mapping[ParticipantId, str]) -> Memory:
     sources = [
         MemorySource(message_id=message_id, quote_start=start, quote_end=end)
         for message_id, start, end in zip(row.source_ids, row.quote_starts, row.quote_ends, strict=True)
     ]
+    participants = sorted(
+        MemoryParticipant(role=role, name=names[one], id=one)
+        for one, role in zip(row.participant_ids, row.roles, strict=True)
+        # Somebody known only from what a wish keeps away is not named.
+        if one in names
+    )
     kept = {field.name: getattr(row, field.name) for field in fields(Memory) if hasattr(row, field.name)}
     return Memory(**kept, sources=sources, participants=participants)
 

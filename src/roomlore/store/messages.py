@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from roomlore.domain.ids import MessageId, OrgId, ParticipantId, RoomId, id_range
 from roomlore.domain.incoming import MessageKind, ParticipantKind, Precision, RoomKind, Visibility
 from roomlore.domain.records import Message, Reply, ReplyMethod
+from roomlore.store import copying
 from roomlore.store.queries import Connection, Queries, columns
 
 QUERIES = Queries("messages")
@@ -226,13 +227,18 @@ async def add_replies_of_added(conn: Connection, org_id: OrgId) -> None:
 
 async def resolve_replies(conn: Connection, org_id: OrgId) -> int:
     """Join waiting edges to the messages just added; return how many."""
-    return await QUERIES.run(conn, "resolve_replies", {"org_id": org_id})
+    resolved = await QUERIES.run(conn, "resolve_replies", {"org_id": org_id})
+    if resolved:
+        await copying.ask_below_added(conn, org_id)
+    return resolved
 
 
 async def add_replies(conn: Connection, org_id: OrgId, replies: Sequence[StatedReply]) -> set[MessageId]:
     """Add the platform's own edges, parents that have not arrived by external id; return which messages got one."""
     params = {"org_id": org_id, **columns(StatedReply, replies)}
-    return {row.message_id for row in await QUERIES.all(conn, "add_replies", RoomMessage, params)}
+    got_one = {row.message_id for row in await QUERIES.all(conn, "add_replies", RoomMessage, params)}
+    await copying.ask_below(conn, org_id, got_one)
+    return got_one
 
 
 async def newest_of_rooms(
@@ -244,9 +250,12 @@ async def newest_of_rooms(
     return {row.room_id: row.message_id for row in rows}
 
 
-async def messages_by_id(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> list[Message]:
-    """Return these messages as far as they are visible, in room order."""
-    return await QUERIES.all(conn, "messages_by_id", Message, {"org_id": org_id, "message_ids": list(ids)})
+async def messages_by_id(
+    conn: Connection, org_id: OrgId, ids: Sequence[MessageId], *, most: int | None = None
+) -> list[Message]:
+    """Return these messages as far as they are visible, in room order; with so many characters of each, or all."""
+    params = {"org_id": org_id, "message_ids": list(ids), "most": most}
+    return await QUERIES.all(conn, "messages_by_id", Message, params)
 
 
 async def newest_messages(conn: Connection, org_id: OrgId, room_id: RoomId, *, limit: int) -> list[Message]:
@@ -255,14 +264,23 @@ async def newest_messages(conn: Connection, org_id: OrgId, room_id: RoomId, *, l
     return await QUERIES.all(conn, "newest_messages", Message, params)
 
 
-async def messages_before(conn: Connection, org_id: OrgId, message: Message, *, limit: int) -> list[Message]:
-    """Return the messages of the same room just before this one, newest first."""
-    return await QUERIES.all(conn, "messages_before", Message, _place(org_id, message, limit))
+async def messages_before(
+    conn: Connection,
+    org_id: OrgId,
+    room_id: RoomId,
+    place: tuple[datetime, int, MessageId],
+    *,
+    limit: int,
+) -> list[Message]:
+    """Return the messages of a room just before a place, newest first."""
+    return await QUERIES.all(conn, "messages_before", Message, _place(org_id, room_id, place, limit=limit))
 
 
 async def messages_after(conn: Connection, org_id: OrgId, message: Message, *, limit: int) -> list[Message]:
     """Return the messages of the same room just after this one, oldest first."""
-    return await QUERIES.all(conn, "messages_after", Message, _place(org_id, message, limit))
+    return await QUERIES.all(
+        conn, "messages_after", Message, _place(org_id, message.room_id, message.position, limit=limit)
+    )
 
 
 async def replies_around(
@@ -294,12 +312,9 @@ async def as_told(conn: Connection, org_id: OrgId, message_id: MessageId) -> Tol
     return await QUERIES.first(conn, "message_as_told", ToldMessage, params)
 
 
-def _place(org_id: OrgId, message: Message, limit: int) -> dict[str, object]:
-    return {
-        "org_id": org_id,
-        "room_id": message.room_id,
-        "sent_at": message.sent_at,
-        "native_order": message.native_order,
-        "message_id": message.id,
-        "limit": limit,
-    }
+def _place(
+    org_id: OrgId, room_id: RoomId, place: tuple[datetime, int, MessageId], *, limit: int
+) -> dict[str, object]:
+    sent_at, native_order, message_id = place
+    facts: dict[str, object] = {"org_id": org_id, "room_id": room_id, "limit": limit}
+    return facts | {"sent_at": sent_at, "native_order": native_order, "message_id": message_id}

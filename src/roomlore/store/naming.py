@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 
 from roomlore.domain.ids import ConversationId, MessageId, OrgId
+from roomlore.store import changes
 from roomlore.store.asking import Asked, asked
 from roomlore.store.queries import Connection, Queries
 
@@ -106,7 +107,10 @@ async def put_title(conn: Connection, org_id: OrgId, asked: Unnamed, title: str 
     One that is held and has changed, was named by a person or is sensitive now gets none.
     """
     params = {"org_id": org_id, "conversation_id": asked.id, "state": asked.state, "title": title}
-    return await QUERIES.run(conn, "put_title", params) > 0
+    is_put = await QUERIES.run(conn, "put_title", params) > 0
+    if is_put and title is not None:
+        await changes.note(conn, org_id, "conversation.changed", [asked.id])
+    return is_put
 
 
 async def backlog(conn: Connection, org_id: OrgId, *, now: datetime) -> Backlog:

@@ -71,6 +71,27 @@ class Latency:
     p95_ms: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """What was set aside after its last attempt, all of one kind."""
+
+    stage: str
+    #: The kind of error, never its text, which may quote what was said.
+    error: str
+    #: Messages, rooms or conversations, by stage.
+    count: int
+    #: When the newest of it was set aside, as far as that is noted.
+    newest_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """How much room something takes, with its indexes."""
+
+    what: str
+    bytes: int
+
+
 async def ingested(conn: Connection, org_id: OrgId) -> list[Ingested]:
     """Return every room with how much was said in it, most first."""
     return await QUERIES.all(conn, "ingested", Ingested, {"org_id": org_id})
@@ -100,6 +121,17 @@ async def looks(conn: Connection, org_id: OrgId, *, sample: int) -> dict[RoomId,
 async def latencies(conn: Connection, org_id: OrgId, *, newest: int) -> list[Latency]:
     """Return how long the newest reads took that are watched, so many at most, by kind."""
     return await QUERIES.all(conn, "latencies", Latency, {"org_id": org_id, "newest": newest})
+
+
+async def failures(conn: Connection, org_id: OrgId, *, limit: int) -> list[Failure]:
+    """Return what was set aside, by stage and kind of error, most first."""
+    return await QUERIES.all(conn, "failures", Failure, {"org_id": org_id, "limit": limit})
+
+
+async def sizes(conn: Connection, *, limit: int) -> list[Size]:
+    """Return how large the database is, of all orgs, and then its largest tables, largest first."""
+    whole = await QUERIES.all(conn, "database_size", Size, {})
+    return whole + await QUERIES.all(conn, "sizes", Size, {"limit": limit})
 
 
 def _by_room(rows: list[RoomCount]) -> dict[RoomId, int]:

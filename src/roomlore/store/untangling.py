@@ -8,7 +8,7 @@ from uuid import UUID
 
 from roomlore.domain.ids import ConversationId, MessageId, OrgId, ParticipantId, RoomId
 from roomlore.domain.records import Boundary, ReplyMethod, Sensitivity
-from roomlore.store import agents, extracting
+from roomlore.store import agents, changes, copying, extracting
 from roomlore.store.queries import Connection, Queries, columns
 
 QUERIES = Queries("untangling")
@@ -125,7 +125,7 @@ class Description:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
-    """A conversation that lost messages or got some."""
+    """A conversation that lost messages or got some, or is called or marked otherwise."""
 
     conversation_id: ConversationId
 
@@ -240,6 +240,7 @@ async def put_found(
         await QUERIES.run(conn, "drop_found", {"org_id": org_id, "message_ids": list(unlinked)})
     if found:
         await QUERIES.run(conn, "add_found", {"org_id": org_id, **columns(FoundReply, found)})
+    await copying.ask_below(conn, org_id, [*unlinked, *(one.child_id for one in found)])
 
 
 async def add_conversations(conn: Connection, org_id: OrgId, opened: Sequence[NewConversation]) -> None:
@@ -250,6 +251,7 @@ async def add_conversations(conn: Connection, org_id: OrgId, opened: Sequence[Ne
 async def place(conn: Connection, org_id: OrgId, placed: Sequence[Placement]) -> None:
     """Put messages into conversations; what a person placed stays."""
     await QUERIES.run(conn, "place", {"org_id": org_id, **columns(Placement, placed)})
+    await copying.ask(conn, org_id, [one.message_id for one in placed])
 
 
 async def follow(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> set[ConversationId]:
@@ -259,15 +261,37 @@ async def follow(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) ->
         The conversations that lost messages or got some.
     """
     params = {"org_id": org_id, "message_ids": list(ids)}
-    return {row.conversation_id for row in await QUERIES.all(conn, "follow", Moved, params)}
+    moved = {row.conversation_id for row in await QUERIES.all(conn, "follow", Moved, params)}
+    await copying.ask_standing_in(conn, org_id, moved)
+    return moved
 
 
-async def refresh(conn: Connection, org_id: OrgId, ids: Collection[ConversationId]) -> None:
-    """Bring the times of conversations up to date, and who met whom in them; remove those in which nothing is left."""
+async def refresh(
+    conn: Connection,
+    org_id: OrgId,
+    ids: Collection[ConversationId],
+    *,
+    changed: Collection[ConversationId],
+    whispered: Collection[ConversationId] = (),
+) -> None:
+    """Bring the times of conversations up to date, and who met whom in them; remove those in which nothing is left.
+
+    Args:
+        conn: Writes for the operator.
+        org_id: Whose.
+        ids: Which conversations.
+        changed: Those of them that got or lost something, or that a person changed: these are told of.
+        whispered: Those that got or lost whispers only. Where no whisper is left, who sees the conversation never saw
+            them, and is told nothing.
+    """
     params = {"org_id": org_id, "conversation_ids": sorted(ids)}
     await QUERIES.run(conn, "drop_empty", params)
     await QUERIES.run(conn, "refresh", params)
     await agents.meet(conn, org_id, sorted(ids))
+    params = {"org_id": org_id, "conversation_ids": sorted(whispered)}
+    heard = await QUERIES.all(conn, "with_whispers", Moved, params) if whispered else []
+    told = {*changed, *(row.conversation_id for row in heard)}
+    await changes.note(conn, org_id, "conversation.changed", told)
 
 
 async def words_of(conn: Connection, org_id: OrgId, ids: Collection[UUID], *, limit: int) -> list[Words]:
@@ -279,7 +303,8 @@ async def words_of(conn: Connection, org_id: OrgId, ids: Collection[UUID], *, li
 async def describe(conn: Connection, org_id: OrgId, told: Sequence[Description]) -> None:
     """Say what conversations are about and how sensitive they are, unless a person did.
 
-    What was drawn from those that have changed is drawn anew.
+    What was drawn from those that have changed is drawn anew; of those that are called or marked otherwise now is told.
     """
-    await QUERIES.run(conn, "describe", {"org_id": org_id, **columns(Description, told)})
+    renamed = await QUERIES.all(conn, "describe", Moved, {"org_id": org_id, **columns(Description, told)})
+    await changes.note(conn, org_id, "conversation.changed", [row.conversation_id for row in renamed])
     await extracting.note_changes(conn, org_id, [one.id for one in told])

@@ -1,6 +1,6 @@
 """The queue of what is still to be done, and the vectors that the embedding worker writes."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -19,7 +19,7 @@ from roomlore.store.queries import Connection, Queries
 
 QUERIES = Queries("work")
 
-Stage = Literal["embed", "untangle", "interact", "inject"]
+Stage = Literal["embed", "untangle", "interact", "inject", "qdrant"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
 #: `message`: each message has a vector; `exchange`: what opens one has, and carries what answers it.
 EmbeddingPolicy = Literal["message", "exchange"]
@@ -110,6 +110,14 @@ class PolicyChange:
     dropped: int
     #: Messages that are asked to be embedded.
     wanted: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Touched:
+    """How many vectors were written or dropped, and how many copies of their messages are to be written anew."""
+
+    count: int
+    copies: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,7 +225,7 @@ async def drop_spare(
     """
     params = {"org_id": org_id, "room_id": room_id, "message_ids": _list(message_ids)}
     await QUERIES.run(conn, "drop_spare_work", params)
-    return await QUERIES.run(conn, "drop_spare_embeddings", params)
+    return await _touch(conn, "drop_spare_embeddings", params)
 
 
 async def _enqueue_wanting(
@@ -363,7 +371,7 @@ async def put_embeddings(
         "embedding": [HalfVector(vector) for vector in vectors],
         "tokens": [None] * len(ids) if tokens is None else [_outside(one) for one in tokens],
     }
-    await QUERIES.run(conn, "put_embeddings", params)
+    await _touch(conn, "put_embeddings", params)
 
 
 def _outside(tokens: TokenVectors) -> bytes:
@@ -372,4 +380,9 @@ def _outside(tokens: TokenVectors) -> bytes:
 
 async def drop_embeddings(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> int:
     """Remove the vectors of messages; return how many."""
-    return await QUERIES.run(conn, "drop_embeddings", {"org_id": org_id, "message_ids": list(ids)})
+    return await _touch(conn, "drop_embeddings", {"org_id": org_id, "message_ids": list(ids)})
+
+
+async def _touch(conn: Connection, name: str, params: Mapping[str, object]) -> int:
+    touched = await QUERIES.first(conn, name, Touched, params)
+    return touched.count if touched else 0

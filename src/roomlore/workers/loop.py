@@ -14,7 +14,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from roomlore.domain.errors import DatabaseUnavailable, ModelUnavailable
+from roomlore.domain.errors import BackendUnavailable, DatabaseUnavailable, ModelUnavailable
 from roomlore.domain.ids import OrgId
 from roomlore.store import work
 from roomlore.store.db import Database
@@ -106,6 +106,8 @@ class Drained:
     untangled: int = 0
     #: Memories that were drawn from conversations.
     remembered: int = 0
+    #: Servers that could not be written to; what is to be written stays to be done.
+    failing: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,10 +211,11 @@ class _Shift:
             try:
                 with work.meeting_outages():
                     return await part()
-            except DatabaseUnavailable as error:
+            except (DatabaseUnavailable, BackendUnavailable, ModelUnavailable) as error:
                 LOG.warning("%s; trying again", error.why)
                 await _first_of(self.stop.wait(), asyncio.sleep(self.pace.poll_seconds))
-                await self._try_to_mend()
+                if isinstance(error, DatabaseUnavailable):
+                    await self._try_to_mend()
         return None
 
     async def _try_to_mend(self) -> None:
@@ -285,7 +288,7 @@ async def _do(
     try:
         with work.meeting_outages():
             done = await worker.do(org_id, tasks)
-    except (ModelUnavailable, DatabaseUnavailable):
+    except (ModelUnavailable, DatabaseUnavailable, BackendUnavailable):
         raise
     except Exception as error:  # noqa: BLE001  whatever one subject breaks must not stop the others
         # The kind of error only: its text may quote what somebody said.

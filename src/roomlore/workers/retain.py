@@ -9,22 +9,24 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from roomlore.domain.errors import DatabaseUnavailable
-from roomlore.domain.ids import OrgId, RoomId
+from roomlore.domain.ids import OrgId, RoomId, id_at
 from roomlore.domain.receipts import Receipt
 from roomlore.domain.records import Viewer
 from roomlore.erasure.carrying import Done, look_again
 from roomlore.erasure.carrying import expire as expire_portion
-from roomlore.store import erased, log, work
+from roomlore.store import changes, erased, idempotency, log, work
 from roomlore.store.db import Database
 from roomlore.store.queries import Connection
 
 ACTION = "expire"
 #: How often a running worker looks.
 EVERY_SECONDS = 60.0
+#: Whoever listens and was away for longer begins anew.
+CHANGES_KEPT = timedelta(days=30)
 
 #: Called with how many messages went.
 Expired = Callable[[int], None]
@@ -67,6 +69,8 @@ async def expire_everywhere(db: Database, *, now: datetime, only_org: OrgId | No
         for room_id in room_ids:
             async with _left_to_next_time(f"room {room_id}"):
                 await _expire_room(db, org_id, room_id, now=now, by=Viewer.operator(org_id), found=found)
+        async with _left_to_next_time(f"changes of org {org_id}"):
+            await db.change(org_id, partial(_tidy, org_id=org_id, now=now))
     return found
 
 
@@ -105,6 +109,12 @@ async def _left_to_next_time(what: str) -> AsyncGenerator[None]:
 async def _org_ids(db: Database) -> list[OrgId]:
     async with db.outside_orgs() as conn:
         return await work.org_ids(conn)
+
+
+async def _tidy(conn: Connection, org_id: OrgId, *, now: datetime) -> None:
+    """Drop what is kept for a while only, for those who missed it."""
+    await changes.drop_before(conn, org_id, id_at(now - CHANGES_KEPT))
+    await idempotency.drop_before(conn, org_id, now - idempotency.KEPT)
 
 
 async def _keeping_rooms(db: Database, org_id: OrgId, *, now: datetime) -> list[RoomId]:

@@ -246,9 +246,21 @@ async def _write_results(
         await _keep_what_persons_said(conn, org_id, moved)
         await conversations.unname(conn, org_id, changed)
     touched |= changed
-    await untangling.refresh(conn, org_id, touched)
+    aloud, whispered = _changed(moved)
+    await untangling.refresh(
+        conn, org_id, touched, changed=aloud | (changed - whispered), whispered=whispered - aloud
+    )
     words = await untangling.words_of(conn, org_id, touched, limit=LABELLED)
     await untangling.describe(conn, org_id, await asyncio.to_thread(describe, words, results))
+
+
+def _changed(moved: Sequence[tuple[Heard, Untangled]]) -> tuple[set[ConversationId], set[ConversationId]]:
+    """Return the conversations that got or lost something said aloud, and those that got or lost whispers."""
+    aloud, whispered = set[ConversationId](), set[ConversationId]()
+    for one, now in moved:
+        ids = whispered if one.kind == "whisper" else aloud
+        ids.update({now.conversation_id, *([one.conversation_id] if one.conversation_id else ())})
+    return aloud, whispered
 
 
 async def _keep_what_persons_said(

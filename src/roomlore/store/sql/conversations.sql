@@ -54,7 +54,8 @@ from unnest(%(conversation_ids)s::uuid[]) as asked (id)
 cross join lateral said_in(asked.id) as held (message_id)
 join messages as said on said.org_id = %(org_id)s and said.id = held.message_id
 group by asked.id, said.author_id
-order by asked.id, count(*) desc, said.author_id;
+-- Never by when somebody was first heard of: that may have been in a whisper.
+order by asked.id, count(*) desc, min(said.sent_at), min(said.native_order), said.author_id;
 
 -- name: members -> MessageKey
 -- The messages of these conversations, as far as the viewer may see these.

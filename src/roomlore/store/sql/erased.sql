@@ -8,6 +8,15 @@ select pg_advisory_xact_lock_shared(hashtextextended('erasure ' || %(org_id)s::t
 -- Wait for those who are writing, and let others wait until the transaction ends.
 select pg_advisory_xact_lock(hashtextextended('erasure ' || %(org_id)s::text, 0));
 
+-- name: begin_look -> Look
+-- Whether nobody else of the org looks what would go; until the transaction ends nothing is waited for long, nor
+-- takes long.
+select
+  pg_try_advisory_xact_lock(hashtextextended('look ' || %(org_id)s::text, 0)) as is_alone,
+  set_config('roomlore.looking', 'on', true) as looks,
+  set_config('lock_timeout', '2s', true) as waits,
+  set_config('statement_timeout', '20s', true) as takes;
+
 -- name: remember_range
 -- Keep a stretch of a room out from now on.
 insert into erased_ranges (org_id, room_id, since, until, erased_at)

@@ -35,7 +35,10 @@ where org_id = %(org_id)s
 -- Drop work on messages, and on answers to them; that on their rooms stays.
 -- Uses index: work_by_trigger
 delete from work
-where org_id = %(org_id)s and (subject_id = any (%(message_ids)s) or trigger_id = any (%(message_ids)s));
+where org_id = %(org_id)s
+  and (subject_id = any (%(message_ids)s) or trigger_id = any (%(message_ids)s))
+  -- copies in other servers are still to go
+  and stage <> 'qdrant';
 
 -- name: drop_audiences
 -- Remove whom messages are addressed to.
@@ -48,7 +51,7 @@ select distinct memory_id as id
 from memory_sources
 where org_id = %(org_id)s and message_id = any (%(message_ids)s);
 
--- name: hand_over_superseded
+-- name: hand_over_superseded -> MemoryKey
 -- What memories took the place of is superseded by the next that stays, or stands again.
 -- Uses index: memories_superseded
 with recursive kept (id, successor) as (
@@ -72,7 +75,8 @@ set superseded_by = (
     -- in a circle of which nothing else is left
     and kept.successor <> memories.id
 )
-where memories.org_id = %(org_id)s and memories.id in (select kept.id from kept);
+where memories.org_id = %(org_id)s and memories.id in (select kept.id from kept)
+returning memories.id;
 
 -- name: drop_memory_sources
 -- Remove what memories rest on.
@@ -113,6 +117,13 @@ delete from memories where org_id = %(org_id)s and id = any (%(memory_ids)s);
 select distinct conversation_id as id
 from placements
 where org_id = %(org_id)s and message_id = any (%(message_ids)s);
+
+-- name: losing_aloud -> ConversationKey
+-- The conversations in which some of these messages are that were no whispers.
+select distinct placements.conversation_id as id
+from placements
+join messages on messages.org_id = placements.org_id and messages.id = placements.message_id
+where placements.org_id = %(org_id)s and placements.message_id = any (%(message_ids)s) and messages.kind <> 'whisper';
 
 -- name: beside -> Spoken
 -- Of each of these conversations one message that stays, the nearest to those that go: once that is gone through

@@ -161,7 +161,7 @@ where held.org_id = %(org_id)s
   and held.id = now.id
   and (held.drawn_state <> now.state or held.read_state <> now.state or held.draw_error is not null);
 
--- name: hush
+-- name: hush -> Hushed
 -- Let what rests on sensitive conversations be sensitive at once, whoever put it how.
 -- Uses indexes: placements_in, memory_sources_of_message
 update memories
@@ -177,7 +177,8 @@ where memories.org_id = %(org_id)s
     where conversations.org_id = %(org_id)s
       and conversations.id = any (%(conversation_ids)s)
       and conversations.sensitivity = 'sensitive'
-  );
+  )
+returning memories.id;
 
 -- name: draw_anew
 -- Let the conversations that these messages are in be gone through again, and forget how they were.

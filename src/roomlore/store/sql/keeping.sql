@@ -302,9 +302,10 @@ where memories.org_id = %(org_id)s
     where memory_sources.org_id = %(org_id)s and memory_sources.memory_id = memories.id
   );
 
--- name: disown
+-- name: disown -> Loosened
 -- Keep what participants asserted, as nobody's.
-update memories set asserted_by = null where org_id = %(org_id)s and asserted_by = any (%(participant_ids)s);
+update memories set asserted_by = null where org_id = %(org_id)s and asserted_by = any (%(participant_ids)s)
+returning id as memory_id;
 
 -- name: naming -> Circled
 -- The memories that are about these participants, or were seen by them.
@@ -354,7 +355,7 @@ where memories.org_id = %(org_id)s
     )
   );
 
--- name: link_same
+-- name: link_same -> Loosened
 -- Of memories of these circles that stand and say the same, let the newest stand.
 update memories
 set superseded_by = newest.id
@@ -369,4 +370,5 @@ where memories.org_id = %(org_id)s
   and memories.circle = newest.circle
   and memories.digest = newest.digest
   and memories.status = 'active'
-  and memories.id <> newest.id;
+  and memories.id <> newest.id
+returning memories.id as memory_id;

@@ -2,79 +2,18 @@
 
 -- name: newest -> MemoryKey
 -- The newest memories that the viewer may see, newest first, as far as they are meant.
-select memories.id
-from memories
-where memories.org_id = %(org_id)s
-  and (%(statuses)s::text[] is null or memories.status = any (%(statuses)s::text[]))
-  and (%(kinds)s::text[] is null or memories.kind = any (%(kinds)s::text[]))
-  and (%(task_id)s::text is null or memories.task_id = %(task_id)s::text)
-  and (%(since)s::timestamptz is null or memories.valid_from >= %(since)s::timestamptz)
-  and (
-    %(as_of)s::timestamptz is null
-    or (
-      memories.valid_from <= %(as_of)s::timestamptz
-      and memories.archived_at is null
-      and (
-        memories.superseded_by is null
-        or exists (
-          select 1
-          from memories as later
-          where later.org_id = memories.org_id
-            and later.id = memories.superseded_by
-            and later.valid_from > %(as_of)s::timestamptz
-        )
-      )
-    )
-  )
-  and (
-    %(tags)s::text[] is null
-    or exists (
-      select 1
-      from memory_tags
-      where memory_tags.org_id = memories.org_id
-        and memory_tags.memory_id = memories.id
-        and memory_tags.tag = any (%(tags)s::text[])
-    )
-  )
-  and (
-    %(room_ids)s::uuid[] is null
-    or memories.asserted_in = any (%(room_ids)s::uuid[])
-    or exists (
-      select 1
-      from memory_sources
-      join messages on messages.org_id = memory_sources.org_id and messages.id = memory_sources.message_id
-      where memory_sources.org_id = memories.org_id
-        and memory_sources.memory_id = memories.id
-        and messages.room_id = any (%(room_ids)s::uuid[])
-    )
-  )
-  and not exists (
-    select 1
-    from (
-      values
-        ('subject', %(subject_ids)s::uuid[]),
-        ('author', %(author_ids)s::uuid[]),
-        ('perspective', %(perspective_ids)s::uuid[])
-    ) as asked (role, ids)
-    where asked.ids is not null
-      and not exists (
-        select 1
-        from memory_participants
-        where memory_participants.org_id = memories.org_id
-          and memory_participants.memory_id = memories.id
-          and memory_participants.role = asked.role
-          and memory_participants.participant_id = any (asked.ids)
-      )
-  )
-order by memories.id desc
-limit %(limit)s;
+select memory_id as id
+from newest_memories(
+  %(room_ids)s::uuid[], %(subject_ids)s::uuid[], %(author_ids)s::uuid[], %(perspective_ids)s::uuid[],
+  %(kinds)s::text[], %(statuses)s::text[], %(tags)s::text[], %(task_id)s::text, %(since)s::timestamptz,
+  %(as_of)s::timestamptz, %(before)s::uuid, %(limit)s
+)
+order by memory_id desc;
 
 -- name: resting_on -> MemoryKey
 -- The newest memories that rest on a message.
--- Uses index: memory_sources_of_message
 select memory_id as id
-from memory_sources
-where org_id = %(org_id)s and message_id = %(message_id)s
+from resting_on(array[%(message_id)s::uuid])
 order by memory_id desc
 limit %(limit)s;
 
@@ -88,46 +27,55 @@ order by memories.id
 limit 10;
 
 -- name: memories_by_id -> Stated
--- These memories as far as they are visible, newest first; whoever asserted one, and where, only as far as known.
+-- These memories as far as they are visible, newest first; whoever asserted one, and where, only as far as known. What
+-- they rest on and whom they name is asked for all of them at once: whether one may be seen is dear.
+with ties as materialized (
+  select memory_id, message_id, quote_start, quote_end, drawn_by, participant_id, role, tag
+  from ties_of(%(memory_ids)s::uuid[])
+),
+rests as materialized (
+  select
+    ties.memory_id,
+    array_agg(ties.message_id order by said.sent_at, said.native_order, said.id) as source_ids,
+    array_agg(ties.quote_start order by said.sent_at, said.native_order, said.id) as quote_starts,
+    array_agg(ties.quote_end order by said.sent_at, said.native_order, said.id) as quote_ends,
+    min(ties.drawn_by) as extractor,
+    max(said.edited_at) as edited_at
+  from ties
+  join messages as said on said.org_id = %(org_id)s and said.id = ties.message_id
+  group by ties.memory_id
+),
+bears as materialized (
+  select
+    ties.memory_id,
+    array_agg(ties.tag order by ties.tag) filter (where ties.tag is not null) as tags,
+    array_agg(ties.participant_id order by ties.role, ties.participant_id) filter (where ties.role is not null)
+      as participant_ids,
+    array_agg(ties.role order by ties.role, ties.participant_id) filter (where ties.role is not null) as roles
+  from ties
+  where ties.message_id is null
+  group by ties.memory_id
+)
 select
   memories.id, memories.kind, memories.title, memories.content, memories.importance, memories.confidence,
-  memories.sensitivity, memories.status, rested.extractor, asserter.id as asserted_by, held.id as asserted_in,
-  memories.recorded_at, memories.valid_from, rested.source_ids, rested.quote_starts, rested.quote_ends,
-  array(
-    select memory_tags.tag
-    from memory_tags
-    where memory_tags.org_id = memories.org_id and memory_tags.memory_id = memories.id
-    order by memory_tags.tag
-  ) as tags,
-  memories.task_id, memories.slot, rested.is_outdated, memories.superseded_by
+  memories.sensitivity, memories.status, rests.extractor, asserter.id as asserted_by, held.id as asserted_in,
+  memories.recorded_at, memories.valid_from,
+  coalesce(rests.source_ids, '{}') as source_ids,
+  coalesce(rests.quote_starts, '{}') as quote_starts,
+  coalesce(rests.quote_ends, '{}') as quote_ends,
+  coalesce(bears.participant_ids, '{}') as participant_ids,
+  coalesce(bears.roles, '{}') as roles,
+  coalesce(bears.tags, '{}') as tags,
+  memories.task_id, memories.slot, coalesce(rests.edited_at > memories.recorded_at, false) as is_outdated,
+  memories.superseded_by
 from memories
 left join participants as asserter
   on asserter.org_id = memories.org_id and asserter.id = memories.asserted_by
 left join rooms as held on held.org_id = memories.org_id and held.id = memories.asserted_in
-cross join lateral (
-  select
-    coalesce(array_agg(one.message_id order by one.sent_at, one.native_order, one.message_id), '{}') as source_ids,
-    coalesce(array_agg(one.quote_start order by one.sent_at, one.native_order, one.message_id), '{}') as quote_starts,
-    coalesce(array_agg(one.quote_end order by one.sent_at, one.native_order, one.message_id), '{}') as quote_ends,
-    min(one.drawn_by) as extractor,
-    coalesce(bool_or(one.edited_at > memories.recorded_at), false) as is_outdated
-  from (
-    select
-      memory_sources.message_id, memory_sources.quote_start, memory_sources.quote_end, memory_sources.drawn_by,
-      messages.sent_at, messages.native_order, messages.edited_at
-    from memory_sources
-    join messages on messages.org_id = memory_sources.org_id and messages.id = memory_sources.message_id
-    where memory_sources.org_id = %(org_id)s and memory_sources.memory_id = memories.id
-  ) as one
-) as rested
+left join rests on rests.memory_id = memories.id
+left join bears on bears.memory_id = memories.id
 where memories.org_id = %(org_id)s and memories.id = any (%(memory_ids)s)
 order by memories.id desc;
-
--- name: participants -> Named
--- Whom these memories name, as far as the viewer may know of them.
-select memory_id, participant_id, role
-from memory_participants
-where org_id = %(org_id)s and memory_id = any (%(memory_ids)s);
 
 -- name: known_names -> KnownName
 -- What the viewer may call these participants.

@@ -166,10 +166,11 @@ where replies.org_id = %(org_id)s
   and replies.child_id <> arrived.id;
 
 -- name: messages_by_id -> Message
--- These messages, as far as they are visible.
+-- These messages, as far as they are visible; of their words so many characters, or all.
 select
-  id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
-  native_order, edited_at, redacted_at, erased_at, reply_to
+  id, room_id, external_id, kind, author_id, author_name, author_kind,
+  coalesce(left(body, %(most)s::integer), body) as body, sent_at, precision, native_order, edited_at, redacted_at,
+  erased_at, reply_to
 from timeline
 where org_id = %(org_id)s and id = any (%(message_ids)s)
 order by sent_at, native_order, id;

@@ -48,7 +48,7 @@ cross join lateral (
   union all
   select messages.room_id
   from messages
-  where work.stage <> 'untangle' and messages.org_id = work.org_id and messages.id = work.subject_id
+  where work.stage not in ('untangle', 'qdrant') and messages.org_id = work.org_id and messages.id = work.subject_id
 ) as subjects
 where work.org_id = %(org_id)s
 group by subjects.room_id, work.stage;
@@ -125,3 +125,35 @@ from (
 left join rooms on rooms.org_id = %(org_id)s and rooms.id = timed.first_id
 group by timed.action, format
 order by timed.action, format;
+
+-- name: failures -> Failure
+-- What was set aside after its last attempt, by stage and kind of error, most first.
+-- Uses indexes: work_pkey, conversations_set_aside
+select failed.stage, failed.error, count(*) as count, max(failed.at) as newest_at
+from (
+  select stage, coalesce(error, 'Unknown') as error, set_aside_at as at
+  from work
+  where org_id = %(org_id)s and set_aside_at is not null
+  union all
+  select 'extract', draw_error, null
+  from conversations
+  where org_id = %(org_id)s and draw_error is not null
+) as failed
+group by failed.stage, failed.error
+order by count desc, failed.stage, failed.error
+limit %(limit)s;
+
+-- name: sizes -> Size
+-- The largest tables of the database with their indexes, largest first; the parts of one together.
+select
+  coalesce(pg_partition_root(tables.oid)::oid, tables.oid)::regclass::text as what,
+  sum(pg_total_relation_size(tables.oid))::bigint as bytes
+from pg_class as tables
+where tables.relnamespace = 'roomlore'::regnamespace and tables.relkind = 'r'
+group by 1
+order by bytes desc, what
+limit %(limit)s;
+
+-- name: database_size -> Size
+-- How large all of the database is.
+select 'database' as what, pg_database_size(current_database()) as bytes;

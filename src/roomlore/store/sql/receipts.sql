@@ -74,7 +74,14 @@ select 'found replies', count(*)
 from replies
 where org_id = %(org_id)s
   and (child_id = %(message_id)s or parent_id = %(message_id)s)
-  and method in ('mention', 'inferred');
+  and method in ('mention', 'inferred')
+union all
+-- but for that it was erased
+select 'changes', count(*)
+from changes
+where org_id = %(org_id)s
+  and kind in ('message.added', 'message.revised', 'message.redacted')
+  and subject_ids @> array[%(message_id)s::uuid];
 
 -- name: left_of_range -> Remnant
 -- What is left of an erased stretch of a room: everything must be nothing.
@@ -139,6 +146,17 @@ where conversations.org_id = %(org_id)s
     select 1
     from placements
     where placements.org_id = %(org_id)s and placements.conversation_id = conversations.id
+  )
+union all
+select 'changes', count(*)
+from changes
+where org_id = %(org_id)s
+  and kind in ('message.added', 'message.revised', 'message.redacted', 'message.erased')
+  and room_id = %(room_id)s
+  and exists (
+    select
+    from unnest(subject_ids) as named
+    where not exists (select from messages where messages.org_id = %(org_id)s and messages.id = named)
   );
 
 -- name: left_of_person -> Remnant

@@ -34,7 +34,8 @@ set
   since = least(work.since, excluded.since), until = greatest(work.until, excluded.until);
 
 -- name: touch_rooms_of
--- Ask for rooms to be gone through where these messages stand and where they are answered.
+-- Ask for rooms to be gone through where these messages stand and where they are answered. Whoever only looks what
+-- would go asks for nothing: everybody who says something in those rooms would wait for it.
 insert into work (org_id, stage, subject_id, since, until)
 select messages.org_id, 'untangle', messages.room_id, min(messages.sent_at), max(messages.sent_at)
 from messages
@@ -46,6 +47,7 @@ where messages.org_id = %(org_id)s
     from replies
     where replies.org_id = %(org_id)s and replies.parent_id = any (%(message_ids)s)
   )
+  and current_setting('roomlore.looking', true) is distinct from 'on'
 group by messages.org_id, messages.room_id
 order by messages.room_id
 on conflict (org_id, stage, subject_id) do update
@@ -373,23 +375,43 @@ cross join lateral (
 ) as begun
 group by asked.id;
 
--- name: describe
+-- name: with_whispers -> Moved
+-- Those of these conversations in which something was whispered.
+-- Uses index: placements_in
+select asked.id as conversation_id
+from unnest(%(conversation_ids)s::uuid[]) as asked (id)
+where exists (
+  select
+  from placements
+  join messages on messages.org_id = placements.org_id and messages.id = placements.message_id
+  where placements.org_id = %(org_id)s and placements.conversation_id = asked.id and messages.kind = 'whisper'
+);
+
+-- name: describe -> Moved
 -- Say what conversations are about and how sensitive they are, unless a person did.
--- What a language model called one stays as long as nothing in it has changed.
-update conversations
-set
-  label = case
-    when conversations.is_named or (conversations.is_titled and still_asked(conversations)) then conversations.label
-    else told.label
-  end,
-  is_titled = conversations.is_titled and still_asked(conversations),
-  asked_state = case when still_asked(conversations) then conversations.asked_state end,
-  sensitivity = case
-    when conversations.is_marked or (told.goes_on and conversations.sensitivity = 'sensitive')
-      then conversations.sensitivity
-    else told.sensitivity
-  end
-from unnest(
-  %(id)s::uuid[], %(label)s::text[], %(sensitivity)s::text[], %(goes_on)s::boolean[]
-) as told (id, label, sensitivity, goes_on)
-where conversations.org_id = %(org_id)s and conversations.id = told.id;
+-- What a language model called one stays as long as nothing in it has changed. Those of which that can be seen are told.
+with described as (
+  update conversations
+  set
+    label = case
+      when conversations.is_named or (conversations.is_titled and still_asked(conversations)) then conversations.label
+      else told.label
+    end,
+    is_titled = conversations.is_titled and still_asked(conversations),
+    asked_state = case when still_asked(conversations) then conversations.asked_state end,
+    sensitivity = case
+      when conversations.is_marked or (told.goes_on and conversations.sensitivity = 'sensitive')
+        then conversations.sensitivity
+      else told.sensitivity
+    end
+  from unnest(
+    %(id)s::uuid[], %(label)s::text[], %(sensitivity)s::text[], %(goes_on)s::boolean[]
+  ) as told (id, label, sensitivity, goes_on)
+  join conversations as was on was.org_id = %(org_id)s and was.id = told.id
+  where conversations.org_id = %(org_id)s and conversations.id = told.id
+  returning
+    conversations.id as conversation_id,
+    (was.label, was.is_titled, was.sensitivity)
+      is distinct from (conversations.label, conversations.is_titled, conversations.sensitivity) as is_other
+)
+select conversation_id from described where is_other;

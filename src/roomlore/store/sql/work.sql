@@ -75,33 +75,37 @@ where work.org_id = %(org_id)s
     where wanting.org_id = %(org_id)s and wanting.id = said.id
   ) is null;
 
--- name: drop_spare_embeddings
+-- name: drop_spare_embeddings -> Touched
 -- Remove vectors of messages that are to have none: of rooms that embed exchanges, or of one of them, all or only these
 -- messages and what answers them.
-delete from message_embeddings as vectors
-where vectors.org_id = %(org_id)s
-  and vectors.room_id = any (array(
-    select rooms.id
-    from rooms
-    where rooms.org_id = %(org_id)s
-      and rooms.embedding_policy = 'exchange'
-      and (%(room_id)s::uuid is null or rooms.id = %(room_id)s)
-  ))
-  and (
-    %(message_ids)s::uuid[] is null
-    or vectors.message_id = any (array(
-      select unnest(%(message_ids)s::uuid[])
-      union
-      select replies.child_id
-      from replies
-      where replies.org_id = %(org_id)s and replies.parent_id = any (%(message_ids)s)
+with gone as (
+  delete from message_embeddings as vectors
+  where vectors.org_id = %(org_id)s
+    and vectors.room_id = any (array(
+      select rooms.id
+      from rooms
+      where rooms.org_id = %(org_id)s
+        and rooms.embedding_policy = 'exchange'
+        and (%(room_id)s::uuid is null or rooms.id = %(room_id)s)
     ))
-  )
-  and (
-    select wanting.id
-    from embeddable_messages as wanting
-    where wanting.org_id = %(org_id)s and wanting.id = vectors.message_id
-  ) is null;
+    and (
+      %(message_ids)s::uuid[] is null
+      or vectors.message_id = any (array(
+        select unnest(%(message_ids)s::uuid[])
+        union
+        select replies.child_id
+        from replies
+        where replies.org_id = %(org_id)s and replies.parent_id = any (%(message_ids)s)
+      ))
+    )
+    and (
+      select wanting.id
+      from embeddable_messages as wanting
+      where wanting.org_id = %(org_id)s and wanting.id = vectors.message_id
+    ) is null
+  returning vectors.message_id
+)
+select count(*) as count, ask_for_copies(array_agg(message_id)) as copies from gone;
 
 -- name: enqueue_wanting
 -- Ask for messages of a room that are to have a vector and have none to be embedded, all or only these and what answers
@@ -234,16 +238,25 @@ from messages
 join embeddable_messages as wanting on wanting.org_id = messages.org_id and wanting.id = messages.id
 where messages.org_id = %(org_id)s and messages.id = any (%(message_ids)s);
 
--- name: put_embeddings
+-- name: put_embeddings -> Touched
 -- Write vectors, replacing older ones of the same model; a message that is to have none meanwhile gets none.
-insert into message_embeddings (org_id, message_id, room_id, model, embedding, tokens)
-select %(org_id)s, wanting.id, wanting.room_id, %(model)s, made.embedding, made.tokens
-from unnest(%(message_id)s::uuid[], %(embedding)s::halfvec[], %(tokens)s::bytea[])
-  as made (message_id, embedding, tokens)
-join embeddable_messages as wanting on wanting.org_id = %(org_id)s and wanting.id = made.message_id
-on conflict (org_id, message_id, model) do update
-set embedding = excluded.embedding, tokens = excluded.tokens;
+with made as (
+  insert into message_embeddings (org_id, message_id, room_id, model, embedding, tokens)
+  select %(org_id)s, wanting.id, wanting.room_id, %(model)s, given.embedding, given.tokens
+  from unnest(%(message_id)s::uuid[], %(embedding)s::halfvec[], %(tokens)s::bytea[])
+    as given (message_id, embedding, tokens)
+  join embeddable_messages as wanting on wanting.org_id = %(org_id)s and wanting.id = given.message_id
+  on conflict (org_id, message_id, model) do update
+  set embedding = excluded.embedding, tokens = excluded.tokens
+  returning message_id
+)
+select count(*) as count, ask_for_copies(array_agg(message_id)) as copies from made;
 
--- name: drop_embeddings
+-- name: drop_embeddings -> Touched
 -- Remove the vectors of messages.
-delete from message_embeddings where org_id = %(org_id)s and message_id = any (%(message_ids)s);
+with gone as (
+  delete from message_embeddings
+  where org_id = %(org_id)s and message_id = any (%(message_ids)s)
+  returning message_id
+)
+select count(*) as count, ask_for_copies(array_agg(message_id)) as copies from gone;

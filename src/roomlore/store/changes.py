@@ -1,0 +1,178 @@
+"""What has changed, noted in the transaction of the change and read in the order of transactions.
+
+A reader has a place, (xid, id), and reads what comes after it. Nothing is read that a transaction still running may
+come before, so that no reader passes by what is committed later. What is noted are ids: who may see which of them is
+asked when they are told.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, get_args
+from uuid import UUID
+
+from roomlore.domain.ids import ConversationId, MemoryId, MessageId, OrgId, RoomId
+from roomlore.store import copying
+from roomlore.store.queries import Connection, Queries
+
+QUERIES = Queries("changes")
+
+#: Named as what happened to what.
+Kind = Literal[
+    "message.added",
+    "message.revised",
+    "message.redacted",
+    "message.erased",
+    "memory.kept",
+    "memory.changed",
+    "conversation.changed",
+]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+#: Rung with the org's id.
+CHANNEL = "roomlore_changes"
+#: What one change is about at most; more is noted as several.
+MOST = 1_000
+#: Before and after every id.
+FIRST, LAST = UUID(int=0), UUID(int=2**128 - 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Now:
+    """What was over at a moment: the snapshot, and the first transaction that was not."""
+
+    seen: str
+    xid: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class First:
+    """The first transaction that noted anything in a time, or may still do so."""
+
+    xid: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """Something that changed in one transaction and room."""
+
+    id: UUID
+    #: Which transaction; a number too large for some.
+    xid: str
+    #: None: of a memory that rests on nothing that was said.
+    room_id: RoomId | None
+    kind: Kind
+    subject_ids: Sequence[UUID]
+    noted_at: datetime
+    #: Whether nothing can come before it any more.
+    is_settled: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """How far somebody has read."""
+
+    xid: str = "0"
+    id: UUID = FIRST
+    #: What was over then is not read, either; None: what there is is read.
+    seen: str | None = None
+    #: What was noted before this id was made is not read, either.
+    since: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """A message, memory or conversation that is seen."""
+
+    id: UUID
+
+
+async def note_added(conn: Connection, org_id: OrgId) -> None:
+    """Note the messages just added, and ask for their copies."""
+    await copying.ask_added(conn, org_id)
+    await QUERIES.run(conn, "note_added", {"org_id": org_id, "most": MOST})
+
+
+async def note(
+    conn: Connection, org_id: OrgId, kind: Kind, ids: Collection[MessageId | MemoryId | ConversationId]
+) -> None:
+    """Note what happened to messages, memories or conversations, as the kind says; those that are gone are left out.
+
+    Of messages other copies are asked for.
+    """
+    if not ids:
+        return
+    if kind.startswith("message."):
+        await copying.ask(conn, org_id, ids)
+    about = {"what": kind.partition(".")[0], "kind": kind, "ids": list(ids), "most": MOST}
+    params: dict[str, object] = {"org_id": org_id, **about}
+    await QUERIES.run(conn, "note", params)
+
+
+async def place_now(conn: Connection) -> Place:
+    """Return the place after which stands whatever is not over yet."""
+    now = await QUERIES.first(conn, "now", Now, {})
+    assert now is not None
+    return Place(xid=str(int(now.xid) - 1), id=LAST, seen=now.seen)
+
+
+async def place_since(conn: Connection, org_id: OrgId, change_id: UUID) -> Place:
+    """Return the place after which stands whatever was noted since an id was made, or will be."""
+    first = await QUERIES.first(conn, "first_since", First, {"org_id": org_id, "id": change_id})
+    assert first is not None
+    return Place(xid=str(int(first.xid) - 1), id=LAST, since=change_id)
+
+
+async def beside(conn: Connection, org_id: OrgId, change_id: UUID) -> list[Change]:
+    """Return a change by its id, with those that were noted with it of the same kind and room, in order.
+
+    Empty where there is none, or something may still come before it.
+    """
+    return await QUERIES.all(conn, "beside", Change, {"org_id": org_id, "id": change_id})
+
+
+async def after(
+    conn: Connection, org_id: OrgId, place: Place, *, room_id: RoomId | None = None, limit: int
+) -> list[Change]:
+    """Return changes after a place, in order, and whether each is settled; for the operator alone.
+
+    As many as `limit`, and then to the end of the transaction: what one changed is told as a whole.
+    """
+    params = {"org_id": org_id, "room_id": room_id, "limit": limit}
+    params |= {"xid": place.xid, "id": place.id, "seen": place.seen, "since": place.since}
+    return await QUERIES.all(conn, "after", Change, params)
+
+
+async def visible(conn: Connection, org_id: OrgId, ids: Collection[UUID]) -> set[UUID]:
+    """Return which of these messages, memories and conversations the viewer of the connection may see."""
+    params = {"org_id": org_id, "ids": list(ids)}
+    return {row.id for row in await QUERIES.all(conn, "visible", Subject, params)}
+
+
+async def forget_messages(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> None:
+    """Name no more in any change messages that are going, nor conversations that went with them; their copies go, too.
+
+    Before their rows go: their rooms tell where to look.
+    """
+    await copying.ask(conn, org_id, ids)
+    params: dict[str, object] = {"org_id": org_id, "ids": list(ids), "message_ids": list(ids)}
+    params["kinds"] = _kinds("message")
+    await QUERIES.run(conn, "forget", params)
+    emptied = await QUERIES.all(conn, "gone_conversations", Subject, params)
+    if emptied:
+        params |= {"ids": [row.id for row in emptied], "kinds": _kinds("conversation")}
+        await QUERIES.run(conn, "forget", params)
+
+
+async def forget_memories(conn: Connection, org_id: OrgId, ids: Sequence[MemoryId]) -> None:
+    """Name no more in any change memories that are going."""
+    params = {"org_id": org_id, "ids": list(ids), "message_ids": None, "kinds": _kinds("memory")}
+    await QUERIES.run(conn, "forget", params)
+
+
+def _kinds(*what: str) -> list[Kind]:
+    return [kind for kind in KINDS if kind.partition(".")[0] in what]
+
+
+async def drop_before(conn: Connection, org_id: OrgId, change_id: UUID) -> int:
+    """Drop what was noted before an id was made, and return how many changes that were."""
+    return await QUERIES.run(conn, "drop_before", {"org_id": org_id, "id": change_id})

@@ -1,0 +1,60 @@
+"""Asks for copies in other servers to be written anew, in the transaction of the change.
+
+What changed is asked for by id; whatever it has become is read when it is written, and what is no longer there is
+removed. So the order of changes does not matter, and a change that is asked for twice is written once. Where an org has
+no copies nothing is asked for.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from uuid import UUID
+
+from roomlore.domain.ids import ConversationId, MessageId, OrgId, ParticipantId
+from roomlore.store.queries import Connection, Queries
+
+QUERIES = Queries("copying")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """How much was asked for."""
+
+    count: int
+
+
+async def ask(conn: Connection, org_id: OrgId, ids: Collection[UUID]) -> None:
+    """Ask for messages to be written to every copy once the transaction commits, or removed from it."""
+    if ids:
+        await _ask(conn, "ask", {"org_id": org_id, "ids": list(ids)})
+
+
+async def ask_added(conn: Connection, org_id: OrgId) -> None:
+    """Ask for the messages just added."""
+    await _ask(conn, "ask_added", {"org_id": org_id})
+
+
+async def ask_below(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> None:
+    """Ask for messages whose place in their exchange has changed, with all that answers them."""
+    if ids:
+        await _ask(conn, "ask_below", {"org_id": org_id, "ids": list(ids)})
+
+
+async def ask_below_added(conn: Connection, org_id: OrgId) -> None:
+    """Ask for all that answers the messages just added, and came before them."""
+    await _ask(conn, "ask_below_added", {"org_id": org_id})
+
+
+async def ask_written_by(conn: Connection, org_id: OrgId, ids: Collection[ParticipantId]) -> None:
+    """Ask for what these participants wrote."""
+    if ids:
+        await _ask(conn, "ask_written_by", {"org_id": org_id, "participant_ids": list(ids)})
+
+
+async def ask_standing_in(conn: Connection, org_id: OrgId, ids: Collection[ConversationId]) -> None:
+    """Ask for what stands in these conversations."""
+    if ids:
+        await _ask(conn, "ask_standing_in", {"org_id": org_id, "conversation_ids": list(ids)})
+
+
+async def _ask(conn: Connection, how: str, params: dict[str, object]) -> None:
+    await QUERIES.first(conn, how, Asked, params)

@@ -1,0 +1,281 @@
+"""Copies of what is known, in other servers: which there are, and what is written to them."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Literal, get_args
+from uuid import UUID
+
+import numpy as np
+from pgvector import HalfVector
+
+from roomlore.domain.ids import ConversationId, MessageId, OrgId, ParticipantId, RoomId
+from roomlore.domain.incoming import MessageKind, ParticipantKind
+from roomlore.domain.projected import Point, Sight, Stay
+from roomlore.store import copying, work
+from roomlore.store.queries import Connection, Queries
+from roomlore.store.work import Task
+
+QUERIES = Queries("projections")
+
+#: Which servers may hold copies; each is a stage of work.
+Target = Literal["qdrant"]
+TARGETS: tuple[Target, ...] = get_args(Target)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Projection:
+    """The copies of an org in one server."""
+
+    target: Target
+    #: The copy that is read; None until the first one is whole.
+    copy: str | None
+    #: Whose vectors it holds, and how long they are.
+    model: str | None
+    dimensions: int | None
+    #: The copy that is being built beside it, and since when everything is asked for; None: not yet.
+    next_copy: str | None
+    next_model: str | None
+    next_dimensions: int | None
+    next_since: datetime | None
+    #: The number of the last reading of what was to be written.
+    turn: int
+    #: Since when the server fails, and the kind of its error.
+    failing_since: datetime | None
+    error: str | None
+
+    @property
+    def copies(self) -> list[tuple[str, str]]:
+        """The copies that are kept up to date, each with the model whose vectors it holds."""
+        pairs = ((self.copy, self.model), (self.next_copy, self.next_model))
+        return [(copy, model) for copy, model in pairs if copy is not None and model is not None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """A copy that is to be built."""
+
+    copy: str
+    model: str
+    dimensions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backlog:
+    """What is still to be written to the copies of a target."""
+
+    waiting: int
+    #: What its server would not take.
+    set_aside: int
+    #: How long the oldest has been waiting.
+    lag_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Behind:
+    """Whether a copy lags."""
+
+    is_behind: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """A copy that is being built."""
+
+    copy: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointRow:
+    """A message as it is copied, as it is read."""
+
+    id: MessageId
+    room_id: RoomId
+    kind: MessageKind
+    author_id: ParticipantId
+    author_name: str
+    author_kind: ParticipantKind
+    sent_at: datetime
+    native_order: int
+    conversation_id: ConversationId | None
+    reply_to: MessageId | None
+    exchange_id: MessageId
+    audience: Sequence[ParticipantId] | None
+    embedding: HalfVector | None
+    lexemes: Sequence[str]
+    counts: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """What is to have a copy."""
+
+    id: UUID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SightRow:
+    """What the viewer may read, as far as it is up to open rooms and to whom the viewer is."""
+
+    is_operator: bool
+    is_agent: bool
+    own_ids: Sequence[ParticipantId]
+    open_room_ids: Sequence[RoomId]
+
+
+async def all_of(conn: Connection, org_id: OrgId) -> list[Projection]:
+    """Return the projections of an org, to its operator."""
+    return await QUERIES.all(conn, "all", Projection, {"org_id": org_id})
+
+
+async def take_turn(conn: Connection, org_id: OrgId, target: Target) -> Projection | None:
+    """Return a projection with the number of this reading; None where the org has none.
+
+    Until the transaction ends nobody else reads: what is read under a greater number is at least as new.
+    """
+    return await QUERIES.first(conn, "turn", Projection, {"org_id": org_id, "target": target})
+
+
+async def points(
+    conn: Connection, org_id: OrgId, ids: Sequence[MessageId], *, model: str, version: int
+) -> list[Point]:
+    """Return those of these messages that are to have a copy, with their vectors of a model."""
+    params = {"org_id": org_id, "ids": list(ids), "model": model}
+    return [_point(row, version) for row in await QUERIES.all(conn, "points", PointRow, params)]
+
+
+def _point(row: PointRow, version: int) -> Point:
+    return Point(
+        id=row.id,
+        version=version,
+        room_id=row.room_id,
+        kind=row.kind,
+        author_id=row.author_id,
+        author_name=row.author_name,
+        author_kind=row.author_kind,
+        sent_at=row.sent_at,
+        native_order=row.native_order,
+        conversation_id=row.conversation_id,
+        reply_to=row.reply_to,
+        exchange_id=row.exchange_id,
+        audience=row.audience,
+        vector=None if row.embedding is None else row.embedding.to_numpy().astype(np.float32),
+        lexemes=dict(zip(row.lexemes, row.counts, strict=True)),
+    )
+
+
+async def ids_after(conn: Connection, org_id: OrgId, after: UUID | None, *, limit: int) -> list[MessageId]:
+    """Return which messages are to have a copy, in the order of their ids."""
+    params = {"org_id": org_id, "after": after, "limit": limit}
+    return [MessageId(row.id) for row in await QUERIES.all(conn, "ids_after", Subject, params)]
+
+
+async def renew(conn: Connection, org_id: OrgId, target: Target, tasks: Sequence[Task]) -> set[UUID]:
+    """Lease what was taken for another two minutes, and return what of it nobody else has taken since."""
+    params = {"org_id": org_id, "target": target, **_taken(tasks)}
+    return {row.id for row in await QUERIES.all(conn, "renew", Subject, params)}
+
+
+async def finish(conn: Connection, org_id: OrgId, target: Target, tasks: Sequence[Task]) -> None:
+    """Forget what was written; what has changed since it was taken is due again.
+
+    So is what somebody else has finished meanwhile: which of the two wrote last is not known.
+    """
+    params = {"org_id": org_id, "target": target, **_taken(tasks)}
+    ours = {task.subject_id for task in tasks}
+    before = {row.id for row in await QUERIES.all(conn, "waiting", Subject, params | {"ids": list(ours)})}
+    await QUERIES.run(conn, "finish", params)
+    await QUERIES.run(conn, "do_again", params)
+    await copying.ask(conn, org_id, ours - before)
+
+
+def _taken(tasks: Sequence[Task]) -> dict[str, object]:
+    return {
+        "subject_id": [task.subject_id for task in tasks],
+        "version": [task.version for task in tasks],
+        "attempts": [task.attempts for task in tasks],
+    }
+
+
+async def begin_copy(
+    conn: Connection, org_id: OrgId, target: Target, planned: Planned, *, is_lost: bool = False
+) -> None:
+    """Say that a copy is to be built beside the one that is read, or in place of a lost one.
+
+    What changes from now on is asked for.
+    """
+    about = {"org_id": org_id, "target": target, "is_lost": is_lost, **asdict(planned)}
+    await QUERIES.run(conn, "begin_copy", about)
+    await work.wake(conn, target)
+
+
+async def announce(conn: Connection, org_id: OrgId, target: Target) -> None:
+    """Note that from here on everybody knows of the copy that is to be built; in a transaction after its beginning."""
+    await QUERIES.run(conn, "announce", {"org_id": org_id, "target": target})
+
+
+async def ask_for_everything(conn: Connection, org_id: OrgId, target: Target) -> bool:
+    """Ask for all that a new copy is to hold, once; return whether that was done now.
+
+    Not before everybody is through who may have changed something without knowing of the copy.
+    """
+    about: dict[str, object] = {"org_id": org_id, "target": target}
+    if await QUERIES.first(conn, "begin_asking", Begun, about) is None:
+        return False
+    await QUERIES.run(conn, "ask_everything", about)
+    await work.wake(conn, target)
+    return True
+
+
+async def switch(conn: Connection, org_id: OrgId, target: Target) -> bool:
+    """Read the copy that is being built from now on, if all that was asked for at its beginning is written."""
+    return await QUERIES.run(conn, "switch", {"org_id": org_id, "target": target}) > 0
+
+
+async def stop(conn: Connection, org_id: OrgId, target: Target) -> None:
+    """Have no copies any more, nor anything to write to them."""
+    await QUERIES.run(conn, "stop", {"org_id": org_id, "target": target})
+    await QUERIES.run(conn, "drop_asked", {"org_id": org_id, "target": target})
+
+
+async def note_outage(conn: Connection, org_id: OrgId, target: Target, error: str) -> None:
+    """Say how a server fails; since when is kept."""
+    await QUERIES.run(conn, "note_outage", {"org_id": org_id, "target": target, "error": error})
+
+
+async def note_recovery(conn: Connection, org_id: OrgId, target: Target) -> None:
+    """Say that a server fails no longer."""
+    await QUERIES.run(conn, "note_recovery", {"org_id": org_id, "target": target})
+
+
+async def backlog(conn: Connection, org_id: OrgId, target: Target) -> Backlog:
+    """Return what is still to be written, to the operator."""
+    found = await QUERIES.first(conn, "backlog", Backlog, {"org_id": org_id, "target": target})
+    assert found is not None
+    return found
+
+
+async def is_behind(conn: Connection, org_id: OrgId, target: Target) -> bool:
+    """Return whether something may not be found in a copy that is there to be found, to the operator."""
+    found = await QUERIES.first(conn, "behind", Behind, {"org_id": org_id, "target": target})
+    assert found is not None
+    return found.is_behind
+
+
+async def sight(conn: Connection) -> Sight:
+    """Return what the viewer of the connection may read, for the filter of a copy."""
+    row = await QUERIES.first(conn, "sight", SightRow, {})
+    assert row is not None
+    return Sight(
+        is_operator=row.is_operator,
+        is_agent=row.is_agent,
+        open_room_ids=row.open_room_ids,
+        stays=() if row.is_operator else await QUERIES.all(conn, "stays", Stay, {}),
+        own_ids=row.own_ids,
+    )
+
+
+async def waiting(conn: Connection, org_id: OrgId, target: Target, ids: Sequence[UUID]) -> set[UUID]:
+    """Return which of these subjects are still to be written, to the operator."""
+    params = {"org_id": org_id, "target": target, "ids": list(ids)}
+    return {row.id for row in await QUERIES.all(conn, "waiting", Subject, params)}

@@ -1,0 +1,250 @@
+-- Copies of what is known, in other servers.
+
+-- name: ask_everything
+-- Ask for every message of an org, to be written to the copies of one target.
+insert into work (org_id, stage, subject_id)
+select %(org_id)s, %(target)s, messages.id
+from messages
+where messages.org_id = %(org_id)s and messages.kind in ('message', 'whisper') and messages.redacted_at is null
+order by messages.id
+on conflict (org_id, stage, subject_id) do update
+set
+  version = work.version + 1,
+  failures = 0,
+  error = null,
+  set_aside_at = null,
+  attempts = case when work.set_aside_at is null and work.due_at > now() then work.attempts else 0 end,
+  due_at = case
+    when work.set_aside_at is null and work.due_at > now() and work.attempts > 0 then work.due_at
+    else now()
+  end;
+
+-- name: renew -> Subject
+-- Lease what was taken anew, and tell which of it is still ours.
+update work
+set due_at = now() + interval '2 minutes'
+from unnest(%(subject_id)s::uuid[], %(attempts)s::integer[]) as taken (subject_id, attempts)
+where work.org_id = %(org_id)s
+  and work.stage = %(target)s
+  and work.subject_id = taken.subject_id
+  and work.attempts = taken.attempts
+  and work.set_aside_at is null
+returning work.subject_id as id;
+
+-- name: finish
+-- Forget what was written and has not changed since.
+delete from work
+using unnest(%(subject_id)s::uuid[], %(version)s::integer[], %(attempts)s::integer[])
+  as done (subject_id, version, attempts)
+where work.org_id = %(org_id)s
+  and work.stage = %(target)s
+  and work.subject_id = done.subject_id
+  and work.version = done.version
+  and work.attempts = done.attempts;
+
+-- name: do_again
+-- Let what has changed since it was taken be due again. In a statement of its own: it sees what was asked for while the
+-- one before it waited.
+update work
+set due_at = now(), attempts = 0
+from unnest(%(subject_id)s::uuid[], %(version)s::integer[], %(attempts)s::integer[])
+  as taken (subject_id, version, attempts)
+where work.org_id = %(org_id)s
+  and work.stage = %(target)s
+  and work.subject_id = taken.subject_id
+  and work.version > taken.version
+  and work.attempts = taken.attempts;
+
+-- name: all -> Projection
+-- The projections of an org.
+select target, copy, model, dimensions, next_copy, next_model, next_dimensions, next_since, turn, failing_since, error
+from projections
+where org_id = %(org_id)s
+order by target;
+
+-- name: turn -> Projection
+-- Take the next turn in reading for a target. Whoever takes one later reads what is there later: the row is held until
+-- the transaction ends.
+update projections
+set turn = turn + 1
+where org_id = %(org_id)s and target = %(target)s
+returning
+  target, copy, model, dimensions, next_copy, next_model, next_dimensions, next_since, turn, failing_since, error;
+
+-- name: begin_copy
+-- Say that a copy is to be built, in place of one that was being built; the one that is read may be lost.
+insert into projections (org_id, target, next_copy, next_model, next_dimensions)
+values (%(org_id)s, %(target)s, %(copy)s, %(model)s, %(dimensions)s)
+on conflict (org_id, target) do update
+set
+  copy = case when not %(is_lost)s then projections.copy end,
+  model = case when not %(is_lost)s then projections.model end,
+  dimensions = case when not %(is_lost)s then projections.dimensions end,
+  next_copy = excluded.next_copy,
+  next_model = excluded.next_model,
+  next_dimensions = excluded.next_dimensions,
+  next_xid = null,
+  next_since = null;
+
+-- name: announce
+-- Note a transaction that began after the copy that is to be built was there to be seen.
+update projections
+set next_xid = pg_current_xact_id()
+where org_id = %(org_id)s and target = %(target)s and next_copy is not null and next_xid is null;
+
+-- name: begin_asking -> Begun
+-- Say that everything is asked for now, if all who may not have known of the copy that is to be built are through.
+update projections
+set next_since = clock_timestamp()
+where org_id = %(org_id)s
+  and target = %(target)s
+  and next_copy is not null
+  and next_since is null
+  and next_xid < pg_snapshot_xmin(pg_current_snapshot())
+returning next_copy as copy;
+
+-- name: switch
+-- Read the copy that was being built, once all that was asked for when it was begun is written.
+-- Uses index: work_asked
+update projections
+set
+  copy = next_copy, model = next_model, dimensions = next_dimensions,
+  next_copy = null, next_model = null, next_dimensions = null, next_xid = null, next_since = null
+where org_id = %(org_id)s
+  and target = %(target)s
+  and next_copy is not null
+  and next_since is not null
+  and not exists (
+    select from work
+    where work.org_id = %(org_id)s
+      and work.stage = %(target)s
+      and work.set_aside_at is null
+      and work.asked_at <= projections.next_since
+  );
+
+-- name: stop
+-- Have no copies of a target any more.
+delete from projections where org_id = %(org_id)s and target = %(target)s;
+
+-- name: drop_asked
+-- Forget what was asked for a target.
+delete from work where org_id = %(org_id)s and stage = %(target)s;
+
+-- name: note_outage
+-- Say how a server fails, and keep since when.
+update projections
+set failing_since = coalesce(failing_since, clock_timestamp()), error = %(error)s
+where org_id = %(org_id)s and target = %(target)s and (failing_since is null or error is distinct from %(error)s);
+
+-- name: note_recovery
+-- Say that a server fails no longer.
+update projections
+set failing_since = null, error = null
+where org_id = %(org_id)s and target = %(target)s and failing_since is not null;
+
+-- name: backlog -> Backlog
+-- How much waits to be written to the copies of a target, how much was set aside, and how long the oldest has waited.
+-- Uses index: work_asked
+select
+  count(*) filter (where set_aside_at is null) as waiting,
+  count(*) filter (where set_aside_at is not null) as set_aside,
+  coalesce(extract(epoch from clock_timestamp() - min(asked_at) filter (where set_aside_at is null)), 0)::float8
+    as lag_seconds
+from work
+where org_id = %(org_id)s and stage = %(target)s;
+
+-- name: behind -> Behind
+-- Whether a copy lacks what was changed half a minute ago, or what its server would not take.
+-- Uses index: work_asked
+select exists (
+  select from work
+  where org_id = %(org_id)s
+    and stage = %(target)s
+    and (asked_at < now() - interval '30 seconds' or set_aside_at is not null)
+) as is_behind;
+
+-- name: points -> PointRow
+-- Messages as they are copied, those that are to have a copy: what was said and is still there. With all the exchange
+-- they belong to is known by: what opens it, up to a hundred answers away.
+-- Uses index: replies_from
+select
+  said.id, said.room_id, said.kind, said.author_id, said.author_name, said.author_kind, said.sent_at,
+  said.native_order, standing.conversation_id, answered.parent_id as reply_to,
+  coalesce(opening.id, said.id) as exchange_id,
+  case when said.kind = 'whisper' then coalesce(addressed.ids, '{}') end as audience,
+  made.embedding, coalesce(words.lexemes, '{}') as lexemes, coalesce(words.counts, '{}') as counts
+from messages as said
+left join placements as standing on standing.org_id = said.org_id and standing.message_id = said.id
+left join lateral (
+  select edge.parent_id
+  from exchange_edges as edge
+  where edge.org_id = said.org_id and edge.child_id = said.id
+  order by edge.parent_id
+  limit 1
+) as answered on true
+left join lateral (
+  with recursive up as (
+    select answered.parent_id as id, 1 as steps
+    where answered.parent_id is not null
+    union all
+    select above.parent_id, up.steps + 1
+    from up
+    cross join lateral (
+      select edge.parent_id
+      from exchange_edges as edge
+      where edge.org_id = said.org_id and edge.child_id = up.id
+      order by edge.parent_id
+      limit 1
+    ) as above
+    where up.steps < 100
+  )
+  select up.id from up order by up.steps desc limit 1
+) as opening on true
+left join lateral (
+  select array_agg(audience.participant_id order by audience.participant_id) as ids
+  from message_audience as audience
+  where audience.org_id = said.org_id and audience.message_id = said.id
+) as addressed on true
+left join message_embeddings as made
+  on made.org_id = said.org_id and made.message_id = said.id and made.model = %(model)s
+left join lateral (
+  select
+    array_agg(word.lexeme order by word.lexeme) as lexemes,
+    array_agg(coalesce(cardinality(word.positions), 1) order by word.lexeme) as counts
+  from unnest(said.words) as word
+) as words on true
+where said.org_id = %(org_id)s
+  and said.id = any (%(ids)s)
+  and said.kind in ('message', 'whisper')
+  and said.redacted_at is null
+  and said.erased_at is null;
+
+-- name: ids_after -> Subject
+-- What is to have a copy, behind an id, in the order of ids.
+select id
+from messages
+where org_id = %(org_id)s
+  and (%(after)s::uuid is null or id > %(after)s)
+  and kind in ('message', 'whisper')
+  and redacted_at is null
+  and erased_at is null
+order by id
+limit %(limit)s;
+
+-- name: sight -> SightRow
+-- What the viewer may read, as far as it is up to rooms and to whom the viewer is.
+select
+  viewer_is_operator() as is_operator,
+  viewer_is_agent() as is_agent,
+  own_ids() as own_ids,
+  array(select open.room_id from open_rooms_of_viewer as open) as open_room_ids;
+
+-- name: stays -> Stay
+-- When the viewer was a member of which room.
+select room_id, nullif(joined_at, '-infinity') as joined_at, left_at from stays_of_viewer;
+
+-- name: waiting -> Subject
+-- Which of these subjects are still to be written to the copies of a target.
+select subject_id as id
+from work
+where org_id = %(org_id)s and stage = %(target)s and subject_id = any (%(ids)s::uuid[]) and set_aside_at is null;

@@ -1,0 +1,231 @@
+"""Writes what has changed to copies in other servers, and builds new copies beside those that are read.
+
+A copy is written at least once for every change, each time as things are by then; a subject is never written by two
+workers at once. So whatever is killed when, every copy ends up as the database is.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from roomlore.domain.errors import BackendUnavailable
+from roomlore.domain.ids import MessageId, OrgId, uuid7
+from roomlore.domain.ports import Projection
+from roomlore.domain.projected import Point
+from roomlore.store import projections, work
+from roomlore.store.db import Database
+from roomlore.store.projections import Planned, Target
+from roomlore.store.queries import Connection
+from roomlore.store.work import Task
+from roomlore.workers import loop
+from roomlore.workers.rounds import Rounds, orgs
+
+#: A batch takes no longer, or is given up: before its lease ends, after which another worker may write the same.
+LONGEST_SECONDS = 60.0
+#: In a name this tells one copy of an org from another: when it was begun, in milliseconds, and some chance.
+NUMBER_DIGITS, TIME_DIGITS = 20, 12
+#: So long nobody takes a copy for left behind.
+SPARED_SECONDS = 600.0
+#: How often copies that are being built are looked after.
+EVERY_SECONDS = 5.0
+#: How long a drain waits for those who write meanwhile.
+WAITING_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectWorker:
+    """Keeps the copies in one server up to date."""
+
+    db: Database
+    projection: Projection[Point]
+    stage: Target
+    batch: int = 512
+
+    async def begin(self, only_org: OrgId | None) -> None:
+        """Ask for all that a copy is to hold that is being built, and remove copies that nobody reads any more."""
+        for org_id in await orgs(self.db, only_org):
+            await self.look_after(org_id)
+
+    async def do(self, org_id: OrgId, tasks: Sequence[Task]) -> int:
+        """Write messages, as they are by now, to every copy, or remove them; return how many.
+
+        Raises:
+            BackendUnavailable: the server fails, or is too slow.
+            BadInput: the server takes all but some of them.
+        """
+        held, ids, of_models = await self.db.change(org_id, partial(self._read, org_id=org_id, tasks=tasks))
+        try:
+            async with asyncio.timeout(LONGEST_SECONDS):
+                for copy, model in held.copies if held is not None else ():
+                    await self._write(copy, ids, of_models[model])
+        except TimeoutError:
+            await self._failed(org_id, "TimeoutError")
+            raise BackendUnavailable(f"{self.stage} is too slow", cure="see how it is doing") from None
+        except BackendUnavailable as error:
+            await self._failed(org_id, error.why)
+            raise
+        await self.db.change(
+            org_id,
+            partial(
+                self._finish, org_id=org_id, tasks=[task for task in tasks if task.subject_id in set(ids)]
+            ),
+        )
+        return len(tasks)
+
+    async def _read(
+        self, conn: Connection, org_id: OrgId, tasks: Sequence[Task]
+    ) -> tuple[projections.Projection | None, list[MessageId], dict[str, list[Point]]]:
+        held = await projections.take_turn(conn, org_id, self.stage)
+        if held is None:
+            return None, [], {}
+        # What was taken long ago, behind the work of other orgs, may be somebody else's by now.
+        ours = await projections.renew(conn, org_id, self.stage, tasks)
+        ids = [task.subject_id for task in tasks if task.subject_id in ours]
+        models = dict.fromkeys(model for _, model in held.copies)
+        of_models = {
+            model: await projections.points(conn, org_id, ids, model=model, version=held.turn)
+            for model in models
+        }
+        return held, ids, of_models
+
+    async def _write(self, copy: str, ids: Sequence[MessageId], points: Sequence[Point]) -> None:
+        there = {point.id for point in points}
+        gone = [message_id for message_id in ids if message_id not in there]
+        # What is gone goes first: a point that the server does not take holds up nobody's erasure.
+        if gone:
+            await self.projection.drop(copy, gone)
+        if points:
+            await self.projection.put(copy, points)
+
+    async def _finish(self, conn: Connection, org_id: OrgId, tasks: Sequence[Task]) -> None:
+        await projections.finish(conn, org_id, self.stage, tasks)
+        await projections.note_recovery(conn, org_id, self.stage)
+
+    async def _failed(self, org_id: OrgId, error: str) -> None:
+        await self.db.change(
+            org_id, partial(projections.note_outage, org_id=org_id, target=self.stage, error=error)
+        )
+
+    async def tidy(self) -> None:
+        """Leave it to the rounds."""
+
+    async def build(self, org_id: OrgId, *, model: str, dimensions: int) -> None:
+        """Begin a copy with the vectors of a model, beside the one that is read, unless the server has lost that.
+
+        Raises:
+            BackendUnavailable: the server fails.
+        """
+        await self._build(org_id, model=model, dimensions=dimensions)
+
+    async def _build(self, org_id: OrgId, *, model: str, dimensions: int, again: bool = False) -> None:
+        there, held = await self.projection.copies(), await self._held(org_id)
+        is_lost = held is not None and held.copy is not None and held.copy not in there
+        copy = f"{prefix(org_id)}{uuid7().hex[:NUMBER_DIGITS]}"
+        await self.projection.prepare(copy, dimensions=dimensions)
+        planned = Planned(copy=copy, model=model, dimensions=dimensions)
+
+        async def begin(conn: Connection) -> None:
+            # Somebody may have given up the copies meanwhile.
+            if not again or await projections.take_turn(conn, org_id, self.stage) is not None:
+                await projections.begin_copy(conn, org_id, self.stage, planned, is_lost=is_lost)
+
+        await self.db.change(org_id, begin)
+
+    async def look_after(self, org_id: OrgId) -> bool:
+        """Take the next step with a copy that is being built, and return whether there is another one to come.
+
+        Where the server has lost a copy another one is begun.
+
+        Raises:
+            BackendUnavailable: the server fails.
+        """
+        if await self._held(org_id) is None:
+            return False
+        try:
+            there = await self.projection.copies()
+            held = await self._held(org_id)
+            goes_on = held is not None and await self._step(org_id, held, there)
+        except BackendUnavailable as error:
+            await self._failed(org_id, error.why)
+            raise
+        recovered = partial(projections.note_recovery, org_id=org_id, target=self.stage)
+        await self.db.change(org_id, recovered)
+        return goes_on
+
+    async def _step(self, org_id: OrgId, held: projections.Projection, there: Sequence[str]) -> bool:
+        known = {held.copy, held.next_copy}
+        if not known - {None} <= set(there):
+            model, dimensions = held.next_model or held.model, held.next_dimensions or held.dimensions
+            assert model is not None
+            assert dimensions is not None
+            await self._build(org_id, model=model, dimensions=dimensions, again=True)
+            return True
+        for copy in there:
+            # Left behind by somebody who was killed; copies of others are theirs.
+            if copy.startswith(prefix(org_id)) and copy not in known and _is_old(copy):
+                await self.projection.remove(copy)
+        if held.next_copy is None:
+            return False
+        if held.next_since is None:
+            for step in (projections.announce, projections.ask_for_everything):
+                await self.db.change(org_id, partial(step, org_id=org_id, target=self.stage))
+            return True
+        switch = partial(projections.switch, org_id=org_id, target=self.stage)
+        if not await self.db.change(org_id, switch):
+            return True
+        if held.copy is not None:
+            await self.projection.remove(held.copy)
+        return False
+
+    async def _held(self, org_id: OrgId) -> projections.Projection | None:
+        held = await self.db.change(org_id, partial(projections.all_of, org_id=org_id))
+        return next((one for one in held if one.target == self.stage), None)
+
+    async def rounds(self, stop: asyncio.Event) -> None:
+        """Look after the copies of every org until told to stop."""
+
+        async def visit(org_id: OrgId) -> None:
+            # The lanes say how the server fails, and try again.
+            with contextlib.suppress(BackendUnavailable):
+                await self.look_after(org_id)
+
+        await Rounds(db=self.db, visit=visit, doing="building copies", every=EVERY_SECONDS).run(stop)
+
+
+def prefix(org_id: OrgId) -> str:
+    """Return how the names of all copies of an org begin: several databases may share a server."""
+    return f"{org_id.hex}-"
+
+
+def _is_old(copy: str) -> bool:
+    """Return whether a copy was begun long ago; one that is being made may not be known of yet."""
+    begun = copy.rpartition("-")[2][:TIME_DIGITS]
+    try:
+        milliseconds = int(begun, 16)
+    except ValueError:
+        return False
+    return time.time() * 1000 - milliseconds > SPARED_SECONDS * 1000
+
+
+async def drain(
+    worker: ProjectWorker, *, only_org: OrgId | None = None, progress: loop.Progress | None = None
+) -> loop.Drained:
+    """Write all that waits, build the copies that are to be built, and return what was done.
+
+    Raises:
+        BackendUnavailable: the server fails.
+        DatabaseUnavailable: the database went away.
+    """
+    done = 0
+    while True:
+        drained = await loop.drain(worker.db, worker, only_org=only_org, progress=progress)
+        done += drained.done
+        with work.meeting_outages():
+            building = [await worker.look_after(org_id) for org_id in await orgs(worker.db, only_org)]
+        if not any(building):
+            return replace(drained, done=done)
+        # Somebody is still writing who may not have known of a new copy.
+        await asyncio.sleep(WAITING_SECONDS)
