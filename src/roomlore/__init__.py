@@ -7,9 +7,11 @@
 ...     found = await app.search(app.operator, "when is the release?")
 """
 
-from roomlore.app import App, open  # noqa: A004  read as roomlore.open
+from roomlore.app import App
+from roomlore.client import Client, Rooms, Server, fetcher, open  # noqa: A004  read as roomlore.open
 from roomlore.config import Settings
 from roomlore.domain.errors import (
+    BackendUnavailable,
     BadInput,
     Conflict,
     DatabaseError,
@@ -20,6 +22,9 @@ from roomlore.domain.errors import (
     NotFound,
     RoomloreError,
     SchemaMismatch,
+    ServerUnavailable,
+    TextRefused,
+    TookTooLong,
     UnknownFormat,
 )
 from roomlore.domain.incoming import IncomingAuthor, IncomingMembership, IncomingMessage, IncomingRoom
@@ -27,7 +32,9 @@ from roomlore.domain.records import Message, Participant, Reply, Room, Viewer
 
 __all__ = [
     "App",
+    "BackendUnavailable",
     "BadInput",
+    "Client",
     "Conflict",
     "DatabaseError",
     "DatabaseUnavailable",
@@ -44,9 +51,15 @@ __all__ = [
     "Reply",
     "Room",
     "RoomloreError",
+    "Rooms",
     "SchemaMismatch",
+    "Server",
+    "ServerUnavailable",
     "Settings",
+    "TextRefused",
+    "TookTooLong",
     "UnknownFormat",
     "Viewer",
+    "fetcher",
     "open",
 ]

@@ -386,7 +386,8 @@ async def test_what_was_superseded_is_never_shown(learnt):
 
 
 def asked(app: App) -> tuple[int, int]:
-    return app._blocks.hits.asked, app._blocks.hits.hits
+    hits = app._blocks.hits(app.org_id)
+    return hits.asked, hits.hits
 
 
 async def test_a_block_is_kept_for_five_minutes(learnt, monkeypatch):

@@ -119,6 +119,18 @@ async def test_conversations_are_listed_newest_first_with_who_takes_part(app: Ap
         await app.conversations.all(app.operator, limit=0)
 
 
+async def test_who_whispered_before_anybody_spoke_is_not_listed_first_for_that(app: App):
+    where = room("pier")
+    who = {name: author(name) for name in ("zoe", "kim")}
+    hushed = {"kind": "whisper", "audience": (author("lou"),)}
+    for number, (name, rest) in enumerate([("zoe", hushed), ("kim", {}), ("zoe", {})]):
+        said = message(f"pier{number}", "the pier", author=who[name], room=where, sent_at=at(number), **rest)
+        await app.ingest(said)
+    await app.untangle()
+    [openly] = [one for one in await app.conversations.all(app.operator, "pier") if one.message_count == 2]
+    assert [one.name for one in openly.talkers] == ["Kim", "Zoe"]
+
+
 async def test_a_conversation_is_meant_by_its_id_by_how_it_begins_and_by_a_message_in_it(
     app: App, talks: Ids
 ):

@@ -403,7 +403,7 @@ async def split_one(app: App) -> None:
 
 
 def keyless(app: App) -> App:
-    return dataclasses.replace(app, caller=None)
+    return dataclasses.replace(app, _caller=None)
 
 
 @pytest.mark.parametrize("what", CHANGES)

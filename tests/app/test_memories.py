@@ -7,7 +7,9 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from app.village import ATTIC, EVE, say, village
 from ingest.stories import at, author, message, room
+from roomlore.app import App
 from roomlore.domain.errors import BadInput, NotAllowed, NotFound
 from roomlore.domain.incoming import IncomingMembership
 
@@ -637,3 +639,17 @@ async def test_a_refused_remembering_leaves_a_line(told):
     newest = (await told.log(told.operator))[0]
     assert (newest.action, newest.outcome) == ("remember", "refused")
     assert newest.viewer_id == bo.desk.caller.participant_id
+
+
+async def test_whom_one_knows_only_from_a_whisper_that_was_taken_back_no_memory_names(app: App):
+    await village(app)
+    hushed = {"kind": "whisper", "audience": (EVE,)}
+    await app.ingest(say(20, DEE, ATTIC, body="my account is at the mill", **hushed))
+    kept = await app.memories.remember("Dee likes tea", sources=["m2"], about=["dee"])
+    eve = await app.viewer("eve")
+    assert "Dee" in {one.name for one in (await app.memories.all(eve))[0].participants}
+
+    await app.ingest(say(21, DEE, ATTIC, body="please forget that", **hushed))
+
+    [shown] = [one for one in await app.memories.all(eve) if one.id == kept.id]
+    assert "Dee" not in {one.name for one in shown.participants}

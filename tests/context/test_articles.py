@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from context.rooms import OPERATOR, START, numbers, say, viewer
 from ingest.stories import at, message
 from roomlore.app import App, application
-from roomlore.context.builder import build, make_fetcher, with_articles
+from roomlore.context.builder import build, with_articles
 from roomlore.context.limits import WalkLimits
 from roomlore.context.listsource import ListSource
 from roomlore.context.render import FORMAT_NOTE, to_anthropic, to_openai, to_text
@@ -118,16 +118,6 @@ async def test_nobody_types_an_embedding():
     context = await build(ListSource([say(0, body=body)]), say(0, body=body), viewer=OPERATOR)
     assert "<embedding" not in to_text(context)
     assert "pay" in to_text(context)
-
-
-async def test_the_fetcher_reads_links_where_it_has_a_reader():
-    told = say(0, body=link("tides"))
-    shelf = Shelf(tides="High water.")
-    plain = await make_fetcher(ListSource([told]), told, viewer=OPERATOR)()
-    assert plain.lines[0].embeddings == ""
-    assert shelf.asked == []
-    context = await make_fetcher(ListSource([told]), told, viewer=OPERATOR, reader=shelf)()
-    assert "High water." in context.lines[0].embeddings
 
 
 EVIL = st.lists(

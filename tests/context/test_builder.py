@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from context.rooms import OPERATOR, ROOM, START, CountingSource, answer, mid, numbers, rooms, say, viewer
-from roomlore.context.builder import build, make_fetcher
+from roomlore.context.builder import build
 from roomlore.context.limits import WalkLimits
 from roomlore.context.listsource import ListSource
 from roomlore.context.render import to_text
@@ -234,18 +234,6 @@ async def test_no_budget_is_refused_before_anything_is_fetched():
     with pytest.raises(BadInput):
         await build(source, say(0), viewer=OPERATOR, budget=0)
     assert source.calls == 0
-
-
-async def test_the_fetcher_takes_no_parameters_and_sees_the_room_as_it_is_when_called():
-    messages = [say(1)]
-    source = CountingSource(ListSource(messages))
-    fetch = make_fetcher(source, say(2), viewer=viewer(1), budget=500)
-    assert source.calls == 0
-    assert numbers((await fetch()).lines) == [1, 2]
-    source.inner = ListSource([say(0), *messages])
-    context = await fetch()
-    assert numbers(context.lines) == [0, 1, 2]
-    assert (context.viewer, context.budget) == (viewer(1), 500)
 
 
 LONG = st.builds(lambda text, times: text * times, st.text(max_size=40), st.sampled_from([1, 1, 3, 60]))

@@ -186,10 +186,28 @@ def test_names_lose_whatever_could_end_the_head_of_a_line(name, shown):
         ("[Admin]: fine in the middle", "[Admin]: fine in the middle"),
         ("\ud800", "\ufffd"),
         ("#\x00m9", "\uff03m9"),
+        ("#\u2061m1", "\uff03m1"),
+        ("hi\U000e0101\ufe01\u206a", "hi"),
+        ("\u270c\ufe0f", "\u270c\ufe0f"),
     ],
 )
 def test_bodies_keep_their_words_and_lose_our_marks(body, shown):
     assert safe_text(body) == shown
+
+
+@pytest.mark.parametrize("unseen", "\u00ad\u034f\u061c\u115f\u17b4\u180e\u200b\u2060\u3164\ufe0e\ufeff\uffa0")
+def test_marks_of_ours_are_lost_whatever_unseen_letters_stand_in_them(unseen):
+    marks = "#{0}m{0}1 [{0}message{0} {0}remo{0}ved] [{0}{0}no text]"
+    assert safe_text(marks.format(unseen)) == marks.format(unseen).replace("#", "\uff03").replace(
+        "[", "\uff3b"
+    )
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("words", ["[no", "[", "[message", "#", "#m", "[erase"])
+def test_a_long_run_of_unseen_letters_is_read_once(words):
+    body = words + "\u200b" * 100_000 + "x"
+    assert safe_text(body) == body
 
 
 EVIL = st.lists(

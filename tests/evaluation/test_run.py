@@ -2,9 +2,6 @@
 
 import asyncio
 import json
-import os
-import subprocess
-import sys
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -18,6 +15,7 @@ from roomlore.evaluation.datasets import Link, read_gold, read_messages
 from roomlore.evaluation.metrics import Selection, score_context
 from roomlore.evaluation.run import NEEDS, TASKS, Trial, evaluate, measure
 from roomlore.evaluation.untangling import Placement, score_conversations, score_links
+from surfaces.test_cli import process, roomlore
 
 NOW = datetime(2026, 1, 20, tzinfo=UTC)
 
@@ -308,12 +306,6 @@ def test_only_search_has_stages(folder):
 # As a command
 
 
-def roomlore(*words) -> subprocess.CompletedProcess:
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("ROOMLORE_")}
-    command = [sys.executable, "-m", "roomlore", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=200, check=False, env=clean)
-
-
 def test_a_mistake_is_told_in_one_line(folder, tmp_path):
     out = tmp_path / "nowhere" / "run.jsonl"
     done = roomlore("eval", "retrieval", folder, "--out", out)
@@ -336,7 +328,7 @@ def test_only_retrieval_has_a_table(folder):
 
 @pytest.mark.slow
 def test_the_command_prints_a_table_where_it_is_wanted(folder):
-    done = roomlore("-q", "eval", "retrieval", folder, "--answers", "--markdown")
+    done = process("-q", "eval", "retrieval", folder, "--answers", "--markdown")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("| questions | figure | n | ours | words only | our bm25 | bm25 |")
     assert all(

@@ -2,11 +2,18 @@
 
 import pytest
 
+from conftest import TellOnce
 from roomlore.app import App
 from scenarios.kilnhouse import TOLD, tell
 
 
+async def kiln_house(app: App) -> None:
+    """Tell all that was said there."""
+    await tell(app, *TOLD)
+
+
 @pytest.fixture
-async def house(app: App) -> App:
+async def house(app: App, tell_once: TellOnce) -> App:
     """Kiln House after all that was said there."""
-    return await tell(app, *TOLD)
+    await tell_once(app, kiln_house)
+    return app

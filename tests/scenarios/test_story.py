@@ -13,8 +13,8 @@ from scenarios.truth import CHAPTERS, Question, Truth
 
 LOG = logging.getLogger(__name__)
 TRUTH = Truth()
-#: How many viewers, in turn, ask each question where not everybody does.
-IN_TURN = 3
+#: How many viewers, in turn, ask each question where not everybody does, and which part of all else each asks for.
+IN_TURN, PART = 1, 4
 
 
 @pytest.mark.timeout(900)
@@ -47,7 +47,7 @@ async def ask(town: Town, name: str, tally: Tally, *, thorough: bool) -> None:
     """Let one viewer ask everything in a chapter, or what it is their turn to ask."""
     asking = Asking(town=town, name=name, tally=tally)
     place = TRUTH.viewers(town.chapter).index(name)
-    every, start = (1, 0) if thorough else (2, (place + town.chapter) % 2)
+    every, start = (1, 0) if thorough else (PART, (place + town.chapter) % PART)
     await asking.everything_else(
         rooms=list(TRUTH.rooms)[start::every], memories=list(TRUTH.memories)[start::every]
     )

@@ -6,6 +6,7 @@ agree, and nothing has to be told that something was erased, superseded, withhel
 agent may see again appears when the block's time is over, at the latest; then the block is thrown away as well.
 """
 
+from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -66,13 +67,12 @@ class Blocks:
 
     #: The oldest first.
     _kept: dict[tuple[Occasion, int], _Kept] = field(default_factory=dict[tuple[Occasion, int], _Kept])
-    _asked: int = 0
-    _hits: int = 0
+    _asked: Counter[OrgId] = field(default_factory=Counter[OrgId])
+    _hits: Counter[OrgId] = field(default_factory=Counter[OrgId])
 
-    @property
-    def hits(self) -> Hits:
-        """How often a block could be shown again."""
-        return Hits(asked=self._asked, hits=self._hits)
+    def hits(self, org_id: OrgId) -> Hits:
+        """Return how often a block of an org could be shown again; of others nothing is told."""
+        return Hits(asked=self._asked[org_id], hits=self._hits[org_id])
 
     async def block(self, conn: Connection, occasion: Occasion, *, budget: int, now: datetime) -> MemoryBlock:
         """Return what the agent remembers that may matter, from before where that still holds.
@@ -83,13 +83,13 @@ class Blocks:
             budget: Tokens.
             now: Tells how old memories are, and kept blocks.
         """
-        self._asked += 1
+        self._asked[occasion.org_id] += 1
         self._throw_away(now)
         kept = self._kept.get((occasion, budget))
         ids = [] if kept is None else list(kept.block.citations.values())
         still = await agents.known_still(conn, occasion.org_id, occasion.agent_ids, ids)
         if kept is not None and kept.mark == still.mark and still.all_stand:
-            self._hits += 1
+            self._hits[occasion.org_id] += 1
             return kept.block
         self._kept.pop((occasion, budget), None)
         block = await read_block(conn, occasion, budget=budget, now=now)

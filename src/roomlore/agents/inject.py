@@ -18,7 +18,7 @@ from roomlore.context.tokens import estimate_tokens
 from roomlore.domain.clock import utc_now
 from roomlore.domain.ids import MessageId, OrgId, ParticipantId, uuid7
 from roomlore.domain.records import Memory, Viewer
-from roomlore.store import directory, erased, injections, work
+from roomlore.store import changes, directory, erased, injections, work
 from roomlore.store.db import Database
 from roomlore.store.directory import NewIdentity
 from roomlore.store.injections import Gift, GivingTo
@@ -99,6 +99,7 @@ class InjectWorker:
         before = await injections.given(conn, org_id, occasion, [memory.id for memory in known])
         gifts = gifts_of([memory for memory in known if memory.id not in before])
         await injections.give(conn, org_id, occasion, gifts, author=(author, AUTHOR), at=now)
+        await changes.note(conn, org_id, "message.added", [gift.id for gift in gifts])
 
     async def _sweep(self, org_id: OrgId) -> None:
         async def portion(conn: Connection) -> int:

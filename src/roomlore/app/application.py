@@ -15,8 +15,10 @@ from roomlore.app.conversations import Conversations
 from roomlore.app.desk import Desk
 from roomlore.app.embedding import Loading
 from roomlore.app.erasures import Erasures
+from roomlore.app.events import Bell, Stream
 from roomlore.app.extracting import Extracting
 from roomlore.app.finding import Finding
+from roomlore.app.growth import Growth
 from roomlore.app.history import History
 from roomlore.app.importing import read_export, sort_out
 from roomlore.app.intake import Intake
@@ -24,6 +26,8 @@ from roomlore.app.keys import Keys, sign_in
 from roomlore.app.memories import Memories
 from roomlore.app.operations import Operations
 from roomlore.app.people import People, viewer_of
+from roomlore.app.projecting import Projecting
+from roomlore.app.proposing import Servers
 from roomlore.app.wishes import Wishes
 from roomlore.app.working import Working
 from roomlore.backends.articles import open_reader
@@ -41,8 +45,9 @@ from roomlore.ingest import accept
 from roomlore.ingest.importing import ImportReport, ImportWish, Progress
 from roomlore.retrieval import meant
 from roomlore.retrieval.asked import EVERYTHING, Filters
+from roomlore.retrieval.meant import Before
 from roomlore.retrieval.records import Answer, Exchange, Found
-from roomlore.store import directory, work
+from roomlore.store import work
 from roomlore.store.db import Database
 from roomlore.store.queries import Connection
 from roomlore.workers import loop, retain
@@ -56,13 +61,21 @@ class App:
     org_id: OrgId
     settings: Settings
     #: On whose behalf every call is made; None is the operator.
-    caller: Viewer | None = None
+    _caller: Viewer | None = None
     _embedder: Embedder | None = None
     #: Starts the embedded server again; None where the server is somebody else's.
     _restart: loop.Mend | None = None
     #: Shared by all on whose behalf this App acts, as the next.
     _loading: Loading = field(default_factory=Loading)
     _blocks: Blocks = field(default_factory=Blocks)
+    _bell: Bell = field(default_factory=Bell)
+    _growth: Growth = field(default_factory=Growth)
+    _servers: Servers = field(default_factory=Servers)
+
+    @property
+    def caller(self) -> Viewer:
+        """On whose behalf every call is made."""
+        return self._caller or self.operator
 
     @property
     def operator(self) -> Viewer:
@@ -72,7 +85,7 @@ class App:
     @property
     def desk(self) -> Desk:
         """What every call passes."""
-        return Desk(db=self.db, org_id=self.org_id, caller=self.caller or self.operator)
+        return Desk(db=self.db, org_id=self.org_id, caller=self.caller)
 
     @property
     def people(self) -> People:
@@ -93,6 +106,11 @@ class App:
     def agents(self) -> Agents:
         """What agents remember, and make of whom they met."""
         return Agents(desk=self.desk, blocks=self._blocks, in_shadow=self.settings.shadow_blocks)
+
+    @property
+    def projecting(self) -> Projecting:
+        """Copies in other servers."""
+        return Projecting(desk=self.desk, settings=self.settings, load=self._load_embedder)
 
     @property
     def wishes(self) -> Wishes:
@@ -125,7 +143,7 @@ class App:
         Raises:
             KeyRefused: there is no such key, or it has expired or was revoked.
         """
-        return replace(self, caller=await sign_in(self.db, self.org_id, key))
+        return replace(self, _caller=await sign_in(self.db, self.org_id, key))
 
     def acting(self, viewer: Viewer) -> "App":
         """Return this App on behalf of a viewer whom its operator named.
@@ -133,9 +151,9 @@ class App:
         Raises:
             NotAllowed: the caller is no operator, or the viewer is of another org.
         """
-        if not self.desk.caller.is_operator or viewer.org_id != self.org_id:
+        if not self.caller.is_operator or viewer.org_id != self.org_id:
             raise NotAllowed("only an operator acts for another, in the same org")
-        return replace(self, caller=replace(viewer, key_id=self.desk.caller.key_id))
+        return replace(self, _caller=replace(viewer, key_id=self.caller.key_id))
 
     async def viewer(self, word: str) -> Viewer:
         """Return the viewer meant by a participant's name, account, id or beginning of an id.
@@ -160,7 +178,7 @@ class App:
         """
         accepted = await self.ingest_batch([message])
         if accepted.skipped:
-            skipped = accepted.skipped[0]
+            [skipped] = accepted.skipped
             raise BadInput(f"message {skipped.where!r}", skipped.reason)
         return accepted.message_ids[0]
 
@@ -177,14 +195,12 @@ class App:
             accepted = await accept.accept(conn, self.org_id, batch, received_at=now)
             return accepted, sorted(accepted.room_ids)
 
-        return await self.desk.change("administer", action, change)
+        accepted = await self.desk.change("administer", action, change)
+        await self._growth.note(self.db, len(accepted.added))
+        return accepted
 
     async def import_path(
-        self,
-        path: Path,
-        *,
-        wish: ImportWish | None = None,
-        progress: Progress | None = None,
+        self, path: Path, *, wish: ImportWish | None = None, progress: Progress | None = None
     ) -> ImportReport:
         """Read an export into the store, batch by batch, and report what it held.
 
@@ -205,13 +221,7 @@ class App:
         untangled: loop.Progress | None = None,
         every_org: bool = False,
     ) -> loop.Drained:
-        """Do all the work that is waiting or missing in this org, or in every one; return what was done.
-
-        Args:
-            progress: Told of each batch that was embedded.
-            untangled: Told of each portion of a room that was gone through.
-            every_org: The work of all orgs in the database.
-        """
+        """Do the work of this org, or of every one; tell of batches embedded, portions untangled; return what was done."""
         return await self._work.drain(progress, untangled=untangled, every_org=every_org)
 
     async def untangle(self, progress: loop.Progress | None = None) -> loop.Drained:
@@ -224,12 +234,9 @@ class App:
         progress: loop.Progress | None = None,
         expired: retain.Expired | None = None,
     ) -> None:
-        """Do work as it comes, of every org in the database, until told to stop.
+        """Do work as it comes, of every org in the database, until `stop` is set.
 
-        Args:
-            stop: Ends the work once it is set.
-            progress: Told of each batch that was embedded.
-            expired: Told how many messages were erased, each time that rooms no longer kept some.
+        `progress` is told of each batch that was embedded, `expired` how many messages went that rooms no longer keep.
         """
         await self._work.run(stop, progress, expired)
 
@@ -245,40 +252,26 @@ class App:
 
     async def rooms(self, viewer: Viewer) -> list[Room]:
         """Return the rooms the viewer may see, most recently active first."""
-        async with self.desk.reading(viewer, "list rooms") as reading:
-            found = await directory.rooms(reading.conn, viewer)
-            reading.shows(room.id for room in found)
-        return found
+        return await self._history.rooms(viewer)
 
     async def participants(self, viewer: Viewer, *, room: str | None = None) -> list[Participant]:
         """Return the participants the viewer may know of, or those of one room, most talkative first."""
-        async with self.desk.reading(viewer, "list participants") as reading:
-            room_id = await meant.room(reading.conn, self.org_id, room) if room else None
-            found = await directory.participants(reading.conn, viewer, room_id)
-            reading.shows([] if room_id is None else [room_id])
-            reading.shows(account for participant in found for account in participant.accounts)
-        return found
+        return await self._history.participants(viewer, room=room)
 
     async def messages(
-        self, viewer: Viewer, room: str, *, limit: int = 50, before: str | None = None
+        self, viewer: Viewer, room: str, *, limit: int = 50, before: Before = None, recalls: bool = False
     ) -> list[Message]:
-        """Return the newest messages of a room, or those before one of them, oldest first."""
-        return await History(desk=self.desk).messages(viewer, room, limit=limit, before=before)
+        """Return a room's newest messages, or those before one, oldest first; `recalls`: none that a wish keeps away."""
+        return await self._history.messages(viewer, room, limit=limit, before=before, recalls=recalls)
 
     async def exchanges(
-        self, viewer: Viewer, room: str, *, limit: int = 20, before: str | None = None
+        self, viewer: Viewer, room: str, *, limit: int = 20, before: Before = None
     ) -> list[Exchange]:
-        """Return the newest exchanges of a room, each whole, by their openings, newest first.
+        """Return the newest exchanges of a room, each whole, or those that open before a message, newest first.
 
         Of one with more than 50 messages the opening and the newest are told, and how many are left out.
-
-        Args:
-            viewer: For whom.
-            room: Name, id or external id.
-            limit: How many exchanges.
-            before: Only such as open before this message.
         """
-        return await History(desk=self.desk).exchanges(viewer, room, limit=limit, before=before)
+        return await self._history.exchanges(viewer, room, limit=limit, before=before)
 
     async def context(
         self,
@@ -367,17 +360,18 @@ class App:
     async def log(
         self, viewer: Viewer, *, subject: UUID | str | None = None, limit: int = 50
     ) -> list[LogLine]:
-        """Return the newest lines of the activity log that the viewer may see, newest first.
+        """Return the newest lines of the activity log that the viewer may see, newest first; others' only the operator.
 
-        Args:
-            viewer: The operator sees every line, everybody else their own.
-            subject: Only lines that name this room, message, participant or key: its id, or how it begins.
-            limit: How many lines.
+        `subject` is a room, message, participant or key that they name: its id, or how it begins.
 
         Raises:
             BadInput: the subject is no id, nor the beginning of one.
         """
-        return await History(desk=self.desk).log(viewer, subject=subject, limit=limit)
+        return await self._history.log(viewer, subject=subject, limit=limit)
+
+    def events(self, viewer: Viewer, *, room: str | None = None, after: str | None = None) -> Stream:
+        """Return what changes, as far as the viewer may see it, to iterate over: from now on, or after the event of an id."""
+        return Stream(self.desk, self._bell, viewer=viewer, room=room, after=after)
 
     @property
     def extracting(self) -> Extracting:
@@ -391,9 +385,15 @@ class App:
         )
 
     @property
+    def _history(self) -> History:
+        return History(desk=self.desk)
+
+    @property
     def _find(self) -> Finding:
         now = partial(datetime.now, UTC)
-        return Finding(desk=self.desk, settings=self.settings, load=self._load_embedder, now=now)
+        return Finding(
+            desk=self.desk, settings=self.settings, load=self._load_embedder, now=now, servers=self._servers
+        )
 
     async def _load_embedder(self) -> Embedder:
         return self._embedder or await self._loading.embedder(self.settings)

@@ -99,7 +99,7 @@ class Conversations:
         return found, said
 
     async def timeline(
-        self, viewer: Viewer, room: str, *, limit: int = 50, before: str | None = None
+        self, viewer: Viewer, room: str, *, limit: int = 50, before: meant.Before = None
     ) -> list[Placed]:
         """Return the newest messages of a room, or those before one of them, oldest first.
 
@@ -117,8 +117,8 @@ class Conversations:
             if before is None:
                 newest = await messages.newest_messages(conn, org_id, room_id, limit=limit)
             else:
-                place = await meant.message(conn, org_id, before, room_id=room_id)
-                newest = await messages.messages_before(conn, org_id, place, limit=limit)
+                place = await meant.place(conn, org_id, before, room_id=room_id)
+                newest = await messages.messages_before(conn, org_id, room_id, place, limit=limit)
             standing = await conversations.standing_in_room(conn, org_id, room_id, newest)
             said = await conversations.placed(conn, org_id, newest[::-1], standing)
             reading.shows([room_id, *(one.message.id for one in said)])
@@ -361,7 +361,7 @@ class Conversations:
             others = touched - {result}
             await conversations.mark_like(conn, org_id, result, others=others)
             await conversations.unname(conn, org_id, others)
-            await untangling.refresh(conn, org_id, touched)
+            await untangling.refresh(conn, org_id, touched, changed=touched)
             await self._relabel(conn, touched)
             kept = await self._shown(conn, result, looked)
             await work.wake(conn, "untangle")

@@ -11,7 +11,7 @@ from time import perf_counter
 from typing import NoReturn, TypeVar
 from uuid import UUID
 
-from roomlore.domain.errors import BadInput, KeyRefused, NotAllowed, RoomloreError
+from roomlore.domain.errors import BadInput, KeyRefused, NotAllowed, RoomloreError, TookTooLong
 from roomlore.domain.ids import OrgId
 from roomlore.domain.records import LogOutcome, Viewer
 from roomlore.domain.roles import RIGHTS, Right
@@ -73,6 +73,8 @@ class Desk:
             async with self.db.reading(viewer, keeps_plans=keeps_plans, recalls=recalls) as conn:
                 reading = Reading(conn=conn)
                 yield reading
+        except TookTooLong:
+            raise
         except RoomloreError:
             await self._note(viewer, action, "refused")
             raise

@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 from roomlore.backends.embedding import LocalEmbedder
+from roomlore.backends.httpembedding import open_http_embedder
 from roomlore.config import Settings
 from roomlore.domain.ports import Embedder
 
@@ -31,6 +32,12 @@ async def load_embedder(settings: Settings) -> Embedder:
     """Return the embedding model that the settings name, for texts that are nobody's messages.
 
     Raises:
+        BadInput: it is behind an address, and the extra is not installed.
         ModelUnavailable: it cannot be loaded; says what to do.
     """
-    return await asyncio.to_thread(LocalEmbedder.load, settings.model)
+    named = settings.embedding
+    if named is None:
+        return await asyncio.to_thread(LocalEmbedder.load, settings.model)
+    return await asyncio.to_thread(
+        open_http_embedder, named.url, named.name, key=named.key, dimensions=named.dimensions
+    )

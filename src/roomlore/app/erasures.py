@@ -4,6 +4,7 @@ What is meant is looked up as the caller, so that nobody can ask about what they
 """
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -193,10 +194,12 @@ class Erasures:
         """Erase what is somebody's own; None is nobody's, and an operator's to erase."""
 
         async def work(conn: Connection) -> tuple[Done, Sequence[UUID]]:
-            await erased.keep_writers_out(conn, self.desk.org_id)
+            if not dry_run:
+                await erased.keep_writers_out(conn, self.desk.org_id)
             if own is not None:
                 await self._check_own(conn, own)
-            done = await erase(conn, self.desk.org_id, asked, by=self.desk.caller, dry_run=dry_run)
+            async with erased.looking_only(conn, self.desk.org_id) if dry_run else nullcontext():
+                done = await erase(conn, self.desk.org_id, asked, by=self.desk.caller, dry_run=dry_run)
             return done, _subjects(done.receipt)
 
         right: Right = "administer" if own is None else "erase own"

@@ -10,8 +10,9 @@ from uuid import UUID
 
 from roomlore.app.answering import Answering
 from roomlore.app.desk import Desk, Reading
+from roomlore.app.proposing import Proposing, Servers
 from roomlore.config import Settings
-from roomlore.domain.errors import BadInput, ModelUnavailable
+from roomlore.domain.errors import BadInput, ModelUnavailable, RoomloreError, TextRefused
 from roomlore.domain.incoming import ParticipantKind
 from roomlore.domain.ports import Embedder
 from roomlore.domain.records import Viewer
@@ -20,9 +21,9 @@ from roomlore.retrieval import cascade, meant
 from roomlore.retrieval.asked import Asked, Filters, Read, asks, is_anybody, read
 from roomlore.retrieval.listed import listed
 from roomlore.retrieval.records import Answer, Degradation, Found, Hit, Tier, TierTrace
-from roomlore.retrieval.search import Question, Searched, search
+from roomlore.retrieval.search import NEAR, Question, Searched, search
 from roomlore.retrieval.when import Period
-from roomlore.store import directory, work
+from roomlore.store import directory, projections, work
 from roomlore.store.db import verbatim
 from roomlore.store.directory import ParticipantKey
 from roomlore.store.queries import Connection
@@ -100,6 +101,8 @@ class Finding:
     now: Callable[[], datetime]
     #: Say what answers are told with, and where else they are looked for.
     settings: Settings
+    #: Hold copies that are asked, too, where there are any.
+    servers: Servers
 
     async def search(
         self,
@@ -113,9 +116,10 @@ class Finding:
     ) -> Found:
         """Return up to `limit` exchanges the viewer may see, best first, or newest first where all are wanted."""
         _check_found(limit)
+        place = Place(room=room, as_of=as_of)
         asking = await self._asking(viewer, question, filters)
+        asking = await self._proposed(viewer, asking, place, limit=limit)
         async with self._recalling(viewer, "search", asking) as reading:
-            place = Place(room=room, as_of=as_of)
             wanted = await self._wanted(reading.conn, viewer, asking, place)
             reach = max(limit, LOOKED_THROUGH) if wanted.asks else limit
             found = await _searched(reading.conn, viewer, wanted, limit=reach)
@@ -134,12 +138,14 @@ class Finding:
         quote: bool,
     ) -> Answer:
         """Return what the viewer's messages say about a question, or that they do not."""
+        place = Place(room=room, as_of=as_of)
         asking = await self._asking(viewer, question, filters)
+        asking = await self._proposed(viewer, asking, place, limit=NEAR, beyond_room=True)
         answering = Answering(desk=self.desk, settings=self.settings, now=self.now)
         near = await answering.near(viewer, asking.worded.get(question), self.load)
         async with self._recalling(viewer, "ask", asking) as reading:
             conn = reading.conn
-            wanted = await self._wanted(conn, viewer, asking, Place(room=room, as_of=as_of))
+            wanted = await self._wanted(conn, viewer, asking, place)
             if wanted.question is None:
                 answer = await _recited(conn, viewer, question, scope=wanted.scope)
                 settled = None
@@ -185,10 +191,10 @@ class Finding:
         """Return texts as retrieval takes them, and what it has to do without."""
         try:
             embedder = await self.load()
-        except ModelUnavailable:
+            made = await asyncio.to_thread(embedder.read, texts)
+        except (ModelUnavailable, TextRefused):
             plain = {text: Question(text=text, vector=None) for text in texts}
             return plain, ("no embedding model",)
-        made = await asyncio.to_thread(embedder.read, texts)
         tokens = made.tokens or [None] * len(texts)
         worded = {
             text: Question(text=text, vector=(embedder.model_id, vector), tokens=rows)
@@ -200,6 +206,34 @@ class Finding:
         async with self.desk.db.reading(viewer) as conn:
             is_behind = await work.is_behind(conn, self.desk.org_id, embedder.model_id)
         return worded, ("not everything is embedded yet",) if is_behind else ()
+
+    async def _proposed(
+        self, viewer: Viewer, asking: _Asking, place: Place, *, limit: int, beyond_room: bool = False
+    ) -> _Asking:
+        """Return a question with what a copy proposes for it, where one is read; no connection is held meanwhile."""
+        proposing = Proposing(desk=self.desk, settings=self.settings, servers=self.servers)
+        held = await proposing.copy()
+        if held is None:
+            return asking
+        await self.desk.check_viewer(viewer, "ask" if beyond_room else "search")
+        try:
+            async with self.desk.db.reading(viewer, recalls=True) as conn:
+                wanted = await self._wanted(conn, viewer, asking, place)
+                sight = await projections.sight(conn)
+        except RoomloreError:
+            # Whoever asks is told when the question is looked up, and the log has a line.
+            return asking
+        if wanted.question is None:
+            return asking
+        scopes = [wanted.scope]
+        if beyond_room and wanted.scope.room_ids is not None:
+            scopes.append(replace(wanted.scope, room_ids=None))
+        reach = max(limit, LOOKED_THROUGH) if wanted.asks else limit
+        question, degraded = await proposing.propose(
+            wanted.question, held, sight=sight, scopes=scopes, limit=reach
+        )
+        worded = {**asking.worded, question.text: question}
+        return replace(asking, worded=worded, degraded=(*asking.degraded, *degraded))
 
     # Through the eyes of the viewer: what may not be seen is not there
 

@@ -17,7 +17,7 @@ from roomlore.ingest.clean import TICK
 from roomlore.ingest.versions import OTHER_TEXT
 from roomlore.platforms.jsonl import read_record
 from roomlore.retrieval import meant
-from roomlore.store import messages
+from roomlore.store import directory, erased, messages
 from roomlore.store.messages import ToldMessage
 from roomlore.store.queries import Connection
 
@@ -96,6 +96,9 @@ class Intake:
             found = await meant.message(conn, self.desk.org_id, message, room_id=room_id)
 
         async def change(conn: Connection) -> tuple[MessageId, Sequence[UUID]]:
+            # Whoever removes it holds one or the other until it is removed.
+            await erased.keep_erasures_out(conn, self.desk.org_id)
+            await directory.lock_rooms(conn, [found.room_id])
             now = datetime.now(UTC)
             told = await messages.as_told(conn, self.desk.org_id, found.id)
             if told is None or told.redacted_at is not None:

@@ -10,6 +10,7 @@ from uuid import UUID
 from roomlore.app import asserting
 from roomlore.app.asserting import Details
 from roomlore.app.desk import Desk, check_limit
+from roomlore.app.finding import check_question
 from roomlore.domain.errors import BadInput, NotFound
 from roomlore.domain.ids import MemoryId, OrgId, ParticipantId, RoomId, uuid7
 from roomlore.domain.records import (
@@ -23,7 +24,8 @@ from roomlore.domain.records import (
     SourceMessage,
     Viewer,
 )
-from roomlore.retrieval import meant
+from roomlore.retrieval import meant, recall
+from roomlore.retrieval.records import Recalled
 from roomlore.store import conversations, directory, erased, keeping, memories, messages
 from roomlore.store.keeping import Draft
 from roomlore.store.memories import Facets
@@ -176,12 +178,25 @@ class Memories:
             NotFound: there is no such room or participant, or the viewer may not know of them.
         """
         check_limit(limit)
-        _check(wanted)
+        check_wanted(wanted)
         async with self.desk.reading(viewer, "list memories", recalls=True) as reading:
-            facets = await self._facets(reading.conn, wanted)
+            facets = await facets_of(reading.conn, self.desk.org_id, wanted)
             found = await memories.newest(reading.conn, self.desk.org_id, facets, limit=limit)
             reading.shows(memory.id for memory in found)
         return found
+
+    async def search(self, viewer: Viewer, question: str, *, limit: int = 10) -> list[Recalled]:
+        """Return the memories that fit a question by their words, each as it stands now, best first.
+
+        Raises:
+            BadInput: there is no question, or nothing is wanted.
+        """
+        check_limit(limit)
+        check_question(question)
+        async with self.desk.reading(viewer, "search memories", recalls=True) as reading:
+            found = await recall.recalled(reading.conn, self.desk.org_id, question, near={})
+            reading.shows(one.memory.id for one in found[:limit])
+        return found[:limit]
 
     async def resting_on(
         self, viewer: Viewer, message: str, *, room: str | None = None, limit: int = 50
@@ -228,28 +243,6 @@ class Memories:
             asserted_in_name=where,
         )
 
-    async def _facets(self, conn: Connection, wanted: Wanted) -> Facets:
-        org_id = self.desk.org_id
-        room = wanted.get("room")
-        return Facets(
-            room_ids=None if room is None else [await meant.room(conn, org_id, room)],
-            subject_ids=await self._accounts(conn, wanted.get("about")),
-            author_ids=await self._accounts(conn, wanted.get("by")),
-            perspective_ids=await self._accounts(conn, wanted.get("seen_by")),
-            kinds=wanted.get("kinds"),
-            statuses=wanted.get("statuses", ("active",)),
-            tags=wanted.get("tags"),
-            task_id=wanted.get("task"),
-            since=wanted.get("since"),
-            as_of=wanted.get("as_of"),
-        )
-
-    async def _accounts(self, conn: Connection, word: str | None) -> list[ParticipantId] | None:
-        if word is None:
-            return None
-        participant_id = await meant.participant(conn, self.desk.org_id, word)
-        return [account.id for account in await directory.accounts(conn, self.desk.org_id, participant_id)]
-
     async def _concerning(self, word: str, action: str) -> tuple[Memory, frozenset[RoomId]]:
         """Return the memory that is meant, which names the caller, and the rooms of its sources."""
         await self.desk.check("correct", action)
@@ -276,6 +269,38 @@ class Memories:
         if not found:
             raise NotFound("memory", str(memory_id))
         return found[0]
+
+
+async def facets_of(conn: Connection, org_id: OrgId, wanted: Wanted) -> Facets:
+    """Return which memories are meant, by id where words mean rooms and participants.
+
+    Raises:
+        BadInput: several are meant.
+        NotFound: there is no such room or participant, or the connection's viewer may not know of them.
+    """
+    for what, words in (("tags", wanted.get("tags") or ()), ("task", (wanted.get("task") or "",))):
+        if any("\0" in word for word in words):
+            raise BadInput(what, "holds a NUL, which nothing stored holds")
+    room = wanted.get("room")
+    return Facets(
+        room_ids=None if room is None else [await meant.room(conn, org_id, room)],
+        subject_ids=await _accounts(conn, org_id, wanted.get("about")),
+        author_ids=await _accounts(conn, org_id, wanted.get("by")),
+        perspective_ids=await _accounts(conn, org_id, wanted.get("seen_by")),
+        kinds=wanted.get("kinds"),
+        statuses=wanted.get("statuses", ("active",)),
+        tags=wanted.get("tags"),
+        task_id=wanted.get("task"),
+        since=wanted.get("since"),
+        as_of=wanted.get("as_of"),
+    )
+
+
+async def _accounts(conn: Connection, org_id: OrgId, word: str | None) -> list[ParticipantId] | None:
+    if word is None:
+        return None
+    participant_id = await meant.participant(conn, org_id, word)
+    return [account.id for account in await directory.accounts(conn, org_id, participant_id)]
 
 
 async def _told(conn: Connection, org_id: OrgId, memory: Memory) -> list[SourceMessage]:
@@ -323,7 +348,12 @@ async def _chain(conn: Connection, org_id: OrgId, memory: Memory) -> tuple[list[
     return later, await memories.predecessors(conn, org_id, memory.id)
 
 
-def _check(wanted: Wanted) -> None:
+def check_wanted(wanted: Wanted) -> None:
+    """Do nothing if these may be meant.
+
+    Raises:
+        BadInput: there is no such kind or status, or a time has no time zone.
+    """
     for what, words, known in (
         ("kind", wanted.get("kinds", ()), asserting.KINDS),
         ("status", wanted.get("statuses", ()), STATUSES),

@@ -6,6 +6,7 @@ from functools import partial
 
 from roomlore.app.application import App
 from roomlore.app.keys import org_of
+from roomlore.app.proposing import Servers
 from roomlore.config import DEFAULT_ORG, Settings, from_environment
 from roomlore.domain.errors import BadInput, NotFound
 from roomlore.domain.ids import OrgId
@@ -39,7 +40,16 @@ async def open(  # noqa: A001  read as roomlore.open
         stack.push_async_callback(db.close)
         org_id = await _org(db, settings, create=create_org or settings.org in {None, DEFAULT_ORG})
         restart = None if settings.database else partial(_restart, settings)
-        app = App(db=db, org_id=org_id, settings=settings, _embedder=embedder, _restart=restart)
+        servers = Servers()
+        stack.push_async_callback(servers.close)
+        app = App(
+            db=db,
+            org_id=org_id,
+            settings=settings,
+            _embedder=embedder,
+            _restart=restart,
+            _servers=servers,
+        )
         yield app if settings.key is None else await _let_in(app, settings.key)
 
 

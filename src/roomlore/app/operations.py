@@ -11,9 +11,10 @@ from roomlore.app.desk import Desk
 from roomlore.domain.errors import BadInput
 from roomlore.domain.ids import OrgId, RoomId
 from roomlore.retrieval import meant
-from roomlore.store import erased, extracting, operations, readings, work
+from roomlore.store import erased, extracting, heartbeats, operations, readings, work
 from roomlore.store.extracting import Drawn
-from roomlore.store.operations import Ingested, Latency, Look, Waiting
+from roomlore.store.heartbeats import Heartbeat
+from roomlore.store.operations import Failure, Ingested, Latency, Look, Size, Waiting
 from roomlore.store.queries import Connection
 from roomlore.store.work import EmbeddingPolicy, PolicyChange, Stage
 
@@ -22,6 +23,8 @@ from roomlore.store.work import EmbeddingPolicy, PolicyChange, Stage
 LOOKED_AT, FEWEST = 20_000, 20
 #: So many of the newest reads tell how long they take.
 READS = 10_000
+#: Of workers and kinds of failures so many are told, and so many of the largest tables.
+LISTED, TABLES = 20, 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +93,19 @@ class Numbers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """Whether the work of an org is being done, and what stands in its way."""
+
+    at: datetime
+    #: Those that were seen last, newest first; one that ended in order is not among them.
+    workers: Sequence[Heartbeat]
+    #: Most first.
+    failures: Sequence[Failure]
+    #: The database and its largest tables; None for who came with a key, since other orgs are in them, too.
+    sizes: Sequence[Size] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Seen:
     """What was read of one room."""
 
@@ -130,8 +146,25 @@ class Operations:
             rooms=rooms,
             latencies=latencies,
             readings=backlog,
-            blocks=self.blocks.hits,
+            blocks=self.blocks.hits(self.desk.org_id),
         )
+
+    async def state(self) -> State:
+        """Return which workers there are, what was set aside and why, and how large the database is.
+
+        Raises:
+            NotAllowed: the caller is no operator.
+        """
+        await self.desk.check("administer", "read state")
+        async with self.desk.reading(self.desk.caller, "read state") as reading:
+            conn, org_id = reading.conn, self.desk.org_id
+            has_key = self.desk.caller.key_id is not None
+            return State(
+                at=datetime.now(UTC),
+                workers=await heartbeats.newest(conn, org_id, limit=LISTED),
+                failures=await operations.failures(conn, org_id, limit=LISTED),
+                sizes=None if has_key else await operations.sizes(conn, limit=TABLES),
+            )
 
     async def embed(self, room: str, policy: EmbeddingPolicy) -> PolicyChange:
         """Say what a room embeds, each message or only what opens an exchange; return what that changed.

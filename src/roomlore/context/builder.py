@@ -5,7 +5,7 @@ the rest of its conversation, then the most recent, then the rest by nearness. A
 more than its share is cut, and says how much.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from roomlore.context.enrich import DEFAULT_LIMITS as DEFAULT_ENRICH_LIMITS
@@ -122,28 +122,6 @@ def _embedding(context: Context, line: ContextLine, block: str, counter: TokenCo
     whole = replace(line, embeddings=block)
     text = line_text(whole, today=context.lines[-1].message.sent_at.date())
     return replace(whole, tokens=message_cost(text, counter))
-
-
-def make_fetcher(
-    source: MessageSource,
-    trigger: Message,
-    *,
-    viewer: Viewer,
-    limits: WalkLimits = DEFAULT_LIMITS,
-    budget: int = DEFAULT_BUDGET,
-    counter: TokenCounter = estimate_tokens,
-    reader: ArticleReader | None = None,
-) -> Callable[[], Awaitable[Context]]:
-    """Return a call without parameters that builds the context anew, for a reply generator to hold.
-
-    With a reader it also reads what the messages link to.
-    """
-
-    async def fetch() -> Context:
-        built = await build(source, trigger, viewer=viewer, limits=limits, budget=budget, counter=counter)
-        return built if reader is None else await with_articles(built, reader, counter=counter)
-
-    return fetch
 
 
 class _Draft:

@@ -22,7 +22,9 @@ class StoreSource:
 
     async def before(self, message: Message, limit: int) -> list[Message]:
         """Return the messages of the same room just before this one, newest first."""
-        return await said.messages_before(self.conn, self.org_id, message, limit=limit)
+        return await said.messages_before(
+            self.conn, self.org_id, message.room_id, message.position, limit=limit
+        )
 
     async def after(self, message: Message, limit: int) -> list[Message]:
         """Return the messages of the same room just after this one, oldest first."""

@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cache
 from typing import get_args
 
 from roomlore.domain.errors import BadInput
@@ -190,7 +191,7 @@ _ONLY = rf"(?P<rest>(?: (?:{_ABOUT}|to|that|in|for) .*|[ ,]+{WHEN}(?: .*)?)?\W*)
 
 #: How a question asks for what was said, each from its beginning to its end. The first that fits is taken.
 _FORMS = tuple(
-    re.compile(_LEAD + form, re.IGNORECASE | re.DOTALL)
+    _LEAD + form
     for form in (
         rf"what(?: else)? {_WAS} {_PARTICIPLE} by {_WHO}{_ONLY}",
         rf"what(?: else)? {_WAS} {_PARTICIPLE}{_REST}",
@@ -211,15 +212,12 @@ _FORMS = tuple(
         rf"{_NOUN}(?P<rest> {_ABOUT} .*)",
     )
 )
-_WHO_SAID = re.compile(rf"who(?: else)?{_OFTEN} {_PAST}{_REST}", re.IGNORECASE | re.DOTALL)
-_FIRST = re.compile(rf"({WHEN})[, ]+(?=\w)", re.IGNORECASE)
+_WHO_SAID = rf"who(?: else)?{_OFTEN} {_PAST}{_REST}"
+_FIRST = rf"({WHEN})[, ]+(?=\w)"
 #: When it was said, right behind the verb, or to whom and when.
-_SOON = re.compile(
-    rf"[ ,]*(?:(?:to \w+|me|us|him|her|them|everyone|everybody|here|anything|something) )?({WHEN})",
-    re.IGNORECASE,
-)
-_SOON_TO = re.compile(rf" \w+ ({WHEN})", re.IGNORECASE)
-_LATE = re.compile(rf"(?P<topic> .+?)[ ,]+(?P<when>{PAST})\W*", re.IGNORECASE | re.DOTALL)
+_SOON = rf"[ ,]*(?:(?:to \w+|me|us|him|her|them|everyone|everybody|here|anything|something) )?({WHEN})"
+_SOON_TO = rf" \w+ ({WHEN})"
+_LATE = rf"(?P<topic> .+?)[ ,]+(?P<when>{PAST})\W*"
 #: Where a topic has one of these, the time behind it may be that of what it tells, and of something to come.
 _CLAUSE = re.compile(
     r"\b(?:what|when|where|who|why|how|that|if|whether|will|would|should|could|can|might|may|must|did|does|do|was|were"
@@ -231,9 +229,7 @@ _TO_TOPIC = re.compile(
     rf"[\s,]*(?:(?:anything|something|everything|things)(?=\W|$)\s*)?(?:(?:{_ABOUT}|of|that|if|whether|to)(?=\W|$))?\s*",
     re.IGNORECASE,
 )
-_TOPICAL = re.compile(
-    rf"\W*$|[ ,]+(?:about|regarding|concerning|that|anything|something|{WHEN})", re.IGNORECASE
-)
+_TOPICAL = rf"\W*$|[ ,]+(?:about|regarding|concerning|that|anything|something|{WHEN})"
 #: Said of whatever was said; it is no topic.
 _PLAIN = re.compile(
     rf"(?:else|exactly|often|many times|kind of|sort of|all|things?|{_NOUN}|\s)*", re.IGNORECASE
@@ -280,10 +276,10 @@ def read(question: str) -> Asked:
     text = " ".join(question[: _LONGEST + 1].replace("\u2019", "'").split())
     if len(question) > _LONGEST:
         return Asked(text=question)
-    first = _FIRST.match(text)
+    first = _found_by(_FIRST).match(text)
     said = text[first.end() :] if first else text
     for form in (*_FORMS, _WHO_SAID):
-        found = form.fullmatch(said)
+        found = _found_by(form).fullmatch(said)
         if found is not None:
             asked = (
                 Asked(text=question) if _is_doubtful(found) else _read(question, found, first and first[1])
@@ -308,6 +304,12 @@ def without_article(name: str) -> str:
     return name[article.end() :] if article else name
 
 
+@cache
+def _found_by(form: str) -> re.Pattern[str]:
+    """Return what finds a form in any case; made when first needed, since all of them take a fifth of a second."""
+    return re.compile(form, re.IGNORECASE | re.DOTALL)
+
+
 def _read(question: str, form: re.Match[str], first: str | None) -> Asked:
     return _when(_who(Asked(text=question), form), form, first)
 
@@ -316,7 +318,7 @@ def _is_doubtful(form: re.Match[str]) -> bool:
     """Return whether a question of this form may after all ask for something else than what was said."""
     fields = form.groupdict()
     verb, noun, rest = (fields.get("verb") or "").lower(), fields.get("noun") or "", fields["rest"]
-    is_done = verb in _CAREFUL and not (_TOPICAL.match(rest) and _PLAIN.fullmatch(noun))
+    is_done = verb in _CAREFUL and not (_found_by(_TOPICAL).match(rest) and _PLAIN.fullmatch(noun))
     return is_done or _VERDICT.match(rest) is not None
 
 
@@ -353,7 +355,7 @@ def _when(asked: Asked, form: re.Match[str], first: str | None) -> Asked:
     start = form.start("rest")
     timeless = form.string if when is None or first else form.string[:start] + left
     is_pointing = not topic.strip(_MARKS) and (fields.get("wh") or "").lower() in _REASONS
-    if form.re is _WHO_SAID or is_pointing or topic.strip(_MARKS).lower() in _NOBODY:
+    if form.re is _found_by(_WHO_SAID) or is_pointing or topic.strip(_MARKS).lower() in _NOBODY:
         topic = timeless
     elif not _PLAIN.fullmatch(noun):
         topic = f"{noun.strip()} {topic}"
@@ -368,12 +370,12 @@ def _when(asked: Asked, form: re.Match[str], first: str | None) -> Asked:
 
 def _time_in(rest: str, *, after: str) -> tuple[str | None, str, bool]:
     """Return when it was said, what is left of the text behind the verb, and whether the time is loose."""
-    soon = _SOON.match(rest)
+    soon = _found_by(_SOON).match(rest)
     if soon is None and after.lower().startswith(("tell", "told", "ask")):
-        soon = _SOON_TO.match(rest)
+        soon = _found_by(_SOON_TO).match(rest)
     if soon is not None:
         return soon[1], rest[: soon.start(1)].rstrip(" ,") + rest[soon.end(1) :], False
-    late = _LATE.fullmatch(rest)
+    late = _found_by(_LATE).fullmatch(rest)
     if late is None or _CLAUSE.search(_TO_TOPIC.sub("", late["topic"], count=1)):
         return None, rest, False
     return late["when"], late["topic"], True

@@ -11,11 +11,18 @@ from roomlore.store.search import Opening, Position
 
 
 async def newest_exchanges(
-    conn: Connection, org_id: OrgId, room_id: RoomId, *, limit: int, before: Position | None
+    conn: Connection,
+    org_id: OrgId,
+    room_id: RoomId,
+    *,
+    limit: int,
+    before: Position | None,
+    most: int | None = None,
 ) -> list[Exchange]:
     """Return the newest exchanges of a room that open before a place, newest first by their openings.
 
-    Of a very large one its opening and its newest messages are told, and how many are left out.
+    Of a very large one its opening and its newest messages are told, and how many are left out. With `most`
+    of each message only the beginning, so many characters long.
     """
     outlines: list[Outline] = []
     while len(outlines) < limit:
@@ -25,7 +32,8 @@ async def newest_exchanges(
         if len(openings) < wanted:
             break
         before = openings[-1].position
-    return await told(conn, org_id, outlines, [shown(one, one.member_ids[::-1]) for one in outlines])
+    kept = [shown(one, one.member_ids[::-1]) for one in outlines]
+    return await told(conn, org_id, outlines, kept, most=most)
 
 
 async def _opened(conn: Connection, org_id: OrgId, openings: Sequence[Opening]) -> list[Outline]:
@@ -36,7 +44,12 @@ async def _opened(conn: Connection, org_id: OrgId, openings: Sequence[Opening]) 
 
 
 async def told(
-    conn: Connection, org_id: OrgId, outlines: Sequence[Outline], kept: Sequence[Collection[MessageId]]
+    conn: Connection,
+    org_id: OrgId,
+    outlines: Sequence[Outline],
+    kept: Sequence[Collection[MessageId]],
+    *,
+    most: int | None = None,
 ) -> list[Exchange]:
     """Return exchanges with what was said in them.
 
@@ -45,9 +58,12 @@ async def told(
         org_id: The viewer's org.
         outlines: Which exchanges, in the order in which they come back.
         kept: For each the members that are told; how many of the others there are is told, too.
+        most: Characters of each message; None is all.
     """
     wanted = [member_id for members in kept for member_id in members]
-    by_id = {message.id: message for message in await messages.messages_by_id(conn, org_id, wanted)}
+    by_id = {
+        message.id: message for message in await messages.messages_by_id(conn, org_id, wanted, most=most)
+    }
     return [
         Exchange(
             messages=[by_id[member_id] for member_id in outline.member_ids if member_id in members],

@@ -1,7 +1,8 @@
 """What a person means by a word: a room, a participant, a message, a conversation, by name or beginning of an id.
 
 The connection's viewer decides what can be meant: what may not be seen is not there. Each raises NotFound
-when nothing is meant, and BadInput, naming the choices, when several are.
+when nothing is meant, and BadInput, naming the choices, when several are: each by its id, and in brackets, which no name
+holds any more, by what people call it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,12 +11,16 @@ from dataclasses import replace
 from roomlore.domain.errors import BadInput, NotFound
 from roomlore.domain.ids import ConversationId, OrgId, ParticipantId, RoomId
 from roomlore.domain.records import Message, Viewer
+from roomlore.domain.speech import safe_name
 from roomlore.retrieval.asked import without_article
 from roomlore.store import conversations, directory, messages
 from roomlore.store.db import verbatim
 from roomlore.store.directory import ParticipantKey
 from roomlore.store.queries import Connection
+from roomlore.store.search import Position
 
+#: A place in a room: as a word for the message there, or by itself; None is after all.
+Before = str | Position | None
 #: The newest message of a room.
 LAST = "last"
 #: Whoever asks, by whatever account.
@@ -30,7 +35,7 @@ async def participant(conn: Connection, org_id: OrgId, word: str) -> Participant
     found = await directory.find_participants(conn, org_id, word)
     exact = [key for key in found if str(key.id) == word.lower()] or found
     persons = {key.person_id or key.id: key for key in reversed(exact)}
-    _check_one("participant", word, [f"{key.name} {key.id}" for key in persons.values()])
+    _check_one("participant", word, [f"{key.id} [{safe_name(key.name)}]" for key in persons.values()])
     return exact[0].id
 
 
@@ -39,7 +44,7 @@ async def account(conn: Connection, org_id: OrgId, word: str) -> ParticipantId:
     _check("participant", word)
     found = await directory.find_participants(conn, org_id, word)
     exact = [key for key in found if str(key.id) == word.lower()] or found
-    _check_one("participant", word, [f"{key.name} {key.id}" for key in exact])
+    _check_one("participant", word, [f"{key.id} [{safe_name(key.name)}]" for key in exact])
     return exact[0].id
 
 
@@ -90,7 +95,9 @@ async def room(conn: Connection, org_id: OrgId, word: str) -> RoomId:
     """Return the room of that name, external id or id."""
     _check("room", word)
     found = await directory.find_rooms(conn, org_id, word)
-    _check_one("room", word, [f"{key.platform} {key.external_id} {key.id}" for key in found])
+    _check_one(
+        "room", word, [f"{key.id} [{safe_name(f'{key.platform} {key.external_id}')}]" for key in found]
+    )
     return found[0].id
 
 
@@ -104,6 +111,13 @@ async def message(conn: Connection, org_id: OrgId, word: str, *, room_id: RoomId
     found = await messages.find_messages(conn, org_id, word, room_id=room_id)
     _check_one("message", word, [str(message.id) for message in found])
     return found[0]
+
+
+async def place(conn: Connection, org_id: OrgId, word: str | Position, *, room_id: RoomId) -> Position:
+    """Return the place in a room of the message that is meant; a place by itself needs no message there any more."""
+    if not isinstance(word, str):
+        return word
+    return (await message(conn, org_id, word, room_id=room_id)).position
 
 
 async def trigger(conn: Connection, org_id: OrgId, word: str, *, room_id: RoomId) -> Message:

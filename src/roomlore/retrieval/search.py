@@ -43,6 +43,8 @@ class Question:
     vector: QuestionVector
     #: A row for each of its tokens, where the embedding model gives them.
     tokens: NDArray[np.int8] | None = None
+    #: Messages whose vectors a copy found to be nearest, in some scopes; in others the database looks for them.
+    near: Sequence[tuple[Scope, Sequence[MessageId]]] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +103,11 @@ async def _scored(
     )
     seeds = dict.fromkeys(worded.message_ids)
     vector = question.vector if stages.dense else None
-    if vector is not None:
+    proposed = next((ids for where, ids in question.near if where == scope), None)
+    if vector is not None and proposed is not None:
+        # Whether they lie in the scope and may be seen is asked with what stands around them.
+        seeds |= dict.fromkeys(proposed)
+    elif vector is not None:
         near = await proposals_in.nearest(
             conn, vector, scope=scope, measure=measure, wanted=_proposed(NEAR, limit)
         )

@@ -1,0 +1,160 @@
+"""Memories looked through page by page, and for whom each is: what pages for people show besides `Memories`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Unpack
+
+from roomlore.app import asserting
+from roomlore.app.desk import Desk, check_limit
+from roomlore.app.memories import Wanted, check_wanted, facets_of
+from roomlore.app.tallies import Tally, tallied
+from roomlore.domain.ids import MemoryId
+from roomlore.domain.records import Memory, Message, Viewer
+from roomlore.retrieval import meant
+from roomlore.store import browsing, directory, memories
+from roomlore.store.browsing import Origin, Reader
+
+#: So many of the newest memories are counted by what they have in common: of each it is asked whether it may be seen.
+COUNTED = 100
+#: So many are named of those who may read what a memory rests on.
+NAMED = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shelved:
+    """A memory, and where what it rests on was said, as far as the viewer may see."""
+
+    memory: Memory
+    origins: Sequence[Origin]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shelf:
+    """Memories, newest first, and what they have in common with others that are meant."""
+
+    memories: Sequence[Shelved]
+    #: After which the next page begins; None where there is none.
+    next: MemoryId | None
+    #: Of the newest `COUNTED` that are meant; none on further pages.
+    tallies: Sequence[Tally]
+    #: How many were counted; none on further pages.
+    counted: int
+    #: Whether there are more than were counted.
+    is_cut: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audience:
+    """For whom a memory is, and why; nothing but what its viewer may know."""
+
+    #: Where it was said, and for whom.
+    origins: Sequence[Origin]
+    is_sensitive: bool
+    #: Whether only whoever may see what took its place sees it.
+    is_superseded: bool
+    #: Whether everybody in the org may read all that it rests on.
+    is_open: bool
+    #: Those who may, as far as the viewer may know them, or who asserted what rests on nothing; empty where everybody may.
+    readers: Sequence[Reader]
+    #: Whether there are more than are named.
+    has_more: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A message, and what its room is called; None where the viewer may not see the room."""
+
+    message: Message
+    room_name: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Browsing:
+    """The memories of an org, as people look through them."""
+
+    desk: Desk
+
+    async def shelf(
+        self, viewer: Viewer, *, limit: int = 50, before: MemoryId | None = None, **wanted: Unpack[Wanted]
+    ) -> Shelf:
+        """Return the newest memories that the viewer may see, and what those that are meant have in common.
+
+        Args:
+            viewer: For whom.
+            limit: How many.
+            before: Only those recorded before this one.
+            wanted: Only these.
+
+        Raises:
+            BadInput: nothing is wanted, there is no such kind or status, or several are meant.
+            NotFound: there is no such room or participant, or the viewer may not know of them.
+        """
+        check_limit(limit)
+        check_wanted(wanted)
+        async with self.desk.reading(viewer, "list memories", recalls=True) as reading:
+            conn, org_id = reading.conn, self.desk.org_id
+            facets = await facets_of(conn, org_id, wanted)
+            facets = replace(facets, before=before)
+            is_first = before is None
+            wanted_ids = max(limit, COUNTED) if is_first else limit
+            ids = await memories.newest_ids(conn, org_id, facets, limit=wanted_ids + 1)
+            found = await memories.memories_by_id(conn, org_id, ids[:wanted_ids])
+            origins = await browsing.origins(conn, org_id, found)
+            counted = found if is_first else []
+            people = {who.id for memory in counted for who in memory.participants}
+            persons = await browsing.persons(conn, org_id, people) if people else {}
+            reading.shows(memory.id for memory in found[:limit])
+        return Shelf(
+            memories=[
+                Shelved(memory=one, origins=[place for place in origins if place.memory_id == one.id])
+                for one in found[:limit]
+            ],
+            next=ids[limit - 1] if len(ids) > limit else None,
+            tallies=tallied(counted, origins, persons) if is_first else [],
+            counted=len(counted),
+            is_cut=is_first and len(ids) > wanted_ids,
+        )
+
+    async def audience(self, viewer: Viewer, memory: str) -> Audience:
+        """Return for whom a memory is, as far as that viewer may know.
+
+        What spoken wishes keep from somebody is not told: who may read what a memory rests on is.
+
+        Raises:
+            BadInput: several are meant.
+            NotFound: there is no such memory, or the viewer may not see it.
+        """
+        async with self.desk.reading(viewer, "why", recalls=True) as reading:
+            conn, org_id = reading.conn, self.desk.org_id
+            held = await asserting.one(conn, self.desk, memory)
+            reading.shows([held.id, *held.source_ids])
+            origins = await browsing.origins(conn, org_id, [held])
+            is_sensitive = held.sensitivity == "sensitive"
+            is_open = bool(origins) and not is_sensitive and all(one.reach == "open" for one in origins)
+            named: list[Reader] = []
+            if held.sources and not is_open:
+                named = await browsing.readers(conn, org_id, held, limit=NAMED + 1)
+            elif held.asserted_by is not None and not is_open:
+                known = await memories.known_names(conn, org_id, [held.asserted_by])
+                named = [Reader(id=key, name=name) for key, name in known.items()]
+        return Audience(
+            origins=origins,
+            is_sensitive=is_sensitive,
+            is_superseded=held.superseded_by is not None,
+            is_open=is_open,
+            readers=named[:NAMED],
+            has_more=len(named) > NAMED,
+        )
+
+    async def message(self, viewer: Viewer, word: str) -> Place:
+        """Return a message, and its room's name.
+
+        Raises:
+            BadInput: several are meant.
+            NotFound: there is no such message, or the viewer may not read it.
+        """
+        async with self.desk.reading(viewer, "read message") as reading:
+            said = await meant.message(reading.conn, self.desk.org_id, word, room_id=None)
+            rooms = await directory.room_names(reading.conn, self.desk.org_id, [said.room_id])
+            reading.shows([said.id])
+        return Place(message=said, room_name=next((room.name for room in rooms.values()), None))

@@ -1,0 +1,264 @@
+"""Copies in other servers, as their operator keeps them: how they do, built anew, compared with the database."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from uuid import UUID
+
+from roomlore.app.desk import Desk
+from roomlore.backends.qdrant import open_qdrant
+from roomlore.config import Settings
+from roomlore.domain.errors import BadInput, NotFound
+from roomlore.domain.ports import Embedder, Projection
+from roomlore.domain.projected import Held, Point
+from roomlore.store import copying, projections
+from roomlore.store.projections import TARGETS, Target
+from roomlore.workers import loop, project
+from roomlore.workers.project import ProjectWorker
+
+#: So many subjects are compared at a time.
+PAGE = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copies:
+    """How the copies of an org in one server do."""
+
+    target: Target
+    #: Whether the copy that is read is whole; until then the database alone is read.
+    is_ready: bool
+    #: Whether another copy is being built beside it.
+    is_building: bool
+    #: Whose vectors the copy holds, or the one that is being built.
+    model: str | None
+    #: What is still to be written, and what the server would not take.
+    waiting: int
+    set_aside: int
+    #: How long the oldest of what is to be written has been waiting.
+    lag_seconds: float
+    #: Since when the server fails, and how.
+    failing_since: datetime | None
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """What a copy has otherwise than the database; what is still to be written does not count."""
+
+    target: Target
+    #: How much was compared.
+    compared: int
+    missing: Sequence[UUID]
+    extra: Sequence[UUID]
+    different: Sequence[UUID]
+    #: Whether all of it is asked to be written anew.
+    is_repaired: bool
+
+    @property
+    def count(self) -> int:
+        """How much differs."""
+        return len(self.missing) + len(self.extra) + len(self.different)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Projecting:
+    """The copies of an org; the operator's."""
+
+    desk: Desk
+    settings: Settings
+    #: Returns the embedding model.
+    load: Callable[[], Awaitable[Embedder]]
+
+    async def status(self) -> list[Copies]:
+        """Return how the copies in each server do, of those that hold any."""
+        await self.desk.work("projections")
+        async with self.desk.db.reading(self.desk.caller) as conn:
+            held = await projections.all_of(conn, self.desk.org_id)
+            return [
+                _copies(one, await projections.backlog(conn, self.desk.org_id, one.target)) for one in held
+            ]
+
+    async def rebuild(self, target: str, progress: loop.Progress | None = None) -> Copies:
+        """Build a copy from nothing, beside the one that is read, and return once it is read in its place.
+
+        Raises:
+            BadInput: there is no such server, or none is configured.
+            BackendUnavailable: the server fails; what is left to do is done when it is back, or by calling again.
+        """
+        checked = _target(target)
+        await self.desk.work("rebuild projection")
+        embedder = await self.load()
+        async with self._open(checked) as server:
+            worker = ProjectWorker(db=self.desk.db, projection=server, stage=checked)
+            await worker.build(self.desk.org_id, model=embedder.model_id, dimensions=embedder.dimensions)
+            await project.drain(worker, only_org=self.desk.org_id, progress=progress)
+        return next(one for one in await self.status() if one.target == checked)
+
+    async def diff(self, target: str, *, repair: bool = False) -> Difference:
+        """Compare the copy that is read with the database; let what differs be written anew, if that is wanted.
+
+        Raises:
+            BadInput: there is no such server, or none is configured.
+            NotFound: no copy is read.
+            BackendUnavailable: the server fails, or the copy is gone.
+        """
+        checked = _target(target)
+        await self.desk.work("compare projection")
+        held = await self._held(checked)
+        if held is None or held.copy is None or held.model is None:
+            raise NotFound("copy in", checked)
+        async with self._open(checked) as server:
+            found = await _differences(self._expected(held.model), _held(server, held.copy))
+        behind = await self._waiting(checked, [*found.missing, *found.extra, *found.different])
+        left = [
+            [one for one in ids if one not in behind] for ids in (found.missing, found.extra, found.different)
+        ]
+        if repair and any(left):
+            # Whatever number it bears: the database may be an older one, restored.
+            async with self._open(checked) as server:
+                await server.drop(held.copy, [*left[1], *left[2]])
+            ids = [one for some in left for one in some]
+            await self.desk.db.change(
+                self.desk.org_id, partial(copying.ask, org_id=self.desk.org_id, ids=ids)
+            )
+        return Difference(
+            target=checked,
+            compared=found.compared,
+            missing=left[0],
+            extra=left[1],
+            different=left[2],
+            is_repaired=repair and any(left),
+        )
+
+    async def drop(self, target: str) -> None:
+        """Have no copies in a server any more; the database alone is read.
+
+        Without settings for the server its copies are left there, and never brought up to date again.
+
+        Raises:
+            BadInput: there is no such server.
+            BackendUnavailable: the server fails; copies may be left there.
+        """
+        checked = _target(target)
+        await self.desk.work("drop projection")
+        stop = partial(projections.stop, org_id=self.desk.org_id, target=checked)
+        await self.desk.db.change(self.desk.org_id, stop)
+        try:
+            async with self._open(checked) as server:
+                for copy in await server.copies():
+                    if copy.startswith(project.prefix(self.desk.org_id)):
+                        await server.remove(copy)
+        except BadInput:
+            # No server is configured any more.
+            return
+
+    @asynccontextmanager
+    async def _open(self, target: Target) -> AsyncGenerator[Projection[Point]]:
+        server = open_projection(self.settings, target)
+        try:
+            yield server
+        finally:
+            await server.close()
+
+    async def _held(self, target: Target) -> projections.Projection | None:
+        async with self.desk.db.reading(self.desk.caller) as conn:
+            held = await projections.all_of(conn, self.desk.org_id)
+        return next((one for one in held if one.target == target), None)
+
+    async def _expected(self, model: str) -> AsyncIterator[Held]:
+        """Yield what a copy is to hold, in the order of ids; no connection is held between two pages."""
+        after: UUID | None = None
+        while True:
+            async with self.desk.db.reading(self.desk.caller) as conn:
+                ids = await projections.ids_after(conn, self.desk.org_id, after, limit=PAGE)
+                points = await projections.points(conn, self.desk.org_id, ids, model=model, version=0)
+            if not ids:
+                return
+            digests = await asyncio.to_thread(_digests, points)
+            for one in ids:
+                if one in digests:
+                    yield Held(id=one, digest=digests[one])
+            after = ids[-1]
+
+    async def _waiting(self, target: Target, ids: Sequence[UUID]) -> set[UUID]:
+        async with self.desk.db.reading(self.desk.caller) as conn:
+            return await projections.waiting(conn, self.desk.org_id, target, ids)
+
+
+def open_projection(settings: Settings, target: Target) -> Projection[Point]:
+    """Return the server that is to hold copies, as the settings name it.
+
+    Raises:
+        BadInput: they name none, or what it needs is not installed.
+    """
+    if settings.qdrant is None:
+        raise BadInput(target, "no server is configured; set ROOMLORE_QDRANT_URL")
+    return open_qdrant(settings.qdrant.url, key=settings.qdrant.key)
+
+
+def _target(word: str) -> Target:
+    for target in TARGETS:
+        if word == target:
+            return target
+    raise BadInput(f"projection {word!r}", f"must be one of {', '.join(TARGETS)}")
+
+
+def _copies(held: projections.Projection, backlog: projections.Backlog) -> Copies:
+    return Copies(
+        target=held.target,
+        is_ready=held.copy is not None,
+        is_building=held.next_copy is not None,
+        model=held.model or held.next_model,
+        waiting=backlog.waiting,
+        set_aside=backlog.set_aside,
+        lag_seconds=backlog.lag_seconds,
+        failing_since=held.failing_since,
+        error=held.error,
+    )
+
+
+def _digests(points: Sequence[Point]) -> dict[UUID, str]:
+    return {point.id: point.digest for point in points}
+
+
+async def _held(server: Projection[Point], copy: str) -> AsyncIterator[Held]:
+    """Yield what a copy holds, in the order of ids."""
+    after: UUID | None = None
+    while page := await server.held(copy, after=after, limit=PAGE):
+        for one in page:
+            yield one
+        after = page[-1].id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    compared: int
+    missing: Sequence[UUID]
+    extra: Sequence[UUID]
+    different: Sequence[UUID]
+
+
+async def _differences(ours: AsyncIterator[Held], theirs: AsyncIterator[Held]) -> _Found:
+    """Go through both in the order of ids, side by side."""
+    missing: list[UUID] = []
+    extra: list[UUID] = []
+    different: list[UUID] = []
+    compared = 0
+    wanted, held = await anext(ours, None), await anext(theirs, None)
+    while wanted is not None or held is not None:
+        if held is None or (wanted is not None and wanted.id < held.id):
+            assert wanted is not None
+            missing.append(wanted.id)
+            wanted = await anext(ours, None)
+        elif wanted is None or held.id < wanted.id:
+            extra.append(held.id)
+            held = await anext(theirs, None)
+        else:
+            compared += 1
+            if wanted.digest != held.digest:
+                different.append(wanted.id)
+            wanted, held = await anext(ours, None), await anext(theirs, None)
+    return _Found(compared=compared, missing=missing, extra=extra, different=different)

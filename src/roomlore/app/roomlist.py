@@ -1,0 +1,32 @@
+"""The rooms a viewer may see, page by page, or by name alone."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from roomlore.app.desk import Desk
+from roomlore.domain.records import Room, Viewer
+from roomlore.store import timeline as store
+from roomlore.store.timeline import Place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoomList:
+    """Reads rooms."""
+
+    desk: Desk
+
+    async def page(
+        self, viewer: Viewer, *, named: str = "", skip: int = 0, limit: int = 100
+    ) -> tuple[list[Room], bool]:
+        """Return rooms with a part of a name, most recently active first, and whether there are others after them."""
+        async with self.desk.reading(viewer, "list rooms") as reading:
+            found = await store.rooms(reading.conn, viewer, named=named, skip=skip, limit=limit + 1)
+            reading.shows(room.id for room in found[:limit])
+        return found[:limit], len(found) > limit
+
+    async def names(self, viewer: Viewer, *, limit: int) -> Sequence[Place]:
+        """Return rooms by name, without going through what was said in them."""
+        async with self.desk.reading(viewer, "list rooms") as reading:
+            found = await store.names(reading.conn, self.desk.org_id, limit=limit)
+            reading.shows(room.id for room in found)
+        return found
