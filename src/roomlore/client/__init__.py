@@ -1,0 +1,9 @@
+"""The rooms of an org behind a server, as if they were here: what an `App` does, a `Client` has done over HTTP."""
+
+from roomlore.client.application import Client
+from roomlore.client.fetching import fetcher
+from roomlore.client.opening import open  # noqa: A004  read as roomlore.open
+from roomlore.client.rooms import Rooms
+from roomlore.client.server import Server
+
+__all__ = ["Client", "Rooms", "Server", "fetcher", "open"]

@@ -1,0 +1,272 @@
+"""What can be done with the rooms of one org behind a server, on behalf of whoever holds the key."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import UUID
+
+from roomlore.app.desk import check_limit
+from roomlore.app.keys import org_of
+from roomlore.app.linking import article_reader
+from roomlore.client import written
+from roomlore.client.agents import ClientAgents
+from roomlore.client.conversations import ClientConversations
+from roomlore.client.events import Stream
+from roomlore.client.finding import AnswerTold, FoundTold, narrowed
+from roomlore.client.forgetting import ClientErasures
+from roomlore.client.intake import ClientIntake, ClientOperations, ingest_batch
+from roomlore.client.line import Line, check_page
+from roomlore.client.memories import ClientMemories
+from roomlore.client.paging import Page, whole
+from roomlore.client.people import ClientKeys, ClientPeople, ClientWishes, Person
+from roomlore.client.rooms import Events
+from roomlore.client.wire import Wire
+from roomlore.client.written import segment
+from roomlore.context.builder import DEFAULT_BUDGET, with_articles
+from roomlore.context.limits import DEFAULT_LIMITS, WalkLimits
+from roomlore.context.records import Context
+from roomlore.domain.errors import BadInput, KeyRefused
+from roomlore.domain.ids import MessageId, OrgId
+from roomlore.domain.incoming import IncomingMessage
+from roomlore.domain.records import LogLine, Message, Participant, Room, Viewer
+from roomlore.ingest.accept import Accepted
+from roomlore.retrieval.asked import EVERYTHING, Filters
+from roomlore.retrieval.meant import LAST
+from roomlore.retrieval.records import Answer, Exchange, Found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Messages:
+    """A page of a room."""
+
+    messages: list[Message]
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Exchanges:
+    """A page of a room, by exchanges."""
+
+    exchanges: list[Exchange]
+    next: str | None
+
+
+async def sign_in(wire: Wire, key: str) -> "Client":
+    """Return a client on behalf of whoever holds a key.
+
+    Raises:
+        KeyRefused: there is no such key, or it has expired or was revoked.
+        ServerUnavailable: the server cannot be reached.
+    """
+    # Before a server is known nobody is: whom the key names is its answer.
+    org_id = org_of(key)
+    line = Line(wire=wire, org_id=org_id, key=key, holder=Viewer.operator(org_id))
+    holder = await line.read(Viewer, "viewer")
+    return Client(line=replace(line, holder=holder))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client:
+    """Rooms of one org behind a server: what was said in them, and what a viewer may know of it.
+
+    The calls are those of `App`, which tells what they return and raise; each also raises ServerUnavailable.
+    """
+
+    line: Line
+
+    @property
+    def org_id(self) -> OrgId:
+        """Whose rooms these are: the org that the key names."""
+        return self.line.org_id
+
+    @property
+    def caller(self) -> Viewer:
+        """On whose behalf every call is made."""
+        return self.line.caller
+
+    @property
+    def operator(self) -> Viewer:
+        """The viewer who sees everything in the org."""
+        return Viewer.operator(self.org_id)
+
+    @property
+    def people(self) -> ClientPeople:
+        """Whose accounts the participants are."""
+        return ClientPeople(line=self.line)
+
+    @property
+    def keys(self) -> ClientKeys:
+        """Who may come in."""
+        return ClientKeys(line=self.line)
+
+    @property
+    def memories(self) -> ClientMemories:
+        """What is durably known."""
+        return ClientMemories(line=self.line)
+
+    @property
+    def agents(self) -> ClientAgents:
+        """What agents remember, and make of whom they met."""
+        return ClientAgents(line=self.line)
+
+    @property
+    def wishes(self) -> ClientWishes:
+        """What was wished in rooms to be forgotten, or kept from some."""
+        return ClientWishes(line=self.line)
+
+    @property
+    def conversations(self) -> ClientConversations:
+        """What was said by topic."""
+        return ClientConversations(line=self.line)
+
+    @property
+    def operations(self) -> ClientOperations:
+        """How far the work has come, and what rooms embed; for operators."""
+        return ClientOperations(line=self.line)
+
+    @property
+    def erasure(self) -> ClientErasures:
+        """What is to be gone, and receipts of what is."""
+        return ClientErasures(line=self.line)
+
+    @property
+    def intake(self) -> ClientIntake:
+        """What is said, as records of our own format; and edits of it."""
+        return ClientIntake(line=self.line)
+
+    async def sign_in(self, key: str) -> "Client":
+        """Return a client of the same server on behalf of whoever holds the key; it is closed with this one."""
+        if org_of(key) != self.org_id:
+            raise KeyRefused
+        return await sign_in(self.line.wire, key)
+
+    def acting(self, viewer: Viewer) -> "Client":
+        """Return this client on behalf of a viewer whom its operator named."""
+        return Client(line=self.line.on_behalf(viewer))
+
+    async def viewer(self, word: str) -> Viewer:
+        """Return the viewer meant by a participant's name, account, id or beginning of an id; for operators."""
+        return await self.line.read(Viewer, f"viewers/{segment('participant', word)}")
+
+    # What is written
+
+    async def ingest(self, message: IncomingMessage) -> MessageId:
+        """Store one message, once, and return its id; it is on the server's disk when this returns."""
+        accepted = await self.ingest_batch([message])
+        if accepted.skipped:
+            skipped = accepted.skipped[0]
+            raise BadInput(f"message {skipped.where!r}", skipped.reason)
+        return accepted.message_ids[0]
+
+    async def ingest_batch(self, batch: Sequence[IncomingMessage]) -> Accepted:
+        """Store a batch of messages in one transaction; what cannot be stored is named and left out."""
+        return await ingest_batch(self.line, batch)
+
+    # What is read
+
+    async def rooms(self, viewer: Viewer) -> list[Room]:
+        """Return the rooms the viewer may see, most recently active first."""
+        return await self.line.read(list[Room], "rooms", viewer=viewer)
+
+    async def participants(self, viewer: Viewer, *, room: str | None = None) -> list[Participant]:
+        """Return the participants the viewer may know of, or those of one room, most talkative first."""
+        path = f"rooms/{segment('room', room)}/participants" if room else "participants"
+        return [one.participant() for one in await self.line.read(list[Person], path, viewer=viewer)]
+
+    async def messages(
+        self, viewer: Viewer, room: str, *, limit: int = 50, before: str | None = None, recalls: bool = False
+    ) -> list[Message]:
+        """Return the newest messages of a room, or those before one of them, oldest first."""
+        check_limit(limit)
+        path = f"rooms/{segment('room', room)}/messages"
+
+        async def fetch(page: Page) -> tuple[list[Message], str | None]:
+            asked = [*page.query(), *written.query(recalls=recalls or None)]
+            found = await self.line.read(_Messages, path, viewer=viewer, query=asked)
+            return found.messages[::-1], found.next
+
+        return (await whole(fetch, limit=limit, before=before))[::-1]
+
+    async def exchanges(
+        self, viewer: Viewer, room: str, *, limit: int = 20, before: str | None = None
+    ) -> list[Exchange]:
+        """Return the newest exchanges of a room, each whole, by their openings, newest first."""
+        check_limit(limit)
+        path = f"rooms/{segment('room', room)}/exchanges"
+
+        async def fetch(page: Page) -> tuple[list[Exchange], str | None]:
+            found = await self.line.read(_Exchanges, path, viewer=viewer, query=page.query())
+            return found.exchanges, found.next
+
+        return await whole(fetch, limit=limit, before=before)
+
+    async def context(
+        self,
+        viewer: Viewer,
+        room: str,
+        trigger: str = LAST,
+        *,
+        budget: int = DEFAULT_BUDGET,
+        limits: WalkLimits = DEFAULT_LIMITS,
+        articles: bool = False,
+    ) -> Context:
+        """Return what the viewer should read before answering a message; articles are read from this machine."""
+        reader = article_reader() if articles else None
+        asked = {"trigger": trigger, "budget": budget, "limits": limits}
+        path = f"rooms/{segment('room', room)}/context"
+        told = await self.line.read(Context, path, viewer=viewer, body=asked)
+        # Of whom it is, the caller knows more than is told: with which key the server let them in is not of it.
+        built = replace(told, viewer=viewer)
+        return built if reader is None else await with_articles(built, reader)
+
+    async def search(
+        self,
+        viewer: Viewer,
+        question: str,
+        *,
+        room: str | None = None,
+        as_of: str | None = None,
+        filters: Filters = EVERYTHING,
+        limit: int = 10,
+    ) -> Found:
+        """Return up to `limit` exchanges the viewer may see, best first, each with its reasons."""
+        asked = narrowed(question, room=room, as_of=as_of, filters=filters) | {"limit": limit}
+        return (await self.line.read(FoundTold, "search", viewer=viewer, body=asked)).found()
+
+    async def similar(
+        self, viewer: Viewer, question: str, *, room: str | None = None, limit: int = 10
+    ) -> Found:
+        """Return exchanges in which the viewer asked something like this before, most alike first."""
+        asked = {"question": question, "room": room, "limit": limit}
+        return (await self.line.read(FoundTold, "search/similar", viewer=viewer, body=asked)).found()
+
+    async def ask(
+        self,
+        viewer: Viewer,
+        question: str,
+        *,
+        room: str | None = None,
+        as_of: str | None = None,
+        filters: Filters = EVERYTHING,
+        quote: bool = False,
+    ) -> Answer:
+        """Return what is known of a question, or that it is not; `quote` asks no language model."""
+        asked: dict[str, Any] = narrowed(question, room=room, as_of=as_of, filters=filters)
+        told = await self.line.read(AnswerTold, "ask", viewer=viewer, body=asked | {"quote": quote})
+        return told.given()
+
+    def events(self, viewer: Viewer, *, room: str | None = None, after: str | None = None) -> Events:
+        """Return what changes, as far as the viewer may see it: from now on, or from after the event of that id.
+
+        Iterate over it, and close it when enough was heard. It goes on where it was cut off, for as long as the server
+        comes back within some minutes.
+        """
+        return Stream(self.line, viewer=viewer, room=room, after=after).events()
+
+    async def log(
+        self, viewer: Viewer, *, subject: UUID | str | None = None, limit: int = 50
+    ) -> list[LogLine]:
+        """Return the newest lines of the activity log that the viewer may see, newest first."""
+        check_page(limit)
+        asked = written.query(about=subject, limit=limit)
+        return await self.line.read(list[LogLine], "log", viewer=viewer, query=asked)

@@ -1,0 +1,129 @@
+"""What a server finds and answers, as the records that an App returns."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from roomlore.client.written import moment, part
+from roomlore.domain.records import Message, Reply
+from roomlore.retrieval.asked import Filters, Read, Time
+from roomlore.retrieval.records import (
+    Answer,
+    Degradation,
+    Found,
+    Hit,
+    RawLine,
+    Recalled,
+    Tier,
+    TierTrace,
+    Why,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _FoundMessage(Message):
+    """A message of an exchange that was found, and why."""
+
+    why: Why | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _FoundExchange:
+    """An exchange that was found."""
+
+    room: str
+    platform: str
+    omitted: int
+    messages: list[_FoundMessage]
+    replies: list[Reply]
+
+    def hit(self) -> Hit:
+        """Return it as a search returns it."""
+        return Hit(
+            messages=[part(Message, one) for one in self.messages],
+            replies=self.replies,
+            omitted=self.omitted,
+            why={one.id: one.why for one in self.messages if one.why is not None},
+            room_name=self.room,
+            platform=self.platform,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundTold:
+    """What a search found, as a server tells it."""
+
+    hits: list[_FoundExchange]
+    certainty: float | None
+    degraded: list[Degradation]
+    read: Read | None
+
+    def found(self) -> Found:
+        """Return it as a search returns it."""
+        hits = [one.hit() for one in self.hits]
+        return Found(hits=hits, certainty=self.certainty, degraded=self.degraded, read=self.read)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerTold:
+    """An answer, as a server tells it."""
+
+    question: str
+    tier: Tier
+    answer: str
+    written_by: str
+    note: str
+    citations: Mapping[str, str]
+    sources: list[_FoundExchange]
+    memories: list[Recalled]
+    lines: list[RawLine]
+    trace: list[TierTrace]
+    degraded: list[Degradation]
+    read: Read | None
+
+    def given(self) -> Answer:
+        """Return it as `ask` returns it."""
+        return Answer(
+            question=self.question,
+            tier=self.tier,
+            text=self.answer,
+            hits=[one.hit() for one in self.sources],
+            memories=self.memories,
+            lines=self.lines,
+            trace=self.trace,
+            written_by=self.written_by,
+            citations={label: _cited(place) for label, place in self.citations.items()},
+            note=self.note,
+            degraded=self.degraded,
+            read=self.read,
+        )
+
+
+def narrowed(question: str, *, room: str | None, as_of: str | None, filters: Filters) -> dict[str, Any]:
+    """Return a question, and what narrows it, as a server is asked."""
+    return {
+        "question": question,
+        "room": room,
+        "as_of": as_of,
+        "by": list(filters.by),
+        "kinds": list(filters.kinds),
+        "since": _time("since", filters.since),
+        "until": _time("until", filters.until),
+        "conversation": filters.conversation,
+        "answered": filters.answered,
+        "literal": filters.literal,
+    }
+
+
+def _cited(place: str) -> UUID | str:
+    """Return what a mark stands for: the id of a message or a memory, or the place of a line."""
+    try:
+        return UUID(place)
+    except ValueError:
+        return place
+
+
+def _time(name: str, time: Time | None) -> str | None:
+    return moment(name, time, otherwise="must say its time zone") if isinstance(time, datetime) else time

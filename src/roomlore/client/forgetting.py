@@ -1,0 +1,121 @@
+"""Erasure behind a server, with its receipts."""
+
+from dataclasses import dataclass, fields
+from datetime import datetime, timedelta
+from typing import Any
+
+from roomlore.client import written
+from roomlore.client.line import Line, check_page
+from roomlore.client.written import moment, segment
+from roomlore.domain.ids import KeyId, MessageId, ParticipantId, ReceiptId, RoomId, uuid7
+from roomlore.domain.receipts import Check, ErasureKind, Kept, Receipt, Removed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Receipt:
+    """A receipt as a server tells it: one of a dry run has no id, since there is nothing to look up."""
+
+    id: ReceiptId | None
+    at: datetime
+    kind: ErasureKind
+    room_id: RoomId | None
+    message_id: MessageId | None
+    participant_ids: list[ParticipantId]
+    since: datetime | None
+    until: datetime | None
+    key_id: KeyId | None
+    viewer_id: ParticipantId | None
+    removed: list[Removed]
+    kept: list[Kept]
+    checks: list[Check] | None
+    checked_at: datetime | None
+    is_dry_run: bool
+
+    def receipt(self) -> Receipt:
+        """Return the receipt; one of a dry run gets an id that is nobody's, as an App gives it."""
+        facts: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(self)}
+        facts["id"] = self.id or ReceiptId(uuid7())
+        return Receipt(**facts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Redacted:
+    """The message whose content is gone."""
+
+    redacted: MessageId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _KeptFor:
+    """The room that keeps what was said for some time."""
+
+    room: RoomId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientErasures:
+    """What is to be gone, and receipts of what is; the calls are those of `app.erasures.Erasures`."""
+
+    line: Line
+
+    async def redact(self, message: str, *, room: str | None = None) -> MessageId:
+        """Remove a message's content and all that was derived from it, and keep place and author; return its id."""
+        path = f"messages/{segment('message', message)}/redact"
+        return (await self.line.change(_Redacted, "POST", path, {"room": room})).redacted
+
+    async def message(self, word: str, *, room: str | None = None, dry_run: bool = False) -> Receipt:
+        """Erase a message and leave a hole in its place; return the receipt."""
+        return await self._erase({"kind": "message", "message": word, "room": room, "dry_run": dry_run})
+
+    async def range(
+        self,
+        room: str,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        dry_run: bool = False,
+    ) -> Receipt:
+        """Erase the messages that were sent in a room in a time, place and all; return the receipt."""
+        asked = {
+            "kind": "range",
+            "room": room,
+            "since": moment("time", since),
+            "until": moment("time", until),
+            "everything": since is None and until is None,
+            "dry_run": dry_run,
+        }
+        return await self._erase(asked)
+
+    async def person(self, word: str, *, dry_run: bool = False) -> Receipt:
+        """Erase a person: all accounts, all they wrote, and their traces in what others said."""
+        return await self._erase({"kind": "person", "participant": word, "dry_run": dry_run})
+
+    async def receipts(self, limit: int = 50) -> list[Receipt]:
+        """Return the newest receipts: an operator's all, everybody else's own, newest first."""
+        check_page(limit)
+        found = await self.line.read(list[_Receipt], "receipts", query=written.query(limit=limit))
+        return [one.receipt() for one in found]
+
+    async def receipt(self, receipt_id: str) -> Receipt:
+        """Return the receipt that an id or its beginning means."""
+        return (await self.line.read(_Receipt, f"receipts/{segment('receipt', receipt_id)}")).receipt()
+
+    async def check(self, receipt_id: str) -> Receipt:
+        """Look once more whether everything that a receipt names is gone; return it with what was found."""
+        path = f"receipts/{segment('receipt', receipt_id)}/check"
+        return (await self.line.change(_Receipt, "POST", path)).receipt()
+
+    async def keep(self, room: str, keep_for: timedelta | None) -> RoomId:
+        """Say how long a room keeps what was said in it, None being forever; return its id."""
+        seconds = None if keep_for is None else keep_for.total_seconds()
+        path = f"rooms/{segment('room', room)}/retention"
+        return (await self.line.change(_KeptFor, "PUT", path, {"keep_for": seconds})).room
+
+    async def expire(self, now: datetime | None = None) -> list[Receipt]:
+        """Erase what is older than its room keeps, and return a receipt for each portion that went."""
+        asked = {"now": moment("time", now)}
+        found = await self.line.change(list[_Receipt], "POST", "erasures/expired", asked)
+        return [one.receipt() for one in found]
+
+    async def _erase(self, asked: dict[str, Any]) -> Receipt:
+        return (await self.line.change(_Receipt, "POST", "erasures", asked)).receipt()

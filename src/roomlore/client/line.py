@@ -1,0 +1,135 @@
+"""A line to a server: on whose behalf it is asked, and what is sent of that.
+
+The server decides who may what. What is refused here is only what could not be asked at all.
+"""
+
+from dataclasses import dataclass, field, replace
+from http import HTTPStatus
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from roomlore.client import written
+from roomlore.client.refusals import refused
+from roomlore.client.wire import Asked, Method, Wire
+from roomlore.client.wire import Told as Answered
+from roomlore.domain.errors import BadInput, NotAllowed
+from roomlore.domain.ids import OrgId
+from roomlore.domain.records import Viewer
+
+Told = TypeVar("Told")
+Query = list[tuple[str, str]]
+#: The most of anything that one request lists.
+PAGE = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One org behind a server, asked on behalf of one caller."""
+
+    wire: Wire
+    org_id: OrgId
+    key: str = field(repr=False)
+    #: Whom the key names.
+    holder: Viewer
+    #: Whom the key's holder, an operator, acts for; None: for themselves.
+    acting: Viewer | None = None
+
+    @property
+    def caller(self) -> Viewer:
+        """On whose behalf is asked."""
+        return self.acting or self.holder
+
+    def on_behalf(self, viewer: Viewer) -> "Line":
+        """Return the line on behalf of a viewer whom the caller, an operator, names.
+
+        Raises:
+            NotAllowed: the caller is no operator, or the viewer is of another org.
+        """
+        if not self.caller.is_operator or viewer.org_id != self.org_id:
+            raise NotAllowed("only an operator acts for another, in the same org")
+        return replace(self, acting=replace(viewer, key_id=self.holder.key_id))
+
+    async def read(
+        self,
+        kind: type[Told],
+        path: str,
+        *,
+        viewer: Viewer | None = None,
+        query: Query | None = None,
+        body: Any = None,
+    ) -> Told:
+        """Return what a path shows a viewer, or the caller.
+
+        Args:
+            kind: What it is.
+            path: Below `/v1`.
+            viewer: For whom.
+            query: What the address asks for.
+            body: What is asked besides.
+
+        Raises:
+            NotAllowed: the caller may not read as the viewer.
+            RoomloreError: what the server refuses.
+        """
+        asked = Asked(
+            method="GET" if body is None else "POST",
+            path=f"/v1/{path}",
+            query=query or (),
+            body=None if body is None else written.write(body),
+            viewer=self.named(self.caller if viewer is None else viewer),
+        )
+        return written.read((await self.wire.ask(asked, key=self.key)).body, kind)
+
+    async def change(self, kind: type[Told], method: Method, path: str, body: Any = None) -> Told:
+        """Return what comes of a change on the caller's behalf.
+
+        Raises:
+            RoomloreError: what the server refuses.
+        """
+        return written.read((await self._change(method, path, body)).body, kind)
+
+    async def settle(self, method: Method, path: str, body: Any = None) -> None:
+        """Have something changed that returns nothing.
+
+        Raises:
+            RoomloreError: what the server refuses.
+            ServerUnavailable: what answers is none of ours.
+        """
+        told = await self._change(method, path, body)
+        if told.status != HTTPStatus.NO_CONTENT:
+            # There is nothing in it to know a server of ours by, but this.
+            raise refused(told.status, told.kind, told.body)
+
+    async def _change(self, method: Method, path: str, body: Any) -> Answered:
+        asked = Asked(
+            method=method,
+            path=f"/v1/{path}",
+            body=None if body is None else written.write(body),
+            viewer=self.named(self.caller),
+            is_change=True,
+        )
+        return await self.wire.ask(asked, key=self.key)
+
+    def named(self, viewer: Viewer) -> str | None:
+        """Return how a viewer is named to the server; None is whom the key names.
+
+        Raises:
+            NotAllowed: the caller may not read as the viewer.
+        """
+        if viewer.org_id != self.org_id:
+            raise NotAllowed("this viewer is of another org")
+        if not (self.caller.is_operator or viewer.participant_id == self.caller.participant_id):
+            raise NotAllowed("this key reads as its own participant only")
+        if viewer.participant_id == self.holder.participant_id:
+            return None
+        return quote(str(viewer.participant_id), safe="")
+
+
+def check_page(limit: int) -> None:
+    """Do nothing if a server lists so many of what has no pages.
+
+    Raises:
+        BadInput: it is less than one, or more than one request lists.
+    """
+    if not 1 <= limit <= PAGE:
+        raise BadInput("limit", f"must be at least 1, and over HTTP at most {PAGE:,}")

@@ -1,0 +1,127 @@
+"""People behind a server: whose accounts the participants are, who may come in, and what they wished."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from roomlore.app.keys import NewKey
+from roomlore.app.wishes import SpokenWish
+from roomlore.client import written
+from roomlore.client.line import Line, check_page
+from roomlore.client.written import segment
+from roomlore.domain.ids import KeyId, ParticipantId
+from roomlore.domain.incoming import ParticipantKind
+from roomlore.domain.records import Account, ApiKey, Participant, Viewer
+from roomlore.domain.roles import Role
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Person:
+    """Somebody who takes part, with all their accounts, as a server lists them."""
+
+    id: ParticipantId
+    accounts: list[Account]
+    name: str
+    kind: ParticipantKind
+    message_count: int
+    first_seen_at: datetime | None
+    last_seen_at: datetime | None
+
+    def participant(self) -> Participant:
+        """Return the participant: what a platform calls each account is told elsewhere."""
+        keys = dict.fromkeys((self.id, *(one.participant_id for one in self.accounts)))
+        return Participant(
+            id=self.id,
+            accounts=list(keys),
+            name=self.name,
+            kind=self.kind,
+            message_count=self.message_count,
+            first_seen_at=self.first_seen_at,
+            last_seen_at=self.last_seen_at,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Made(ApiKey):
+    """A key just made."""
+
+    key: str
+
+    def __repr__(self) -> str:
+        """Show no key."""
+        return f"_Made({self.id})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Revoked:
+    """The key that is invalid now."""
+
+    revoked: KeyId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientPeople:
+    """Whose accounts the participants are; the calls are those of `app.people.People`."""
+
+    line: Line
+
+    async def accounts(self, viewer: Viewer, word: str | None = None) -> list[Account]:
+        """Return the accounts of a person, or of everybody, as far as the viewer may know them."""
+        path = "accounts" if word is None else f"{segment('participant', word)}/accounts"
+        return await self.line.read(list[Account], f"participants/{path}", viewer=viewer)
+
+    async def merge(self, one: str, other: str) -> list[Account]:
+        """Say that two participants are accounts of one person, and return all accounts of it."""
+        return await self._change("merge", {"one": one, "other": other})
+
+    async def split(self, account: str) -> list[Account]:
+        """Say that a participant is a person of its own, and return the accounts it was parted from."""
+        return await self._change("split", {"account": account})
+
+    async def _change(self, what: str, body: dict[str, Any]) -> list[Account]:
+        return await self.line.change(list[Account], "POST", f"participants/{what}", body)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientKeys:
+    """Who may come in; the calls are those of `app.keys.Keys`."""
+
+    line: Line
+
+    async def make(
+        self, role: Role, *, name: str, participant: str | None = None, lasts: timedelta | None = None
+    ) -> NewKey:
+        """Make a key and return it, this once."""
+        seconds = None if lasts is None else lasts.total_seconds()
+        wish = {"role": role, "name": name, "participant": participant, "lasts": seconds}
+        made = await self.line.change(_Made, "POST", "keys", wish)
+        return NewKey(kept=written.part(ApiKey, made), key=made.key)
+
+    async def all(self) -> list[ApiKey]:
+        """Return every key of the org, newest first: never the key itself."""
+        return await self.line.read(list[ApiKey], "keys")
+
+    async def revoke(self, key_id: str) -> KeyId:
+        """Make a key invalid from now on and return its id."""
+        return (await self.line.change(_Revoked, "DELETE", f"keys/{segment('key', key_id)}")).revoked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientWishes:
+    """What was wished in rooms; the calls are those of `app.wishes.Wishes`."""
+
+    line: Line
+
+    async def all(self, viewer: Viewer, *, room: str | None = None, limit: int = 50) -> list[SpokenWish]:
+        """Return the newest wishes that the viewer voiced, or all for an operator, newest first."""
+        check_page(limit)
+        asked = written.query(room=room, limit=limit)
+        return await self.line.read(list[SpokenWish], "wishes", viewer=viewer, query=asked)
+
+    async def undo(self, wish: str) -> SpokenWish:
+        """Let a wish count no more: what it covered is recalled again; return it."""
+        return await self.line.change(SpokenWish, "POST", f"wishes/{segment('wish', wish)}/undo")
+
+    async def keep(self, wish: str) -> SpokenWish:
+        """Let a wish count again that was undone, and return it."""
+        return await self.line.change(SpokenWish, "POST", f"wishes/{segment('wish', wish)}/keep")

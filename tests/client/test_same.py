@@ -1,0 +1,181 @@
+"""What a client returns is what the App returns, record for record, for everybody."""
+
+import asyncio
+import os
+import re
+import sys
+from datetime import timedelta
+from typing import Any
+from urllib.parse import urlencode
+
+import pydantic_core
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+
+from app.village import BO, EVERYWHERE, SQUARE, say
+from client.conftest import Village
+from client.test_page import examples
+from roomlore.client import Rooms
+from roomlore.context.limits import WalkLimits
+from roomlore.domain.errors import NotFound, RoomloreError
+from roomlore.domain.records import Viewer
+from roomlore.retrieval.asked import Filters
+from roomlore.store.cluster import Cluster
+
+NARROW = WalkLimits(min_recent=1, max_messages=3, gap=timedelta(minutes=5), near=5)
+#: Trust fades while it is asked for.
+DIGITS = 5
+
+
+async def outcome(call: Any) -> Any:
+    """Return what a call comes to, as JSON, so that a list is like a tuple; its class where that is told by it."""
+    try:
+        found = await call
+    except RoomloreError as error:
+        return type(error).__name__, str(error), vars(error)
+    return type(found).__name__, rounded(pydantic_core.to_jsonable_python(found, inf_nan_mode="null"))
+
+
+def rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: rounded(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [rounded(one) for one in value]
+    return round(value, DIGITS) if isinstance(value, float) else value
+
+
+def reads(app: Rooms, viewer: Viewer) -> dict[str, Any]:
+    """Return every read there is, of what is there, is hidden from some, and is not there."""
+    calls: dict[str, Any] = {
+        "rooms": app.rooms(viewer),
+        "participants": app.participants(viewer),
+        "participants of a room": app.participants(viewer, room="attic"),
+        "accounts": app.people.accounts(viewer),
+        "accounts of one": app.people.accounts(viewer, "cy"),
+        "accounts of nobody": app.people.accounts(viewer, "zoe"),
+        "messages": app.messages(viewer, "square"),
+        "messages of a room": app.messages(viewer, "attic", limit=3),
+        "messages before": app.messages(viewer, "attic", limit=3, before="m11"),
+        "messages without what is wished away": app.messages(viewer, "square", recalls=True),
+        "messages of none": app.messages(viewer, "nowhere"),
+        "none": app.messages(viewer, "square", limit=0),
+        "exchanges": app.exchanges(viewer, "cellar", limit=2),
+        "exchanges before": app.exchanges(viewer, "cellar", before="m7"),
+        "timeline": app.conversations.timeline(viewer, "attic", limit=2),
+        "timeline before": app.conversations.timeline(viewer, "square", before="m3"),
+        "context": app.context(viewer, "square"),
+        "context, narrow": app.context(viewer, "attic", "m11", budget=60, limits=NARROW),
+        "search": app.search(viewer, EVERYWHERE, limit=20),
+        "search, narrowed": app.search(viewer, "word4", room="attic", filters=Filters(by=["ana"])),
+        "search in time": app.search(viewer, "word1", as_of="m3", filters=Filters(since="2024-01-01")),
+        "similar": app.similar(viewer, "word3?"),
+        "ask": app.ask(viewer, "what is word5?", quote=True),
+        "ask for nothing that is known": app.ask(viewer, "when does the ferry leave?"),
+        "ask in a room": app.ask(viewer, "word12", room="cellar"),
+        "conversations": app.conversations.all(viewer),
+        "conversations of a room": app.conversations.all(viewer, "cellar", limit=1),
+        "conversation": app.conversations.read(viewer, "message:m4"),
+        "memories": app.memories.all(viewer, statuses=["active", "deprecated", "archived"]),
+        "memories of somebody": app.memories.all(viewer, about="ana", limit=1),
+        "memories of no kind": app.memories.all(viewer, kinds=[]),
+        "memories found": app.memories.search(viewer, "word4 stairs"),
+        "memories of a message": app.memories.resting_on(viewer, "m4"),
+        "agent's memories": app.agents.memories(viewer, "pip", newest=True, kinds=["insight"]),
+        "agent's experiences": app.agents.experiences(viewer, "pip", topic="stairs", present=["bo"]),
+        "relationships": app.agents.relationships(viewer, "pip"),
+        "no agent's relationships": app.agents.relationships(viewer, "bo"),
+        "block": app.agents.block(viewer, "square", topic="stairs", present=[]),
+        "decision": app.agents.should_answer(viewer, "square", "m1"),
+        "wishes": app.wishes.all(viewer),
+        "log of nonsense": app.log(viewer, subject="?"),
+    }
+    return calls
+
+
+@pytest.mark.parametrize("name", ["operator", "pip", "cy"])
+async def test_what_is_read_is_the_same_record_for_record(both: Village, name) -> None:
+    await remember(both)
+    here, there = await both.here(name), await both.there(name)
+
+    found = reads(here, here.caller), reads(there, here.caller)
+    told = {what: (await outcome(call), await outcome(found[1][what])) for what, call in found[0].items()}
+
+    assert {what: one for what, one in told.items() if one[0] != one[1]} == {}
+
+
+@pytest.mark.parametrize("name", ["ana", "eve"])
+async def test_an_operator_reads_as_others_the_same_way(both: Village, name) -> None:
+    await remember(both)
+    here, there = await both.here("operator"), await both.there("operator")
+    viewer = await here.viewer(name)
+    assert await there.viewer(name) == viewer
+
+    found = reads(here, viewer), reads(there, viewer)
+    told = {what: (await outcome(call), await outcome(found[1][what])) for what, call in found[0].items()}
+
+    assert {what: one for what, one in told.items() if one[0] != one[1]} == {}
+
+
+async def remember(village: Village) -> None:
+    """Have something remembered: by everybody's leave, and by one of them."""
+    app = village.app
+    kept = await app.memories.remember(
+        "The stairs of word4 are steep.", sources=["m4"], about=["ana"], tags=["attic"]
+    )
+    await app.memories.correct(str(kept.id), "The ladder of word4 is broken.")
+    pip = await village.here("pip")
+    await pip.memories.remember("Bo likes stairs.", kind="insight", sources=["m1"], about=["bo"])
+
+
+async def test_merging_conversations_comes_to_the_same(both: Village) -> None:
+    await both.app.drain()
+    here, there = await both.here("operator"), await both.there("operator")
+    merged: list[Any] = []
+    for app in (here, there):
+        parted = await both.app.conversations.split(["m2"], "apart", room="square")
+        merged.append(await outcome(app.conversations.merge("message:m1", str(parted.id))))
+        with pytest.raises(NotFound):
+            await both.app.conversations.read(here.caller, str(parted.id))
+        together, _ = await both.app.conversations.read(here.caller, "message:m2")
+        assert merged[-1][1]["id"] == str(together.id)
+
+    assert merged[0] == merged[1]
+    assert merged[0][0] == "Conversation"
+
+
+@pytest.mark.parametrize("name", ["operator", "ana", "pip"])
+async def test_merging_is_refused_in_the_same_words(both: Village, name) -> None:
+    await both.app.drain()
+    here, there = await both.here(name), await both.there(name)
+    pairs = [
+        ("message:m1", "message:m1"), ("message:m1", "message:m4"), ("message:m4", "message:m8"), ("message:m1", "x"),
+        ("x", "message:m1"), ("message:m6", "message:m7"),
+    ]  # fmt: skip
+    told = [
+        [await outcome(app.conversations.merge(one, other)) for app in (here, there)]
+        for one, other in (pairs[:-1] if name == "operator" else pairs)
+    ]
+
+    assert [one for one in told if one[0] != one[1]] == []
+    assert all(one[0][0] in {"BadInput", "NotFound", "NotAllowed"} for one in told)
+
+
+async def test_the_first_example_of_the_page_answers_from_a_database_too(
+    both: Village, cluster: Cluster
+) -> None:
+    await both.app.ingest(say(70, BO, SQUARE, body="There is flour again on Friday."))
+    code, changed = re.subn(
+        r"roomlore\.open\(\s*\"https:.*?\)", "roomlore.open()", examples()[0], flags=re.DOTALL
+    )
+    assert changed == 1
+    database = f"postgresql:///?{urlencode(conninfo_to_dict(cluster.app_dsn))}"
+    asked = {"ROOMLORE_DATABASE_URL": database, "ROOMLORE_KEY": await both.key("ana")}
+    done = await asyncio.create_subprocess_exec(
+        sys.executable, "-W", "error", "-c", code,
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, env=os.environ | asked,
+    )  # fmt: skip
+    out, err = await asyncio.wait_for(done.communicate(), 120)
+
+    assert done.returncode == 0, err.decode()
+    assert out.decode().splitlines()[:2] == ["square", "attic"]
+    assert "flour again on Friday" in out.decode()
