@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from typing import Any
 from uuid import uuid4
 
 import psycopg
 import pytest
 from hypothesis import settings
 
+from copies import Copies, Story
 from roomlore.app import App
 from roomlore.backends.fake import FakeEmbedder
 from roomlore.config import Settings
@@ -23,6 +25,7 @@ settings.register_profile("unhurried", settings(), deadline=None)
 settings.load_profile("unhurried")
 
 OpenApp = Callable[[str], Awaitable[App]]
+TellOnce = Callable[[App, Story], Awaitable[Any]]
 
 
 @pytest.fixture(scope="session")
@@ -78,3 +81,28 @@ def open_app(db: Database) -> OpenApp:
 @pytest.fixture
 async def app(open_app: OpenApp) -> App:
     return await open_app("org")
+
+
+@pytest.fixture(scope="session")
+def copies(cluster: Cluster) -> Generator[Copies]:
+    with psycopg.connect(cluster.admin_dsn, autocommit=True) as conn:
+        yield Copies(conn)
+
+
+@pytest.fixture
+def tell_once(copies: Copies) -> TellOnce:
+    """Tell a story to an empty org; from the second test on that is a copy of what the first one told."""
+    here = set[Story]()
+
+    async def tell(app: App, story: Story) -> Any:
+        # Two orgs of one test must not have ids in common; and what else was told to this one is no part of it.
+        if story in here or not copies.is_empty(app.org_id):
+            return await story(app)
+        here.add(story)
+        if story in copies:
+            return copies.put(story, app.org_id)
+        result = await story(app)
+        copies.keep(story, app.org_id, result)
+        return result
+
+    return tell

@@ -25,22 +25,28 @@ SHAPELESS = {"utils", "util", "helpers", "helper", "common", "base", "manager", 
 #: Where each third-party package may be imported. A new one needs a home first.
 HOMES = {
     "click": "surfaces/cli/",
-    "fastapi": "surfaces/http/",
+    "fastapi": ("surfaces/http/", "surfaces/serving.py"),
     "httpcore2": "backends/fetching.py",
-    "httpx2": "backends/languagemodel.py",
+    "httpx2": ("backends/httpembedding.py", "backends/languagemodel.py", "client/"),
     "idna": "backends/links.py",
     "ijson": "platforms/jsonstream.py",
-    "msgspec": "ingest/accept.py",
+    "jinja2": "surfaces/web/",
+    "markupsafe": "surfaces/web/",
+    "mcp": "surfaces/mcp/",
+    "mcp_types": "surfaces/mcp/",
+    "msgspec": ("ingest/accept.py", "client/"),
+    "neo4j": "backends/neo4j",
     "numpy": "",
     "onnxruntime": "backends/embedding.py",
     "pgvector": "store/",
     "prometheus_client": "surfaces/http/metrics.py",
     "psycopg": "store/",
     "psycopg_pool": "store/db.py",
-    "pydantic": "surfaces/http/",
+    "pydantic": "surfaces/",
     "pydantic_core": "surfaces/http/",
+    "qdrant_client": "backends/qdrant",
     "rich": "surfaces/cli/",
-    "starlette": "surfaces/http/",
+    "starlette": "surfaces/",
     "threadpoolctl": "workers/untangle.py",
     "tokenizers": "backends/embedding.py",
     "trafilatura": "backends/extraction.py",
@@ -207,6 +213,8 @@ def public_without_docstring(node: ast.Module | ast.ClassDef, where: str) -> Ite
         yield where
     for child in node.body:
         if isinstance(child, Function | ast.ClassDef) and not child.name.startswith("_"):
+            if any(isinstance(one, ast.Name) and one.id == "overload" for one in child.decorator_list):
+                continue  # described by what it stands before
             inner = f"{where}.{child.name}"
             if isinstance(child, ast.ClassDef):
                 yield from public_without_docstring(child, inner)

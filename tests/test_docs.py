@@ -160,7 +160,9 @@ def run_example(code: str, folder: Path) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize(("path", "example"), EXAMPLES, ids=[path.name for path, _ in EXAMPLES])
+@pytest.mark.parametrize(
+    ("path", "example"), EXAMPLES, ids=[f"{path.name} {number}" for number, (path, _) in enumerate(EXAMPLES)]
+)
 def test_python_examples_compile(path: Path, example: str) -> None:
     compile(example, path.name, "exec")
 

@@ -1,12 +1,14 @@
 """The command line as a person or a program meets it: a process, its streams and its exit code."""
 
 import asyncio
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ import pytest
 from roomlore import app as composition
 from roomlore.config import Settings
 from roomlore.store.cluster import cluster_status, start_cluster
+from roomlore.surfaces.cli.main import run
 
 TRACEBACK = "Traceback"
 
@@ -23,13 +26,14 @@ def data(tmp_path_factory):
     """A data directory with the demo in it, whose server stays up for the module."""
     folder = tmp_path_factory.mktemp("cli")
     server = asyncio.run(start_cluster(folder))
-    told = roomlore("--data", folder, "demo")
+    told = process("--data", folder, "demo")
     assert told.returncode == 0, told.stderr
     yield folder
     asyncio.run(server.close())
 
 
-def roomlore(*words, **environment) -> subprocess.CompletedProcess:
+def process(*words, **environment) -> subprocess.CompletedProcess:
+    """Run a command line in a process of its own."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("ROOMLORE_")}
     return subprocess.run(
         [sys.executable, "-m", "roomlore", *map(str, words)],
@@ -39,6 +43,31 @@ def roomlore(*words, **environment) -> subprocess.CompletedProcess:
         check=False,
         env=clean | environment,
     )
+
+
+def roomlore(*words, **environment) -> subprocess.CompletedProcess:
+    """Run a command line as a process would, without the start of one; what no pipe takes is an error here, too."""
+    argv = ["roomlore", *map(str, words)]
+    out, err = (
+        io.TextIOWrapper(io.BytesIO(), encoding=stream.encoding, errors=stream.errors)
+        for stream in (sys.__stdout__, sys.__stderr__)
+    )
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        for name in [name for name in os.environ if name.startswith("ROOMLORE_")]:
+            patch.delenv(name)
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        patch.setattr(sys, "argv", argv)
+        patch.setattr(sys, "stdin", io.StringIO())
+        with pytest.raises(SystemExit) as ended:
+            run()
+    return subprocess.CompletedProcess(argv, ended.value.code, written(out), written(err))
+
+
+def written(stream: io.TextIOWrapper) -> str:
+    stream.flush()
+    stream.seek(0)
+    return stream.read()
 
 
 def demo(data: Path, *words) -> subprocess.CompletedProcess:
@@ -60,7 +89,7 @@ def refused(done: subprocess.CompletedProcess, code: int, *words: str) -> None:
 
 
 def test_the_demo_shows_storing_context_search_refusal_and_an_honest_no(data):
-    told = roomlore("--data", data, "demo").stdout
+    told = process("--data", data, "demo").stdout
     for part in (
         "5 rooms",
         "#m1",
@@ -130,6 +159,12 @@ def test_a_question_about_a_closed_room_is_answered_for_its_members_only(data):
     for outsider in ("hal", "priya"):
         assert "41,500" not in demo(data, "--as", outsider, "ask", question).stdout
         assert "41,500" not in demo(data, "--as", outsider, "search", question).stdout
+
+
+def test_a_process_prints_what_is_printed_here(data):
+    for words in (["rooms"], ["--text", "show", "harbour"], ["ask", " "]):
+        apart, here = process("--data", data, "--org", "demo", *words), demo(data, *words)
+        assert (apart.returncode, apart.stdout, apart.stderr) == (here.returncode, here.stdout, here.stderr)
 
 
 def test_a_hidden_room_and_a_missing_one_get_the_same_answer(data):
@@ -238,7 +273,7 @@ def test_an_export_is_imported_once_and_repeatable(data, tmp_path):
 
 
 def test_an_interrupted_import_says_so_and_a_second_one_completes_it(data, tmp_path):
-    count = 180_000
+    count = 30_000
     export = tmp_path / "long.jsonl"
     with export.open("w") as file:
         for i in range(count):
@@ -301,12 +336,12 @@ def test_a_worker_stops_promptly_when_told(data):
 
 
 def test_doctor_finds_everything_well_and_stops_the_server(tmp_path):
-    done = roomlore("--data", tmp_path, "doctor")
+    done = process("--data", tmp_path, "doctor")
     assert done.returncode == 0, done.stdout
     findings = {finding["name"]: finding for finding in json.loads(done.stdout)}
     assert {"python", "embedding model", "postgresql", "pgvector", "schema"} <= set(findings)
     assert all(finding["is_well"] or finding["cure"] for finding in findings.values())
-    stopped = roomlore("--data", tmp_path, "doctor", "--stop")
+    stopped = process("--data", tmp_path, "doctor", "--stop")
     assert stopped.returncode == 0
     assert "was not running" in stopped.stderr
 

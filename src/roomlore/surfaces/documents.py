@@ -60,6 +60,7 @@ class FoundExchange:
     platform: str
     omitted: int
     messages: Sequence[FoundMessage]
+    replies: Sequence[Reply]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +68,8 @@ class FoundExchanges:
     """What a search found, best first, and what was read out of its question."""
 
     hits: Sequence[FoundExchange]
+    #: How sure it is that the answer is among them, 0..1.
+    certainty: float | None
     degraded: Sequence[Degradation]
     read: Read | None
 
@@ -207,14 +210,19 @@ def found_exchange(hit: Hit) -> FoundExchange:
     """Return an exchange that was found, each message with the reasons why."""
     messages = [FoundMessage(**_facts(one), why=hit.why.get(one.id)) for one in hit.messages]
     return FoundExchange(
-        score=hit.score, room=hit.room_name, platform=hit.platform, omitted=hit.omitted, messages=messages
+        score=hit.score,
+        room=hit.room_name,
+        platform=hit.platform,
+        omitted=hit.omitted,
+        messages=messages,
+        replies=hit.replies,
     )
 
 
 def found_exchanges(found: Found) -> FoundExchanges:
     """Return what a search found."""
     hits = [found_exchange(hit) for hit in found.hits]
-    return FoundExchanges(hits=hits, degraded=found.degraded, read=found.read)
+    return FoundExchanges(hits=hits, certainty=found.certainty, degraded=found.degraded, read=found.read)
 
 
 def answer_given(answer: Answer) -> AnswerGiven:

@@ -1,6 +1,8 @@
 """Cursors lead through a whole listing, and are of no use to anybody else, nor anywhere else."""
 
 import base64
+import struct
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -62,12 +64,40 @@ async def test_a_cursor_that_was_tampered_with_is_refused(served: Served) -> Non
         assert (await served.operator("GET", f"/v1/rooms/attic/messages?cursor={word}")).status_code == 400
 
 
-async def test_a_cursor_holds_nothing_but_the_id_that_its_page_showed(served: Served) -> None:
+async def test_a_cursor_holds_nothing_but_the_place_that_its_page_showed(served: Served) -> None:
     page = await served.operator.get("/v1/rooms/attic/messages?limit=1")
     held = base64.urlsafe_b64decode(page["next"])
 
-    assert held[:16].hex() == page["messages"][0]["id"].replace("-", "")
-    assert len(held) == 32
+    first = page["messages"][0]
+    assert held[16:32].hex() == first["id"].replace("-", "")
+    microseconds, native_order = struct.unpack(">qq", held[:16])
+    sent_at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=microseconds)
+    assert (sent_at, native_order) == (datetime.fromisoformat(first["sent_at"]), first["native_order"])
+    assert len(held) == 48
+
+
+@pytest.mark.parametrize("listing", ["messages", "timeline", "exchanges"])
+async def test_a_cursor_outlives_the_message_that_its_page_ended_with(served: Served, listing) -> None:
+    path = f"/v1/rooms/square/{listing}?limit=1"
+    first = await served.operator.get(path)
+    last = first[listing.replace("timeline", "messages")][0]
+    named = last["opening"] if listing == "exchanges" else last.get("message", last)["id"]
+    whole = await served.operator.get(f"/v1/rooms/square/{listing}?limit=100")
+    sent_at = next(
+        one["sent_at"]
+        for one in (await served.operator.get("/v1/rooms/square/messages?limit=100"))["messages"]
+        if one["id"] == named
+    )
+    until = (datetime.fromisoformat(sent_at) + timedelta(seconds=1)).isoformat()
+    await served.operator.post(
+        "/v1/erasures", {"kind": "range", "room": "square", "since": sent_at, "until": until}
+    )
+
+    page = await served.operator.get(f"{path}&cursor={first['next']}")
+    items = whole[listing.replace("timeline", "messages")]
+    assert page[listing.replace("timeline", "messages")] == [
+        items[1] if listing == "exchanges" else items[-2]
+    ]
 
 
 async def test_a_cursor_goes_without_a_message_to_begin_before(served: Served) -> None:

@@ -26,7 +26,8 @@ def test_every_operation_says_what_it_does_and_what_may_go_wrong() -> None:
     for path, operation in operations:
         assert operation["summary"], path
         assert len(operation["tags"]) == 1, path
-        assert "422" not in operation["responses"], path
+        # FastAPI's own way to say that something is not of its shape; ours is 400.
+        assert "HTTPValidationError" not in str(operation["responses"]), path
         if path.startswith("/v1"):
             assert operation["security"] == [{"key": []}], path
             assert {"400", "401", "403", "404", "429", "500", "503"} <= set(operation["responses"]), path

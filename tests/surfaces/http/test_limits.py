@@ -2,11 +2,13 @@
 
 import asyncio
 import json
+from typing import Any
 
 import pytest
 
 from roomlore.app import App
 from roomlore.surfaces.http.limits import KEYS, Buckets, Limits
+from surfaces.http.calling import ELSEWHERE
 from surfaces.http.conftest import Serve, Served
 
 
@@ -62,7 +64,7 @@ def test_no_more_keys_are_remembered_than_fit() -> None:
 async def test_under_overload_requests_are_shed_and_accepted_writes_stay(
     served: Served, serve: Serve
 ) -> None:
-    crowded = await serve(served.app, Limits(in_flight=3, rate=10_000, burst=10_000))
+    crowded = await serve(served.app, Limits(in_flight=3, share=1, rate=10_000, burst=10_000))
 
     async def write(number: int) -> tuple[str, int]:
         record = {
@@ -124,6 +126,83 @@ async def test_only_what_is_said_may_be_long(served: Served) -> None:
     assert (await served.operator("POST", "/v1/search", json=long)).status_code == 413
     said = await served.operator("POST", "/v1/messages", json={"messages": [], "note": "x" * 300_000})
     assert said.status_code != 413
+
+
+async def test_a_body_that_does_not_arrive_is_waited_for_no_longer(app: App, serve: Serve) -> None:
+    served = await serve(app, Limits(patience=0.2))
+    received = asyncio.Queue[dict[str, Any]]()
+    await received.put({"type": "http.request", "body": b'{"quest', "more_body": True})
+    sent: list[dict[str, Any]] = []
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    key = f"Bearer {served.operator.key}".encode()
+    scope = {
+        "type": "http", "method": "POST", "path": "/v1/search", "raw_path": b"/v1/search", "query_string": b"",
+        "http_version": "1.1", "scheme": "http", "root_path": "", "client": (ELSEWHERE, 1), "server": ("x", 80),
+        "headers": [(b"authorization", key), (b"content-type", b"application/json"), (b"content-length", b"99")],
+    }  # fmt: skip
+    async with asyncio.timeout(20):
+        await served.api(scope, received.get, send)
+
+    assert sent[0]["status"] == 408
+    # Whatever comes of it later is not taken for another request.
+    assert (b"connection", b"close") in sent[0]["headers"]
+
+
+async def test_one_key_does_not_take_all_places(app: App, serve: Serve) -> None:
+    served = await serve(app, Limits(in_flight=4, rate=10_000, burst=10_000))
+    other = served.nobody((await app.keys.make("operator", name="other")).key)
+    held, go = asyncio.Semaphore(0), asyncio.Event()
+
+    async def hold(*_: object) -> list[object]:
+        held.release()
+        await go.wait()
+        return []
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(App, "rooms", hold)
+        under_way = [asyncio.create_task(served.operator("GET", "/v1/rooms")) for _ in range(2)]
+        for _ in under_way:
+            await held.acquire()
+        refused = await served.operator("GET", "/v1/participants")
+        await other.get("/v1/participants")
+        go.set()
+        assert {(await one).status_code for one in under_way} == {200}
+
+    assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+    await served.operator.get("/v1/participants")
+
+
+async def test_whoever_guesses_keys_is_slowed_down_and_nobody_else(app: App, serve: Serve) -> None:
+    clock = Clock()
+    limits = Limits(guesses=0.5, first_guesses=3, rate=10_000, burst=10_000)
+    served = await serve(app, limits, clock=clock)
+    await served.operator.get("/v1/rooms")
+    fresh = served.nobody((await app.keys.make("operator", name="fresh")).key)
+
+    guesses = [f"{served.operator.key[:-4]}{number:04}" for number in range(5)]
+    told = [await served.nobody(guess)("GET", "/v1/rooms") for guess in guesses]
+
+    assert [one.status_code for one in told] == [401, 401, 401, 429, 429]
+    assert told[-1].headers["retry-after"] == "2"
+    # From there only what was a key before is looked at; from elsewhere everything.
+    await served.operator.get("/v1/rooms")
+    assert (await fresh("GET", "/v1/rooms")).status_code == 429
+    await fresh.get("/v1/rooms", client=("203.0.113.6", 1))
+    await fresh.get("/v1/rooms")
+    clock.now += 2
+    assert (await served.nobody(guesses[4])("GET", "/v1/rooms")).status_code == 401
+
+
+async def test_whoever_has_a_network_has_one_share_of_guesses(app: App, serve: Serve) -> None:
+    served = await serve(app, Limits(first_guesses=2), clock=Clock())
+    told = [
+        await served.nobody(served.operator.key[:-4] + "0000")("GET", "/v1/rooms", client=(address, 1))
+        for address in ("2001:db8::1", "2001:db8::2", "2001:db8::3", "2001:db8:0:1::1")
+    ]
+    assert [one.status_code for one in told] == [401, 401, 429, 401]
 
 
 async def test_a_key_has_one_rate_however_it_is_spelt(app: App, serve: Serve) -> None:

@@ -351,8 +351,10 @@ async def test_agents_remember_and_are_asked(served: Served) -> None:
         "/v1/memories", {"content": "Bo likes short answers.", "kind": "learning", "sources": ["m1"]}
     )
 
-    block = await pip.get("/v1/agents/pip/block?room=square&explain=true&topic=answers")
-    experiences = await pip.get("/v1/agents/pip/experiences")
+    asked = {"room": "square", "explain": True, "topic": "answers"}
+    block = await pip.post("/v1/agents/pip/block", asked)
+    experiences = await pip.post("/v1/agents/pip/experiences", {"topic": "answers"})
+    assert await pip.post("/v1/agents/pip/memories", {"topic": "answers"})
     memories = await pip.get("/v1/agents/pip/memories?kinds=learning")
 
     assert "Bo likes short answers." in block["text"]

@@ -44,6 +44,10 @@ async def tell(app: App, output: Output) -> None:
     await _search(app, output, agent)
     await _refusal(app, output)
     await _honest_no(app, output)
+    _title(output, "All of it in a browser", "serve --local")
+    output.text(
+        "opens the pages on this machine, as operator: rooms, conversations, memories, people, operations"
+    )
 
 
 async def _context(app: App, output: Output, agent: Viewer) -> None:

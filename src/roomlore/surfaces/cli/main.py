@@ -27,9 +27,11 @@ from roomlore.surfaces.cli import (
     extracting,
     forgetting,
     keys,
+    mcpserving,
     memories,
     operations,
     people,
+    projecting,
     reading,
     serving,
     wishes,
@@ -211,6 +213,8 @@ async def drain(app: App, output: Output, *, every_org: bool = False) -> None:
     )
     if drained.expired:
         tell_expired(output, drained.expired)
+    for what in drained.failing:
+        output.chatter.print(f"not copied: {what}; the worker tries again", style="yellow", markup=False)
     if drained.set_aside:
         output.chatter.print(
             f"{drained.set_aside} pieces of work ended in errors and were set aside;"
@@ -262,7 +266,9 @@ for verb in (
     *keys.VERBS,
     *forgetting.VERBS,
     *operations.VERBS,
+    *projecting.VERBS,
     *evaluating.VERBS,
     *serving.VERBS,
+    *mcpserving.VERBS,
 ):
     cli.add_command(verb)

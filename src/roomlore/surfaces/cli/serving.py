@@ -1,16 +1,23 @@
-"""The verb that serves: the HTTP API, and the workers beside it."""
+"""The verb that serves: pages, the HTTP API, and the workers beside them."""
 
 import asyncio
 import signal
+from collections.abc import Mapping
+from functools import partial
 from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from roomlore.app import App
 from roomlore.domain.errors import BadInput
+from roomlore.surfaces.cli import mcpserving
 from roomlore.surfaces.cli.session import Session, with_app
 
-NEEDED = ("fastapi", "prometheus_client", "uvicorn")
+if TYPE_CHECKING:
+    from roomlore.surfaces.serving import Ways
+
+NEEDED = ("fastapi", "jinja2", "prometheus_client", "python_multipart", "uvicorn")
 BEYOND = (
     "this machine can be reached from others: nobody gets in without a key, and TLS belongs in front of it"
 )
@@ -31,9 +38,23 @@ BEYOND = (
     show_default=True,
     help="Requests of each key in a second.",
 )
+@click.option("--web/--no-web", default=True, help="Also the pages, for people. [pages]")
+@click.option("--api/--no-api", default=True, help="Also the API, for programs, and /mcp. [API]")
+@click.option(
+    "--local", is_flag=True, help="Open the pages to whoever sits at this machine, as operator without a key."
+)
+@click.option(
+    "--trusted-proxy",
+    "proxies",
+    multiple=True,
+    metavar="ADDRESS",
+    help="Believe this proxy where a request comes from, by what it adds to X-Forwarded-For.",
+)
+@click.option("--mcp/--no-mcp", default=None, help="Also the Model Context Protocol at /mcp. [if installed]")
+@click.option("--allow-remember", is_flag=True, help="Let language models keep memories at /mcp.")
 @click.pass_obj
-def serve(session: Session, host: str, port: int, *, workers: bool, rate: float) -> None:
-    """Serve the HTTP API under /v1, to whoever comes with a key, and do the work that waits.
+def serve(session: Session, host: str, port: int, *, workers: bool, rate: float, **more: Any) -> None:
+    """Serve pages, and the HTTP API under /v1, to whoever comes with a key, and do the work that waits.
 
     With --org to that org's keys alone, otherwise to those of every org of the database.
     """
@@ -43,7 +64,13 @@ def serve(session: Session, host: str, port: int, *, workers: bool, rate: float)
         raise BadInput("serve", "whoever comes shows a key of their own; leave out ROOMLORE_KEY and --as")
     from roomlore.surfaces.http import running  # noqa: PLC0415  not everybody has what it needs
     from roomlore.surfaces.http.limits import Limits  # noqa: PLC0415  as above
+    from roomlore.surfaces.proxies import address  # noqa: PLC0415  as above
+    from roomlore.surfaces.serving import Ways, compose  # noqa: PLC0415  as above
 
+    proxies = frozenset(map(address, more.pop("proxies")))
+    ways = Ways(api=more.pop("api"), pages=more.pop("web"), local=more.pop("local"), proxies=proxies)
+    _check_ways(host, ways, is_loopback=running.is_loopback(host))
+    beside = _beside(**more)
     chatter, limits = session.output.chatter, Limits(rate=rate, burst=max(1, round(4 * rate)))
 
     async def use(app: App) -> None:
@@ -51,12 +78,53 @@ def serve(session: Session, host: str, port: int, *, workers: bool, rate: float)
         for name in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(name, stop.set)
         with running.listen(host, port) as listening:
-            chatter.print(f"serving {host}:{listening.getsockname()[1]}/v1; Ctrl-C stops", markup=False)
+            place = f"{host}:{listening.getsockname()[1]}"
+            paths = " and ".join(["/v1", *beside]) if ways.api else ""
+            chatter.print(f"serving {place}{paths}; Ctrl-C stops", markup=False)
+            if ways.pages:
+                chatter.print(f"pages: http://{place}/", markup=False)
             if not running.is_loopback(host):
                 chatter.print(BEYOND, style="yellow")
-            await running.serve(app, listening, limits=limits, workers=workers, stop=stop)
+            around = partial(compose, served=app, ways=ways, limits=limits)
+            await running.serve(
+                app, listening, limits=limits, workers=workers, stop=stop, beside=beside, around=around
+            )
 
     with_app(session, use)
+
+
+def _check_ways(host: str, ways: "Ways", *, is_loopback: bool) -> None:
+    """Do nothing if somebody can come in, and nobody who should not.
+
+    Raises:
+        BadInput: there is no way in, or pages for this machine alone would listen to others.
+    """
+    if not (ways.api or ways.pages):
+        raise BadInput("serve", "nothing is left to serve; leave out --no-web or --no-api")
+    if ways.local and not ways.pages:
+        raise BadInput("--local", "is for the pages; leave it or --no-web out")
+    if ways.local and ways.proxies:
+        raise BadInput("--local", "is for this machine alone, and for no proxy; leave out --trusted-proxy")
+    if ways.local and not is_loopback:
+        raise BadInput("--local", f"is for this machine alone, and {host} is not; leave out --host")
+
+
+def _beside(*, mcp: bool | None, allow_remember: bool) -> Mapping[str, Any]:
+    """Return what is served beside the API, by path.
+
+    Raises:
+        BadInput: it is wanted, and what it needs is not installed.
+    """
+    wanted = mcp or allow_remember
+    if mcp is False and allow_remember:
+        raise BadInput("--allow-remember", "is for /mcp; leave it or --no-mcp out")
+    if wanted and not mcpserving.is_installed():
+        raise BadInput("--mcp", mcpserving.MISSING)
+    if mcp is False or not mcpserving.is_installed():
+        return {}
+    from roomlore.surfaces.mcp.mounted import PATH, mounted  # noqa: PLC0415  not everybody has what it needs
+
+    return {PATH: mounted(allow_remember=allow_remember)}
 
 
 VERBS = (serve,)

@@ -1,15 +1,18 @@
 """Where a listing goes on: opaque, and of no use to anybody but who was given it.
 
-A cursor holds the id of the last message that its page showed, authenticated with a secret made from the key that was
-shown with the request, for that viewer and that listing. So nothing is stored, every process knows it, and it ends with
-its key. What it points at is looked up as the viewer again: a cursor can never show more than asking anew.
+A cursor holds the place of the last message that its page showed, its time and id, authenticated with a secret made from
+the key that was shown with the request, for that viewer and that listing. So nothing is stored, every process knows it,
+it ends with its key, and it outlives the message. What stands before the place is read as the viewer: a cursor can never
+show more than asking anew.
 """
 
 import base64
 import binascii
 import hmac
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Annotated
 from uuid import UUID
 
@@ -17,12 +20,17 @@ from fastapi import Depends, Query, Request
 
 from roomlore.domain.errors import BadInput
 from roomlore.domain.ids import MessageId
+from roomlore.retrieval.meant import Before
 from roomlore.surfaces.http.signin import Acting
 from roomlore.surfaces.http.words import Limit, Word
 
-_ID, _MAC = 16, 16
+#: Microseconds, native order, id.
+_PLACE = struct.Struct(">qq16s")
+_MAC = 16
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: A cursor is shorter.
 LONGEST = 100
+Position = tuple[datetime, int, MessageId]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,11 +42,13 @@ class Cursors:
     #: Which listing, of whom.
     about: bytes
 
-    def seal(self, place: MessageId) -> str:
+    def seal(self, place: Position) -> str:
         """Return the cursor of a place."""
-        return base64.urlsafe_b64encode(place.bytes + self._mac(place.bytes)).decode()
+        sent_at, native_order, message_id = place
+        held = _PLACE.pack((sent_at - _EPOCH) // timedelta(microseconds=1), native_order, message_id.bytes)
+        return base64.urlsafe_b64encode(held + self._mac(held)).decode()
 
-    def open(self, cursor: str) -> MessageId:
+    def open(self, cursor: str) -> Position:
         """Return the place of a cursor.
 
         Raises:
@@ -48,10 +58,11 @@ class Cursors:
             held = base64.b64decode(cursor, altchars=b"-_", validate=True)
         except (binascii.Error, ValueError):
             held = b""
-        place, mac = held[:_ID], held[_ID:]
-        if len(held) != _ID + _MAC or not hmac.compare_digest(mac, self._mac(place)):
+        place, mac = held[: _PLACE.size], held[_PLACE.size :]
+        if len(held) != _PLACE.size + _MAC or not hmac.compare_digest(mac, self._mac(place)):
             raise BadInput("cursor", "is none of this listing; begin again without it")
-        return MessageId(UUID(bytes=place))
+        microseconds, native_order, message_id = _PLACE.unpack(place)
+        return _EPOCH + timedelta(microseconds=microseconds), native_order, MessageId(UUID(bytes=message_id))
 
     def _mac(self, place: bytes) -> bytes:
         return hmac.digest(self.secret, place + self.about, "sha256")[:_MAC]
@@ -61,12 +72,12 @@ class Cursors:
 class Page:
     """Which part of a listing is wanted."""
 
-    #: The message that it ends before; None where it is the newest.
-    before: str | None
+    #: Where it ends; None where it is the newest.
+    before: Before
     limit: int
     cursors: Cursors
 
-    def next(self, shown: Sequence[MessageId]) -> str | None:
+    def next(self, shown: Sequence[Position]) -> str | None:
         """Return the cursor of what comes after the last that is shown; None where there is no more."""
         return self.cursors.seal(shown[-1]) if len(shown) == self.limit else None
 
@@ -83,11 +94,9 @@ async def _page(
     about = f"{viewer.org_id} {viewer.participant_id} {request.scope['path']}".encode()
     secret = hmac.digest(request.state.key.encode(), b"roomlore cursor", "sha256")
     cursors = Cursors(secret=secret, about=about)
-    if cursor is not None:
-        if before is not None:
-            raise BadInput("cursor", "goes without before")
-        before = str(cursors.open(cursor))
-    return Page(before=before, limit=limit, cursors=cursors)
+    if cursor is not None and before is not None:
+        raise BadInput("cursor", "goes without before")
+    return Page(before=before if cursor is None else cursors.open(cursor), limit=limit, cursors=cursors)
 
 
 Paged = Annotated[Page, Depends(_page)]

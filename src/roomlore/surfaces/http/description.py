@@ -1,7 +1,7 @@
 """The OpenAPI description of the routes: from their types and docstrings, with what all of them have in common."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.metadata import version
 from typing import Any, cast
 
@@ -9,6 +9,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic import TypeAdapter
 
+from roomlore.surfaces.http.idempotency import KEEPING
 from roomlore.surfaces.http.problems import Problem
 
 ABOUT = """\
@@ -34,7 +35,29 @@ ALWAYS = {
     "500": "A fault in Roomlore.",
     "503": "Too much is asked at once, or the database does not answer; `Retry-After` says when to come again.",
 }
-WITH_BODY = {"413": "The body is too large.", "415": "The body is not JSON."}
+WITH_BODY = {
+    "408": "The body does not arrive in time.",
+    "413": "The body is too large.",
+    "415": "The body is not JSON.",
+}
+#: What one may come to that may be asked for under a key of the caller's own.
+WITH_KEY = {
+    "409": (
+        "The same is still under way (`Retry-After` says when to ask again), or was done and its answer is not kept, or"
+        " nobody knows whether it was."
+    ),
+    "422": "The `Idempotency-Key` was given to another request.",
+}
+IDEMPOTENCY_KEY = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]*$"},
+    "description": (
+        "Any word that is new for each request: asked again with it within a day, the request is not done again, and what"
+        " came of it is answered with `Idempotency-Replayed: true`."
+    ),
+}
 METHODS = ("get", "post", "put", "patch", "delete")
 
 
@@ -49,12 +72,15 @@ def describe(api: FastAPI) -> dict[str, Any]:
         components["schemas"].pop("HTTPValidationError", None)
         components["schemas"].pop("ValidationError", None)
         components["schemas"]["Problem"] = TypeAdapter(Problem).json_schema()
-        components["parameters"] = {"Viewer": VIEWER}
+        components["parameters"] = {"Viewer": VIEWER, "IdempotencyKey": IDEMPOTENCY_KEY}
         components["responses"] = {
-            f"Problem{status}": _problem(why) for status, why in (ALWAYS | WITH_BODY).items()
+            f"Problem{status}": _problem(why) for status, why in (ALWAYS | WITH_BODY | WITH_KEY).items()
         }
-        for path, operation in _operations(document):
+        for path, method, operation in _operations(document):
             _complete(operation, is_versioned=path.startswith("/v1"))
+            if KEEPING.get((method.upper(), path), "read") != "read":
+                operation["parameters"].append({"$ref": "#/components/parameters/IdempotencyKey"})
+                operation["responses"] |= _problems(WITH_KEY)
         api.openapi_schema = document
     return api.openapi_schema
 
@@ -71,11 +97,11 @@ def written(api: FastAPI) -> str:
     return json.dumps(describe(api), indent=1, ensure_ascii=False) + "\n"
 
 
-def _operations(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
     for path, item in document["paths"].items():
         for method in METHODS:
             if method in item:
-                yield path, item[method]
+                yield path, method, item[method]
 
 
 def _complete(operation: dict[str, Any], *, is_versioned: bool) -> None:
@@ -89,9 +115,11 @@ def _complete(operation: dict[str, Any], *, is_versioned: bool) -> None:
     if is_versioned:
         operation.setdefault("parameters", []).append({"$ref": "#/components/parameters/Viewer"})
         told = ALWAYS | (WITH_BODY if "requestBody" in operation else {})
-        operation["responses"] |= {
-            status: {"$ref": f"#/components/responses/Problem{status}"} for status in told
-        }
+        operation["responses"] |= _problems(told)
+
+
+def _problems(told: Iterable[str]) -> dict[str, Any]:
+    return {status: {"$ref": f"#/components/responses/Problem{status}"} for status in told}
 
 
 def _problem(why: str) -> dict[str, Any]:

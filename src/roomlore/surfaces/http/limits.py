@@ -1,13 +1,16 @@
 """What one process takes on: so many requests at a time, so many of each key, so much in each.
 
 Whatever is too much is refused before any work for it begins; what was begun is finished, so that no write that was
-acknowledged is lost.
+acknowledged is lost. Streams wait most of the time, and have places of their own.
 """
 
+import asyncio
 import hashlib
-from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from ipaddress import IPv6Address, IPv6Network, ip_address
 from math import ceil
 
 from starlette.datastructures import Headers
@@ -15,14 +18,19 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from roomlore.surfaces.http.problems import NOT_JSON, OVERLOADED, TOO_LARGE, TOO_MANY, refusal
+from roomlore.surfaces.http.problems import NOT_JSON, OVERLOADED, TOO_LARGE, TOO_MANY, TOO_SLOW, refusal
 
 #: Where messages come in.
 MESSAGES = "/v1/messages"
+#: Where what changes is told.
+EVENTS = "/v1/events"
 #: Told whatever else there is to do.
 HEALTH = "/health/"
 #: So many keys are remembered; one that was not seen for longer than that many others begins anew.
 KEYS = 10_000
+#: Of an address of the sixth version, whoever has it usually has so much of the network.
+NETWORK = 64
+NOT_LET_IN = 401
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +39,11 @@ class Limits:
 
     #: Requests that are served at a time.
     in_flight: int = 64
+    #: How much of that one key may take.
+    share: float = 0.5
+    #: Streams that are open at a time, and of one key.
+    streams: int = 256
+    streams_of_key: int = 16
     #: Of one key, in a second; and how many at once after a rest.
     rate: float = 50.0
     burst: int = 200
@@ -38,6 +51,11 @@ class Limits:
     body: int = 8 * 1024 * 1024
     #: Bytes of one that holds no messages.
     asking: int = 256 * 1024
+    #: Seconds in which a body arrives.
+    patience: float = 20.0
+    #: Keys that are none, from one address: in a second, and at once after a rest.
+    guesses: float = 0.5
+    first_guesses: int = 30
 
 
 @dataclass(slots=True)
@@ -53,14 +71,80 @@ class Buckets:
 
     def take(self, key: bytes) -> float:
         """Take a token and return 0, or return in how many seconds there will be one."""
-        now = self.clock()
-        left, counted_at = self._left.pop(key, (float(self.limits.burst), now))
-        left = min(self.limits.burst, left + (now - counted_at) * self.limits.rate)
-        wait = 0.0 if left >= 1 else (1 - left) / self.limits.rate
+        left, now = self._counted(key)
+        wait = self._wait(left)
+        self._left.pop(key, None)
         self._left[key] = (left if wait else left - 1, now)
         if len(self._left) > KEYS:
             self._left.popitem(last=False)
         return wait
+
+    def wait(self, key: bytes) -> float:
+        """Return in how many seconds there will be a token; 0 where there is one, which stays."""
+        return self._wait(self._counted(key)[0])
+
+    def _counted(self, key: bytes) -> tuple[float, float]:
+        now = self.clock()
+        left, counted_at = self._left.get(key, (float(self.limits.burst), now))
+        return min(self.limits.burst, left + (now - counted_at) * self.limits.rate), now
+
+    def _wait(self, left: float) -> float:
+        return 0.0 if left >= 1 else (1 - left) / self.limits.rate
+
+
+@dataclass(slots=True, kw_only=True)
+class Slots:
+    """What is being served, of all and of each."""
+
+    most: int
+    of_one: int
+    _taken: Counter[bytes] = field(default_factory=Counter[bytes])
+
+    @property
+    def are_full(self) -> bool:
+        """Whether everybody has to wait."""
+        return self._taken.total() >= self.most
+
+    def are_full_of(self, key: bytes) -> bool:
+        """Whether one has to wait."""
+        return self._taken[key] >= self.of_one
+
+    @contextmanager
+    def taken(self, key: bytes) -> Generator[None]:
+        """Take a place until done."""
+        self._taken[key] += 1
+        try:
+            yield
+        finally:
+            self._taken[key] -= 1
+            if not self._taken[key]:
+                del self._taken[key]
+
+
+@dataclass(slots=True)
+class Strangers:
+    """How often somebody may show what is no key. A key that was let in before does not wait for others who guess."""
+
+    buckets: Buckets
+    _known: OrderedDict[bytes, None] = field(default_factory=OrderedDict[bytes, None])
+
+    def wait(self, key: bytes, address: bytes) -> float:
+        """Return in how many seconds a key from an address is looked at; 0 where it is now."""
+        return 0.0 if key in self._known else self.buckets.wait(address)
+
+    def is_known(self, key: bytes) -> bool:
+        """Whether a key was let in before."""
+        return key in self._known
+
+    def note(self, key: bytes, address: bytes, *, is_let_in: bool) -> None:
+        """Note whether a key was one."""
+        self._known.pop(key, None)
+        if not is_let_in:
+            self.buckets.take(address)
+            return
+        self._known[key] = None
+        if len(self._known) > KEYS:
+            self._known.popitem(last=False)
 
 
 class Admission:
@@ -70,39 +154,67 @@ class Admission:
         self._app = app
         self._limits = limits
         self._buckets = Buckets(limits, clock)
-        self._in_flight = 0
+        guessing = replace(limits, rate=limits.guesses, burst=limits.first_guesses)
+        self._strangers = Strangers(Buckets(guessing, clock))
+        self._requests = Slots(most=limits.in_flight, of_one=ceil(limits.in_flight * limits.share))
+        self._streams = Slots(most=limits.streams, of_one=limits.streams_of_key)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, or say why not."""
         if scope["type"] != "http" or scope["path"].startswith(HEALTH):
             await self._app(scope, receive, send)
             return
-        refused = self._refusal(scope)
+        headers = Headers(scope=scope)
+        shown = key_of(headers)
+        # The key itself is kept nowhere. Without one, all share what one key has.
+        key, address = hashlib.sha256((shown or "").encode()).digest(), address_of(scope)
+        slots = self._streams if scope["path"] == EVENTS else self._requests
+        refused = self._refusal(scope, headers, slots=slots, key=key, address=address)
         if refused is not None:
             await refused(scope, receive, send)
             return
-        self._in_flight += 1
-        try:
-            await self._app(scope, _bounded(receive, self._largest(scope)), send)
-        finally:
-            self._in_flight -= 1
+
+        async def noted(message: Message) -> None:
+            if message["type"] == "http.response.start" and shown is not None:
+                self._strangers.note(key, address, is_let_in=message["status"] != NOT_LET_IN)
+            await send(message)
+
+        with slots.taken(key):
+            await self._app(scope, bounded(receive, self._largest(scope), self._limits.patience), noted)
 
     def _largest(self, scope: Scope) -> int:
         """Return how large a body may be: what is said may be long, what is asked of it is not."""
         is_said = scope["path"].startswith(MESSAGES)
         return self._limits.body if is_said else min(self._limits.body, self._limits.asking)
 
-    def _refusal(self, scope: Scope) -> Response | None:
-        headers = Headers(scope=scope)
-        if self._in_flight >= self._limits.in_flight:
+    def _refusal(
+        self, scope: Scope, headers: Headers, *, slots: Slots, key: bytes, address: bytes
+    ) -> Response | None:
+        if slots.are_full:
             return refusal(scope, OVERLOADED, "more is asked than can be served now; try again")
-        # The key itself is kept nowhere. Without one, all share what one key has.
-        key = hashlib.sha256((key_of(headers) or "").encode()).digest()
+        if key_of(headers) is not None and (wait := self._strangers.wait(key, address)):
+            return _later(scope, "too many keys that are none were shown from there", wait)
+        if slots.are_full_of(key):
+            return _later(scope, "too much that this key asked for is still under way", 1)
         if wait := self._buckets.take(key):
-            return refusal(
-                scope, TOO_MANY, "this key asks too often", {"retry-after": str(max(1, ceil(wait)))}
-            )
+            return _later(scope, "this key asks too often", wait)
         return _unfit(scope, headers, largest=self._largest(scope))
+
+
+def _later(scope: Scope, why: str, wait: float) -> Response:
+    return refusal(scope, TOO_MANY, why, {"retry-after": str(max(1, ceil(wait)))})
+
+
+def address_of(scope: Scope) -> bytes:
+    """Return what tells apart where requests come from."""
+    host = (scope.get("client") or ("", 0))[0]
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host.encode()
+    if isinstance(address, IPv6Address):
+        return IPv6Network((address, NETWORK), strict=False).network_address.packed
+    return address.packed
 
 
 def key_of(headers: Headers) -> str | None:
@@ -128,13 +240,24 @@ def too_large(largest: int) -> str:
     return f"a body has at most {largest:,} bytes; send it in parts"
 
 
-def _bounded(receive: Receive, largest: int) -> Receive:
-    """Return a way to receive that ends where a body grows too large, whatever its headers said."""
-    received = 0
+def bounded(receive: Receive, largest: int, patience: float) -> Receive:
+    """Return a way to receive that ends where a body grows too large, whatever its headers said, or is too slow."""
+    received, is_whole = 0, False
+    begun = asyncio.get_running_loop().time()
 
     async def bounded() -> Message:
-        nonlocal received
-        message = await receive()
+        nonlocal received, is_whole
+        if is_whole:
+            # What is left to be told is that the caller has gone.
+            return await receive()
+        try:
+            async with asyncio.timeout_at(begun + patience):
+                message = await receive()
+        except TimeoutError:
+            raise HTTPException(
+                TOO_SLOW.status, f"the body must arrive within {patience:g} seconds"
+            ) from None
+        is_whole = not message.get("more_body", False)
         received += len(message.get("body", b""))
         if received > largest:
             raise HTTPException(TOO_LARGE.status, too_large(largest))

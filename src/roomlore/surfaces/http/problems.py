@@ -4,11 +4,12 @@ A fault of ours is told without details, and logged by its kind and place alone:
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 from traceback import extract_tb
+from typing import Any
 
 import pydantic_core
 from fastapi.exceptions import RequestValidationError
@@ -18,6 +19,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from roomlore.domain.errors import (
+    BackendUnavailable,
     BadInput,
     Conflict,
     DatabaseError,
@@ -28,8 +30,11 @@ from roomlore.domain.errors import (
     NotFound,
     RoomloreError,
     SchemaMismatch,
+    TextRefused,
+    TookTooLong,
     UnknownFormat,
 )
+from roomlore.store.db import answered_within
 from roomlore.store.work import meeting_outages
 
 LOG = logging.getLogger(__name__)
@@ -39,6 +44,10 @@ LONGEST_DETAIL = 500
 #: Of faults in one request, so many are named.
 NAMED = 10
 LATER = {"retry-after": "1"}
+#: Seconds within which the database answers each question of a read.
+ANSWERED_WITHIN = 30.0
+#: What errors hold, by the names of their fields.
+FACTS = ("what", "why", "key")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +60,8 @@ class Problem:
     status: int
     detail: str
     request_id: str
+    #: What an error of ours holds besides its text: `what`, and `why` or `key`; empty where it holds nothing.
+    facts: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +90,7 @@ CHALLENGE = {"www-authenticate": 'Bearer realm="roomlore"'}
 #: What is raised on purpose.
 KINDS: Mapping[type[RoomloreError], Kind] = {
     BadInput: Kind(name="bad-input", status=HTTPStatus.BAD_REQUEST, title="Bad input"),
+    TextRefused: Kind(name="bad-input", status=HTTPStatus.BAD_REQUEST, title="Bad input"),
     UnknownFormat: Kind(name="bad-input", status=HTTPStatus.BAD_REQUEST, title="Bad input"),
     KeyRefused: Kind(
         name="key-refused", status=HTTPStatus.UNAUTHORIZED, title="Key refused", headers=CHALLENGE
@@ -86,30 +98,53 @@ KINDS: Mapping[type[RoomloreError], Kind] = {
     NotAllowed: Kind(name="not-allowed", status=HTTPStatus.FORBIDDEN, title="Not allowed"),
     NotFound: Kind(name="not-found", status=HTTPStatus.NOT_FOUND, title="Not found"),
     Conflict: Kind(name="conflict", status=HTTPStatus.CONFLICT, title="Conflict"),
+    # Asked again at once, it would take as long.
+    TookTooLong: Kind(
+        name="took-too-long",
+        status=HTTPStatus.SERVICE_UNAVAILABLE,
+        title="Took too long",
+        detail="reading this took longer than anybody may hold the database; ask for less, or later",
+    ),
     DatabaseUnavailable: _unavailable(
         "the database does not answer; what was acknowledged is stored, try again"
     ),
     SchemaMismatch: _unavailable("the database is being brought up to date"),
     DatabaseError: _unavailable("the database cannot be used"),
+    BackendUnavailable: _unavailable("a server that holds copies does not answer"),
     ModelUnavailable: _unavailable("the embedding model cannot be loaded"),
 }
 #: What only this surface can say.
 NO_KEY = Kind(name="key-needed", status=HTTPStatus.UNAUTHORIZED, title="Key needed", headers=CHALLENGE)
 TOO_LARGE = Kind(name="too-large", status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE, title="Too large")
+TOO_SLOW = Kind(
+    name="too-slow",
+    status=HTTPStatus.REQUEST_TIMEOUT,
+    title="Too slow",
+    # What is still on its way is of no use any more.
+    headers={"connection": "close"},
+)
 NOT_JSON = Kind(name="not-json", status=HTTPStatus.UNSUPPORTED_MEDIA_TYPE, title="Not JSON")
 TOO_MANY = Kind(name="too-many-requests", status=HTTPStatus.TOO_MANY_REQUESTS, title="Too many requests")
 OVERLOADED = Kind(name="overloaded", status=HTTPStatus.SERVICE_UNAVAILABLE, title="Overloaded", headers=LATER)
 FAULT = Kind(name="fault", status=HTTPStatus.INTERNAL_SERVER_ERROR, title="Fault")
 
 
-def refusal(scope: Scope, kind: Kind, detail: str, headers: Mapping[str, str] | None = None) -> Response:
+def refusal(
+    scope: Scope,
+    kind: Kind,
+    detail: str,
+    headers: Mapping[str, str] | None = None,
+    *,
+    facts: Mapping[str, str] | None = None,
+) -> Response:
     """Return the response that tells of a problem."""
     problem = Problem(
         type=f"urn:roomlore:problem:{kind.name}",
         title=kind.title,
         status=kind.status,
-        detail=_short(detail),
+        detail=short(detail),
         request_id=scope["state"]["request_id"],
+        facts={name: short(fact) for name, fact in (facts or {}).items()},
     )
     body = pydantic_core.to_json(problem)
     return Response(body, kind.status, {**kind.headers, **(headers or {})}, MEDIA_TYPE)
@@ -118,7 +153,10 @@ def refusal(scope: Scope, kind: Kind, detail: str, headers: Mapping[str, str] | 
 def told(scope: Scope, error: RoomloreError) -> Response:
     """Return the response that tells of an error raised on purpose."""
     kind = next(KINDS[one] for one in type(error).__mro__ if one in KINDS)
-    return refusal(scope, kind, str(error) if kind.detail is None else kind.detail)
+    if kind.detail is not None:
+        return refusal(scope, kind, kind.detail)
+    held = {name: getattr(error, name) for name in FACTS if hasattr(error, name)}
+    return refusal(scope, kind, str(error), facts=held)
 
 
 async def on_error(request: Request, error: Exception) -> Response:
@@ -126,10 +164,11 @@ async def on_error(request: Request, error: Exception) -> Response:
     if isinstance(error, RoomloreError):
         return told(request.scope, error)
     if isinstance(error, RequestValidationError):
-        return refusal(request.scope, KINDS[BadInput], _faults(error))
+        return refusal(request.scope, KINDS[BadInput], faults(error.errors()))
     assert isinstance(error, HTTPException)
-    if error.status_code == TOO_LARGE.status:
-        return refusal(request.scope, TOO_LARGE, error.detail)
+    for kind in (TOO_LARGE, TOO_SLOW):
+        if error.status_code == kind.status:
+            return refusal(request.scope, kind, error.detail)
     if error.status_code == HTTPStatus.BAD_REQUEST:
         return refusal(request.scope, KINDS[BadInput], "body: must be JSON")
     status = HTTPStatus(error.status_code)
@@ -137,25 +176,50 @@ async def on_error(request: Request, error: Exception) -> Response:
     return refusal(request.scope, kind, f"no {request.method} of this path", error.headers)
 
 
-def _faults(error: RequestValidationError) -> str:
-    """Return what is wrong in words, without repeating what was sent."""
-    faults = [
-        f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}" for fault in error.errors()[:NAMED]
-    ]
-    return "; ".join(dict.fromkeys(faults))
+def faults(found: Sequence[Any], *, within: int = 0) -> str:
+    """Return what pydantic found wrong in words, without repeating what was sent.
+
+    Args:
+        found: Each with its place and what is wrong.
+        within: So many of the names of each place are known to whoever is told.
+    """
+    told = [f"{'.'.join(str(part) for part in one['loc'][within:])}: {one['msg']}" for one in found[:NAMED]]
+    return short("; ".join(dict.fromkeys(told)).removeprefix(": "))
 
 
-def _short(text: str) -> str:
+def short(text: str) -> str:
+    """Return a text that can be sent, no longer than anybody reads."""
     # Half of a surrogate pair, out of somebody's input, cannot be sent.
     whole = text.encode("utf-8", "replace").decode()
     return whole if len(whole) <= LONGEST_DETAIL else f"{whole[: LONGEST_DETAIL - 1]}…"
 
 
+def on_fault(scope: Scope, error: Exception) -> Response:
+    """Return the response that tells of whatever nobody caught; of a fault of ours without details."""
+    if isinstance(error, RoomloreError):
+        return told(scope, error)
+    note(scope, error)
+    return refusal(scope, FAULT, "a fault in Roomlore; nothing was left half-written")
+
+
+def note(scope: Scope, error: Exception) -> None:
+    """Note a fault of ours in the log: its kind and place alone."""
+    place = extract_tb(error.__traceback__)[-1]
+    LOG.error(
+        "unexpected %s at %s:%s in request %s",
+        type(error).__name__,
+        Path(place.filename).name,
+        place.lineno,
+        scope["state"]["request_id"],
+    )
+
+
 class Problems:
     """Tells of whatever nobody caught: an outage as such, anything else as a fault without details."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, *, answer: Callable[[Scope, Exception], Response] = on_fault) -> None:
         self._app = app
+        self._answer = answer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -170,22 +234,11 @@ class Problems:
             await send(message)
 
         try:
-            with meeting_outages():
+            with meeting_outages(), answered_within(ANSWERED_WITHIN):
                 await self._app(scope, receive, noted)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  whoever asks is told, and told no details
             if has_begun:
-                raise
-            await self._response(scope, error)(scope, receive, send)
-
-    def _response(self, scope: Scope, error: Exception) -> Response:
-        if isinstance(error, RoomloreError):
-            return told(scope, error)
-        place = extract_tb(error.__traceback__)[-1]
-        LOG.error(
-            "unexpected %s at %s:%s in request %s",
-            type(error).__name__,
-            Path(place.filename).name,
-            place.lineno,
-            scope["state"]["request_id"],
-        )
-        return refusal(scope, FAULT, "a fault in Roomlore; nothing was left half-written")
+                # Half of a response tells by itself that it is not whole; raised, the server would log what it quotes.
+                note(scope, error)
+                return
+            await self._answer(scope, error)(scope, receive, send)

@@ -3,11 +3,16 @@
 import asyncio
 import ipaddress
 import socket
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
+from http import HTTPStatus
 from typing import Any
 
 import uvicorn
+from fastapi import FastAPI
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from roomlore.app import App
 from roomlore.domain.errors import BadInput
@@ -17,6 +22,115 @@ from roomlore.surfaces.http.server import build
 #: What was begun is finished within so many seconds of being told to stop.
 FAREWELL = 10
 BACKLOG = 512
+#: Seconds in which the head of a request arrives.
+HEADERS_WITHIN = 10.0
+#: Whoever takes in nothing for so many seconds, of what waits to be taken, is not there any more.
+TAKES_WITHIN = 10.0
+#: Bytes that the system may hold back of a connection; and by what it is told, where it can be.
+HELD_BACK = 64 * 1024
+NOT_SENT: int | None = getattr(socket, "TCP_NOTSENT_LOWAT", None)
+
+
+class _Patient(H11Protocol):
+    """Closes a connection on which nothing gets on: no head of a request comes, or no answer is taken in."""
+
+    _limit: asyncio.TimerHandle | None = None
+    _watch: asyncio.TimerHandle | None = None
+    #: Bytes that waited to be taken in when that was last looked at.
+    _waiting: int = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Wait for the first request."""
+        super().connection_made(transport)
+        # Writing pauses as soon as anything waits, and goes on once nothing does.
+        transport.set_write_buffer_limits(high=0)
+        _let_progress_show(transport)
+        self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait for no more."""
+        self._stop_waiting()
+        self._stop_watching()
+        super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Watch whether what waits is taken in."""
+        super().pause_writing()
+        self._look_later()
+
+    def resume_writing(self) -> None:
+        """Watch no more: all of it was."""
+        self._stop_watching()
+        super().resume_writing()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request, or until what was answered is read."""
+        super().on_response_complete()
+        self._wait()
+
+    def _wait(self) -> None:
+        self._stop_waiting()
+        self._limit = self.loop.call_later(HEADERS_WITHIN, self._give_up)
+
+    def _stop_waiting(self) -> None:
+        if self._limit is not None:
+            self._limit.cancel()
+
+    def _give_up(self) -> None:
+        # There is none before the first request, whatever its type says.
+        is_serving = bool(self.cycle) and not self.cycle.response_complete
+        if is_serving:
+            return
+        if self.transport.get_write_buffer_size():
+            # What was answered is still being taken in; that is watched.
+            self._wait()
+        elif not self.transport.is_closing():
+            self.transport.close()
+
+    def _look_later(self) -> None:
+        self._stop_watching()
+        self._waiting = self.transport.get_write_buffer_size()
+        self._watch = self.loop.call_later(TAKES_WITHIN, self._look)
+
+    def _stop_watching(self) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+
+    def _look(self) -> None:
+        # Closed, it would wait for ever for what its caller does not read.
+        if self.transport.get_write_buffer_size() >= self._waiting:
+            self.transport.abort()
+        else:
+            self._look_later()
+
+
+def _let_progress_show(transport: asyncio.Transport) -> None:
+    """Have the system hold back little of what is written: it would take in megabytes, and then nothing for long."""
+    place: socket.socket | None = transport.get_extra_info("socket")
+    if place is not None and place.type == socket.SOCK_STREAM and NOT_SENT is not None:
+        with suppress(OSError):
+            place.setsockopt(socket.IPPROTO_TCP, NOT_SENT, HELD_BACK)
+
+
+def _quietly(app: ASGIApp) -> ASGIApp:
+    """Return an application that says nothing of it when the server has waited long enough and cancels a request."""
+
+    async def served(scope: Scope, receive: Receive, send: Send) -> None:
+        has_begun = False
+
+        async def noted(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = True
+            await send(message)
+
+        try:
+            await app(scope, receive, noted)
+        except asyncio.CancelledError:
+            # Nobody cancels but the server, which would log it as a fault.
+            if not has_begun:
+                await Response(status_code=HTTPStatus.SERVICE_UNAVAILABLE)(scope, receive, send)
+
+    return served
 
 
 class _Server(uvicorn.Server):
@@ -60,7 +174,14 @@ def is_loopback(host: str) -> bool:
 
 
 async def serve(
-    app: App, listening: socket.socket, *, limits: Limits, workers: bool, stop: asyncio.Event
+    app: App,
+    listening: socket.socket,
+    *,
+    limits: Limits,
+    workers: bool,
+    stop: asyncio.Event,
+    beside: Mapping[str, ASGIApp] | None = None,
+    around: Callable[[FastAPI], ASGIApp] | None = None,
 ) -> None:
     """Serve until told to stop; what was begun by then is finished.
 
@@ -70,11 +191,16 @@ async def serve(
         limits: How much is too much.
         workers: Whether work is done beside, in every org of the database.
         stop: Ends it once it is set.
+        beside: What else is served behind the same doors, by path.
+        around: Puts the API among other ways in; by default there are none.
     """
+    api = build(app, limits=limits, beside=beside)
+    # Streams end once it is set, and keep nobody waiting.
+    api.state.stop = stop
     config = uvicorn.Config(
-        build(app, limits=limits),
+        _quietly(api if around is None else around(api)),
         access_log=False,
-        http="h11",
+        http=_Patient,
         lifespan="off",
         log_config=None,
         proxy_headers=False,
@@ -95,6 +221,9 @@ async def serve(
         server.should_exit = True
         # What was begun is finished, whichever of them failed.
         ended = await asyncio.gather(*tasks, return_exceptions=True)
+        # Whoever has not taken in by now what was answered holds nobody up.
+        for left in list(server.server_state.connections):
+            left.transport.abort()
     for outcome in ended:
         if isinstance(outcome, BaseException):
             raise outcome

@@ -1,6 +1,7 @@
 """The ASGI application around an App: what every request passes on its way in, and the routes."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Mapping
 from time import monotonic
 from uuid import UUID
 
@@ -8,35 +9,42 @@ from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
 
 from roomlore.app import App
 from roomlore.domain.errors import BadInput, RoomloreError
 from roomlore.domain.ids import uuid7
 from roomlore.surfaces.http.description import describe, parameters
 from roomlore.surfaces.http.envelope import Envelope
+from roomlore.surfaces.http.idempotency import Idempotency
 from roomlore.surfaces.http.limits import Admission, Limits
-from roomlore.surfaces.http.metrics import PATH, Measuring, Metrics
+from roomlore.surfaces.http.metrics import PATH, Measuring, Metrics, UnderWay
 from roomlore.surfaces.http.problems import Problems, on_error
 from roomlore.surfaces.http.responses import shown
 from roomlore.surfaces.http.routes import (
     agents,
     conversations,
+    events,
     finding,
     forgetting,
     health,
     keys,
     memories,
     messages,
+    occasions,
     operations,
     participants,
+    records,
     rooms,
+    viewers,
     wishes,
 )
 from roomlore.surfaces.http.signin import SignIn
 
 RESOURCES = (
-    rooms, participants, messages, conversations, finding, memories, agents, wishes, forgetting, keys, operations,
-    health,
+    rooms, occasions, participants, viewers, messages, records, conversations, finding, memories, agents, wishes,
+    forgetting, events, keys, operations, health,
 )  # fmt: skip
 DESCRIPTION = "/v1/openapi.json"
 
@@ -47,6 +55,7 @@ def build(
     limits: Limits | None = None,
     clock: Callable[[], float] = monotonic,
     new_id: Callable[[], UUID] = uuid7,
+    beside: Mapping[str, ASGIApp] | None = None,
 ) -> FastAPI:
     """Return the application that serves an App; each request acts on behalf of whoever's key it shows.
 
@@ -55,11 +64,14 @@ def build(
         limits: How much is too much.
         clock: Seconds, from whenever.
         new_id: Gives ids to requests that have none.
+        beside: What else is served behind the same doors, by path.
     """
     metrics, api = Metrics(), routed()
-    describe(api)
-    api.state.served, api.state.metrics = served, metrics
+    api.router.routes.extend(Route(path, one) for path, one in (beside or {}).items())
+    api.state.served, api.state.metrics, api.state.stop = served, metrics, asyncio.Event()
     # The last that is added is the first to be passed.
+    api.add_middleware(UnderWay, metrics=metrics)
+    api.add_middleware(Idempotency)
     api.add_middleware(SignIn, served=served)
     api.add_middleware(Admission, limits=limits or Limits(), clock=clock)
     api.add_middleware(Problems)
@@ -97,7 +109,7 @@ async def _described(request: Request) -> Response:
 async def _measured(request: Request) -> Response:
     acting: App = request.state.app
     await acting.desk.check("administer", "read metrics")
-    return request.app.state.metrics.response()
+    return request.app.state.metrics.response(acting.org_id)
 
 
 async def _note(request: Request) -> None:

@@ -15,7 +15,7 @@ from roomlore.retrieval.meant import LAST
 from roomlore.surfaces.documents import BlockGiven, block_given
 from roomlore.surfaces.http.responses import shown
 from roomlore.surfaces.http.signin import Acting
-from roomlore.surfaces.http.words import Budget, Limit, Parameters, Several, Word
+from roomlore.surfaces.http.words import Body, Limit, Parameters, Several, Text, Word, Words
 
 ROUTER = APIRouter(prefix="/v1/agents/{agent}", tags=["agents"])
 
@@ -26,10 +26,21 @@ class Looked(Parameters):
     kinds: list[MemoryKind] = Field(default_factory=list)
     tags: Several = Field(default_factory=list)
     task: Word | None = None
-    topic: Word | None = None
     present: Several = Field(default_factory=list)
     newest: bool = False
     limit: Limit = 50
+
+
+class Sought(Body):
+    """Which memories of an agent are meant, and what they are about; what is left out narrows nothing."""
+
+    kinds: Annotated[list[MemoryKind], Field(strict=False)] = Field(default_factory=list)
+    tags: Words = Field(default_factory=list)
+    task: Word | None = None
+    topic: Text | None = None
+    present: Words = Field(default_factory=list)
+    newest: bool = False
+    limit: Annotated[int, Field(ge=1, le=1_000)] = 50
 
 
 class Among(Parameters):
@@ -38,21 +49,22 @@ class Among(Parameters):
     present: Several = Field(default_factory=list)
 
 
-class About(Among):
-    """What is talked about, and how many memories of each kind are wanted."""
+class About(Body):
+    """What is talked about and who is present, where anybody is named; how many memories of each kind are wanted."""
 
-    topic: Word | None = None
-    limit: Limit = 10
+    topic: Text | None = None
+    present: Words = Field(default_factory=list)
+    limit: Annotated[int, Field(ge=1, le=1_000)] = 10
 
 
-class Occasion(Parameters):
+class Occasion(Body):
     """What a block is for."""
 
     room: Word
     trigger: Word = LAST
-    topic: Word | None = None
-    present: Several = Field(default_factory=list)
-    budget: Budget = DEFAULT_BUDGET
+    topic: Text | None = None
+    present: Words = Field(default_factory=list)
+    budget: Annotated[int, Field(ge=1, le=1_000_000)] = DEFAULT_BUDGET
     explain: bool = False
 
 
@@ -63,8 +75,15 @@ async def list_agent_memories(app: Acting, agent: Word, looked: Annotated[Looked
     return shown(await app.agents.memories(app.desk.caller, agent, limit=looked.limit, **wanted))
 
 
-@ROUTER.get("/experiences", response_model=Mapping[MemoryKind, Sequence[Memory]])
-async def list_experiences(app: Acting, agent: Word, about: Annotated[About, Query()]) -> Response:
+@ROUTER.post("/memories", response_model=list[Memory])
+async def find_agent_memories(app: Acting, agent: Word, sought: Sought) -> Response:
+    """List what an agent remembers as its own experience of what is talked about, what weighs most first."""
+    wanted = sought.model_dump(exclude={"limit"})
+    return shown(await app.agents.memories(app.desk.caller, agent, limit=sought.limit, **wanted))
+
+
+@ROUTER.post("/experiences", response_model=Mapping[MemoryKind, Sequence[Memory]])
+async def list_experiences(app: Acting, agent: Word, about: About) -> Response:
     """Tell what an agent remembers for a conversation, by kind; `limit` is of each kind."""
     found = await app.agents.experiences(app.desk.caller, agent, **about.model_dump())
     return shown(found)
@@ -83,8 +102,8 @@ async def read_decision(app: Acting, agent: Word, room: Word, trigger: Word = LA
     return shown(await app.agents.should_answer(reader, room, trigger))
 
 
-@ROUTER.get("/block", response_model=BlockGiven)
-async def read_block(app: Acting, agent: Word, occasion: Annotated[Occasion, Query()]) -> Response:
+@ROUTER.post("/block", response_model=BlockGiven)
+async def read_block(app: Acting, agent: Word, occasion: Occasion) -> Response:
     """Tell what an agent remembers that may matter in a room, as it reads it before it answers."""
     block = await app.agents.block(
         await app.agents.reader(agent),

@@ -43,6 +43,12 @@ class OfPerson(Body):
     dry_run: bool = False
 
 
+class Expired(Body):
+    """When old is old: by default now."""
+
+    now: Moment | None = None
+
+
 Wish = Annotated[OfMessage | OfRange | OfPerson, Field(discriminator="kind")]
 
 
@@ -62,6 +68,12 @@ async def erase(app: Acting, wish: Annotated[Wish, Given()]) -> Response:
         case OfPerson():
             receipt = await erasure.person(wish.participant, dry_run=dry_run)
     return shown(receipt_given(receipt))
+
+
+@ROUTER.post("/erasures/expired", response_model=list[ReceiptGiven])
+async def erase_expired(app: Acting, time: Expired) -> Response:
+    """Erase what is older than its room keeps, as a worker does, and return a receipt for each portion that went."""
+    return shown([receipt_given(one) for one in await app.erasure.expire(time.now)])
 
 
 def _check(wish: OfRange) -> None:

@@ -10,12 +10,15 @@ from starlette.responses import Response
 
 from roomlore.config import DEFAULT_ORG
 from roomlore.domain.errors import DatabaseUnavailable
+from roomlore.store.db import Database
 from roomlore.store.work import meeting_outages
 from roomlore.surfaces.http.responses import shown
 
 ROUTER = APIRouter(prefix="/health", tags=["health"])
 #: What does not answer within so many seconds is not ready.
 PATIENCE = 2.0
+#: The database is asked once in so many seconds, however often anybody asks.
+KNOWN_FOR = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,10 +45,22 @@ async def read_live() -> Response:
 @ROUTER.get("/ready", response_model=Ready, responses={503: {"model": Ready}})
 async def read_ready(request: Request) -> Response:
     """Tell whether requests can be served: whether the database answers."""
+    state, now = request.app.state, asyncio.get_running_loop().time()
+    asked: asyncio.Task[bool] | None = getattr(state, "asked", None)
+    if asked is None or (asked.done() and now - state.asked_at >= KNOWN_FOR):
+        state.asked = asked = asyncio.create_task(_answers(state.served.db))
+        state.asked_at = now
+    # Others wait for the same answer, whoever goes meanwhile.
+    if not await asyncio.shield(asked):
+        return shown(Ready(status="waiting", database=False), status=HTTPStatus.SERVICE_UNAVAILABLE)
+    return shown(Ready(status="ready", database=True))
+
+
+async def _answers(db: Database) -> bool:
     try:
         async with asyncio.timeout(PATIENCE):
             with meeting_outages():
-                await request.app.state.served.db.find_org(DEFAULT_ORG)
+                await db.find_org(DEFAULT_ORG)
     except (TimeoutError, DatabaseUnavailable):
-        return shown(Ready(status="waiting", database=False), status=HTTPStatus.SERVICE_UNAVAILABLE)
-    return shown(Ready(status="ready", database=True))
+        return False
+    return True

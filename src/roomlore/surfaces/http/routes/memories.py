@@ -7,7 +7,9 @@ from pydantic import Field
 from starlette.responses import Response
 
 from roomlore.app.asserting import LONGEST_CONTENT, LONGEST_NAME, MOST_NAMED
+from roomlore.app.finding import LONGEST_QUESTION
 from roomlore.domain.records import Memory, MemoryKind, MemoryStatus, Provenance
+from roomlore.retrieval.records import Recalled
 from roomlore.surfaces.http.responses import shown
 from roomlore.surfaces.http.signin import Acting
 from roomlore.surfaces.http.words import NO_NUL, Body, Limit, Moment, Parameters, Several, Word
@@ -34,6 +36,13 @@ class Statement(Body):
     task: Name | None = None
     sensitive: bool | None = None
     supersedes: Word | None = None
+
+
+class Sought(Body):
+    """What to look for among memories, in plain words."""
+
+    question: Annotated[str, Field(min_length=1, max_length=LONGEST_QUESTION, pattern=NO_NUL)]
+    limit: Annotated[int, Field(ge=1, le=1_000)] = 10
 
 
 class Correction(Body):
@@ -75,6 +84,12 @@ async def remember(app: Acting, statement: Statement) -> Response:
     """Keep a statement, seen by those who may read every message it rests on; one that says the same is returned instead."""
     details = statement.model_dump(exclude={"content"}, exclude_none=True)
     return shown(await app.memories.remember(statement.content, **details))
+
+
+@ROUTER.post("/search", response_model=list[Recalled])
+async def search_memories(app: Acting, wish: Sought) -> Response:
+    """Find memories that fit a question by their words, each as it stands now, best first."""
+    return shown(await app.memories.search(app.desk.caller, wish.question, limit=wish.limit))
 
 
 @ROUTER.get("/{memory}", response_model=Provenance)

@@ -32,6 +32,12 @@ async def list_participants(app: Acting) -> Response:
     return shown(persons(people, await app.people.accounts(app.desk.caller)))
 
 
+@ROUTER.get("/accounts", response_model=list[Account])
+async def list_all_accounts(app: Acting) -> Response:
+    """List the accounts of everybody whom the viewer may know of."""
+    return shown(await app.people.accounts(app.desk.caller))
+
+
 @ROUTER.get("/{participant}/accounts", response_model=list[Account])
 async def list_accounts(app: Acting, participant: Word) -> Response:
     """List the accounts of a person: by name, account, id or beginning of an id."""

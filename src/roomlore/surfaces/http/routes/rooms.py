@@ -111,28 +111,29 @@ async def list_rooms(app: Acting) -> Response:
 
 
 @ROUTER.get("/{room}/messages", response_model=MessagesPage)
-async def list_messages(app: Acting, room: Word, page: Paged) -> Response:
+async def list_messages(app: Acting, room: Word, page: Paged, *, recalls: bool = False) -> Response:
     """List the newest messages of a room, oldest first, or those before a message.
 
-    `room` is its name, id or external id, here and everywhere. `next` is the cursor of the page before.
+    `room` is its name, id or external id, here and everywhere. `next` is the cursor of the page before. With `recalls`
+    none that a wish keeps from the viewer.
     """
-    found = await app.messages(app.desk.caller, room, limit=page.limit, before=page.before)
-    return shown(MessagesPage(messages=found, next=page.next([one.id for one in found[::-1]])))
+    found = await app.messages(app.desk.caller, room, limit=page.limit, before=page.before, recalls=recalls)
+    return shown(MessagesPage(messages=found, next=page.next([one.position for one in found[::-1]])))
 
 
 @ROUTER.get("/{room}/timeline", response_model=TimelinePage)
 async def list_timeline(app: Acting, room: Word, page: Paged) -> Response:
     """List the newest messages of a room, each with the message it answers and its conversation, oldest first."""
     found = await app.conversations.timeline(app.desk.caller, room, limit=page.limit, before=page.before)
-    return shown(TimelinePage(messages=found, next=page.next([one.message.id for one in found[::-1]])))
+    return shown(TimelinePage(messages=found, next=page.next([one.message.position for one in found[::-1]])))
 
 
 @ROUTER.get("/{room}/exchanges", response_model=ExchangesPage)
 async def list_exchanges(app: Acting, room: Word, page: Paged) -> Response:
     """List the newest exchanges of a room, each whole, newest opening first, or such as open before a message."""
     found = await app.exchanges(app.desk.caller, room, limit=page.limit, before=page.before)
-    told = [exchange_said(one) for one in found]
-    return shown(ExchangesPage(exchanges=told, next=page.next([one.opening for one in told])))
+    openings = [one.opening.position for one in found]
+    return shown(ExchangesPage(exchanges=[exchange_said(one) for one in found], next=page.next(openings)))
 
 
 @ROUTER.get("/{room}/participants", response_model=list[Person])

@@ -1,0 +1,119 @@
+"""Verbs for whoever runs it: copies in other servers."""
+
+from datetime import timedelta
+
+import click
+
+from roomlore.app import App
+from roomlore.app.projecting import Copies, Difference
+from roomlore.store.projections import TARGETS
+from roomlore.surfaces.cli.output import Output, counted
+from roomlore.surfaces.cli.progress import counting
+from roomlore.surfaces.cli.session import Session, with_app
+
+#: So many ids of a difference are shown.
+SHOWN = 10
+
+
+@click.group()
+def project() -> None:
+    """Keep copies in Qdrant: rebuildable, and never asked for what a viewer may not see.
+
+    PostgreSQL is the truth. A copy is kept up to date by the worker, and can be dropped, rebuilt and compared at any time.
+    """
+
+
+@project.command()
+@click.pass_obj
+def status(session: Session) -> None:
+    """Show how the copies do: ready or being built, what waits to be written, since when a server fails."""
+
+    async def use(app: App) -> None:
+        copies = await (await session.acting(app)).projecting.status()
+        if session.output.as_json:
+            session.output.json(copies)
+        elif copies:
+            for one in copies:
+                session.output.text(_line(one))
+        else:
+            session.output.text("no copies; roomlore project rebuild makes one")
+
+    with_app(session, use)
+
+
+@project.command()
+@click.argument("target", type=click.Choice(TARGETS))
+@click.pass_obj
+def rebuild(session: Session, target: str) -> None:
+    """Build a copy from nothing, beside the one that is read, and read it once it is whole."""
+
+    async def use(app: App) -> None:
+        acting = await session.acting(app)
+        with counting(session.output, "copied", total=None) as advance:
+            built = await acting.projecting.rebuild(target, advance)
+        if session.output.as_json:
+            session.output.json(built)
+        else:
+            session.output.text(_line(built))
+
+    with_app(session, use)
+
+
+@project.command()
+@click.argument("target", type=click.Choice(TARGETS))
+@click.option("--repair", is_flag=True, help="Let what differs be written anew by the worker.")
+@click.pass_obj
+def diff(session: Session, target: str, repair: bool) -> None:  # noqa: FBT001  click passes flags by name
+    """Compare a copy with the database; exit with 1 where they differ and nothing is done about it."""
+
+    async def use(app: App) -> Difference:
+        return await (await session.acting(app)).projecting.diff(target, repair=repair)
+
+    found = with_app(session, use)
+    if session.output.as_json:
+        session.output.json(found)
+    else:
+        _show(session.output, found)
+    if found.count and not found.is_repaired:
+        raise click.exceptions.Exit(1)
+
+
+@project.command()
+@click.argument("target", type=click.Choice(TARGETS))
+@click.pass_obj
+def drop(session: Session, target: str) -> None:
+    """Have no copies in a server any more; the database alone is read."""
+
+    async def use(app: App) -> None:
+        await (await session.acting(app)).projecting.drop(target)
+        session.output.chatter.print(f"no copies in {target} any more")
+
+    with_app(session, use)
+
+
+def _line(one: Copies) -> str:
+    how = "ready" if one.is_ready else "not ready"
+    parts = [f"{one.target}: {how}{', another one being built' if one.is_ready and one.is_building else ''}"]
+    if one.waiting:
+        lag = timedelta(seconds=round(one.lag_seconds))
+        parts.append(f"{counted(one.waiting, 'message')} to be written, the oldest for {lag}")
+    if one.set_aside:
+        parts.append(f"{counted(one.set_aside, 'message')} set aside: roomlore worker --retry tries again")
+    if one.failing_since is not None:
+        parts.append(f"failing since {one.failing_since:%Y-%m-%d %H:%M:%S}: {one.error}")
+    return "; ".join(parts)
+
+
+def _show(output: Output, found: Difference) -> None:
+    output.text(f"{counted(found.compared, 'message')} on both sides")
+    for what, ids in (("missing", found.missing), ("extra", found.extra), ("different", found.different)):
+        if ids:
+            more = f" and {len(ids) - SHOWN} more" if len(ids) > SHOWN else ""
+            output.text(f"{len(ids)} {what}: {' '.join(str(one) for one in ids[:SHOWN])}{more}")
+    if found.is_repaired:
+        output.text("asked for anew; the worker writes them")
+    elif not found.count:
+        output.text("no difference")
+
+
+VERBS = (project,)

@@ -1,0 +1,362 @@
+"""Asking twice and doing once: `Idempotency-Key`, as the IETF draft of that header has it.
+
+A key is claimed before anything is done for it, in a transaction of its own; what came of it is kept for a day, and told
+to whoever asks for the same again. No word of it is kept: an answer that holds some is read anew, as the caller may see
+it then. What was refused before anything was changed may be asked for again. What failed may have been done all the same,
+as where the answer to a commit was lost, and what was refused afterwards was done in part: it is done again only where twice
+is as good as once.
+"""
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from http import HTTPStatus
+from typing import Literal
+from uuid import UUID
+
+import pydantic_core
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from roomlore.app import App
+from roomlore.domain.errors import BadInput, DatabaseUnavailable
+from roomlore.domain.ids import OrgId
+from roomlore.domain.records import Viewer
+from roomlore.store import idempotency
+from roomlore.store.db import noticing_changes
+from roomlore.store.idempotency import HELD, Answered
+from roomlore.store.work import meeting_outages
+from roomlore.surfaces.http.limits import MESSAGES
+from roomlore.surfaces.http.problems import Kind, on_error, refusal, told
+from roomlore.surfaces.http.wordless import RECORDS, with_words, without_words
+
+HEADER = "idempotency-key"
+REPLAYED = {"idempotency-replayed": "true"}
+#: Printable ASCII.
+WELL_FORMED = re.compile(r"[\x20-\x7e]{1,255}")
+#: `whole`: the answer holds ids, numbers and times, and is kept. `memory`, `conversation`: it is read anew. `once`: it holds words
+#: that are read nowhere else, or a secret; that it was done is kept. `read`: nothing is done, and it is asked anew.
+Keeping = Literal["whole", "memory", "conversation", "once", "read"]
+#: Every operation that may be asked for with a key.
+KEEPING: Mapping[tuple[str, str], Keeping] = {
+    ("POST", MESSAGES): "whole",
+    ("POST", RECORDS): "whole",
+    ("PATCH", "/v1/messages/{message}"): "whole",
+    ("POST", "/v1/messages/{message}/redact"): "whole",
+    ("POST", "/v1/conversations/move"): "conversation",
+    ("POST", "/v1/conversations/split"): "conversation",
+    ("POST", "/v1/conversations/{conversation}/merge"): "conversation",
+    ("PUT", "/v1/conversations/{conversation}/label"): "conversation",
+    ("PUT", "/v1/conversations/{conversation}/sensitivity"): "conversation",
+    ("POST", "/v1/conversations/{conversation}/close"): "conversation",
+    ("POST", "/v1/search"): "read",
+    ("POST", "/v1/search/similar"): "read",
+    ("POST", "/v1/ask"): "read",
+    ("POST", "/v1/memories"): "memory",
+    ("POST", "/v1/memories/search"): "read",
+    ("POST", "/v1/memories/{memory}/correct"): "memory",
+    ("POST", "/v1/memories/{memory}/forget"): "memory",
+    ("POST", "/v1/memories/{memory}/restore"): "memory",
+    ("POST", "/v1/erasures"): "whole",
+    ("POST", "/v1/erasures/expired"): "whole",
+    ("POST", "/v1/receipts/{receipt}/check"): "whole",
+    ("POST", "/v1/keys"): "once",
+    ("DELETE", "/v1/keys/{key}"): "whole",
+    ("POST", "/v1/participants/merge"): "once",
+    ("POST", "/v1/participants/split"): "once",
+    ("POST", "/v1/agents/{agent}/memories"): "read",
+    ("POST", "/v1/agents/{agent}/experiences"): "read",
+    ("POST", "/v1/rooms/{room}/context"): "read",
+    ("POST", "/v1/rooms/{room}/block"): "read",
+    ("POST", "/v1/rooms/{room}/decision"): "read",
+    ("POST", "/v1/agents/{agent}/block"): "read",
+    ("POST", "/v1/rooms/{room}/replies"): "whole",
+    ("POST", "/v1/rooms/{room}/compact"): "whole",
+    ("PUT", "/v1/rooms/{room}/injecting"): "whole",
+    ("PUT", "/v1/rooms/{room}/retention"): "whole",
+    ("PUT", "/v1/rooms/{room}/embedding"): "once",
+    ("POST", "/v1/wishes/{wish}/undo"): "once",
+    ("POST", "/v1/wishes/{wish}/keep"): "once",
+}
+#: Of these, what may be done twice, since the second time changes nothing.
+REPEATABLE = frozenset({
+    ("POST", MESSAGES),
+    ("POST", RECORDS),
+    ("PUT", "/v1/conversations/{conversation}/label"),
+    ("PUT", "/v1/conversations/{conversation}/sensitivity"),
+    ("POST", "/v1/receipts/{receipt}/check"),
+    ("PUT", "/v1/rooms/{room}/injecting"),
+    ("PUT", "/v1/rooms/{room}/retention"),
+    ("PUT", "/v1/rooms/{room}/embedding"),
+})  # fmt: skip
+_PATTERNS = {route: re.compile(re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(route))) for _, route in KEEPING}
+#: Where what is read anew stands.
+PLACES: Mapping[Keeping, str] = {"memory": "memories", "conversation": "conversations"}
+IN_PROGRESS = Kind(
+    name="under-way", status=HTTPStatus.CONFLICT, title="Under way", headers={"retry-after": "1"}
+)
+DONE = Kind(name="done-already", status=HTTPStatus.CONFLICT, title="Done already")
+UNKNOWN = Kind(name="outcome-unknown", status=HTTPStatus.CONFLICT, title="Outcome unknown")
+REUSED = Kind(name="key-reused", status=HTTPStatus.UNPROCESSABLE_ENTITY, title="Key reused")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What is asked for, by whom, under which key of theirs."""
+
+    org_id: OrgId
+    #: Of who asks and of the key.
+    digest: bytes
+    #: Of what is asked for.
+    request: bytes
+    #: What is asked for, as it was sent.
+    body: bytes
+    route: str
+    keeping: Keeping
+    #: Whether it may be done twice, since it changes nothing the second time.
+    may_repeat: bool
+
+
+@dataclass(slots=True)
+class Answer:
+    """What the application answers, caught."""
+
+    status: int = 0
+    headers: Sequence[tuple[bytes, bytes]] = ()
+    body: bytearray = field(default_factory=bytearray)
+
+    async def take(self, message: Message) -> None:
+        """Take a part of it, where it would be sent."""
+        if message["type"] == "http.response.start":
+            self.status, self.headers = message["status"], message.get("headers", ())
+        elif message["type"] == "http.response.body":
+            self.body += message.get("body", b"")
+
+    async def pass_on(self, send: Send) -> None:
+        """Send it."""
+        await send({"type": "http.response.start", "status": self.status, "headers": list(self.headers)})
+        await send({"type": "http.response.body", "body": bytes(self.body)})
+
+
+class Idempotency:
+    """Does once what is asked for under one key, however often it is asked for."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, or tell what became of it before."""
+        headers = Headers(scope=scope)
+        shown = headers.getlist(HEADER)
+        known = kept_how(scope["method"], scope["path"]) if scope["type"] == "http" and shown else None
+        if known is None:
+            await self._app(scope, receive, send)
+            return
+        if len(shown) > 1 or not WELL_FORMED.fullmatch(shown[0]):
+            wrong = BadInput(HEADER, "must be there once, with 1 to 255 printable characters")
+            await told(scope, wrong)(scope, receive, send)
+            return
+        try:
+            body = await _whole(receive)
+        except HTTPException as error:
+            await (await on_error(Request(scope), error))(scope, receive, send)
+            return
+        if body is not None:
+            asked = _asked(scope, shown[0], body, known=known)
+            await self._serve(asked, scope, _given(body, receive), send)
+
+    async def _serve(self, asked: Asked, scope: Scope, receive: Receive, send: Send) -> None:
+        app: App = scope["state"]["app"]
+        if asked.keeping == "read":
+            await self._app(scope, receive, send)
+            return
+        now = datetime.now(UTC)
+        claim = partial(
+            idempotency.claim,
+            org_id=asked.org_id,
+            digest=asked.digest,
+            request=asked.request,
+            now=now,
+            may_repeat=asked.may_repeat,
+        )
+        with meeting_outages():
+            claimed = await app.db.change(asked.org_id, claim)
+        if claimed is None:
+            scope["state"]["route"] = asked.route
+            await (await self._repeated(asked, scope, now=now))(scope, receive, send)
+            return
+        answer = Answer()
+        with noticing_changes() as changes:
+            try:
+                await self._app(scope, receive, answer.take)
+            except Exception:
+                await _settle(app, asked, claimed, Answer(status=HTTPStatus.INTERNAL_SERVER_ERROR))
+                raise
+        await _settle(app, asked, claimed, answer, is_untouched=not changes.are_any)
+        await answer.pass_on(send)
+
+    async def _repeated(self, asked: Asked, scope: Scope, *, now: datetime) -> Response:
+        """Return what is told to whoever asks again."""
+        app: App = scope["state"]["app"]
+        with meeting_outages():
+            async with app.db.reading(Viewer.operator(asked.org_id)) as conn:
+                found = await idempotency.find(conn, asked.org_id, asked.digest)
+        if found is not None and bytes(found.request) != asked.request:
+            return refusal(scope, REUSED, "this Idempotency-Key was given to another request; take a new one")
+        if found is None or (found.status is None and now - found.claimed_at < HELD):
+            return refusal(scope, IN_PROGRESS, "the same request is still under way; ask again soon")
+        if found.status is None or not _is_success(found.status):
+            return refusal(
+                scope,
+                UNKNOWN,
+                "it failed, and nobody knows how much of it was done; look, and ask again with a new Idempotency-Key",
+            )
+        return await self._told_again(asked, scope, found)
+
+    async def _told_again(self, asked: Asked, scope: Scope, found: Answered) -> Response:
+        assert found.status is not None
+        body = None if found.body is None else with_words(asked.route, bytes(found.body), asked.body)
+        if found.place is not None:
+            body = await self._read_again(asked, scope, found.place)
+        if body is None:
+            return refusal(
+                scope, DONE, "it was done, and what was answered is not kept; ask for what is there", REPLAYED
+            )
+        kind = "application/json" if body else None
+        return Response(body, found.status, REPLAYED, kind)
+
+    async def _read_again(self, asked: Asked, scope: Scope, place: str) -> bytes | None:
+        """Return what stands at a place now, as the caller may see it; None where nothing does."""
+        hidden = {b"content-type", b"content-length", b"transfer-encoding"}
+        inner = {
+            **scope,
+            "method": "GET",
+            "path": place,
+            "raw_path": place.encode(),
+            "query_string": b"limit=1" if asked.keeping == "conversation" else b"",
+            "headers": [one for one in scope["headers"] if one[0] not in hidden],
+            "state": dict(scope["state"]),
+        }
+        answer = Answer()
+        await self._app(inner, _given(b"", _nothing_more), answer.take)
+        if answer.status != HTTPStatus.OK:
+            return None
+        if asked.keeping == "conversation":
+            # What was answered was the conversation alone.
+            facts = pydantic_core.from_json(bytes(answer.body))
+            facts.pop("messages")
+            return pydantic_core.to_json(facts)
+        # Nor was it what the memory rests on.
+        return pydantic_core.to_json(pydantic_core.from_json(bytes(answer.body))["memory"])
+
+
+def kept_how(method: str, path: str) -> tuple[str, Keeping] | None:
+    """Return the route that a request is for, and how its answer is kept; None where a key means nothing."""
+    return next(
+        (
+            (route, keeping)
+            for (of, route), keeping in KEEPING.items()
+            if of == method and _PATTERNS[route].fullmatch(path)
+        ),
+        None,
+    )
+
+
+def _asked(scope: Scope, key: str, body: bytes, *, known: tuple[str, Keeping]) -> Asked:
+    app: App = scope["state"]["app"]
+    route, keeping = known
+    caller = app.desk.caller
+    who = f"{caller.key_id} {caller.participant_id}"
+    parts = (scope["method"].encode(), scope["path"].encode(), scope["query_string"], body)
+    what = b"".join(hashlib.sha256(part).digest() for part in parts)
+    return Asked(
+        org_id=app.org_id,
+        digest=idempotency.digest_of(who, key),
+        request=hashlib.sha256(what).digest(),
+        body=body,
+        route=route,
+        keeping=keeping,
+        may_repeat=(scope["method"], route) in REPEATABLE,
+    )
+
+
+async def _settle(
+    app: App, asked: Asked, claimed: UUID, answer: Answer, *, is_untouched: bool = False
+) -> None:
+    """Keep what came of it; what was refused before anything was changed may be asked for again."""
+    is_done = _is_success(answer.status)
+    is_refused = is_untouched and answer.status < HTTPStatus.INTERNAL_SERVER_ERROR
+    if not is_done and (is_refused or asked.may_repeat):
+        await _release(app, asked, claimed)
+        return
+    body, place = _kept(asked, bytes(answer.body)) if is_done else (None, None)
+    settle = partial(
+        idempotency.settle,
+        org_id=asked.org_id,
+        digest=asked.digest,
+        claimed=claimed,
+        status=answer.status,
+        body=body,
+        place=place,
+    )
+    # It is done, whether or not that can be noted.
+    with suppress(DatabaseUnavailable), meeting_outages():
+        await app.db.change(asked.org_id, settle)
+
+
+def _is_success(status: int) -> bool:
+    return HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES
+
+
+def _kept(asked: Asked, body: bytes) -> tuple[bytes | None, str | None]:
+    """Return a body without words, or where its words are read anew; or neither."""
+    match asked.keeping:
+        case "whole":
+            return without_words(asked.route, body, asked.body), None
+        case "memory" | "conversation":
+            return None, f"/v1/{PLACES[asked.keeping]}/{pydantic_core.from_json(body)['id']}"
+        case "once" | "read":
+            return None, None
+
+
+async def _release(app: App, asked: Asked, claimed: UUID) -> None:
+    release = partial(idempotency.release, org_id=asked.org_id, digest=asked.digest, claimed=claimed)
+    with suppress(DatabaseUnavailable), meeting_outages():
+        await app.db.change(asked.org_id, release)
+
+
+async def _whole(receive: Receive) -> bytes | None:
+    """Return a body; None where its sender has gone."""
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
+        body += message.get("body", b"")
+        if not message.get("more_body", False):
+            return bytes(body)
+
+
+def _given(body: bytes, receive: Receive) -> Receive:
+    """Return a way to receive a body that is there already, and then whatever comes."""
+    is_given = False
+
+    async def given() -> Message:
+        nonlocal is_given
+        if is_given:
+            return await receive()
+        is_given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return given
+
+
+async def _nothing_more() -> Message:
+    return {"type": "http.disconnect"}

@@ -1,0 +1,140 @@
+"""What a call may say, by tool and prompt. None of it says who reads: that is settled before anybody calls."""
+
+from datetime import UTC, date, datetime, time
+from typing import Annotated, Any, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+)
+
+from roomlore.domain.records import MemoryKind
+from roomlore.surfaces.mcp.guarding import Refused
+
+LONGEST_WORD, LONGEST_TEXT = 500, 10_000
+MOST_NAMED = 20
+DEFAULT_BUDGET, LEAST_BUDGET, MOST_BUDGET = 2_000, 100, 16_000
+#: Of faults in one call, so many are named.
+NAMED = 10
+
+
+def _storable(value: str) -> str:
+    if "\0" in value:
+        raise ValueError("must hold no NUL: no database takes one")
+    return value
+
+
+Word = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_WORD), AfterValidator(_storable)]
+Text = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_TEXT), AfterValidator(_storable)]
+Words = Annotated[list[Word], Field(max_length=MOST_NAMED)]
+Room = Annotated[Word, Field(description="Name or id of a room.")]
+Budget = Annotated[
+    int, Field(ge=LEAST_BUDGET, le=MOST_BUDGET, description="The most tokens of text to return.")
+]
+Limit = Annotated[int, Field(ge=1, le=20, description="How many at most.")]
+
+Given = TypeVar("Given", bound="Arguments")
+
+
+class Arguments(BaseModel):
+    """What a call says; a word that is not known here is refused, since leaving it out might mean something else."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+class RoomContext(Arguments):
+    """For `room_context`."""
+
+    room: Room
+    message: Annotated[Word, Field(description="Id of the message to answer.")] = "last"
+    budget: Budget = DEFAULT_BUDGET
+
+
+class RoomSearch(Arguments):
+    """For `room_search`."""
+
+    question: Annotated[Text, Field(description="In plain words; who and when may be among them.")]
+    room: Annotated[Word | None, Field(description="Only there; everywhere by default.")] = None
+    limit: Limit = 5
+    budget: Budget = DEFAULT_BUDGET
+
+
+class Ask(Arguments):
+    """For `ask`."""
+
+    question: Annotated[Text, Field(description="In plain words.")]
+    room: Annotated[Word | None, Field(description="Look there first.")] = None
+    budget: Budget = DEFAULT_BUDGET
+
+
+class MemorySearch(Arguments):
+    """For `memory_search`."""
+
+    question: Annotated[Text | None, Field(description="What it is about; the newest by default.")] = None
+    room: Annotated[Word | None, Field(description="Only from this room; not with a question.")] = None
+    about: Annotated[Word | None, Field(description="Only about this participant; not with a question.")] = (
+        None
+    )
+    limit: Limit = 10
+    budget: Budget = DEFAULT_BUDGET
+
+
+class MemoryWhy(Arguments):
+    """For `memory_why`."""
+
+    memory: Annotated[Word, Field(description="Id of a memory, or the beginning of it.")]
+    budget: Budget = DEFAULT_BUDGET
+
+
+class Remember(Arguments):
+    """For `remember`."""
+
+    content: Annotated[Text, Field(description="One statement.")]
+    sources: Annotated[
+        Words, Field(description="Ids of the messages it rests on; without any it is for you alone.")
+    ] = []
+    room: Annotated[Word | None, Field(description="Where the sources are.")] = None
+    about: Annotated[Words, Field(description="Whom it is about.")] = []
+    kind: MemoryKind = "fact"
+
+
+def _moment(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        if len(value) == len("2026-01-31"):
+            return datetime.combine(date.fromisoformat(value), time.min, tzinfo=UTC)
+        moment = datetime.fromisoformat(value)
+    except ValueError:
+        moment = None
+    if moment is None or moment.utcoffset() is None:
+        raise ValueError("must be a day or a time with its zone, like 2026-01-31T09:00:00Z")
+    return moment
+
+
+class CatchUp(Arguments):
+    """For the prompt `catch_up`."""
+
+    room: Room
+    since: Annotated[datetime | None, BeforeValidator(_moment)] = None
+
+
+def parsed(kind: type[Given], given: object) -> Given:
+    """Return what a call says.
+
+    Raises:
+        Refused: it is not of its shape, or says an unknown word; what was said is not repeated.
+    """
+    try:
+        return kind.model_validate(given)
+    except ValidationError as error:
+        faults = [
+            f"{'.'.join(str(part) for part in fault['loc']) or 'arguments'}: {fault['msg']}"
+            for fault in error.errors()[:NAMED]
+        ]
+        raise Refused("; ".join(dict.fromkeys(faults))) from None

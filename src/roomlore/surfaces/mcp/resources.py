@@ -1,0 +1,98 @@
+"""The resources: rooms and memories by address, and the rooms there are for whoever asks."""
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from roomlore.app import App
+from roomlore.domain.errors import BadInput, NotFound
+from roomlore.domain.records import Room
+from roomlore.domain.speech import on_one_line, safe_name
+from roomlore.surfaces.mcp import arguments
+from roomlore.surfaces.mcp.arguments import MemoryWhy
+from roomlore.surfaces.mcp.tools import TOOLS
+from roomlore.surfaces.mcp.transcript import NOTE, Transcript
+
+TIMELINE, MEMORY = "room://{room}/timeline", "memory://{memory}"
+TEXT = "text/plain"
+#: Messages of a timeline, and tokens of them.
+NEWEST, BUDGET = 50, 4_000
+#: Rooms on one page, and choices for a word that was begun.
+ROOMS_LISTED, MOST_CHOICES = 100, 50
+_TIMELINE = re.compile(r"room://([^/?#]+)/timeline")
+_MEMORY = re.compile(r"memory://([^/?#]+)")
+_LONGEST = 2_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoomListed:
+    """A room as it is listed."""
+
+    uri: str
+    #: Harmless.
+    name: str
+
+
+async def read(app: App, uri: str) -> str:
+    """Return what stands at an address, as text.
+
+    Raises:
+        NotFound: nothing stands there, or the viewer may not see it.
+        BadInput: several are meant.
+    """
+    if found := _TIMELINE.fullmatch(uri[:_LONGEST]):
+        return await _timeline(app, unquote(found[1]))
+    if found := _MEMORY.fullmatch(uri[:_LONGEST]):
+        why = next(tool for tool in TOOLS if tool.name == "memory_why")
+        return (
+            await why.call(app, MemoryWhy.model_construct(memory=unquote(found[1]), budget=BUDGET))
+        ).whole()
+    raise NotFound("resource", uri[:_LONGEST])
+
+
+async def rooms(app: App, cursor: str | None) -> tuple[list[RoomListed], str | None]:
+    """Return a page of the rooms the viewer may see, most recently active first, and what names the next page.
+
+    Raises:
+        BadInput: the cursor names no page.
+    """
+    seen = await app.rooms(app.desk.caller)
+    start = 0
+    if cursor is not None:
+        places = {str(room.id): number for number, room in enumerate(seen, start=1)}
+        # One that was the last of a page and is not seen any more is like one that never was.
+        if cursor not in places:
+            raise BadInput("cursor", "names no page; begin anew without one")
+        start = places[cursor]
+    page = seen[start : start + ROOMS_LISTED]
+    more = start + len(page) < len(seen)
+    listed = [RoomListed(uri=TIMELINE.format(room=room.id), name=safe_name(room.name)) for room in page]
+    return listed, str(page[-1].id) if more else None
+
+
+async def choices(app: App, begun: str) -> tuple[list[str], int]:
+    """Return what may be meant by the beginning of a room's name, and how much that is in all.
+
+    A room is told by its id where several have its name, or where the name holds more than plain words.
+    """
+    seen = await app.rooms(app.desk.caller)
+    wanted = begun.casefold()
+    same = Counter(room.name for room in seen)
+    fit = [_word(room, same) for room in seen if room.name.casefold().startswith(wanted)]
+    return fit[:MOST_CHOICES], len(fit)
+
+
+def _word(room: Room, same: Counter[str]) -> str:
+    is_plain = safe_name(room.name) == on_one_line(room.name) == room.name
+    return room.name if is_plain and same[room.name] == 1 else str(room.id)
+
+
+async def _timeline(app: App, room: str) -> str:
+    if len(room) > arguments.LONGEST_WORD:
+        raise NotFound("room", room[: arguments.LONGEST_WORD])
+    said = await app.messages(app.desk.caller, room, limit=NEWEST, recalls=True)
+    told = Transcript(budget=BUDGET)
+    told.heading("-- the newest, oldest first" if said else "-- nothing was said that you may read")
+    told.messages(said)
+    return f"{NOTE}\n\n{told.whole()}"

@@ -1,0 +1,90 @@
+"""All ways in as one application: what programs ask for goes to the API, everything else to the pages."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from time import monotonic
+from uuid import UUID
+
+from fastapi import FastAPI
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from roomlore.app import App
+from roomlore.domain.ids import uuid7
+from roomlore.surfaces.http.envelope import Envelope
+from roomlore.surfaces.http.limits import HEALTH, Limits
+from roomlore.surfaces.http.metrics import PATH as METRICS
+from roomlore.surfaces.http.metrics import Measuring
+from roomlore.surfaces.http.problems import Kind, refusal
+from roomlore.surfaces.proxies import BehindProxies
+from roomlore.surfaces.web.admission import Admission
+from roomlore.surfaces.web.site import build
+
+#: What programs ask for, with all that is below it.
+API = ("/v1", "/mcp", METRICS)
+CLOSED = Kind(name="not-found", status=HTTPStatus.NOT_FOUND, title="Not Found")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ways:
+    """By which ways one may come in; health is told whatever they are."""
+
+    api: bool = True
+    pages: bool = True
+    #: Whether the pages are for whoever sits at this machine, as operator and without a key, and for nobody else.
+    local: bool = False
+    #: Addresses of proxies that tell truly where requests come from.
+    proxies: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Fork:
+    health: ASGIApp
+    api: ASGIApp
+    pages: ASGIApp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request by whoever it is for."""
+        path = scope.get("path", "")
+        if path.startswith(HEALTH):
+            way = self.health
+        else:
+            way = self.api if any(f"{path}/".startswith(f"{one}/") for one in API) else self.pages
+        await way(scope, receive, send)
+
+
+def compose(
+    api: FastAPI,
+    served: App,
+    ways: Ways,
+    *,
+    limits: Limits,
+    clock: Callable[[], float] = monotonic,
+    new_id: Callable[[], UUID] = uuid7,
+) -> ASGIApp:
+    """Return the application of all ways in.
+
+    Args:
+        api: The application of the API, which holds the metrics of both.
+        served: The App of an operator without a key, of one org or of all in its database.
+        ways: Which of them are open.
+        limits: How much is too much, of each way.
+        clock: Seconds, from whenever.
+        new_id: Gives ids to requests that have none.
+    """
+    nothing = Envelope(_nothing, new_id=new_id)
+    pages: ASGIApp = nothing
+    if ways.pages:
+        pages = Admission(
+            build(served, local=ways.local, stop=lambda: api.state.stop),
+            limits=limits,
+            clock=clock,
+            local=ways.local,
+        )
+        pages = Envelope(Measuring(pages, metrics=api.state.metrics, clock=clock), new_id=new_id)
+    fork = _Fork(health=api, api=api if ways.api else nothing, pages=pages if ways.pages else api)
+    return BehindProxies(app=fork, proxies=ways.proxies) if ways.proxies else fork
+
+
+async def _nothing(scope: Scope, receive: Receive, send: Send) -> None:
+    await refusal(scope, CLOSED, "this is not served here")(scope, receive, send)

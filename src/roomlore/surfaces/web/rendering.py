@@ -1,0 +1,82 @@
+"""From records to HTML: one environment of templates, in which everything that people said is escaped."""
+
+import hashlib
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from functools import cache
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.responses import HTMLResponse
+
+from roomlore.surfaces.web.prose import beginning, prose
+from roomlore.surfaces.web.visits import Visit, at_path
+
+HERE = Path(__file__).parent
+STATIC = HERE / "static"
+SPANS = (("d", 86_400), ("h", 3_600), ("min", 60))
+
+
+def render(
+    template: str, visit: Visit | None, values: Mapping[str, object], *, status: int = HTTPStatus.OK
+) -> HTMLResponse:
+    """Return a page: `page` is its record, `visit` who asks for it (None where nobody is signed in)."""
+    text = environment().get_template(template).render({"visit": visit, **values})
+    return HTMLResponse(text, status)
+
+
+@cache
+def environment() -> Environment:
+    """Return the templates; a name that does not exist is an error, not silence."""
+    made = Environment(
+        loader=PackageLoader("roomlore.surfaces.web"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    named: dict[str, Any] = {"static": static, "at_path": at_path}
+    made.globals.update(named)
+    made.filters.update({"moment": moment, "day": day, "count": count, "span": span, "percent": percent})
+    made.filters.update({"prose": prose, "beginning": beginning})
+    return made
+
+
+@cache
+def static(name: str) -> str:
+    """Return the address of a file, which changes with its content: a browser keeps it for good."""
+    digest = hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]
+    return f"/static/{name}?v={digest}"
+
+
+def moment(at: datetime | None) -> str:
+    """Return a point in time, to the minute."""
+    return "" if at is None else f"{at:%Y-%m-%d %H:%M}"
+
+
+def day(at: datetime | None) -> str:
+    """Return the day of a point in time."""
+    return "" if at is None else f"{at:%Y-%m-%d}"
+
+
+def count(number: float) -> str:
+    """Return a number with its thousands apart."""
+    return f"{number:,}"
+
+
+def span(length: timedelta | float | None) -> str:
+    """Return how long something is, roughly."""
+    if length is None:
+        return ""
+    seconds = length.total_seconds() if isinstance(length, timedelta) else length
+    for name, size in SPANS:
+        if seconds >= size:
+            return f"{seconds / size:.0f} {name}"
+    return f"{seconds:.0f} s"
+
+
+def percent(share: Any) -> str:
+    """Return a share of one in hundredths."""
+    return f"{share * 100:.0f} %"

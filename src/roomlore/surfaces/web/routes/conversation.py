@@ -1,0 +1,161 @@
+"""A conversation: what was said, by whom, what answers what, what is remembered of it; and putting it right."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from roomlore.app.timeline import Timeline, Told
+from roomlore.domain.errors import BadInput, NotFound
+from roomlore.domain.ids import MessageId
+from roomlore.domain.records import Boundary, Conversation, Sensitivity, Talker
+from roomlore.domain.roles import RIGHTS
+from roomlore.store.timeline import Place, Remembered, Titled
+from roomlore.surfaces.web.pages import Form, Pages
+from roomlore.surfaces.web.replygraph import ReplyGraph, reply_graph
+from roomlore.surfaces.web.rows import Row, colour_of, colours_of, rows
+from roomlore.surfaces.web.visits import Visit, at_path
+
+PAGES = Pages()
+#: Messages that are shown unless more are asked for, and at most.
+SHOWN, MOST = 100, 200
+SENSITIVITIES: Mapping[str, Sensitivity] = {"normal": "normal", "sensitive": "sensitive"}
+BOUNDARIES: Mapping[Boundary, str] = {
+    "first": "Nothing had been said in the room before.",
+    "silence": "Nobody had spoken for long.",
+    "topic": "Others were speaking of something else.",
+    "person": "Somebody set it apart by hand.",
+}
+DONE = {
+    "renamed": "It is called so now.",
+    "unnamed": "It is called as its words say again.",
+    "closed": "It is over with what was said so far; whoever goes on with it opens it again.",
+    "marked": "How sensitive it is was noted.",
+    "moved": "The message is here now, with what answers it.",
+    "split": "This is what was split off, with what answers it.",
+    "merged": "Both are one conversation now.",
+}
+#: Before a message's id, in an address of its room.
+ANCHOR = "#m-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taker:
+    """Somebody who takes part, and in what colour."""
+
+    talker: Talker
+    colour: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationPage:
+    """A conversation."""
+
+    conversation: Conversation
+    #: None where the viewer may read what was said but not see the room.
+    room: Place | None
+    is_open: bool
+    #: Why it is one of its own, in words; None where that is not for the viewer.
+    reason: str | None
+    takers: Sequence[Taker]
+    #: The newest of it, oldest first.
+    rows: Sequence[Row]
+    #: The message before which more was said in it; and before which this is, None at its newest.
+    onward: MessageId | None
+    before: str | None
+    graph: ReplyGraph
+    #: What rests on what is shown of it and stands.
+    memories: Sequence[Remembered]
+    #: Of the same room: what ended just before, and just after, the nearest first.
+    earlier: Sequence[Titled]
+    later: Sequence[Titled]
+    #: Whether the viewer may put it right.
+    may_arrange: bool
+    #: What was just done.
+    notice: str
+
+
+@PAGES.page("/c/{conversation}", "conversation.html")
+async def conversation(visit: Visit, conversation: str) -> ConversationPage:
+    """Return a conversation, its newest messages first of all."""
+    limit = visit.number("shown", SHOWN, most=MOST)
+    told = await Timeline(desk=visit.app.desk).conversation(
+        visit.viewer, conversation, limit=limit, before=visit.word("before")
+    )
+    return _page(told, visit)
+
+
+def _page(told: Told, visit: Visit) -> ConversationPage:
+    held, colours = told.conversation, colours_of(told.voices)
+    made = rows(told.lines, told.voices)
+    memories = {memory.id: memory for line in told.lines for memory in line.memories}
+    return ConversationPage(
+        conversation=held,
+        room=told.room,
+        is_open=held.is_open(datetime.now(UTC)),
+        reason=None if held.boundary is None else BOUNDARIES[held.boundary],
+        takers=[Taker(talker=one, colour=colour_of(colours, one.id)) for one in held.talkers],
+        rows=made,
+        onward=told.onward,
+        before=visit.word("before"),
+        graph=reply_graph(made),
+        memories=list(memories.values()),
+        earlier=told.earlier,
+        later=told.later,
+        may_arrange=visit.viewer.is_operator or "arrange" in RIGHTS[visit.viewer.role],
+        notice=DONE.get(visit.word("done") or "", ""),
+    )
+
+
+@PAGES.action("/c/{conversation}/rename")
+async def rename(visit: Visit, form: Form, conversation: str) -> str:
+    """Call a conversation as the form says, or as found again where it says nothing."""
+    label = form.optional("label") or ""
+    kept = await visit.app.conversations.rename(conversation, label)
+    return _at(visit, kept, "renamed" if label else "unnamed")
+
+
+@PAGES.action("/c/{conversation}/close")
+async def close(visit: Visit, form: Form, conversation: str) -> str:
+    """Say that a conversation is over."""
+    del form
+    return _at(visit, await visit.app.conversations.close(conversation), "closed")
+
+
+@PAGES.action("/c/{conversation}/mark")
+async def mark(visit: Visit, form: Form, conversation: str) -> str:
+    """Say how sensitive a conversation is; whoever may see it no more then goes to its room."""
+    sensitivity = SENSITIVITIES.get(form.word("sensitivity"))
+    if sensitivity is None:
+        raise BadInput("sensitivity", f"must be {' or '.join(SENSITIVITIES)}")
+    kept = await visit.app.conversations.mark(conversation, sensitivity)
+    try:
+        await visit.app.conversations.read(visit.viewer, str(kept.id), limit=1)
+    except NotFound:
+        return visit.address(at_path("r", kept.room_id), {"done": "marked"})
+    return _at(visit, kept, "marked")
+
+
+@PAGES.action("/c/{conversation}/move")
+async def move(visit: Visit, form: Form, conversation: str) -> str:
+    """Put a message into a conversation, by its id or by an address that leads to it."""
+    message = form.word("message").rsplit(ANCHOR, 1)[-1]
+    return _at(visit, await visit.app.conversations.move(message, conversation), "moved")
+
+
+@PAGES.action("/c/{conversation}/split")
+async def split(visit: Visit, form: Form, conversation: str) -> str:
+    """Make a conversation of the ticked messages of one."""
+    # Ticked are ids, which lead to their room by themselves.
+    del conversation
+    chosen, label = form.words("message"), form.optional("label") or ""
+    return _at(visit, await visit.app.conversations.split(chosen, label), "split")
+
+
+@PAGES.action("/c/{conversation}/merge")
+async def merge(visit: Visit, form: Form, conversation: str) -> str:
+    """Put all of another conversation into one."""
+    return _at(visit, await visit.app.conversations.merge(conversation, form.word("other")), "merged")
+
+
+def _at(visit: Visit, kept: Conversation, done: str) -> str:
+    return visit.address(at_path("c", kept.id), {"done": done})

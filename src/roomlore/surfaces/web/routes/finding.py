@@ -1,0 +1,194 @@
+"""Search and ask: what was said that fits a question, and what is known of it, with sources."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, get_args
+from uuid import UUID
+
+from roomlore.app.roomlist import RoomList
+from roomlore.domain.errors import BadInput
+from roomlore.domain.incoming import ParticipantKind
+from roomlore.retrieval.asked import Filters
+from roomlore.retrieval.records import Answer, Found
+from roomlore.store.timeline import Place
+from roomlore.surfaces.documents import (
+    AnswerGiven,
+    FoundExchange,
+    FoundExchanges,
+    answer_given,
+    found_exchanges,
+)
+from roomlore.surfaces.web.pages import Pages
+from roomlore.surfaces.web.palette import colours
+from roomlore.surfaces.web.visits import Visit
+
+PAGES = Pages()
+#: Exchanges, at first and at most.
+SHOWN, MOST = 10, 50
+#: Characters of a message that was found, and of one beside it; more only for the page to tell that it goes on.
+LONGEST, BESIDE = 1_600, 700
+#: That a form offers by name.
+MOST_ROOMS = 200
+KINDS = get_args(ParticipantKind)
+ANSWERED: Mapping[str, bool | None] = {"": None, "yes": True, "no": False}
+DEEDS = ("search", "ask")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """What a form says."""
+
+    question: str
+    room: str | None
+    by: str | None
+    kind: str | None
+    since: str | None
+    until: str | None
+    answered: str
+    as_of: str | None
+    is_literal: bool
+    limit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """A stretch of an answer's text; a mark leads to what it stands for."""
+
+    text: str
+    #: A message's or memory's id, or a raw log's place; None for plain words.
+    cites: UUID | str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A question, and what was found or answered."""
+
+    asking: Asking
+    #: "search" or "ask"; None before anything is asked.
+    deed: str | None
+    #: Whose rooms may be named.
+    rooms: Sequence[Place]
+    found: FoundExchanges | None = None
+    answer: AnswerGiven | None = None
+    #: The answer's text in pieces.
+    pieces: Sequence[Piece] = ()
+
+    @property
+    def exchanges(self) -> Sequence[FoundExchange]:
+        """What was found, or what the answer rests on."""
+        if self.found is not None:
+            return self.found.hits
+        return () if self.answer is None else self.answer.sources
+
+    @property
+    def colours(self) -> Mapping[Any, int]:
+        """The colour of each who speaks."""
+        return colours(said.author_id for one in self.exchanges for said in one.messages)
+
+
+@PAGES.page("/search", "search.html")
+async def search(visit: Visit) -> Finding:
+    """Return what fits a question of the address."""
+    asking, deed = _asking(visit), _deed(visit)
+    rooms = await RoomList(desk=visit.app.desk).names(visit.viewer, limit=MOST_ROOMS)
+    if not asking.question:
+        return Finding(asking=asking, deed=None, rooms=rooms)
+    if deed == "ask":
+        answer = await _answer(visit, asking)
+        return Finding(
+            asking=asking,
+            deed=deed,
+            rooms=rooms,
+            answer=_answer_cut(answer_given(answer)),
+            pieces=pieces(answer.text, answer.citations),
+        )
+    found = await _found(visit, asking)
+    return Finding(asking=asking, deed=deed, rooms=rooms, found=_found_cut(found_exchanges(found)))
+
+
+def pieces(text: str, citations: Mapping[str, UUID | str]) -> list[Piece]:
+    """Return a text in pieces, of which those that are marks lead to what they stand for."""
+    if not citations:
+        return [Piece(text=text)]
+    longest_first = sorted(map(re.escape, citations), key=len, reverse=True)
+    parts = re.split(f"({'|'.join(longest_first)})", text)
+    return [Piece(text=part, cites=citations.get(part)) for part in parts if part]
+
+
+def _found_cut(found: FoundExchanges) -> FoundExchanges:
+    return replace(found, hits=[_cut(one) for one in found.hits])
+
+
+def _answer_cut(answer: AnswerGiven) -> AnswerGiven:
+    return replace(
+        answer,
+        sources=[_cut(one) for one in answer.sources],
+        lines=[replace(line, text=line.text[:LONGEST]) for line in answer.lines],
+    )
+
+
+def _cut(one: FoundExchange) -> FoundExchange:
+    """Return an exchange with the beginnings of what was said; the rest is read in the room."""
+    return replace(
+        one,
+        messages=[
+            replace(said, body=said.body[: BESIDE if said.why is None else LONGEST]) for said in one.messages
+        ],
+    )
+
+
+async def _found(visit: Visit, asking: Asking) -> Found:
+    return await visit.app.search(
+        visit.viewer,
+        asking.question,
+        room=asking.room,
+        as_of=asking.as_of,
+        filters=_filters(asking),
+        limit=asking.limit,
+    )
+
+
+async def _answer(visit: Visit, asking: Asking) -> Answer:
+    return await visit.app.ask(
+        visit.viewer, asking.question, room=asking.room, as_of=asking.as_of, filters=_filters(asking)
+    )
+
+
+def _asking(visit: Visit) -> Asking:
+    answered = visit.word("answered") or ""
+    if answered not in ANSWERED:
+        raise BadInput("answered", "must be yes or no")
+    return Asking(
+        question=visit.word("q") or "",
+        room=visit.word("room"),
+        by=visit.word("by"),
+        kind=visit.word("kind"),
+        since=visit.word("since"),
+        until=visit.word("until"),
+        answered=answered,
+        as_of=visit.word("as_of"),
+        is_literal=visit.word("literal") is not None,
+        limit=visit.number("limit", SHOWN, most=MOST),
+    )
+
+
+def _deed(visit: Visit) -> str:
+    deed = visit.word("do") or DEEDS[0]
+    if deed not in DEEDS:
+        raise BadInput("do", f"must be {' or '.join(DEEDS)}")
+    return deed
+
+
+def _filters(asking: Asking) -> Filters:
+    kinds = [kind for kind in KINDS if kind == asking.kind]
+    if asking.kind is not None and not kinds:
+        raise BadInput("kind", f"must be one of {', '.join(KINDS)}")
+    return Filters(
+        by=() if asking.by is None else (asking.by,),
+        kinds=kinds,
+        since=asking.since,
+        until=asking.until,
+        answered=ANSWERED[asking.answered],
+        literal=asking.is_literal,
+    )

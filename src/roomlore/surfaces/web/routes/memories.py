@@ -1,0 +1,288 @@
+"""Memories: what is durably known, by what it has in common; and one of them with all that it rests on."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, get_args
+from uuid import UUID
+
+from roomlore.app.asserting import LONGEST_CONTENT, check_concerned
+from roomlore.app.browsing import Audience, Browsing, Shelf
+from roomlore.app.memories import STATUSES, Wanted
+from roomlore.app.tallies import Tally
+from roomlore.app.wishes import SpokenWish
+from roomlore.domain.errors import BadInput, NotAllowed
+from roomlore.domain.ids import MemoryId
+from roomlore.domain.records import Memory, MemoryKind, Message, Provenance, SourceMessage
+from roomlore.domain.roles import RIGHTS
+from roomlore.retrieval.asked import Filters
+from roomlore.surfaces.web.pages import Form, Pages
+from roomlore.surfaces.web.visits import Visit, at_path
+
+PAGES = Pages()
+#: On one page.
+SHOWN = 40
+#: Of one facet; the most frequent.
+MOST_VALUES = 10
+#: Of one facet, by whoever looks.
+MOST_CHOSEN = 20
+#: Characters of a message before and after the words that count, and of one without such.
+AROUND, LONGEST = 300, 1_200
+#: Messages that a memory rests on, on its page.
+MOST_SOURCES = 100
+#: In which wishes are looked for that cover what a memory rests on.
+MOST_WISHES = 200
+KINDS = get_args(MemoryKind)
+#: Whatever became of it.
+ANY = "any"
+#: What a page says after a form was sent.
+NOTICES: Mapping[str, str] = {
+    "corrected": "Corrected: this stands now, and what stood before is its history.",
+    "forgotten": "Put aside: nobody recalls it. What it rests on stays as it was said.",
+    "restored": "It stands again.",
+}
+#: The narrowings that a page's address may name, with their words for people.
+NARROWINGS = {
+    "room": "room",
+    "about": "about",
+    "by": "stated by",
+    "seen_by": "seen by",
+    "kind": "kind",
+    "status": "status",
+    "tag": "tag",
+    "task": "task",
+    "since": "since",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Narrowing:
+    """One way in which a list is narrowed, as its address says it."""
+
+    name: str
+    #: For people.
+    means: str
+    value: str
+    #: What the value is called.
+    shown: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memories:
+    """Memories of one page, and what they may be narrowed by."""
+
+    narrowings: Sequence[Narrowing]
+    shelf: Shelf
+    #: Of each facet the most frequent, without those that are asked for already.
+    facets: Mapping[str, Sequence[Tally]]
+    #: After which memory this page begins.
+    before: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """A message that a memory rests on, with the words of it that count."""
+
+    source: SourceMessage
+    #: What stands before and after the words that count; these are in `quoted`, the whole message where None is told.
+    before: str
+    quoted: str
+    after: str
+    is_cut: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryTold:
+    """One memory, with all that it rests on, its history, and for whom it is."""
+
+    notice: str
+    provenance: Provenance
+    #: Of very many the first.
+    evidence: Sequence[Evidence]
+    more_sources: int
+    audience: Audience
+    #: Spoken wishes that cover something of what it rests on, as far as the viewer may see these.
+    wishes: Sequence[SpokenWish]
+    may_correct: bool
+    may_forget: bool
+    may_restore: bool
+
+    @property
+    def history(self) -> Sequence[Memory]:
+        """What stood one after the other, newest first, this one among it."""
+        return [*reversed(self.provenance.successors), self.provenance.memory, *self.provenance.predecessors]
+
+
+@PAGES.page("/m", "memories.html")
+async def memories(visit: Visit) -> Memories:
+    """Return memories, newest first, as far as the address narrows them."""
+    wanted, before = _wanted(visit), visit.word("before")
+    shelf = await Browsing(desk=visit.app.desk).shelf(
+        visit.viewer, limit=SHOWN, before=None if before is None else _id(before), **wanted
+    )
+    names = {(one.facet, one.value): one.name for one in shelf.tallies}
+    said = [(name, value) for name in NARROWINGS for value in _values(visit, name)]
+    return Memories(
+        narrowings=[
+            Narrowing(name=name, means=NARROWINGS[name], value=value, shown=names.get((name, value), value))
+            for name, value in said
+        ],
+        shelf=shelf,
+        facets=_facets(shelf.tallies, set(said)),
+        before=before,
+    )
+
+
+@PAGES.page("/m/{memory}", "memory.html")
+async def memory(visit: Visit, memory: str) -> MemoryTold:
+    """Return a memory and all that it rests on."""
+    told = await visit.app.memories.why(visit.viewer, memory)
+    held = told.memory
+    audience = await Browsing(desk=visit.app.desk).audience(visit.viewer, str(held.id))
+    may = _may_change(visit, held)
+    return MemoryTold(
+        notice=NOTICES.get(visit.word("done") or "", ""),
+        provenance=replace(told, sources=[_begun(source) for source in told.sources[:MOST_SOURCES]]),
+        evidence=[_evidence(source, held) for source in told.sources[:MOST_SOURCES]],
+        more_sources=max(0, len(told.sources) - MOST_SOURCES),
+        audience=audience,
+        wishes=await _wishes(visit, held),
+        may_correct=may and held.status == "active",
+        may_forget=may and held.status == "active",
+        may_restore=may and held.status != "active",
+    )
+
+
+@PAGES.action("/m/{memory}/correct")
+async def correct(visit: Visit, form: Form, memory: str) -> str:
+    """Put what is right in the place of a memory."""
+    right = form.word("content")
+    if len(right) > LONGEST_CONTENT:
+        raise BadInput("content", f"must have at most {LONGEST_CONTENT:,} characters")
+    return _back(visit, await visit.app.memories.correct(memory, right), "corrected")
+
+
+@PAGES.action("/m/{memory}/forget")
+async def forget(visit: Visit, form: Form, memory: str) -> str:
+    """Put a memory aside."""
+    _confirmed(form)
+    return _back(visit, await visit.app.memories.forget(memory), "forgotten")
+
+
+@PAGES.action("/m/{memory}/restore")
+async def restore(visit: Visit, form: Form, memory: str) -> str:  # noqa: ARG001  it only asks
+    """Let a memory stand again."""
+    return _back(visit, await visit.app.memories.restore(memory), "restored")
+
+
+def _back(visit: Visit, changed: Memory, done: str) -> str:
+    return visit.address(at_path("m", changed.id), {"done": done})
+
+
+def _confirmed(form: Form) -> None:
+    if not form.ticked("sure"):
+        raise BadInput("sure", "must be ticked")
+
+
+def _values(visit: Visit, name: str) -> list[str]:
+    """Return what the address says under a name, each once."""
+    said = [word.strip() for word in visit.query.getlist(name) if word.strip()]
+    if any("\0" in word for word in said):
+        raise BadInput(name, "must be text")
+    if name not in {"kind", "status", "tag"}:
+        return said[-1:]
+    chosen = list(dict.fromkeys(said))
+    if len(chosen) > MOST_CHOSEN:
+        # Each is drawn with a link that holds all others.
+        raise BadInput(name, f"at most {MOST_CHOSEN} can be chosen together")
+    return chosen
+
+
+def _wanted(visit: Visit) -> Wanted:
+    wanted: dict[str, Any] = {
+        name: said[0] for name in ("room", "about", "by", "seen_by", "task") if (said := _values(visit, name))
+    }
+    for name, plural in (("kind", "kinds"), ("tag", "tags"), ("status", "statuses")):
+        if said := _values(visit, name):
+            wanted[plural] = said
+    if ANY in wanted.get("statuses", ()):
+        wanted["statuses"] = STATUSES
+    if said := _values(visit, "since"):
+        wanted["since"] = Filters(since=said[0]).period(datetime.now(UTC)).since
+    return Wanted(**wanted)
+
+
+def _id(word: str) -> MemoryId:
+    try:
+        return MemoryId(UUID(word))
+    except ValueError:
+        raise BadInput("before", "must be the id of a memory") from None
+
+
+def _facets(tallies: Sequence[Tally], said: set[tuple[str, str]]) -> dict[str, Sequence[Tally]]:
+    """Return what else narrows, by facet; the one status that all have is not worth a heading."""
+    found: dict[str, list[Tally]] = {}
+    for one in tallies:
+        if (one.facet, one.value) not in said:
+            found.setdefault(one.facet, []).append(one)
+    order = ("kind", "room", "about", "by", "tag", "status")
+    if len(found.get("status", ())) == 1:
+        del found["status"]
+    return {facet: found[facet][:MOST_VALUES] for facet in order if facet in found}
+
+
+def _may_change(visit: Visit, held: Memory) -> bool:
+    """Return whether whoever visits may change a memory; the same is asked again when they do."""
+    if not (visit.viewer.is_operator or "correct" in RIGHTS[visit.viewer.role]):
+        return False
+    try:
+        check_concerned(visit.viewer, held)
+    except NotAllowed:
+        return False
+    return True
+
+
+async def _wishes(visit: Visit, held: Memory) -> list[SpokenWish]:
+    spoken = await visit.app.wishes.all(visit.viewer, limit=MOST_WISHES)
+    sources = set(held.source_ids)
+    return [
+        replace(
+            wish,
+            body=wish.body[:LONGEST],
+            covers=[replace(message, body=message.body[:AROUND]) for message in wish.covers[:MOST_SOURCES]],
+        )
+        for wish in spoken
+        if any(message.id in sources for message in wish.covers)
+    ]
+
+
+def _evidence(source: SourceMessage, held: Memory) -> Evidence:
+    message = source.message
+    start, end = _span(message, source, held)
+    before, after = message.body[:start], message.body[end:]
+    quoted = message.body[start:end][:LONGEST]
+    return Evidence(
+        source=_begun(source),
+        before=before[-AROUND:],
+        quoted=quoted,
+        after=after[:AROUND],
+        is_cut=len(before) > AROUND or len(after) > AROUND or len(quoted) < end - start,
+    )
+
+
+def _begun(source: SourceMessage) -> SourceMessage:
+    """Return a source with the beginning of its words; those that count stand in its evidence."""
+    message, quote = source.message, source.quote
+    return replace(
+        source,
+        message=replace(message, body=message.body[:LONGEST]),
+        quote=None if quote is None else quote[:LONGEST],
+    )
+
+
+def _span(message: Message, source: SourceMessage, held: Memory) -> tuple[int, int]:
+    """Return from where to where the words of a message count."""
+    known = next((one for one in held.sources if one.message_id == message.id), None)
+    if source.quote is None or known is None or known.quote_start is None or known.quote_end is None:
+        return 0, len(message.body)
+    return known.quote_start, known.quote_end

@@ -1,0 +1,221 @@
+"""People: who takes part, as whom, what they wished, what an agent makes of them; put together, parted, forgotten."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from roomlore.agents.trust import Relationship
+from roomlore.app.peoplelist import PeopleList
+from roomlore.app.wishes import SpokenWish
+from roomlore.domain.errors import BadInput, NotAllowed, NotFound
+from roomlore.domain.ids import ParticipantId
+from roomlore.surfaces.documents import Person, ReceiptGiven, persons, receipt_given
+from roomlore.surfaces.web.pages import Form, Pages
+from roomlore.surfaces.web.visits import Visit, at_path
+
+PAGES = Pages()
+#: On one page, and pages that may be asked for.
+SHOWN, MOST_PAGES = 50, 100_000
+#: Of the newest wishes, so many are looked at.
+MOST_WISHES = 200
+#: Agents whose word on somebody is shown.
+MOST_AGENTS = 10
+KINDS = ("human", "agent", "system")
+NOTICES: Mapping[str, str] = {
+    "merged": "They are one person now, who reads what any of the accounts may.",
+    "parted": "The account is a person of its own again.",
+    "undone": "The wish counts no more: what it covered is recalled again.",
+    "counts": "The wish counts again.",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class People:
+    """Those who take part, as far as the viewer may know them, most talkative first."""
+
+    #: Of whose names or accounts this is a part; empty is all.
+    named: str
+    #: Of which kind; empty is all.
+    kind: str
+    people: Sequence[Person]
+    #: How many there are that are meant.
+    found: int
+    number: int
+    pages: int
+    #: Whether anybody is known, whatever they are called.
+    is_empty: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opinion:
+    """What an agent makes of somebody."""
+
+    agent_id: ParticipantId
+    agent_name: str
+    of: Relationship
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersonShown:
+    """Somebody, and what is known of them."""
+
+    person: Person
+    #: What they wished, newest first: their own to see, and an operator's.
+    wishes: Sequence[SpokenWish]
+    #: Of an agent: whom it met, most trusted first. Its own to see, and an operator's.
+    relationships: Sequence[Relationship]
+    #: What agents make of them; an operator's to see.
+    opinions: Sequence[Opinion]
+    #: Whether the viewer may say whose accounts are one person's.
+    may_arrange: bool
+    #: Whether the viewer may have them forgotten.
+    may_forget: bool
+    notice: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Farewell:
+    """What would go if a person were forgotten."""
+
+    person: Person
+    #: What has to be typed to say so.
+    called: str
+    #: What would go; None before it was looked for.
+    receipt: ReceiptGiven | None
+    #: Whether it is the viewer.
+    is_own: bool
+
+
+@PAGES.page("/people", "people.html")
+async def people(visit: Visit) -> People:
+    """Return those whose names or accounts have what is looked for."""
+    named, kind = visit.word("named") or "", visit.word("kind") or ""
+    if kind and kind not in KINDS:
+        raise BadInput("kind", f"must be one of {', '.join(KINDS)}")
+    number = visit.number("page", 1, most=MOST_PAGES)
+    crowd = await PeopleList(desk=visit.app.desk).page(
+        visit.viewer, named=named, kind=kind, number=number, limit=SHOWN
+    )
+    return People(
+        named=named,
+        kind=kind,
+        people=persons(crowd.people, crowd.accounts),
+        found=crowd.found,
+        number=crowd.number,
+        pages=crowd.pages,
+        is_empty=crowd.is_empty,
+    )
+
+
+@PAGES.page("/people/{person}", "person.html")
+async def person(visit: Visit, person: str) -> PersonShown:
+    """Return somebody whom the viewer may know."""
+    found = await _meant(visit, person)
+    viewer, ids = visit.viewer, {account.participant_id for account in found.accounts}
+    is_own = any(map(viewer.is_own, ids))
+    spoken = await visit.app.wishes.all(viewer, limit=MOST_WISHES)
+    met: list[Relationship] = []
+    if found.kind == "agent" and (viewer.is_operator or is_own):
+        met = await visit.app.agents.relationships(viewer, str(found.id))
+    return PersonShown(
+        person=found,
+        wishes=[wish for wish in spoken if wish.author_id in ids],
+        relationships=met[:SHOWN],
+        opinions=await _opinions(visit, found) if viewer.is_operator else [],
+        may_arrange=viewer.is_operator,
+        may_forget=viewer.is_operator or is_own,
+        notice=NOTICES.get(visit.word("done") or "", ""),
+    )
+
+
+@PAGES.page("/people/{person}/forget", "people_forget.html")
+async def farewell(visit: Visit, person: str) -> Farewell:
+    """Return whom one may have forgotten; nothing goes yet, nor is it looked what would."""
+    found = await _meant(visit, person)
+    is_own = any(visit.viewer.is_own(account.participant_id) for account in found.accounts)
+    if not (is_own or visit.viewer.is_operator):
+        raise NotAllowed("this is somebody else, and only an operator has others forgotten")
+    return Farewell(person=found, called=_called(found), receipt=None, is_own=is_own)
+
+
+@PAGES.look("/people/{person}/forget", "people_forget.html")
+async def look(visit: Visit, person: str) -> Farewell:
+    """Return what would go with a person; nothing does yet."""
+    page = await farewell(visit, person)
+    receipt = await visit.app.erasure.person(str(page.person.id), dry_run=True)
+    return replace(page, receipt=receipt_given(receipt))
+
+
+@PAGES.action("/people/{person}/forget")
+async def forget(visit: Visit, form: Form, person: str) -> str:
+    """Erase a person whose name was typed to say so, and go to the receipt."""
+    found = await _meant(visit, person)
+    if _plain(form.word("name")) != _plain(_called(found)):
+        raise BadInput("name", "is not theirs; nothing was forgotten. Type it as it is shown")
+    receipt = await visit.app.erasure.person(str(found.id))
+    return visit.address(at_path("receipts", receipt.id), {"done": "erased"})
+
+
+@PAGES.action("/people/{person}/merge")
+async def merge(visit: Visit, form: Form, person: str) -> str:
+    """Say that somebody is the same person as another."""
+    await visit.app.people.merge(person, form.word("other"))
+    return visit.address(at_path("people", person), {"done": "merged"})
+
+
+@PAGES.action("/people/{person}/split")
+async def split(visit: Visit, form: Form, person: str) -> str:
+    """Say that an account of a person is a person of its own."""
+    others = await visit.app.people.split(form.word("account"))
+    here = next((str(one.participant_id) for one in others), person)
+    return visit.address(at_path("people", here), {"done": "parted"})
+
+
+@PAGES.action("/people/{person}/wishes/{wish}/undo")
+async def undo(visit: Visit, form: Form, person: str, wish: str) -> str:
+    """Let a wish count no more."""
+    del form
+    await visit.app.wishes.undo(wish)
+    return visit.address(at_path("people", person), {"done": "undone"}, at="wishes")
+
+
+@PAGES.action("/people/{person}/wishes/{wish}/keep")
+async def keep(visit: Visit, form: Form, person: str, wish: str) -> str:
+    """Let a wish count again that was undone."""
+    del form
+    await visit.app.wishes.keep(wish)
+    return visit.address(at_path("people", person), {"done": "counts"}, at="wishes")
+
+
+def _called(person: Person) -> str:
+    """Return a name of somebody that can be typed; not everybody gave one."""
+    names = [person.name, *(one.account_id for one in person.accounts)]
+    return next((" ".join(name.split()) for name in names if any(map(str.isalnum, name))), "forget")
+
+
+def _plain(name: str) -> str:
+    return " ".join(name.split()).casefold()
+
+
+async def _meant(visit: Visit, word: str) -> Person:
+    """Return whom an id means, by whatever account.
+
+    Raises:
+        NotFound: nobody, or nobody whom the viewer may know of.
+    """
+    try:
+        wanted = ParticipantId(UUID(word))
+    except ValueError:
+        raise NotFound("person", word) from None
+    found, accounts = await PeopleList(desk=visit.app.desk).one(visit.viewer, wanted)
+    return persons([found], accounts)[0]
+
+
+async def _opinions(visit: Visit, of: Person) -> list[Opinion]:
+    """Return what the most talkative agents make of somebody."""
+    people = PeopleList(desk=visit.app.desk)
+    crowd = await people.page(visit.viewer, kind="agent", limit=MOST_AGENTS + 1)
+    agents = [one for one in crowd.people if one.id != of.id][:MOST_AGENTS]
+    accounts = {account.participant_id for account in of.accounts}
+    found = await people.opinions(visit.viewer, accounts, agents)
+    return [Opinion(agent_id=agent.id, agent_name=agent.name, of=one) for agent, one in found]

@@ -1,0 +1,258 @@
+"""A room: what was said in it, window by window or exchange by exchange, and as it is being said."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from uuid import UUID
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from roomlore.app.timeline import Gathered, Timeline, Whole
+from roomlore.app.voices import Voice
+from roomlore.app.windows import Part
+from roomlore.domain.errors import BadInput
+from roomlore.domain.ids import MessageId, ParticipantId, RoomId
+from roomlore.domain.incoming import ParticipantKind
+from roomlore.domain.records import Message, ReplyMethod
+from roomlore.retrieval.records import Exchange
+from roomlore.store.timeline import Hearer, Place
+from roomlore.surfaces.http.routes.events import Telling
+from roomlore.surfaces.web.pages import Pages
+from roomlore.surfaces.web.rows import Row, colour_of, colours_of, rows
+from roomlore.surfaces.web.visits import Visit
+
+PAGES = Pages()
+#: Messages of a window, and exchanges of a page.
+LINES, EXCHANGES = 50, 10
+#: Parts of a message that an address may name.
+MOST_PARTS = 1_000
+KINDS: Mapping[str, tuple[ParticipantKind, ...] | None] = {
+    "everybody": None,
+    "humans": ("human",),
+    "agents": ("agent",),
+}
+#: Of answers below each other as shown; of those further down as deep.
+DEEPEST = 4
+DONE = {
+    "marked": "It was marked as sensitive, and is for those who were there when it was said: not for you."
+}
+VIEWS = ("messages", "exchanges")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filters:
+    """Which messages are shown, as the address says it."""
+
+    author: str | None
+    kind: str
+    memory: bool
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether nothing is left out."""
+        return self == EVERYTHING
+
+    @property
+    def query(self) -> dict[str, object]:
+        """How the address of another page says it."""
+        kind = None if self.kind == "everybody" else self.kind
+        return {"author": self.author, "kind": kind, "memory": 1 if self.memory else None}
+
+
+EVERYTHING = Filters(author=None, kind="everybody", memory=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answering:
+    """A message of an exchange."""
+
+    #: Of its words the beginning, where they are many.
+    message: Message
+    is_cut: bool
+    #: To whom it was whispered, as far as known; empty where it was no whisper.
+    hearers: Sequence[Hearer]
+    #: How deep it stands under the opening.
+    depth: int
+    #: What it answers, and how that is known; None for the opening.
+    parent_id: MessageId | None
+    method: ReplyMethod | None
+    colour: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """An exchange, its opening first."""
+
+    said: Sequence[Answering]
+    omitted: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoomPage:
+    """A part of a room."""
+
+    room: Place
+    view: str
+    filters: Filters
+    #: In the order in which they first spoke.
+    voices: Sequence[Voice]
+    rows: Sequence[Row]
+    #: Instead of rows, where exchanges are looked at; newest first.
+    exchanges: Sequence[Told]
+    #: The message that was asked for.
+    sought: MessageId | None
+    #: The messages before and after which the neighbouring pages are; None where nothing is there.
+    earlier: MessageId | None
+    later: MessageId | None
+    #: Whether nothing that was said later is left out, so that what is said from now on belongs below it.
+    is_newest: bool
+    day: date | None
+    first_at: datetime | None
+    last_at: datetime | None
+    as_of: UUID
+    #: What was just done.
+    notice: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Some:
+    """Some messages of a room, to be put into a page that is there already."""
+
+    room_id: RoomId
+    rows: Sequence[Row]
+
+
+@PAGES.page("/r/{room}", "timeline.html")
+async def timeline(visit: Visit, room: str) -> RoomPage:
+    """Return a part of a room: its newest messages, those around one, or those from a day on."""
+    view = visit.word("view") or VIEWS[0]
+    if view not in VIEWS:
+        raise BadInput("view", f"must be one of {', '.join(VIEWS)}")
+    return await (_exchanges(visit, room) if view == "exchanges" else _messages(visit, room))
+
+
+@PAGES.page("/r/{room}/message/{message}", "message.html")
+async def message(visit: Visit, room: str, message: str) -> Whole:
+    """Return one message with all its words, of very many a part."""
+    part = visit.number("part", 1, most=MOST_PARTS)
+    return await Timeline(desk=visit.app.desk).whole(visit.viewer, room, message, part=part)
+
+
+@PAGES.fragment("/r/{room}/lines", "timeline_lines.html")
+async def lines(visit: Visit, room: str) -> Some:
+    """Return messages of a room by their ids, as rows that follow each other."""
+    ids = _ids(visit.word("ids") or "")
+    place, found, voices = await Timeline(desk=visit.app.desk).lines(visit.viewer, room, ids)
+    return Some(room_id=place, rows=rows(found, voices))
+
+
+async def _events(request: Request) -> Response:
+    """Tell what changes in a room as it happens, as far as the viewer may see it."""
+    visit: Visit = request.state.visit
+    after = request.headers.get("last-event-id") or visit.word("after")
+    stream = visit.app.events(visit.viewer, room=request.path_params["room"], after=after)
+    await stream.begin()
+    return Telling(stream, stop=request.app.state.stop())
+
+
+PAGES.raw("/r/{room}/events", _events)
+
+
+async def _messages(visit: Visit, room: str) -> RoomPage:
+    filters, day = _filters(visit), _day(visit)
+    part = Part(
+        at=visit.word("at"),
+        before=visit.word("before"),
+        after=visit.word("after"),
+        day=day,
+        author=filters.author,
+        kinds=KINDS[filters.kind],
+        is_remembered=filters.memory,
+    )
+    window = await Timeline(desk=visit.app.desk).window(visit.viewer, room, part, limit=LINES)
+    return RoomPage(
+        room=window.room,
+        view="messages",
+        filters=filters,
+        voices=window.voices,
+        rows=rows(window.lines, window.voices),
+        exchanges=(),
+        sought=window.sought,
+        earlier=window.earlier,
+        later=window.later,
+        is_newest=window.later is None and filters.is_everything,
+        day=day,
+        first_at=window.first_at,
+        last_at=window.last_at,
+        as_of=window.as_of,
+        notice=DONE.get(visit.word("done") or "", ""),
+    )
+
+
+async def _exchanges(visit: Visit, room: str) -> RoomPage:
+    before = visit.word("before")
+    found = await Timeline(desk=visit.app.desk).exchanges(
+        visit.viewer, room, limit=EXCHANGES + 1, before=before
+    )
+    told, colours = found.exchanges, colours_of(found.voices)
+    return RoomPage(
+        room=found.room,
+        view="exchanges",
+        filters=EVERYTHING,
+        voices=found.voices,
+        rows=(),
+        exchanges=[_told(one, found, colours) for one in told[:EXCHANGES]],
+        sought=None,
+        earlier=told[EXCHANGES - 1].opening.id if len(told) > EXCHANGES else None,
+        later=None,
+        is_newest=before is None,
+        day=None,
+        first_at=None,
+        last_at=None,
+        as_of=found.as_of,
+        notice=DONE.get(visit.word("done") or "", ""),
+    )
+
+
+def _told(exchange: Exchange, found: Gathered, colours: Mapping[ParticipantId, int]) -> Told:
+    above = {edge.child_id: edge for edge in exchange.replies}
+    depths: dict[MessageId, int] = {}
+    said: list[Answering] = []
+    for message in exchange.messages:
+        edge = above.get(message.id)
+        depths[message.id] = 0 if edge is None else min(depths.get(edge.parent_id, 0) + 1, DEEPEST)
+        said.append(
+            Answering(
+                message=message,
+                is_cut=message.id in found.cut,
+                hearers=found.hearers.get(message.id, ()),
+                depth=depths[message.id],
+                parent_id=None if edge is None else edge.parent_id,
+                method=None if edge is None else edge.method,
+                colour=colour_of(colours, message.author_id),
+            )
+        )
+    return Told(said=said, omitted=exchange.omitted)
+
+
+def _filters(visit: Visit) -> Filters:
+    kind = visit.word("kind") or "everybody"
+    if kind not in KINDS:
+        raise BadInput("kind", f"must be one of {', '.join(KINDS)}")
+    return Filters(author=visit.word("author"), kind=kind, memory=visit.word("memory") is not None)
+
+
+def _day(visit: Visit) -> date | None:
+    word = visit.word("day")
+    try:
+        return None if word is None else date.fromisoformat(word)
+    except ValueError as error:
+        raise BadInput("day", "must be a date, as 2024-03-01") from error
+
+
+def _ids(word: str) -> list[MessageId]:
+    try:
+        return [MessageId(UUID(one)) for one in word.split(",") if one]
+    except ValueError as error:
+        raise BadInput("ids", "must be ids of messages, with commas between") from error

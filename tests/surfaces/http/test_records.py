@@ -1,0 +1,200 @@
+"""What the Python client asks for: records whole, viewers, and accounts of everybody."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from surfaces.http.conftest import Served
+
+SAID: dict[str, Any] = {
+    "platform": "test",
+    "room": {"external_id": "square", "name": "square"},
+    "external_id": "r1",
+    "author": {"account_id": "ana", "name": "Ana"},
+    "body": "the mill is shut",
+    "sent_at": "2024-03-02T12:00:00Z",
+}
+
+
+async def test_neutral_records_are_stored_once_and_told(served: Served) -> None:
+    bad = SAID | {"external_id": "", "where": "line 2"}
+    first = await served.operator.post("/v1/messages/records", {"messages": [SAID, bad]})
+    again = await served.operator.post("/v1/messages/records", {"messages": [SAID]})
+
+    assert [one["external_id"] for one in first["added"]] == ["r1"]
+    assert first["message_ids"] == again["message_ids"] == [first["added"][0]["id"]]
+    assert [(one["where"], one["reason"]) for one in first["skipped"]] == [("line 2", "no message id")]
+    assert (again["added"], again["unchanged"]) == ([], 1)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"messages": [SAID], "more": 1},
+        {"messages": [SAID] * 1001},
+        {"messages": SAID},
+        {"messages": "r1"},
+        [SAID],
+        {},
+    ],
+)
+async def test_what_is_no_batch_is_refused_whole(served: Served, wrong) -> None:
+    response = await served.operator("POST", "/v1/messages/records", wrong)
+    found = await served.operator.get("/v1/rooms/square/messages")
+
+    assert response.status_code == 400
+    assert "mill" not in response.text
+    assert "r1" not in {one["external_id"] for one in found["messages"]}
+
+
+#: What is no record, each for a reason of its own.
+UNSHAPED: list[Any] = [
+    SAID | {"sent_at": "yesterday"},
+    SAID | {"sent_at": 1_704_067_200},
+    SAID | {"sent_at": "1704067200"},
+    SAID | {"edited_at": "1704067200.5"},
+    SAID | {"kind": "shout"},
+    SAID | {"author": "ana"},
+    SAID | {"deleted": "yes"},
+    SAID | {"deleted": 1},
+    SAID | {"order": "3"},
+    SAID | {"order": 3.0},
+    SAID | {"body": 3},
+    SAID | {"body": "half \ud800"},
+    SAID | {"mentions": "ana"},
+    SAID | {"platform": None},
+    SAID | {"more": 1},
+    SAID | {"author": SAID["author"] | {"bridged": "no"}},
+    SAID | {"room": SAID["room"] | {"members": [{"author": SAID["author"], "joined_at": "1704067200"}]}},
+    SAID | {"external_id": 7},
+    SAID | {"external_id": ["r1"], "where": {}},
+    {},
+    [],
+    "the mill is shut",
+    None,
+]
+
+
+async def test_of_what_is_no_record_nothing_is_guessed_and_the_rest_goes_in(served: Served) -> None:
+    batch = [SAID | {"external_id": "r0"}, *UNSHAPED, SAID | {"external_id": "r2"}]
+    content = json.dumps({"messages": batch}).encode()
+    headers = {"content-type": "application/json", "idempotency-key": "a"}
+    told, again = [
+        await served.operator("POST", "/v1/messages/records", headers=headers, content=content)
+        for _ in range(2)
+    ]
+    found = await served.operator.get("/v1/rooms/square/messages")
+
+    assert told.status_code == 200, told.text
+    assert {one["external_id"] for one in told.json()["added"]} == {"r0", "r2"}
+    assert {"r0", "r2"} < {one["external_id"] for one in found["messages"]}
+    assert "r1" not in {one["external_id"] for one in found["messages"]}
+    assert "mill" not in told.text
+    names = [
+        "r1" if isinstance(one, dict) and one.get("external_id") == "r1" else f"record {number}"
+        for number, one in enumerate(UNSHAPED, start=2)
+    ]
+    for answer in (told.json(), again.json()):
+        assert [one["where"] for one in answer["skipped"]] == names
+        assert {one["reason"] for one in answer["skipped"]} == {"not of its shape"}
+    assert all(one["detail"] for one in told.json()["skipped"])
+    assert "idempotency-replayed" in again.headers
+
+
+async def test_a_record_is_named_as_it_names_itself(served: Served) -> None:
+    wrong = [SAID | {"where": "line 1", "body": 1}, SAID | {"where": "x" * 600, "body": 1}]
+    told = await served.operator.post("/v1/messages/records", {"messages": wrong})
+
+    assert [one["where"] for one in told["skipped"]] == ["line 1", "x" * 500]
+    assert told["added"] == told["message_ids"] == []
+
+
+async def test_only_an_operator_sends_records(served: Served) -> None:
+    ana = await served.caller("ana")
+    told = [await ana("POST", "/v1/messages/records", {"messages": [SAID]})]
+    told.append(await served.operator("POST", "/v1/messages/records", {"messages": [SAID]}, viewer="ana"))
+
+    assert [one.status_code for one in told] == [403, 403]
+
+
+async def test_a_key_is_told_as_whom_it_reads(served: Served) -> None:
+    ana = await served.caller("ana")
+    own, acting = await ana.get("/v1/viewer"), await served.operator.get("/v1/viewer", viewer="ana")
+    operator = await served.operator.get("/v1/viewer")
+
+    assert own["participant_id"] == acting["participant_id"] is not None
+    assert (own["role"], operator["role"], operator["participant_id"]) == ("member", "operator", None)
+    assert own["key_id"] != acting["key_id"] == operator["key_id"]
+    assert (await served.operator.get("/v1/viewers/ana"))["participant_id"] == own["participant_id"]
+
+
+async def test_nobody_but_operators_finds_viewers(served: Served) -> None:
+    ana, pip = await served.caller("ana"), await served.caller("pip")
+    for path in ("/v1/viewers/eve", "/v1/viewers/nobody", "/v1/viewers/ana"):
+        assert (await ana("GET", path)).status_code == 403
+        assert (await served.operator("GET", path, viewer="bo")).status_code == 403
+    assert (await ana("GET", "/v1/agents/pip/reader")).status_code == 403
+    assert (await pip.get("/v1/agents/pip/reader"))["role"] == "agent"
+
+
+async def test_accounts_are_those_whom_the_viewer_may_know(served: Served) -> None:
+    eve = await served.caller("eve")
+    everybody = {one["account_id"] for one in await served.operator.get("/v1/participants/accounts")}
+    known = {one["account_id"] for one in await eve.get("/v1/participants/accounts")}
+
+    assert everybody == {"ana", "ana_home", "bo", "cy", "dee", "eve", "pip"}
+    assert {"eve"} <= known < everybody
+    assert "dee" not in known
+
+
+async def test_a_context_is_told_whole_to_whom_it_is_for(served: Served) -> None:
+    bo, eve = await served.caller("bo"), await served.caller("eve")
+    told = await bo.post(
+        "/v1/rooms/attic/context", {"budget": 500, "limits": {"min_recent": 1, "max_messages": 2}}
+    )
+    text = (await bo.get("/v1/rooms/attic/context?budget=500"))["text"]
+
+    assert 1 <= len(told["lines"]) <= 2
+    assert told["lines"][-1]["message"]["body"] in text
+    assert (await eve("POST", "/v1/rooms/attic/context", {})).status_code == 404
+    assert (await bo("POST", "/v1/rooms/attic/context", {"limits": {"max_messages": 1}})).status_code == 400
+    assert (await bo("POST", "/v1/rooms/attic/context", {"articles": True})).status_code == 400
+
+
+async def test_a_block_and_a_decision_are_for_agents_alone(served: Served) -> None:
+    pip, bo = await served.caller("pip"), await served.caller("bo")
+
+    assert (await pip.post("/v1/rooms/square/block", {"topic": "mill"}))["lines"] == []
+    assert (await pip.post("/v1/rooms/square/decision", {"trigger": "m1"}))["answer"] is False
+    for what in ("block", "decision"):
+        assert (await bo("POST", f"/v1/rooms/square/{what}", {})).status_code == 400
+        assert (await pip("POST", f"/v1/rooms/attic/{what}", {})).status_code == 404
+
+
+async def test_what_a_room_keeps_no_longer_goes_when_an_operator_says_so(served: Served) -> None:
+    ana = await served.caller("ana")
+    await served.operator("PUT", "/v1/rooms/square/retention", {"keep_for": 60})
+    later = {"now": datetime(2999, 1, 1, tzinfo=UTC).isoformat()}
+
+    assert (await ana("POST", "/v1/erasures/expired", {})).status_code == 403
+    assert (await served.operator("POST", "/v1/erasures/expired", later)).status_code == 400
+    [receipt] = await served.operator.post("/v1/erasures/expired", {})
+    assert (receipt["kind"], receipt["is_clean"]) == ("expiry", True)
+
+
+async def test_memories_are_found_by_whoever_may_see_them(served: Served) -> None:
+    eve = await served.caller("eve")
+    await served.operator.post("/v1/memories", {"content": "The mill is shut.", "sources": ["m4"]})
+
+    [found] = await served.operator.post("/v1/memories/search", {"question": "is the mill shut?"})
+    assert found["memory"]["content"] == "The mill is shut."
+    assert await eve.post("/v1/memories/search", {"question": "is the mill shut?"}) == []
+
+
+async def test_operators_are_told_how_the_work_stands(served: Served) -> None:
+    ana = await served.caller("ana")
+
+    assert (await served.operator.get("/v1/operations/state"))["failures"] == []
+    assert (await ana("GET", "/v1/operations/state")).status_code == 403

@@ -1,0 +1,187 @@
+"""Searching and asking on a page: whole exchanges, sources, and plainly what is not known."""
+
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from playwright.async_api import Browser
+
+from app.village import EVERYWHERE, PEOPLE, village
+from ingest.stories import at, author, message, room
+from retrieval.telling import tell
+from roomlore.app import App
+from roomlore.surfaces.web.routes.finding import pieces
+from surfaces.web.conftest import Visitor, visiting, window
+
+ANA, BO = author("ana"), author("bo")
+TALK = [
+    message("1", "which paint is on the lighthouse door?", author=ANA, room=room("harbour"), sent_at=at(1)),
+    message(
+        "2",
+        "the lighthouse door has oxide red paint",
+        author=BO,
+        room=room("harbour"),
+        sent_at=at(2),
+        reply_to="1",
+    ),
+    message("3", "I lost my hat", author=ANA, room=room("harbour"), sent_at=at(3)),
+]
+
+
+async def reads(app: App, name: str) -> set[str]:
+    """What somebody may read at all, by external id."""
+    viewer = await app.viewer(name)
+    found = (await app.search(viewer, EVERYWHERE, limit=50)).hits
+    return {said.external_id for hit in found for said in hit.messages}
+
+
+def texts(twin: Any) -> set[str]:
+    hits = twin["found"]["hits"] if twin["found"] else twin["answer"]["sources"]
+    return {said["external_id"] for hit in hits for said in hit["messages"]}
+
+
+async def test_nothing_is_asked_yet_and_nothing_found(local: Visitor) -> None:
+    twin = await local.twin("/search.json")
+    assert twin["found"] is None
+    assert twin["answer"] is None
+    assert 'type="search"' in await local.page("/search")
+
+
+async def test_what_is_found_is_marked_with_its_reasons_and_leads_to_the_room(app: App) -> None:
+    await tell(app, *TALK)
+    async with visiting(app) as visitor:
+        twin = await visitor.twin("/search.json?q=lighthouse paint")
+        page = await visitor.page("/search?q=lighthouse paint")
+    best = twin["found"]["hits"][0]
+    assert [said["external_id"] for said in best["messages"]] == ["1", "2"]
+    assert "<mark>the lighthouse door has oxide red paint</mark>" in page
+    assert "matched by the words" in page
+    for said in best["messages"]:
+        assert f"/r/{said['room_id']}?at={said['id']}#m-{said['id']}" in page
+
+
+async def test_an_answer_stands_with_its_sources_and_where_it_was_looked(app: App) -> None:
+    await tell(app, *TALK)
+    await app.drain()
+    async with visiting(app) as visitor:
+        page = await visitor.page("/search?do=ask&q=which paint is on the lighthouse door?")
+        twin = await visitor.twin("/search.json?do=ask&q=which paint is on the lighthouse door?")
+    assert twin["answer"]["known"]
+    assert "oxide red" in page
+    assert "Where it was looked" in page
+    assert "2" in texts(twin)
+
+
+async def test_what_is_not_known_is_said_plainly(app: App) -> None:
+    await tell(app, *TALK)
+    async with visiting(app) as visitor:
+        page = await visitor.page("/search?do=ask&q=who won the chess cup in Reykjavik?")
+    assert "It is not known" in page
+    assert "I don&#39;t have this information." in page
+
+
+@pytest.mark.parametrize("name", PEOPLE)
+@pytest.mark.parametrize("deed", ["search", "ask"])
+async def test_nobody_finds_what_they_may_not_read(app: App, name: str, deed: str) -> None:
+    await village(app)
+    readable = await reads(app, name)
+    everything = {
+        said.external_id: said
+        for where in await app.rooms(app.operator)
+        for said in await app.messages(app.operator, str(where.id), limit=100)
+    }
+    role = "agent" if name == "pip" else "member"
+    key = (await app.keys.make(role, name=name, participant=name)).key
+    rooms = {where.name for where in await app.rooms(await app.viewer(name))}
+    async with visiting(app, key) as visitor:
+        for question in (EVERYWHERE, *(f"word{number}" for number in range(1, 13))):
+            path = f"do={deed}&q={question}&limit=50"
+            twin, page = await visitor.twin(f"/search.json?{path}"), await visitor.page(f"/search?{path}")
+            assert texts(twin) <= readable
+            assert {one["name"] for one in twin["rooms"]} == rooms
+            for external_id in everything.keys() - readable:
+                assert str(everything[external_id].id) not in page
+                if everything[external_id].body.split()[1] != question:
+                    assert everything[external_id].body not in page
+
+
+async def test_narrowing_by_what_is_hidden_is_not_found(app: App) -> None:
+    await village(app)
+    key = (await app.keys.make("member", name="eve", participant="eve")).key
+    async with visiting(app, key) as visitor:
+        for narrowing in ("room=attic", "room=nowhere", "as_of=m4", "as_of=nothing"):
+            for path in ("/search", "/search.json"):
+                assert (await visitor.get(f"{path}?q=village&{narrowing}")).status_code == 404
+
+
+async def test_filters_narrow_what_is_found(app: App) -> None:
+    await village(app)
+    async with visiting(app) as visitor:
+        by_bo = await visitor.twin("/search.json?q=village&by=bo&limit=50")
+        agents = await visitor.twin("/search.json?q=village&kind=agent&limit=50")
+        early = await visitor.twin("/search.json?q=village&as_of=m3&limit=50")
+    marked = {
+        said["author_name"] for hit in by_bo["found"]["hits"] for said in hit["messages"] if said["why"]
+    }
+    assert marked == {"Bo"}
+    assert texts(agents) == {"m3"}
+    assert texts(early) <= {"m1", "m2", "m3"}
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "q=a&do=shout",
+        "q=a&kind=ghost",
+        "q=a&since=whenever",
+        "q=a&answered=maybe",
+        "q=a&limit=0",
+        "q=a&limit=51",
+    ],
+)
+async def test_a_bad_address_is_told(local: Visitor, query: str) -> None:
+    for path in ("/search", "/search.json"):
+        assert (await local.get(f"{path}?{query}")).status_code == 400
+
+
+@pytest.mark.parametrize(
+    "query", ["q=%00", "q=a%00b", "q=a&room=%00", "q=a&by=%00", "q=a&as_of=%00", "q=a&since=%00"]
+)
+async def test_what_no_database_takes_is_no_fault(local: Visitor, query: str) -> None:
+    for path in ("/search", "/search.json"):
+        assert (await local.get(f"{path}?{query}")).status_code < 500
+
+
+async def test_a_question_longer_than_any_is_refused(local: Visitor) -> None:
+    assert (await local.get("/search", params={"q": "a" * 10_001})).status_code == 400
+
+
+MARKS = st.sampled_from(["#m1", "#m2", "#m10", "[1]", "#k1"])
+
+
+@given(st.lists(st.one_of(MARKS, st.text()), max_size=12), st.sets(MARKS))
+def test_an_answer_in_pieces_is_the_same_text(parts: list[str], known: set[str]) -> None:
+    citations: dict[str, UUID | str] = {mark: uuid4() for mark in known}
+    found = pieces("".join(parts), citations)
+    assert "".join(piece.text for piece in found) == "".join(parts)
+    for piece in found:
+        assert piece.cites == citations.get(piece.text)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("theme", ["light", "dark"])
+async def test_everybody_can_search_and_ask(app: App, browser: Browser, theme: str) -> None:
+    await tell(app, *TALK)
+    async with window(browser, app, theme=theme) as seen:
+        page = await seen.open("/search")
+        await page.get_by_role("searchbox").fill("lighthouse paint")
+        await page.keyboard.press("Enter")
+        await page.wait_for_url("**do=search*")
+        assert await page.locator("li.found").count() > 0
+        assert await seen.violations() == []
+        await page.get_by_role("button", name="Ask").click()
+        await page.wait_for_url("**do=ask*")
+        assert await seen.violations() == []
+        assert seen.faults == []
