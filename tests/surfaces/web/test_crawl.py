@@ -37,7 +37,8 @@ ASKED = {
 OF_ONE_PATH, AT_MOST = 12, 300
 #: What recalls shows nothing that was wished to be forgotten.
 RECALLING = ("/search", "/x/", "/m")
-FORGOTTEN = "4412"
+# Of letters that no id has: what is random must not look like it.
+FORGOTTEN = "wolfy4412"
 WISHED = [
     say(20, ANA, SQUARE, body=f"{EVERYWHERE} my wolfram account is {FORGOTTEN}"),
     say(21, ANA, SQUARE, body="please forget that"),

@@ -412,12 +412,12 @@ async def test_pages_are_kept_by_nobody_and_framed_by_nobody_and_files_are_kept(
     ["/?named={}", "/people?named={}", "/people/{}", "/people?page={}", "/{}", "/?as={}", "/signin?next=/{}"],
 )
 async def test_nothing_that_was_sent_comes_back_as_markup(app: App, path: str) -> None:
-    bait = "\"><script>alert(1)</script><img src=x onerror=alert(1)>'{{7*7}}"
+    bait = "\"><script>alert(1)</script><img src=x onerror=alert(1)>'{{7919*7907}}"
     async with visiting(app) as one:
         text = (await one.get(path.replace("{}", httpx2.QueryParams({"x": bait}).__str__()[2:]))).text
     assert "<script>alert" not in text
     assert "<img" not in text
-    assert "49" not in re.sub(r"[0-9a-f-]{12,}", "", text)
+    assert str(7919 * 7907) not in text
 
 
 # Too much

@@ -152,7 +152,7 @@ async def test_words_that_a_wish_keeps_from_somebody_are_not_in_what_they_read(a
         async with visiting(app, await key_of(app, name)) as visitor:
             for trigger in ("1", "4"):
                 for end in ("", ".json"):
-                    assert "4412" not in await visitor.page(f"/x/{ids[trigger]}{end}")
+                    assert "4412-9981" not in await visitor.page(f"/x/{ids[trigger]}{end}")
 
 
 @pytest.mark.parametrize("query", ["viewer=bo", "against=bo", "viewer=bo&against=ana", "viewer=nobody"])
