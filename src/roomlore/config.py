@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
@@ -97,6 +97,28 @@ class QdrantSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Neo4jSettings:
+    """A Neo4j server that may hold copies."""
+
+    #: Like bolt://host:7687, or neo4j+s://host.
+    url: str
+    user: str = "neo4j"
+    #: Shown to the server, and to nobody else.
+    password: str = field(repr=False)
+    #: None: the one that the server has for this user.
+    database: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse settings that cannot work."""
+        if not _is_plain_address(self.url, schemes={"bolt", "bolt+s", "neo4j", "neo4j+s"}):
+            raise BadInput(
+                "Neo4j URL", "must be like bolt://host:7687, without an account, a query or a fragment"
+            )
+        if not self.user or not self.password:
+            raise BadInput("Neo4j password", "is missing; set ROOMLORE_NEO4J_PASSWORD")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """Where the data lies and whose it is."""
 
@@ -119,6 +141,8 @@ class Settings:
     language_model: LanguageModelSettings | None = None
     #: Where copies are kept, if an org has any; None reads and writes none.
     qdrant: QdrantSettings | None = None
+    #: Where copies are kept that are walked as a graph, if an org has any; None reads and writes none.
+    neo4j: Neo4jSettings | None = None
     #: Folders of logs that nobody imported, as JSON lines: where an answer is looked for last, for operators.
     raw_logs: Sequence[Path] = ()
     #: In which room such files were written, as `platform/external id`, by patterns of their names such as
@@ -170,6 +194,7 @@ def from_environment(environment: Mapping[str, str] | None = None) -> Settings:
         key=env.get("ROOMLORE_KEY"),
         language_model=_language_model(env),
         qdrant=_qdrant(env),
+        neo4j=_neo4j(env),
         raw_logs=[Path(part) for part in env.get("ROOMLORE_RAW_LOGS", "").split(os.pathsep) if part],
         raw_log_rooms=_raw_log_rooms(_folder(env.get("ROOMLORE_RAW_LOG_ROOMS"))),
         shadow_blocks=_switch(env, "ROOMLORE_SHADOW_BLOCKS"),
@@ -229,6 +254,18 @@ def _qdrant(env: Mapping[str, str]) -> QdrantSettings | None:
     return QdrantSettings(url=url, key=key) if url else None
 
 
+def _neo4j(env: Mapping[str, str]) -> Neo4jSettings | None:
+    url = env.get("ROOMLORE_NEO4J_URL")
+    if not url:
+        return None
+    return Neo4jSettings(
+        url=url,
+        user=env.get("ROOMLORE_NEO4J_USER") or "neo4j",
+        password=env.get("ROOMLORE_NEO4J_PASSWORD") or "",
+        database=env.get("ROOMLORE_NEO4J_DATABASE") or None,
+    )
+
+
 def _calls(env: Mapping[str, str], name: str, default: int) -> int:
     calls = env.get(name) or str(default)
     if not (calls.isascii() and calls.isdecimal() and len(calls) <= len("1000000000")):
@@ -243,10 +280,10 @@ def _switch(env: Mapping[str, str], name: str) -> bool:
     return word == "on"
 
 
-def _is_plain_address(url: str) -> bool:
+def _is_plain_address(url: str, *, schemes: Collection[str] = ("http", "https")) -> bool:
     try:
         parts = urlsplit(url)
-        is_web = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        is_web = parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False
     extras = (parts.username, parts.password, parts.query, parts.fragment)

@@ -1,30 +1,25 @@
 """Work that follows from what was stored: done until nothing waits, or as it comes."""
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 
 from roomlore.agents.chores import agents_chores, remember_and_inject
+from roomlore.app import copies
 from roomlore.app.desk import Desk
 from roomlore.app.naming import ask_about_waiting, language_model_chores
-from roomlore.app.projecting import open_projection
 from roomlore.config import Settings
-from roomlore.domain.errors import BackendUnavailable, BadInput
 from roomlore.domain.ids import OrgId, uuid7
 from roomlore.domain.ports import Embedder
 from roomlore.store import extracting, work
 from roomlore.store.queries import Connection
-from roomlore.workers import extract, loop, project, retain
+from roomlore.workers import extract, loop, retain
 from roomlore.workers.beating import Pulse
 from roomlore.workers.embed import EmbedWorker
 from roomlore.workers.extract import ExtractWorker, Rules
-from roomlore.workers.project import ProjectWorker
 from roomlore.workers.untangle import UntangleWorker
-
-LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,41 +58,12 @@ class Working:
         await ask_about_waiting(db, self.settings.language_model, only_org)
         return replace(
             drained,
-            failing=await self._project(only_org),
+            failing=await copies.write_waiting(db, self.settings, only_org),
             expired=retain.message_count(gone),
             untangled=gone_through.done,
             remembered=drawn.added,
             set_aside=drained.set_aside + gone_through.set_aside,
         )
-
-    async def _project(self, only_org: OrgId | None) -> list[str]:
-        """Write what waits to be copied, and return which servers fail."""
-        if self.settings.qdrant is None:
-            return []
-        try:
-            server = open_projection(self.settings, "qdrant")
-        except BadInput as error:
-            return [str(error)]
-        try:
-            worker = ProjectWorker(db=self.desk.db, projection=server, stage="qdrant")
-            await project.drain(worker, only_org=only_org)
-        except BackendUnavailable as error:
-            return [f"qdrant: {error.why}"]
-        finally:
-            await server.close()
-        return []
-
-    async def _keep_projecting(self, stop: asyncio.Event) -> None:
-        try:
-            server = open_projection(self.settings, "qdrant")
-        except BadInput as error:
-            LOG.warning("nothing is copied: %s", error)
-            return
-        try:
-            worker = ProjectWorker(db=self.desk.db, projection=server, stage="qdrant")
-            await loop.run(self.desk.db, worker, stop=stop, chores=[worker.rounds])
-        finally:
-            await server.close()
 
     async def untangle(self, progress: loop.Progress | None = None) -> loop.Drained:
         """Find what the messages of this org answer and put them into conversations; return what was done."""
@@ -131,9 +97,8 @@ class Working:
             partial(extract.run, self._rules),
             *agents_chores(db),
             *language_model_chores(db, self.settings.language_model),
+            partial(copies.keep_up, db, self.settings),
         ]
-        if self.settings.qdrant is not None:
-            chores.append(self._keep_projecting)
         await loop.run(db, worker, stop=stop, mend=self.restart, progress=progress, chores=chores)
 
     async def waiting(self, stage: work.Stage = "embed", *, every_org: bool = False) -> work.WorkCount:

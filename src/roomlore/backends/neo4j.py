@@ -335,6 +335,8 @@ def _is_value(value: Value) -> bool:
         except UnicodeEncodeError:
             return False
         return True
+    if isinstance(value, tuple):
+        return all(_is_value(one) for one in value)
     return isinstance(value, float) or -_LARGEST_INTEGER - 1 <= value <= _LARGEST_INTEGER
 
 

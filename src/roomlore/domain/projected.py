@@ -29,9 +29,10 @@ EdgeKind = Literal[
     "TAGGED",
     "TALKED_TO",
     "SUPERSEDED_BY",
+    "RESTS_ON",
 ]
 #: What a property of a node or an edge may be.
-Value = str | int | float | bool
+Value = str | int | float | bool | tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
