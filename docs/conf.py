@@ -34,6 +34,8 @@ autodoc_typehints = "signature"
 nitpick_ignore_regex = [
     ("py:.*", r"(asyncio|collections|contextlib|datetime|numpy|pathlib|typing|uuid)(\..+)?"),
     ("py:class", r"(Path|UUID|date|datetime|timedelta|int|bool|str|float|bytes|ndarray|float32|Any)"),
+    # What an answer holds, of whatever kind it is.
+    ("py:class", r"roomlore\.app\.graph\.Item"),
 ]
 
 

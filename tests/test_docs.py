@@ -107,7 +107,7 @@ def test_the_reference_has_every_variable_and_no_other() -> None:
     code = (ROOT / "src" / "roomlore" / "config.py").read_text(encoding="utf-8")
     strings = {node.value for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Constant)}
     variables = {
-        text for text in strings if isinstance(text, str) and re.fullmatch(r"ROOMLORE_[A-Z_]+", text)
+        text for text in strings if isinstance(text, str) and re.fullmatch(r"ROOMLORE_[A-Z0-9_]+", text)
     }
 
     assert len(variables) > 3

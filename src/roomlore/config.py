@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,10 @@ DEFAULT_CALLS = 200
 #: Of calls to find what is stated in conversations: for each org and day, and for each room and day.
 DEFAULT_MEMORY_CALLS = 200
 DEFAULT_ROOM_CALLS = 50
+#: What the embedding model is called that ROOMLORE_MODEL or ROOMLORE_EMBEDDING_URL names, or that ships along.
+DEFAULT_EMBEDDING = "default"
+#: What other embedding models may be called.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 #: No embedding model gives longer vectors.
 MOST_DIMENSIONS = 16_000
 
@@ -132,6 +137,10 @@ class Settings:
     model: Path | None = None
     #: An embedding model behind an address, in place of one in a folder; None keeps messages on this machine.
     embedding: EmbeddingSettings | None = None
+    #: Other embedding models, by their names, that an org may be switched to: a folder, or a model behind an address.
+    embeddings: Mapping[str, EmbeddingSettings | Path] = field(
+        default_factory=dict[str, EmbeddingSettings | Path]
+    )
     #: Folder with other PostgreSQL binaries than those that come along.
     binaries: Path | None = None
     #: A key names the org and decides for whom is read; None is the operator.
@@ -159,6 +168,15 @@ class Settings:
             raise BadInput("database", "must be a URL like postgresql://user@host/name")
         if self.model is not None and self.embedding is not None:
             raise BadInput("embedding model", "ROOMLORE_MODEL and ROOMLORE_EMBEDDING_URL cannot both be set")
+        for name in self.embeddings:
+            if name == DEFAULT_EMBEDDING:
+                raise BadInput(
+                    f"embedding model {name!r}", "is the one that is there without a name; choose another"
+                )
+            if not _NAME.fullmatch(name):
+                raise BadInput(
+                    f"embedding model {name!r}", "must be called by up to 64 letters, digits, dots, - and _"
+                )
         for pattern, room in self.raw_log_rooms.items():
             if "/" not in pattern:
                 raise BadInput(
@@ -189,6 +207,7 @@ def from_environment(environment: Mapping[str, str] | None = None) -> Settings:
         org=env.get("ROOMLORE_ORG") or None,
         model=_folder(env.get("ROOMLORE_MODEL")),
         embedding=_embedding(env),
+        embeddings=_embeddings(_folder(env.get("ROOMLORE_EMBEDDINGS")), env),
         binaries=_folder(env.get("ROOMLORE_PG_BIN")),
         # An empty one, perhaps of a secret that is missing, is a key that is refused, and not the operator.
         key=env.get("ROOMLORE_KEY"),
@@ -201,18 +220,25 @@ def from_environment(environment: Mapping[str, str] | None = None) -> Settings:
     )
 
 
-def _raw_log_rooms(file: Path | None) -> Mapping[str, str]:
-    if file is None:
-        return {}
-    what = f"ROOMLORE_RAW_LOG_ROOMS {str(file)!r}"
+def _object(what: str, file: Path) -> Mapping[str, object]:
+    """Return the JSON object that a file holds."""
     try:
         value: object = json.loads(file.read_bytes())
     except OSError as error:
         raise BadInput(what, f"cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
         raise BadInput(what, "must hold a JSON object") from error
-    rooms = cast(Mapping[str, object], value) if isinstance(value, dict) else None
-    if rooms is None or not all(isinstance(room, str) for room in rooms.values()):
+    if not isinstance(value, dict):
+        raise BadInput(what, "must hold a JSON object")
+    return cast(Mapping[str, object], value)
+
+
+def _raw_log_rooms(file: Path | None) -> Mapping[str, str]:
+    if file is None:
+        return {}
+    what = f"ROOMLORE_RAW_LOG_ROOMS {str(file)!r}"
+    rooms = _object(what, file)
+    if not all(isinstance(room, str) for room in rooms.values()):
         raise BadInput(what, 'must hold a JSON object like {"logs/general-*.jsonl": "discord/1234"}')
     return cast(Mapping[str, str], rooms)
 
@@ -247,6 +273,45 @@ def _embedding(env: Mapping[str, str]) -> EmbeddingSettings | None:
     key = env.get("ROOMLORE_EMBEDDING_KEY") or None
     dimensions = None if wanted is None else int(wanted)
     return EmbeddingSettings(url=url, name=name or "", key=key, dimensions=dimensions)
+
+
+def _embeddings(file: Path | None, env: Mapping[str, str]) -> Mapping[str, EmbeddingSettings | Path]:
+    """Return the embedding models that a file names; their keys are in the environment."""
+    if file is None:
+        return {}
+    what = f"ROOMLORE_EMBEDDINGS {str(file)!r}"
+    return {name: _named(f"{what}: {name!r}", one, env) for name, one in _object(what, file).items()}
+
+
+def _named(what: str, value: object, env: Mapping[str, str]) -> EmbeddingSettings | Path:
+    entry = cast(Mapping[str, object], value) if isinstance(value, dict) else dict[str, object]()
+    if set(entry) == {"folder"} and isinstance(entry["folder"], str) and entry["folder"]:
+        return Path(entry["folder"])
+    url, name, variable = entry.get("url"), entry.get("model"), entry.get("key_from")
+    dimensions = entry.get("dimensions")
+    is_whole = (
+        set(entry) <= {"url", "model", "key_from", "dimensions"}
+        and isinstance(url, str)
+        and isinstance(name, str)
+        and (variable is None or isinstance(variable, str))
+        and (dimensions is None or type(dimensions) is int)
+    )
+    if not is_whole:
+        raise BadInput(
+            what,
+            'must be {"folder": …}, or {"url": …, "model": …} and, if need be, "key_from" and "dimensions"',
+        )
+    assert isinstance(url, str)
+    assert isinstance(name, str)
+    # An empty one would be sent as no key at all.
+    key = env.get(variable) or None if isinstance(variable, str) else None
+    if variable is not None and key is None:
+        raise BadInput(what, f"its key is to come from {variable}, which the environment does not have")
+    length = dimensions if isinstance(dimensions, int) else None
+    try:
+        return EmbeddingSettings(url=url, name=name, key=key, dimensions=length)
+    except BadInput as error:
+        raise BadInput(what, f"{error.what} {error.why}") from None
 
 
 def _qdrant(env: Mapping[str, str]) -> QdrantSettings | None:

@@ -1,22 +1,25 @@
 """Copies as an operator keeps them, and what a search makes of what they propose."""
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import psycopg
 import pytest
 
 from ingest.stories import at, author, message, room
-from roomlore.app import App
+from roomlore.app import App, copies
 from roomlore.app import projecting as composition
 from roomlore.app.projecting import Projecting
 from roomlore.app.proposing import Proposing, Servers
-from roomlore.config import QdrantSettings
+from roomlore.config import Neo4jSettings, QdrantSettings, Settings
 from roomlore.domain.errors import BackendUnavailable, BadInput, NotAllowed, NotFound
 from roomlore.domain.ids import MessageId, uuid7
 from roomlore.workers import project
 from roomlore.workers.project import ProjectWorker
-from workers.copying import Shelf, expected, on
+from workers.copying import Graph, Shelf, assert_same, expected, on
 from workers.rooms import busy_room
+from workers.test_outages import until
 
 
 @pytest.fixture(name="shelf")
@@ -103,6 +106,122 @@ async def test_another_orgs_copies_stay(app: App, shelf: Shelf) -> None:
     assert list(shelf.held_copies) == ["0190aaaabbbbccccddddeeeeffff0000-1"]
 
 
+@pytest.fixture(name="both")
+def _both(monkeypatch: pytest.MonkeyPatch) -> tuple[Shelf, Graph]:
+    """Both kinds of servers."""
+    shelf, graph = Shelf(), Graph()
+    servers = {"qdrant": shelf, "neo4j": graph}
+    monkeypatch.setattr(composition, "open_projection", lambda _settings, target: servers[target])
+    return shelf, graph
+
+
+def naming_both(app: App) -> Settings:
+    return replace(
+        app.settings,
+        qdrant=QdrantSettings(url="http://127.0.0.1:9"),
+        neo4j=Neo4jSettings(url="bolt://127.0.0.1:9", password="not shown"),
+    )
+
+
+async def test_a_graph_is_rebuilt_compared_repaired_and_dropped(app: App, both: tuple[Shelf, Graph]) -> None:
+    _, graph = both
+    projecting = await told(app)
+
+    built = await projecting.rebuild("neo4j")
+
+    assert (built.target, built.is_ready, built.model, built.waiting) == ("neo4j", True, None, 0)
+    (copy,) = graph.held_copies
+    await assert_same(app, graph, copy)
+    found = await projecting.diff("neo4j")
+    assert (found.count, found.compared) == (0, len(graph.held_copies[copy]))
+    lost, stray = min(graph.held_copies[copy]), uuid7()
+    held = graph.held_copies[copy].pop(lost)
+    graph.held_copies[copy][stray] = replace(held, id=stray)
+    repaired = await projecting.diff("neo4j", repair=True)
+    assert (repaired.missing, repaired.extra) == ([lost], [stray])
+    assert await copies.write_waiting(app.db, naming_both(app), app.org_id) == []
+    await assert_same(app, graph, copy)
+    await projecting.drop("neo4j")
+    assert (graph.held_copies, await projecting.status()) == ({}, [])
+
+
+async def test_one_server_is_written_to_while_the_other_is_away(app: App, both: tuple[Shelf, Graph]) -> None:
+    shelf, graph = both
+    projecting = await told(app)
+    await projecting.rebuild("qdrant")
+    await projecting.rebuild("neo4j")
+    (points,), (nodes,) = shelf.held_copies, graph.held_copies
+    settings = naming_both(app)
+    shelf.is_down = True
+    await app.ingest_batch([message("later", "one more", author=author("ann"), sent_at=at(9000))])
+    await app.drain()
+
+    failing = await copies.write_waiting(app.db, settings, app.org_id)
+
+    assert failing == ["qdrant: the shelf fell down"]
+    await assert_same(app, graph, nodes)
+    ways = {one.target: (one.waiting > 0, one.error) for one in await projecting.status()}
+    assert ways == {"neo4j": (False, None), "qdrant": (True, "the shelf fell down")}
+    shelf.is_down = False
+    assert await copies.write_waiting(app.db, settings, app.org_id) == []
+    assert on(shelf, points) == await expected(app, "fake-hash-384")
+
+
+async def test_copies_of_other_orgs_are_written_while_those_of_one_fail(
+    open_app: Callable[[str], Awaitable[App]], both: tuple[Shelf, Graph]
+) -> None:
+    _, graph = both
+    names = {}
+    for name in ("first", "second", "third"):
+        app = await open_app(name)
+        await (await told(app)).rebuild("neo4j")
+        (copy,) = graph.held_copies.keys() - set(names)
+        names[copy] = app
+        await app.ingest_batch([message("later", "one more", author=author("ann"), sent_at=at(9000))])
+    refusing, *others = names
+    graph.refusing.add(refusing)
+    app = names[refusing]
+
+    failing = await copies.write_waiting(app.db, naming_both(app), None)
+
+    assert failing == ["neo4j: this copy is not for you"]
+    for copy in others:
+        await assert_same(names[copy], graph, copy)
+
+
+async def test_what_comes_is_written_for_other_orgs_while_the_copies_of_one_fail(
+    open_app: Callable[[str], Awaitable[App]], both: tuple[Shelf, Graph]
+) -> None:
+    _, graph = both
+    names = {}
+    for name in ("first", "second"):
+        app = await open_app(name)
+        await (await told(app)).rebuild("neo4j")
+        (copy,) = graph.held_copies.keys() - set(names)
+        names[copy] = app
+    refusing, other = names
+    graph.refusing.add(refusing)
+    stop = asyncio.Event()
+    keeping = asyncio.create_task(copies.keep_up(app.db, naming_both(app), stop))
+
+    for one in names.values():
+        await one.ingest_batch([message("later", "one more", author=author("ann"), sent_at=at(9000))])
+
+    await until(lambda: has_none_waiting(names[other]))
+    assert await waiting_in(names[refusing])
+    await assert_same(names[other], graph, other)
+    stop.set()
+    await keeping
+
+
+async def has_none_waiting(app: App) -> bool:
+    return not await waiting_in(app)
+
+
+async def waiting_in(app: App) -> int:
+    return sum([one.waiting for one in await app.projecting.status()])
+
+
 async def test_copies_are_the_operators(app: App, shelf: Shelf) -> None:
     await app.ingest_batch([message("1", "hello", room=room(visibility="open"))])
     member = app.acting(await app.viewer("Ana"))
@@ -121,6 +240,8 @@ async def test_copies_are_the_operators(app: App, shelf: Shelf) -> None:
 async def test_a_server_nobody_configured_is_told_of(app: App) -> None:
     with pytest.raises(BadInput, match="ROOMLORE_QDRANT_URL"):
         await app.projecting.rebuild("qdrant")
+    with pytest.raises(BadInput, match="ROOMLORE_NEO4J_URL"):
+        await app.projecting.rebuild("neo4j")
     with pytest.raises(BadInput, match="must be one of"):
         await app.projecting.rebuild("excel")
 

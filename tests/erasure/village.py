@@ -55,7 +55,7 @@ TABLES = {
 #: Changed by every call.
 BESIDE = {
     "orgs", "receipts", "activity_log", "migrations", "asking", "asked_of_rooms", "changes", "idempotency",
-    "heartbeats", "projections",
+    "heartbeats", "projections", "generations",
 }  # fmt: skip
 
 Rows = dict[str, dict[str, dict[str, Any]]]

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from roomlore.app.embedding import Loading
 from roomlore.backends.fake import FakeEmbedder
 from roomlore.domain.errors import BadInput
 from roomlore.evaluation.datasets import Link, read_gold, read_messages
 from roomlore.evaluation.metrics import Selection, score_context
 from roomlore.evaluation.run import NEEDS, TASKS, Trial, evaluate, measure
+from roomlore.evaluation.trial import Also
 from roomlore.evaluation.untangling import Placement, score_conversations, score_links
 from surfaces.test_cli import process, roomlore
 
@@ -121,6 +123,20 @@ async def test_search_is_held_against_plain_methods_in_the_same_run(app, folder,
     # Of one room nothing can be asked elsewhere.
     assert ("refuse: another room", "AUROC") not in rows
     assert json.loads(json.dumps(report)) == report
+
+
+async def test_search_is_measured_before_and_after_a_switch_side_by_side(app, folder):
+    several = replace(app, _loading=Loading(given={"small": FakeEmbedder(64)}))
+    made = trial(several, folder, "retrieval", switch="small", embedder=FakeEmbedder())
+    report = (await measure("retrieval", made, now=NOW)).report
+    [found] = [
+        row
+        for row in report["comparison"]
+        if row["questions"] == "ALL answerable" and row["figure"] == "R@10"
+    ]
+    assert found["values"]["ours by small"] == found["values"]["ours"] == 1
+    assert found["best_baseline"] != "ours by small"
+    assert (await several.generations.status())[0].provider == "small"
 
 
 async def test_a_question_of_one_room_is_asked_in_another(app, folder):
@@ -295,12 +311,19 @@ def test_the_bar_has_no_run_to_write(folder, tmp_path):
 
 def test_only_questions_are_answered(folder):
     with pytest.raises(BadInput, match="the task context asks no questions"):
-        asyncio.run(evaluate("context", folder, now=NOW, answers=True))
+        asyncio.run(evaluate("context", folder, now=NOW, also=Also(answers=True)))
 
 
 def test_only_search_has_stages(folder):
     with pytest.raises(BadInput, match="the task links does not search in stages"):
-        asyncio.run(evaluate("links", folder, now=NOW, stages=True))
+        asyncio.run(evaluate("links", folder, now=NOW, also=Also(stages=True)))
+
+
+def test_only_search_is_measured_after_a_switch_and_to_a_model_that_there_is(folder):
+    with pytest.raises(BadInput, match="the task links compares no searches"):
+        asyncio.run(evaluate("links", folder, now=NOW, also=Also(switch="small")))
+    with pytest.raises(BadInput, match="there are: none; see ROOMLORE_EMBEDDINGS"):
+        asyncio.run(evaluate("retrieval", folder, now=NOW, also=Also(switch="small")))
 
 
 # As a command

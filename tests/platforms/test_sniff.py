@@ -1,19 +1,24 @@
 import pytest
 
 from roomlore.domain.errors import UnknownFormat
-from roomlore.platforms import discord, irc, jsonl, slack, telegram
+from roomlore.platforms import discord, irc, jsonl, qdrantpoints, slack, telegram
 from roomlore.platforms.sniff import choose
 from roomlore.platforms.source import open_source
 
-READERS = [module.READER for module in (jsonl, discord, slack, telegram, irc)]
+READERS = [module.READER for module in (jsonl, discord, slack, telegram, irc, qdrantpoints)]
 DISCORD = {"guild": {"id": "1"}, "channel": {"id": "2", "type": "GuildTextChat"}, "messages": []}
 TELEGRAM = {"name": "x", "type": "private_group", "id": 1, "messages": []}
+POINT = {
+    "id": 1,
+    "payload": {"role": "user", "user_id": "1", "content": "hi", "timestamp": "2024-01-01T12:00:00"},
+}
 EXPORTS = {
     "discord": {"a.json": DISCORD},
     "telegram": {"result.json": TELEGRAM},
     "slack": {"general/2024-01-01.json": []},
     "irc": {"2024-01-01.log": "[12:00] <ana> hi\n"},
     "jsonl": {"a.jsonl": '{"schema": "roomlore.message/1"}\n'},
+    "qdrant": {"pip.json": {"result": {"points": [POINT], "next_page_offset": None}, "status": "ok"}},
 }
 
 
@@ -32,7 +37,7 @@ def test_an_unknown_file_says_what_was_found_and_what_is_known(write):
     ):
         choose(source, READERS)
     assert "a.bin, b, c and 1 more" in str(caught.value)
-    assert "jsonl, discord, slack, telegram, irc" in str(caught.value)
+    assert "jsonl, discord, slack, telegram, irc, qdrant" in str(caught.value)
 
 
 def test_an_empty_folder_is_no_export(tmp_path):

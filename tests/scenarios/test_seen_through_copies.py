@@ -12,19 +12,32 @@ from backends.qdrant.conftest import server, shim  # noqa: F401  fixtures
 from backends.qdrant.running import Shim
 from ingest.stories import author, message, room
 from roomlore.app import App
-from roomlore.app.proposing import UNAVAILABLE, Servers
+from roomlore.app.proposing import REST_SECONDS, UNAVAILABLE, Breaker, Proposing, Servers
 from roomlore.backends.qdrant import open_qdrant
 from roomlore.config import QdrantSettings
 from roomlore.domain.records import Viewer
+from roomlore.retrieval.search import Question
 from roomlore.store import projections
+from roomlore.store.search import Scope, surroundings
+from scenarios.kilnhouse import TOLD
 from store.test_visibility import crawl, generated
 from store.worlds import World, load, truth, worlds
 
 
+class Clock:
+    """Stands still until it is told otherwise."""
+
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
 @asynccontextmanager
-async def through(app: App, url: str, key: str | None) -> AsyncGenerator[App]:
+async def through(app: App, url: str, key: str | None, clock: Clock | None = None) -> AsyncGenerator[App]:
     """Give the same org with a server for copies, and leave no copies behind."""
-    servers = Servers()
+    servers = Servers(breaker=Breaker(clock=clock or Clock()))
     copied = replace(
         app, settings=replace(app.settings, qdrant=QdrantSettings(url=url, key=key)), _servers=servers
     )
@@ -122,8 +135,9 @@ async def test_what_went_before_the_copy_was_told_is_not_shown(app: App, shim: S
 
 async def test_without_the_server_the_database_answers_and_the_result_says_so(app: App, shim: Shim):  # noqa: F811
     shim.start()
+    clock = Clock()
     ana, _ = await settle(app)
-    async with through(app, shim.url, None) as copied:
+    async with through(app, shim.url, None, clock) as copied:
         await copied.projecting.rebuild("qdrant")
         before = await copied.search(ana, "boat")
         shim.kill()
@@ -141,5 +155,151 @@ async def test_without_the_server_the_database_answers_and_the_result_says_so(ap
         assert state.waiting == 1
         shim.start()
         await copied.drain()
+        assert UNAVAILABLE in (await copied.search(ana, "boat")).degraded, "it rests"
+        clock.seconds += REST_SECONDS
         assert UNAVAILABLE not in (await copied.search(ana, "boat")).degraded
         assert "the boat is yellow" in said(await copied.search(ana, "boat"))
+
+
+async def proposed(app: App, viewer: Viewer, text: str) -> Question:
+    """What a copy proposes for a question without a vector, so by its words alone."""
+    proposing = Proposing(desk=app.desk, settings=app.settings, servers=app._servers)
+    copy = await proposing.copy()
+    question = Question(text=text, vector=None)
+    assert copy is not None
+    async with app.db.reading(viewer, recalls=True) as conn:
+        seen = await proposing.seen(conn, question, copy)
+    question, degraded = await proposing.propose(question, copy, seen=seen, scopes=[Scope()], limit=20)
+    assert degraded == ()
+    return question
+
+
+async def test_words_are_looked_for_in_the_copy_and_nobody_is_offered_more_than_they_may_read(
+    app: App,
+    shim: Shim,  # noqa: F811
+):
+    shim.start()
+    ana, cy = await settle(app)
+    async with through(app, shim.url, None) as copied:
+        await copied.projecting.rebuild("qdrant")
+        everything = await app.search(ana, "boat", limit=9)
+        ids = {one.body: one.id for hit in everything.hits for one in hit.messages}
+        for viewer, offered in ((ana, {"red", "green", "blue"}), (cy, {"red"})):
+            question = await proposed(copied, viewer, "a boat, a boat!")
+            assert question.near == []
+            ((_, found),) = question.worded
+            assert set(found) == {ids[f"the boat is {colour}"] for colour in offered}
+
+
+async def test_words_and_meaning_lead_to_the_same_finds_with_a_copy_and_without(
+    house: App,
+    server: tuple[str, str | None],  # noqa: F811
+):
+    async with through(house, *server) as copied:
+        await copied.projecting.rebuild("qdrant")
+        for name in ("mara", "ines", "quill"):
+            viewer = await house.viewer(name)
+            for question in [one.body for one in TOLD]:
+                with_copy = await copied.search(viewer, question, limit=9)
+                assert UNAVAILABLE not in with_copy.degraded
+                assert with_copy.hits == (await house.search(viewer, question, limit=9)).hits
+                assert with_copy.hits, "there is something to compare"
+
+
+async def test_a_copy_counts_words_as_the_database_does(house: App):
+    async with house.db.reading(house.operator) as conn:
+        ids = await projections.ids_after(conn, house.org_id, None, limit=100)
+        points = await projections.points(conn, house.org_id, ids, model="none", version=1)
+        lexemes = sorted({lexeme for one in points for lexeme in one.lexemes})
+        rows = await surroundings(conn, ids, lexemes=lexemes, vector=None, scope=Scope(), reach=0)
+    counted = {
+        row.message_id: {key: count for key, count in zip(lexemes, row.counts or (), strict=False) if count}
+        for row in rows
+    }
+    assert counted == {one.id: dict(one.lexemes) for one in points}
+    assert {row.message_id: row.size for row in rows} == {one.id: len(one.lexemes) for one in points}
+
+
+async def test_what_the_copy_was_not_told_yet_is_found_by_its_words(app: App, shim: Shim):  # noqa: F811
+    shim.start()
+    ana, cy = await settle(app)
+    async with through(app, shim.url, None) as copied:
+        await copied.projecting.rebuild("qdrant")
+        attic = room("attic", visibility="members", members=())
+        await app.ingest_batch(
+            [
+                message("11", "the zeppelin is moored", author=author("ana")),
+                message("12", "the zeppelin is empty", author=author("bo"), kind="whisper", audience=()),
+                message("13", "the zeppelin is in the attic", author=author("ana"), room=attic),
+            ]
+        )
+        aloud, in_the_attic = "the zeppelin is moored", "the zeppelin is in the attic"
+
+        found = await copied.search(cy, "zeppelin")
+
+        assert UNAVAILABLE not in found.degraded
+        assert aloud in said(found)
+        assert "the zeppelin is empty" not in said(found)
+        assert in_the_attic not in said(found)
+        assert {aloud, in_the_attic} <= said(await copied.search(ana, "zeppelin"))
+
+
+async def test_a_copy_that_lacks_more_than_can_be_looked_through_is_not_asked(
+    app: App,
+    shim: Shim,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+):
+    shim.start()
+    ana, _ = await settle(app)
+    async with through(app, shim.url, None) as copied:
+        await copied.projecting.rebuild("qdrant")
+        proposing = Proposing(desk=copied.desk, settings=copied.settings, servers=copied._servers)
+        monkeypatch.setattr("roomlore.app.proposing.FRESH", 2)
+        for number, is_asked in ((21, True), (22, True), (23, False)):
+            await app.ingest_batch([message(f"{number}", f"zeppelin {number}", author=author("ana"))])
+            assert (await proposing.copy() is not None) == is_asked
+            assert f"zeppelin {number}" in said(await copied.search(ana, "zeppelin"))
+        await copied.drain()
+        assert await proposing.copy() is not None
+
+
+async def test_a_copy_that_lies_about_words_makes_no_reasons(app: App, shim: Shim):  # noqa: F811
+    shim.start()
+    ana, cy = await settle(app)
+    async with through(app, shim.url, None) as copied:
+        await copied.projecting.rebuild("qdrant")
+        async with app.db.reading(app.operator) as conn:
+            (held,) = await projections.all_of(conn, app.org_id)
+            ids = await projections.ids_after(conn, app.org_id, None, limit=100)
+            points = await projections.points(conn, app.org_id, ids, model=held.model, version=1_000_000)
+        writing = open_qdrant(shim.url)
+        await writing.put(held.copy, [replace(one, lexemes={"heron": 9}) for one in points])
+        await writing.close()
+        for viewer in (ana, cy):
+            found = await copied.search(viewer, "heron")
+            assert [why.terms for hit in found.hits for why in hit.why.values() if why.terms] == []
+            assert said(found) <= said(await app.search(viewer, "heron"))
+
+
+async def test_a_server_that_hangs_is_waited_for_once_and_left_alone_until_it_has_rested(
+    app: App,
+    shim: Shim,  # noqa: F811
+):
+    shim.start()
+    clock = Clock()
+    ana, _ = await settle(app)
+    async with through(app, shim.url, None, clock) as copied:
+        await copied.projecting.rebuild("qdrant")
+        before = said(await copied.search(ana, "boat"))
+        shim.restart("--slow", "60")
+        assert UNAVAILABLE in (await copied.search(ana, "boat")).degraded
+        # It would answer now; but nobody asks.
+        shim.restart()
+        clock.seconds += REST_SECONDS - 1
+        found = await copied.search(ana, "boat")
+        assert UNAVAILABLE in found.degraded
+        assert UNAVAILABLE in (await copied.ask(ana, "what colour is the boat?")).degraded
+        assert said(found) == before
+        clock.seconds += 1
+        assert UNAVAILABLE not in (await copied.search(ana, "boat")).degraded
+        assert UNAVAILABLE not in (await copied.search(ana, "boat")).degraded

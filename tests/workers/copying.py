@@ -3,41 +3,46 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 from uuid import UUID
 
 from roomlore.app import App
 from roomlore.domain.errors import BackendUnavailable, BadInput
-from roomlore.domain.projected import Held, Point
-from roomlore.store import projections
+from roomlore.domain.projected import Edge, Held, Node
+from roomlore.store import nodes, projections
 
 
 @dataclass
 class Shelf:
-    """Copies by name, each a dictionary of points."""
+    """Copies by name, each a dictionary of points, or of nodes."""
 
-    held_copies: dict[str, dict[UUID, Point]] = field(default_factory=dict)
+    held_copies: dict[str, dict[UUID, Any]] = field(default_factory=dict)
     #: Ids that are never taken.
     poison: set[UUID] = field(default_factory=set)
+    #: Copies that are not written to.
+    refusing: set[str] = field(default_factory=set)
     is_down: bool = False
     #: Set once something is to be written; it goes on when `go` is set.
     begun: asyncio.Event = field(default_factory=asyncio.Event)
     go: asyncio.Event | None = None
     written: int = 0
 
-    def _copy(self, name: str) -> dict[UUID, Point]:
+    def _copy(self, name: str) -> dict[UUID, Any]:
         if self.is_down:
             raise BackendUnavailable("the shelf fell down", cure="put it up again")
+        if name in self.refusing:
+            raise BackendUnavailable("this copy is not for you", cure="ask for it")
         if name not in self.held_copies:
             raise BackendUnavailable(f"the copy {name} is gone", cure="rebuild it")
         return self.held_copies[name]
 
     async def prepare(self, copy: str, *, dimensions: int) -> None:
-        assert dimensions == 384
+        assert dimensions in {0, 384}
         if self.is_down:
             raise BackendUnavailable("the shelf fell down", cure="put it up again")
         self.held_copies.setdefault(copy, {})
 
-    async def put(self, copy: str, subjects: Sequence[Point]) -> None:
+    async def put(self, copy: str, subjects: Sequence[Any]) -> None:
         self.begun.set()
         if self.go is not None:
             await self.go.wait()
@@ -84,3 +89,66 @@ async def expected(app: App, model: str) -> dict[UUID, str]:
 def on(shelf: Shelf, copy: str) -> dict[UUID, str]:
     """Return the digest of everything that a copy holds."""
     return {key: point.digest for key, point in shelf.held_copies[copy].items()}
+
+
+async def expected_nodes(app: App) -> dict[UUID, Node]:
+    """Return everything that a graph is to hold."""
+    async with app.db.reading(app.operator) as conn:
+        ids = await nodes.ids_after(conn, app.org_id, None, limit=100_000)
+        assert ids == sorted(set(ids))
+        return {node.id: node for node in await nodes.nodes(conn, app.org_id, ids, version=0)}
+
+
+@dataclass
+class Graph(Shelf):
+    """Copies whose edges go with either end, as those of a server do, whatever a digest says."""
+
+    edges: dict[str, set[str]] = field(default_factory=dict)
+    #: Something is removed once this is set.
+    may_drop: asyncio.Event | None = None
+
+    async def put(self, copy: str, subjects: Sequence[Node]) -> None:
+        written = [one for one in subjects if one.id not in self.poison and self._is_news(copy, one)]
+        await super().put(copy, subjects)
+        for node in written:
+            lines = {line for line in self.edges.get(copy, set()) if not line.startswith(f"{node.id} ")}
+            self.edges[copy] = lines | lines_of(node)
+
+    def _is_news(self, copy: str, node: Node) -> bool:
+        held = self.held_copies.get(copy, {}).get(node.id)
+        return held is None or held.version < node.version
+
+    async def drop(self, copy: str, ids: Sequence[UUID]) -> None:
+        self.begun.set()
+        if self.may_drop is not None:
+            await self.may_drop.wait()
+        await super().drop(copy, ids)
+        gone = {str(one) for one in ids}
+        lines = self.edges.get(copy, set())
+        self.edges[copy] = {line for line in lines if gone.isdisjoint(line.split(" "))}
+
+
+def lines_of(node: Node) -> set[str]:
+    """Return the edges that a node owns, each as its owner, the other end and all that is said of it."""
+    return {_line(node.id, edge) for edge in node.edges}
+
+
+def _line(owner: UUID, edge: Edge) -> str:
+    about = ",".join(f"{name}={value}" for name, value in sorted(edge.properties.items()))
+    return f"{owner} {edge.target_id} {'<' if edge.incoming else '>'}{edge.kind}:{edge.label}({about})"
+
+
+async def assert_same(app: App, graph: Graph, copy: str) -> None:
+    """A graph holds what it is to hold, and its edges lead to what it holds; only tags have no node of their own."""
+    wanted = await expected_nodes(app)
+    assert on(graph, copy) == {key: node.digest for key, node in wanted.items()}
+    assert graph.edges.get(copy, set()) == {line for node in wanted.values() for line in lines_of(node)}
+    led = {edge.target_id for node in wanted.values() for edge in node.edges if edge.label != "Tag"}
+    assert led <= wanted.keys()
+    labels = {key: node.label for key, node in wanted.items()}
+    assert all(
+        labels[edge.target_id] == edge.label
+        for node in wanted.values()
+        for edge in node.edges
+        if edge.label != "Tag"
+    )

@@ -152,7 +152,10 @@ async def test_what_a_slow_transaction_adds_that_never_heard_of_the_copy_is_in_i
 
         assert (await state(app)).next_since is None
         assert (await worker.look_after(app.org_id)) is not None
-    await project.drain(worker)
+        told_of_it = asyncio.Event()
+        draining = asyncio.create_task(project.drain(worker, waiting=told_of_it.set))
+        await asyncio.wait_for(told_of_it.wait(), 30)
+    await draining
     assert (await state(app)).next_copy is None
 
 

@@ -4,7 +4,7 @@ Each part holds a connection only while it reads: not while files are read, nor 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -15,7 +15,7 @@ from roomlore.backends.languagemodel import open_language_model
 from roomlore.config import DEFAULT_ORG, LanguageModelSettings, Settings
 from roomlore.domain.audience import Period
 from roomlore.domain.clock import utc_now
-from roomlore.domain.errors import BadInput
+from roomlore.domain.errors import BadInput, ModelUnavailable, TextRefused
 from roomlore.domain.ids import MemoryId
 from roomlore.domain.ports import Embedder, LanguageModel, Unanswered
 from roomlore.domain.records import Memory, Message, Viewer
@@ -51,27 +51,30 @@ class Answering:
     now: Callable[[], datetime] = utc_now
 
     async def near(
-        self, viewer: Viewer, question: Question | None, load: Callable[[], Awaitable[Embedder]]
+        self, viewer: Viewer, question: Question | None, embedder: Embedder | None
     ) -> Mapping[MemoryId, float]:
         """Return how near the memories that share words with a question are to it; nothing without its vector.
 
         Args:
             viewer: For whom.
             question: What is asked, if anything.
-            load: Returns the embedding model that made the vector.
+            embedder: Made the vector.
 
         Raises:
             KeyRefused, NotAllowed: the caller may not read as the viewer.
         """
-        if question is None or question.vector is None:
+        if question is None or question.vector is None or embedder is None:
             return {}
         await self.desk.check_viewer(viewer, "ask")
         async with self.desk.db.reading(viewer, recalls=True) as conn:
             found = await recall.candidates(conn, self.desk.org_id, question.text)
         if not found:
             return {}
-        embedder = await load()
-        vectors = await asyncio.to_thread(embedder.embed, [memory.content for memory in found])
+        try:
+            vectors = await asyncio.to_thread(embedder.embed, [memory.content for memory in found])
+        except (ModelUnavailable, TextRefused):
+            # It was there a moment ago. Memories are found by words then.
+            return {}
         cosines: list[float] = (vectors @ question.vector[1]).tolist()
         return dict(zip((memory.id for memory in found), cosines, strict=True))
 

@@ -13,11 +13,13 @@ from roomlore.agents.blocks import Blocks
 from roomlore.app.agents import Agents
 from roomlore.app.conversations import Conversations
 from roomlore.app.desk import Desk
-from roomlore.app.embedding import Loading
+from roomlore.app.embedding import Loading, Models
 from roomlore.app.erasures import Erasures
 from roomlore.app.events import Bell, Stream
 from roomlore.app.extracting import Extracting
 from roomlore.app.finding import Finding
+from roomlore.app.generations import Generations
+from roomlore.app.graph import Graphing
 from roomlore.app.growth import Growth
 from roomlore.app.history import History
 from roomlore.app.importing import read_export, sort_out
@@ -108,9 +110,21 @@ class App:
         return Agents(desk=self.desk, blocks=self._blocks, in_shadow=self.settings.shadow_blocks)
 
     @property
+    def generations(self) -> Generations:
+        """Which embedding model serves the org."""
+        return Generations(desk=self.desk, models=self._models)
+
+    @property
     def projecting(self) -> Projecting:
         """Copies in other servers."""
-        return Projecting(desk=self.desk, settings=self.settings, load=self._load_embedder)
+        return Projecting(
+            desk=self.desk, settings=self.settings, load=partial(self._models.current, self.org_id)
+        )
+
+    @property
+    def graph(self) -> Graphing:
+        """What people, messages and memories have to do with each other."""
+        return Graphing(desk=self.desk, settings=self.settings, servers=self._servers)
 
     @property
     def wishes(self) -> Wishes:
@@ -285,14 +299,9 @@ class App:
     ) -> Context:
         """Return what the viewer should read before answering a message of the room; an agent also what it remembers.
 
-        Args:
-            viewer: For whom.
-            room: Name, id or external id.
-            trigger: The message to answer; by default the room's last that no wish keeps from the viewer. One that is
-                named and kept from them is shown without its words.
-            budget: Tokens.
-            limits: How far to look.
-            articles: Also read what the messages link to, over the network.
+        The trigger is by default the room's last that no wish keeps from the viewer; one that is named and kept from them
+        is shown without its words. `budget` is in tokens, `limits` say how far to look, and with `articles` what the
+        messages link to is read, too, over the network.
 
         Raises:
             BadInput: articles are wanted and what reads them is not installed.
@@ -323,15 +332,10 @@ class App:
         filters: Filters = EVERYTHING,
         limit: int = 10,
     ) -> Found:
-        """Return up to `limit` exchanges the viewer may see, best first, each with its reasons.
+        """Return up to `limit` exchanges the viewer may see, best first, each with its reasons; of large ones what matters.
 
-        Args:
-            viewer: For whom.
-            question: In plain words; what it says of who said something and when narrows the search.
-            room: Only in this room; everywhere by default.
-            as_of: As if this message of the room had been the last.
-            filters: Only such messages.
-            limit: How many exchanges; of a very large one what surrounds the finds, and how much is left out.
+        What a question in plain words says of who said something and when narrows the search, as `room` and `filters` do;
+        `as_of` searches as if this message of the room had been the last.
 
         Raises:
             BadInput: there is no question, nothing is wanted, or a filter is wrong.
@@ -360,9 +364,7 @@ class App:
     async def log(
         self, viewer: Viewer, *, subject: UUID | str | None = None, limit: int = 50
     ) -> list[LogLine]:
-        """Return the newest lines of the activity log that the viewer may see, newest first; others' only the operator.
-
-        `subject` is a room, message, participant or key that they name: its id, or how it begins.
+        """Return the newest lines of the log that the viewer may see, of those that name `subject`, by id or how it begins.
 
         Raises:
             BadInput: the subject is no id, nor the beginning of one.
@@ -380,9 +382,7 @@ class App:
 
     @property
     def _work(self) -> Working:
-        return Working(
-            desk=self.desk, settings=self.settings, load=self._load_embedder, restart=self._restart
-        )
+        return Working(desk=self.desk, settings=self.settings, models=self._models, restart=self._restart)
 
     @property
     def _history(self) -> History:
@@ -392,8 +392,9 @@ class App:
     def _find(self) -> Finding:
         now = partial(datetime.now, UTC)
         return Finding(
-            desk=self.desk, settings=self.settings, load=self._load_embedder, now=now, servers=self._servers
+            desk=self.desk, settings=self.settings, models=self._models, now=now, servers=self._servers
         )
 
-    async def _load_embedder(self) -> Embedder:
-        return self._embedder or await self._loading.embedder(self.settings)
+    @property
+    def _models(self) -> Models:
+        return Models(db=self.db, settings=self.settings, loading=self._loading, given=self._embedder)

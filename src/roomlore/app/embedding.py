@@ -1,43 +1,178 @@
-"""The embedding model that settings name, loaded when it is first needed."""
+"""The embedding models that settings name, each loaded when it is first needed: all may be away, and nothing stops."""
 
 import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from roomlore.backends.embedding import LocalEmbedder
-from roomlore.backends.httpembedding import open_http_embedder
-from roomlore.config import Settings
-from roomlore.domain.ports import Embedder
+from roomlore.backends.httpembedding import name_of, open_http_embedder
+from roomlore.config import DEFAULT_EMBEDDING, EmbeddingSettings, Settings
+from roomlore.domain.errors import ModelUnavailable
+from roomlore.domain.ids import OrgId
+from roomlore.domain.ports import Embedder, Readings
+from roomlore.domain.records import Viewer
+from roomlore.store import generations
+from roomlore.store.db import Database
+from roomlore.store.generations import Generation, State
+
+#: For one request of the worker with all its repetitions, and for one of somebody who waits for an answer.
+PATIENT_SECONDS, BRISK_SECONDS = 60.0, 5.0
+#: A server that failed a question is not asked another for so long: each would wait as long for nothing.
+REST_SECONDS = 30.0
 
 
 @dataclass(slots=True)
 class Loading:
-    """Loads the embedding model once, for all on whose behalf an App acts."""
+    """Loads each embedding model once, for all on whose behalf an App acts."""
 
-    _loaded: Embedder | None = None
-    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    #: In place of what the settings name.
+    given: Mapping[str, Embedder] = field(default_factory=dict[str, Embedder])
+    #: Seconds that never run backwards.
+    clock: Callable[[], float] = time.monotonic
+    _loaded: dict[tuple[str, bool], Embedder] = field(default_factory=dict[tuple[str, bool], Embedder])
+    _locks: dict[tuple[str, bool], asyncio.Lock] = field(default_factory=dict[tuple[str, bool], asyncio.Lock])
+    _resting: dict[str, tuple[float, ModelUnavailable]] = field(
+        default_factory=dict[str, tuple[float, ModelUnavailable]]
+    )
 
-    async def embedder(self, settings: Settings) -> Embedder:
-        """Return the embedding model that the settings name.
+    async def embedder(
+        self, settings: Settings, name: str = DEFAULT_EMBEDDING, *, brisk: bool = False
+    ) -> Embedder:
+        """Return the embedding model of a name; a brisk one gives up soon.
 
         Raises:
-            ModelUnavailable: it cannot be loaded; says what to do.
+            BadInput: it is behind an address, and the extra is not installed.
+            ModelUnavailable: there is none of that name, or it cannot be loaded; says what to do.
         """
-        async with self._lock:
-            if self._loaded is None:
-                self._loaded = await load_embedder(settings)
-            return self._loaded
+        if name in self.given:
+            return self.given[name]
+        place = (name, brisk and is_remote(settings, name))
+        async with self._locks.setdefault(place, asyncio.Lock()):
+            if place not in self._loaded:
+                seconds = BRISK_SECONDS if brisk else PATIENT_SECONDS
+                self._loaded[place] = await load_embedder(settings, name, seconds=seconds)
+            return self._loaded[place]
+
+    async def asked(self, settings: Settings, name: str, texts: Sequence[str]) -> tuple[Embedder, Readings]:
+        """Return an embedding model and what it makes of a question.
+
+        Raises:
+            BadInput: it is behind an address, and the extra is not installed.
+            ModelUnavailable: it cannot be loaded or gives no vectors, or did not a moment ago.
+            TextRefused: it takes nothing like the question.
+        """
+        until, why = self._resting.get(name, (0.0, None))
+        if why is not None and self.clock() < until:
+            raise ModelUnavailable(why.why, cure=why.cure)
+        try:
+            embedder = await self.embedder(settings, name, brisk=True)
+            made = await asyncio.to_thread(embedder.read, texts)
+        except ModelUnavailable as error:
+            if is_remote(settings, name):
+                self._resting[name] = (self.clock() + REST_SECONDS, error)
+            raise
+        self._resting.pop(name, None)
+        return embedder, made
 
 
-async def load_embedder(settings: Settings) -> Embedder:
-    """Return the embedding model that the settings name, for texts that are nobody's messages.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Models:
+    """The embedding models of a deployment, and which of them serve which org."""
+
+    db: Database
+    settings: Settings
+    loading: Loading
+    #: In place of the default one.
+    given: Embedder | None = None
+
+    @property
+    def default(self) -> str:
+        """What the model is called that serves an org for which nothing else was chosen."""
+        return DEFAULT_EMBEDDING
+
+    @property
+    def names(self) -> list[str]:
+        """What the models are called that there are."""
+        return [DEFAULT_EMBEDDING, *sorted({*self.settings.embeddings, *self.loading.given})]
+
+    async def load(self, name: str, *, brisk: bool = False) -> Embedder:
+        """Return the embedding model of a name; a brisk one gives up soon.
+
+        Raises:
+            BadInput: it is behind an address, and the extra is not installed.
+            ModelUnavailable: there is none of that name, or it cannot be loaded.
+        """
+        if name == DEFAULT_EMBEDDING and self.given is not None:
+            return self.given
+        return await self.loading.embedder(self.settings, name, brisk=brisk)
+
+    async def asked(self, name: str, texts: Sequence[str]) -> tuple[Embedder, Readings]:
+        """Return the embedding model of a name and what it makes of a question; see `Loading.asked`."""
+        if name == DEFAULT_EMBEDDING and self.given is not None:
+            return self.given, await asyncio.to_thread(self.given.read, texts)
+        return await self.loading.asked(self.settings, name, texts)
+
+    async def generations(self, org_id: OrgId) -> dict[State, Generation]:
+        """Return the generations of an org, as the database has them."""
+        async with self.db.reading(Viewer.operator(org_id)) as conn:
+            return await generations.all_of(conn, org_id)
+
+    async def current(self, org_id: OrgId) -> Embedder:
+        """Return the embedding model that serves an org.
+
+        Raises:
+            BadInput: it is behind an address, and the extra is not installed.
+            ModelUnavailable: it cannot be loaded.
+        """
+        held = (await self.generations(org_id)).get("current")
+        return await self.load(DEFAULT_EMBEDDING if held is None else held.provider)
+
+    async def space(self, name: str) -> tuple[str | None, int | None]:
+        """Return the name of a model's vector space and the length of its vectors, as far as these can be known now."""
+        try:
+            embedder = await self.load(name, brisk=True)
+        except ModelUnavailable:
+            named = _named(self.settings, name)
+            if isinstance(named, EmbeddingSettings):
+                return name_of(named.name, named.dimensions), named.dimensions
+            return None, None
+        return embedder.model_id, embedder.dimensions
+
+
+def is_remote(settings: Settings, name: str) -> bool:
+    """Return whether the model of a name is behind an address."""
+    return isinstance(_named(settings, name), EmbeddingSettings)
+
+
+def _named(settings: Settings, name: str) -> EmbeddingSettings | Path | None:
+    if name == DEFAULT_EMBEDDING:
+        return settings.embedding or settings.model
+    if name not in settings.embeddings:
+        raise ModelUnavailable(
+            f"no embedding model is called {name!r} here", cure="name it in the file of ROOMLORE_EMBEDDINGS"
+        )
+    return settings.embeddings[name]
+
+
+async def load_embedder(
+    settings: Settings, name: str = DEFAULT_EMBEDDING, *, seconds: float = PATIENT_SECONDS
+) -> Embedder:
+    """Return the embedding model of a name, for texts that are nobody's messages.
 
     Raises:
         BadInput: it is behind an address, and the extra is not installed.
-        ModelUnavailable: it cannot be loaded; says what to do.
+        ModelUnavailable: there is none of that name, or it cannot be loaded; says what to do.
     """
-    named = settings.embedding
-    if named is None:
-        return await asyncio.to_thread(LocalEmbedder.load, settings.model)
+    named = _named(settings, name)
+    if not isinstance(named, EmbeddingSettings):
+        return await asyncio.to_thread(LocalEmbedder.load, named)
     return await asyncio.to_thread(
-        open_http_embedder, named.url, named.name, key=named.key, dimensions=named.dimensions
+        open_http_embedder,
+        named.url,
+        named.name,
+        key=named.key,
+        dimensions=named.dimensions,
+        seconds=seconds,
     )

@@ -1,7 +1,6 @@
 """What was said that fits a question, for a viewer: narrowed by what they name, and by what the question itself says."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -10,9 +9,11 @@ from uuid import UUID
 
 from roomlore.app.answering import Answering
 from roomlore.app.desk import Desk, Reading
+from roomlore.app.embedding import Models
+from roomlore.app.meaning import Meaning
 from roomlore.app.proposing import Proposing, Servers
 from roomlore.config import Settings
-from roomlore.domain.errors import BadInput, ModelUnavailable, RoomloreError, TextRefused
+from roomlore.domain.errors import BadInput, RoomloreError
 from roomlore.domain.incoming import ParticipantKind
 from roomlore.domain.ports import Embedder
 from roomlore.domain.records import Viewer
@@ -23,7 +24,7 @@ from roomlore.retrieval.listed import listed
 from roomlore.retrieval.records import Answer, Degradation, Found, Hit, Tier, TierTrace
 from roomlore.retrieval.search import NEAR, Question, Searched, search
 from roomlore.retrieval.when import Period
-from roomlore.store import directory, projections, work
+from roomlore.store import directory
 from roomlore.store.db import verbatim
 from roomlore.store.directory import ParticipantKey
 from roomlore.store.queries import Connection
@@ -59,6 +60,8 @@ class _Asking:
     #: Each of its wordings, as retrieval takes it.
     worded: Mapping[str, Question]
     degraded: Sequence[Degradation]
+    #: Made the vectors of the wordings; None: they have none.
+    embedder: Embedder | None
     began: float
 
 
@@ -96,8 +99,7 @@ class Finding:
     """Searching and asking, as far as viewers may read; `App` describes the calls."""
 
     desk: Desk
-    #: Returns the embedding model.
-    load: Callable[[], Awaitable[Embedder]]
+    models: Models
     now: Callable[[], datetime]
     #: Say what answers are told with, and where else they are looked for.
     settings: Settings
@@ -142,7 +144,7 @@ class Finding:
         asking = await self._asking(viewer, question, filters)
         asking = await self._proposed(viewer, asking, place, limit=NEAR, beyond_room=True)
         answering = Answering(desk=self.desk, settings=self.settings, now=self.now)
-        near = await answering.near(viewer, asking.worded.get(question), self.load)
+        near = await answering.near(viewer, asking.worded.get(question), asking.embedder)
         async with self._recalling(viewer, "ask", asking) as reading:
             conn = reading.conn
             wanted = await self._wanted(conn, viewer, asking, place)
@@ -182,55 +184,41 @@ class Finding:
         filters.check()
         began = perf_counter()
         asked = Asked(text=text) if filters.literal else read(text)
-        worded, degraded = await self._worded(viewer, sorted(asked.wordings() - {""}))
-        return _Asking(asked=asked, filters=filters, worded=worded, degraded=degraded, began=began)
-
-    async def _worded(
-        self, viewer: Viewer, texts: Sequence[str]
-    ) -> tuple[dict[str, Question], Sequence[Degradation]]:
-        """Return texts as retrieval takes them, and what it has to do without."""
-        try:
-            embedder = await self.load()
-            made = await asyncio.to_thread(embedder.read, texts)
-        except (ModelUnavailable, TextRefused):
-            plain = {text: Question(text=text, vector=None) for text in texts}
-            return plain, ("no embedding model",)
-        tokens = made.tokens or [None] * len(texts)
-        worded = {
-            text: Question(text=text, vector=(embedder.model_id, vector), tokens=rows)
-            for text, vector, rows in zip(texts, made.vectors, tokens, strict=True)
-        }
-        if not viewer.is_operator:
-            # Nobody else may learn that something unread is waiting.
-            return worded, ()
-        async with self.desk.db.reading(viewer) as conn:
-            is_behind = await work.is_behind(conn, self.desk.org_id, embedder.model_id)
-        return worded, ("not everything is embedded yet",) if is_behind else ()
+        meaning = Meaning(desk=self.desk, models=self.models)
+        worded = await meaning.worded(viewer, sorted(asked.wordings() - {""}))
+        return _Asking(
+            asked=asked,
+            filters=filters,
+            worded=worded.questions,
+            degraded=worded.degraded,
+            embedder=worded.embedder,
+            began=began,
+        )
 
     async def _proposed(
         self, viewer: Viewer, asking: _Asking, place: Place, *, limit: int, beyond_room: bool = False
     ) -> _Asking:
         """Return a question with what a copy proposes for it, where one is read; no connection is held meanwhile."""
         proposing = Proposing(desk=self.desk, settings=self.settings, servers=self.servers)
-        held = await proposing.copy()
-        if held is None:
+        copied = await proposing.copy()
+        if copied is None:
             return asking
         await self.desk.check_viewer(viewer, "ask" if beyond_room else "search")
         try:
             async with self.desk.db.reading(viewer, recalls=True) as conn:
                 wanted = await self._wanted(conn, viewer, asking, place)
-                sight = await projections.sight(conn)
+                if wanted.question is None:
+                    return asking
+                seen = await proposing.seen(conn, wanted.question, copied)
         except RoomloreError:
             # Whoever asks is told when the question is looked up, and the log has a line.
-            return asking
-        if wanted.question is None:
             return asking
         scopes = [wanted.scope]
         if beyond_room and wanted.scope.room_ids is not None:
             scopes.append(replace(wanted.scope, room_ids=None))
         reach = max(limit, LOOKED_THROUGH) if wanted.asks else limit
         question, degraded = await proposing.propose(
-            wanted.question, held, sight=sight, scopes=scopes, limit=reach
+            wanted.question, copied, seen=seen, scopes=scopes, limit=reach
         )
         worded = {**asking.worded, question.text: question}
         return replace(asking, worded=worded, degraded=(*asking.degraded, *degraded))

@@ -7,9 +7,16 @@ from pathlib import Path
 from roomlore.domain.incoming import IncomingMessage, Skipped
 from roomlore.ingest.clean import Rooms, clean, clean_room
 from roomlore.ingest.importing import ImportReport, ImportWish, Progress, Store, import_export
-from roomlore.platforms import discord, irc, jsonl, slack, telegram
+from roomlore.platforms import discord, irc, jsonl, qdrantpoints, slack, telegram
 
-READERS = (jsonl.READER, discord.READER, slack.READER, telegram.READER, irc.READER)
+READERS = (
+    jsonl.READER,
+    discord.READER,
+    slack.READER,
+    telegram.READER,
+    irc.READER,
+    qdrantpoints.READER,
+)
 
 
 async def preview(

@@ -6,15 +6,17 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from typing import Any
 from uuid import UUID
 
 from roomlore.app.desk import Desk
+from roomlore.backends.neo4j import open_neo4j
 from roomlore.backends.qdrant import open_qdrant
 from roomlore.config import Settings
 from roomlore.domain.errors import BadInput, NotFound
 from roomlore.domain.ports import Embedder, Projection
-from roomlore.domain.projected import Held, Point
-from roomlore.store import copying, projections
+from roomlore.domain.projected import Held, Node, Point
+from roomlore.store import copying, projections, subjects
 from roomlore.store.projections import TARGETS, Target
 from roomlore.workers import loop, project
 from roomlore.workers.project import ProjectWorker
@@ -32,7 +34,7 @@ class Copies:
     is_ready: bool
     #: Whether another copy is being built beside it.
     is_building: bool
-    #: Whose vectors the copy holds, or the one that is being built.
+    #: Whose vectors the copy holds, or the one that is being built; None: it holds none.
     model: str | None
     #: What is still to be written, and what the server would not take.
     waiting: int
@@ -81,8 +83,19 @@ class Projecting:
                 _copies(one, await projections.backlog(conn, self.desk.org_id, one.target)) for one in held
             ]
 
-    async def rebuild(self, target: str, progress: loop.Progress | None = None) -> Copies:
+    async def rebuild(
+        self,
+        target: str,
+        progress: loop.Progress | None = None,
+        *,
+        waiting: Callable[[], None] | None = None,
+    ) -> Copies:
         """Build a copy from nothing, beside the one that is read, and return once it is read in its place.
+
+        Args:
+            target: Which server.
+            progress: Told of each batch.
+            waiting: Called once, if it has to wait for transactions that began before.
 
         Raises:
             BadInput: there is no such server, or none is configured.
@@ -90,11 +103,15 @@ class Projecting:
         """
         checked = _target(target)
         await self.desk.work("rebuild projection")
-        embedder = await self.load()
         async with self._open(checked) as server:
             worker = ProjectWorker(db=self.desk.db, projection=server, stage=checked)
-            await worker.build(self.desk.org_id, model=embedder.model_id, dimensions=embedder.dimensions)
-            await project.drain(worker, only_org=self.desk.org_id, progress=progress)
+            if checked == "neo4j":
+                await worker.build(self.desk.org_id)
+            else:
+                embedder = await self.load()
+                model, dimensions = embedder.model_id, embedder.dimensions
+                await worker.build(self.desk.org_id, model=model, dimensions=dimensions)
+            await project.drain(worker, only_org=self.desk.org_id, progress=progress, waiting=waiting)
         return next(one for one in await self.status() if one.target == checked)
 
     async def diff(self, target: str, *, repair: bool = False) -> Difference:
@@ -108,10 +125,10 @@ class Projecting:
         checked = _target(target)
         await self.desk.work("compare projection")
         held = await self._held(checked)
-        if held is None or held.copy is None or held.model is None:
+        if held is None or held.copy is None:
             raise NotFound("copy in", checked)
         async with self._open(checked) as server:
-            found = await _differences(self._expected(held.model), _held(server, held.copy))
+            found = await _differences(self._expected(held), _held(server, held.copy))
         behind = await self._waiting(checked, [*found.missing, *found.extra, *found.different])
         left = [
             [one for one in ids if one not in behind] for ids in (found.missing, found.extra, found.different)
@@ -121,9 +138,8 @@ class Projecting:
             async with self._open(checked) as server:
                 await server.drop(held.copy, [*left[1], *left[2]])
             ids = [one for some in left for one in some]
-            await self.desk.db.change(
-                self.desk.org_id, partial(copying.ask, org_id=self.desk.org_id, ids=ids)
-            )
+            ask = partial(copying.ask_in, org_id=self.desk.org_id, target=checked, ids=ids)
+            await self.desk.db.change(self.desk.org_id, ask)
         return Difference(
             target=checked,
             compared=found.compared,
@@ -156,7 +172,7 @@ class Projecting:
             return
 
     @asynccontextmanager
-    async def _open(self, target: Target) -> AsyncGenerator[Projection[Point]]:
+    async def _open(self, target: Target) -> AsyncGenerator[Projection[Any]]:
         server = open_projection(self.settings, target)
         try:
             yield server
@@ -168,16 +184,18 @@ class Projecting:
             held = await projections.all_of(conn, self.desk.org_id)
         return next((one for one in held if one.target == target), None)
 
-    async def _expected(self, model: str) -> AsyncIterator[Held]:
+    async def _expected(self, held: projections.Projection) -> AsyncIterator[Held]:
         """Yield what a copy is to hold, in the order of ids; no connection is held between two pages."""
         after: UUID | None = None
         while True:
             async with self.desk.db.reading(self.desk.caller) as conn:
-                ids = await projections.ids_after(conn, self.desk.org_id, after, limit=PAGE)
-                points = await projections.points(conn, self.desk.org_id, ids, model=model, version=0)
+                ids = await subjects.ids_after(conn, self.desk.org_id, held.target, after, limit=PAGE)
+                found = await subjects.read(
+                    conn, self.desk.org_id, held.target, ids, model=held.model, version=0
+                )
             if not ids:
                 return
-            digests = await asyncio.to_thread(_digests, points)
+            digests = await asyncio.to_thread(_digests, found)
             for one in ids:
                 if one in digests:
                     yield Held(id=one, digest=digests[one])
@@ -188,12 +206,22 @@ class Projecting:
             return await projections.waiting(conn, self.desk.org_id, target, ids)
 
 
-def open_projection(settings: Settings, target: Target) -> Projection[Point]:
+def configured(settings: Settings) -> list[Target]:
+    """Return the kinds of servers that the settings name."""
+    return [target for target in TARGETS if getattr(settings, target) is not None]
+
+
+def open_projection(settings: Settings, target: Target) -> Projection[Any]:
     """Return the server that is to hold copies, as the settings name it.
 
     Raises:
         BadInput: they name none, or what it needs is not installed.
     """
+    if target == "neo4j":
+        if settings.neo4j is None:
+            raise BadInput(target, "no server is configured; set ROOMLORE_NEO4J_URL")
+        named = settings.neo4j
+        return open_neo4j(named.url, user=named.user, password=named.password, database=named.database)
     if settings.qdrant is None:
         raise BadInput(target, "no server is configured; set ROOMLORE_QDRANT_URL")
     return open_qdrant(settings.qdrant.url, key=settings.qdrant.key)
@@ -220,11 +248,11 @@ def _copies(held: projections.Projection, backlog: projections.Backlog) -> Copie
     )
 
 
-def _digests(points: Sequence[Point]) -> dict[UUID, str]:
-    return {point.id: point.digest for point in points}
+def _digests(found: Sequence[Point | Node]) -> dict[UUID, str]:
+    return {one.id: one.digest for one in found}
 
 
-async def _held(server: Projection[Point], copy: str) -> AsyncIterator[Held]:
+async def _held(server: Projection[Any], copy: str) -> AsyncIterator[Held]:
     """Yield what a copy holds, in the order of ids."""
     after: UUID | None = None
     while page := await server.held(copy, after=after, limit=PAGE):

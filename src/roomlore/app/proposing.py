@@ -1,10 +1,12 @@
 """Asks a copy in another server what may fit a question; whether it does, and may be seen, the database says."""
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 from roomlore.app.desk import Desk
+from roomlore.backends.neo4j import Neo4jGraph, open_neo4j
 from roomlore.backends.qdrant import QdrantPoints, open_qdrant
 from roomlore.config import Settings
 from roomlore.domain.errors import BackendUnavailable, BadInput
@@ -12,22 +14,61 @@ from roomlore.domain.ids import MessageId
 from roomlore.domain.projected import Narrowing, Sight
 from roomlore.domain.records import Viewer
 from roomlore.retrieval.records import Degradation
-from roomlore.retrieval.search import NEAR, Question
+from roomlore.retrieval.search import MOST_PROPOSED, NEAR, WORDED, Question
 from roomlore.store import projections
+from roomlore.store import search as proposals_in
+from roomlore.store.queries import Connection
 from roomlore.store.search import Scope
 
 #: A copy that takes longer is no help: the database answers in less.
 LONGEST_SECONDS = 2.0
 #: A copy knows no places in the order of a room: some of what it proposes may stand behind the last message.
 SPARE = 2
+#: A server that failed is left alone for so long: each question that asks it waits for nothing.
+REST_SECONDS = 30.0
+#: So many changes that a copy may lack are looked through in the database; with more it is not asked.
+FRESH = 1_000
+QDRANT: str = "qdrant"
+NEO4J: str = "neo4j"
 UNAVAILABLE: Degradation = "qdrant is unavailable"
+
+
+@dataclass(slots=True)
+class Breaker:
+    """Keeps questions from a server that has just failed."""
+
+    #: Seconds that never run backwards.
+    clock: Callable[[], float] = time.monotonic
+    _rests_until: float | None = None
+
+    def lets_pass(self) -> bool:
+        """Return whether the server may be asked; after its rest one question may, and the others wait for how that ends."""
+        if self._rests_until is None:
+            return True
+        if self.clock() < self._rests_until:
+            return False
+        self.failed()
+        return True
+
+    def failed(self) -> None:
+        """Let the server rest."""
+        self._rests_until = self.clock() + REST_SECONDS
+
+    def answered(self) -> None:
+        """Let everybody ask again."""
+        self._rests_until = None
 
 
 @dataclass(slots=True)
 class Servers:
     """Connections to servers that hold copies, shared by all on whose behalf an App acts."""
 
+    #: Of questions to Qdrant; the worker has its own way to bear with outages.
+    breaker: Breaker = field(default_factory=Breaker)
+    #: Of questions to Neo4j.
+    graph_breaker: Breaker = field(default_factory=Breaker)
     _qdrant: QdrantPoints | None = None
+    _neo4j: Neo4jGraph | None = None
 
     def qdrant(self, settings: Settings) -> QdrantPoints | None:
         """Return the server that the settings name; None where they name none."""
@@ -35,10 +76,43 @@ class Servers:
             self._qdrant = open_qdrant(settings.qdrant.url, key=settings.qdrant.key)
         return self._qdrant
 
+    def neo4j(self, settings: Settings) -> Neo4jGraph | None:
+        """Return the graph server that the settings name; None where they name none."""
+        if self._neo4j is None and settings.neo4j is not None:
+            named = settings.neo4j
+            self._neo4j = open_neo4j(
+                named.url,
+                user=named.user,
+                password=named.password,
+                database=named.database,
+                seconds=LONGEST_SECONDS,
+            )
+        return self._neo4j
+
     async def close(self) -> None:
         """Give up the connections."""
-        if self._qdrant is not None:
-            await self._qdrant.close()
+        for server in (self._qdrant, self._neo4j):
+            if server is not None:
+                await server.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copied:
+    """A copy that is read, and what has changed that may not be in it yet."""
+
+    held: projections.Projection
+    fresh: Sequence[MessageId] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What a copy is asked by, for a viewer."""
+
+    sight: Sight
+    #: The words of the question as stems.
+    lexemes: Sequence[str]
+    #: What shares some of them and may not be in the copy yet.
+    fresh: Sequence[MessageId]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,54 +123,85 @@ class Proposing:
     settings: Settings
     servers: Servers
 
-    async def copy(self) -> projections.Projection | None:
+    async def copy(self) -> Copied | None:
         """Return the copy that is read; None where there is none, or it lags."""
         if self.settings.qdrant is None:
             return None
-        async with self.desk.db.reading(Viewer.operator(self.desk.org_id)) as conn:
-            held = await projections.all_of(conn, self.desk.org_id)
-            read = next((one for one in held if one.copy is not None), None)
+        org_id = self.desk.org_id
+        async with self.desk.db.reading(Viewer.operator(org_id)) as conn:
+            projected = await projections.all_of(conn, org_id)
+            held = next((one for one in projected if one.target == QDRANT and one.copy is not None), None)
             # What a copy lacks would not be found by meaning, and nobody would know.
-            is_behind = read is None or await projections.is_behind(conn, self.desk.org_id, read.target)
-        return None if is_behind else read
+            if held is None or await projections.is_behind(conn, org_id, held.target):
+                return None
+            fresh = await proposals_in.not_copied(conn, org_id, held.target, limit=FRESH + 1)
+        return Copied(held=held, fresh=fresh) if len(fresh) <= FRESH else None
+
+    async def seen(self, conn: Connection, question: Question, copied: Copied) -> Seen:
+        """Return what a copy is asked by, for the viewer of the connection."""
+        lexemes, fresh = await proposals_in.words(conn, question.text, among=copied.fresh, wanted=WORDED)
+        return Seen(sight=await projections.sight(conn), lexemes=lexemes, fresh=fresh)
 
     async def propose(
-        self,
-        question: Question,
-        held: projections.Projection,
-        *,
-        sight: Sight,
-        scopes: Sequence[Scope],
-        limit: int,
+        self, question: Question, copied: Copied, *, seen: Seen, scopes: Sequence[Scope], limit: int
     ) -> tuple[Question, Sequence[Degradation]]:
         """Return a question with what the copy proposes for it in these scopes, and what could not be used.
 
-        As it was, where the copy holds other vectors, or knows too little to look where it is asked.
+        By words alone, where the copy holds other vectors; as it was, where it knows too little to look where it is asked.
         """
         try:
             server = self.servers.qdrant(self.settings)
         except BadInput:
             return question, (UNAVAILABLE,)
-        vector = question.vector
-        if server is None or held.copy is None or vector is None or vector[0] != held.model:
+        if server is None or any(scope.answered is not None for scope in scopes):
             return question, ()
-        if any(scope.answered is not None for scope in scopes):
-            return question, ()
-        near: list[tuple[Scope, list[MessageId]]] = []
+        if not self.servers.breaker.lets_pass():
+            return question, (UNAVAILABLE,)
+        asked = _Asked(server=server, held=copied.held, question=question, seen=seen, limit=limit)
         try:
             async with asyncio.timeout(LONGEST_SECONDS):
-                for scope in scopes:
-                    found = await server.near(
-                        held.copy,
-                        vector[1],
-                        sight=sight,
-                        narrowing=_narrowing(scope),
-                        wanted=max(limit, NEAR) * (SPARE if scope.last is not None else 1),
-                    )
-                    near.append((scope, [one.message_id for one in found]))
+                near = [(scope, found) for scope in scopes if (found := await asked.near(scope)) is not None]
+                worded = [(scope, await asked.worded(scope)) for scope in scopes]
         except (BackendUnavailable, TimeoutError):
+            self.servers.breaker.failed()
             return question, (UNAVAILABLE,)
-        return replace(question, near=near), ()
+        self.servers.breaker.answered()
+        return replace(question, near=near, worded=worded), ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """A question to a copy."""
+
+    server: QdrantPoints
+    held: projections.Projection
+    question: Question
+    seen: Seen
+    limit: int
+
+    async def near(self, scope: Scope) -> list[MessageId] | None:
+        """Return the messages of a scope whose vectors are nearest; None where the copy holds other vectors."""
+        vector, copy = self.question.vector, self.held.copy
+        if copy is None or vector is None or vector[0] != self.held.model:
+            return None
+        narrowing, wanted = _narrowing(scope), _wanted(scope, usual=NEAR, limit=self.limit)
+        found = await self.server.near(
+            copy, vector[1], sight=self.seen.sight, narrowing=narrowing, wanted=wanted
+        )
+        return [one.message_id for one in found]
+
+    async def worded(self, scope: Scope) -> list[MessageId]:
+        """Return the messages of a scope that share most with the question, those first that the copy may lack."""
+        assert self.held.copy is not None
+        narrowing, wanted = _narrowing(scope), _wanted(scope, usual=WORDED, limit=self.limit)
+        found = await self.server.worded(
+            self.held.copy, self.seen.lexemes, sight=self.seen.sight, narrowing=narrowing, wanted=wanted
+        )
+        return [*self.seen.fresh, *(one.message_id for one in found)]
+
+
+def _wanted(scope: Scope, *, usual: int, limit: int) -> int:
+    return min(max(limit, usual), MOST_PROPOSED) * (SPARE if scope.last is not None else 1)
 
 
 def _narrowing(scope: Scope) -> Narrowing:

@@ -1,7 +1,6 @@
 """Work that follows from what was stored: done until nothing waits, or as it comes."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -9,16 +8,18 @@ from functools import partial
 from roomlore.agents.chores import agents_chores, remember_and_inject
 from roomlore.app import copies
 from roomlore.app.desk import Desk
+from roomlore.app.embedding import Models
+from roomlore.app.following import Following
 from roomlore.app.naming import ask_about_waiting, language_model_chores
 from roomlore.config import Settings
 from roomlore.domain.ids import OrgId, uuid7
-from roomlore.domain.ports import Embedder
 from roomlore.store import extracting, work
+from roomlore.store.generations import STATE_OF
 from roomlore.store.queries import Connection
-from roomlore.workers import extract, loop, retain
+from roomlore.workers import extract, generations, loop, retain
 from roomlore.workers.beating import Pulse
-from roomlore.workers.embed import EmbedWorker
 from roomlore.workers.extract import ExtractWorker, Rules
+from roomlore.workers.generations import GenerationWorker
 from roomlore.workers.untangle import UntangleWorker
 
 
@@ -28,8 +29,7 @@ class Working:
 
     desk: Desk
     settings: Settings
-    #: Returns the embedding model.
-    load: Callable[[], Awaitable[Embedder]]
+    models: Models
     #: Starts the embedded server again; None where the server is somebody else's.
     restart: loop.Mend | None = None
 
@@ -49,20 +49,24 @@ class Working:
         """
         await self.desk.work("work", every_org=every_org)
         db, only_org = self.desk.db, None if every_org else self.desk.org_id
-        worker = EmbedWorker(db=db, embedder=await self.load())
+        worker, renewing = self._embedding("embed"), self._embedding("reembed")
         gone = await retain.expire_everywhere(db, now=datetime.now(UTC), only_org=only_org)
         gone_through = await self._untangle(untangled, only_org)
         drawn = await extract.drain(self._rules, only_org=only_org)
         await remember_and_inject(db, only_org)
-        drained = await loop.drain(db, worker, only_org=only_org, progress=progress)
+        drained = await generations.drain(worker, only_org=only_org, progress=progress)
+        renewed = await generations.drain(renewing, only_org=only_org, progress=progress)
+        await self._following.once(only_org)
         await ask_about_waiting(db, self.settings.language_model, only_org)
         return replace(
             drained,
+            done=drained.done + renewed.done,
             failing=await copies.write_waiting(db, self.settings, only_org),
+            unembedded=list(dict.fromkeys([*worker.failing, *renewing.failing])),
             expired=retain.message_count(gone),
             untangled=gone_through.done,
             remembered=drawn.added,
-            set_aside=drained.set_aside + gone_through.set_aside,
+            set_aside=await self._set_aside(only_org) + gone_through.set_aside,
         )
 
     async def untangle(self, progress: loop.Progress | None = None) -> loop.Drained:
@@ -89,11 +93,15 @@ class Working:
         """
         await self.desk.work("work", every_org=True)
         db = self.desk.db
-        worker = EmbedWorker(db=db, embedder=await self.load())
+        worker, renewing = self._embedding("embed"), self._embedding("reembed")
         chores: list[loop.Chore] = [
             Pulse(db=db, worker_id=uuid7(), started_at=datetime.now(UTC)).run,
             partial(retain.run, db, expired=expired),
             lambda stop: loop.run(db, UntangleWorker(db=db), stop=stop),
+            lambda stop: loop.run(db, renewing, stop=stop, progress=progress),
+            worker.rounds,
+            renewing.rounds,
+            self._following.run,
             partial(extract.run, self._rules),
             *agents_chores(db),
             *language_model_chores(db, self.settings.language_model),
@@ -113,6 +121,19 @@ class Working:
         async with self.desk.db.outside_orgs() as conn:
             org_ids = await work.org_ids(conn) if every_org else [self.desk.org_id]
         return sum([await self.desk.db.change(org_id, partial(_retry, org_id=org_id)) for org_id in org_ids])
+
+    async def _set_aside(self, only_org: OrgId | None) -> int:
+        # Asked for when all is done: what one model could not embed may be another's by then.
+        async with self.desk.db.outside_orgs() as conn:
+            counts = [await work.count(conn, stage, only_org) for stage in STATE_OF]
+        return sum(count.set_aside for count in counts)
+
+    def _embedding(self, stage: work.Stage) -> GenerationWorker:
+        return GenerationWorker(db=self.desk.db, models=self.models, stage=stage)
+
+    @property
+    def _following(self) -> Following:
+        return Following(db=self.desk.db, settings=self.settings, models=self.models)
 
     @property
     def _rules(self) -> ExtractWorker:

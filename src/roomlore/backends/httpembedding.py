@@ -93,6 +93,11 @@ def open_http_embedder(
     return HttpEmbedder(wire, asked, dimensions=found.shape[1])
 
 
+def name_of(model: str, dimensions: int | None) -> str:
+    """Return the name of the vector space of a model, asked for so many dimensions; nobody is asked."""
+    return f"http/{model}" + ("" if dimensions is None else f"@{dimensions}")
+
+
 class HttpEmbedder:
     """An `Embedder` behind HTTP; any number of threads may ask it at once.
 
@@ -113,8 +118,7 @@ class HttpEmbedder:
     @property
     def model_id(self) -> str:
         """Name of the vector space."""
-        wanted = self._asked.get("dimensions")
-        return f"http/{self._asked['model']}" + ("" if wanted is None else f"@{wanted}")
+        return name_of(self._asked["model"], self._asked.get("dimensions"))
 
     @property
     def dimensions(self) -> int:

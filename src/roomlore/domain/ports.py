@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roomlore.domain.articles import Article, Unread
-from roomlore.domain.ids import MessageId
+from roomlore.domain.graph import Present, Tagged, Talk, Weighed
+from roomlore.domain.ids import ConversationId, MemoryId, MessageId, ParticipantId
 from roomlore.domain.incoming import ReadItem
 from roomlore.domain.projected import Held, Narrowing, Proposal, Sight
 from roomlore.domain.records import Message, Reply
@@ -113,6 +114,66 @@ class PointSearch(Protocol):
         self, copy: str, lexemes: Sequence[str], *, sight: Sight, narrowing: Narrowing, wanted: int
     ) -> list[Proposal]:
         """Return the messages within sight that share most with these lexemes, by BM25, best first."""
+        ...
+
+
+class Graph(Protocol):
+    """What people, messages and memories have to do with each other, as far as one viewer may see it.
+
+    Of a copy a `Sight` says what that is; of the database its connection. A copy raises what a projection raises, and
+    knows less than the database: neither wishes, nor which memories are sensitive, nor what its server was not told yet.
+    What it answers is proposed, and the database decides.
+
+    Several participants are meant as the accounts of one person. Memories are those that stand.
+    """
+
+    async def said_by_bots(self, *, limit: int) -> list[MessageId]:
+        """Return what agents said, newest first."""
+        ...
+
+    async def said_by(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[MessageId]:
+        """Return what somebody said, newest first."""
+        ...
+
+    async def known_by_bots(self, *, limit: int) -> list[MemoryId]:
+        """Return the memories that agents stated or that were seen through their eyes, newest first."""
+        ...
+
+    async def known_by(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[MemoryId]:
+        """Return the memories that somebody stated or that were seen through their eyes, newest first."""
+        ...
+
+    async def known_about(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[MemoryId]:
+        """Return the memories about somebody, newest first."""
+        ...
+
+    async def talked_to(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[Talk]:
+        """Return whom somebody answered or was answered by, the most frequent first."""
+        ...
+
+    async def memories_near(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[Weighed]:
+        """Return the memories that are about somebody or involve them, the weightiest first."""
+        ...
+
+    async def tags_near(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[Tagged]:
+        """Return the tags of memories that are about somebody or involve them, the most frequent first."""
+        ...
+
+    async def present_in(self, conversation_id: ConversationId, *, limit: int) -> list[Present]:
+        """Return who wrote in a conversation of which the viewer may see all, the most talkative first."""
+        ...
+
+    async def memories_for(
+        self,
+        conversation_id: ConversationId,
+        participant_ids: Sequence[ParticipantId],
+        *,
+        limit: int,
+    ) -> list[Weighed]:
+        """Return the memories that rest on a conversation, or name some of those present, the weightiest first.
+
+        Nothing, where the viewer may not see all of the conversation.
+        """
         ...
 
 

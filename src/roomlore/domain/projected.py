@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
-from uuid import UUID
+from uuid import UUID, uuid5
 
 import numpy as np
 from numpy.typing import NDArray
 
-from roomlore.domain.ids import ConversationId, MessageId, ParticipantId, RoomId
+from roomlore.domain.ids import ConversationId, MessageId, OrgId, ParticipantId, RoomId
 from roomlore.domain.incoming import MessageKind, ParticipantKind
 
 Label = Literal["User", "Room", "Conversation", "Message", "Memory", "Tag"]
@@ -33,6 +33,11 @@ EdgeKind = Literal[
 ]
 #: What a property of a node or an edge may be.
 Value = str | int | float | bool | tuple[str, ...]
+
+
+def tag_id(org_id: OrgId, tag: str) -> UUID:
+    """Return the id that a tag of an org has in copies, which never hold its text."""
+    return uuid5(org_id, tag)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
 
+from roomlore.domain.errors import BadInput
 from roomlore.evaluation.answering import answers, score_answers
 from roomlore.evaluation.askers import Askers, askers_of
 from roomlore.evaluation.asking import rankings, search_room
-from roomlore.evaluation.comparison import OURS, OURS_LEXICAL, OURS_WORDED, compare
+from roomlore.evaluation.comparison import OURS, OURS_LEXICAL, OURS_WORDED, SWITCHED, compare
 from roomlore.evaluation.elsewhere import elsewhere
 from roomlore.evaluation.metrics import Ranking, Report, score_retrieval
 from roomlore.evaluation.reference import Reference
@@ -62,8 +63,20 @@ async def _comparison(trial: Trial, run: Sequence[Ranking], *, askers: Askers) -
         plain = await reference.runs([*questions, *moved], progress)
     for name, found in plain.items():
         runs[name], away[name] = found[: len(questions)], found[len(questions) :]
+    if trial.switch is not None:
+        runs[f"{SWITCHED}{trial.switch}"] = await _switched(trial, trial.switch, askers=askers)
     texts = {message.id: message.text for message in trial.messages}
     return [asdict(row) for row in compare(questions, texts, runs, elsewhere=away)]
+
+
+async def _switched(trial: Trial, name: str, *, askers: Askers) -> list[Ranking]:
+    """Return what search finds once the rooms are switched to another embedding model; they stay so."""
+    asked = await trial.app.generations.switch(name)
+    with trial.bar(f"embedding by {name}", asked.waiting) as progress:
+        if not (await trial.app.generations.finish(progress)).is_done:
+            raise BadInput(f"--switch {name}", "the model gives no vectors")
+    with trial.bar(f"asking by {name}", len(trial.gold.questions)) as progress:
+        return await rankings(trial.app, trial.gold.questions, progress, askers=askers)
 
 
 async def _without(trial: Trial, *, askers: Askers) -> dict[str, list[Ranking]]:

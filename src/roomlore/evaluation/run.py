@@ -26,10 +26,12 @@ from roomlore.evaluation.placing import Bar, answered, placed_messages, placemen
 from roomlore.evaluation.replaying import access
 from roomlore.evaluation.retrieving import retrieval
 from roomlore.evaluation.runs import check_place, write_run
-from roomlore.evaluation.trial import Outcome, Trial, silent
+from roomlore.evaluation.trial import Also, Outcome, Trial, silent
 from roomlore.evaluation.untangling import score_conversations, score_links
 
 BATCH = 2_000
+#: Nothing else is measured.
+ALONE = Also()
 
 
 async def evaluate(
@@ -38,8 +40,7 @@ async def evaluate(
     *,
     now: datetime,
     out: Path | None = None,
-    answers: bool = False,
-    stages: bool = False,
+    also: Also = ALONE,
     bar: Bar = silent,
 ) -> Report:
     """Return the scores of one task on one data set.
@@ -49,18 +50,17 @@ async def evaluate(
         folder: The data set.
         now: When rooms that tell no time end.
         out: Where to write the run that was scored.
-        answers: Also have the questions answered; of the task retrieval only.
-        stages: Also search with each stage left out; of the task retrieval only.
+        also: What else is measured.
         bar: Shows how far each part of the work has come.
 
     Raises:
         BadInput: the folder is no data set, has not what the task needs, the task is unknown, or the run
             cannot be written.
     """
-    _check(task, out, answers=answers, stages=stages)
+    _check(task, out, also)
     check_files(folder, task, NEEDS[task])
     messages, gold = read_messages(folder), read_gold(folder, NEEDS[task])
-    async with _apps(task) as (app, worded, embedder):
+    async with _apps(task, also) as (app, worded, embedder):
         trial = Trial(
             app=app,
             messages=messages,
@@ -68,8 +68,9 @@ async def evaluate(
             bar=bar,
             worded=worded,
             embedder=embedder,
-            answers=answers,
-            stages=stages,
+            answers=also.answers,
+            stages=also.stages,
+            switch=also.switch,
         )
         outcome = await measure(task, trial, now=now)
     if out is not None and outcome.run is not None:
@@ -78,10 +79,10 @@ async def evaluate(
 
 
 @asynccontextmanager
-async def _apps(task: str) -> AsyncGenerator[tuple[App, App | None, Embedder | None]]:
+async def _apps(task: str, also: Also) -> AsyncGenerator[tuple[App, App | None, Embedder | None]]:
     """Give an App on an empty database and, for tasks that search, the same without its embedding model, and that."""
     with tempfile.TemporaryDirectory(prefix="roomlore-eval-") as folder:
-        settings = Settings(data=Path(folder))
+        settings = Settings(data=Path(folder), embeddings=also.embeddings)
         if task not in SEARCHING:
             async with composition.open(settings) as app:
                 yield app, None, None
@@ -99,13 +100,19 @@ async def measure(task: str, trial: Trial, *, now: datetime) -> Outcome:
     return await TASKS[task](trial, now)
 
 
-def _check(task: str, out: Path | None, *, answers: bool, stages: bool) -> None:
+def _check(task: str, out: Path | None, also: Also) -> None:
     if task not in TASKS:
         raise BadInput("task", f"must be one of {', '.join(sorted(TASKS))}")
-    if answers and task != "retrieval":
+    if also.answers and task != "retrieval":
         raise BadInput("--answers", f"the task {task} asks no questions to answer; leave it out")
-    if stages and task != "retrieval":
+    if also.stages and task != "retrieval":
         raise BadInput("--stages", f"the task {task} does not search in stages; leave it out")
+    if also.switch is not None:
+        if task != "retrieval":
+            raise BadInput("--switch", f"the task {task} compares no searches; leave it out")
+        if also.switch not in also.embeddings:
+            known = ", ".join(sorted(also.embeddings)) or "none; see ROOMLORE_EMBEDDINGS"
+            raise BadInput(f"--switch {also.switch}", f"the embedding models there are: {known}")
     if out is None:
         return
     if task == "bar":

@@ -1,10 +1,12 @@
 """What the tasks of a measurement work with, and what they hand back."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from roomlore.app import App
+from roomlore.config import EmbeddingSettings
 from roomlore.domain.ports import Embedder
 from roomlore.evaluation.datasets import DatasetMessage, Gold
 from roomlore.evaluation.metrics import Report
@@ -15,6 +17,22 @@ from roomlore.evaluation.runs import Line
 def silent(_: str, __: int | None) -> AbstractContextManager[Progress]:
     """Show nothing."""
     return nullcontext(lambda _: None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Also:
+    """What else is measured, of the task retrieval."""
+
+    #: Questions are also answered, and not only searched for.
+    answers: bool = False
+    #: Search is also measured with each of its stages left out.
+    stages: bool = False
+    #: Search is also measured after a switch to the embedding model of this name.
+    switch: str | None = None
+    #: The embedding models that there are beside the default one.
+    embeddings: Mapping[str, EmbeddingSettings | Path] = field(
+        default_factory=dict[str, EmbeddingSettings | Path]
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +52,8 @@ class Trial:
     answers: bool = False
     #: Whether search is also measured with each of its stages left out.
     stages: bool = False
+    #: To which embedding model the rooms are switched at the end, to search once more; None: to none.
+    switch: str | None = None
 
     @property
     def rooms(self) -> list[str]:

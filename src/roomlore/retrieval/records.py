@@ -16,7 +16,12 @@ Tier = Literal["room", "memories", "history", "raw logs", "none"]
 Outcome = Literal["empty", "below_bar", "outweighed", "answered"]
 #: What an answer is that quotes what it rests on; others are written by a language model, under its name.
 QUOTATION = "quotation"
-Degradation = Literal["no embedding model", "not everything is embedded yet", "qdrant is unavailable"]
+Degradation = Literal[
+    "no embedding model",
+    "one of two embedding models is unavailable",
+    "not everything is embedded yet",
+    "qdrant is unavailable",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,12 +5,14 @@ Visibility is decided where proposals are made, in the database; what follows on
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from roomlore.domain.ids import MessageId, RoomId
 from roomlore.domain.records import Message, Viewer
+from roomlore.retrieval.alongside import completed
 from roomlore.retrieval.evidence import certainty
 from roomlore.retrieval.exchanges import Outline, exchanges, shown
 from roomlore.retrieval.maxsim import maxsim
@@ -45,6 +47,10 @@ class Question:
     tokens: NDArray[np.int8] | None = None
     #: Messages whose vectors a copy found to be nearest, in some scopes; in others the database looks for them.
     near: Sequence[tuple[Scope, Sequence[MessageId]]] = ()
+    #: Messages that a copy found to share most of its words, in some scopes; in others the database looks for them.
+    worded: Sequence[tuple[Scope, Sequence[MessageId]]] = ()
+    #: Its vector by a second model, while the messages are being embedded by that: it proposes, too.
+    also: QuestionVector = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,10 +104,11 @@ async def _scored(
 ) -> list[Scored]:
     """Return what may fit, best first, before texts are compared token by token."""
     measure = await proposals_in.measure(conn, scope)
-    worded = await proposals_in.worded(
-        conn, question.text, scope=scope, measure=measure, wanted=_proposed(WORDED, limit)
-    )
-    seeds = dict.fromkeys(worded.message_ids)
+    sharing = next((ids for where, ids in question.worded if where == scope), None)
+    # How rare each word is the database says in any case: a copy counts what not everybody may read, too.
+    wanted = _proposed(WORDED, limit) if sharing is None else 0
+    worded = await proposals_in.worded(conn, question.text, scope=scope, measure=measure, wanted=wanted)
+    seeds = dict.fromkeys(worded.message_ids if sharing is None else sharing)
     vector = question.vector if stages.dense else None
     proposed = next((ids for where, ids in question.near if where == scope), None)
     if vector is not None and proposed is not None:
@@ -112,9 +119,22 @@ async def _scored(
             conn, vector, scope=scope, measure=measure, wanted=_proposed(NEAR, limit)
         )
         seeds |= dict.fromkeys(one.message_id for one in near)
-    rows = await proposals_in.surroundings(
-        conn, list(seeds), lexemes=worded.lexemes, vector=vector, scope=scope, reach=REACH
-    )
+    around = partial(proposals_in.surroundings, conn, lexemes=worded.lexemes, scope=scope, reach=REACH)
+    also = question.also if stages.dense else None
+    if also is None:
+        rows = await around(list(seeds), vector=vector)
+    else:
+        near = await proposals_in.nearest(
+            conn, also, scope=scope, measure=measure, wanted=_proposed(NEAR, limit)
+        )
+        seeds |= dict.fromkeys(one.message_id for one in near)
+        rows = await around(list(seeds), vector=vector)
+        known = {row.message_id for row in rows if row.similarity is not None}
+        if any(one.message_id not in known for one in near):
+            beside = await around(list(seeds), vector=also)
+            rows = completed(
+                rows, {row.message_id: row.similarity for row in beside if row.similarity is not None}
+            )
     return score(
         rows,
         Asked(lexemes=worded.lexemes, rarities=worded.rarities),

@@ -97,12 +97,14 @@ async def note(
 ) -> None:
     """Note what happened to messages, memories or conversations, as the kind says; those that are gone are left out.
 
-    Of messages other copies are asked for.
+    Copies of them are asked for, too.
     """
     if not ids:
         return
     if kind.startswith("message."):
-        await copying.ask(conn, org_id, ids)
+        await copying.ask_below(conn, org_id, ids)
+    else:
+        await copying.ask_nodes(conn, org_id, ids)
     about = {"what": kind.partition(".")[0], "kind": kind, "ids": list(ids), "most": MOST}
     params: dict[str, object] = {"org_id": org_id, **about}
     await QUERIES.run(conn, "note", params)
@@ -164,7 +166,8 @@ async def forget_messages(conn: Connection, org_id: OrgId, ids: Sequence[Message
 
 
 async def forget_memories(conn: Connection, org_id: OrgId, ids: Sequence[MemoryId]) -> None:
-    """Name no more in any change memories that are going."""
+    """Name no more in any change memories that are going; their copies go, too."""
+    await copying.ask_nodes(conn, org_id, ids)
     params = {"org_id": org_id, "ids": list(ids), "message_ids": None, "kinds": _kinds("memory")}
     await QUERIES.run(conn, "forget", params)
 

@@ -11,6 +11,8 @@ from roomlore.domain.errors import BadInput, DatabaseUnavailable
 
 #: Seconds to wait for a server that does not answer.
 PATIENCE = 10
+#: How a server says that it goes, comes, or has no room: connection exceptions, shutdowns, too many clients.
+AWAY = ("08", "57P", "53300")
 
 
 async def connect(dsn: str) -> AsyncConnection[TupleRow]:
@@ -44,6 +46,23 @@ def readable_errors() -> Generator[None]:
         raise BadInput(
             "database", "not a valid URL; write special characters of the password as %XX"
         ) from None
+
+
+@contextmanager
+def meeting_outages() -> Generator[None]:
+    """Turn the loss of a connection, inside the block, into the error that says so.
+
+    Raises:
+        DatabaseUnavailable: the server went away, or gives no connection.
+    """
+    try:
+        yield
+    except psycopg.OperationalError as error:
+        if error.sqlstate is not None and not error.sqlstate.startswith(AWAY):
+            raise
+        raise DatabaseUnavailable(
+            f"lost the database: {first_line(error)}", cure="what was stored stays; run this again"
+        ) from error
 
 
 def first_line(error: psycopg.Error) -> str:

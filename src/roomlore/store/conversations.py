@@ -223,6 +223,7 @@ async def open_by_hand(
     """Add a conversation that a person makes out of others; without a label it is not named."""
     params = {"org_id": org_id, "id": conversation_id, "room_id": room_id, "label": label}
     await QUERIES.run(conn, "open", params | {"conversation_ids": list(out_of)})
+    await copying.ask_nodes(conn, org_id, [conversation_id])
 
 
 async def pin(conn: Connection, org_id: OrgId, ids: Sequence[MessageId], *, to: ConversationId) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from uuid import UUID
 
-from roomlore.domain.ids import ConversationId, MessageId, OrgId, ParticipantId
+from roomlore.domain.ids import ConversationId, OrgId, ParticipantId
 from roomlore.store.queries import Connection, Queries
 
 QUERIES = Queries("copying")
@@ -28,26 +28,46 @@ async def ask(conn: Connection, org_id: OrgId, ids: Collection[UUID]) -> None:
         await _ask(conn, "ask", {"org_id": org_id, "ids": list(ids)})
 
 
+async def ask_nodes(conn: Connection, org_id: OrgId, ids: Collection[UUID]) -> None:
+    """Ask for what only graphs hold: participants, rooms, conversations and memories."""
+    if ids:
+        await _ask(conn, "ask_nodes", {"org_id": org_id, "ids": list(ids)})
+
+
+async def ask_in(conn: Connection, org_id: OrgId, target: str, ids: Collection[UUID]) -> None:
+    """Ask for subjects of any kind to be written to the copies of one target."""
+    if ids:
+        await _ask(conn, "ask_in", {"org_id": org_id, "target": target, "ids": list(ids)})
+
+
 async def ask_added(conn: Connection, org_id: OrgId) -> None:
     """Ask for the messages just added."""
     await _ask(conn, "ask_added", {"org_id": org_id})
 
 
-async def ask_below(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> None:
-    """Ask for messages whose place in their exchange has changed, with all that answers them."""
+async def ask_below(conn: Connection, org_id: OrgId, ids: Collection[UUID]) -> None:
+    """Ask for messages whose place in their exchange has changed, or that go, with all that answers them."""
     if ids:
         await _ask(conn, "ask_below", {"org_id": org_id, "ids": list(ids)})
+        await _ask(conn, "ask_talkers", {"org_id": org_id, "ids": list(ids)})
 
 
 async def ask_below_added(conn: Connection, org_id: OrgId) -> None:
     """Ask for all that answers the messages just added, and came before them."""
     await _ask(conn, "ask_below_added", {"org_id": org_id})
+    await _ask(conn, "ask_talkers_below_added", {"org_id": org_id})
 
 
 async def ask_written_by(conn: Connection, org_id: OrgId, ids: Collection[ParticipantId]) -> None:
     """Ask for what these participants wrote."""
     if ids:
         await _ask(conn, "ask_written_by", {"org_id": org_id, "participant_ids": list(ids)})
+
+
+async def ask_naming(conn: Connection, org_id: OrgId, ids: Collection[ParticipantId]) -> None:
+    """Ask for participants who go, and for the memories that name them."""
+    if ids:
+        await _ask(conn, "ask_naming", {"org_id": org_id, "participant_ids": list(ids)})
 
 
 async def ask_standing_in(conn: Connection, org_id: OrgId, ids: Collection[ConversationId]) -> None:

@@ -139,6 +139,13 @@ class MembersTold:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Narrowed:
+    """A room that was open and is no more."""
+
+    room_id: RoomId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Presence:
     """Somebody who is in a room."""
 
@@ -179,6 +186,7 @@ async def rooms_by_external_id(
 async def add_rooms(conn: Connection, org_id: OrgId, rooms: Sequence[NewRoom]) -> None:
     """Add rooms; one that exists is left as it is."""
     await QUERIES.run(conn, "add_rooms", {"org_id": org_id, **columns(NewRoom, rooms)})
+    await copying.ask_nodes(conn, org_id, [room.id for room in rooms])
 
 
 async def identities_by_account(
@@ -201,6 +209,7 @@ async def add_identities(conn: Connection, org_id: OrgId, identities: Sequence[N
     params = {"org_id": org_id, **columns(NewIdentity, identities)}
     await QUERIES.run(conn, "add_participants", params)
     await QUERIES.run(conn, "add_identities", params)
+    await copying.ask_nodes(conn, org_id, [identity.participant_id for identity in identities])
 
 
 async def note_names(conn: Connection, org_id: OrgId, names: Sequence[NotedName]) -> None:
@@ -223,12 +232,15 @@ async def note_rooms(conn: Connection, org_id: OrgId, rooms: Sequence[NotedRoom]
 
 async def narrow_rooms(conn: Connection, org_id: OrgId, room_ids: Iterable[RoomId]) -> None:
     """Close rooms to all but their members; what was closed once is not opened by a later record."""
-    await QUERIES.run(conn, "narrow_rooms", {"org_id": org_id, "room_ids": list(room_ids)})
+    params = {"org_id": org_id, "room_ids": list(room_ids)}
+    narrowed = await QUERIES.all(conn, "narrow_rooms", Narrowed, params)
+    await copying.ask_nodes(conn, org_id, [row.room_id for row in narrowed])
 
 
 async def state_memberships(conn: Connection, org_id: OrgId, stated: Sequence[StatedMembership]) -> None:
     """Record memberships that the platform states; what was only implied gives way."""
-    await QUERIES.run(conn, "state_memberships", {"org_id": org_id, **columns(StatedMembership, stated)})
+    params = {"org_id": org_id, **columns(StatedMembership, stated)}
+    await _ask_for(conn, org_id, await QUERIES.all(conn, "state_memberships", Presence, params))
 
 
 async def members_told(conn: Connection, org_id: OrgId, room_ids: Iterable[RoomId]) -> dict[RoomId, datetime]:
@@ -258,7 +270,7 @@ async def end_memberships(
         "listed_room_id": of_listed["room_id"],
         "participant_id": of_listed["participant_id"],
     }
-    await QUERIES.run(conn, "end_memberships", params)
+    await _ask_for(conn, org_id, await QUERIES.all(conn, "end_memberships", Presence, params))
 
 
 async def note_members_told(conn: Connection, org_id: OrgId, told: Sequence[MembersTold]) -> None:
@@ -268,7 +280,12 @@ async def note_members_told(conn: Connection, org_id: OrgId, told: Sequence[Memb
 
 async def imply_memberships(conn: Connection, org_id: OrgId, spoke: Sequence[NewActivity]) -> None:
     """Give those who wrote a membership from their first message on, where none is stated."""
-    await QUERIES.run(conn, "imply_memberships", {"org_id": org_id, **columns(NewActivity, spoke)})
+    params = {"org_id": org_id, **columns(NewActivity, spoke)}
+    await _ask_for(conn, org_id, await QUERIES.all(conn, "imply_memberships", Presence, params))
+
+
+async def _ask_for(conn: Connection, org_id: OrgId, moved: Sequence[Presence]) -> None:
+    await copying.ask_nodes(conn, org_id, [row.participant_id for row in moved])
 
 
 async def add_activity(conn: Connection, org_id: OrgId, activity: Sequence[NewActivity]) -> None:

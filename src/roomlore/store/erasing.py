@@ -14,7 +14,7 @@ from roomlore.domain.ids import ConversationId, MemoryId, MessageId, OrgId, Part
 from roomlore.domain.incoming import MessageKind
 from roomlore.store import extracting, injections, keeping, messages, readings, untangling, wishes, work
 from roomlore.store.changes import forget_memories, note
-from roomlore.store.copying import ask, ask_below
+from roomlore.store.copying import ask, ask_below, ask_naming
 from roomlore.store.erased import AccountName
 from roomlore.store.queries import Connection, Queries
 
@@ -310,6 +310,7 @@ async def drop_person(conn: Connection, org_id: OrgId, participant_ids: Sequence
     if await untangling.touch_rooms_of(conn, org_id, heard):
         await work.wake(conn, "untangle")
     await ask(conn, org_id, heard)
+    await ask_naming(conn, org_id, participant_ids)
     await wishes.forget_people(conn, org_id, participant_ids)
     return await _run_all(conn, OF_PERSON, params)
 

@@ -1,4 +1,4 @@
-"""Copies of what is known, in other servers: which there are, and what is written to them."""
+"""Copies of what is known, in other servers: which there are, how far they have come, and the points they hold."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -19,7 +19,7 @@ from roomlore.store.work import Task
 QUERIES = Queries("projections")
 
 #: Which servers may hold copies; each is a stage of work.
-Target = Literal["qdrant"]
+Target = Literal["qdrant", "neo4j"]
 TARGETS: tuple[Target, ...] = get_args(Target)
 
 
@@ -30,7 +30,7 @@ class Projection:
     target: Target
     #: The copy that is read; None until the first one is whole.
     copy: str | None
-    #: Whose vectors it holds, and how long they are.
+    #: Whose vectors it holds, and how long they are; None: it holds none.
     model: str | None
     dimensions: int | None
     #: The copy that is being built beside it, and since when everything is asked for; None: not yet.
@@ -45,10 +45,10 @@ class Projection:
     error: str | None
 
     @property
-    def copies(self) -> list[tuple[str, str]]:
-        """The copies that are kept up to date, each with the model whose vectors it holds."""
+    def copies(self) -> list[tuple[str, str | None]]:
+        """The copies that are kept up to date, each with the model whose vectors it holds, if any."""
         pairs = ((self.copy, self.model), (self.next_copy, self.next_model))
-        return [(copy, model) for copy, model in pairs if copy is not None and model is not None]
+        return [(copy, model) for copy, model in pairs if copy is not None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +56,9 @@ class Planned:
     """A copy that is to be built."""
 
     copy: str
-    model: str
-    dimensions: int
+    #: Whose vectors it is to hold, and how long they are; None: none.
+    model: str | None = None
+    dimensions: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,9 +81,10 @@ class Behind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:
-    """A copy that is being built."""
+    """A copy of which it is asked what it is to hold."""
 
-    copy: str
+    #: Up to which subject that was done; None: nothing was asked for yet.
+    after: UUID | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +139,7 @@ async def take_turn(conn: Connection, org_id: OrgId, target: Target) -> Projecti
 
 
 async def points(
-    conn: Connection, org_id: OrgId, ids: Sequence[MessageId], *, model: str, version: int
+    conn: Connection, org_id: OrgId, ids: Sequence[UUID], *, model: str, version: int
 ) -> list[Point]:
     """Return those of these messages that are to have a copy, with their vectors of a model."""
     params = {"org_id": org_id, "ids": list(ids), "model": model}
@@ -164,10 +166,10 @@ def _point(row: PointRow, version: int) -> Point:
     )
 
 
-async def ids_after(conn: Connection, org_id: OrgId, after: UUID | None, *, limit: int) -> list[MessageId]:
+async def ids_after(conn: Connection, org_id: OrgId, after: UUID | None, *, limit: int) -> list[UUID]:
     """Return which messages are to have a copy, in the order of their ids."""
     params = {"org_id": org_id, "after": after, "limit": limit}
-    return [MessageId(row.id) for row in await QUERIES.all(conn, "ids_after", Subject, params)]
+    return [row.id for row in await QUERIES.all(conn, "ids_after", Subject, params)]
 
 
 async def renew(conn: Connection, org_id: OrgId, target: Target, tasks: Sequence[Task]) -> set[UUID]:
@@ -214,17 +216,22 @@ async def announce(conn: Connection, org_id: OrgId, target: Target) -> None:
     await QUERIES.run(conn, "announce", {"org_id": org_id, "target": target})
 
 
-async def ask_for_everything(conn: Connection, org_id: OrgId, target: Target) -> bool:
-    """Ask for all that a new copy is to hold, once; return whether that was done now.
+async def asking(conn: Connection, org_id: OrgId, target: Target) -> Begun | None:
+    """Return how far all that a new copy is to hold was asked for; None where nothing is left to ask for, or not yet.
 
-    Not before everybody is through who may have changed something without knowing of the copy.
+    Not before everybody is through who may have changed something without knowing of the copy. Until the transaction
+    ends nobody else asks.
     """
-    about: dict[str, object] = {"org_id": org_id, "target": target}
-    if await QUERIES.first(conn, "begin_asking", Begun, about) is None:
-        return False
-    await QUERIES.run(conn, "ask_everything", about)
-    await work.wake(conn, target)
-    return True
+    return await QUERIES.first(conn, "asking", Begun, {"org_id": org_id, "target": target})
+
+
+async def ask_some(
+    conn: Connection, org_id: OrgId, target: Target, ids: Sequence[UUID], *, is_last: bool
+) -> None:
+    """Ask for the next portion of what a new copy is to hold, and note how far that has come."""
+    await copying.ask_in(conn, org_id, target, ids)
+    about = {"org_id": org_id, "target": target, "after": ids[-1] if ids else None, "is_last": is_last}
+    await QUERIES.run(conn, "note_asked", about)
 
 
 async def switch(conn: Connection, org_id: OrgId, target: Target) -> bool:

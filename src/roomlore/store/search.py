@@ -87,6 +87,20 @@ class Worded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Lexemes:
+    """The words of a question as stems."""
+
+    lexemes: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """A message, by its id alone."""
+
+    message_id: MessageId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Surrounding:
     """A message that was found, or stands near one in its room."""
 
@@ -168,14 +182,35 @@ async def worded(
 ) -> Worded:
     """Return the words of a question, and the visible messages that share most of them."""
     params = {
-        # A terminal hands over anything; PostgreSQL takes neither NUL nor half a surrogate pair.
-        "question": question.encode("utf-8", "replace").decode().replace("\0", " "),
+        "question": _askable(question),
         "is_large": measure.message_count > COUNTED_UP_TO and not scope.is_filtered,
         "wanted": wanted,
         **_params(scope),
     }
     found = await QUERIES.first(conn, "best_worded", Worded, params)
     return found or Worded(lexemes=(), rarities=(), message_ids=())
+
+
+async def words(
+    conn: Connection, question: str, *, among: Sequence[MessageId], wanted: int
+) -> tuple[Sequence[str], list[MessageId]]:
+    """Return the words of a question as stems, and which of these messages share any of them, newest first.
+
+    Only what the viewer may read comes back. This looks up no other message, whatever the question asks for.
+    """
+    found = await QUERIES.first(conn, "lexemes", Lexemes, {"question": _askable(question)})
+    lexemes = () if found is None else found.lexemes
+    if not lexemes or not among:
+        return lexemes, []
+    params = {"message_ids": list(among), "lexemes": list(lexemes), "wanted": wanted}
+    rows = await QUERIES.all(conn, "worded_among", Named, params)
+    return lexemes, [row.message_id for row in rows]
+
+
+async def not_copied(conn: Connection, org_id: OrgId, target: str, *, limit: int) -> list[MessageId]:
+    """Return the messages that a copy may still lack, or have as they were, latest first; to the operator."""
+    params = {"org_id": org_id, "target": target, "limit": limit}
+    return [row.message_id for row in await QUERIES.all(conn, "not_copied", Named, params)]
 
 
 async def surroundings(
@@ -241,6 +276,11 @@ def _params(scope: Scope) -> dict[str, object]:
         "last_order": last_order,
         "last_id": last_id,
     }
+
+
+def _askable(question: str) -> str:
+    # A terminal hands over anything; PostgreSQL takes neither NUL nor half a surrogate pair.
+    return question.encode("utf-8", "replace").decode().replace("\0", " ")
 
 
 def _list(values: Sequence[object] | None) -> list[object] | None:

@@ -246,6 +246,7 @@ async def put_found(
 async def add_conversations(conn: Connection, org_id: OrgId, opened: Sequence[NewConversation]) -> None:
     """Add conversations, or say anew why they are some of their own."""
     await QUERIES.run(conn, "add_conversations", {"org_id": org_id, **columns(NewConversation, opened)})
+    await copying.ask_nodes(conn, org_id, [one.id for one in opened])
 
 
 async def place(conn: Connection, org_id: OrgId, placed: Sequence[Placement]) -> None:
@@ -286,6 +287,7 @@ async def refresh(
     """
     params = {"org_id": org_id, "conversation_ids": sorted(ids)}
     await QUERIES.run(conn, "drop_empty", params)
+    await copying.ask_nodes(conn, org_id, ids)
     await QUERIES.run(conn, "refresh", params)
     await agents.meet(conn, org_id, sorted(ids))
     params = {"org_id": org_id, "conversation_ids": sorted(whispered)}

@@ -1,31 +1,26 @@
 """The queue of what is still to be done, and the vectors that the embedding worker writes."""
 
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal, get_args
 
 import numpy as np
-import psycopg
 from numpy.typing import NDArray
 from pgvector import HalfVector
 
-from roomlore.domain.errors import DatabaseUnavailable
 from roomlore.domain.ids import MessageId, OrgId, RoomId
 from roomlore.domain.ports import TOKEN_BYTES, TokenVectors
-from roomlore.store.connect import first_line
+from roomlore.store.connect import meeting_outages as meeting_outages  # noqa: PLC0414  for all who work
 from roomlore.store.queries import Connection, Queries
 
 QUERIES = Queries("work")
 
-Stage = Literal["embed", "untangle", "interact", "inject", "qdrant"]
+Stage = Literal["embed", "untangle", "interact", "inject", "qdrant", "neo4j", "reembed"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
 #: `message`: each message has a vector; `exchange`: what opens one has, and carries what answers it.
 EmbeddingPolicy = Literal["message", "exchange"]
 CHANNEL = "roomlore_work"
-#: How a server says that it goes, comes, or has no room: connection exceptions, shutdowns, too many clients.
-AWAY = ("08", "57P", "53300")
 #: With so many bytes of token vectors a row of 384 dimensions is too large to stay whole, see 0008_tokens.sql.
 _LEAST_OUTSIDE = 26 * TOKEN_BYTES
 
@@ -75,13 +70,6 @@ class SetAside:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lag:
-    """Whether vectors lag behind messages."""
-
-    is_behind: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Org:
     """An org."""
 
@@ -121,6 +109,14 @@ class Touched:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """How many messages are asked to be embedded, and how many by the next model."""
+
+    count: int
+    of_next: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TextToEmbed:
     """A message's text, who said it and where."""
 
@@ -128,23 +124,6 @@ class TextToEmbed:
     room_id: RoomId
     author_name: str
     body: str
-
-
-@contextmanager
-def meeting_outages() -> Generator[None]:
-    """Turn the loss of a connection, inside the block, into the error that says so.
-
-    Raises:
-        DatabaseUnavailable: the server went away, or gives no connection.
-    """
-    try:
-        yield
-    except psycopg.OperationalError as error:
-        if error.sqlstate is not None and not error.sqlstate.startswith(AWAY):
-            raise
-        raise DatabaseUnavailable(
-            f"lost the database: {first_line(error)}", cure="what was stored stays; run this again"
-        ) from error
 
 
 async def wake(conn: Connection, stage: Stage) -> None:
@@ -157,31 +136,35 @@ async def enqueue(conn: Connection, org_id: OrgId, stage: Stage, subject_ids: Se
     params = {"org_id": org_id, "stage": stage, "subject_ids": list(subject_ids)}
     await QUERIES.run(conn, "enqueue", params)
     await wake(conn, stage)
+    if stage == "embed":
+        await _ask(conn, "enqueue_next", params)
 
 
 async def embed_anew(conn: Connection, org_id: OrgId, message_ids: Sequence[MessageId]) -> None:
     """Put new work in place of vectors that were made from other words or another name of the author."""
     params = {"org_id": org_id, "message_ids": list(message_ids)}
-    await QUERIES.run(conn, "enqueue_anew", params)
+    await _ask(conn, "enqueue_anew", params)
     await wake(conn, "embed")
     await drop_embeddings(conn, org_id, message_ids)
 
 
 async def enqueue_added(conn: Connection, org_id: OrgId) -> None:
     """Ask for the messages just added to be embedded once the transaction commits."""
-    if await QUERIES.run(conn, "enqueue_added", {"org_id": org_id}):
+    if await _ask(conn, "enqueue_added", {"org_id": org_id}):
         await wake(conn, "embed")
 
 
-async def enqueue_missing(conn: Connection, org_id: OrgId, model: str, *, with_tokens: bool = False) -> int:
+async def enqueue_missing(
+    conn: Connection, org_id: OrgId, model: str, *, with_tokens: bool = False, stage: Stage = "embed"
+) -> int:
     """Ask for a vector of this model, and for those of tokens, for every message that is to have them and lacks them.
 
     Returns how many were not waiting.
     """
-    params = {"org_id": org_id, "model": model, "with_tokens": with_tokens}
+    params = {"org_id": org_id, "model": model, "with_tokens": with_tokens, "stage": stage}
     added = await QUERIES.run(conn, "enqueue_missing", params)
     if added:
-        await wake(conn, "embed")
+        await wake(conn, stage)
     return added
 
 
@@ -232,10 +215,15 @@ async def _enqueue_wanting(
     conn: Connection, org_id: OrgId, room_id: RoomId, message_ids: Sequence[MessageId] | None = None
 ) -> int:
     params = {"org_id": org_id, "room_id": room_id, "message_ids": _list(message_ids)}
-    wanted = await QUERIES.run(conn, "enqueue_wanting", params)
+    wanted = await _ask(conn, "enqueue_wanting", params)
     if wanted:
         await wake(conn, "embed")
     return wanted
+
+
+async def _ask(conn: Connection, name: str, params: Mapping[str, object]) -> int:
+    asked = await QUERIES.first(conn, name, Asked, params)
+    return asked.count if asked else 0
 
 
 def _list(ids: Sequence[MessageId] | None) -> list[MessageId] | None:
@@ -251,19 +239,31 @@ async def retry(conn: Connection, org_id: OrgId, stage: Stage) -> int:
 
 
 async def take(
-    conn: Connection, stage: Stage, only_org: OrgId | None, *, per_org: int, total: int, lease: timedelta
+    conn: Connection,
+    stage: Stage,
+    only_org: OrgId | None,
+    *,
+    per_org: int,
+    total: int,
+    lease: timedelta,
+    without: Collection[OrgId] = (),
 ) -> list[Task]:
-    """Return a fair batch of due work, over all orgs or of one, leased until `lease` has passed."""
+    """Return a fair batch of due work, over all orgs but some or of one, leased until `lease` has passed."""
     params = {"stage": stage, "only_org": only_org, "per_org": per_org, "total": total, "lease": lease}
-    return await QUERIES.all(conn, "take", Task, params | {"suspects": False})
+    return await QUERIES.all(conn, "take", Task, params | {"suspects": False, "without": list(without)})
 
 
 async def take_suspect(
-    conn: Connection, stage: Stage, only_org: OrgId | None, *, lease: timedelta
+    conn: Connection,
+    stage: Stage,
+    only_org: OrgId | None,
+    *,
+    lease: timedelta,
+    without: Collection[OrgId] = (),
 ) -> list[Task]:
     """Return one piece of work that may have killed its workers, to be done alone; or nothing."""
     params = {"stage": stage, "only_org": only_org, "per_org": 1, "total": 1, "lease": lease}
-    return await QUERIES.all(conn, "take", Task, params | {"suspects": True})
+    return await QUERIES.all(conn, "take", Task, params | {"suspects": True, "without": list(without)})
 
 
 async def org_ids(conn: Connection) -> list[OrgId]:
@@ -271,9 +271,12 @@ async def org_ids(conn: Connection) -> list[OrgId]:
     return [row.org_id for row in await QUERIES.all(conn, "org_ids", Org, {})]
 
 
-async def count(conn: Connection, stage: Stage, only_org: OrgId | None) -> WorkCount:
-    """Return how much of a stage is waiting and how much was set aside, over all orgs or in one."""
-    row = await QUERIES.first(conn, "count", WorkCount, {"stage": stage, "only_org": only_org})
+async def count(
+    conn: Connection, stage: Stage, only_org: OrgId | None, *, without: Collection[OrgId] = ()
+) -> WorkCount:
+    """Return how much of a stage is waiting and how much was set aside, over all orgs but some or in one."""
+    params = {"stage": stage, "only_org": only_org, "without": list(without)}
+    row = await QUERIES.first(conn, "count", WorkCount, params)
     assert row is not None
     return row
 
@@ -281,13 +284,6 @@ async def count(conn: Connection, stage: Stage, only_org: OrgId | None) -> WorkC
 async def set_aside(conn: Connection, org_id: OrgId, stage: Stage) -> list[SetAside]:
     """Return why work of an org was set aside."""
     return await QUERIES.all(conn, "set_aside", SetAside, {"org_id": org_id, "stage": stage})
-
-
-async def is_behind(conn: Connection, org_id: OrgId, model: str) -> bool:
-    """Return whether some messages cannot be found by this model's vectors yet; asked by an operator."""
-    row = await QUERIES.first(conn, "embedding_lag", Lag, {"org_id": org_id, "model": model})
-    assert row is not None
-    return row.is_behind
 
 
 async def refresh_statistics(conn: Connection) -> None:
@@ -340,8 +336,9 @@ def _leased(org_id: OrgId, stage: Stage, tasks: Sequence[Task]) -> dict[str, obj
 
 
 async def forget(conn: Connection, org_id: OrgId, stage: Stage, subject_ids: Sequence[MessageId]) -> None:
-    """Drop work on subjects that no longer need it."""
-    params = {"org_id": org_id, "stage": stage, "subject_ids": list(subject_ids)}
+    """Drop work on subjects that no longer need it; what is not to be embedded is so by no model."""
+    stages = ["embed", "reembed"] if stage == "embed" else [stage]
+    params = {"org_id": org_id, "stages": stages, "subject_ids": list(subject_ids)}
     await QUERIES.run(conn, "forget", params)
 
 

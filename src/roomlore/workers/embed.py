@@ -1,7 +1,7 @@
 """Gives every message that is to have one a vector, so that it can be found by meaning."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -19,13 +19,16 @@ WORTH_INDEXING = 50_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbedWorker:
-    """Embeds messages that have no vector of the current model."""
+    """Embeds messages that have no vector of one model."""
 
     db: Database
     embedder: Embedder
     batch: int = 256
     stage: Stage = "embed"
     worth_indexing: int = WORTH_INDEXING
+    #: Asked in the transaction that writes: whether the model is still the one that is wanted. What it made is left out
+    #: otherwise, and its work stays to be done.
+    still: Callable[[Connection], Awaitable[bool]] | None = None
 
     async def begin(self, only_org: OrgId | None) -> None:
         """Ask for the vectors of this model that are missing, as all are when it is new, and drop spare ones."""
@@ -37,7 +40,7 @@ class EmbedWorker:
         # Nothing is asked for that an erasure is just taking away.
         await erased.keep_erasures_out(conn, org_id)
         model, with_tokens = self.embedder.model_id, self.embedder.gives_tokens
-        await work.enqueue_missing(conn, org_id, model, with_tokens=with_tokens)
+        await work.enqueue_missing(conn, org_id, model, with_tokens=with_tokens, stage=self.stage)
 
     async def _orgs(self, only_org: OrgId | None) -> list[OrgId]:
         if only_org is not None:
@@ -56,6 +59,9 @@ class EmbedWorker:
         read = await asyncio.to_thread(self.embedder.read, [spoken(text) for text in wanted])
 
         async def write(conn: Connection) -> None:
+            if self.still is not None and not await self.still(conn):
+                await work.release(conn, org_id, self.stage, tasks)
+                return
             current = await work.finish(conn, org_id, self.stage, tasks)
             kept = [place for place, text in enumerate(wanted) if text.message_id in current]
             ids = [wanted[place].message_id for place in kept]
@@ -68,18 +74,24 @@ class EmbedWorker:
         return len(tasks)
 
     async def tidy(self) -> None:
-        """Build the vector indexes that have become worth it, and tell the planner what has changed.
+        """Build the vector indexes that have become worth it, and tell the planner what has changed."""
+        await tidy(self.db, worth_indexing=self.worth_indexing)
 
-        Kept up row by row, these indexes would slow embedding.
-        """
-        while await self._build_one():
-            pass
-        async with self.db.outside_orgs() as conn:
-            await work.refresh_statistics(conn)
 
-    async def _build_one(self) -> int:
-        async with self.db.outside_orgs() as conn:
-            return await work.build_vector_indexes(conn, worth_it=self.worth_indexing)
+async def tidy(db: Database, *, worth_indexing: int = WORTH_INDEXING) -> None:
+    """Build the vector indexes that have become worth it, and tell the planner what has changed.
+
+    Kept up row by row, these indexes would slow embedding.
+    """
+    while await _build_one(db, worth_indexing):
+        pass
+    async with db.outside_orgs() as conn:
+        await work.refresh_statistics(conn)
+
+
+async def _build_one(db: Database, worth_indexing: int) -> int:
+    async with db.outside_orgs() as conn:
+        return await work.build_vector_indexes(conn, worth_it=worth_indexing)
 
 
 def spoken(text: TextToEmbed) -> str:

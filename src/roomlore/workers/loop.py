@@ -8,11 +8,11 @@ import asyncio
 import contextlib
 import logging
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from roomlore.domain.errors import BackendUnavailable, DatabaseUnavailable, ModelUnavailable
 from roomlore.domain.ids import OrgId
@@ -92,6 +92,15 @@ class Worker(Protocol):
         ...
 
 
+@runtime_checkable
+class Choosy(Protocol):
+    """A worker that leaves some orgs alone for a while."""
+
+    def left_alone(self) -> Collection[OrgId]:
+        """Return the orgs of which no work is taken now: what does it is away."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drained:
     """What a drain did."""
@@ -108,6 +117,8 @@ class Drained:
     remembered: int = 0
     #: Servers that could not be written to; what is to be written stays to be done.
     failing: Sequence[str] = ()
+    #: Embedding models that give no vectors; what is to be embedded by them stays to be done.
+    unembedded: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +152,7 @@ async def drain(
             done += finished.done
             _tell(progress, finished)
             if not finished.taken:
-                if not (await _count(db, worker, only_org)).waiting:
+                if not (await _count(db, worker, only_org, without=_left_alone(worker))).waiting:
                     return done
                 await asyncio.sleep(pace.poll_seconds)
 
@@ -271,14 +282,19 @@ async def step(db: Database, worker: Worker, *, only_org: OrgId | None = None, p
 
 async def _take(conn: Connection, worker: Worker, only_org: OrgId | None, *, pace: Pace) -> list[Task]:
     """Take some of every org first, then fill up with whatever there is most of; what is suspect alone."""
-    share = max(worker.batch // SHARE, 1)
-    tasks = await work.take(conn, worker.stage, only_org, per_org=share, total=worker.batch, lease=pace.lease)
+    share, without = max(worker.batch // SHARE, 1), _left_alone(worker)
+    take = partial(work.take, conn, worker.stage, only_org, lease=pace.lease, without=without)
+    tasks = await take(per_org=share, total=worker.batch)
     if not tasks:
-        return await work.take_suspect(conn, worker.stage, only_org, lease=pace.lease)
+        return await work.take_suspect(conn, worker.stage, only_org, lease=pace.lease, without=without)
     free = worker.batch - len(tasks)
     if free:
-        tasks += await work.take(conn, worker.stage, only_org, per_org=free, total=free, lease=pace.lease)
+        tasks += await take(per_org=free, total=free)
     return tasks
+
+
+def _left_alone(worker: Worker) -> Collection[OrgId]:
+    return worker.left_alone() if isinstance(worker, Choosy) else ()
 
 
 async def _do(
@@ -327,9 +343,11 @@ def _tell(progress: Progress | None, finished: Step) -> None:
         progress(finished.done)
 
 
-async def _count(db: Database, worker: Worker, only_org: OrgId | None) -> work.WorkCount:
+async def _count(
+    db: Database, worker: Worker, only_org: OrgId | None, *, without: Collection[OrgId] = ()
+) -> work.WorkCount:
     async with db.outside_orgs() as conn:
-        return await work.count(conn, worker.stage, only_org)
+        return await work.count(conn, worker.stage, only_org, without=without)
 
 
 async def _side_by_side(lanes: Sequence[Coroutine[Any, Any, Done]]) -> list[Done]:

@@ -7,15 +7,17 @@ workers at once. So whatever is killed when, every copy ends up as the database 
 import asyncio
 import contextlib
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
+from uuid import UUID
 
 from roomlore.domain.errors import BackendUnavailable
-from roomlore.domain.ids import MessageId, OrgId, uuid7
+from roomlore.domain.ids import ConversationId, OrgId, uuid7
 from roomlore.domain.ports import Projection
-from roomlore.domain.projected import Point
-from roomlore.store import projections, work
+from roomlore.domain.projected import Node, Point
+from roomlore.store import copying, projections, subjects, work
 from roomlore.store.db import Database
 from roomlore.store.projections import Planned, Target
 from roomlore.store.queries import Connection
@@ -31,6 +33,8 @@ NUMBER_DIGITS, TIME_DIGITS = 20, 12
 SPARED_SECONDS = 600.0
 #: How often copies that are being built are looked after.
 EVERY_SECONDS = 5.0
+#: One transaction asks for so many subjects of a new copy.
+PORTION = 10_000
 #: How long a drain waits for those who write meanwhile.
 WAITING_SECONDS = 0.05
 
@@ -40,9 +44,20 @@ class ProjectWorker:
     """Keeps the copies in one server up to date."""
 
     db: Database
-    projection: Projection[Point]
+    #: Of what `subjects` reads for the stage: points or nodes.
+    projection: Projection[Any]
     stage: Target
     batch: int = 512
+    portion: int = PORTION
+    #: An org whose copies fail is left alone for so long: others have their turn meanwhile.
+    rest_seconds: float = 0.0
+    #: Until when which org is left alone.
+    _resting: dict[OrgId, float] = field(default_factory=dict[OrgId, float], repr=False)
+
+    def left_alone(self) -> Collection[OrgId]:
+        """Return the orgs whose copies have just failed."""
+        now = time.monotonic()
+        return [org_id for org_id, until in self._resting.items() if now < until]
 
     async def begin(self, only_org: OrgId | None) -> None:
         """Ask for all that a copy is to hold that is being built, and remove copies that nobody reads any more."""
@@ -50,7 +65,7 @@ class ProjectWorker:
             await self.look_after(org_id)
 
     async def do(self, org_id: OrgId, tasks: Sequence[Task]) -> int:
-        """Write messages, as they are by now, to every copy, or remove them; return how many.
+        """Write subjects, as they are by now, to every copy, or remove them; return how many.
 
         Raises:
             BackendUnavailable: the server fails, or is too slow.
@@ -67,44 +82,47 @@ class ProjectWorker:
         except BackendUnavailable as error:
             await self._failed(org_id, error.why)
             raise
-        await self.db.change(
-            org_id,
-            partial(
-                self._finish, org_id=org_id, tasks=[task for task in tasks if task.subject_id in set(ids)]
-            ),
-        )
+        done = [task for task in tasks if task.subject_id in set(ids)]
+        there = {one.id for found in of_models.values() for one in found}
+        gone = [one for one in ids if one not in there]
+        await self.db.change(org_id, partial(self._finish, org_id=org_id, tasks=done, gone=gone))
         return len(tasks)
 
     async def _read(
         self, conn: Connection, org_id: OrgId, tasks: Sequence[Task]
-    ) -> tuple[projections.Projection | None, list[MessageId], dict[str, list[Point]]]:
+    ) -> tuple[projections.Projection | None, list[UUID], dict[str | None, Sequence[Point | Node]]]:
         held = await projections.take_turn(conn, org_id, self.stage)
         if held is None:
             return None, [], {}
         # What was taken long ago, behind the work of other orgs, may be somebody else's by now.
         ours = await projections.renew(conn, org_id, self.stage, tasks)
-        ids = [task.subject_id for task in tasks if task.subject_id in ours]
-        models = dict.fromkeys(model for _, model in held.copies)
+        ids: list[UUID] = [task.subject_id for task in tasks if task.subject_id in ours]
         of_models = {
-            model: await projections.points(conn, org_id, ids, model=model, version=held.turn)
-            for model in models
+            model: await subjects.read(conn, org_id, self.stage, ids, model=model, version=held.turn)
+            for model in dict.fromkeys(model for _, model in held.copies)
         }
         return held, ids, of_models
 
-    async def _write(self, copy: str, ids: Sequence[MessageId], points: Sequence[Point]) -> None:
-        there = {point.id for point in points}
-        gone = [message_id for message_id in ids if message_id not in there]
-        # What is gone goes first: a point that the server does not take holds up nobody's erasure.
+    async def _write(self, copy: str, ids: Sequence[UUID], found: Sequence[Point | Node]) -> None:
+        there = {one.id for one in found}
+        gone = [one for one in ids if one not in there]
+        # What is gone goes first: what the server does not take holds up nobody's erasure.
         if gone:
             await self.projection.drop(copy, gone)
-        if points:
-            await self.projection.put(copy, points)
+        if found:
+            await self.projection.put(copy, found)
 
-    async def _finish(self, conn: Connection, org_id: OrgId, tasks: Sequence[Task]) -> None:
+    async def _finish(
+        self, conn: Connection, org_id: OrgId, tasks: Sequence[Task], gone: Sequence[UUID]
+    ) -> None:
         await projections.finish(conn, org_id, self.stage, tasks)
+        # Of all subjects conversations alone may come back, and their edges went with them: a node that was removed
+        # takes those along that messages own.
+        await copying.ask_standing_in(conn, org_id, [ConversationId(one) for one in gone])
         await projections.note_recovery(conn, org_id, self.stage)
 
     async def _failed(self, org_id: OrgId, error: str) -> None:
+        self._resting[org_id] = time.monotonic() + self.rest_seconds
         await self.db.change(
             org_id, partial(projections.note_outage, org_id=org_id, target=self.stage, error=error)
         )
@@ -112,19 +130,21 @@ class ProjectWorker:
     async def tidy(self) -> None:
         """Leave it to the rounds."""
 
-    async def build(self, org_id: OrgId, *, model: str, dimensions: int) -> None:
-        """Begin a copy with the vectors of a model, beside the one that is read, unless the server has lost that.
+    async def build(self, org_id: OrgId, *, model: str | None = None, dimensions: int | None = None) -> None:
+        """Begin a copy beside the one that is read, unless the server has lost that; of points with vectors of a model.
 
         Raises:
             BackendUnavailable: the server fails.
         """
         await self._build(org_id, model=model, dimensions=dimensions)
 
-    async def _build(self, org_id: OrgId, *, model: str, dimensions: int, again: bool = False) -> None:
+    async def _build(
+        self, org_id: OrgId, *, model: str | None, dimensions: int | None, again: bool = False
+    ) -> None:
         there, held = await self.projection.copies(), await self._held(org_id)
         is_lost = held is not None and held.copy is not None and held.copy not in there
         copy = f"{prefix(org_id)}{uuid7().hex[:NUMBER_DIGITS]}"
-        await self.projection.prepare(copy, dimensions=dimensions)
+        await self.projection.prepare(copy, dimensions=dimensions or 0)
         planned = Planned(copy=copy, model=model, dimensions=dimensions)
 
         async def begin(conn: Connection) -> None:
@@ -159,8 +179,6 @@ class ProjectWorker:
         known = {held.copy, held.next_copy}
         if not known - {None} <= set(there):
             model, dimensions = held.next_model or held.model, held.next_dimensions or held.dimensions
-            assert model is not None
-            assert dimensions is not None
             await self._build(org_id, model=model, dimensions=dimensions, again=True)
             return True
         for copy in there:
@@ -170,8 +188,10 @@ class ProjectWorker:
         if held.next_copy is None:
             return False
         if held.next_since is None:
-            for step in (projections.announce, projections.ask_for_everything):
-                await self.db.change(org_id, partial(step, org_id=org_id, target=self.stage))
+            announce = partial(projections.announce, org_id=org_id, target=self.stage)
+            await self.db.change(org_id, announce)
+            while await self.db.change(org_id, partial(self._ask_some, org_id=org_id)):
+                pass
             return True
         switch = partial(projections.switch, org_id=org_id, target=self.stage)
         if not await self.db.change(org_id, switch):
@@ -179,6 +199,28 @@ class ProjectWorker:
         if held.copy is not None:
             await self.projection.remove(held.copy)
         return False
+
+    async def _ask_some(self, conn: Connection, org_id: OrgId) -> bool:
+        """Ask for a portion of what a new copy is to hold, and return whether there is another one."""
+        asking = await projections.asking(conn, org_id, self.stage)
+        if asking is None:
+            return False
+        ids = await subjects.ids_after(conn, org_id, self.stage, asking.after, limit=self.portion)
+        is_last = len(ids) < self.portion
+        await projections.ask_some(conn, org_id, self.stage, ids, is_last=is_last)
+        return not is_last
+
+    async def holds(self, org_id: OrgId) -> bool:
+        """Return whether an org has copies in the server, or is to have some."""
+        return await self._held(org_id) is not None
+
+    async def answers(self) -> bool:
+        """Return whether the server is there at all, whatever it has lost."""
+        try:
+            await self.projection.copies()
+        except BackendUnavailable:
+            return False
+        return True
 
     async def _held(self, org_id: OrgId) -> projections.Projection | None:
         held = await self.db.change(org_id, partial(projections.all_of, org_id=org_id))
@@ -211,9 +253,19 @@ def _is_old(copy: str) -> bool:
 
 
 async def drain(
-    worker: ProjectWorker, *, only_org: OrgId | None = None, progress: loop.Progress | None = None
+    worker: ProjectWorker,
+    *,
+    only_org: OrgId | None = None,
+    progress: loop.Progress | None = None,
+    waiting: Callable[[], None] | None = None,
 ) -> loop.Drained:
     """Write all that waits, build the copies that are to be built, and return what was done.
+
+    Args:
+        worker: What does it.
+        only_org: The copies of this org; None: of every org.
+        progress: Told of each batch.
+        waiting: Called once, if it has to wait for transactions that began before a copy was announced.
 
     Raises:
         BackendUnavailable: the server fails.
@@ -227,5 +279,8 @@ async def drain(
             building = [await worker.look_after(org_id) for org_id in await orgs(worker.db, only_org)]
         if not any(building):
             return replace(drained, done=done)
+        if not drained.done and waiting is not None:
+            waiting()
+            waiting = None
         # Somebody is still writing who may not have known of a new copy.
         await asyncio.sleep(WAITING_SECONDS)

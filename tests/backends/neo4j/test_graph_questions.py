@@ -1,120 +1,242 @@
-"""What the graph answers, within the rooms whose messages may count."""
+"""What a copy in a real Neo4j answers: alone never more than the rule allows, and with the database exactly that."""
 
-from datetime import UTC, datetime
+from collections.abc import AsyncGenerator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from hypothesis import HealthCheck, given, settings
 
-from backends.neo4j.stories import message, uid, user
+from backends.neo4j.stories import Raw, uid
+from conftest import OpenApp
+from graph.comparing import compare, viewers
+from graph.copied import with_neo4j
+from graph.telling import STATED, Facts, Story, facts, plain, stories, tell
+from graph.test_story import STORY
+from roomlore.app import App
 from roomlore.backends.neo4j import Neo4jGraph
-from roomlore.backends.neo4jquestions import Near, Talk
-from roomlore.domain.ids import ParticipantId, RoomId
-from roomlore.domain.projected import Edge, Node
+from roomlore.backends.neo4jquestions import CopiedGraph, _words
+from roomlore.backends.neo4jwire import queries
+from roomlore.domain.errors import BackendUnavailable
+from roomlore.domain.ids import ConversationId, MessageId, ParticipantId, RoomId
+from roomlore.domain.projected import Edge, Node, Sight, Stay, tag_id
+from roomlore.domain.records import Viewer
+from roomlore.store import projections
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
-ANN, BOB, BOT, OPEN, CLOSED, TEA = 1, 2, 3, 900, 901, 50
-IN_OPEN, IN_NONE = [RoomId(uid(OPEN))], list[RoomId]()
-
-
-def memory(number: int, *edges: tuple[str, str, int], room: int | None = OPEN) -> Node:
-    properties = {} if room is None else {"room_id": str(uid(room))}
-    led = [Edge(kind=kind, label=label, target_id=uid(target)) for kind, label, target in edges]  # pyright: ignore[reportArgumentType]
-    return Node(id=uid(number), version=1, label="Memory", properties=properties, edges=led)
-
-
-@pytest.fixture
-async def told(graph: Neo4jGraph, copy: str) -> str:
-    """Ann and Bob talk in the open and in a closed room, and a bot with them; some of it is remembered."""
-    knows = [Edge(kind="HAS_MEMORY", label="Memory", target_id=uid(one)) for one in (60, 61, 62)]
-    await graph.put(
-        copy,
-        [
-            user(ANN),
-            user(BOB, edges=[Edge(kind="HAS_MEMORY", label="Memory", target_id=uid(63))]),
-            user(BOT, is_bot=True, edges=knows),
-            message(10, author=ANN),
-            message(11, author=BOB, reply_to=10),
-            message(12, author=ANN, reply_to=11),
-            message(13, author=BOT, reply_to=12),
-            message(14, author=BOT, room=CLOSED),
-            message(15, author=ANN, room=CLOSED, reply_to=14),
-            message(16, author=ANN, room=CLOSED, reply_to=15),
-            memory(60, ("ABOUT", "User", ANN), ("TAGGED", "Tag", TEA)),
-            memory(61, ("INVOLVES", "User", ANN), ("TAGGED", "Tag", TEA), room=CLOSED),
-            memory(62, ("ABOUT", "User", BOB), room=None),
-            memory(63, ("INVOLVES", "User", ANN)),
-            Node(id=uid(TEA), version=1, label="Tag", properties={"name": "tea"}),
-        ],
-    )
-    return copy
-
-
-@pytest.mark.parametrize(
-    ("rooms", "said"), [(None, [14, 13]), (IN_OPEN, [13]), (IN_NONE, [])], ids=["operator", "open", "none"]
-)
-async def test_what_bots_said_comes_newest_first(graph: Neo4jGraph, told: str, rooms, said):
-    assert [one.int for one in await graph.said_by_bots(told, rooms=rooms, limit=9)] == said
-    assert [one.int for one in await graph.said_by_bots(told, rooms=rooms, limit=1)] == said[:1]
-
-
-@pytest.mark.parametrize(
-    ("rooms", "said"),
-    [(None, [16, 15, 12, 10]), (IN_OPEN, [12, 10]), (IN_NONE, [])],
-    ids=["operator", "open", "none"],
-)
-async def test_what_somebody_said_comes_newest_first(graph: Neo4jGraph, told: str, rooms, said):
-    ann = ParticipantId(uid(ANN))
-    assert [one.int for one in await graph.said_by(told, ann, rooms=rooms, limit=9)] == said
-
-
-@pytest.mark.parametrize(
-    ("rooms", "known"),
-    [(None, [62, 61, 60]), (IN_OPEN, [60]), (IN_NONE, [])],
-    ids=["operator", "open", "none"],
-)
-async def test_what_bots_know_is_not_what_people_know(graph: Neo4jGraph, told: str, rooms, known):
-    assert [one.int for one in await graph.known_by_bots(told, rooms=rooms, limit=9)] == known
-
-
-def talk(number: int, count: int, minute: int) -> Talk:
-    last = datetime(2026, 3, 1, 10, minute, tzinfo=UTC)
-    return Talk(participant_id=ParticipantId(uid(number)), count=count, last=last)
-
-
-@pytest.mark.parametrize(
-    ("rooms", "talks"),
-    [
-        (None, [talk(BOT, 2, 15), talk(BOB, 2, 12)]),
-        (IN_OPEN, [talk(BOB, 2, 12), talk(BOT, 1, 13)]),
-        (IN_NONE, []),
+MANY = 1_000
+generated = settings(
+    max_examples=5,
+    deadline=None,
+    suppress_health_check=[
+        HealthCheck.function_scoped_fixture,  # each example makes an org of its own
+        HealthCheck.too_slow,
+        HealthCheck.data_too_large,
     ],
-    ids=["operator", "open", "none"],
 )
-async def test_who_talked_to_whom_counts_replies_both_ways(graph: Neo4jGraph, told: str, rooms, talks):
-    assert await graph.talked_to(told, ParticipantId(uid(ANN)), rooms=rooms, limit=9) == talks
+ANN, BOB, HEARD, WHISPERED, UNHEARD = 1, 2, 10, 11, 12
+ROOM, OTHER = 900, 901
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
-def near(number: int, label, score: float) -> Near:
-    return Near(id=uid(number), label=label, score=score)
+@pytest.fixture(name="open_copied")
+async def _open_copied(
+    open_app: OpenApp, server: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch
+) -> AsyncGenerator[OpenApp]:
+    """Open the App of an org that no other test sees, where the server is named."""
+    opened: list[App] = []
+
+    async def open_org(name: str) -> App:
+        opened.append(with_neo4j(await open_app(name), server, monkeypatch))
+        return opened[-1]
+
+    yield open_org
+    for app in opened:
+        await app.projecting.drop("neo4j")
+        await app._servers.close()
 
 
-async def test_people_memories_and_tags_are_near(graph: Neo4jGraph, told: str):
-    found = await graph.near(told, ParticipantId(uid(ANN)), rooms=None, limit=9)
-    assert found == [
-        near(60, "Memory", 1.0),
-        near(TEA, "Tag", 1.0),
-        near(BOB, "User", 1.0),
-        near(BOT, "User", 1.0),
-        near(61, "Memory", 0.5),
-        near(63, "Memory", 0.5),
-    ]
-    assert await graph.near(told, ParticipantId(uid(ANN)), rooms=None, limit=2) == found[:2]
+async def build(app: App) -> str:
+    """Build the copy of an org and return its name."""
+    assert (await app.projecting.rebuild("neo4j")).is_ready
+    async with app.db.reading(app.operator) as conn:
+        [held] = [one for one in await projections.all_of(conn, app.org_id) if one.target == "neo4j"]
+    assert held.copy is not None
+    return held.copy
 
 
-async def test_what_is_near_in_a_closed_room_is_not_near_outside(graph: Neo4jGraph, told: str):
-    found = await graph.near(told, ParticipantId(uid(ANN)), rooms=IN_OPEN, limit=9)
-    assert {(one.id.int, one.score) for one in found} == {(60, 1), (TEA, 1), (BOB, 1), (BOT, 0.5), (63, 0.5)}
+async def test_the_copy_and_the_database_answer_alike(open_copied: OpenApp, admin):
+    app = await open_copied("graph")
+    await tell(app, STORY)
+    await build(app)
+
+    assert await compare(app, await facts(admin, app), by="neo4j") > 100
 
 
-async def test_nobody_is_near_a_stranger(graph: Neo4jGraph, told: str):
-    assert await graph.near(told, ParticipantId(uid(999)), rooms=None, limit=9) == []
+@given(story=stories().map(plain))
+@generated
+async def test_the_copy_and_the_database_answer_alike_in_many_stories(
+    story: Story, open_copied: OpenApp, admin
+):
+    app = await open_copied("graph")
+    await tell(app, story)
+    await build(app)
+
+    await compare(app, await facts(admin, app), by="neo4j")
+
+
+async def alone(app: App, copy: str, viewer: Viewer, graph: Neo4jGraph) -> CopiedGraph:
+    """Return the copy as this viewer asks it, before the database decides."""
+    async with app.db.reading(viewer, recalls=True) as conn:
+        return graph.seen(copy, await projections.sight(conn))
+
+
+async def test_a_copy_alone_shows_no_more_than_may_be_read(open_copied: OpenApp, admin, graph: Neo4jGraph):
+    app = await open_copied("graph")
+    await tell(app, STORY)
+    copy = await build(app)
+    told = await facts(admin, app)
+    for viewer in viewers(app, told):
+        asked, seen = await alone(app, copy, viewer, graph), told.seen(viewer)
+        for key in told.truth.accounts.values():
+            people = [ParticipantId(key)]
+            assert await asked.said_by(people, limit=MANY) == seen.said_by({key})
+            assert await asked.talked_to(people, limit=MANY) == seen.talked_to({key})
+            # Whom a viewer may know the copy cannot tell: a memory that they may see names an account all the same.
+            assert set(await asked.known_by(people, limit=MANY)) <= seen.memories
+            assert set(await asked.known_about(people, limit=MANY)) <= seen.memories
+            tags = {one.tag_id for one in await asked.tags_near(people, limit=MANY)}
+            assert tags <= tags_of(told, seen.memories)
+        assert await asked.said_by_bots(limit=MANY) == seen.said_by(bots(told))
+        assert (
+            set(seen.known_by(seen.bots(), STATED))
+            <= set(await asked.known_by_bots(limit=MANY))
+            <= seen.memories
+        )
+        for key in told.truth.conversations:
+            present = await asked.present_in(ConversationId(key), limit=MANY)
+            assert present == (seen.present_in(key) if seen.is_followed(key) else [])
+
+
+def bots(told: Facts) -> set:
+    return {key for key, kind in told.truth.kinds.items() if kind == "agent"}
+
+
+def tags_of(told: Facts, memories: set) -> set:
+    return {tag_id(told.truth.app.org_id, tag) for key, tag in told.tags if key in memories}
+
+
+def say(number: int, *, minute: int = 0, **more) -> Node:
+    sent_at = (NOON + timedelta(minutes=minute)).isoformat(timespec="microseconds")
+    properties = {
+        "room_id": str(uid(ROOM)),
+        "sent_at": sent_at,
+        "native_order": 0,
+        "author_id": str(uid(ANN)),
+        "kind": "message",
+    } | more
+    edges = [Edge(kind="AUTHORED", label="User", target_id=uid(ANN), incoming=True)]
+    kept = {name: value for name, value in properties.items() if value is not None}
+    return Node(id=uid(number), version=1, label="Message", properties=kept, edges=edges)
+
+
+def within(**fields) -> Sight:
+    return replace(Sight(), **fields)
+
+
+OPEN = within(open_room_ids=[RoomId(uid(ROOM))])
+
+
+@pytest.mark.parametrize("lacking", ["room_id", "sent_at", "author_id", "kind"])
+async def test_what_is_not_known_of_a_message_makes_it_nobodys(graph: Neo4jGraph, copy: str, lacking: str):
+    stay = Stay(room_id=RoomId(uid(ROOM)), joined_at=NOON, left_at=None)
+    await graph.put(copy, [say(HEARD, **{lacking: None})])
+    for sight in (OPEN, within(stays=[stay])):
+        found = await graph.seen(copy, sight).said_by([ParticipantId(uid(ANN))], limit=9)
+        # A room that is open is open at any time, whoever says so.
+        is_known = lacking == "author_id" or (lacking == "sent_at" and sight is OPEN)
+        assert found == ([uid(HEARD)] if is_known else [])
+
+
+async def test_whoever_may_see_nothing_is_told_nothing(graph: Neo4jGraph, copy: str):
+    await graph.put(copy, [say(HEARD), say(WHISPERED, kind="whisper", audience=(str(uid(BOB)),))])
+    people = [ParticipantId(uid(ANN))]
+    assert await graph.seen(copy, within()).said_by(people, limit=9) == []
+    assert await graph.seen(copy, within(own_ids=[ParticipantId(uid(3))])).said_by(people, limit=9) == []
+    assert await graph.seen(copy, within(own_ids=people)).said_by(people, limit=0) == []
+    assert len(await graph.seen(copy, within(is_operator=True)).said_by(people, limit=9)) == 2
+
+
+async def test_a_whisper_is_for_its_author_and_those_it_names(graph: Neo4jGraph, copy: str):
+    named = (str(uid(BOB)),)
+    await graph.put(
+        copy, [say(WHISPERED, kind="whisper", audience=named), say(UNHEARD, kind="whisper", audience=())]
+    )
+    people = [ParticipantId(uid(ANN))]
+
+    async def heard(sight: Sight) -> set:
+        return {one.int for one in await graph.seen(copy, sight).said_by(people, limit=9)}
+
+    assert await heard(within(own_ids=[ParticipantId(uid(BOB))])) == {WHISPERED}
+    assert await heard(within(own_ids=people)) == {WHISPERED, UNHEARD}
+    assert await heard(OPEN) == set()
+
+
+@pytest.mark.parametrize(
+    ("there", "heard"),
+    [((None, None), [0, 1, 2]), ((1, None), [1, 2]), ((None, 1), [0]), ((1, 2), [1]), ((2, 2), [])],
+    ids=["ever", "from then on", "until then", "between", "never"],
+)
+async def test_a_stay_begins_with_its_first_moment_and_ends_before_its_last(
+    graph: Neo4jGraph, copy: str, there, heard
+):
+    await graph.put(copy, [say(HEARD + minute, minute=minute) for minute in range(3)])
+
+    def moment(minute: int | None) -> datetime | None:
+        return None if minute is None else NOON + timedelta(minutes=minute)
+
+    joined, left = map(moment, there)
+    stay = Stay(room_id=RoomId(uid(ROOM)), joined_at=joined, left_at=left)
+    elsewhere = Stay(room_id=RoomId(uid(OTHER)), joined_at=None, left_at=None)
+    asked = graph.seen(copy, within(stays=[stay, elsewhere]))
+
+    found: list[MessageId] = await asked.said_by([ParticipantId(uid(ANN))], limit=9)
+
+    assert sorted(one.int - HEARD for one in found) == heard
+
+
+async def test_a_copy_that_is_gone_says_so(graph: Neo4jGraph):
+    with pytest.raises(BackendUnavailable, match="gone"):
+        await graph.seen("never-there", OPEN).said_by([ParticipantId(uid(ANN))], limit=9)
+
+
+ASKED = (
+    *("said_by_bots", "said_by", "known_by_bots", "known_by", "known_about", "talked_to", "memories_near"),
+    *("tags_near", "present_in", "memories_for"),
+)
+
+
+@pytest.mark.parametrize("name", ASKED)
+async def test_every_question_begins_at_the_index(raw: Raw, copy: str, name: str):
+    text = queries()[name]
+    for word, meant in _words().items():
+        text = text.replace(f"<{word}>", meant)
+    assert "<" not in text.replace("<-", "").replace("<=", "").replace(" < ", "").replace("<>", "")
+    steps = await raw.plan(
+        text,
+        copy=copy,
+        participants=["1"],
+        conversation="2",
+        limit=5,
+        operator=False,
+        own=[],
+        open=[],
+        stays={},
+        about=2,
+        involves=1,
+        rests_on=4,
+        tagged=1,
+    )
+    assert any("Index" in step for step in steps), steps
+    assert not any("AllNodesScan" in step or "ByLabelScan" in step for step in steps), steps

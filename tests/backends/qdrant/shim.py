@@ -177,7 +177,10 @@ def _delete(collection: Collection, given: Body) -> None:
 def _index(collection: Collection, given: Body) -> None:
     schema = given["field_schema"]
     kind = schema if isinstance(schema, str) else schema["type"]
-    collection.shard.update(edge.UpdateOperation.create_field_index(given["field_name"], SCHEMAS[kind]))
+    wanted: Any = SCHEMAS[kind]
+    if kind == "keyword" and not isinstance(schema, str):
+        wanted = edge.KeywordIndexParams(is_tenant=schema.get("is_tenant"))
+    collection.shard.update(edge.UpdateOperation.create_field_index(given["field_name"], wanted))
 
 
 def _scroll(collection: Collection, given: Body) -> Body:

@@ -118,23 +118,58 @@ MATCH (c:Copy {name: $copy})
 WHERE c.leaving = true
 DELETE c
 
+// name: heard
+// Part of other questions: whether a message is for the viewer. Whatever is not known of it makes it nobody's.
+<it>.digest IS NOT NULL AND (
+  $operator
+  OR <it>.author_id IN $own
+  OR (<it>.kind = 'whisper' AND any(one IN <it>.audience WHERE one IN $own))
+  OR (<it>.kind = 'message' AND (
+    <it>.room_id IN $open
+    OR any(stay IN $stays[<it>.room_id] WHERE
+      (stay.joined IS NULL OR stay.joined <= <it>.sent_at) AND (stay.left IS NULL OR <it>.sent_at < stay.left))
+  ))
+)
+
+// name: recalled
+// Part of other questions: whether a memory stands and is for the viewer: all that it rests on is, or it rests on nothing
+// and is theirs, or was before an operator put it right. Who asserted it is not known here.
+<it>.digest IS NOT NULL AND <it>.is_active = true AND (
+  $operator
+  OR (
+    EXISTS { MATCH (<it>)-[:RESTS_ON]->(:Subject) }
+    AND NOT EXISTS { MATCH (<it>)-[:RESTS_ON]->(source:Subject) WHERE NOT coalesce(<heard source>, false) }
+  )
+  OR (
+    NOT EXISTS { MATCH (<it>)-[:RESTS_ON]->(:Subject) }
+    AND EXISTS { MATCH (<it>)-[:HAS_MEMORY|INVOLVES]-(named:Subject) WHERE named.id IN $own }
+  )
+)
+
+// name: followed
+// Part of other questions: whether a conversation is for the viewer: all that was said in it is.
+<it>.digest IS NOT NULL AND EXISTS { MATCH (<it>)<-[:IN_CONVERSATION]-(:Subject) } AND NOT EXISTS {
+  MATCH (<it>)<-[:IN_CONVERSATION]-(said:Subject) WHERE NOT coalesce(<heard said>, false)
+}
+
 // name: said_by_bots
 // What bots said, newest first.
 MATCH (u:User)
 WHERE u.copy = $copy AND u.is_bot = true
 MATCH (u)-[:AUTHORED]->(m:Message)
-WHERE m.digest IS NOT NULL AND ($rooms IS NULL OR m.room_id IN $rooms)
+WHERE <heard m>
 RETURN m.id AS id
-ORDER BY m.sent_at DESC, m.id DESC
+ORDER BY m.sent_at DESC, m.native_order DESC, m.id DESC
 LIMIT $limit
 
 // name: said_by
-// What a participant said, newest first.
-MATCH (u:Subject {copy: $copy, id: $participant})
+// What somebody said, newest first.
+MATCH (u:Subject)
+WHERE u.copy = $copy AND u.id IN $participants
 MATCH (u)-[:AUTHORED]->(m:Message)
-WHERE m.digest IS NOT NULL AND ($rooms IS NULL OR m.room_id IN $rooms)
+WHERE <heard m>
 RETURN m.id AS id
-ORDER BY m.sent_at DESC, m.id DESC
+ORDER BY m.sent_at DESC, m.native_order DESC, m.id DESC
 LIMIT $limit
 
 // name: known_by_bots
@@ -142,41 +177,112 @@ LIMIT $limit
 MATCH (u:User)
 WHERE u.copy = $copy AND u.is_bot = true
 MATCH (u)-[:HAS_MEMORY]->(m:Memory)
-WHERE m.digest IS NOT NULL AND ($rooms IS NULL OR m.room_id IN $rooms)
-RETURN DISTINCT m.id AS id
+WITH DISTINCT m
+WHERE <recalled m>
+RETURN m.id AS id
+ORDER BY id DESC
+LIMIT $limit
+
+// name: known_by
+// What somebody remembers, newest first.
+MATCH (u:Subject)
+WHERE u.copy = $copy AND u.id IN $participants
+MATCH (u)-[:HAS_MEMORY]->(m:Memory)
+WITH DISTINCT m
+WHERE <recalled m>
+RETURN m.id AS id
+ORDER BY id DESC
+LIMIT $limit
+
+// name: known_about
+// What is remembered about somebody, newest first.
+MATCH (u:Subject)
+WHERE u.copy = $copy AND u.id IN $participants
+MATCH (u)<-[:ABOUT]-(m:Memory)
+WITH DISTINCT m
+WHERE <recalled m>
+RETURN m.id AS id
 ORDER BY id DESC
 LIMIT $limit
 
 // name: talked_to
-// Whom a participant answered or was answered by, how often, and when last.
-MATCH (u:Subject {copy: $copy, id: $participant})
+// Whom somebody answered or was answered by, how often, and when last: of each reply the time of its own.
+MATCH (u:Subject)
+WHERE u.copy = $copy AND u.id IN $participants
 MATCH (u)-[:AUTHORED]->(m:Message)
-WHERE $rooms IS NULL OR m.room_id IN $rooms
-MATCH (m)-[:REPLIED_TO]-(o:Message)
-WHERE $rooms IS NULL OR o.room_id IN $rooms
+WHERE <heard m>
+MATCH (m)-[r:REPLIED_TO]-(o:Message)
+WHERE <heard o>
 MATCH (o)<-[:AUTHORED]-(v:User)
-WHERE v.id <> u.id
-WITH v.id AS id, m, o
-RETURN id, count(*) AS count, max(CASE WHEN m.sent_at > o.sent_at THEN m.sent_at ELSE o.sent_at END) AS last
+WHERE NOT v.id IN $participants
+RETURN
+  v.id AS id, count(*) AS count, max(CASE WHEN startNode(r) = m THEN m.sent_at ELSE o.sent_at END) AS last
 ORDER BY count DESC, last DESC, id
 LIMIT $limit
 
-// name: memories_of
-// Memories about a participant or that involve them.
-MATCH (u:Subject {copy: $copy, id: $participant})
+// name: memories_near
+// Memories about somebody or that involve them.
+MATCH (u:Subject)
+WHERE u.copy = $copy AND u.id IN $participants
 MATCH (u)<-[r:ABOUT|INVOLVES]-(m:Memory)
-WHERE m.digest IS NOT NULL AND ($rooms IS NULL OR m.room_id IN $rooms)
-RETURN m.id AS id, sum(CASE WHEN type(r) = 'ABOUT' THEN 2 ELSE 1 END) AS count
+WITH m, collect(DISTINCT type(r)) AS ties
+WHERE <recalled m>
+RETURN
+  m.id AS id, m.kind AS kind,
+  CASE WHEN 'ABOUT' IN ties THEN $about ELSE 0 END + CASE WHEN 'INVOLVES' IN ties THEN $involves ELSE 0 END AS count
 ORDER BY count DESC, id DESC
 LIMIT $limit
 
-// name: tags_of
-// Tags of the memories about a participant or that involve them.
-MATCH (u:Subject {copy: $copy, id: $participant})
+// name: tags_near
+// Tags of the memories about somebody or that involve them.
+MATCH (u:Subject)
+WHERE u.copy = $copy AND u.id IN $participants
 MATCH (u)<-[:ABOUT|INVOLVES]-(m:Memory)
-WHERE m.digest IS NOT NULL AND ($rooms IS NULL OR m.room_id IN $rooms)
 WITH DISTINCT m
+WHERE <recalled m>
 MATCH (m)-[:TAGGED]->(t:Tag)
 RETURN t.id AS id, count(*) AS count
 ORDER BY count DESC, id
+LIMIT $limit
+
+// name: present_in
+// Who wrote in a conversation.
+MATCH (c:Subject {copy: $copy, id: $conversation})
+WHERE <followed c>
+MATCH (c)<-[:IN_CONVERSATION]-(m:Message)<-[:AUTHORED]-(u:User)
+WHERE <heard m>
+RETURN u.id AS id, count(*) AS count, max(m.sent_at) AS last
+ORDER BY count DESC, last DESC, id
+LIMIT $limit
+
+// name: memories_for
+// Memories that rest on a conversation, or name some of those present; those of the tags of the first weigh more.
+MATCH (c:Subject {copy: $copy, id: $conversation})
+WHERE <followed c>
+WITH
+  COLLECT {
+    MATCH (c)<-[:IN_CONVERSATION]-(:Message)<-[:RESTS_ON]-(m:Memory)
+    WITH DISTINCT m
+    WHERE <recalled m>
+    RETURN m
+  } AS resting
+WITH resting, COLLECT { UNWIND resting AS m MATCH (m)-[:TAGGED]->(t:Tag) RETURN DISTINCT t } AS topic
+WITH resting, topic,
+  COLLECT {
+    MATCH (u:Subject)<-[:ABOUT|INVOLVES]-(m:Memory)
+    WHERE u.copy = $copy AND u.id IN $participants
+    WITH DISTINCT m
+    WHERE <recalled m>
+    RETURN m
+  } AS naming
+UNWIND resting + naming AS m
+WITH DISTINCT m, resting, topic
+WITH
+  m,
+  CASE WHEN m IN resting THEN $rests_on ELSE 0 END
+    + CASE WHEN any(t IN topic WHERE EXISTS { (m)-[:TAGGED]->(t) }) THEN $tagged ELSE 0 END
+    + $about * COUNT { MATCH (m)-[:ABOUT]->(u:Subject) WHERE u.id IN $participants }
+    + $involves * COUNT { MATCH (m)-[:INVOLVES]->(u:Subject) WHERE u.id IN $participants } AS count
+RETURN m.id AS id, m.kind AS kind, count
+ORDER BY count DESC, id DESC
 LIMIT $limit

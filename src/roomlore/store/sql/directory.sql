@@ -134,15 +134,16 @@ where rooms.org_id = %(org_id)s
   and rooms.id = noted.id
   and (rooms.name, rooms.kind, rooms.topic) is distinct from (noted.name, noted.kind, noted.topic);
 
--- name: narrow_rooms
--- Close rooms to all but their members.
+-- name: narrow_rooms -> Narrowed
+-- Close rooms to all but their members; return those that were open.
 update rooms
 set visibility = 'members'
-where org_id = %(org_id)s and id = any (%(room_ids)s) and visibility = 'open';
+where org_id = %(org_id)s and id = any (%(room_ids)s) and visibility = 'open'
+returning id as room_id;
 
--- name: state_memberships
+-- name: state_memberships -> Presence
 -- Record memberships that the platform states; what was only implied gives way, and of two ends of the
--- same presence the earlier holds.
+-- same presence the earlier holds. Return who was where otherwise than was known.
 with stated as (
   select room_id, participant_id, coalesce(joined_at, '-infinity') as joined_at, left_at
   from unnest(
@@ -163,14 +164,21 @@ implied as (
         and same.participant_id = memberships.participant_id
         and same.joined_at = memberships.joined_at
     )
+  returning memberships.room_id, memberships.participant_id
+),
+told as (
+  insert into memberships (org_id, room_id, participant_id, joined_at, left_at)
+  select %(org_id)s, room_id, participant_id, joined_at, left_at
+  from stated
+  on conflict (org_id, room_id, participant_id, joined_at) do update
+  set left_at = least(memberships.left_at, excluded.left_at), implied = false
+  where memberships.implied
+    or memberships.left_at is distinct from least(memberships.left_at, excluded.left_at)
+  returning room_id, participant_id
 )
-insert into memberships (org_id, room_id, participant_id, joined_at, left_at)
-select %(org_id)s, room_id, participant_id, joined_at, left_at
-from stated
-on conflict (org_id, room_id, participant_id, joined_at) do update
-set left_at = least(memberships.left_at, excluded.left_at), implied = false
-where memberships.implied
-  or memberships.left_at is distinct from least(memberships.left_at, excluded.left_at);
+select room_id, participant_id from implied
+union
+select room_id, participant_id from told;
 
 -- name: members_told -> MembersTold
 -- When the members of these rooms were last told, where they ever were.
@@ -193,8 +201,8 @@ where rooms.org_id = %(org_id)s
   and rooms.id = told.room_id
   and (rooms.members_at is null or rooms.members_at < told.told_at);
 
--- name: end_memberships
--- End the stated presence of everybody whom these lists of members leave out.
+-- name: end_memberships -> Presence
+-- End the stated presence of everybody whom these lists of members leave out; return whose.
 update memberships
 set left_at = greatest(memberships.joined_at, told.told_at)
 from unnest(%(room_id)s::uuid[], %(told_at)s::timestamptz[]) as told (room_id, told_at)
@@ -204,10 +212,12 @@ where memberships.org_id = %(org_id)s
   and not memberships.implied
   and (memberships.room_id, memberships.participant_id) not in (
     select * from unnest(%(listed_room_id)s::uuid[], %(participant_id)s::uuid[])
-  );
+  )
+returning memberships.room_id, memberships.participant_id;
 
--- name: imply_memberships
--- Whoever writes in a room was there: where no membership is stated, it begins with the first message.
+-- name: imply_memberships -> Presence
+-- Whoever writes in a room was there: where no membership is stated, it begins with the first message. Return for whom
+-- that is news.
 with spoke as (
   select * from unnest(%(room_id)s::uuid[], %(participant_id)s::uuid[], %(first_at)s::timestamptz[])
     as spoke (room_id, participant_id, first_at)
@@ -221,17 +231,24 @@ earlier as (
     and memberships.participant_id = spoke.participant_id
     and memberships.implied
     and memberships.joined_at > spoke.first_at
+  returning memberships.room_id, memberships.participant_id
+),
+added as (
+  insert into memberships (org_id, room_id, participant_id, joined_at, implied)
+  select %(org_id)s, spoke.room_id, spoke.participant_id, spoke.first_at, true
+  from spoke
+  where not exists (
+    select 1
+    from memberships
+    where memberships.org_id = %(org_id)s
+      and memberships.room_id = spoke.room_id
+      and memberships.participant_id = spoke.participant_id
+  )
+  returning room_id, participant_id
 )
-insert into memberships (org_id, room_id, participant_id, joined_at, implied)
-select %(org_id)s, spoke.room_id, spoke.participant_id, spoke.first_at, true
-from spoke
-where not exists (
-  select 1
-  from memberships
-  where memberships.org_id = %(org_id)s
-    and memberships.room_id = spoke.room_id
-    and memberships.participant_id = spoke.participant_id
-);
+select room_id, participant_id from earlier
+union
+select room_id, participant_id from added;
 
 -- name: add_activity
 -- Count new messages per room and participant.

@@ -38,7 +38,7 @@ delete from work
 where org_id = %(org_id)s
   and (subject_id = any (%(message_ids)s) or trigger_id = any (%(message_ids)s))
   -- copies in other servers are still to go
-  and stage <> 'qdrant';
+  and stage not in ('qdrant', 'neo4j');
 
 -- name: drop_audiences
 -- Remove whom messages are addressed to.

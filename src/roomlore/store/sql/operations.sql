@@ -48,7 +48,7 @@ cross join lateral (
   union all
   select messages.room_id
   from messages
-  where work.stage not in ('untangle', 'qdrant') and messages.org_id = work.org_id and messages.id = work.subject_id
+  where work.stage not in ('untangle', 'qdrant', 'neo4j') and messages.org_id = work.org_id and messages.id = work.subject_id
 ) as subjects
 where work.org_id = %(org_id)s
 group by subjects.room_id, work.stage;

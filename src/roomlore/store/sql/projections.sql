@@ -1,24 +1,5 @@
 -- Copies of what is known, in other servers.
 
--- name: ask_everything
--- Ask for every message of an org, to be written to the copies of one target.
-insert into work (org_id, stage, subject_id)
-select %(org_id)s, %(target)s, messages.id
-from messages
-where messages.org_id = %(org_id)s and messages.kind in ('message', 'whisper') and messages.redacted_at is null
-order by messages.id
-on conflict (org_id, stage, subject_id) do update
-set
-  version = work.version + 1,
-  failures = 0,
-  error = null,
-  set_aside_at = null,
-  attempts = case when work.set_aside_at is null and work.due_at > now() then work.attempts else 0 end,
-  due_at = case
-    when work.set_aside_at is null and work.due_at > now() and work.attempts > 0 then work.due_at
-    else now()
-  end;
-
 -- name: renew -> Subject
 -- Lease what was taken anew, and tell which of it is still ours.
 update work
@@ -84,6 +65,7 @@ set
   next_model = excluded.next_model,
   next_dimensions = excluded.next_dimensions,
   next_xid = null,
+  next_after = null,
   next_since = null;
 
 -- name: announce
@@ -92,16 +74,25 @@ update projections
 set next_xid = pg_current_xact_id()
 where org_id = %(org_id)s and target = %(target)s and next_copy is not null and next_xid is null;
 
--- name: begin_asking -> Begun
--- Say that everything is asked for now, if all who may not have known of the copy that is to be built are through.
-update projections
-set next_since = clock_timestamp()
+-- name: asking -> Begun
+-- Up to where was asked for what the copy is to hold that is to be built, if all who may not have known of it are through
+-- and it was not asked for everything. Nobody else asks until the transaction ends.
+select next_after as after
+from projections
 where org_id = %(org_id)s
   and target = %(target)s
   and next_copy is not null
   and next_since is null
   and next_xid < pg_snapshot_xmin(pg_current_snapshot())
-returning next_copy as copy;
+for update;
+
+-- name: note_asked
+-- Say up to where was asked, or that everything was.
+update projections
+set
+  next_after = case when not %(is_last)s then %(after)s::uuid end,
+  next_since = case when %(is_last)s then clock_timestamp() end
+where org_id = %(org_id)s and target = %(target)s and next_copy is not null;
 
 -- name: switch
 -- Read the copy that was being built, once all that was asked for when it was begun is written.
@@ -224,7 +215,7 @@ where said.org_id = %(org_id)s
 select id
 from messages
 where org_id = %(org_id)s
-  and (%(after)s::uuid is null or id > %(after)s)
+  and id > coalesce(%(after)s::uuid, '00000000-0000-0000-0000-000000000000')
   and kind in ('message', 'whisper')
   and redacted_at is null
   and erased_at is null

@@ -115,7 +115,7 @@ union all
 select 'work', count(*)
 from work
 where work.org_id = %(org_id)s
-  and work.stage = 'embed'
+  and work.stage in ('embed', 'reembed')
   and (
     work.subject_id in (select id from doomed)
     or not exists (select 1 from messages where messages.org_id = %(org_id)s and messages.id = work.subject_id)

@@ -49,6 +49,39 @@ from best_worded(
   %(is_large)s, %(wanted)s
 );
 
+-- name: lexemes -> Lexemes
+-- The words of a question as stems: those that `best_worded` asks for, by which nothing is looked up here.
+select array(
+  select first.lexeme
+  from (
+    select one.lexeme from unnest(to_tsvector('english', %(question)s)) as one order by one.positions[1] limit 64
+  ) as first
+  order by 1
+) as lexemes;
+
+-- name: worded_among -> Named
+-- Which of some messages share a word with a question, as far as the viewer may read them, newest first.
+select said.id as message_id
+from unnest(%(message_ids)s::uuid[]) as one (id)
+cross join lateral (
+  select messages.id, messages.words, messages.sent_at
+  from messages
+  where messages.org_id = (select current_org()) and messages.id = one.id
+  limit 1
+) as said
+where said.words @@ any_word(variadic %(lexemes)s::text[])
+order by said.sent_at desc, said.id
+limit %(wanted)s;
+
+-- name: not_copied -> Named
+-- What is still to be written to the copies of a target, latest first.
+-- Uses index: work_asked
+select subject_id as message_id
+from work
+where org_id = %(org_id)s and stage = %(target)s and set_aside_at is null
+order by asked_at desc
+limit %(limit)s;
+
 -- name: surroundings -> Surrounding
 -- Messages and what stands around them, in the order of their rooms.
 select message_id, author_name, follows, size, counts, similarity, fits

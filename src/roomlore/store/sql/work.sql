@@ -7,29 +7,41 @@ select %(org_id)s, %(stage)s, unnest(%(subject_ids)s::uuid[])
 on conflict (org_id, stage, subject_id) do update
 set version = work.version + 1, attempts = 0, failures = 0, due_at = now(), error = null, set_aside_at = null;
 
--- name: enqueue_anew
--- Ask for messages that read otherwise now to be embedded again, as far as messages like them are.
-insert into work (org_id, stage, subject_id)
-select org_id, 'embed', id
-from messages
-where org_id = %(org_id)s
-  and id = any (%(message_ids)s)
-  and kind in ('message', 'whisper')
-  and redacted_at is null
-  and body ~ '\S'
-on conflict (org_id, stage, subject_id) do update
-set version = work.version + 1, attempts = 0, failures = 0, due_at = now(), error = null, set_aside_at = null;
+-- name: enqueue_next -> Asked
+-- Ask for messages to be embedded by the next model as well, where there is one.
+select 0::bigint as count, reembed(%(subject_ids)s::uuid[]) as of_next;
 
--- name: enqueue_added
+-- name: enqueue_anew -> Asked
+-- Ask for messages that read otherwise now to be embedded again, as far as messages like them are.
+with asked as (
+  insert into work (org_id, stage, subject_id)
+  select org_id, 'embed', id
+  from messages
+  where org_id = %(org_id)s
+    and id = any (%(message_ids)s)
+    and kind in ('message', 'whisper')
+    and redacted_at is null
+    and body ~ '\S'
+  on conflict (org_id, stage, subject_id) do update
+  set version = work.version + 1, attempts = 0, failures = 0, due_at = now(), error = null, set_aside_at = null
+  returning subject_id
+)
+select count(*) as count, reembed(array_agg(subject_id)) as of_next from asked;
+
+-- name: enqueue_added -> Asked
 -- Ask for the messages just added to be embedded.
-insert into work (org_id, stage, subject_id)
-select %(org_id)s, 'embed', id from pg_temp.incoming where to_embed;
+with asked as (
+  insert into work (org_id, stage, subject_id)
+  select %(org_id)s, 'embed', id from pg_temp.incoming where to_embed
+  returning subject_id
+)
+select count(*) as count, reembed(array_agg(subject_id)) as of_next from asked;
 
 -- name: enqueue_missing
 -- Ask for every message that should have a vector of this model and has none, or none of its tokens where they are
 -- to be had, to be embedded.
 insert into work (org_id, stage, subject_id)
-select wanting.org_id, 'embed', wanting.id
+select wanting.org_id, %(stage)s, wanting.id
 from embeddable_messages as wanting
 where wanting.org_id = %(org_id)s
   and not exists (
@@ -49,7 +61,7 @@ on conflict (org_id, stage, subject_id) do nothing;
 delete from work
 using messages as said
 where work.org_id = %(org_id)s
-  and work.stage = 'embed'
+  and work.stage in ('embed', 'reembed')
   and said.org_id = %(org_id)s
   and said.id = work.subject_id
   and said.room_id = any (array(
@@ -105,35 +117,42 @@ with gone as (
     ) is null
   returning vectors.message_id
 )
-select count(*) as count, ask_for_copies(array_agg(message_id)) as copies from gone;
+select count(*) as count, ask_for_points(array_agg(message_id)) as copies from gone;
 
--- name: enqueue_wanting
+-- name: enqueue_wanting -> Asked
 -- Ask for messages of a room that are to have a vector and have none to be embedded, all or only these and what answers
 -- them; what a worker has just taken is done again, for it may have passed it over.
-insert into work (org_id, stage, subject_id)
-select wanting.org_id, 'embed', wanting.id
-from embeddable_messages as wanting
-where wanting.org_id = %(org_id)s
-  and wanting.room_id = %(room_id)s
-  and (
-    %(message_ids)s::uuid[] is null
-    or wanting.id = any (array(
-      select unnest(%(message_ids)s::uuid[])
-      union
-      select replies.child_id
-      from replies
-      where replies.org_id = %(org_id)s and replies.parent_id = any (%(message_ids)s)
-    ))
-  )
-  and (
-    select vectors.message_id
-    from message_embeddings as vectors
-    where vectors.org_id = %(org_id)s and vectors.message_id = wanting.id
-    limit 1
-  ) is null
-on conflict (org_id, stage, subject_id) do update
-set version = work.version + 1, due_at = now()
-where work.attempts > 0;
+with wanting as materialized (
+  select wanted.id
+  from embeddable_messages as wanted
+  where wanted.org_id = %(org_id)s
+    and wanted.room_id = %(room_id)s
+    and (
+      %(message_ids)s::uuid[] is null
+      or wanted.id = any (array(
+        select unnest(%(message_ids)s::uuid[])
+        union
+        select replies.child_id
+        from replies
+        where replies.org_id = %(org_id)s and replies.parent_id = any (%(message_ids)s)
+      ))
+    )
+    and (
+      select vectors.message_id
+      from message_embeddings as vectors
+      where vectors.org_id = %(org_id)s and vectors.message_id = wanted.id
+      limit 1
+    ) is null
+),
+asked as (
+  insert into work (org_id, stage, subject_id)
+  select %(org_id)s, 'embed', wanting.id from wanting
+  on conflict (org_id, stage, subject_id) do update
+  set version = work.version + 1, due_at = now()
+  where work.attempts > 0
+  returning subject_id
+)
+select (select count(*) from asked) as count, reembed(array_agg(wanting.id)) as of_next from wanting;
 
 -- name: embedding_policy -> Policy
 -- What a room embeds.
@@ -156,7 +175,7 @@ select pg_notify('roomlore_work', %(stage)s);
 -- name: take -> Task
 -- Take a fair batch of due work, over all orgs or of one only, and lease it.
 select org_id, subject_id, version, attempts
-from take_work(%(stage)s, %(only_org)s, %(per_org)s, %(total)s, %(lease)s, %(suspects)s);
+from take_work(%(stage)s, %(only_org)s, %(per_org)s, %(total)s, %(lease)s, %(suspects)s, %(without)s::uuid[]);
 
 -- name: org_ids -> Org
 -- Every org there is.
@@ -164,7 +183,7 @@ select org_id from org_ids() as org_id;
 
 -- name: count -> WorkCount
 -- How much is waiting and how much was set aside, over all orgs or in one.
-select waiting, set_aside from count_work(%(stage)s, %(only_org)s);
+select waiting, set_aside from count_work(%(stage)s, %(only_org)s, %(without)s::uuid[]);
 
 -- name: set_aside -> SetAside
 -- Why work of an org was set aside, by kind of error.
@@ -172,16 +191,6 @@ select coalesce(error, 'Unknown') as error, count(*) as messages
 from work
 where org_id = %(org_id)s and stage = %(stage)s and set_aside_at is not null
 group by error;
-
--- name: embedding_lag -> Lag
--- Whether some messages of an org cannot be found by this model's vectors yet: work waits for it, or there
--- are vectors, and none is of this model.
-select
-  exists (select 1 from work where org_id = %(org_id)s and stage = 'embed' and set_aside_at is null)
-  or (
-    exists (select 1 from message_embeddings where org_id = %(org_id)s)
-    and not exists (select 1 from message_embeddings where org_id = %(org_id)s and model = %(model)s)
-  ) as is_behind;
 
 -- name: refresh_statistics
 -- Let the planner know what tables have become.
@@ -229,7 +238,7 @@ where work.org_id = %(org_id)s
 -- name: forget
 -- Drop work on subjects that no longer need it.
 delete from work
-where org_id = %(org_id)s and stage = %(stage)s and subject_id = any (%(subject_ids)s);
+where org_id = %(org_id)s and stage = any (%(stages)s) and subject_id = any (%(subject_ids)s);
 
 -- name: texts_to_embed -> TextToEmbed
 -- What is to be embedded: the text, who said it and where.
@@ -250,7 +259,7 @@ with made as (
   set embedding = excluded.embedding, tokens = excluded.tokens
   returning message_id
 )
-select count(*) as count, ask_for_copies(array_agg(message_id)) as copies from made;
+select count(*) as count, ask_for_points(array_agg(message_id)) as copies from made;
 
 -- name: drop_embeddings -> Touched
 -- Remove the vectors of messages.
@@ -259,4 +268,4 @@ with gone as (
   where org_id = %(org_id)s and message_id = any (%(message_ids)s)
   returning message_id
 )
-select count(*) as count, ask_for_copies(array_agg(message_id)) as copies from gone;
+select count(*) as count, ask_for_points(array_agg(message_id)) as copies from gone;

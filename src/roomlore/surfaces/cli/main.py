@@ -23,9 +23,11 @@ from roomlore.ingest.importing import ImportWish
 from roomlore.surfaces.cli import (
     agents,
     conversations,
+    embedding,
     evaluating,
     extracting,
     forgetting,
+    graph,
     keys,
     mcpserving,
     memories,
@@ -215,6 +217,8 @@ async def drain(app: App, output: Output, *, every_org: bool = False) -> None:
         tell_expired(output, drained.expired)
     for what in drained.failing:
         output.chatter.print(f"not copied: {what}; the worker tries again", style="yellow", markup=False)
+    for what in drained.unembedded:
+        output.chatter.print(f"waits to be embedded: {what}", style="yellow", markup=False)
     if drained.set_aside:
         output.chatter.print(
             f"{drained.set_aside} pieces of work ended in errors and were set aside;"
@@ -262,10 +266,12 @@ for verb in (
     *agents.VERBS,
     *extracting.VERBS,
     *people.VERBS,
+    *graph.VERBS,
     *wishes.VERBS,
     *keys.VERBS,
     *forgetting.VERBS,
     *operations.VERBS,
+    *embedding.VERBS,
     *projecting.VERBS,
     *evaluating.VERBS,
     *serving.VERBS,

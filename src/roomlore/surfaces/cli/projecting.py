@@ -1,23 +1,27 @@
 """Verbs for whoever runs it: copies in other servers."""
 
+from collections.abc import Mapping
 from datetime import timedelta
+from functools import partial
 
 import click
 
 from roomlore.app import App
 from roomlore.app.projecting import Copies, Difference
-from roomlore.store.projections import TARGETS
+from roomlore.store.projections import TARGETS, Target
 from roomlore.surfaces.cli.output import Output, counted
 from roomlore.surfaces.cli.progress import counting
 from roomlore.surfaces.cli.session import Session, with_app
 
 #: So many ids of a difference are shown.
 SHOWN = 10
+#: What a copy consists of.
+HELD: Mapping[Target, str] = {"qdrant": "message", "neo4j": "node"}
 
 
 @click.group()
 def project() -> None:
-    """Keep copies in Qdrant: rebuildable, and never asked for what a viewer may not see.
+    """Keep copies in Qdrant and Neo4j: rebuildable, and never asked for what a viewer may not see.
 
     PostgreSQL is the truth. A copy is kept up to date by the worker, and can be dropped, rebuilt and compared at any time.
     """
@@ -50,7 +54,8 @@ def rebuild(session: Session, target: str) -> None:
     async def use(app: App) -> None:
         acting = await session.acting(app)
         with counting(session.output, "copied", total=None) as advance:
-            built = await acting.projecting.rebuild(target, advance)
+            waiting = partial(session.output.chatter.print, "waiting for changes that began before")
+            built = await acting.projecting.rebuild(target, advance, waiting=waiting)
         if session.output.as_json:
             session.output.json(built)
         else:
@@ -96,16 +101,18 @@ def _line(one: Copies) -> str:
     parts = [f"{one.target}: {how}{', another one being built' if one.is_ready and one.is_building else ''}"]
     if one.waiting:
         lag = timedelta(seconds=round(one.lag_seconds))
-        parts.append(f"{counted(one.waiting, 'message')} to be written, the oldest for {lag}")
+        parts.append(f"{counted(one.waiting, HELD[one.target])} to be written, the oldest for {lag}")
     if one.set_aside:
-        parts.append(f"{counted(one.set_aside, 'message')} set aside: roomlore worker --retry tries again")
+        parts.append(
+            f"{counted(one.set_aside, HELD[one.target])} set aside: roomlore worker --retry tries again"
+        )
     if one.failing_since is not None:
         parts.append(f"failing since {one.failing_since:%Y-%m-%d %H:%M:%S}: {one.error}")
     return "; ".join(parts)
 
 
 def _show(output: Output, found: Difference) -> None:
-    output.text(f"{counted(found.compared, 'message')} on both sides")
+    output.text(f"{counted(found.compared, HELD[found.target])} on both sides")
     for what, ids in (("missing", found.missing), ("extra", found.extra), ("different", found.different)):
         if ids:
             more = f" and {len(ids) - SHOWN} more" if len(ids) > SHOWN else ""

@@ -18,6 +18,7 @@ from roomlore.surfaces.mcp.transcript import NOTE, Cited, Transcript
 #: What it had to do without, in words.
 DEGRADED: Mapping[str, str] = {
     "no embedding model": "Searched by words alone: there is no embedding model.",
+    "one of two embedding models is unavailable": "Of two embedding models one is unavailable; the other one searched.",
     "not everything is embedded yet": "Not everything is embedded yet; what is newest may be missing.",
     "qdrant is unavailable": "Qdrant is unavailable; the database answered alone.",
 }

@@ -1,0 +1,285 @@
+"""Copies in Qdrant: how fast they are written and rebuilt, how far they lag, and what searching them costs.
+
+    python benchmarks/projections.py put [--messages N] [--rounds N]
+    python benchmarks/projections.py lag [--seconds N] [--rate N]
+    python benchmarks/projections.py rebuild [--messages N]
+    python benchmarks/projections.py search [--messages N] [--rounds N]
+
+On a server as in `copied.py`. What is compared is done in turns, and medians are told.
+
+put: our writing, with a condition on versions, beside the bare client writing the same points, ready-made.
+lag: messages come in steadily while the worker does all its work and copies them; `lag_seconds` is looked at five times
+a second.
+rebuild: a copy of N messages, from the first question to the database until it is read.
+search: the nearest 20 and the best 40 by words from the copy beside the database's, and whole searches both ways;
+recall against every vector looked at.
+"""
+
+import argparse
+import asyncio
+import json
+import random
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from operator import truediv
+from statistics import median, quantiles
+from typing import Any
+
+from copied import (
+    BATCH,
+    DIMENSIONS,
+    Server,
+    Summing,
+    filled,
+    messages,
+    org,
+    points,
+    seconds,
+    server,
+    struct,
+    timed,
+    vector_of,
+    words,
+)
+from qdrant_client import AsyncQdrantClient, models
+
+from roomlore.app import App
+from roomlore.backends.qdrant import PREFIX, QdrantPoints, open_qdrant
+from roomlore.domain.ids import MessageId
+from roomlore.domain.projected import Narrowing, Sight
+from roomlore.store import projections
+from roomlore.store import search as proposals
+from roomlore.store.search import Scope, ScopeMeasure
+
+EVERYWHERE = Narrowing()
+
+
+async def put(given: argparse.Namespace, at: Server) -> dict[str, Any]:
+    """Return how many points a second are written, by us and by the bare client, in turns."""
+    said = points(given.messages, random.Random(7))
+    structs = [struct(one) for one in said]
+    ours = open_qdrant(at.url, key=at.key)
+    bare = AsyncQdrantClient(url=at.url, api_key=at.key, check_compatibility=False)
+    rates: dict[str, list[float]] = {"ours": [], "bare": []}
+    for turn in range(given.rounds + 1):
+        for name in ("ours", "bare") if turn % 2 else ("bare", "ours"):
+            await ours.prepare("put", dimensions=DIMENSIONS)
+            work = ours.put("put", said) if name == "ours" else bare_put(bare, f"{PREFIX}put", structs)
+            took = await seconds(work)
+            await ours.remove("put")
+            # The first turn warms up.
+            rates[name] += [len(said) / took] if turn else []
+    await ours.close()
+    await bare.close()
+    middle = {name: median(some) for name, some in rates.items()}
+    return {
+        "points/s": {name: round(rate) for name, rate in middle.items()},
+        "all": {name: [round(rate) for rate in some] for name, some in rates.items()},
+        # Of turns, for both sides of one meet the same neighbours.
+        "ours of bare": round(median(map(truediv, rates["ours"], rates["bare"])), 2),
+    }
+
+
+async def bare_put(bare: AsyncQdrantClient, name: str, structs: Sequence[models.PointStruct]) -> None:
+    for start in range(0, len(structs), BATCH):
+        await bare.upsert(name, structs[start : start + BATCH], wait=True)
+
+
+async def lag(given: argparse.Namespace, at: Server) -> dict[str, Any]:
+    """Return how far the copy lags while messages come in steadily."""
+    async with org(at) as app:
+        await filled(app, 1_000)
+        await app.projecting.rebuild("qdrant")
+        stop = asyncio.Event()
+        working = asyncio.create_task(app.run_worker(stop))
+        looked: list[float] = []
+        waiting: list[int] = []
+        watching = asyncio.create_task(watch(app, stop, looked, waiting))
+        chance, behind = random.Random(9), 0.0
+        began = time.perf_counter()
+        for step in range(given.seconds * 10):
+            await app.ingest_batch(messages(given.rate // 10, chance, since=10_000 + step * given.rate // 10))
+            ahead = began + (step + 1) / 10 - time.perf_counter()
+            behind = max(behind, -ahead)
+            await asyncio.sleep(max(0.0, ahead))
+        took = time.perf_counter() - began
+        told = len(looked)
+        after = await seconds(settled(app))
+        stop.set()
+        await asyncio.gather(working, watching)
+        found = await app.projecting.diff("qdrant")
+    cuts = quantiles(looked[:told], n=20)
+    return {
+        "messages/s": round(given.seconds * given.rate / took),
+        "lag s": {
+            "p50": round(median(looked[:told]), 2),
+            "p95": round(cuts[18], 2),
+            "max": round(max(looked[:told]), 2),
+        },
+        "waiting at most": max(waiting[:told]),
+        "all written after s": round(after, 1),
+        "ingest late at most s": round(behind, 2),
+        "differences afterwards": found.count,
+    }
+
+
+async def watch(app: App, stop: asyncio.Event, looked: list[float], waiting: list[int]) -> None:
+    while not stop.is_set():
+        (state,) = await app.projecting.status()
+        looked.append(state.lag_seconds)
+        waiting.append(state.waiting)
+        await asyncio.sleep(0.2)
+
+
+async def settled(app: App) -> None:
+    """Wait until nothing waits to be embedded or copied."""
+    while True:
+        (state,) = await app.projecting.status()
+        if not state.waiting and not (await app.waiting("embed")).waiting:
+            return
+        await asyncio.sleep(0.1)
+
+
+async def rebuild(given: argparse.Namespace, at: Server) -> dict[str, Any]:
+    """Return how long a copy takes to be built."""
+    async with org(at) as app:
+        await filled(app, given.messages)
+        took = await seconds(app.projecting.rebuild("qdrant"))
+        (state,) = await app.projecting.status()
+        assert state.is_ready
+        comparing = await seconds(app.projecting.diff("qdrant"))
+        await app.projecting.drop("qdrant")
+    return {
+        "messages": given.messages,
+        "rebuilt in s": round(took, 1),
+        "messages/s": round(given.messages / took),
+        "compared in s": round(comparing, 1),
+    }
+
+
+async def search(given: argparse.Namespace, at: Server) -> dict[str, Any]:
+    """Return what the copy finds beside the database, and how long both take."""
+    async with org(at) as app:
+        await filled(app, given.messages)
+        await app.projecting.rebuild("qdrant")
+        chance = random.Random(11)
+        asked = [" ".join(words(chance).split()[:4]) for _ in range(given.rounds)]
+        report: dict[str, Any] = {"messages": given.messages}
+        for who, viewer in (("operator", app.operator), ("member", await app.viewer("u3"))):
+            report[who] = await compared(app, viewer, asked, at)
+        await app.projecting.drop("qdrant")
+    return report
+
+
+async def compared(app: App, viewer: Any, asked: Sequence[str], at: Server) -> dict[str, Any]:
+    copied = open_qdrant(at.url, key=at.key)
+    async with app.db.reading(app.operator) as conn:
+        (held,) = await projections.all_of(conn, app.org_id)
+    async with app.db.reading(viewer) as conn:
+        sight = await projections.sight(conn)
+    sides = Sides(app=app, viewer=viewer, copied=copied, copy=held.copy or "", sight=sight)
+    exactly = [await sides.nearest(text, has_index=False) for text in asked]
+    ways: dict[str, Callable[[str], Awaitable[list[MessageId]]]] = {
+        "nearest, database": lambda text: sides.nearest(text, has_index=True),
+        "nearest, copy": sides.near,
+        "words, database": sides.best_worded,
+        "words counted only, database": lambda text: sides.best_worded(text, wanted=0),
+        "words, copy": sides.worded,
+    }
+    report: dict[str, Any] = {}
+    for name, way in ways.items():
+        report[name] = await timed([lambda way=way, text=text: way(text) for text in asked])
+        if name.startswith("nearest"):
+            shares = [shared(truth, await way(text)) for truth, text in zip(exactly, asked, strict=True)]
+            report[name]["recall@20"] = round(sum(shares) / len(shares), 4)
+    overlap = [shared(await sides.best_worded(text), await sides.worded(text)) for text in asked]
+    report["words, copy"]["of the database's 40"] = round(sum(overlap) / len(overlap), 4)
+    alone = replace(app, settings=replace(app.settings, qdrant=None))
+    for name, through in (("whole search, database", alone), ("whole search, copy", app)):
+        report[name] = await timed(
+            [lambda text=text, through=through: through.search(viewer, text) for text in asked]
+        )
+    hits = [(await alone.search(viewer, text), await app.search(viewer, text)) for text in asked]
+    same = [shared(found_ids(first.hits), found_ids(second.hits)) for first, second in hits]
+    report["whole search, copy"]["of the database's finds"] = round(sum(same) / len(same), 4)
+    await copied.close()
+    return report
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sides:
+    """The copy and the database, asked for the same."""
+
+    app: App
+    viewer: Any
+    copied: QdrantPoints
+    copy: str
+    sight: Sight
+
+    async def near(self, text: str) -> list[MessageId]:
+        found = await self.copied.near(
+            self.copy, vector_of(text), sight=self.sight, narrowing=EVERYWHERE, wanted=20
+        )
+        return [one.message_id for one in found]
+
+    async def worded(self, text: str) -> list[MessageId]:
+        found = await self.copied.worded(
+            self.copy, text.split(), sight=self.sight, narrowing=EVERYWHERE, wanted=40
+        )
+        return [one.message_id for one in found]
+
+    async def nearest(self, text: str, *, has_index: bool) -> list[MessageId]:
+        async with self.app.db.reading(self.viewer, keeps_plans=True, recalls=True) as conn:
+            measure = (
+                await proposals.measure(conn, Scope())
+                if has_index
+                else ScopeMeasure(message_count=0, has_index=False)
+            )
+            vector = (Summing(DIMENSIONS).model_id, vector_of(text))
+            found = await proposals.nearest(conn, vector, scope=Scope(), measure=measure, wanted=20)
+        return [one.message_id for one in found]
+
+    async def best_worded(self, text: str, *, wanted: int = 40) -> list[MessageId]:
+        async with self.app.db.reading(self.viewer, keeps_plans=True, recalls=True) as conn:
+            measure = await proposals.measure(conn, Scope())
+            found = await proposals.worded(conn, text, scope=Scope(), measure=measure, wanted=wanted)
+        return list(found.message_ids)
+
+
+def shared(truth: Sequence[MessageId], found: Sequence[MessageId]) -> float:
+    return len(set(truth) & set(found)) / len(truth) if truth else 1.0
+
+
+def found_ids(hits: Sequence[Any]) -> list[MessageId]:
+    return [key for hit in hits for key in hit.why]
+
+
+PARTS: dict[str, Callable[[argparse.Namespace, Server], Awaitable[dict[str, Any]]]] = {
+    "put": put,
+    "lag": lag,
+    "rebuild": rebuild,
+    "search": search,
+}
+
+
+async def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("part", choices=PARTS)
+    parser.add_argument("--url", help="a real server, whose key is in QDRANT_KEY")
+    parser.add_argument("--messages", type=int)
+    parser.add_argument("--rounds", type=int, default=None)
+    parser.add_argument("--seconds", type=int, default=30)
+    parser.add_argument("--rate", type=int, default=500, help="messages a second")
+    given = parser.parse_args()
+    usual = {"put": (5_000, 7), "rebuild": (20_000, 1), "search": (20_000, 60)}
+    count, rounds = usual.get(given.part, (0, 1))
+    given.messages, given.rounds = given.messages or count, given.rounds or rounds
+    async with server(given) as at:
+        print(json.dumps({given.part: await PARTS[given.part](given, at)}, indent=2))
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,85 @@
+"""What the worker copies to a real server is what the database knows, and what is erased leaves nothing behind there."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from backends.neo4j.stories import Model, Raw
+from ingest.stories import at, author, message
+from remembering.drafts import kept
+from roomlore.app import App
+from roomlore.app import copies as copying
+from roomlore.config import Neo4jSettings
+from workers.copying import expected_nodes
+from workers.rooms import busy_room
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+async def assert_alike(app: App, raw: Raw) -> str:
+    """The server holds what the database would have it hold, and stubs for tags alone; return the name of the copy."""
+    wanted, model = await expected_nodes(app), Model()
+    model.put([*wanted.values()])
+    found = await app.projecting.diff("neo4j")
+    assert (found.count, found.compared) == (0, len(wanted))
+    [row] = await raw.ask(
+        "MATCH (c:Copy) WHERE c.name STARTS WITH $org RETURN c.name AS name", org=app.org_id.hex
+    )
+    nodes, stubs, lines = await raw.seen(row["name"])
+    modelled = model.seen()
+    assert {key: (label, plain(held)) for key, (label, _, held) in nodes.items()} == {
+        key: (label, dict(held)) for key, (label, _, held) in modelled[0].items()
+    }
+    assert stubs == modelled[1]
+    assert lines == modelled[2]
+    tags = await raw.ask("MATCH (t:Tag {copy: $copy}) RETURN t.id AS id", copy=row["name"])
+    assert stubs == {tag["id"] for tag in tags}
+    return row["name"]
+
+
+def plain(properties: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: tuple(one) if isinstance(one, list) else one for name, one in properties.items()}
+
+
+async def test_a_real_server_holds_what_the_database_knows_and_no_trace_of_what_was_erased(
+    app: App, server: tuple[str, str, str], raw: Raw
+) -> None:
+    url, user, password = server
+    settings = replace(app.settings, neo4j=Neo4jSettings(url=url, user=user, password=password))
+    app = replace(app, settings=settings)
+    await app.ingest_batch(busy_room(5, 60))
+    await app.drain()
+    for who in ("ana", "bo"):
+        await kept(app, f"{who} likes tea", "m1", "m2", by=who, about=(who,), tags=frozenset({"tea"}))
+
+    built = await app.projecting.rebuild("neo4j")
+
+    assert (built.is_ready, built.waiting, built.set_aside) == (True, 0, 0)
+    await assert_alike(app, raw)
+
+    await app.ingest_batch(
+        [message("later", "one more", author=author("cy"), sent_at=at(9000), reply_to="m3")]
+    )
+    assert (await app.drain()).failing == []
+    await assert_alike(app, raw)
+
+    wanted = await expected_nodes(app)
+    viewer = await app.viewer("ana")
+    gone = {str(viewer.participant_id)}
+    gone |= {str(key) for key, node in wanted.items() if node.properties.get("author_id") in gone}
+    assert len(gone) > 1
+    await app.erasure.person(str(viewer.participant_id))
+    assert await copying.write_waiting(app.db, settings, app.org_id) == []
+
+    copy = await assert_alike(app, raw)
+    everything = await raw.ask(
+        "MATCH (n:Subject {copy: $copy}) OPTIONAL MATCH (n)-[r]-() RETURN properties(n) AS n, properties(r) AS r",
+        copy=copy,
+    )
+    assert everything
+    assert not [one for one in gone if one in repr(everything)]
+
+    await app.projecting.drop("neo4j")
+    assert await raw.ask("MATCH (n:Subject {copy: $copy}) RETURN n.id AS id", copy=copy) == []
