@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from roomlore.evaluation.run import evaluate
+from roomlore.evaluation.trial import Also
 
 DATA = Path(__file__).parents[2].parent / "shared" / "bench" / "data"
 
@@ -17,7 +18,7 @@ def scores(task: str, name: str) -> dict:
     folder = DATA / name
     if not folder.is_dir():
         pytest.skip("the data sets are not here")
-    return asyncio.run(evaluate(task, folder, now=datetime.now(UTC)))
+    return asyncio.run(evaluate(task, folder, now=datetime.now(UTC), also=Also(plain=False)))
 
 
 def ours(report: dict) -> dict[tuple[str, str], float]:

@@ -10,7 +10,9 @@ from uuid import UUID
 from roomlore.app.answering import Answering
 from roomlore.app.desk import Desk, Reading
 from roomlore.app.embedding import Models
+from roomlore.app.graphasking import Proposed
 from roomlore.app.meaning import Meaning
+from roomlore.app.nearness import Acquaintance
 from roomlore.app.proposing import Proposing, Servers
 from roomlore.config import Settings
 from roomlore.domain.errors import BadInput, RoomloreError
@@ -63,6 +65,8 @@ class _Asking:
     #: Made the vectors of the wordings; None: they have none.
     embedder: Embedder | None
     began: float
+    #: What a copy of the graph proposes as near the viewer, where that is to count; None where it is not.
+    near: Proposed | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,11 +190,13 @@ class Finding:
         asked = Asked(text=text) if filters.literal else read(text)
         meaning = Meaning(desk=self.desk, models=self.models)
         worded = await meaning.worded(viewer, sorted(asked.wordings() - {""}))
+        near = await self._acquaintance.proposed(viewer) if filters.near else None
         return _Asking(
             asked=asked,
             filters=filters,
             worded=worded.questions,
-            degraded=worded.degraded,
+            degraded=(*worded.degraded, *(near.degraded if near else ())),
+            near=near,
             embedder=worded.embedder,
             began=began,
         )
@@ -250,13 +256,21 @@ class Finding:
             until=min(ends, default=None),
         )
         words = asked.words(author=read_who.is_known, time=told is not None)
+        question = asking.worded.get(words)
+        if question is not None and asking.near is not None:
+            nearness = await self._acquaintance.nearness(conn, viewer, asking.near)
+            question = replace(question, nearness=nearness)
         return _Wanted(
-            question=asking.worded.get(words),
+            question=question,
             asks=read_who.is_known and asked.questions,
             scope=narrowed,
             read=_read(read_who, told, words),
             named=[*(scope.room_ids or ()), *(narrowed.author_ids or ()), *(conversation_ids or ())],
         )
+
+    @property
+    def _acquaintance(self) -> Acquaintance:
+        return Acquaintance(desk=self.desk, settings=self.settings, servers=self.servers)
 
     async def _placed(self, conn: Connection, place: Place) -> tuple[Scope, datetime]:
         """Return where it is asked, and when that is."""

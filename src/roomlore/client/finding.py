@@ -114,6 +114,7 @@ def narrowed(question: str, *, room: str | None, as_of: str | None, filters: Fil
         "conversation": filters.conversation,
         "answered": filters.answered,
         "literal": filters.literal,
+        "near": filters.near,
     }
 
 

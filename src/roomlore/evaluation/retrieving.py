@@ -9,6 +9,7 @@ from roomlore.evaluation.answering import answers, score_answers
 from roomlore.evaluation.askers import Askers, askers_of
 from roomlore.evaluation.asking import rankings, search_room
 from roomlore.evaluation.comparison import OURS, OURS_LEXICAL, OURS_WORDED, SWITCHED, compare
+from roomlore.evaluation.datasets import Question
 from roomlore.evaluation.elsewhere import elsewhere
 from roomlore.evaluation.metrics import Ranking, Report, score_retrieval
 from roomlore.evaluation.reference import Reference
@@ -17,6 +18,8 @@ from roomlore.evaluation.trial import Outcome, Trial
 
 #: So many exchanges are looked at where only the first ten messages count.
 FEW = 10
+#: By method.
+Runs = dict[str, list[Ranking]]
 #: So many questions are also asked in another room: enough for an interval of some 3 points, and no more time.
 ELSEWHERE = 400
 
@@ -47,26 +50,37 @@ async def _answered(trial: Trial, run: Sequence[Ranking], *, askers: Askers) -> 
 async def _comparison(trial: Trial, run: Sequence[Ranking], *, askers: Askers) -> list[Report]:
     questions = trial.gold.questions
     moved = elsewhere(questions, most=ELSEWHERE)
-    few = partial(search_room, limit=FEW)
-    runs, away = {OURS: list(run)}, dict[str, list[Ranking]]()
+    runs: Runs = {OURS: list(run)}
+    away: Runs = {}
     with trial.bar("asking elsewhere", len(moved)) as progress:
         # as deep as at home, for what is proposed says how sure it is
         away[OURS] = await rankings(trial.app, moved, progress, askers=askers)
+    if trial.plain:
+        beside, beside_away = await _plain(trial, moved, askers=askers)
+        runs |= beside
+        away |= beside_away
+    runs |= await _without(trial, askers=askers)
+    if trial.switch is not None:
+        runs[f"{SWITCHED}{trial.switch}"] = await _switched(trial, trial.switch, askers=askers)
+    texts = {message.id: message.text for message in trial.messages}
+    return [asdict(row) for row in compare(questions, texts, runs, elsewhere=away)]
+
+
+async def _plain(trial: Trial, moved: Sequence[Question], *, askers: Askers) -> tuple[Runs, Runs]:
+    """Return what plain methods find, ours by words alone among them, and those of others in other rooms."""
+    questions = trial.gold.questions
+    few = partial(search_room, limit=FEW)
+    runs: Runs = {}
     if trial.worded is not None:
         with trial.bar("asking without a model", len(questions)) as progress:
             runs[OURS_WORDED] = await rankings(trial.worded, questions, progress, askers=askers, search=few)
     with trial.bar("asking for words", len(questions)) as progress:
         runs[OURS_LEXICAL] = await lexical_rankings(trial.app, questions, progress, askers=askers)
-    runs |= await _without(trial, askers=askers)
     reference = await Reference.read(trial.app, trial.messages, trial.embedder)
     with trial.bar("comparing", len(questions) + len(moved)) as progress:
         plain = await reference.runs([*questions, *moved], progress)
-    for name, found in plain.items():
-        runs[name], away[name] = found[: len(questions)], found[len(questions) :]
-    if trial.switch is not None:
-        runs[f"{SWITCHED}{trial.switch}"] = await _switched(trial, trial.switch, askers=askers)
-    texts = {message.id: message.text for message in trial.messages}
-    return [asdict(row) for row in compare(questions, texts, runs, elsewhere=away)]
+    here = {name: found[: len(questions)] for name, found in plain.items()}
+    return runs | here, {name: found[len(questions) :] for name, found in plain.items()}
 
 
 async def _switched(trial: Trial, name: str, *, askers: Askers) -> list[Ranking]:

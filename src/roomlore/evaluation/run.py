@@ -68,6 +68,7 @@ async def evaluate(
             bar=bar,
             worded=worded,
             embedder=embedder,
+            plain=also.plain,
             answers=also.answers,
             stages=also.stages,
             switch=also.switch,

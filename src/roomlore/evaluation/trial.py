@@ -23,6 +23,8 @@ def silent(_: str, __: int | None) -> AbstractContextManager[Progress]:
 class Also:
     """What else is measured, of the task retrieval."""
 
+    #: Plain methods search, too.
+    plain: bool = True
     #: Questions are also answered, and not only searched for.
     answers: bool = False
     #: Search is also measured with each of its stages left out.
@@ -48,6 +50,8 @@ class Trial:
     worded: App | None = None
     #: The embedding model of `app`; None leaves out the reference methods that need one.
     embedder: Embedder | None = None
+    #: Whether plain methods search, too.
+    plain: bool = True
     #: Whether questions are also answered, and not only searched for.
     answers: bool = False
     #: Whether search is also measured with each of its stages left out.

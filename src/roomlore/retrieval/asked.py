@@ -26,8 +26,7 @@ KINDS = get_args(ParticipantKind)
 class Filters:
     """What of the messages to look through, in words as people write them; each narrows what the others leave."""
 
-    #: Whose, by name, account, id or beginning of an id, `me` for one's own: every account of that person. Of
-    #: several anybody's.
+    #: Whose, by name, account, id or its beginning, `me` for one's own: every account of a person, anybody's of several.
     by: Sequence[str] = ()
     #: Of what kind the author is; of several any.
     kinds: Sequence[ParticipantKind] = ()
@@ -41,6 +40,8 @@ class Filters:
     answered: bool | None = None
     #: Whether the question is searched for as it stands, and not read for who and when.
     literal: bool = False
+    #: Whether what is near the viewer in the graph is ranked higher: narrows nothing.
+    near: bool = False
 
     def period(self, now: datetime) -> Period:
         """Return from when to when, by the clock of `now`.
@@ -80,8 +81,7 @@ class Read:
     until: datetime | None
     #: What was searched for; empty where everything that these said then was asked for.
     words: str
-    #: Whose words are asked for, as the question calls them, where the viewer knows of nobody called so: then nobody's
-    #: words are looked through alone. Whoever may not be known is like whoever is not there.
+    #: Whose words are asked for, where the viewer knows of nobody called so: then nobody's words are looked through alone.
     unknown: Sequence[str] = ()
 
     def remark(self) -> str:

@@ -21,6 +21,7 @@ Degradation = Literal[
     "one of two embedding models is unavailable",
     "not everything is embedded yet",
     "qdrant is unavailable",
+    "neo4j is unavailable",
 ]
 
 

@@ -16,6 +16,7 @@ from roomlore.retrieval.alongside import completed
 from roomlore.retrieval.evidence import certainty
 from roomlore.retrieval.exchanges import Outline, exchanges, shown
 from roomlore.retrieval.maxsim import maxsim
+from roomlore.retrieval.nearby import Nearness, nearer_first
 from roomlore.retrieval.records import Hit, Why
 from roomlore.retrieval.scoring import ALL_STAGES, REACH, Asked, Scored, Stages, score, unit_range
 from roomlore.store import directory, messages
@@ -51,6 +52,8 @@ class Question:
     worded: Sequence[tuple[Scope, Sequence[MessageId]]] = ()
     #: Its vector by a second model, while the messages are being embedded by that: it proposes, too.
     also: QuestionVector = None
+    #: Who and what is near whoever asks, and goes first; None: that does not count.
+    nearness: Nearness | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +89,12 @@ async def search(
     """Return up to `limit` exchanges that the viewer may see, best first, and how sure that is."""
     scored = await _scored(conn, question, scope, limit=limit, stages=stages)
     reasons = await _compared(conn, question, scored, weight=stages.comparison)
+    # Whether the answer is there has nothing to do with who asks.
+    sure = certainty(question.text, scored, reasons)
+    if question.nearness is not None:
+        first = list(reasons)[:COMPARED]
+        authors = await proposals_in.authors(conn, viewer.org_id, first)
+        reasons = nearer_first(reasons, authors, question.nearness)
     wanted = dict(list(reasons.items())[: FOR_EACH * limit])
     members = await proposals_in.exchange_members(conn, viewer.org_id, list(wanted))
     finds = _finds(wanted, exchanges(members, last=scope.last), limit=limit)
@@ -95,7 +104,6 @@ async def search(
     rooms = await directory.room_names(conn, viewer.org_id, {message.room_id for message in told})
     by_id = {message.id: message for message in told}
     hits = [_hit(find, by_id, rooms) for find in finds]
-    sure = certainty(question.text, scored, reasons)
     return Searched(hits=hits, certainty=sure.value, bar=sure.bar)
 
 

@@ -49,6 +49,14 @@ class Marking:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """A message that a memory rests on."""
+
+    message_id: MessageId
+    memory_id: MemoryId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Called:
     """What the viewer may call a participant."""
 
@@ -125,6 +133,14 @@ class DatabaseGraph:
         found = await self._marked(participant_ids)
         counted = [Tagged(tag_id=key, count=marking.count) for key, marking in found.items()]
         return sorted(counted, key=lambda one: (-one.count, one.tag_id))[: max(limit, 0)]
+
+    async def rests_on(self, memory_ids: Sequence[MemoryId]) -> dict[MessageId, list[MemoryId]]:
+        """Return the messages that these memories rest on, each with those that do."""
+        params = {"org_id": self.org_id, "memory_ids": list(memory_ids)}
+        found: dict[MessageId, list[MemoryId]] = {}
+        for row in await QUERIES.all(self.conn, "rests_on", Ground, params):
+            found.setdefault(row.message_id, []).append(row.memory_id)
+        return found
 
     async def tags(self, participant_ids: Sequence[ParticipantId]) -> dict[UUID, str]:
         """Return what the tags near somebody are called, by their ids."""

@@ -306,3 +306,19 @@ async def token_vectors(
 def _tokens(stored: bytes) -> TokenVectors:
     tokens = np.frombuffer(stored, np.int8).reshape(-1, TOKEN_BYTES)
     return tokens[tokens.any(axis=1)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Authored:
+    """Who wrote a message."""
+
+    message_id: MessageId
+    author_id: ParticipantId
+
+
+async def authors(
+    conn: Connection, org_id: OrgId, ids: Sequence[MessageId]
+) -> dict[MessageId, ParticipantId]:
+    """Return who wrote those of these messages that the viewer may read."""
+    params = {"org_id": org_id, "message_ids": list(ids)}
+    return {row.message_id: row.author_id for row in await QUERIES.all(conn, "authors", Authored, params)}

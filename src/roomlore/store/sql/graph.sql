@@ -212,6 +212,12 @@ left join alike on alike.id = meant.id
 order by 3 desc, meant.id desc
 limit %(limit)s;
 
+-- name: rests_on -> Ground
+-- The messages that these memories rest on.
+select message_id, memory_id
+from memory_sources
+where org_id = %(org_id)s and memory_id = any (%(memory_ids)s::uuid[]);
+
 -- name: called -> Called
 -- What the viewer may call these participants.
 select id, name, kind

@@ -176,3 +176,9 @@ limit %(limit)s;
 -- name: token_vectors -> TokenRow
 -- The token vectors of messages that the viewer may read, as far as they were made.
 select message_id, tokens from token_vectors(%(model)s, %(message_ids)s);
+
+-- name: authors -> Authored
+-- Who wrote messages that the viewer may read.
+select id as message_id, author_id
+from messages
+where org_id = %(org_id)s and id = any (%(message_ids)s::uuid[]);

@@ -21,6 +21,7 @@ DEGRADED: Mapping[str, str] = {
     "one of two embedding models is unavailable": "Of two embedding models one is unavailable; the other one searched.",
     "not everything is embedded yet": "Not everything is embedded yet; what is newest may be missing.",
     "qdrant is unavailable": "Qdrant is unavailable; the database answered alone.",
+    "neo4j is unavailable": "Neo4j is unavailable; the database answered alone.",
 }
 
 

@@ -32,6 +32,7 @@ class Narrowed(InRoom):
     conversation: Word | None = None
     answered: bool | None = None
     literal: bool = False
+    near: bool = False
 
     def filters(self) -> Filters:
         """Return what narrows the question."""
@@ -43,6 +44,7 @@ class Narrowed(InRoom):
             conversation=self.conversation,
             answered=self.answered,
             literal=self.literal,
+            near=self.near,
         )
 
 
