@@ -23,6 +23,7 @@ DEFAULT_EMBEDDING = "default"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 #: No embedding model gives longer vectors.
 MOST_DIMENSIONS = 16_000
+_VARIABLE = re.compile("[A-Z_][A-Z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -305,6 +306,9 @@ def _named(what: str, value: object, env: Mapping[str, str]) -> EmbeddingSetting
     assert isinstance(name, str)
     # An empty one would be sent as no key at all.
     key = env.get(variable) or None if isinstance(variable, str) else None
+    if variable is not None and not _VARIABLE.fullmatch(cast(str, variable)):
+        # Perhaps the key itself: it is not shown.
+        raise BadInput(what, "key_from must be the name of an environment variable, like EMBEDDING_KEY")
     if variable is not None and key is None:
         raise BadInput(what, f"its key is to come from {variable}, which the environment does not have")
     length = dimensions if isinstance(dimensions, int) else None

@@ -72,7 +72,7 @@ class Answering:
             return {}
         try:
             vectors = await asyncio.to_thread(embedder.embed, [memory.content for memory in found])
-        except (ModelUnavailable, TextRefused):
+        except (BadInput, ModelUnavailable, TextRefused):
             # It was there a moment ago. Memories are found by words then.
             return {}
         cosines: list[float] = (vectors @ question.vector[1]).tolist()

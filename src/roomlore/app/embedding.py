@@ -9,7 +9,7 @@ from pathlib import Path
 from roomlore.backends.embedding import LocalEmbedder
 from roomlore.backends.httpembedding import name_of, open_http_embedder
 from roomlore.config import DEFAULT_EMBEDDING, EmbeddingSettings, Settings
-from roomlore.domain.errors import ModelUnavailable
+from roomlore.domain.errors import BadInput, ModelUnavailable
 from roomlore.domain.ids import OrgId
 from roomlore.domain.ports import Embedder, Readings
 from roomlore.domain.records import Viewer
@@ -133,8 +133,10 @@ class Models:
         """Return the name of a model's vector space and the length of its vectors, as far as these can be known now."""
         try:
             embedder = await self.load(name, brisk=True)
-        except ModelUnavailable:
-            named = _named(self.settings, name)
+        except (BadInput, ModelUnavailable):
+            named = (
+                self.settings.embedding if name == DEFAULT_EMBEDDING else self.settings.embeddings.get(name)
+            )
             if isinstance(named, EmbeddingSettings):
                 return name_of(named.name, named.dimensions), named.dimensions
             return None, None

@@ -85,10 +85,7 @@ class Generations:
         held = await self._held()
         coming = held.get("next")
         if coming is not None and coming.provider != name:
-            raise Conflict(
-                f"embedding model {name!r}",
-                f"a switch to {coming.provider!r} is under way; roomlore embed back gives it up",
-            )
+            raise _under_way(name, coming.provider)
         if coming is None and held["current"].provider == name:
             return Switch(provider=name, is_done=True, waiting=0)
         return await self._begin(name, held["current"])
@@ -103,7 +100,9 @@ class Generations:
         await self.desk.work("switch embedding model back")
         held = await self._held()
         if "next" in held:
-            await self.desk.db.change(self.desk.org_id, partial(_give_up, org_id=self.desk.org_id))
+            if not await self.desk.db.change(self.desk.org_id, partial(_give_up, org_id=self.desk.org_id)):
+                # It has just taken over.
+                return await self.back()
             await drop_spare(self.desk.db, self.desk.org_id)
             return Switch(provider=None, is_done=True, waiting=0)
         if "previous" not in held:
@@ -158,7 +157,8 @@ class Generations:
         # Asked once here: whoever switches to a model that is not there learns it at once.
         embedder = await self.models.load(name)
         model, dimensions = await self.models.space(current.provider)
-        now = replace(current, model=model, dimensions=dimensions)
+        # As the worker knew it, where the settings name it no more.
+        now = replace(current, model=model or current.model, dimensions=dimensions or current.dimensions)
         coming = Generation(
             state="next", provider=name, model=embedder.model_id, dimensions=embedder.dimensions
         )
@@ -176,6 +176,13 @@ class Generations:
 async def _begin(conn: Connection, org_id: OrgId, held: Sequence[Generation], *, with_tokens: bool) -> None:
     await erased.keep_erasures_out(conn, org_id)
     await generations.keep_embedding_out(conn, org_id)
+    # Somebody may have switched while the model was loaded.
+    there = await generations.all_of(conn, org_id)
+    current, coming, wanted = there.get("current"), there.get("next"), held[-1].provider
+    if coming is not None and coming.provider != wanted:
+        raise _under_way(wanted, coming.provider)
+    if coming is None and current is not None and current.provider == wanted:
+        return
     for one in held:
         await generations.put(conn, org_id, one)
     model = held[-1].model
@@ -183,6 +190,14 @@ async def _begin(conn: Connection, org_id: OrgId, held: Sequence[Generation], *,
     await work.enqueue_missing(conn, org_id, model, with_tokens=with_tokens, stage="reembed")
 
 
-async def _give_up(conn: Connection, org_id: OrgId) -> None:
+async def _give_up(conn: Connection, org_id: OrgId) -> bool:
     await generations.keep_embedding_out(conn, org_id)
-    await generations.give_up_next(conn, org_id)
+    return await generations.give_up_next(conn, org_id)
+
+
+def _under_way(wanted: str, coming: str) -> Conflict:
+    """Return the refusal of a switch while there is one to another model."""
+    return Conflict(
+        f"embedding model {wanted!r}",
+        f"a switch to {coming!r} is under way; roomlore embed back gives it up",
+    )

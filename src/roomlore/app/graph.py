@@ -28,8 +28,9 @@ class Told(Generic[Item]):
     """An answer of the graph."""
 
     found: Sequence[Item]
-    #: Who found it; what is told of it is the database's in any case.
-    answered_by: Literal["postgresql", "neo4j"]
+    #: Who found it; what is told of it is the database's in any case. Told to operators alone: to others it would tell
+    #: that something waits which they may not read.
+    answered_by: Literal["postgresql", "neo4j"] | None
     degraded: Sequence[GraphDegradation] = ()
 
 
@@ -159,6 +160,7 @@ class Graphing:
         is_copied = of_talks and of_weighed and of_tagged
         answer = Answered(named=named, found=found, is_copied=is_copied, degraded=proposed.degraded)
         return _told(
+            viewer,
             answer,
             [
                 Nearby(id=one.id, label=one.label, text=texts[one.id], score=one.score)
@@ -187,7 +189,7 @@ class Graphing:
         for one in answer.found:
             if one.memory_id in by_id:
                 kinds.setdefault(one.kind, []).append(by_id[one.memory_id])
-        return _told(answer, [OfKind(kind=kind, memories=some) for kind, some in kinds.items()])
+        return _told(viewer, answer, [OfKind(kind=kind, memories=some) for kind, some in kinds.items()])
 
     async def _said(self, viewer: Viewer, find: Find, ask: Ask[MessageId], limit: int) -> Told[Message]:
         check_limit(limit)
@@ -197,7 +199,7 @@ class Graphing:
             said = await messages.messages_by_id(reading.conn, self.desk.org_id, answer.found)
             by_id = {one.id: one for one in said}
             reading.shows([*answer.named.ids, *by_id])
-        return _told(answer, [by_id[one] for one in answer.found if one in by_id])
+        return _told(viewer, answer, [by_id[one] for one in answer.found if one in by_id])
 
     async def _known(self, viewer: Viewer, find: Find, ask: Ask[MemoryId], limit: int) -> Told[Memory]:
         check_limit(limit)
@@ -206,7 +208,7 @@ class Graphing:
             answer = await self._asking.answered(reading.conn, find, ask, proposed=proposed, limit=limit)
             by_id = await self._memories(reading.conn, answer.found)
             reading.shows([*answer.named.ids, *by_id])
-        return _told(answer, [by_id[one] for one in answer.found if one in by_id])
+        return _told(viewer, answer, [by_id[one] for one in answer.found if one in by_id])
 
     async def _people(
         self, viewer: Viewer, find: Find, ask: Ask[Talk] | Ask[Present], limit: int
@@ -229,7 +231,7 @@ class Graphing:
             for one in answer.found
             if one.participant_id in names
         ]
-        return _told(answer, shown)
+        return _told(viewer, answer, shown)
 
     async def _memories(self, conn: Connection, ids: Sequence[MemoryId]) -> dict[MemoryId, Memory]:
         return {one.id: one for one in await memories.memories_by_id(conn, self.desk.org_id, ids)}
@@ -257,10 +259,9 @@ async def _nobody(_conn: Connection) -> Named:
     return Named()
 
 
-def _told(answer: Answered[Any], shown: Sequence[Item]) -> Told[Item]:
-    return Told(
-        found=shown, answered_by="neo4j" if answer.is_copied else "postgresql", degraded=answer.degraded
-    )
+def _told(viewer: Viewer, answer: Answered[Any], shown: Sequence[Item]) -> Told[Item]:
+    answered_by = None if not viewer.is_operator else "neo4j" if answer.is_copied else "postgresql"
+    return Told(found=shown, answered_by=answered_by, degraded=answer.degraded)
 
 
 async def _bots_said(graph: Graph, _: Named, limit: int) -> Sequence[MessageId]:

@@ -81,15 +81,18 @@ class Asking:
     # What a copy proposes: no connection is held while it is asked
 
     async def _copy(self) -> str | None:
-        """Return the copy that is read; None where there is none, or it lags."""
+        """Return the copy that is read; None where there is none, or something waits to be written to it."""
         if self.settings.neo4j is None:
             return None
         org_id = self.desk.org_id
         async with self.desk.db.reading(Viewer.operator(org_id)) as conn:
             projected = await projections.all_of(conn, org_id)
             held = next((one for one in projected if one.target == NEO4J and one.copy is not None), None)
+            if held is None:
+                return None
             # What a copy lacks would be no part of an answer, and nobody would know.
-            if held is None or await projections.is_behind(conn, org_id, held.target):
+            behind = await projections.backlog(conn, org_id, held.target)
+            if behind.waiting or behind.set_aside:
                 return None
         return held.copy
 

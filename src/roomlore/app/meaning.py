@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from roomlore.app.desk import Desk
 from roomlore.app.embedding import Models
-from roomlore.domain.errors import ModelUnavailable, TextRefused
+from roomlore.domain.errors import BadInput, ModelUnavailable, TextRefused
 from roomlore.domain.ports import Embedder, Readings
 from roomlore.domain.records import Viewer
 from roomlore.retrieval.records import Degradation
@@ -59,7 +59,8 @@ class Meaning:
     async def _asked(self, provider: str, texts: Sequence[str]) -> tuple[Embedder, Readings] | None:
         try:
             return await self.models.asked(provider, texts)
-        except (ModelUnavailable, TextRefused):
+        except (BadInput, ModelUnavailable, TextRefused):
+            # What it needs may not be installed here.
             return None
 
     async def _is_behind(self, viewer: Viewer, embedder: Embedder) -> bool:

@@ -63,7 +63,12 @@ class _Survey:
         stated = said.answers or self.known.get((said.room, said.native_reply), "")
         if stated or said.side == "asked":
             return stated if stated != said.external_id and stated else None
-        return self.asked.get((said.room, said.partner, said.sent_at - STEP)) or None
+        try:
+            before = said.sent_at - STEP
+        except OverflowError:
+            # The first moment there is.
+            return None
+        return self.asked.get((said.room, said.partner, before)) or None
 
     def rooms(self) -> dict[str, IncomingRoom]:
         """Return the rooms; none may be read but by who speaks there, for the points do not say who else may."""

@@ -88,10 +88,12 @@ async def put(conn: Connection, org_id: OrgId, held: Generation) -> None:
     await QUERIES.run(conn, "put", params | {"model": held.model, "dimensions": held.dimensions})
 
 
-async def give_up_next(conn: Connection, org_id: OrgId) -> None:
-    """Have no next generation any more, nor work for it; its vectors are spare then."""
-    await QUERIES.run(conn, "drop_next", {"org_id": org_id})
+async def give_up_next(conn: Connection, org_id: OrgId) -> bool:
+    """Have no next generation any more, nor work for it; return whether there was one. Its vectors are spare then."""
+    if not await QUERIES.run(conn, "drop_next", {"org_id": org_id}):
+        return False
     await QUERIES.run(conn, "drop_reembed", {"org_id": org_id})
+    return True
 
 
 async def succeed(conn: Connection, org_id: OrgId, model: str) -> bool:

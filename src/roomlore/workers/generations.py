@@ -141,10 +141,14 @@ class GenerationWorker:
             await self._left(org_id, held, error)
             return
         await worker.begin(org_id)
-        if self.stage == "embed":
-            await drop_spare(self.db, org_id)
-        else:
+        if self.stage == "reembed":
             await self._settle(org_id)
+            return
+        async with self.db.reading(Viewer.operator(org_id)) as conn:
+            is_behind = await generations.is_behind(conn, org_id, worker.embedder.model_id)
+        # Who begins with another default than those who search takes nothing from them before there is something else.
+        if not is_behind:
+            await drop_spare(self.db, org_id)
 
     async def _ask_again(self, org_id: OrgId) -> None:
         """Ask the model of an org that was away; if it is back, so it is for all whom it serves."""
@@ -254,7 +258,15 @@ async def _succeed(conn: Connection, org_id: OrgId, held: Generation, embedder: 
     added = await work.enqueue_missing(
         conn, org_id, embedder.model_id, with_tokens=embedder.gives_tokens, stage="reembed"
     )
-    return not added and await generations.succeed(conn, org_id, embedder.model_id)
+    if added:
+        return False
+    far = await generations.progress(conn, org_id, embedder.model_id, stage="reembed")
+    if far.done * 2 < far.wanted:
+        # Nobody wants to search by what refuses most of what is said.
+        why = f"it embedded {far.done:,} of {far.wanted:,} messages"
+        await generations.note_outage(conn, org_id, held.provider, error=why)
+        return False
+    return await generations.succeed(conn, org_id, embedder.model_id)
 
 
 async def drain(

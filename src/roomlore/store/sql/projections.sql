@@ -3,7 +3,7 @@
 -- name: renew -> Subject
 -- Lease what was taken anew, and tell which of it is still ours.
 update work
-set due_at = now() + interval '2 minutes'
+set due_at = clock_timestamp() + interval '2 minutes'
 from unnest(%(subject_id)s::uuid[], %(attempts)s::integer[]) as taken (subject_id, attempts)
 where work.org_id = %(org_id)s
   and work.stage = %(target)s
@@ -25,9 +25,10 @@ where work.org_id = %(org_id)s
 
 -- name: do_again
 -- Let what has changed since it was taken be due again. In a statement of its own: it sees what was asked for while the
--- one before it waited.
+-- one before it waited. What was asked for before the last reading was in it: who is always busy would seem to have waited
+-- from the beginning, and no copy would ever be whole.
 update work
-set due_at = now(), attempts = 0
+set due_at = now(), attempts = 0, asked_at = greatest(work.asked_at, work.due_at - interval '2 minutes')
 from unnest(%(subject_id)s::uuid[], %(version)s::integer[], %(attempts)s::integer[])
   as taken (subject_id, version, attempts)
 where work.org_id = %(org_id)s
