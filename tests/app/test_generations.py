@@ -79,6 +79,7 @@ def test_models_are_named_in_a_file_and_their_keys_in_the_environment(tmp_path):
         ({"tiny": {"url": "http://h/v1", "model": "m", "dimensions": True}}, "must be {"),
         ({"tiny": {"url": "ftp://h", "model": "m"}}, "must be like https://host/v1"),
         ({"tiny": {"url": "http://h/v1", "model": "m", "key_from": "NO_SUCH"}}, "come from NO_SUCH"),
+        ({"tiny": {"url": "http://h/v1", "model": "m", "key_from": KEY}}, "name of an environment variable"),
     ],
 )
 def test_a_model_that_cannot_work_is_refused_by_its_name_with_the_reason(tmp_path, entries, why):
@@ -176,6 +177,24 @@ async def test_a_model_that_this_process_does_not_know_stops_nobody(app: App, se
     assert drained.unembedded == ["tiny: no embedding model is called 'tiny' here"]
     assert (await app.search(app.operator, "pears")).degraded == ("no embedding model",)
     assert (await app.generations.status())[0].error == "no embedding model is called 'tiny' here"
+
+
+async def test_an_org_leaves_a_model_that_is_called_nothing_any_more(app: App, server, tmp_path):
+    server.says = short
+    env = named(tmp_path, tiny={"url": server.url, "model": "tiny"})
+    tiny = opened(app, from_environment(env), _embedder=FakeEmbedder())
+    await tiny.ingest(message("1", "apples are red"))
+    await tiny.drain()
+    await tiny.generations.switch("tiny")
+    await tiny.drain()
+
+    await app.generations.switch("default")
+    await app.drain()
+
+    assert [(one.state, one.provider) for one in await app.generations.status()] == [
+        ("current", "default"),
+        ("previous", "tiny"),
+    ]
 
 
 # Copies

@@ -211,6 +211,16 @@ def test_who_spoke_is_told_by_whatever_the_points_have(read: Read, write):
     }
 
 
+def test_what_was_said_in_the_first_moment_there_is_answers_nothing(read: Read, write):
+    bot = {"author_id": "99", "author_name": "Pip", "author_is_bot": True}
+    result = read(
+        READER,
+        write({"a.json": [point(1, role="ai", content="one", timestamp="0001-01-01T00:00:00", **bot)]}),
+    )
+    assert [one.reply_to for one in result.messages] == [None] * len(result.messages)
+    assert len(result.messages) + len(result.skipped) == 1
+
+
 def test_without_a_room_two_talk_alone_and_the_file_names_the_bot(read: Read, tmp_path: Path):
     points = [*pairs()[:1], *apart()]
     for one in points:

@@ -363,6 +363,66 @@ async def test_what_the_next_model_cannot_embed_holds_up_nothing_and_is_told(bot
     assert (await vectors(admin, both))[NEW] == {"0", "1", "2", "3"}
 
 
+async def test_a_model_that_refuses_most_of_what_is_said_does_not_take_over(both: App, admin, new: Moody):
+    new.poison = "s are"
+    await told(both)
+    await both.generations.switch(SMALL)
+
+    await both.drain()
+
+    assert await states(admin, both) == {"current": "default", "next": SMALL}
+    assert (await found(both, "red apples"))[0][0] == "0"
+    _, coming = await both.generations.status()
+    assert coming.error == "it embedded 0 of 4 messages"
+    new.poison = None
+    await both.retry()
+    await both.drain()
+    assert await states(admin, both) == {"current": SMALL, "previous": "default"}
+
+
+async def test_a_worker_with_another_default_takes_no_vectors_before_it_has_made_others(both: App, admin):
+    await told(both)
+    await both.generations.switch(SMALL)
+    await both.generations.finish()
+    await both.generations.back()
+    await both.drain()
+    other = served(both, Moody(32), small=Moody())
+
+    await embedding(other).begin(both.org_id)
+
+    assert (await vectors(admin, both))[OLD] == {"0", "1", "2", "3"}
+    assert (await found(both, "red apples"))[0][0] == "0"
+
+
+async def test_a_switch_that_is_asked_for_again_while_it_ends_keeps_what_was_before(both: App, admin):
+    await told(both)
+    await both.generations.switch(SMALL)
+    models = both.generations.models
+    looked = await models.generations(both.org_id)
+    await both.generations.finish()
+
+    # What was read before the switch ended is written after it.
+    class Late(type(models)):
+        """Tells once what was there a moment ago."""
+
+        async def generations(self, org_id):
+            if asked:
+                return await super().generations(org_id)
+            asked.append(org_id)
+            return looked
+
+    asked: list[object] = []
+    late = replace(both.generations, models=Late(**{key: getattr(models, key) for key in models.__slots__}))
+    again = await late.switch(SMALL)
+
+    assert again.is_done
+    assert await states(admin, both) == {"current": SMALL, "previous": "default"}
+    assert set(await vectors(admin, both)) == {OLD, NEW}
+
+    asked.clear()
+    assert (await late.back()).provider == "default"
+
+
 async def test_one_worker_serves_orgs_by_different_models_and_waits_for_none(open_app: OpenApp, admin):
     old, new = Moody(384), Moody()
     first, second = [served(await open_app(name), old, small=new) for name in ("first", "second")]

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from uuid import UUID
@@ -373,6 +373,33 @@ async def test_what_changes_while_it_is_written_is_written_again(app: App) -> No
     assert not await overlap(graph, first, second)
     await drained(app, graph)
     await assert_same(app, graph, copy)
+
+
+async def test_whoever_always_writes_holds_up_no_copy(app: App) -> None:
+    await app.ingest_batch([message("0", "good morning", author=author("bot"), sent_at=at(0))])
+    await app.drain()
+
+    class Busy(Graph):
+        """Something is said each time that something is written."""
+
+        async def put(self, copy: str, subjects: Sequence[Node]) -> None:
+            number = self.written + 1
+            await app.ingest(message(f"n{number}", "tick", author=author("bot"), sent_at=at(number)))
+            await super().put(copy, subjects)
+            self.written = number
+
+    graph = Busy()
+    await build(app, graph)
+    worker = worker_of(app, graph)
+
+    for _ in range(10):
+        await loop.step(app.db, worker)
+        await worker.look_after(app.org_id)
+
+    (held,) = await app.db.change(app.org_id, lambda conn: projections.all_of(conn, app.org_id))
+    assert (held.copy is not None, held.next_copy) == (True, None)
+    backlog = await app.db.change(app.org_id, lambda conn: projections.backlog(conn, app.org_id, "neo4j"))
+    assert backlog.waiting, "there is always something left to write"
 
 
 async def test_a_conversation_that_comes_back_while_it_is_removed_keeps_its_messages(app: App) -> None:
