@@ -13,7 +13,7 @@ import axe_playwright_python
 import httpx2
 import pytest
 import uvicorn
-from playwright.async_api import Browser, Page, async_playwright
+from playwright.async_api import Browser, Page, async_playwright, expect
 from starlette.types import ASGIApp
 
 from app.village import village
@@ -27,6 +27,8 @@ HERE = ("127.0.0.1", 4711)
 LOCAL = "http://localhost:7171"
 AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text()
 CHROMIUM = shutil.which("chromium")
+# A browser beside a second test process on two cores takes its time; what is expected comes sooner as a rule.
+expect.set_options(timeout=30_000)
 
 
 def site(app: App, *, local: bool) -> ASGIApp:
