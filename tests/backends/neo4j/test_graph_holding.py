@@ -13,7 +13,7 @@ from roomlore.backends.neo4j import Neo4jGraph
 from roomlore.backends.neo4jwire import queries, words_of
 from roomlore.domain.errors import BackendUnavailable, BadInput
 from roomlore.domain.ids import uuid7
-from roomlore.domain.projected import Edge, Held, Node
+from roomlore.domain.projected import Edge, Held, Node, Sight
 
 pytestmark = pytest.mark.slow
 
@@ -182,7 +182,7 @@ async def test_a_copy_that_nobody_prepared_is_gone(graph: Neo4jGraph):
         graph.put("never", [user(1)]),
         graph.drop("never", [uid(1)]),
         graph.held("never", after=None, limit=1),
-        graph.said_by_bots("never", rooms=None, limit=1),
+        graph.seen("never", Sight(is_operator=True)).said_by_bots(limit=1),
     ):
         with pytest.raises(BackendUnavailable, match="the copy is gone; run: roomlore project rebuild neo4j"):
             await asked
