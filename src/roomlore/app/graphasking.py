@@ -1,7 +1,8 @@
 """How a question to the graph is answered: a copy in Neo4j proposes, where one is read, and the database decides.
 
 Of what a copy proposes the database says what is there and the viewer's to see, and counts anew. Where too little is left
-the database answers by itself, so that every answer is the one that it would give alone.
+the database answers by itself, so that an answer is the one that it would give alone, but for what nodes do not hold: notices
+and injections, upon which a memory may rest.
 """
 
 import asyncio
@@ -193,7 +194,7 @@ def _reach(limit: int) -> int:
 def _suffices(found: Sequence[Any], proposed: Sequence[Any], limit: int) -> bool:
     """Return whether nothing that was not proposed can come before the last that is wanted.
 
-    A copy never counts too little of what the viewer may see: what it did not propose comes behind what it did.
+    Of what it holds a copy counts nothing too little that the viewer may see: what it did not propose comes behind.
     """
     if len(found) < limit:
         return False
