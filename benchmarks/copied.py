@@ -125,10 +125,12 @@ async def org(at: Server) -> AsyncGenerator[App]:
             await cluster.close()
 
 
-def messages(count: int, chance: random.Random, *, since: int = 0) -> list[IncomingMessage]:
-    """Return messages of a few rooms, every second one closed."""
+def messages(
+    count: int, chance: random.Random, *, since: int = 0, says_members: bool = True
+) -> list[IncomingMessage]:
+    """Return messages of a few rooms, every second one closed; who is a member there is said with the first ones."""
     people = [IncomingAuthor(account_id=f"u{i}", name=f"Person{i}") for i in range(PEOPLE)]
-    members = [IncomingMembership(author=person) for person in people[: PEOPLE // 2]]
+    members = [IncomingMembership(author=person) for person in people[: PEOPLE // 2] if says_members]
     rooms = [
         IncomingRoom(external_id=f"room{i}", name=f"room{i}", visibility="members", members=members)
         if i % 2

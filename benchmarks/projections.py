@@ -1,15 +1,15 @@
 """Copies in Qdrant: how fast they are written and rebuilt, how far they lag, and what searching them costs.
 
     python benchmarks/projections.py put [--messages N] [--rounds N]
-    python benchmarks/projections.py lag [--seconds N] [--rate N]
+    python benchmarks/projections.py lag [--seconds N] [--rate N] [--work copying|all]
     python benchmarks/projections.py rebuild [--messages N]
     python benchmarks/projections.py search [--messages N] [--rounds N]
 
 On a server as in `copied.py`. What is compared is done in turns, and medians are told.
 
 put: our writing, with a condition on versions, beside the bare client writing the same points, ready-made.
-lag: messages come in steadily while the worker does all its work and copies them; `lag_seconds` is looked at five times
-a second.
+lag: messages come in steadily from another process while the worker embeds and copies them, or does all its work;
+`lag_seconds` is looked at five times a second.
 rebuild: a copy of N messages, from the first question to the database until it is read.
 search: the nearest 20 and the best 40 by words from the copy beside the database's, and whole searches both ways;
 recall against every vector looked at.
@@ -21,8 +21,12 @@ import json
 import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
+from multiprocessing import get_context
 from operator import truediv
+from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
@@ -44,13 +48,18 @@ from copied import (
 )
 from qdrant_client import AsyncQdrantClient, models
 
-from roomlore.app import App
+from roomlore.app import App, copies
+from roomlore.app.projecting import Copies
 from roomlore.backends.qdrant import PREFIX, QdrantPoints, open_qdrant
+from roomlore.config import Settings
 from roomlore.domain.ids import MessageId
 from roomlore.domain.projected import Narrowing, Sight
 from roomlore.store import projections
 from roomlore.store import search as proposals
+from roomlore.store.db import Database
 from roomlore.store.search import Scope, ScopeMeasure
+from roomlore.workers import loop
+from roomlore.workers.generations import GenerationWorker
 
 EVERYWHERE = Narrowing()
 
@@ -87,48 +96,97 @@ async def bare_put(bare: AsyncQdrantClient, name: str, structs: Sequence[models.
 
 
 async def lag(given: argparse.Namespace, at: Server) -> dict[str, Any]:
-    """Return how far the copy lags while messages come in steadily."""
+    """Return how far the copy lags while messages come in steadily, from another process."""
     async with org(at) as app:
         await filled(app, 1_000)
         await app.projecting.rebuild("qdrant")
         stop = asyncio.Event()
-        working = asyncio.create_task(app.run_worker(stop))
-        looked: list[float] = []
-        waiting: list[int] = []
-        watching = asyncio.create_task(watch(app, stop, looked, waiting))
-        chance, behind = random.Random(9), 0.0
-        began = time.perf_counter()
-        for step in range(given.seconds * 10):
-            await app.ingest_batch(messages(given.rate // 10, chance, since=10_000 + step * given.rate // 10))
-            ahead = began + (step + 1) / 10 - time.perf_counter()
-            behind = max(behind, -ahead)
-            await asyncio.sleep(max(0.0, ahead))
-        took = time.perf_counter() - began
-        told = len(looked)
+        looked: list[Copies] = []
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+            # Once for nothing, so that its start does not count.
+            await fed_by(pool, app, rate=10, seconds=1, since=5_000)
+            working = [
+                asyncio.create_task(WORK[given.work](app, stop)),
+                asyncio.create_task(watch(app, stop, looked)),
+            ]
+            fed = await fed_by(pool, app, rate=given.rate, seconds=given.seconds, since=10_000)
+        told = list(looked)
         after = await seconds(settled(app))
         stop.set()
-        await asyncio.gather(working, watching)
+        await asyncio.gather(*working)
         found = await app.projecting.diff("qdrant")
-    cuts = quantiles(looked[:told], n=20)
+    lags = [one.lag_seconds for one in told]
     return {
-        "messages/s": round(given.seconds * given.rate / took),
+        "work": given.work,
+        "messages/s": round(given.seconds * given.rate / fed.seconds),
         "lag s": {
-            "p50": round(median(looked[:told]), 2),
-            "p95": round(cuts[18], 2),
-            "max": round(max(looked[:told]), 2),
+            "p50": round(median(lags), 2),
+            "p95": round(quantiles(lags, n=20)[18], 2),
+            "max": round(max(lags), 2),
         },
-        "waiting at most": max(waiting[:told]),
+        "waiting at most": max(one.waiting for one in told),
         "all written after s": round(after, 1),
-        "ingest late at most s": round(behind, 2),
+        "ingest late at most s": round(fed.late, 2),
         "differences afterwards": found.count,
     }
 
 
-async def watch(app: App, stop: asyncio.Event, looked: list[float], waiting: list[int]) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fed:
+    """How messages came in: in how many seconds, and how late the latest batch of them was."""
+
+    seconds: float
+    late: float
+
+
+async def fed_by(pool: ProcessPoolExecutor, app: App, *, rate: int, seconds: int, since: int) -> Fed:
+    dsn = app.db._dsn  # noqa: SLF001  another process writes to the same database
+    work = partial(feed, dsn, rate=rate, seconds=seconds, since=since)
+    return await asyncio.get_running_loop().run_in_executor(pool, work)
+
+
+def feed(dsn: str, *, rate: int, seconds: int, since: int) -> Fed:
+    """Store messages of an org at a rate, five batches a second."""
+
+    async def run() -> Fed:
+        db = await Database.connect(dsn, size=2)
+        settings = Settings(data=Path("unused"), org="bench")
+        app = App(db=db, org_id=await db.org("bench"), settings=settings, _embedder=Summing(DIMENSIONS))
+        chance, late = random.Random(9), 0.0
+        began = time.perf_counter()
+        for step in range(seconds * 5):
+            some = messages(rate // 5, chance, since=since + step * (rate // 5), says_members=False)
+            await app.ingest_batch(some)
+            ahead = began + (step + 1) / 5 - time.perf_counter()
+            late = max(late, -ahead)
+            await asyncio.sleep(max(0.0, ahead))
+        took = time.perf_counter() - began
+        await db.close()
+        return Fed(seconds=took, late=late)
+
+    return asyncio.run(run())
+
+
+async def all_work(app: App, stop: asyncio.Event) -> None:
+    await app.run_worker(stop)
+
+
+async def copying_alone(app: App, stop: asyncio.Event) -> None:
+    """Embed and copy what comes in, and do nothing else: no conversations, no memories."""
+    embedding = GenerationWorker(db=app.db, models=app._models)  # noqa: SLF001  a part of the worker
+    chores = [embedding.rounds, partial(copies.keep_up, app.db, app.settings)]
+    await loop.run(app.db, embedding, stop=stop, chores=chores)
+
+
+WORK: dict[str, Callable[[App, asyncio.Event], Awaitable[None]]] = {
+    "copying": copying_alone,
+    "all": all_work,
+}
+
+
+async def watch(app: App, stop: asyncio.Event, looked: list[Copies]) -> None:
     while not stop.is_set():
-        (state,) = await app.projecting.status()
-        looked.append(state.lag_seconds)
-        waiting.append(state.waiting)
+        looked += await app.projecting.status()
         await asyncio.sleep(0.2)
 
 
@@ -273,6 +331,7 @@ async def main() -> None:
     parser.add_argument("--rounds", type=int, default=None)
     parser.add_argument("--seconds", type=int, default=30)
     parser.add_argument("--rate", type=int, default=500, help="messages a second")
+    parser.add_argument("--work", choices=WORK, default="copying", help="what the worker does meanwhile")
     given = parser.parse_args()
     usual = {"put": (5_000, 7), "rebuild": (20_000, 1), "search": (20_000, 60)}
     count, rounds = usual.get(given.part, (0, 1))

@@ -4,6 +4,7 @@ One collection per copy, one point per message, without its text. A point is wri
 itself, and the server decides that: so it does not matter which of two writers comes last.
 """
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from ipaddress import ip_address
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roomlore.backends.qdrantplaces import ExchangePage, Place
-from roomlore.domain.errors import BadInput
+from roomlore.domain.errors import BackendUnavailable, BadInput
 from roomlore.domain.ids import MessageId
 from roomlore.domain.projected import Held, Narrowing, Point, Proposal, Sight
 
@@ -29,6 +30,8 @@ PREFIX = "roomlore_"
 BATCH = 256
 #: Bytes of one request, about; servers take 32 MiB unless told otherwise.
 BATCH_BYTES = 8 * 1024 * 1024
+#: So many requests are under way at once: while the server works on one, the next is put into words.
+_LANES = 2
 #: Ids of one request.
 _DROPPED_AT_ONCE = 1000
 #: Points of one page.
@@ -117,9 +120,7 @@ class QdrantPoints:
             if point.id not in newest or newest[point.id].version < point.version:
                 newest[point.id] = point
         sendable = [point for point in newest.values() if _can_be_sent(point)]
-        turned_down: list[MessageId] = []
-        for batch in _batches(sendable):
-            turned_down += await self._write(PREFIX + copy, batch)
+        turned_down = await self._write_all(PREFIX + copy, _batches(sendable))
         if len(turned_down) == len(sendable) >= _TOO_MANY:
             from roomlore.backends.qdrantwire import unlike  # noqa: PLC0415  needs the extra
 
@@ -129,6 +130,22 @@ class QdrantPoints:
             names = ", ".join(str(one) for one in refused[:_NAMED])
             more = f" and {len(refused) - _NAMED} more" if len(refused) > _NAMED else ""
             raise BadInput(f"message {names}{more}", "Qdrant does not take it")
+
+    async def _write_all(self, name: str, batches: Iterator[Sequence[Point]]) -> list[MessageId]:
+        """Write batches, some at once, and return which points are not taken; after the first failure no more is sent."""
+        refused: list[MessageId] = []
+
+        async def go_on() -> None:
+            for batch in batches:
+                refused.extend(await self._write(name, batch))
+
+        try:
+            async with asyncio.TaskGroup() as lanes:
+                for _ in range(_LANES):
+                    lanes.create_task(go_on())
+        except* BackendUnavailable as failures:
+            raise failures.exceptions[0] from None
+        return refused
 
     async def _write(self, name: str, points: Sequence[Point]) -> list[MessageId]:
         """Write points and return those that are not taken: by halves, until each of them is alone."""

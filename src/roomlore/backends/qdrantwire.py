@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, TypeVar
 from uuid import UUID
@@ -343,6 +344,7 @@ def weights_of(lexemes: Mapping[str, int]) -> dict[int, float]:
     return dict(weights)
 
 
+@lru_cache(maxsize=50_000)
 def place_of(lexeme: str) -> int:
     """Return the dimension of a lexeme, the same on every machine: two share one once in four thousand million."""
     return int.from_bytes(blake2b(lexeme.encode("utf-8", "surrogatepass"), digest_size=4).digest(), "big")

@@ -78,24 +78,23 @@ class Point:
     def digest(self) -> str:
         """Of all but the version: equal for equal content."""
         vector = b"" if self.vector is None else self.vector.astype("<f2").tobytes()
-        return _digest(
-            [
-                str(self.id),
-                str(self.room_id),
-                self.kind,
-                str(self.author_id),
-                self.author_name,
-                self.author_kind,
-                self.sent_at.isoformat(),
-                self.native_order,
-                str(self.conversation_id),
-                str(self.reply_to),
-                str(self.exchange_id),
-                None if self.audience is None else sorted(str(one) for one in self.audience),
-                hashlib.sha256(vector).hexdigest(),
-                sorted(self.lexemes.items()),
-            ]
-        )
+        content = [
+            str(self.id),
+            str(self.room_id),
+            self.kind,
+            str(self.author_id),
+            self.author_name,
+            self.author_kind,
+            self.sent_at.isoformat(),
+            self.native_order,
+            str(self.conversation_id),
+            str(self.reply_to),
+            str(self.exchange_id),
+            None if self.audience is None else sorted(str(one) for one in self.audience),
+            len(vector),
+            sorted(self.lexemes.items()),
+        ]
+        return _digest(content, vector)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,10 +130,9 @@ class Node:
         return _digest([str(self.id), self.label, sorted(self.properties.items()), sorted(edges)])
 
 
-def _digest(content: Sequence[object]) -> str:
-    return hashlib.sha256(
-        json.dumps(content, ensure_ascii=False).encode("utf-8", "surrogatepass")
-    ).hexdigest()[:32]
+def _digest(content: Sequence[object], numbers: bytes = b"") -> str:
+    text = json.dumps(content, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    return hashlib.sha256(text + numbers).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
