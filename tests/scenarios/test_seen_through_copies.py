@@ -41,9 +41,11 @@ async def through(app: App, url: str, key: str | None, clock: Clock | None = Non
     copied = replace(
         app, settings=replace(app.settings, qdrant=QdrantSettings(url=url, key=key)), _servers=servers
     )
-    yield copied
-    await copied.projecting.drop("qdrant")
-    await servers.close()
+    try:
+        yield copied
+    finally:
+        await copied.projecting.drop("qdrant")
+        await servers.close()
 
 
 async def answers(app: App, viewer: Viewer, world: World) -> dict[str, str]:

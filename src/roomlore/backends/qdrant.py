@@ -78,10 +78,11 @@ class QdrantPoints:
         """Let there be a copy of that name, for vectors so long; one that is there already stays as it is.
 
         Raises:
-            BackendUnavailable: the server fails, or there is one for other vectors.
+            BackendUnavailable: the server fails or is too old, or there is one for other vectors.
         """
         from roomlore.backends import qdrantwire  # noqa: PLC0415  needs the extra
 
+        await self._wire.check_version()
         name = PREFIX + copy
         try:
             shape = await self._wire.shape(name)

@@ -6,6 +6,7 @@ sure of it imports this.
 
 import asyncio
 import math
+import re
 from collections import defaultdict
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -44,6 +45,8 @@ INDEXES: Mapping[str, models.PayloadSchemaType] = {
     "audience_kind": models.PayloadSchemaType.KEYWORD,
     "version": models.PayloadSchemaType.INTEGER,
 }
+#: An older server passes over the condition of a write in silence, and lets old messages take the place of newer ones.
+OLDEST = (1, 16)
 #: How soon repeating a lexeme adds nothing more, and how much a long message is held against it: as is usual for BM25.
 K1, B = 1.2, 0.75
 #: How many lexemes a message is taken to have on average. It is fixed, for otherwise every point would have to be written
@@ -100,6 +103,25 @@ class Wire:
     async def close(self) -> None:
         """Give up the connections."""
         await self._client.close()
+
+    async def check_version(self) -> None:
+        """Make sure that the server looks at the condition of a write.
+
+        Raises:
+            BackendUnavailable: it is too old for that, or does not say how old it is.
+        """
+        try:
+            told = (await self._answer(self._client.info())).version
+        except Gone:
+            raise BackendUnavailable("what answers is not Qdrant", cure=_SEE) from None
+        numbers = re.match(r"([0-9]{1,6})\.([0-9]{1,6})(?![0-9])", told)
+        if numbers is None:
+            raise BackendUnavailable("what answers is not Qdrant", cure=_SEE)
+        major, minor = int(numbers[1]), int(numbers[2])
+        if (major, minor) < OLDEST:
+            needed = ".".join(map(str, OLDEST))
+            why = f"Qdrant {major}.{minor} is too old: copies need {needed} or newer"
+            raise BackendUnavailable(why, cure=f"put a newer Qdrant in its place, then {_REBUILD}")
 
     async def collections(self) -> list[str]:
         """Return the names of all collections, whosesoever they are."""

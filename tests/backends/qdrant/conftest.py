@@ -35,20 +35,32 @@ async def points(server: tuple[str, str | None]) -> AsyncGenerator[QdrantPoints]
 
 
 @pytest.fixture
-async def copy(points: QdrantPoints) -> AsyncGenerator[str]:
+async def name(points: QdrantPoints) -> AsyncGenerator[str]:
+    """A name that no copy has yet; whatever gets it is removed, however the test ends."""
+    unique = f"test-{uuid7().hex}"
+    yield unique
+    await points.remove(unique)
+
+
+@pytest.fixture
+async def copy(points: QdrantPoints, name: str) -> str:
     """An empty copy."""
-    name = f"test-{uuid7().hex}"
     await points.prepare(name, dimensions=DIMENSIONS)
-    yield name
-    await points.remove(name)
+    return name
+
+
+@pytest.fixture
+async def other(points: QdrantPoints, name: str) -> AsyncGenerator[str]:
+    """Another name that no copy has yet."""
+    unique = f"{name}-other"
+    yield unique
+    await points.remove(unique)
 
 
 @pytest.fixture
 def shim(tmp_path: Path) -> Generator[Shim]:
-    """A server of the test's own, not started yet, whose faults it chooses."""
+    """A server of the test's own, not started yet, whose faults it chooses; never the real one, which is not killed."""
     _need("qdrant_client", "qdrant-client")
-    if real_server() is not None:
-        pytest.skip("a real server is not killed, nor told to be slow")
     _need("qdrant_edge", "qdrant-edge-py")
     shim = Shim(tmp_path / "data")
     yield shim

@@ -27,6 +27,8 @@ SCHEMAS = {
     "integer": edge.PayloadSchemaType.Integer,
     "datetime": edge.PayloadSchemaType.Datetime,
 }
+#: What comes by POST and changes nothing: allowed to whoever may only read.
+READING = ("/points/scroll", "/points/query")
 DONE = {"operation_id": 0, "status": "completed"}
 
 
@@ -142,8 +144,6 @@ def _condition(given: Body) -> Any:
         )
     if "is_empty" in given:
         return edge.IsEmptyCondition(given["is_empty"]["key"])
-    if "has_id" in given:
-        return edge.HasIdCondition({UUID(one) for one in given["has_id"]})
     return _filter(given)
 
 
@@ -186,6 +186,8 @@ def _index(collection: Collection, given: Body) -> None:
 def _scroll(collection: Collection, given: Body) -> Body:
     order, offset = given.get("order_by"), given.get("offset")
     by = None
+    if order is not None and offset is not None:
+        raise Refusal(400, "Cannot use an `offset` when using `order_by`")
     if order is not None:
         order = {"key": order} if isinstance(order, str) else order
         down = order.get("direction") == "desc"
@@ -222,18 +224,6 @@ def _query(collection: Collection, given: Body) -> Body:
     return {"points": points}
 
 
-def _retrieve(collection: Collection, given: Body) -> list[Body]:
-    ids = [UUID(one) for one in given["ids"]]
-    found = collection.shard.retrieve(ids, _payload(given.get("with_payload", True)))
-    return [{"id": str(one.id), "payload": one.payload} for one in found]
-
-
-def _count(collection: Collection, given: Body) -> Body:
-    return {
-        "count": collection.shard.count(edge.CountRequest(exact=True, filter=_filter(given.get("filter"))))
-    }
-
-
 def _info(collection: Collection) -> Body:
     info = collection.shard.info()
     names = {kind: name for name, kind in ((name, str(kind)) for name, kind in SCHEMAS.items())}
@@ -257,13 +247,16 @@ def _info(collection: Collection) -> Body:
 class Server:
     """Which path means what."""
 
-    def __init__(self, collections: Collections, *, die_after: int | None) -> None:
+    def __init__(self, collections: Collections, *, version: str, die_after: int | None) -> None:
         self.collections = collections
+        self.version = version
         self.die_after = die_after
         self.changes = 0
         self.lock = threading.Lock()
 
     def answer(self, method: str, path: str, given: Body) -> Any:
+        if path == "/" and method == "GET":
+            return {"title": "qdrant - vector search engine", "version": self.version}
         if path == "/collections" and method == "GET":
             return {"collections": [{"name": name} for name in self.collections.named]}
         matched = re.fullmatch(r"/collections/([^/]+)(/.*)?", path)
@@ -277,16 +270,12 @@ class Server:
             return self.collections.create(name, given)
         if not rest and method == "DELETE":
             return self.collections.remove(name)
-        if rest == "/exists":
-            return {"exists": name in self.collections.named}
         collection = self.collections[name]
         if not rest:
             return _info(collection)
         asking: dict[tuple[str, str], Callable[[Collection, Body], Any]] = {
-            ("POST", "/points"): _retrieve,
             ("POST", "/points/scroll"): _scroll,
             ("POST", "/points/query"): _query,
-            ("POST", "/points/count"): _count,
         }
         if (ask := asking.get((method, rest))) is not None:
             return ask(collection, given)
@@ -338,7 +327,9 @@ class Handler(BaseHTTPRequestHandler):
         except Exception as error:  # noqa: BLE001  what the engine does not take
             self._reply({"status": {"error": f"Wrong input: {error}"}, "time": 0.0}, 400)
         else:
-            self._reply({"result": result, "status": "ok", "time": 0.0}, 200)
+            # Alone of all answers, what the server says of itself has nothing around it.
+            content = result if path == "/" else {"result": result, "status": "ok", "time": 0.0}
+            self._reply(content, 200)
 
     do_GET = do_PUT = do_POST = do_DELETE = _handle  # noqa: N815  the names are the library's
 
@@ -347,12 +338,17 @@ class Handler(BaseHTTPRequestHandler):
             raise Refusal(503, "Service unavailable")
         if self.faults.turn_down and self.path.partition("?")[0].endswith("/points/batch"):
             raise Refusal(422, "not like this")
-        if self.faults.key is None:
+        path = self.path.partition("?")[0]
+        # Whoever comes is told what this is, key or not.
+        if self.faults.key is None or path == "/":
             return
         if (shown := self.headers.get("api-key")) is None:
             raise Refusal(401, "Must provide an API key or an Authorization bearer token")
-        if shown != self.faults.key:
-            raise Refusal(403, f"Invalid API key: {shown}")
+        if shown not in {self.faults.key, self.faults.reading_key}:
+            raise Refusal(401, f"Invalid API key or JWT: {shown}")
+        is_reading = self.command == "GET" or (self.command == "POST" and path.endswith(READING))
+        if shown != self.faults.key and not is_reading:
+            raise Refusal(403, "Write access denied")
 
     def _reply(self, content: Body, status: int) -> None:
         body = json.dumps(content).encode()
@@ -379,11 +375,14 @@ def main() -> None:
     parser.add_argument("--slow", type=float, default=0.0, help="seconds before anything is answered")
     parser.add_argument("--refuse", action="store_true", help="answer 503 to everything")
     parser.add_argument("--turn-down", action="store_true", help="answer 422 to every change of points")
-    parser.add_argument("--key", help="answer 401 and 403 to whoever does not show it")
+    parser.add_argument("--key", help="answer 401 to whoever does not show it")
+    parser.add_argument("--reading-key", help="answer 403 to whoever shows it, and changes something")
+    parser.add_argument("--version", default="1.16.0", help="what it says that it is")
     parser.add_argument("--die-after", type=int, help="be killed after so many changes, before the answer")
     faults = parser.parse_args()
     Handler.faults = faults
-    Handler.server_ = Server(Collections(faults.folder), die_after=faults.die_after)
+    collections = Collections(faults.folder)
+    Handler.server_ = Server(collections, version=faults.version, die_after=faults.die_after)
     with QuietServer(("127.0.0.1", faults.port), Handler) as server:
         print(server.server_address[1], flush=True)  # noqa: T201  whoever started it waits for this
         server.serve_forever()

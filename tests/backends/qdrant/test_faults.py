@@ -84,32 +84,6 @@ async def test_killed_at_any_instant_it_loses_nothing_that_it_said_it_has(shim):
         assert await digests(points, COPY) == told(SAID)
 
 
-async def test_a_collection_without_its_indexes_gets_them(shim):
-    shim.start()
-    async with opened(shim.url) as points:
-        from roomlore.backends.qdrantwire import INDEXES  # noqa: PLC0415  needs the extra
-
-        await points._wire.create("roomlore_one", dimensions=DIMENSIONS)
-        await points._wire.index("roomlore_one", "room_id")
-        await points.prepare(COPY, dimensions=DIMENSIONS)
-        assert (await points._wire.shape("roomlore_one")).indexes == INDEXES.keys()
-
-
-async def test_many_may_prepare_the_same_copy_at_once(shim):
-    shim.start()
-    async with opened(shim.url) as points:
-        await asyncio.gather(*(points.prepare(COPY, dimensions=DIMENSIONS) for _ in range(6)))
-        assert await points.copies() == [COPY]
-
-
-async def test_the_collections_of_others_are_nobodys_copies(shim):
-    shim.start()
-    async with opened(shim.url) as points:
-        await points._wire.create("theirs", dimensions=3)
-        await points.prepare(COPY, dimensions=DIMENSIONS)
-        assert await points.copies() == [COPY]
-
-
 async def test_a_server_that_is_too_slow_is_given_up_in_time(shim):
     shim.start("--slow", "30")
     async with opened(shim.url, seconds=0.3) as points:
@@ -170,6 +144,28 @@ async def test_the_right_key_opens(shim, caplog):
         await points.put(COPY, SAID)
         assert await digests(points, COPY) == told(SAID)
     assert KEY not in caplog.text
+
+
+async def test_a_key_that_may_only_read_reads_and_changes_nothing(shim):
+    shim.start()
+    async with opened(shim.url) as points:
+        await points.prepare(COPY, dimensions=DIMENSIONS)
+        await points.put(COPY, SAID)
+    shim.restart("--key", "another", "--reading-key", KEY)
+    async with opened(shim.url, key=KEY) as points:
+        assert await points.copies() == [COPY]
+        everything = {"sight": EVERYTHING, "narrowing": EVERYWHERE, "wanted": 50}
+        near = await points.near(COPY, facing(1, 0, 0, 0), **everything)
+        assert {one.message_id for one in near} == {one.id for one in SAID}
+        for change in (
+            points.prepare("2", dimensions=DIMENSIONS),
+            points.put(COPY, [point(99)]),
+            points.drop(COPY, [some_id(1)]),
+            points.remove(COPY),
+        ):
+            with pytest.raises(BackendUnavailable, match="ROOMLORE_QDRANT_KEY"):
+                await change
+        assert await digests(points, COPY) == told(SAID)
 
 
 async def test_a_server_that_was_emptied_says_that_the_copy_is_gone(shim):

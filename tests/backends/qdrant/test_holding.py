@@ -113,8 +113,7 @@ async def test_a_copy_for_other_vectors_is_to_be_rebuilt(points, copy):
         await points.near(copy, facing(1, 0), sight=EVERYTHING, narrowing=EVERYWHERE, wanted=1)
 
 
-async def test_copies_are_named_as_they_were_prepared_and_gone_when_removed(points, copy):
-    other = f"{copy}-other"
+async def test_copies_are_named_as_they_were_prepared_and_gone_when_removed(points, copy, other):
     await points.prepare(other, dimensions=7)
     assert {copy, other} <= set(await points.copies())
     await points.remove(other)
@@ -123,17 +122,13 @@ async def test_copies_are_named_as_they_were_prepared_and_gone_when_removed(poin
     assert other not in await points.copies()
 
 
-async def test_two_copies_know_nothing_of_each_other(points, copy):
-    other = f"{copy}-other"
+async def test_two_copies_know_nothing_of_each_other(points, copy, other):
     await points.prepare(other, dimensions=DIMENSIONS)
-    try:
-        await points.put(copy, [point(1)])
-        await points.put(other, [point(2)])
-        await points.drop(other, [some_id(1)])
-        assert await digests(points, copy) == told([point(1)])
-        assert await digests(points, other) == told([point(2)])
-    finally:
-        await points.remove(other)
+    await points.put(copy, [point(1)])
+    await points.put(other, [point(2)])
+    await points.drop(other, [some_id(1)])
+    assert await digests(points, copy) == told([point(1)])
+    assert await digests(points, other) == told([point(2)])
 
 
 async def test_a_copy_that_is_gone_is_said_to_be_gone_by_everything(points):
