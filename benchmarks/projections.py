@@ -237,9 +237,9 @@ async def compared(app: App, viewer: Any, asked: Sequence[str], at: Server) -> d
     async with app.db.reading(viewer) as conn:
         sight = await projections.sight(conn)
     sides = Sides(app=app, viewer=viewer, copied=copied, copy=held.copy or "", sight=sight)
-    exactly = [await sides.nearest(text, has_index=False) for text in asked]
+    exactly = [await sides.nearest(text, by_index=False) for text in asked]
     ways: dict[str, Callable[[str], Awaitable[list[MessageId]]]] = {
-        "nearest, database": lambda text: sides.nearest(text, has_index=True),
+        "nearest, database": lambda text: sides.nearest(text, by_index=True),
         "nearest, copy": sides.near,
         "words, database": sides.best_worded,
         "words counted only, database": lambda text: sides.best_worded(text, wanted=0),
@@ -287,12 +287,12 @@ class Sides:
         )
         return [one.message_id for one in found]
 
-    async def nearest(self, text: str, *, has_index: bool) -> list[MessageId]:
+    async def nearest(self, text: str, *, by_index: bool) -> list[MessageId]:
         async with self.app.db.reading(self.viewer, keeps_plans=True, recalls=True) as conn:
             measure = (
                 await proposals.measure(conn, Scope())
-                if has_index
-                else ScopeMeasure(message_count=0, has_index=False)
+                if by_index
+                else ScopeMeasure(message_count=0, indexed_lengths=())
             )
             vector = (Summing(DIMENSIONS).model_id, vector_of(text))
             found = await proposals.nearest(conn, vector, scope=Scope(), measure=measure, wanted=20)

@@ -12,8 +12,8 @@ from roomlore.domain.records import Viewer
 from roomlore.store import search
 from roomlore.store.search import Scope, ScopeMeasure
 
-LARGE = ScopeMeasure(message_count=1_000_000, has_index=False)
-SMALL = ScopeMeasure(message_count=1, has_index=False)
+LARGE = ScopeMeasure(message_count=1_000_000, indexed_lengths=())
+SMALL = ScopeMeasure(message_count=1, indexed_lengths=())
 
 
 async def worded(
@@ -68,7 +68,7 @@ async def test_a_vector_of_another_length_finds_nothing_and_tells_nothing(app: A
     odd = (app._embedder.model_id, np.ones(3, np.float32))
     for viewer in (app.operator, await app.viewer("ana")):
         async with app.db.reading(viewer) as conn:
-            for size in (SMALL, ScopeMeasure(message_count=1_000_000, has_index=True)):
+            for size in (SMALL, ScopeMeasure(message_count=1_000_000, indexed_lengths=(384,))):
                 assert await search.nearest(conn, odd, scope=Scope(), measure=size, wanted=5) == []
             ids = [row[0] for row in await (await conn.execute("select id from messages")).fetchall()]
             around = await search.surroundings(conn, ids, lexemes=[], vector=odd, scope=Scope(), reach=1)
@@ -109,13 +109,13 @@ async def test_vectors_that_no_index_holds_are_found_in_large_orgs_too(app: App,
         [app.org_id],
     )
     odd = ("other", np.array([1, 0, 0], np.float32))
-    large = ScopeMeasure(message_count=1_000_000, has_index=True)
+    large = ScopeMeasure(message_count=1_000_000, indexed_lengths=(384,))
     async with app.db.reading(app.operator) as conn:
         [near] = await search.nearest(conn, odd, scope=Scope(), measure=large, wanted=5)
     assert near.similarity == 1
 
 
-@pytest.mark.parametrize("size", [LARGE, replace(LARGE, has_index=True)])
+@pytest.mark.parametrize("size", [LARGE, replace(LARGE, indexed_lengths=(384,))])
 async def test_what_few_said_is_found_among_what_many_said(app: App, size: ScopeMeasure):
     others = [message(str(n), "the lantern is lit", author=BO) for n in range(200)]
     await tell(app, *others, message("ana", "a lantern for the boat", author=ANA))

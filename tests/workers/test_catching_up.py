@@ -5,7 +5,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from urllib.parse import quote, urlencode
+from zlib import crc32
 
+import numpy as np
 import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
@@ -16,11 +18,12 @@ from roomlore.app import App
 from roomlore.backends.fake import FakeEmbedder
 from roomlore.config import Settings
 from roomlore.domain.errors import DatabaseUnavailable
-from roomlore.domain.ports import Vectors
+from roomlore.domain.ports import Readings, Vectors
 from roomlore.domain.records import Viewer
-from roomlore.store import work
+from roomlore.store import search, work
 from roomlore.store.cluster import Cluster
 from roomlore.store.db import Database
+from roomlore.store.search import Scope
 from roomlore.store.work import Retries
 from roomlore.workers import loop
 from roomlore.workers.embed import EmbedWorker
@@ -30,7 +33,8 @@ OpenApp = Callable[[str], Awaitable[App]]
 QUICK = replace(
     loop.BRISK, retries=Retries(first_after=timedelta(milliseconds=1), last_attempt=2), poll_seconds=0.02
 )
-INDEXES = "select tablename from pg_indexes where indexname like 'message_embeddings_%_near'"
+INDEXES = "select tablename from pg_indexes where indexname like 'message_embeddings_%_near_%'"
+NAMES = INDEXES.replace("tablename", "indexname")
 BEHIND = ("not everything is embedded yet",)
 
 
@@ -40,6 +44,19 @@ class Other(FakeEmbedder):
     @property
     def model_id(self) -> str:
         return f"other-{self.dimensions}"
+
+
+class Scattered(FakeEmbedder):
+    """Sends each text in a direction of its own: bags of words are all equally near to each other, and texts are not."""
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        drawn = [
+            np.random.default_rng(crc32(text.encode())).standard_normal(self.dimensions) for text in texts
+        ]
+        return np.array([one / np.linalg.norm(one) for one in drawn], np.float32)
+
+    def read(self, texts: Sequence[str]) -> Readings:
+        return Readings(vectors=self.embed(texts), tokens=None)
 
 
 class Broken(FakeEmbedder):
@@ -201,8 +218,8 @@ async def test_org_ids_are_for_transactions_without_a_viewer(app: App, db: Datab
 @pytest.fixture
 async def _unindexed(admin):
     yield
-    for (name,) in await (await admin.execute(INDEXES)).fetchall():
-        await admin.execute(f"drop index {name}_near")
+    for (name,) in await (await admin.execute(NAMES)).fetchall():
+        await admin.execute(f"drop index {name}")
 
 
 async def orgs_of_partition(db: Database, admin: psycopg.AsyncConnection, open_app: OpenApp) -> list[App]:
@@ -250,9 +267,36 @@ async def test_one_call_indexes_one_partition_and_none_that_is_not_worth_it(
 
 
 @pytest.mark.usefixtures("_unindexed")
-async def test_vectors_of_other_dimensions_are_not_worth_an_index(app: App, db: Database):
-    await fill(app, db, 30, FakeEmbedder(dimensions=512))
+async def test_each_length_of_vectors_has_an_index_of_its_own(app: App, db: Database, admin):
+    for dimensions in (512, 768):
+        await fill(app, db, 30, FakeEmbedder(dimensions=dimensions))
+    assert [await build(db, 20) for _ in range(3)] == [1, 1, 0]
+    names = [name for (name,) in await (await admin.execute(NAMES)).fetchall()]
+    assert [name.rpartition("_")[2] for name in sorted(names)] == ["512", "768"]
+
+
+@pytest.mark.usefixtures("_unindexed")
+async def test_vectors_of_an_odd_length_are_not_worth_an_index(app: App, db: Database):
+    await fill(app, db, 30, FakeEmbedder(dimensions=500))
     assert await build(db, 20) == 0
+
+
+@pytest.mark.usefixtures("_unindexed")
+@pytest.mark.parametrize("dimensions", [384, 1536, 3072])
+async def test_what_an_index_finds_is_what_is_nearest(app: App, db: Database, dimensions: int):
+    embedder = Scattered(dimensions=dimensions)
+    await fill(app, db, 120, embedder)
+    assert await build(db, 100) == 1
+    vector = (embedder.model_id, embedder.embed(["Ana: word 7"])[0])
+    async with app.db.reading(app.operator) as conn:
+        measured = await search.measure(conn, Scope())
+        assert measured.indexed_lengths == [dimensions]
+        ways = [replace(measured, message_count=count) for count in (1, 1_000_000)]
+        exact, walked = [
+            await search.nearest(conn, vector, scope=Scope(), measure=way, wanted=5) for way in ways
+        ]
+    assert [one.message_id for one in walked] == [one.message_id for one in exact]
+    assert walked[0].similarity == pytest.approx(1, abs=0.001)
 
 
 @pytest.mark.usefixtures("_unindexed")

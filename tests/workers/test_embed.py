@@ -374,7 +374,7 @@ async def test_cancelling_gives_everything_back_at_once(open_app: OpenApp, db: D
 async def test_a_large_partition_gets_its_index_once_nothing_is_waiting(app: App, db: Database, admin):
     await app.ingest_batch([message(f"m{i}", body=f"word {i}") for i in range(30)])
     await loop.drain(db, EmbedWorker(db=db, embedder=FakeEmbedder(), worth_indexing=20), pace=QUICK)
-    indexes = "select indexname from pg_indexes where indexname like 'message_embeddings_%_near'"
+    indexes = "select indexname from pg_indexes where indexname like 'message_embeddings_%_near_%'"
     try:
         assert len(await (await admin.execute(indexes)).fetchall()) >= 1
         found = await app.search(app.operator, "word 7", limit=5)

@@ -20,9 +20,6 @@ QUERIES = Queries("search")
 #: Up to this many messages an exact scan is as fast as the index, and misses nothing.
 EXACT_UP_TO = 20_000
 
-#: The vectors of other models have no index.
-INDEXED_DIMENSIONS = 384
-
 #: Up to this many messages every match of every word is counted.
 COUNTED_UP_TO = 20_000
 
@@ -62,7 +59,8 @@ class ScopeMeasure:
 
     #: Visible or not; never shown.
     message_count: int
-    has_index: bool
+    #: How long the vectors are that have an approximate index.
+    indexed_lengths: Sequence[int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,9 +168,7 @@ async def nearest(
         wanted: How many messages at most.
     """
     model, values = vector
-    scan_exactly = (
-        not measure.has_index or measure.message_count <= EXACT_UP_TO or len(values) != INDEXED_DIMENSIONS
-    )
+    scan_exactly = measure.message_count <= EXACT_UP_TO or len(values) not in measure.indexed_lengths
     params = {"vector": HalfVector(values), "model": model, "wanted": wanted, **_params(scope)}
     return await QUERIES.all(conn, "nearest_exact" if scan_exactly else "nearest_indexed", Near, params)
 
@@ -238,7 +234,7 @@ async def surroundings(
 async def measure(conn: Connection, scope: Scope) -> ScopeMeasure:
     """Return how large a scope is, by which the faster way to search is chosen."""
     found = await QUERIES.first(conn, "measure_scope", ScopeMeasure, {"room_ids": _list(scope.room_ids)})
-    return found or ScopeMeasure(message_count=0, has_index=False)
+    return found or ScopeMeasure(message_count=0, indexed_lengths=())
 
 
 async def exchange_members(

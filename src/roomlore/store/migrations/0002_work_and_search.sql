@@ -154,44 +154,53 @@ as $$
   limit wanted
 $$;
 
--- Build the approximate index of one partition that has become worth it and has none; return how many were
--- built. Worth it: some org has so many vectors of 384 dimensions of one model, for a search stays inside
+-- How long vectors are that can have an approximate index: an index knows the length of what it holds, and a plan that of
+-- what it compares. Those of common models; of any other every vector is looked at.
+create function indexed_lengths() returns integer[]
+  language sql immutable
+return array[384, 512, 768, 1024, 1536, 2048, 3072];
+
+-- Build the approximate index of one partition, for one length of vectors, that has become worth it and is not there; return
+-- how many were built. Worth it: some org has so many vectors of that length of one model, for a search stays inside
 -- both. Reads go on while an index is built. Whoever writes vectors of that partition waits: the embedding
--- worker, and edits and redactions, which drop vectors. Hence one partition a transaction, and no lock is
+-- worker, and edits and redactions, which drop vectors. Hence one index a transaction, and no lock is
 -- asked for before it is known that there is something to build.
 create function build_vector_indexes(worth_it bigint) returns integer
   language plpgsql volatile security definer set search_path = roomlore, public, pg_temp
 as $$
 declare
   part regclass;
-  enough boolean;
+  lengths integer[];
+  length integer;
 begin
   for part in
     select inhrelid from pg_inherits where inhparent = 'message_embeddings'::regclass and speaks_for_nobody()
   loop
-    continue when to_regclass(part::text || '_near') is not null;
-    -- 384 half floats are 768 bytes: a smaller file needs no look inside
-    continue when pg_relation_size(part) < worth_it * 768;
+    -- a number takes two bytes: a smaller table, what lies beside it included, needs no look inside
+    continue when pg_table_size(part) < worth_it * 2 * (select min(one) from unnest(indexed_lengths()) as one);
     execute format(
-      'select exists (
-         select 1
+      'select array(
+         select distinct vector_dims(sample.embedding)
          from (select org_id, model from %1$s group by org_id, model having count(*) >= $1) as large
          cross join lateral (
            select embedding from %1$s as one
            where one.org_id = large.org_id and one.model = large.model
            limit 1
          ) as sample
-         where vector_dims(sample.embedding) = 384
-       )', part) into enough using worth_it;
-    continue when not enough;
-    -- a second worker does not wait for the first to build the same
-    continue when not pg_try_advisory_xact_lock('pg_class'::regclass::integer, part::oid::integer);
-    continue when to_regclass(part::text || '_near') is not null;
-    execute format(
-      'create index %I on %s using hnsw ((embedding::halfvec(384)) halfvec_cosine_ops)
-       where vector_dims(embedding) = 384',
-      part::text || '_near', part);
-    return 1;
+         where vector_dims(sample.embedding) = any (indexed_lengths())
+         order by 1
+       )', part) into lengths using worth_it;
+    foreach length in array lengths loop
+      continue when to_regclass(part::text || '_near_' || length) is not null;
+      -- a second worker does not wait for the first to build the same
+      continue when not pg_try_advisory_xact_lock('pg_class'::regclass::integer, part::oid::integer);
+      continue when to_regclass(part::text || '_near_' || length) is not null;
+      execute format(
+        'create index %1$I on %2$s using hnsw ((embedding::halfvec(%3$s)) halfvec_cosine_ops)
+         where vector_dims(embedding) = %3$s',
+        part::text || '_near_' || length, part, length);
+      return 1;
+    end loop;
   end loop;
   return 0;
 end $$;

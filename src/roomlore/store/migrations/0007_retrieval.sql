@@ -234,26 +234,38 @@ declare
         order by near.distance, near.message_id
         limit wanted;
   $scanned$;
-  -- what is nearest, in the order of the index
+  -- what is nearest, in the order of the index of a length
   walked constant text := $walked$
         return query
         select near.message_id, 1 - near.distance
         from (
-          select vectors.message_id, (vectors.embedding::halfvec(384)) <=> query::halfvec(384) as distance
+          select vectors.message_id, (vectors.embedding::halfvec(%3$s)) <=> query::halfvec(%3$s) as distance
           from message_embeddings as vectors
           where vectors.org_id = (select current_org())
-            and vector_dims(vectors.embedding) = 384
+            and vector_dims(vectors.embedding) = %3$s
             and vectors.model = wanted_model
             %2$s
-          order by (vectors.embedding::halfvec(384)) <=> query::halfvec(384)
+          order by (vectors.embedding::halfvec(%3$s)) <=> query::halfvec(%3$s)
           offset 0
         ) as near
         cross join lateral (
-          select 1 from readable_messages as said where said.id = near.message_id and %1$s
+          -- with a limit, or a planner may begin with messages, and the order of the index is lost
+          select 1 from readable_messages as said where said.id = near.message_id and %1$s limit 1
         ) as readable
         limit wanted;
   $walked$;
+  -- a plan knows the length of what it compares: there is one for each
+  walks text := '';
+  length integer;
 begin
+  foreach length in array indexed_lengths() loop
+    walks := walks || format(
+      'elsif vector_dims(query) = %1$s and (scope).rooms is null then %2$s
+      elsif vector_dims(query) = %1$s then %3$s ',
+      length, format(walked, fits, '', length), format(walked, fits, inside, length)
+    );
+  end loop;
+
   -- Nearest messages by exact scan. Distances first, visibility in their order until enough are found: far fewer
   -- messages are looked at than lie in the scope.
   execute format($create$
@@ -290,15 +302,10 @@ begin
     begin
       if few_ones is not null then
         %1$s
-      elsif vector_dims(query) <> 384 then
-        return;
-      elsif (scope).rooms is null then
-        %2$s
-      else
-        %3$s
+      %2$s
       end if;
     end $body$
-  $create$, format(picked, fits), format(walked, fits, ''), format(walked, fits, inside));
+  $create$, format(picked, fits), walks);
 
   -- The messages that share most with what is asked, by words alone, with the words of the question and how rare each
   -- is: ln(1 + n / df), n the sum of all df, among what the viewer may read. Of a scope so large that common words

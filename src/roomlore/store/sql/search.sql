@@ -1,14 +1,15 @@
 -- Candidates for a question. Visibility is decided inside the functions called here.
 
 -- name: measure_scope -> ScopeMeasure
--- What chooses the faster way to search: how many messages lie in the scope, visible or not, and whether
--- there is an approximate index.
+-- What chooses the faster way to search: how many messages lie in the scope, visible or not, and vectors of which
+-- lengths have an approximate index.
 select
   scope_size(%(room_ids)s::uuid[]) as message_count,
-  exists (
-    select 1 from pg_class
-    where relnamespace = 'roomlore'::regnamespace and relkind = 'i' and relname like 'message\_embeddings\_%%\_near'
-  ) as has_index;
+  array(
+    select distinct substring(relname from '_near_(\d+)$')::integer
+    from pg_class
+    where relnamespace = 'roomlore'::regnamespace and relkind = 'i' and relname ~ '^message_embeddings_.*_near_\d+$'
+  ) as indexed_lengths;
 
 -- name: nearest_exact -> Near
 -- The nearest messages, every vector of the scope looked at.
