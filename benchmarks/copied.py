@@ -34,6 +34,8 @@ from roomlore.domain.projected import Point
 from roomlore.store.cluster import start_cluster
 from roomlore.store.db import Database
 from roomlore.store.migrate import migrate
+from roomlore.workers import generations
+from roomlore.workers.generations import GenerationWorker
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from backends.qdrant.running import Shim
@@ -152,12 +154,15 @@ def messages(
 
 
 async def filled(app: App, count: int) -> None:
-    """Store and embed so many messages."""
+    """Store and embed so many messages, and give their vectors an index if that is worth it; find no conversations."""
     chance = random.Random(7)
     for start in range(0, count, 5_000):
-        await app.ingest_batch(messages(min(5_000, count - start), chance, since=start))
+        await app.ingest_batch(
+            messages(min(5_000, count - start), chance, since=start, says_members=not start)
+        )
     print(f"{count:,} messages stored", file=sys.stderr, flush=True)
-    await app.drain()
+    worker = GenerationWorker(db=app.db, models=app._models)  # noqa: SLF001  a part of the worker
+    await generations.drain(worker, only_org=app.org_id)
     print("and embedded", file=sys.stderr, flush=True)
 
 

@@ -271,6 +271,10 @@ class Server:
         if not rest and method == "DELETE":
             return self.collections.remove(name)
         collection = self.collections[name]
+        if not rest and method == "PATCH":
+            # A server looks anew at what is worth an index, whatever is changed.
+            collection.shard.optimize()
+            return True
         if not rest:
             return _info(collection)
         asking: dict[tuple[str, str], Callable[[Collection, Body], Any]] = {
@@ -331,7 +335,7 @@ class Handler(BaseHTTPRequestHandler):
             content = result if path == "/" else {"result": result, "status": "ok", "time": 0.0}
             self._reply(content, 200)
 
-    do_GET = do_PUT = do_POST = do_DELETE = _handle  # noqa: N815  the names are the library's
+    do_GET = do_PUT = do_POST = do_PATCH = do_DELETE = _handle  # noqa: N815  the names are the library's
 
     def _admit(self) -> None:
         if self.faults.refuse:
