@@ -4,20 +4,35 @@ import asyncio
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from roomlore.backends.embedding import LocalEmbedder
-from roomlore.config import Settings
-from roomlore.domain.errors import DatabaseUnavailable, ModelUnavailable, RoomloreError
+from roomlore.backends.httpembedding import open_http_embedder
+from roomlore.backends.neo4j import open_neo4j
+from roomlore.backends.qdrant import open_qdrant
+from roomlore.config import DEFAULT_EMBEDDING, EmbeddingSettings, Settings
+from roomlore.domain.errors import (
+    BackendUnavailable,
+    BadInput,
+    DatabaseUnavailable,
+    ModelUnavailable,
+    RoomloreError,
+)
+from roomlore.domain.ids import OrgId
+from roomlore.domain.ports import Embedder, Projection
 from roomlore.domain.records import Viewer
-from roomlore.store import work
+from roomlore.store import generations, projections, work
 from roomlore.store.cluster import cluster_status, start_cluster, stop_cluster
 from roomlore.store.db import Database
 from roomlore.store.inspect import Inspection, inspect
 from roomlore.store.migrate import wanted_version
+from roomlore.store.projections import TARGETS, Target
 
 OLDEST_POSTGRES = 150_000
 OLDEST_PGVECTOR = (0, 8)
+#: For each answer of a server or an embedding model.
+PATIENCE = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,20 +48,24 @@ class Finding:
 
 async def examine(settings: Settings) -> list[Finding]:
     """Return what was found; starts the embedded database and stops it again if nobody else uses it."""
-    findings = [_python(), await asyncio.to_thread(_model, settings)]
+    models = [await asyncio.to_thread(_model, settings, name) for name in _named(settings)]
+    servers = [await _server(settings, target) for target in TARGETS]
+    findings = [_python(), *(model.finding for model in models)]
+    answers = [server.finding for server in servers if server.finding is not None]
     try:
         if settings.database is not None:
-            return [*findings, *await _database(settings.database, migrates_itself=False)]
+            return [*findings, *await _database(settings.database, models, servers, migrates_itself=False)]
         findings.append(await asyncio.to_thread(_embedded, settings))
         cluster = await start_cluster(settings.data, binaries=settings.binaries)
         try:
-            return [*findings, *await _database(cluster.app_dsn, migrates_itself=True)]
+            return [*findings, *await _database(cluster.app_dsn, models, servers, migrates_itself=True)]
         finally:
             await cluster.close()
     except DatabaseUnavailable as error:
-        return [*findings, Finding(name="database", is_well=False, detail=error.why, cure=error.cure)]
+        broken = Finding(name="database", is_well=False, detail=error.why, cure=error.cure)
     except RoomloreError as error:
-        return [*findings, Finding(name="database", is_well=False, detail=str(error))]
+        broken = Finding(name="database", is_well=False, detail=str(error))
+    return [*findings, broken, *answers]
 
 
 async def stop(settings: Settings, *, force: bool = False) -> bool:
@@ -63,13 +82,85 @@ def _python() -> Finding:
     return Finding(name="python", is_well=True, detail=version)
 
 
-def _model(settings: Settings) -> Finding:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Model:
+    """An embedding model that settings name, and what it gives; None: no vectors."""
+
+    name: str
+    finding: Finding
+    model_id: str | None = None
+    dimensions: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Server:
+    """A server that may hold copies, and which it holds; None: it does not say."""
+
+    target: Target
+    #: None where none is named.
+    finding: Finding | None = None
+    copies: frozenset[str] | None = None
+
+
+def _named(settings: Settings) -> Sequence[str]:
+    return [DEFAULT_EMBEDDING, *sorted(settings.embeddings)]
+
+
+def _model(settings: Settings, name: str) -> _Model:
+    called = "embedding model" if name == DEFAULT_EMBEDDING else f"embedding model {name}"
     try:
-        embedder = LocalEmbedder.load(settings.model)
+        embedder = _embedder(settings, name)
     except ModelUnavailable as error:
-        return Finding(name="embedding model", is_well=False, detail=error.why, cure=error.cure)
-    return Finding(
-        name="embedding model", is_well=True, detail=f"{embedder.model_id}, {embedder.dimensions} dimensions"
+        return _Model(
+            name=name, finding=Finding(name=called, is_well=False, detail=error.why, cure=error.cure)
+        )
+    except BadInput as error:
+        return _Model(name=name, finding=Finding(name=called, is_well=False, detail=error.why))
+    detail = f"{embedder.model_id}, {embedder.dimensions} dimensions"
+    return _Model(
+        name=name,
+        finding=Finding(name=called, is_well=True, detail=detail),
+        model_id=embedder.model_id,
+        dimensions=embedder.dimensions,
+    )
+
+
+def _embedder(settings: Settings, name: str) -> Embedder:
+    default = settings.embedding or settings.model
+    named = default if name == DEFAULT_EMBEDDING else settings.embeddings[name]
+    if not isinstance(named, EmbeddingSettings):
+        return LocalEmbedder.load(named)
+    return open_http_embedder(
+        named.url, named.name, key=named.key, dimensions=named.dimensions, seconds=PATIENCE
+    )
+
+
+async def _server(settings: Settings, target: Target) -> _Server:
+    try:
+        server = _open(settings, target)
+        if server is None:
+            return _Server(target=target)
+        try:
+            copies = frozenset(await server.copies())
+        finally:
+            await server.close()
+    except BadInput as error:
+        return _Server(target=target, finding=Finding(name=target, is_well=False, detail=error.why))
+    except BackendUnavailable as error:
+        finding = Finding(name=target, is_well=False, detail=error.why, cure=error.cure)
+        return _Server(target=target, finding=finding)
+    return _Server(target=target, finding=Finding(name=target, is_well=True, detail="answers"), copies=copies)
+
+
+def _open(settings: Settings, target: Target) -> Projection[Any] | None:
+    if target == "qdrant":
+        named = settings.qdrant
+        return None if named is None else open_qdrant(named.url, key=named.key, seconds=PATIENCE)
+    graph = settings.neo4j
+    if graph is None:
+        return None
+    return open_neo4j(
+        graph.url, user=graph.user, password=graph.password, database=graph.database, seconds=PATIENCE
     )
 
 
@@ -83,13 +174,106 @@ def _embedded(settings: Settings) -> Finding:
     return Finding(name="data directory", is_well=True, detail=detail)
 
 
-async def _database(dsn: str, *, migrates_itself: bool) -> Sequence[Finding]:
+async def _database(
+    dsn: str, models: Sequence[_Model], servers: Sequence[_Server], *, migrates_itself: bool
+) -> Sequence[Finding]:
     found = await inspect(dsn)
     schema = _schema(found, migrates_itself=migrates_itself)
     findings = [_postgres(found), _pgvector(found), _login(found), schema]
-    if found.schema_version == wanted_version():
-        findings.append(await _backlog(dsn))
-    return findings
+    if found.schema_version != wanted_version():
+        return [*findings, *(server.finding for server in servers if server.finding is not None)]
+    db = await Database.connect(dsn, size=1)
+    try:
+        copies = [finding for server in servers if (finding := await _copies(db, server)) is not None]
+        return [*findings, await _backlog(db), *await _vectors(db, models), *copies]
+    finally:
+        await db.close()
+
+
+async def _vectors(db: Database, models: Sequence[_Model]) -> Sequence[Finding]:
+    """Return which orgs have vectors unlike those that their models give, or models that are named no more."""
+    given = {model.model_id: model.dimensions for model in models if model.model_id is not None}
+    unlike, unnamed = Counter[str](), Counter[str]()
+    for org_id in await _orgs(db):
+        async with db.reading(Viewer.operator(org_id)) as conn:
+            lengths = await generations.lengths(conn, org_id)
+            held = await generations.all_of(conn, org_id)
+        for model_id, dimensions in lengths.items():
+            if model_id in given and given[model_id] != dimensions:
+                unlike[f"{model_id} gives {given[model_id]} dimensions, stored are {dimensions}"] += 1
+        known = {model.name for model in models}
+        unnamed.update({one.provider for state, one in held.items() if state != "previous"} - known)
+    findings = [
+        Finding(
+            name="vectors",
+            is_well=False,
+            detail=f"{why}, in {_count(count, 'org')}",
+            cure="another model answers to that name: name it otherwise, and switch to it",
+        )
+        for why, count in unlike.items()
+    ]
+    findings += [
+        Finding(
+            name="vectors",
+            is_well=False,
+            detail=f"{_count(count, 'org')} served by {name!r}, which is not named here",
+            cure="name it in the file of ROOMLORE_EMBEDDINGS, or run: roomlore embed switch",
+        )
+        for name, count in unnamed.items()
+    ]
+    return findings or [Finding(name="vectors", is_well=True, detail="as long as their models give them")]
+
+
+async def _copies(db: Database, server: _Server) -> Finding | None:
+    """Return what was found of a server, with how the copies do that orgs have there."""
+    target, found = server.target, Counter[str]()
+    for org_id in await _orgs(db):
+        async with db.reading(Viewer.operator(org_id)) as conn:
+            held = await projections.all_of(conn, org_id)
+            mine = next((one for one in held if one.target == target), None)
+            if mine is None:
+                continue
+            found["copies"] += 1
+            found["lag"] += await projections.is_behind(conn, org_id, target)
+            left = await projections.backlog(conn, org_id, target)
+        found["waiting"] += left.waiting
+        found["set aside"] += left.set_aside
+        found["being built"] += mine.copy is None
+        found["gone"] += server.copies is not None and not {one for one, _ in mine.copies} <= server.copies
+    if server.finding is None and found["copies"]:
+        detail = f"no server is named, and {_count(found['copies'], 'org')} want copies: what changes waits"
+        cure = f"set ROOMLORE_{target.upper()}_URL, or run: roomlore project drop {target}"
+        return Finding(name=target, is_well=False, detail=detail, cure=cure)
+    if server.finding is None or not found["copies"]:
+        return server.finding
+    return _told(server.finding, target, found)
+
+
+def _told(finding: Finding, target: Target, found: Counter[str]) -> Finding:
+    """Return how a server answers, and of its copies how many are there, lag, or are gone."""
+    parts = [f"copies of {_count(found['copies'], 'org')}"]
+    parts += [f"{found[what]} {what}" for what in ("gone", "being built", "lag") if found[what]]
+    parts.append(f"{found['waiting']} to be written" if found["waiting"] else "nothing to be written")
+    if found["set aside"]:
+        parts.append(f"{found['set aside']} set aside")
+    cure = finding.cure
+    if finding.is_well and found["gone"]:
+        cure = f"run: roomlore project rebuild {target}"
+    elif finding.is_well and found["set aside"]:
+        cure = "run: roomlore worker --drain --retry"
+    elif finding.is_well and found["lag"]:
+        cure = "run: roomlore worker --drain"
+    is_well = finding.is_well and not (found["gone"] or found["lag"] or found["set aside"])
+    return replace(finding, is_well=is_well, detail="; ".join([finding.detail, *parts]), cure=cure)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+async def _orgs(db: Database) -> Sequence[OrgId]:
+    async with db.outside_orgs() as conn:
+        return await work.org_ids(conn)
 
 
 def _postgres(found: Inspection) -> Finding:
@@ -132,15 +316,11 @@ def _schema(found: Inspection, *, migrates_itself: bool) -> Finding:
     return Finding(name="schema", is_well=False, detail=detail, cure="run: roomlore migrate")
 
 
-async def _backlog(dsn: str) -> Finding:
-    db = await Database.connect(dsn, size=1)
-    try:
-        async with db.outside_orgs() as conn:
-            counts = {stage: await work.count(conn, stage, None) for stage in work.STAGES}
-        set_aside = sum(count.set_aside for count in counts.values())
-        errors = await _set_aside(db) if set_aside else Counter[str]()
-    finally:
-        await db.close()
+async def _backlog(db: Database) -> Finding:
+    async with db.outside_orgs() as conn:
+        counts = {stage: await work.count(conn, stage, None) for stage in work.STAGES}
+    set_aside = sum(count.set_aside for count in counts.values())
+    errors = await _set_aside(db) if set_aside else Counter[str]()
     kinds = ", ".join(f"{pieces} {error}" for error, pieces in errors.most_common())
     detail = (
         f"{counts['embed'].waiting} messages to embed, {counts['untangle'].waiting} rooms to untangle,"
@@ -154,10 +334,8 @@ async def _backlog(dsn: str) -> Finding:
 
 async def _set_aside(db: Database) -> Counter[str]:
     """Return how many pieces of work of all orgs were set aside, by kind of error."""
-    async with db.outside_orgs() as conn:
-        org_ids = await work.org_ids(conn)
     errors = Counter[str]()
-    for org_id in org_ids:
+    for org_id in await _orgs(db):
         async with db.reading(Viewer.operator(org_id)) as conn:
             for stage in work.STAGES:
                 for kind in await work.set_aside(conn, org_id, stage):

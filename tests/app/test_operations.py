@@ -11,14 +11,17 @@ from hypothesis import HealthCheck, given, settings
 
 from retrieval.telling import ANA, BO, CY, all_ids, at, find, message, room, tell
 from retrieval.test_exchanges import Edges, graph, reply_graphs
-from roomlore.app import App
-from roomlore.domain.errors import BadInput, NotAllowed, NotFound
+from roomlore.app import App, projecting
+from roomlore.domain.errors import BackendUnavailable, BadInput, NotAllowed, NotFound
 from roomlore.domain.roles import Role
 from roomlore.retrieval.history import newest_exchanges
 from roomlore.store import work
 from roomlore.store.db import Database
-from roomlore.workers import loop
+from roomlore.workers import loop, project
 from roomlore.workers.embed import EmbedWorker
+from roomlore.workers.project import ProjectWorker
+from workers.copying import Shelf
+from workers.models import Moody, served
 from workers.test_embed import QUICK, Watched, begun, embedded
 
 SLOW = [HealthCheck.function_scoped_fixture]
@@ -294,3 +297,126 @@ async def test_numbers_are_the_operators_alone_and_of_one_org(app: App, open_app
     member = await signed_in_as(app, "member")
     with pytest.raises(NotAllowed):
         await member.operations.numbers()
+
+
+# Copies and embedding models
+
+
+@pytest.fixture(name="shelf")
+def _shelf(monkeypatch: pytest.MonkeyPatch) -> Shelf:
+    held = Shelf()
+    monkeypatch.setattr(projecting, "open_projection", lambda _settings, _target: held)
+    return held
+
+
+def writer(app: App, shelf: Shelf) -> ProjectWorker:
+    return ProjectWorker(db=app.db, projection=shelf, stage="qdrant")
+
+
+async def test_each_room_tells_how_many_of_its_messages_wait_for_each_copy(app: App, shelf: Shelf, admin):
+    await tell(app, *TOLD)
+    numbers = await app.operations.numbers()
+    assert (numbers.copies, numbers.counts.projected) == ([], [])
+    await app.projecting.rebuild("qdrant")
+    [copied] = (await app.operations.numbers()).counts.projected
+    assert (copied.target, copied.done, copied.waiting, copied.oldest_at) == ("qdrant", 4, 0, None)
+    await tell(app, message("7", "first", room=room("attic")), message("8", "second", room=room("attic")))
+    await admin.execute(
+        "update work set asked_at = now() - interval '3 hours' where org_id = %s and stage = 'qdrant'",
+        [app.org_id],
+    )
+    numbers = await app.operations.numbers()
+    by_room = {one.name: one.counts.projected for one in numbers.rooms}
+    [attic], [general] = by_room["attic"], by_room["general"]
+    assert (attic.done, attic.waiting) == (0, 2)
+    assert (general.done, general.waiting, general.oldest_at) == (4, 0, None)
+    assert attic.oldest_at is not None
+    assert numbers.at - attic.oldest_at >= timedelta(hours=3)
+    [every] = numbers.counts.projected
+    assert (every.done, every.waiting, every.oldest_at) == (4, 2, attic.oldest_at)
+    [copy] = numbers.copies
+    assert (copy.copy, copy.next_copy) == (next(iter(shelf.held_copies)), None)
+    assert (copy.is_ready, copy.is_building, copy.waiting, copy.to_build) == (True, False, 2, None)
+    assert copy.lag_seconds >= 3 * 3600
+    await project.drain(writer(app, shelf), only_org=app.org_id)
+    assert (await app.operations.numbers()).counts.projected[0].waiting == 0
+
+
+async def test_a_copy_that_is_being_built_tells_how_far_it_is(app: App, shelf: Shelf):
+    await tell(app, *TOLD)
+    worker = writer(app, shelf)
+    await worker.build(app.org_id, model="fake-hash-384", dimensions=384)
+    numbers = await app.operations.numbers()
+    [copy], [projected] = numbers.copies, numbers.counts.projected
+    assert (copy.is_ready, copy.is_building, copy.to_build) == (False, True, None)
+    assert copy.next_copy in shelf.held_copies
+    # What it is to hold was not even asked for.
+    assert (projected.done, projected.waiting) == (None, 0)
+    await worker.look_after(app.org_id)
+    numbers = await app.operations.numbers()
+    [copy], [projected] = numbers.copies, numbers.counts.projected
+    assert (copy.to_build, projected.done, projected.waiting) == (4, 0, 4)
+    await project.drain(worker, only_org=app.org_id)
+    [copy] = (await app.operations.numbers()).copies
+    assert (copy.is_ready, copy.next_copy, copy.to_build) == (True, None, None)
+
+
+async def test_a_server_that_fails_is_seen_with_since_when_and_what_it_would_not_take(app: App, shelf: Shelf):
+    await tell(app, *TOLD)
+    await app.projecting.rebuild("qdrant")
+    told_of = await app.ingest(message("5", "later"))
+    shelf.is_down = True
+    with pytest.raises(BackendUnavailable):
+        await project.drain(writer(app, shelf), only_org=app.org_id)
+    [copy] = (await app.operations.numbers()).copies
+    assert (copy.error, copy.waiting) == ("the shelf fell down", 1)
+    assert copy.failing_since is not None
+    shelf.is_down, shelf.poison = False, {told_of}
+    await project.drain(writer(app, shelf), only_org=app.org_id)
+    numbers = await app.operations.numbers()
+    assert (numbers.copies[0].failing_since, numbers.copies[0].set_aside) == (None, 1)
+    assert (numbers.counts.projected[0].waiting, numbers.counts.projected[0].set_aside) == (0, 1)
+
+
+async def test_numbers_tell_of_the_models_by_which_is_searched_and_of_how_they_fail(app: App, admin):
+    old, new = Moody(384), Moody()
+    both = served(app, old, small=new)
+    await both.ingest_batch(TOLD)
+    [current] = (await both.operations.numbers()).embedding
+    assert (current.state, current.provider, current.model, current.dimensions) == (
+        "current", "default", "fake-hash-384", 384,
+    )  # fmt: skip
+    assert (current.wanted, current.done, current.waiting, current.since) == (4, 0, 4, None)
+    old.is_away = True
+    await both.drain()
+    [current] = (await both.operations.numbers()).embedding
+    assert (current.error, current.since) == ("embedding model: the connection failed", None)
+    assert current.failing_since is not None
+    old.is_away = False
+    await both.drain()
+    [current] = (await both.operations.numbers()).embedding
+    assert (current.failing_since, current.done, current.waiting) == (None, 4, 0)
+    # Nobody chose it, and nothing says so.
+    rows = await admin.execute("select count(*) from generations where org_id = %s", [app.org_id])
+    assert await rows.fetchall() == [(0,)]
+    await both.generations.switch("small")
+    current, coming = (await both.operations.numbers()).embedding
+    assert (current.state, current.done, coming.state, coming.provider) == ("current", 4, "next", "small")
+    assert (coming.dimensions, coming.done, coming.waiting) == (64, 0, 4)
+
+
+async def test_a_switch_away_from_a_default_that_fails_keeps_what_it_was(app: App):
+    old, new = Moody(384), Moody()
+    both = served(app, old, small=new)
+    await both.ingest_batch(TOLD)
+    await both.drain()
+    old.is_away = True
+    await both.ingest(message("5", "later"))
+    await both.drain()
+    await both.generations.switch("small")
+    await both.drain()
+    current, before = await both.generations.status()
+    assert (current.provider, current.done) == ("small", 5)
+    assert (before.state, before.provider, before.model, before.dimensions) == (
+        "previous", "default", "fake-hash-384", 384,
+    )  # fmt: skip

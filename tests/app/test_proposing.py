@@ -1,9 +1,24 @@
-"""A server that fails is left alone for a while."""
+"""A server that fails is left alone for a while, and of a copy that fails alone the org whose it is."""
 
+import asyncio
+import socket
+from dataclasses import replace
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roomlore.app.proposing import REST_SECONDS, Breaker
+from graph.liar import Liar, LyingServers
+from ingest.stories import at, author, message
+from roomlore.app import App
+from roomlore.app.proposing import REST_SECONDS, Breaker, Servers
+from roomlore.config import Neo4jSettings, QdrantSettings
+from roomlore.domain.errors import BackendUnavailable, BadInput, CopyUnavailable
+from roomlore.domain.ids import OrgId, uuid7
+
+ONE, OTHER = OrgId(uuid7()), OrgId(uuid7())
+DOWN = BackendUnavailable("it cannot be reached", cure="start it")
+LOST = CopyUnavailable("the copy is gone", cure="build it")
 
 
 class Clock:
@@ -17,36 +32,70 @@ class Clock:
 
 def test_a_server_that_never_failed_is_asked_by_everybody():
     breaker = Breaker()
-    assert [breaker.lets_pass() for _ in range(3)] == [True] * 3
+    assert [breaker.lets_pass(ONE) for _ in range(3)] == [True] * 3
 
 
-def test_a_failure_keeps_questions_away_for_half_a_minute():
+@pytest.mark.parametrize("error", [DOWN, LOST, TimeoutError(), BadInput("neo4j", "is not installed")])
+def test_a_failure_keeps_questions_away_for_half_a_minute(error):
     clock = Clock()
     breaker = Breaker(clock=clock)
-    breaker.failed()
-    assert not breaker.lets_pass()
+    breaker.failed(ONE, error)
+    assert not breaker.lets_pass(ONE)
     clock.seconds += REST_SECONDS - 0.001
-    assert not breaker.lets_pass()
+    assert not breaker.lets_pass(ONE)
     clock.seconds += 0.001
-    assert breaker.lets_pass()
+    assert breaker.lets_pass(ONE)
+
+
+@pytest.mark.parametrize("error", [DOWN, BadInput("neo4j", "is not installed")])
+def test_a_server_that_cannot_be_asked_rests_for_every_org(error):
+    breaker = Breaker(clock=Clock())
+    breaker.failed(ONE, error)
+    assert not breaker.lets_pass(OTHER)
+
+
+@pytest.mark.parametrize("error", [LOST, TimeoutError()])
+def test_a_copy_that_is_lost_or_slow_rests_alone(error):
+    clock = Clock()
+    breaker = Breaker(clock=clock)
+    breaker.failed(ONE, error)
+    assert [breaker.lets_pass(OTHER) for _ in range(3)] == [True] * 3
+    breaker.answered(OTHER)
+    assert not breaker.lets_pass(ONE)
+    clock.seconds += REST_SECONDS
+    assert [breaker.lets_pass(ONE) for _ in range(2)] == [True, False]
+    breaker.answered(ONE)
+    assert breaker.lets_pass(ONE)
 
 
 def test_after_its_rest_one_question_finds_out_for_all():
     clock = Clock()
     breaker = Breaker(clock=clock)
-    breaker.failed()
+    breaker.failed(ONE, DOWN)
     clock.seconds += REST_SECONDS
-    assert [breaker.lets_pass() for _ in range(3)] == [True, False, False]
-    breaker.answered()
-    assert breaker.lets_pass()
+    assert [breaker.lets_pass(one) for one in (OTHER, ONE, OTHER)] == [True, False, False]
+    breaker.answered(OTHER)
+    assert breaker.lets_pass(ONE)
+
+
+def test_a_question_that_may_not_be_asked_does_not_use_up_the_one_that_finds_out():
+    clock = Clock()
+    breaker = Breaker(clock=clock)
+    breaker.failed(ONE, DOWN)
+    clock.seconds += REST_SECONDS / 2
+    breaker.failed(ONE, LOST)
+    clock.seconds += REST_SECONDS / 2
+    assert not breaker.lets_pass(ONE)
+    assert breaker.lets_pass(OTHER)
 
 
 @given(
     steps=st.lists(
         st.sampled_from(["fails", "answers"]) | st.floats(0, 2 * REST_SECONDS, allow_nan=False), max_size=20
-    )
+    ),
+    error=st.sampled_from([DOWN, LOST]),
 )
-def test_between_a_failure_and_the_end_of_its_rest_nobody_asks(steps):
+def test_between_a_failure_and_the_end_of_its_rest_nobody_asks(steps, error):
     clock = Clock()
     breaker = Breaker(clock=clock)
     failed_at: float | None = None
@@ -54,12 +103,12 @@ def test_between_a_failure_and_the_end_of_its_rest_nobody_asks(steps):
         if isinstance(step, float):
             clock.seconds += step
         elif step == "fails":
-            breaker.failed()
+            breaker.failed(ONE, error)
             failed_at = clock.seconds
         else:
-            breaker.answered()
+            breaker.answered(ONE)
             failed_at = None
-        passes = breaker.lets_pass()
+        passes = breaker.lets_pass(ONE)
         if failed_at is None:
             assert passes
         elif passes:
@@ -68,3 +117,126 @@ def test_between_a_failure_and_the_end_of_its_rest_nobody_asks(steps):
             failed_at = clock.seconds
         else:
             assert clock.seconds < failed_at + REST_SECONDS
+
+
+# Two orgs whose copies one server holds
+
+
+async def told(app: App, admin) -> App:
+    """Return an org that was told something and has a copy, which nobody made, in either server."""
+    said = [
+        message("one", "Who feeds the cat?", sent_at=at(1)),
+        message("two", "I do.", author=author("bo"), sent_at=at(2)),
+    ]
+    await app.ingest_batch(said)
+    await app.drain()
+    for target in ("qdrant", "neo4j"):
+        await admin.execute(
+            "insert into projections (org_id, target, copy) values (%s, %s, 'lies')", [app.org_id, target]
+        )
+    return app
+
+
+class Liars(LyingServers):
+    """A liar for each org, behind one server."""
+
+    def __init__(self, *apps: App) -> None:
+        super().__init__()
+        self.of = {app.org_id: Liar(app) for app in apps}
+
+    def behind(self, app: App) -> App:
+        """Return an org whose questions go to its liar."""
+        servers = LyingServers(graph_breaker=self.graph_breaker)
+        servers.liar = self.of[app.org_id]
+        named = replace(app.settings, neo4j=Neo4jSettings(url="bolt://127.0.0.1:1", password="none"))
+        return replace(app, settings=named, _servers=servers)
+
+
+@pytest.mark.parametrize("fault", ["gone", "slow", "down"])
+async def test_a_lost_or_slow_graph_of_one_org_keeps_no_other_from_asking(
+    open_app, admin, monkeypatch, fault
+):
+    monkeypatch.setattr("roomlore.app.graphasking.LONGEST_SECONDS", 0.3)
+    apps = [await told(await open_app(name), admin) for name in ("one", "other")]
+    liars = Liars(*apps)
+    liars.graph_breaker.clock = Clock()
+    one, other = map(liars.behind, apps)
+    silent = liars.of[one.org_id]
+
+    async def fails(_ask: object) -> list[object]:
+        silent.asked += 1
+        if fault == "slow":
+            await asyncio.sleep(60)
+        raise LOST if fault == "gone" else DOWN
+
+    silent._all = fails  # type: ignore[method-assign]
+
+    for _ in range(2):
+        answer = await one.graph.said_by(one.operator, "bo")
+        assert (answer.answered_by, answer.degraded) == ("postgresql", ("neo4j is unavailable",))
+    assert silent.asked == 1
+    answer = await other.graph.said_by(other.operator, "bo")
+
+    assert [said.external_id for said in answer.found] == ["two"]
+    unreached = fault == "down"
+    assert answer.answered_by == ("postgresql" if unreached else "neo4j")
+    assert liars.of[other.org_id].asked == (0 if unreached else 1)
+
+
+class Points:
+    """A server of points that has lost some copies."""
+
+    def __init__(self, *lost: App) -> None:
+        self.lost, self.asked = {app.org_id for app in lost}, list[OrgId]()
+
+    def of(self, app: App) -> "Points.Copy":
+        return Points.Copy(self, app.org_id)
+
+    class Copy:
+        """What one org sees of it."""
+
+        def __init__(self, server: "Points", org_id: OrgId) -> None:
+            self.server, self.org_id = server, org_id
+
+        async def worded(self, *_: object, **__: object) -> list[object]:
+            self.server.asked.append(self.org_id)
+            if self.org_id in self.server.lost:
+                raise LOST
+            return []
+
+        near = worded
+
+        async def close(self) -> None:
+            """Have nothing to close."""
+
+
+async def test_a_lost_copy_in_qdrant_of_one_org_keeps_no_other_from_searching_it(open_app, admin):
+    apps = [await told(await open_app(name), admin) for name in ("one", "other")]
+    server, breaker = Points(apps[0]), Breaker(clock=Clock())
+
+    def behind(app: App) -> App:
+        servers = Servers(breaker=breaker, _qdrant=server.of(app))  # pyright: ignore[reportArgumentType]
+        settings = replace(app.settings, qdrant=QdrantSettings(url="http://127.0.0.1:1", key=None))
+        return replace(app, settings=settings, _servers=servers)
+
+    one, other = map(behind, apps)
+    for _ in range(2):
+        assert "qdrant is unavailable" in (await one.search(one.operator, "cat")).degraded
+    assert server.asked == [one.org_id]
+    assert (await other.search(other.operator, "cat")).degraded == ()
+    assert set(server.asked) == {one.org_id, other.org_id}
+
+
+async def test_a_server_that_cannot_be_reached_is_not_searched_by_the_next_org(open_app, admin):
+    apps = [await told(await open_app(name), admin) for name in ("one", "other")]
+    with socket.socket() as unheard:
+        # Bound, and nobody listens.
+        unheard.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{unheard.getsockname()[1]}"
+        servers = Servers(breaker=Breaker(clock=Clock()))
+        settings = replace(apps[0].settings, qdrant=QdrantSettings(url=url, key=None))
+        one, other = (replace(app, settings=settings, _servers=servers) for app in apps)
+        assert "qdrant is unavailable" in (await one.search(one.operator, "cat")).degraded
+        assert not servers.breaker.lets_pass(other.org_id)
+        assert "qdrant is unavailable" in (await other.search(other.operator, "cat")).degraded
+        await servers.close()

@@ -37,7 +37,8 @@ class EmbeddingServer:
 
 
 @contextmanager
-def embedding_server() -> Iterator[EmbeddingServer]:
+def embedding_server(port: int = 0) -> Iterator[EmbeddingServer]:
+    """A server at a port; 0 is any that is free."""
     found = EmbeddingServer()
 
     class Handler(BaseHTTPRequestHandler):
@@ -58,7 +59,7 @@ def embedding_server() -> Iterator[EmbeddingServer]:
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  its name above
             """Say nothing."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with ThreadingHTTPServer(("127.0.0.1", port), Handler) as server:
         found.url = f"http://127.0.0.1:{server.server_port}/v1"
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()

@@ -125,6 +125,8 @@ def test_what_is_to_be_forgotten_is_and_nothing_else(roomlore: Line, words, left
     assert counts(receipt) == counts(dry)
     assert roomlore.shown() == wanted
     [kept] = roomlore("receipts").document
+    # What copies may hold is looked up for one receipt at a time.
+    assert (receipt.pop("copies"), kept.pop("copies")) == ([], None)
     assert kept == receipt
 
 
@@ -164,7 +166,7 @@ def test_a_receipt_reads_well_and_is_looked_up_by_its_beginning(roomlore: Line):
     assert "mira" not in told
     [receipt] = roomlore("receipts").document
     assert receipt["id"][:13] in roomlore("--text", "receipts").out
-    assert roomlore("receipts", receipt["id"]).document == receipt
+    assert roomlore("receipts", receipt["id"]).document == receipt | {"copies": []}
     again = roomlore("receipts", receipt["id"], "--check").document
     assert again["checked_at"] > receipt["checked_at"]
     told = roomlore("--text", "receipts", receipt["id"], "--check").out
@@ -173,6 +175,38 @@ def test_a_receipt_reads_well_and_is_looked_up_by_its_beginning(roomlore: Line):
     assert all(f"{check['what']} 0" in looked for check in again["checks"])
     assert roomlore("receipts", "ffffffff").code == 1
     assert roomlore("receipts", "--check").code == 2
+
+
+def test_a_receipt_tells_what_is_still_to_be_removed_from_copies(roomlore: Line):
+    ours = "(select org_id from roomlore.orgs where name = %s)"
+    with psycopg.connect(roomlore.admin, autocommit=True) as conn:
+        conn.execute(
+            f"insert into roomlore.projections (org_id, target, copy) values ({ours}, 'qdrant', 'a')",
+            [roomlore.org],
+        )
+        told = roomlore("--text", "forget", "message", "1", "--yes")
+        assert told.code == 0
+        assert "  copies in qdrant: 1 point to be removed" in told.out.splitlines()
+        [receipt] = roomlore("receipts").document
+        conn.execute(
+            "update roomlore.projections set failing_since = '2026-01-01 10:00Z', error = 'Qdrant cannot be reached'"
+            f" where org_id = {ours}",
+            [roomlore.org],
+        )
+        [line] = [
+            line
+            for line in roomlore("--text", "receipts", receipt["id"]).out.splitlines()
+            if "copies in" in line
+        ]
+        assert line == (
+            "  copies in qdrant: 1 point to be removed;"
+            " the server has been failing since 2026-01-01 10:00:00 UTC: Qdrant cannot be reached"
+        )
+        [copy] = roomlore("receipts", receipt["id"]).document["copies"]
+        assert (copy["store"], copy["to_remove"], copy["to_rewrite"]) == ("qdrant", 1, 0)
+        conn.execute(f"delete from roomlore.work where stage = 'qdrant' and org_id = {ours}", [roomlore.org])
+    told = roomlore("--text", "receipts", receipt["id"]).out
+    assert "  copies in qdrant: all of it is gone there, too" in told.splitlines()
 
 
 def test_what_a_second_look_finds_is_shown_and_ends_in_an_error(roomlore: Line):

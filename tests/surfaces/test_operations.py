@@ -3,6 +3,7 @@
 import asyncio
 import json
 
+import psycopg
 import pytest
 
 from roomlore.store.cluster import start_cluster
@@ -36,6 +37,15 @@ def data(tmp_path_factory):
     asyncio.run(server.close())
 
 
+async def admin_of(folder):
+    """Return how a superuser reaches the server of a data directory that is up."""
+    server = await start_cluster(folder)
+    try:
+        return server.admin_dsn
+    finally:
+        await server.close()
+
+
 def village(data, *args):
     return roomlore("--data", data, "--org", "village", *args)
 
@@ -66,6 +76,27 @@ def test_ops_tells_how_often_memory_blocks_were_shown_again_by_this_process(data
         "memory blocks: 0 of 0 shown again; each process counts its own"
         in village(data, "--text", "ops").stdout
     )
+
+
+def test_ops_tells_of_copies_and_of_the_embedding_model(data):
+    numbers = read(data, "ops")
+    assert (numbers["copies"], numbers["counts"]["projected"]) == ([], [])
+    [current] = numbers["embedding"]
+    assert (current["state"], current["provider"], current["waiting"]) == ("current", "default", 3)
+    text = village(data, "--text", "ops").stdout
+    assert "vectors: searched by: default (never reached); 0 of 3 messages embedded; 3 waiting" in text
+    with psycopg.connect(asyncio.run(admin_of(data)), autocommit=True) as conn:
+        conn.execute(
+            "insert into roomlore.projections (org_id, target, copy, failing_since, error)"
+            " select org_id, 'qdrant', 'a', '2026-01-01 10:00Z', 'Qdrant cannot be reached' from roomlore.orgs"
+            " where name = 'village'"
+        )
+        try:
+            text = village(data, "--text", "ops").stdout
+        finally:
+            conn.execute("delete from roomlore.projections")
+    assert "copies in qdrant: ready; failing since 2026-01-01 10:00:00: Qdrant cannot be reached" in text
+    assert "to qdrant" in text
 
 
 def test_ops_shows_how_long_reads_take(data):

@@ -139,7 +139,7 @@ class App:
     @property
     def operations(self) -> Operations:
         """How far the work has come, and what rooms embed; for operators."""
-        return Operations(desk=self.desk, blocks=self._blocks)
+        return Operations(desk=self.desk, blocks=self._blocks, generations=self.generations)
 
     @property
     def erasure(self) -> Erasures:

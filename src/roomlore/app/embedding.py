@@ -23,6 +23,10 @@ PATIENT_SECONDS, BRISK_SECONDS = 60.0, 5.0
 REST_SECONDS = 30.0
 
 
+#: The name of a model's vector space and the length of its vectors, as far as they are known.
+Space = tuple[str | None, int | None]
+
+
 @dataclass(slots=True)
 class Loading:
     """Loads each embedding model once, for all on whose behalf an App acts."""
@@ -33,6 +37,10 @@ class Loading:
     clock: Callable[[], float] = time.monotonic
     _loaded: dict[tuple[str, bool], Embedder] = field(default_factory=dict[tuple[str, bool], Embedder])
     _locks: dict[tuple[str, bool], asyncio.Lock] = field(default_factory=dict[tuple[str, bool], asyncio.Lock])
+    #: How each failed last.
+    _failed: dict[tuple[str, bool], ModelUnavailable] = field(
+        default_factory=dict[tuple[str, bool], ModelUnavailable]
+    )
     _resting: dict[str, tuple[float, ModelUnavailable]] = field(
         default_factory=dict[str, tuple[float, ModelUnavailable]]
     )
@@ -49,11 +57,25 @@ class Loading:
         if name in self.given:
             return self.given[name]
         place = (name, brisk and is_remote(settings, name))
+        before = self._failed.get(place)
         async with self._locks.setdefault(place, asyncio.Lock()):
-            if place not in self._loaded:
-                seconds = BRISK_SECONDS if brisk else PATIENT_SECONDS
+            if place in self._loaded:
+                return self._loaded[place]
+            failed = self._failed.get(place)
+            if failed is not None and failed is not before:
+                # Somebody asked while this one waited: it is not asked again for each of those who did.
+                raise ModelUnavailable(failed.why, cure=failed.cure)
+            seconds = BRISK_SECONDS if brisk else PATIENT_SECONDS
+            try:
                 self._loaded[place] = await load_embedder(settings, name, seconds=seconds)
+            except ModelUnavailable as error:
+                self._failed[place] = error
+                raise
             return self._loaded[place]
+
+    def held(self, name: str) -> Embedder | None:
+        """Return the embedding model of a name where it is given or was loaded."""
+        return self.given.get(name) or self._loaded.get((name, False)) or self._loaded.get((name, True))
 
     async def asked(self, settings: Settings, name: str, texts: Sequence[str]) -> tuple[Embedder, Readings]:
         """Return an embedding model and what it makes of a question.
@@ -129,18 +151,25 @@ class Models:
         held = (await self.generations(org_id)).get("current")
         return await self.load(DEFAULT_EMBEDDING if held is None else held.provider)
 
-    async def space(self, name: str) -> tuple[str | None, int | None]:
+    async def space(self, name: str) -> Space:
         """Return the name of a model's vector space and the length of its vectors, as far as these can be known now."""
         try:
             embedder = await self.load(name, brisk=True)
         except (BadInput, ModelUnavailable):
-            named = (
-                self.settings.embedding if name == DEFAULT_EMBEDDING else self.settings.embeddings.get(name)
-            )
-            if isinstance(named, EmbeddingSettings):
-                return name_of(named.name, named.dimensions), named.dimensions
-            return None, None
+            return self.known_space(name)
         return embedder.model_id, embedder.dimensions
+
+    def known_space(self, name: str) -> Space:
+        """Return the same as far as it is known already: nothing is loaded, and nobody asked."""
+        loaded = (
+            self.given if name == DEFAULT_EMBEDDING and self.given is not None else self.loading.held(name)
+        )
+        if loaded is not None:
+            return loaded.model_id, loaded.dimensions
+        named = self.settings.embedding if name == DEFAULT_EMBEDDING else self.settings.embeddings.get(name)
+        if isinstance(named, EmbeddingSettings):
+            return name_of(named.name, named.dimensions), named.dimensions
+        return None, None
 
 
 def is_remote(settings: Settings, name: str) -> bool:
@@ -177,4 +206,6 @@ async def load_embedder(
         key=named.key,
         dimensions=named.dimensions,
         seconds=seconds,
+        # Whoever is away costs nobody more than this, worker or not: others wait behind who finds out.
+        opening_seconds=min(seconds, BRISK_SECONDS),
     )

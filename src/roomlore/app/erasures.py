@@ -5,7 +5,7 @@ What is meant is looked up as the caller, so that nobody can ask about what they
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from uuid import UUID
@@ -14,7 +14,7 @@ from roomlore.app.desk import Desk, check_limit
 from roomlore.domain.errors import BadInput, NotAllowed, NotFound
 from roomlore.domain.ids import MessageId, ParticipantId, RoomId
 from roomlore.domain.receipts import ErasureKind, Receipt
-from roomlore.domain.records import Message
+from roomlore.domain.records import Message, Viewer
 from roomlore.domain.roles import Right
 from roomlore.erasure.accounting import Asked
 from roomlore.erasure.carrying import Done, erase, look_again
@@ -117,7 +117,7 @@ class Erasures:
         return found
 
     async def receipt(self, receipt_id: str) -> Receipt:
-        """Return the receipt that an id or its beginning means.
+        """Return the receipt that an id or its beginning means, with what copies may hold still.
 
         Raises:
             NotFound: no receipt has that id, several begin with it, or it is not the caller's.
@@ -127,7 +127,7 @@ class Erasures:
             if len(found) != 1:
                 raise NotFound("receipt", receipt_id)
             reading.shows([found[0].id])
-        return found[0]
+        return await self._with_copies(found[0])
 
     async def check(self, receipt_id: str) -> Receipt:
         """Look once more whether everything that a receipt names is gone; return it with what was found.
@@ -140,7 +140,7 @@ class Erasures:
         async def work(conn: Connection) -> tuple[Receipt, Sequence[UUID]]:
             return await look_again(conn, self.desk.org_id, Done(receipt=found)), [found.id]
 
-        return await self.desk.change("erase own", "check receipt", work)
+        return await self._with_copies(await self.desk.change("erase own", "check receipt", work))
 
     async def keep(self, room: str, keep_for: timedelta | None) -> RoomId:
         """Say how long a room keeps what was said in it, None being forever; return its id.
@@ -206,9 +206,18 @@ class Erasures:
         done = await self.desk.change(right, _action(asked.kind, dry_run=dry_run), work)
         if dry_run:
             return done.receipt
-        return await self.desk.db.change(
+        receipt = await self.desk.db.change(
             self.desk.org_id, partial(look_again, org_id=self.desk.org_id, done=done)
         )
+        return await self._with_copies(receipt)
+
+    async def _with_copies(self, receipt: Receipt) -> Receipt:
+        """Return a receipt with what copies may hold still, as the work that waits tells."""
+        async with self.desk.db.reading(Viewer.operator(self.desk.org_id)) as conn:
+            copies = await receipts.still_copied(conn, self.desk.org_id, receipt)
+        if not self.desk.caller.is_operator:
+            copies = [replace(one, error=None) for one in copies]
+        return replace(receipt, copies=tuple(copies))
 
 
 def _in_utc(time: datetime | None) -> datetime | None:

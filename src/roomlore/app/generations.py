@@ -1,12 +1,12 @@
 """Which embedding model serves an org: chosen, filled in the background, switched to at once, and left again."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
 from roomlore.app.desk import Desk
-from roomlore.app.embedding import Models
+from roomlore.app.embedding import Models, Space
 from roomlore.domain.errors import BadInput, Conflict
 from roomlore.domain.ids import OrgId
 from roomlore.store import erased, generations, work
@@ -62,12 +62,19 @@ class Generations:
         """Return the model that searches use, the one that is to come and the one before, as far as there are such."""
         await self.desk.work("embedding models")
         held = await self._held()
+        spaces = {
+            one.provider: await self.models.space(one.provider) for one in held.values() if not one.model
+        }
         async with self.desk.db.reading(self.desk.caller) as conn:
-            return [
-                await self._status(conn, held[state])
-                for state in ("current", "next", "previous")
-                if state in held
-            ]
+            return await self._statuses(conn, held, spaces)
+
+    async def as_known(self, conn: Connection) -> list[GenerationStatus]:
+        """Return the same as far as it is known here, for whoever may: no model is loaded or asked for it."""
+        held = self._with_default(await generations.all_of(conn, self.desk.org_id))
+        spaces = {
+            one.provider: self.models.known_space(one.provider) for one in held.values() if not one.model
+        }
+        return await self._statuses(conn, held, spaces)
 
     async def switch(self, name: str) -> Switch:
         """Ask for an org to be searched by another model once that has embedded everything; return at once.
@@ -129,22 +136,30 @@ class Generations:
         return GenerationWorker(db=self.desk.db, models=self.models, stage="reembed")
 
     async def _held(self) -> dict[State, Generation]:
-        held = await self.models.generations(self.desk.org_id)
+        return self._with_default(await self.models.generations(self.desk.org_id))
+
+    def _with_default(self, held: dict[State, Generation]) -> dict[State, Generation]:
         return {"current": Generation(state="current", provider=self.models.default), **held}
 
-    async def _status(self, conn: Connection, held: Generation) -> GenerationStatus:
+    async def _statuses(
+        self, conn: Connection, held: dict[State, Generation], spaces: Mapping[str, Space]
+    ) -> list[GenerationStatus]:
+        states: Sequence[State] = ("current", "next", "previous")
+        there = [held[state] for state in states if state in held]
+        return [await self._status(conn, one, spaces.get(one.provider, (None, None))) for one in there]
+
+    async def _status(self, conn: Connection, held: Generation, space: Space) -> GenerationStatus:
         stage: work.Stage = "embed" if held.state == STATE_OF["embed"] else "reembed"
-        model = held.model
-        if model is None:
-            model, _ = await self.models.space(held.provider)
+        model, dimensions = held.model or space[0], held.dimensions or space[1]
         far = await generations.progress(conn, self.desk.org_id, model, stage=stage)
         works = held.state != "previous"
         return GenerationStatus(
             state=held.state,
             provider=held.provider,
             model=model,
-            dimensions=held.dimensions,
-            since=held.since,
+            dimensions=dimensions,
+            # Nobody chose a default that was never reached: it is only known to fail.
+            since=held.since if held.model is not None or held.state != "current" else None,
             wanted=far.wanted,
             done=far.done,
             waiting=far.waiting if works else 0,

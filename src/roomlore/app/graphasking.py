@@ -110,8 +110,8 @@ class Asking:
         except RoomloreError:
             # Whoever asks is told when the question is answered, and the log has a line.
             return Proposed()
-        breaker = self.servers.graph_breaker
-        if not breaker.lets_pass():
+        breaker, org_id = self.servers.graph_breaker, self.desk.org_id
+        if not breaker.lets_pass(org_id):
             return Proposed(degraded=(UNAVAILABLE,))
         try:
             server = self.servers.neo4j(self.settings)
@@ -119,10 +119,10 @@ class Asking:
             async with asyncio.timeout(LONGEST_SECONDS):
                 graph = server.seen(copy, sight)
                 parts = [await ask(graph, named, _reach(limit)) for ask in asks]
-        except (BackendUnavailable, BadInput, TimeoutError):
-            breaker.failed()
+        except (BackendUnavailable, BadInput, TimeoutError) as error:
+            breaker.failed(org_id, error)
             return Proposed(degraded=(UNAVAILABLE,))
-        breaker.answered()
+        breaker.answered(org_id)
         return Proposed(parts=parts)
 
     # Through the eyes of the viewer: what may not be seen is not there

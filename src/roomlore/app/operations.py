@@ -8,13 +8,16 @@ from uuid import UUID
 
 from roomlore.agents.blocks import Blocks, Hits
 from roomlore.app.desk import Desk
+from roomlore.app.generations import Generations, GenerationStatus
+from roomlore.app.projecting import Copies, copies_of
 from roomlore.domain.errors import BadInput
 from roomlore.domain.ids import OrgId, RoomId
 from roomlore.retrieval import meant
 from roomlore.store import erased, extracting, heartbeats, operations, readings, work
 from roomlore.store.extracting import Drawn
 from roomlore.store.heartbeats import Heartbeat
-from roomlore.store.operations import Failure, Ingested, Latency, Look, Size, Waiting
+from roomlore.store.operations import Failure, Ingested, Latency, Look, Size, Uncopied, Waiting
+from roomlore.store.projections import Target
 from roomlore.store.queries import Connection
 from roomlore.store.work import EmbeddingPolicy, PolicyChange, Stage
 
@@ -42,6 +45,21 @@ class Coverage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Projected:
+    """How far the copies in one kind of server have come with messages."""
+
+    target: Target
+    #: Messages of which nothing waits; None while it is still asked what the first copy is to hold.
+    done: int | None
+    #: Messages that are still to be written there, or to be removed.
+    waiting: int
+    #: Those that the server would not take.
+    set_aside: int
+    #: Since when the oldest of what waits has been waiting; None where nothing waits.
+    oldest_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
     """Numbers of one room, or of all rooms together."""
 
@@ -62,6 +80,8 @@ class Counts:
     untangled: Coverage
     #: Messages of conversations that rules went through; what is still to be done are conversations that are over.
     extracted: Coverage
+    #: One for each kind of server in which the org has copies.
+    projected: Sequence[Projected]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +110,10 @@ class Numbers:
     readings: readings.Backlog
     #: How often what an agent remembers could be shown again; each process counts its own.
     blocks: Hits
+    #: In each kind of server that holds any.
+    copies: Sequence[Copies]
+    #: The model that searches use, the one that is to come and the one before, as far as there are such.
+    embedding: Sequence[GenerationStatus]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +141,8 @@ class _Seen:
     extracted: Drawn | None
     #: By stage.
     waiting: dict[Stage, Waiting]
+    #: By target.
+    uncopied: dict[Target, Uncopied]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +152,7 @@ class Operations:
     desk: Desk
     #: Of this process.
     blocks: Blocks
+    generations: Generations
 
     async def numbers(self) -> Numbers:
         """Return how far the work has come in each room, how messages stand in exchanges and how long reads take.
@@ -137,16 +164,20 @@ class Operations:
         async with self.desk.reading(self.desk.caller, "read numbers") as reading:
             now = datetime.now(UTC)
             seen = await _seen(reading.conn, self.desk.org_id, now=now)
+            copies = await copies_of(reading.conn, self.desk.org_id)
+            embedding = await self.generations.as_known(reading.conn)
             backlog = await readings.backlog(reading.conn, self.desk.org_id, now=now)
             latencies = await operations.latencies(reading.conn, self.desk.org_id, newest=READS)
-        rooms = [_room(one) for one in seen]
+        rooms = [_room(one, copies) for one in seen]
         return Numbers(
             at=now,
-            counts=_counts(seen),
+            counts=_counts(seen, copies),
             rooms=rooms,
             latencies=latencies,
             readings=backlog,
             blocks=self.blocks.hits(self.desk.org_id),
+            copies=copies,
+            embedding=embedding,
         )
 
     async def state(self) -> State:
@@ -197,6 +228,9 @@ async def _seen(conn: Connection, org_id: OrgId, *, now: datetime) -> list[_Seen
     waiting: dict[RoomId, dict[Stage, Waiting]] = {}
     for one in await operations.waiting(conn, org_id):
         waiting.setdefault(one.room_id, {})[one.stage] = one
+    uncopied: dict[RoomId, dict[Target, Uncopied]] = {}
+    for one in await operations.uncopied(conn, org_id):
+        uncopied.setdefault(one.room_id, {})[one.target] = one
     return [
         _Seen(
             room=room,
@@ -205,6 +239,7 @@ async def _seen(conn: Connection, org_id: OrgId, *, now: datetime) -> list[_Seen
             untangled=untangled.get(room.room_id, 0),
             extracted=extracted.get(room.room_id),
             waiting=waiting.get(room.room_id, {}),
+            uncopied=uncopied.get(room.room_id, {}),
         )
         for room in rooms
     ]
@@ -214,7 +249,7 @@ def _nothing(room_id: RoomId) -> Look:
     return Look(room_id=room_id, looked_at=0, in_exchanges=0, exchanges=0, carried=0, legacy=0)
 
 
-def _room(seen: _Seen) -> RoomNumbers:
+def _room(seen: _Seen, copies: Sequence[Copies]) -> RoomNumbers:
     room = seen.room
     return RoomNumbers(
         room_id=room.room_id,
@@ -222,11 +257,11 @@ def _room(seen: _Seen) -> RoomNumbers:
         external_id=room.external_id,
         name=room.name,
         embedding_policy=room.embedding_policy,
-        counts=_counts([seen]),
+        counts=_counts([seen], copies),
     )
 
 
-def _counts(seen: Sequence[_Seen]) -> Counts:
+def _counts(seen: Sequence[_Seen], copies: Sequence[Copies]) -> Counts:
     """Return the numbers of some rooms together; what was looked at of each stands for all of it."""
     messages = sum(one.room.messages for one in seen)
     in_exchanges = sum(_scaled(one, one.look.in_exchanges) for one in seen)
@@ -242,6 +277,7 @@ def _counts(seen: Sequence[_Seen]) -> Counts:
         embedded=_coverage(seen, "embed", done=sum(one.vectors for one in seen)),
         untangled=_coverage(seen, "untangle", done=sum(one.untangled for one in seen)),
         extracted=_extracted([one.extracted for one in seen if one.extracted is not None]),
+        projected=[_projected(seen, one) for one in copies],
     )
 
 
@@ -259,6 +295,21 @@ def _extracted(drawn: Sequence[Drawn]) -> Coverage:
         waiting=sum(one.waiting for one in drawn),
         set_aside=sum(one.set_aside for one in drawn),
         oldest_at=min((one.oldest_at for one in drawn if one.oldest_at is not None), default=None),
+    )
+
+
+def _projected(seen: Sequence[_Seen], copies: Copies) -> Projected:
+    left = [one.uncopied[copies.target] for one in seen if copies.target in one.uncopied]
+    waiting, set_aside = sum(one.waiting for one in left), sum(one.set_aside for one in left)
+    is_asked = copies.is_ready or copies.to_build is not None
+    # What is to be removed waits as well, and is no message any more.
+    done = max(sum(one.room.messages for one in seen) - waiting - set_aside, 0)
+    return Projected(
+        target=copies.target,
+        done=done if is_asked else None,
+        waiting=waiting,
+        set_aside=set_aside,
+        oldest_at=min((one.oldest_at for one in left if one.oldest_at is not None), default=None),
     )
 
 

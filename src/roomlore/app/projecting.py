@@ -14,10 +14,12 @@ from roomlore.backends.neo4j import open_neo4j
 from roomlore.backends.qdrant import open_qdrant
 from roomlore.config import Settings
 from roomlore.domain.errors import BadInput, NotFound
+from roomlore.domain.ids import OrgId
 from roomlore.domain.ports import Embedder, Projection
 from roomlore.domain.projected import Held, Node, Point
-from roomlore.store import copying, projections, subjects
+from roomlore.store import copying, operations, projections, subjects
 from roomlore.store.projections import TARGETS, Target
+from roomlore.store.queries import Connection
 from roomlore.workers import loop, project
 from roomlore.workers.project import ProjectWorker
 
@@ -34,6 +36,11 @@ class Copies:
     is_ready: bool
     #: Whether another copy is being built beside it.
     is_building: bool
+    #: What they are called there: the one that is read, and the one that is being built.
+    copy: str | None
+    next_copy: str | None
+    #: How much is still to be written to that one before it is read; None: it is still asked what it is to hold.
+    to_build: int | None
     #: Whose vectors the copy holds, or the one that is being built; None: it holds none.
     model: str | None
     #: What is still to be written, and what the server would not take.
@@ -78,10 +85,7 @@ class Projecting:
         """Return how the copies in each server do, of those that hold any."""
         await self.desk.work("projections")
         async with self.desk.db.reading(self.desk.caller) as conn:
-            held = await projections.all_of(conn, self.desk.org_id)
-            return [
-                _copies(one, await projections.backlog(conn, self.desk.org_id, one.target)) for one in held
-            ]
+            return await copies_of(conn, self.desk.org_id)
 
     async def rebuild(
         self,
@@ -206,6 +210,15 @@ class Projecting:
             return await projections.waiting(conn, self.desk.org_id, target, ids)
 
 
+async def copies_of(conn: Connection, org_id: OrgId) -> list[Copies]:
+    """Return how the copies of an org do in each server that holds any, to its operator."""
+    held, building = await projections.all_of(conn, org_id), await operations.building(conn, org_id)
+    return [
+        _copies(one, await projections.backlog(conn, org_id, one.target), to_build=building.get(one.target))
+        for one in held
+    ]
+
+
 def configured(settings: Settings) -> list[Target]:
     """Return the kinds of servers that the settings name."""
     return [target for target in TARGETS if getattr(settings, target) is not None]
@@ -234,11 +247,14 @@ def _target(word: str) -> Target:
     raise BadInput(f"projection {word!r}", f"must be one of {', '.join(TARGETS)}")
 
 
-def _copies(held: projections.Projection, backlog: projections.Backlog) -> Copies:
+def _copies(held: projections.Projection, backlog: projections.Backlog, *, to_build: int | None) -> Copies:
     return Copies(
         target=held.target,
         is_ready=held.copy is not None,
         is_building=held.next_copy is not None,
+        copy=held.copy,
+        next_copy=held.next_copy,
+        to_build=to_build,
         model=held.model or held.next_model,
         waiting=backlog.waiting,
         set_aside=backlog.set_aside,

@@ -9,8 +9,8 @@ from roomlore.app.desk import Desk
 from roomlore.backends.neo4j import Neo4jGraph, open_neo4j
 from roomlore.backends.qdrant import QdrantPoints, open_qdrant
 from roomlore.config import Settings
-from roomlore.domain.errors import BackendUnavailable, BadInput
-from roomlore.domain.ids import MessageId
+from roomlore.domain.errors import BackendUnavailable, BadInput, CopyUnavailable
+from roomlore.domain.ids import MessageId, OrgId
 from roomlore.domain.projected import Narrowing, Sight
 from roomlore.domain.records import Viewer
 from roomlore.retrieval.records import Degradation
@@ -24,7 +24,7 @@ from roomlore.store.search import Scope
 LONGEST_SECONDS = 2.0
 #: A copy knows no places in the order of a room: some of what it proposes may stand behind the last message.
 SPARE = 2
-#: A server that failed is left alone for so long: each question that asks it waits for nothing.
+#: What failed is left alone for so long: each question that asks it waits for nothing.
 REST_SECONDS = 30.0
 #: So many changes that a copy may lack are looked through in the database; with more it is not asked.
 FRESH = 1_000
@@ -35,28 +35,34 @@ UNAVAILABLE: Degradation = "qdrant is unavailable"
 
 @dataclass(slots=True)
 class Breaker:
-    """Keeps questions from a server that has just failed."""
+    """Keeps questions from a server that has just failed, and an org's from its copy where that alone did."""
 
     #: Seconds that never run backwards.
     clock: Callable[[], float] = time.monotonic
-    _rests_until: float | None = None
+    #: Until when which org's copy rests; of None, the server.
+    _rests_until: dict[OrgId | None, float] = field(default_factory=dict[OrgId | None, float])
 
-    def lets_pass(self) -> bool:
-        """Return whether the server may be asked; after its rest one question may, and the others wait for how that ends."""
-        if self._rests_until is None:
-            return True
-        if self.clock() < self._rests_until:
+    def lets_pass(self, org_id: OrgId) -> bool:
+        """Return whether a copy may be asked; after a rest one question may, and the others wait for how that ends."""
+        now, resting = self.clock(), [one for one in (None, org_id) if one in self._rests_until]
+        if any(now < self._rests_until[one] for one in resting):
             return False
-        self.failed()
+        for one in resting:
+            self._rest(one)
         return True
 
-    def failed(self) -> None:
-        """Let the server rest."""
-        self._rests_until = self.clock() + REST_SECONDS
+    def failed(self, org_id: OrgId, error: BackendUnavailable | BadInput | TimeoutError) -> None:
+        """Let the copy rest that was lost or slow; whatever else fails is the server's, and that rests for every org."""
+        is_of_copy = isinstance(error, CopyUnavailable | TimeoutError)
+        self._rest(org_id if is_of_copy else None)
 
-    def answered(self) -> None:
-        """Let everybody ask again."""
-        self._rests_until = None
+    def answered(self, org_id: OrgId) -> None:
+        """Let everybody ask the server again, and this org its copy."""
+        for one in (None, org_id):
+            self._rests_until.pop(one, None)
+
+    def _rest(self, which: OrgId | None) -> None:
+        self._rests_until[which] = self.clock() + REST_SECONDS
 
 
 @dataclass(slots=True)
@@ -155,17 +161,18 @@ class Proposing:
             return question, (UNAVAILABLE,)
         if server is None or any(scope.answered is not None for scope in scopes):
             return question, ()
-        if not self.servers.breaker.lets_pass():
+        breaker, org_id = self.servers.breaker, self.desk.org_id
+        if not breaker.lets_pass(org_id):
             return question, (UNAVAILABLE,)
         asked = _Asked(server=server, held=copied.held, question=question, seen=seen, limit=limit)
         try:
             async with asyncio.timeout(LONGEST_SECONDS):
                 near = [(scope, found) for scope in scopes if (found := await asked.near(scope)) is not None]
                 worded = [(scope, await asked.worded(scope)) for scope in scopes]
-        except (BackendUnavailable, TimeoutError):
-            self.servers.breaker.failed()
+        except (BackendUnavailable, TimeoutError) as error:
+            breaker.failed(org_id, error)
             return question, (UNAVAILABLE,)
-        self.servers.breaker.answered()
+        breaker.answered(org_id)
         return replace(question, near=near, worded=worded), ()
 
 

@@ -61,6 +61,7 @@ def open_http_embedder(
     key: str | None = None,
     dimensions: int | None = None,
     seconds: float = 60.0,
+    opening_seconds: float | None = None,
     waiting: Waiting | None = None,
 ) -> "HttpEmbedder":
     """Return an embedding model behind an address, asked once already; it needs no closing.
@@ -71,6 +72,7 @@ def open_http_embedder(
         key: Shown to the server, if it wants one.
         dimensions: Asked of the server; None takes as many as it gives.
         seconds: For one request with all its repetitions.
+        opening_seconds: For the first one; as long as any other by default.
         waiting: Another clock.
 
     Raises:
@@ -82,12 +84,13 @@ def open_http_embedder(
             "embedding model", "asking it needs httpx2; run: pip install 'roomlore[languagemodel]'"
         )
     wire = _Wire(url, key=key, seconds=seconds, waiting=waiting or Waiting())
+    opening = _Wire(url, key=key, seconds=opening_seconds or seconds, waiting=waiting or Waiting())
     asked: dict[str, Any] = {"model": name, "encoding_format": "float"}
     if dimensions is not None:
         asked["dimensions"] = dimensions
     try:
-        with wire.client() as client:
-            found = _vectors(wire.post(client, asked | {"input": ["hello"]}), 1, dimensions)
+        with opening.client() as client:
+            found = _vectors(opening.post(client, asked | {"input": ["hello"]}), 1, dimensions)
     except TextRefused:
         raise _unavailable("the server refuses the request", "are name and dimensions right?") from None
     return HttpEmbedder(wire, asked, dimensions=found.shape[1])

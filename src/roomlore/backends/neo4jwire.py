@@ -31,7 +31,7 @@ from neo4j.exceptions import (
     TransientError,
 )
 
-from roomlore.domain.errors import BackendUnavailable
+from roomlore.domain.errors import BackendUnavailable, CopyUnavailable
 from roomlore.domain.projected import Label
 
 Done = TypeVar("Done")
@@ -47,13 +47,13 @@ _HEAD = re.compile(r"^// name: (\w+)$", re.MULTILINE)
 _LABELS: Sequence[Label] = get_args(Label)
 
 
-class Refused(BackendUnavailable):
+class Refused(CopyUnavailable):
     """The server does not take what it was asked to write."""
 
 
-def gone() -> BackendUnavailable:
+def gone() -> CopyUnavailable:
     """Return the error for a copy that is not there."""
-    return BackendUnavailable("the copy is gone", cure=_REBUILD)
+    return CopyUnavailable("the copy is gone", cure=_REBUILD)
 
 
 def queries() -> Mapping[str, str]:
@@ -229,8 +229,8 @@ class Wire:
             raise Refused("Neo4j does not take this", cure=_REBUILD) from None
 
 
-def _slow(seconds: float) -> BackendUnavailable:
-    return BackendUnavailable(f"Neo4j gave no answer within {seconds:g} seconds", cure=_SEE)
+def _slow(seconds: float) -> CopyUnavailable:
+    return CopyUnavailable(f"Neo4j gave no answer within {seconds:g} seconds", cure=_SEE)
 
 
 def _failure(error: Neo4jError, seconds: float) -> BackendUnavailable:

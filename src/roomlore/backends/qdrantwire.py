@@ -24,7 +24,7 @@ from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedR
 
 from roomlore.backends.qdrantfilter import NAMED, ROOM
 from roomlore.backends.qdrantplaces import Member, Place
-from roomlore.domain.errors import BackendUnavailable
+from roomlore.domain.errors import BackendUnavailable, CopyUnavailable
 from roomlore.domain.ids import MessageId
 from roomlore.domain.projected import Held, Point, Proposal
 
@@ -62,11 +62,11 @@ _SEE = "see whether it is running, and whether ROOMLORE_QDRANT_URL is right"
 _REBUILD = "run: roomlore project rebuild qdrant"
 
 
-class Refused(BackendUnavailable):
+class Refused(CopyUnavailable):
     """The server does not take what it was asked."""
 
 
-class Gone(BackendUnavailable):
+class Gone(CopyUnavailable):
     """The server has no such copy."""
 
 
@@ -79,9 +79,9 @@ class Shape:
     indexes: frozenset[str]
 
 
-def unlike(why: str) -> BackendUnavailable:
+def unlike(why: str) -> CopyUnavailable:
     """Return the error that the copy is not ours as it should be."""
-    return BackendUnavailable(f"the copy in Qdrant {why}", cure=_REBUILD)
+    return CopyUnavailable(f"the copy in Qdrant {why}", cure=_REBUILD)
 
 
 class Wire:

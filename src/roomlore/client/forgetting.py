@@ -8,7 +8,7 @@ from roomlore.client import written
 from roomlore.client.line import Line, check_page
 from roomlore.client.written import moment, segment
 from roomlore.domain.ids import KeyId, MessageId, ParticipantId, ReceiptId, RoomId, uuid7
-from roomlore.domain.receipts import Check, ErasureKind, Kept, Receipt, Removed
+from roomlore.domain.receipts import Check, ErasureKind, Kept, Receipt, Removed, StillCopied
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +30,7 @@ class _Receipt:
     checks: list[Check] | None
     checked_at: datetime | None
     is_dry_run: bool
+    copies: list[StillCopied] | None
 
     def receipt(self) -> Receipt:
         """Return the receipt; one of a dry run gets an id that is nobody's, as an App gives it."""

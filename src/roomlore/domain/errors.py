@@ -13,6 +13,7 @@ RoomloreError
  │    │    └── TookTooLong      a read was given up that took longer than it may
  │    └── SchemaMismatch        the schema is older or newer than this code
  ├── BackendUnavailable  a projection's server cannot be reached, refuses us, or holds a copy unlike ours
+ │    └── CopyUnavailable     one copy is gone, unlike ours or slow; its server may answer for others
  ├── ModelUnavailable    the embedding model's files are missing or not the ones expected, or its server fails
  └── ServerUnavailable   a server whose client this is cannot be reached, or does not answer as Roomlore does
 
@@ -111,6 +112,10 @@ class BackendUnavailable(RoomloreError):
         super().__init__(f"{why}; {cure}")
         self.why = why
         self.cure = cure
+
+
+class CopyUnavailable(BackendUnavailable):
+    """One copy is gone, is unlike ours, or does not answer this in time; of others its server may tell."""
 
 
 class ModelUnavailable(RoomloreError):

@@ -12,7 +12,7 @@ from roomlore.domain.ids import KeyId, MessageId, ParticipantId, ReceiptId, Room
 
 #: `expiry` is what the retention of a room removes.
 ErasureKind = Literal["message", "range", "person", "expiry"]
-#: Where copies lie: the truth, and later the projections made from it.
+#: Where it lay: the truth, and the projections made from it.
 Store = Literal["postgresql", "qdrant", "neo4j"]
 
 
@@ -46,6 +46,27 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StillCopied:
+    """What copies in one server may hold still of what is gone: all that was asked of them by the second look."""
+
+    store: Store
+    #: Points or nodes of what is there no more.
+    to_remove: int
+    #: What stays and is to be written anew: it may tell of what is gone, as a count of answers does.
+    to_rewrite: int
+    #: How many of both the server would not take; they wait to be tried again.
+    set_aside: int
+    #: Since when the server fails, and how; that is for operators.
+    failing_since: datetime | None
+    error: str | None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing of what is gone is left there."""
+        return not self.to_remove and not self.to_rewrite
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
     """What an erasure did, or on a dry run would do."""
 
@@ -67,6 +88,8 @@ class Receipt:
     checks: Sequence[Check] | None
     checked_at: datetime | None
     is_dry_run: bool = False
+    #: As of now, and never kept with the receipt: it follows from the work that waits. None where nobody looked.
+    copies: Sequence[StillCopied] | None = None
 
     @property
     def is_clean(self) -> bool:

@@ -64,6 +64,14 @@ class Model:
     model: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Length:
+    """How long the vectors of a model are."""
+
+    model: str
+    dimensions: int
+
+
 async def all_of(conn: Connection, org_id: OrgId) -> dict[State, Generation]:
     """Return the generations of an org; none where the default provider is current and nothing else was ever wanted."""
     rows = await QUERIES.all(conn, "all", Generation, {"org_id": org_id})
@@ -121,13 +129,18 @@ async def waits(conn: Connection, org_id: OrgId) -> bool:
 async def note_reached(
     conn: Connection, org_id: OrgId, provider: str, *, model: str, dimensions: int
 ) -> None:
-    """Say what a provider was found to be, and that it gives vectors."""
+    """Say what a provider was found to be, and that it gives vectors; of one that nobody chose nothing is kept."""
+    await QUERIES.run(conn, "forget_unchosen", {"org_id": org_id, "provider": provider})
     params = {"org_id": org_id, "provider": provider, "model": model, "dimensions": dimensions}
     await QUERIES.run(conn, "note_reached", params)
 
 
-async def note_outage(conn: Connection, org_id: OrgId, provider: str, *, error: str) -> None:
-    """Say that a provider gives no vectors, and keep since when."""
+async def note_outage(
+    conn: Connection, org_id: OrgId, provider: str, *, error: str, is_unchosen: bool = False
+) -> None:
+    """Say that a provider gives no vectors, and keep since when; also where it is the default, and nobody chose."""
+    if is_unchosen:
+        await QUERIES.run(conn, "note_unchosen", {"org_id": org_id, "provider": provider})
     await QUERIES.run(conn, "note_outage", {"org_id": org_id, "provider": provider, "error": error})
 
 
@@ -150,6 +163,12 @@ async def spare_models(conn: Connection, org_id: OrgId) -> Sequence[str]:
     """Return the models of which there are vectors that nobody reads any more."""
     rows = await QUERIES.all(conn, "spare_models", Model, {"org_id": org_id})
     return [row.model for row in rows]
+
+
+async def lengths(conn: Connection, org_id: OrgId) -> dict[str, int]:
+    """Return how long the vectors are that an org has, by model."""
+    rows = await QUERIES.all(conn, "lengths", Length, {"org_id": org_id})
+    return {row.model: row.dimensions for row in rows}
 
 
 async def drop_vectors(conn: Connection, org_id: OrgId, model: str, *, limit: int) -> int:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from roomlore.domain.ids import OrgId, RoomId
+from roomlore.store.projections import Target
 from roomlore.store.queries import Connection, Queries
 from roomlore.store.work import EmbeddingPolicy, Stage
 
@@ -40,6 +41,26 @@ class Waiting:
     set_aside: int
     #: Since when the oldest of it has been waiting; None where nothing is.
     oldest_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Uncopied:
+    """Messages of a room of which something is still to be done in the copies in one kind of server."""
+
+    room_id: RoomId
+    target: Target
+    waiting: int
+    set_aside: int
+    #: Since when the oldest of it has been waiting; None where nothing is.
+    oldest_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Building:
+    """How much is still to be written to a copy that is being built; None while it is asked what that is to hold."""
+
+    target: Target
+    waiting: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +131,17 @@ async def untangled(conn: Connection, org_id: OrgId) -> dict[RoomId, int]:
 async def waiting(conn: Connection, org_id: OrgId) -> list[Waiting]:
     """Return what is still to be done in each room, by stage."""
     return await QUERIES.all(conn, "waiting", Waiting, {"org_id": org_id})
+
+
+async def uncopied(conn: Connection, org_id: OrgId) -> list[Uncopied]:
+    """Return of how many messages of each room something is still to be done in copies, by target."""
+    return await QUERIES.all(conn, "uncopied", Uncopied, {"org_id": org_id})
+
+
+async def building(conn: Connection, org_id: OrgId) -> dict[Target, int | None]:
+    """Return how much is still to be written to the copies that are being built; None while it is still asked for."""
+    rows = await QUERIES.all(conn, "building", Building, {"org_id": org_id})
+    return {row.target: row.waiting for row in rows}
 
 
 async def looks(conn: Connection, org_id: OrgId, *, sample: int) -> dict[RoomId, Look]:

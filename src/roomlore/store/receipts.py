@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from roomlore.domain.ids import KeyId, MessageId, OrgId, ParticipantId, ReceiptId, RoomId, id_range
-from roomlore.domain.receipts import Check, ErasureKind, Kept, Receipt, Removed
+from roomlore.domain.receipts import Check, ErasureKind, Kept, Receipt, Removed, StillCopied
 from roomlore.store.erased import account_digest
 from roomlore.store.queries import Connection, Queries
 
@@ -124,6 +124,19 @@ async def accounts_still_named(conn: Connection, org_id: OrgId, *, at: datetime)
     digests = {row.digest for row in await QUERIES.all(conn, "digests_of", Digest, params)}
     named = await QUERIES.all(conn, "accounts_named", NamedAccount, params)
     return sum(account_digest(org_id, (one.platform, one.account_id, "")) in digests for one in named)
+
+
+async def still_copied(conn: Connection, org_id: OrgId, receipt: Receipt) -> list[StillCopied]:
+    """Return what is still to be brought about in copies, to the operator; of somebody's own receipt what is their own."""
+    params = {
+        "org_id": org_id,
+        "at": receipt.at,
+        "checked_at": receipt.checked_at,
+        "message_id": receipt.message_id,
+        "participant_ids": list(receipt.participant_ids),
+        "is_own": receipt.viewer_id is not None,
+    }
+    return await QUERIES.all(conn, "still_copied", StillCopied, params)
 
 
 def _receipt(row: KeptReceipt) -> Receipt:

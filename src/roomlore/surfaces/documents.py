@@ -14,7 +14,7 @@ from roomlore.context.render import FORMAT_NOTE, to_text
 from roomlore.context.walked import Sealed
 from roomlore.domain.ids import ConversationId, KeyId, MemoryId, MessageId, ParticipantId, ReceiptId, RoomId
 from roomlore.domain.incoming import ParticipantKind
-from roomlore.domain.receipts import Check, ErasureKind, Kept, Receipt, Removed
+from roomlore.domain.receipts import Check, ErasureKind, Kept, Receipt, Removed, StillCopied
 from roomlore.domain.records import (
     Account,
     ApiKey,
@@ -196,6 +196,8 @@ class ReceiptGiven:
     checks: Sequence[Check] | None
     checked_at: datetime | None
     is_dry_run: bool
+    #: What copies in other servers may hold still, as of now. None on a dry run, and where receipts are listed.
+    copies: Sequence[StillCopied] | None
     is_clean: bool | None
 
 

@@ -243,7 +243,13 @@ class GenerationWorker:
             LOG.warning("%s: %s; trying again", held.provider, error.why)
         until = self.clock() + REST_SECONDS
         self.away[org_id] = Away(provider=held.provider, why=error.why, until=until)
-        note = partial(generations.note_outage, org_id=org_id, provider=held.provider, error=error.why)
+        note = partial(
+            generations.note_outage,
+            org_id=org_id,
+            provider=held.provider,
+            error=error.why,
+            is_unchosen=held.since is None,
+        )
         await self.db.change(org_id, note)
 
 

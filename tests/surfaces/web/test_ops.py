@@ -10,14 +10,18 @@ import psycopg
 import pytest
 from playwright.async_api import Browser
 
-from app.village import village
+from app.village import ANA, SQUARE, say, village
 from conftest import OpenApp
-from roomlore.app import App
+from roomlore.app import App, projecting
+from roomlore.domain.errors import BackendUnavailable
 from roomlore.domain.ids import uuid7
 from roomlore.store import heartbeats
 from roomlore.surfaces.web.routes import operations
+from roomlore.workers import project
 from roomlore.workers.beating import Pulse
+from roomlore.workers.project import ProjectWorker
 from surfaces.web.conftest import visiting, window
+from workers.copying import Shelf
 
 DEEDS = {"/ops/retry": {}, "/ops/embedding": {"room": "square", "policy": "exchange"}}
 
@@ -81,6 +85,61 @@ async def test_many_rooms_are_shown_page_by_page(app: App, monkeypatch: pytest.M
         assert [len(first["rooms"]), len(second["rooms"])] == [2, 1]
         assert first["counts"]["messages"] == second["counts"]["messages"] == 12
         assert (await visitor.get("/ops?page=none")).status_code == 400
+
+
+# Copies and models
+
+
+@pytest.fixture(name="shelf")
+def _shelf(monkeypatch: pytest.MonkeyPatch) -> Shelf:
+    held = Shelf()
+    monkeypatch.setattr(projecting, "open_projection", lambda _settings, _target: held)
+    return held
+
+
+async def test_copies_and_models_are_shown_with_what_waits_and_fails_and_no_address(
+    app: App, shelf: Shelf
+) -> None:
+    await village(app)
+    await app.drain()
+    await app.projecting.rebuild("qdrant")
+    [copy] = shelf.held_copies
+    async with visiting(app) as visitor:
+        page = await visitor.page("/ops")
+        assert f"<code>{copy}</code>" in page
+        assert page.count("✓ no</span>") == 2
+        assert "no projection" not in page
+        await app.ingest(say(99, ANA, SQUARE))
+        shelf.is_down = True
+        worker = ProjectWorker(db=app.db, projection=shelf, stage="qdrant")
+        with pytest.raises(BackendUnavailable):
+            await project.drain(worker, only_org=app.org_id)
+        page, twin = await visitor.page("/ops"), await visitor.twin("/ops.json")
+    [told] = twin["copies"]
+    assert (told["copy"], told["waiting"], told["error"]) == (copy, 1, "the shelf fell down")
+    square = next(room for room in twin["rooms"] if room["name"] == "square")
+    assert square["counts"]["projected"][0]["waiting"] == 1
+    assert "1 wait" in page
+    assert re.search(r"! since <time[^>]*>[^<]*</time>: the shelf fell down", page)
+    [current] = twin["embedding"]
+    assert (current["state"], current["provider"], current["model"]) == (
+        "current",
+        "default",
+        "fake-hash-384",
+    )
+
+
+async def test_a_copy_that_is_being_built_is_shown_to_be(app: App, shelf: Shelf) -> None:
+    await village(app)
+    await app.drain()
+    worker = ProjectWorker(db=app.db, projection=shelf, stage="qdrant")
+    await worker.build(app.org_id, model="fake-hash-384", dimensions=384)
+    async with visiting(app) as visitor:
+        page = await visitor.page("/ops")
+        assert "asking what it is to hold" in page
+        assert "none yet; the database alone" in page
+        await worker.look_after(app.org_id)
+        assert "12 to write" in await visitor.page("/ops")
 
 
 # Workers

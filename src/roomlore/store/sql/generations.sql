@@ -16,10 +16,12 @@ where org_id = %(org_id)s
 order by state;
 
 -- name: put
--- Say which provider makes the vectors of a state.
+-- Say which provider makes the vectors of a state, unless somebody has; of one that was never reached, what it is.
 insert into generations (org_id, state, provider, model, dimensions)
 values (%(org_id)s, %(state)s, %(provider)s, %(model)s, %(dimensions)s)
-on conflict (org_id, state) do nothing;
+on conflict (org_id, state) do update
+set model = excluded.model, dimensions = excluded.dimensions
+where generations.model is null and generations.provider = excluded.provider;
 
 -- name: drop_next
 -- Have no next generation any more.
@@ -44,6 +46,22 @@ where org_id = %(org_id)s
   and (
     (model, dimensions) is distinct from (%(model)s, %(dimensions)s::integer) or failing_since is not null
   );
+
+-- name: note_unchosen
+-- Let there be a row to say of the default provider that it gives no vectors, where nothing was ever chosen.
+insert into generations (org_id, state, provider)
+select %(org_id)s, 'current', %(provider)s
+where not exists (select from generations where org_id = %(org_id)s)
+on conflict (org_id, state) do nothing;
+
+-- name: forget_unchosen
+-- Have no such row any more: the default provider is what there is, and nobody chose it.
+delete from generations
+where org_id = %(org_id)s
+  and provider = %(provider)s
+  and state = 'current'
+  and model is null
+  and not exists (select from generations as others where others.org_id = %(org_id)s and others.state <> 'current');
 
 -- name: note_outage
 -- Say that a provider gives no vectors, and keep since when.
@@ -138,6 +156,30 @@ where held.model is not null
   and not exists (
     select from projections where org_id = %(org_id)s and held.model in (model, next_model)
   );
+
+-- name: lengths -> Length
+-- How long the vectors of each model are that an org has: one of each is looked at, since all are alike.
+-- Uses index: message_embeddings_in_room
+with recursive held as (
+  (select min(model) as model from message_embeddings where org_id = %(org_id)s)
+  union all
+  select (
+    select min(vectors.model)
+    from message_embeddings as vectors
+    where vectors.org_id = %(org_id)s and vectors.model > held.model
+  )
+  from held
+  where held.model is not null
+)
+select held.model, one.dimensions
+from held
+cross join lateral (
+  select vector_dims(vectors.embedding) as dimensions
+  from message_embeddings as vectors
+  where vectors.org_id = %(org_id)s and vectors.model = held.model
+  limit 1
+) as one
+where held.model is not null;
 
 -- name: drop_vectors
 -- Remove some vectors of a model.

@@ -53,6 +53,35 @@ cross join lateral (
 where work.org_id = %(org_id)s
 group by subjects.room_id, work.stage;
 
+-- name: uncopied -> Uncopied
+-- Of how many messages of each room something is still to be written to copies, or removed there, what a server would not
+-- take, and since when the oldest of the rest has been waiting.
+select
+  messages.room_id, work.stage as target,
+  count(*) filter (where work.set_aside_at is null) as waiting,
+  count(*) filter (where work.set_aside_at is not null) as set_aside,
+  min(work.asked_at) filter (where work.set_aside_at is null) as oldest_at
+from work
+join messages on messages.org_id = work.org_id and messages.id = work.subject_id
+where work.org_id = %(org_id)s and work.stage in ('qdrant', 'neo4j')
+group by messages.room_id, work.stage;
+
+-- name: building -> Building
+-- How much of what copies are to hold that are being built is still to be written; null while it is still asked for.
+-- Uses index: work_asked
+select
+  held.target,
+  case when held.next_since is not null then (
+    select count(*)
+    from work
+    where work.org_id = held.org_id
+      and work.stage = held.target
+      and work.set_aside_at is null
+      and work.asked_at <= held.next_since
+  ) end as waiting
+from projections as held
+where held.org_id = %(org_id)s and held.next_copy is not null;
+
 -- name: looks -> Look
 -- Of the newest messages of each room how many are in exchanges of several, how many such exchanges there are, how
 -- many another message carries, so that they need no vector, and how many came from pairs of an older store.

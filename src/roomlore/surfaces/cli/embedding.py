@@ -30,7 +30,7 @@ def status(session: Session) -> None:
             session.output.json(held)
         else:
             for one in held:
-                session.output.text(_line(one))
+                session.output.text(line(one))
 
     with_app(session, use)
 
@@ -78,7 +78,8 @@ async def _follow(app: App, output: Output, asked: Switch, *, wait: bool) -> Non
         output.text(f"{asked.provider} is coming: {left} to be embedded by the worker; roomlore embed status")
 
 
-def _line(one: GenerationStatus) -> str:
+def line(one: GenerationStatus) -> str:
+    """Return how the vectors of a model do, in a line."""
     space = "never reached" if one.model is None else one.model
     length = "" if one.dimensions is None else f", {one.dimensions} dimensions"
     since = "" if one.since is None else f" since {one.since:%Y-%m-%d %H:%M}"

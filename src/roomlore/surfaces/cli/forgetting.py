@@ -1,14 +1,14 @@
 """Verbs that make things go: redact, forget, keep; and the receipts of what went."""
 
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 import click
 
 from roomlore.app import App
-from roomlore.domain.receipts import Receipt
+from roomlore.domain.receipts import Receipt, StillCopied, Store
 from roomlore.surfaces.cli.memories import change
 from roomlore.surfaces.cli.output import Output, counted, minute, plain, printable
 from roomlore.surfaces.cli.session import Session, with_app
@@ -16,6 +16,8 @@ from roomlore.surfaces.cli.spans import TIME, Span, in_utc
 from roomlore.surfaces.documents import receipt_given
 
 FOREVER = "forever"
+#: What copies in a server consist of.
+HELD: Mapping[Store, str] = {"qdrant": "point", "neo4j": "node"}
 #: Erases, or on a dry run only tells what would go.
 Erasing = Callable[[App, bool], Awaitable[Receipt]]
 
@@ -220,7 +222,23 @@ def lines(receipt: Receipt) -> list[str]:
     gone = [f"  gone    {part.count:>7,} {part.what}" for part in receipt.removed] or ["  gone    nothing"]
     kept = [f"  stays   {part.count:>7,} {part.what}: {part.why}" for part in receipt.kept]
     left = [f"  FOUND   {check.found:>7,} {check.what}" for check in receipt.checks or () if check.found]
-    return [head, *meant, *gone, *kept, *left, *_looked(receipt)]
+    return [head, *meant, *gone, *kept, *left, *_looked(receipt), *map(_still_copied, receipt.copies or ())]
+
+
+def _still_copied(one: StillCopied) -> str:
+    """Return what copies in a server may hold still, in a line."""
+    if one.is_done:
+        return f"  copies in {one.store}: all of it is gone there, too"
+    held = HELD[one.store]
+    parts = [f"  copies in {one.store}: {counted(one.to_remove, held)} to be removed"]
+    if one.to_rewrite:
+        parts.append(f"{counted(one.to_rewrite, held)} to be written anew")
+    if one.set_aside:
+        parts.append(f"{one.set_aside:,} of them set aside, roomlore worker --retry tries again")
+    if one.failing_since is not None:
+        why = "" if one.error is None else f": {one.error}"
+        parts.append(f"the server has been failing since {_exactly(one.failing_since)}{why}")
+    return "; ".join(parts)
 
 
 def _meant(receipt: Receipt) -> list[tuple[str, object]]:

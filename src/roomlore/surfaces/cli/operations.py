@@ -7,9 +7,11 @@ from typing import get_args
 import click
 
 from roomlore.app import App
-from roomlore.app.operations import Counts, Coverage, Numbers
+from roomlore.app.operations import Counts, Coverage, Numbers, Projected
 from roomlore.store.operations import Latency
 from roomlore.store.work import EmbeddingPolicy
+from roomlore.surfaces.cli import embedding as embedding_models
+from roomlore.surfaces.cli import projecting
 from roomlore.surfaces.cli.output import Output, counted
 from roomlore.surfaces.cli.session import Session, with_app
 
@@ -57,7 +59,8 @@ def embedding(session: Session, room: str, policy: EmbeddingPolicy) -> None:
 def show(output: Output, numbers: Numbers) -> None:
     """Print numbers as tables: the rooms, what all of them come to, and how long reads take."""
     rows = [(room.name, room.embedding_policy, *_cells(room.counts, numbers.at)) for room in numbers.rooms]
-    output.table(HEADINGS, [*rows, ("all rooms", "", *_cells(numbers.counts, numbers.at))])
+    headings = [*HEADINGS, *(f"to {one.target}" for one in numbers.copies)]
+    output.table(headings, [*rows, ("all rooms", "", *_cells(numbers.counts, numbers.at))])
     if numbers.counts.looked_at < numbers.counts.messages:
         looked_at = f"{numbers.counts.looked_at:,} of {numbers.counts.messages:,} messages"
         output.text(f"shares, sizes and savings from the newest {looked_at}", style="dim")
@@ -71,6 +74,10 @@ def show(output: Output, numbers: Numbers) -> None:
         why = f"; {readings.error}" if readings.error else ""
         unread = counted(readings.waiting, "conversation")
         output.text(f"language model: {unread} to read, {counted(readings.calls_today, 'call')} today{why}")
+    for one in numbers.embedding:
+        output.text(f"vectors: {embedding_models.line(one)}")
+    for one in numbers.copies:
+        output.text(f"copies in {projecting.line(one)}")
     hits = numbers.blocks
     share = "" if hits.rate is None else f", {hits.rate:.0%}"
     output.text(
@@ -92,7 +99,7 @@ def _show_latencies(output: Output, latencies: Iterable[Latency]) -> None:
 
 def _cells(counts: Counts, now: datetime) -> Sequence[str | int]:
     size = "" if counts.exchange_size is None else f"{counts.exchange_size:.1f}"
-    stages = (counts.embedded, counts.untangled, counts.extracted)
+    stages = (counts.embedded, counts.untangled, counts.extracted, *counts.projected)
     return (
         counts.messages,
         _share(counts.share_in_exchanges),
@@ -104,6 +111,7 @@ def _cells(counts: Counts, now: datetime) -> Sequence[str | int]:
         counts.untangled.done,
         sum(stage.set_aside for stage in stages),
         _oldest(stages, now),
+        *(one.waiting for one in counts.projected),
     )
 
 
@@ -111,7 +119,7 @@ def _share(share: float | None) -> str:
     return "" if share is None else f"{share:.0%}"
 
 
-def _oldest(stages: Iterable[Coverage], now: datetime) -> str:
+def _oldest(stages: Iterable[Coverage | Projected], now: datetime) -> str:
     since = [stage.oldest_at for stage in stages if stage.oldest_at is not None]
     return str(timedelta(seconds=round((now - min(since)).total_seconds()))) if since else ""
 

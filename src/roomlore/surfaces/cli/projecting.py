@@ -38,7 +38,7 @@ def status(session: Session) -> None:
             session.output.json(copies)
         elif copies:
             for one in copies:
-                session.output.text(_line(one))
+                session.output.text(line(one))
         else:
             session.output.text("no copies; roomlore project rebuild makes one")
 
@@ -59,7 +59,7 @@ def rebuild(session: Session, target: str) -> None:
         if session.output.as_json:
             session.output.json(built)
         else:
-            session.output.text(_line(built))
+            session.output.text(line(built))
 
     with_app(session, use)
 
@@ -96,9 +96,15 @@ def drop(session: Session, target: str) -> None:
     with_app(session, use)
 
 
-def _line(one: Copies) -> str:
+def line(one: Copies) -> str:
+    """Return how the copies in a server do, in a line."""
     how = "ready" if one.is_ready else "not ready"
     parts = [f"{one.target}: {how}{', another one being built' if one.is_ready and one.is_building else ''}"]
+    if one.is_building:
+        left = "what it is to hold" if one.to_build is None else counted(one.to_build, HELD[one.target])
+        parts.append(
+            f"{left} still to be {'asked for' if one.to_build is None else 'written'} before it is read"
+        )
     if one.waiting:
         lag = timedelta(seconds=round(one.lag_seconds))
         parts.append(f"{counted(one.waiting, HELD[one.target])} to be written, the oldest for {lag}")

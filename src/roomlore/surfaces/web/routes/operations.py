@@ -6,7 +6,9 @@ from datetime import datetime, timedelta
 from typing import cast, get_args
 
 from roomlore.agents.blocks import Hits
+from roomlore.app.generations import GenerationStatus
 from roomlore.app.operations import Counts, RoomNumbers
+from roomlore.app.projecting import Copies
 from roomlore.store.heartbeats import Heartbeat
 from roomlore.store.operations import Failure, Latency, Size
 from roomlore.store.readings import Backlog
@@ -53,6 +55,10 @@ class Ledger:
     sizes: Sequence[Size] | None
     #: Of what may be embedded in a room.
     policies: Sequence[EmbeddingPolicy]
+    #: In other servers; one for each kind of them.
+    copies: Sequence[Copies]
+    #: The models by which is searched, that is to come, and that was before.
+    embedding: Sequence[GenerationStatus]
     notice: str
 
 
@@ -76,6 +82,8 @@ async def operations(visit: Visit) -> Ledger:
         blocks=numbers.blocks,
         sizes=state.sizes,
         policies=get_args(EmbeddingPolicy),
+        copies=numbers.copies,
+        embedding=numbers.embedding,
         notice=NOTICES.get(visit.word("done") or "", ""),
     )
 
