@@ -59,7 +59,7 @@ class LanguageModelSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingSettings:
-    """An embedding model behind an address, to which every message is sent."""
+    """An embedding model behind an address, to which every message and memory is sent."""
 
     #: Where its API begins, like https://host/v1; it must speak OpenAI's embeddings.
     url: str

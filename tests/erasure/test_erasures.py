@@ -70,8 +70,8 @@ async def test_an_erased_message_leaves_a_hole_and_nothing_else_changes(app: App
     receipt = await app.erasure.message("1")
 
     assert receipt.is_clean
-    counted = {"messages": 1, "embeddings": 1, "memories": 1, "replies": 1, "placements": 1, "labels": 1}
-    assert removed(receipt) == counted
+    counted = {"messages": 1, "embeddings": 1, "memories": 1, "memory embeddings": 1, "replies": 1}
+    assert removed(receipt) == counted | {"placements": 1, "labels": 1}
     went = changes(before, await dump(admin, app))
     assert rooms_again(went) == {str(receipt.room_id)}
     [(was, columns)] = went.pop("messages").differ
@@ -80,7 +80,8 @@ async def test_an_erased_message_leaves_a_hole_and_nothing_else_changes(app: App
     assert (edge["parent_id"], edge["method"]) == (gone, "inferred")
     assert [row["message_id"] for row in went.pop("placements").went] == [gone]
     assert [row["id"] for row in went.pop("memories").went] == [str(made["rests on 1"])]
-    assert {row["memory_id"] for row in went.pop("memory_sources").went} == {str(made["rests on 1"])}
+    for table in ("memory_sources", "memory_embeddings"):
+        assert {row["memory_id"] for row in went.pop(table).went} == {str(made["rests on 1"])}
     assert [row["message_id"] for row in went.pop("message_embeddings").went] == [gone]
     [(conversation, columns)] = went.pop("conversations").differ
     assert (conversation["id"], columns) == (str(made["opening"]), {"label", "opened_at"})
@@ -179,10 +180,9 @@ async def test_a_range_takes_its_messages_and_no_others(app: App, admin):
     assert {row["external_id"] for row in went.pop("messages").went} == {"3", "4", "5", "6", "7"}
     for table in ("message_audience", "revisions", "message_embeddings", "placements"):
         assert {row["message_id"] for row in went.pop(table).went} <= gone
-    assert {row["id"] for row in went.pop("memories").went} == {
-        str(made["rests on 1"]),
-        str(made["rests on 3"]),
-    }
+    resting = {str(made["rests on 1"]), str(made["rests on 3"])}
+    assert {row["id"] for row in went.pop("memories").went} == resting
+    assert {row["memory_id"] for row in went.pop("memory_embeddings").went} == resting
     assert len(went.pop("memory_sources").went) == 3
     assert [row["id"] for row in went["conversations"].went] == [str(made["alone"])]
     assert [row["id"] for row, _ in went.pop("conversations").differ] == [str(made["opening"])]

@@ -38,6 +38,7 @@ TABLES = {
     "conversations": "id",
     "placements": "message_id",
     "memories": "id",
+    "memory_embeddings": "memory_id, model",
     "memory_sources": "memory_id, message_id",
     "memory_participants": "memory_id, participant_id, role",
     "memory_tags": "memory_id, tag",
@@ -186,6 +187,11 @@ async def remember(
         await conn.execute(
             "insert into memories values (%s, %s, 'fact', %s, 'normal', %s, now())",
             [org, memory_id, content, by],
+        )
+        await conn.execute(
+            "insert into memory_embeddings values"
+            " (%s, %s, 'fake-hash-384', array_fill(1, array[384])::vector::halfvec)",
+            [org, memory_id],
         )
         for source in ids:
             await conn.execute("insert into memory_sources values (%s, %s, %s)", [org, memory_id, source])

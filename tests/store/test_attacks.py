@@ -23,6 +23,7 @@ BEN = IncomingAuthor(account_id="ben", name="Ben")
 TABLES = (
     "orgs", "participants", "identities", "rooms", "memberships", "messages", "message_audience",
     "revisions", "replies", "activity", "message_embeddings", "work", "merges", "conversations", "memories",
+    "memory_embeddings",
     "memory_sources", "memory_participants", "encounters", "injections", "erased_accounts", "erased_ranges", "receipts",
     "api_keys", "activity_log", "placements", "wishes", "withheld",
     "readings", "reading_messages", "asking", "asked_of_rooms", "heartbeats", "changes", "idempotency",
@@ -34,6 +35,7 @@ SEARCHES = (
     "nearest_indexed((select array_fill(1, array[384])::vector::halfvec(384)), 'fake-hash-384', null, 100)",
     "surroundings(array(select id from messages), array['secret'], null, '', null, 100)",
     "worded_memories('village', 100)",
+    "nearest_memories((select array_fill(1, array[384])::vector::halfvec(384)), 'fake-hash-384', 100)",
     "newest_memories(null, null, null, null, null, null, null, null, null, null, null, 100)",
 )
 #: What functions tell of memories, what the tables tell of them, and whose ids are given.
@@ -51,6 +53,12 @@ TIES = (
     (
         "select memory_id, tag from ties_of({}::uuid[]) where tag is not null",
         "select memory_id, tag from memory_tags",
+        "memories",
+    ),
+    (
+        "select memory_id from unnest({}::uuid[]) as asked (id), nearest_memories((select array_fill(1, array[384])"
+        "::vector::halfvec), 'fake-hash-384', 100) as near where near.memory_id = asked.id",
+        "select memory_id from memory_embeddings",
         "memories",
     ),
     (
@@ -440,6 +448,7 @@ CHANGES = {
     "replies": "confidence = 0",
     "activity": "message_count = 0",
     "message_embeddings": "model = 'x'",
+    "memory_embeddings": "model = 'x'",
     "work": "attempts = 0",
     "merges": "person_id = gen_random_uuid()",
     "conversations": "label = 'x'",
@@ -1148,6 +1157,9 @@ ODD_CALLS = [
     "resting_on(array[null, gen_random_uuid()])",
     "worded_memories('village''); drop table memories; --', 100)",
     "worded_memories('village | recollection0 & ! <-> :*', null)",
+    "nearest_memories(null, 'fake-hash-384', null)",
+    "nearest_memories((select array_fill(0, array[384])::vector::halfvec), 'fake-hash-384', 100)",
+    "nearest_memories((select array_fill(1, array[384])::vector::halfvec), null, 100)",
     f"{WORDED} best_worded('', null, true, 100)) as found",
     f"{WORDED} best_worded('''); drop table messages; --', null, true, 100)) as found",
     f"{WORDED} best_worded('secret | number & ! <-> :*', null, null, null)) as found",

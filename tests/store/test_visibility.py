@@ -119,6 +119,10 @@ NEAREST = """
   select message_id
   from {}(array_fill(1, array[384])::vector::halfvec, %s, null, %s)
 """
+NEAREST_MEMORIES = """
+  select memory_id from nearest_memories(array_fill(1, array[384])::vector::halfvec, %s, %s)
+"""
+WORDED_MEMORIES = "select memory_id from worded_memories(%s, %s)"
 WORDED = "select unnest(message_ids) from best_worded(%s, null, {}, %s)"
 #: Whoever asks names the messages, and may name what they cannot read.
 AROUND = "select message_id from surroundings(%s, array['whatever'], null, '', null, %s)"
@@ -157,6 +161,7 @@ async def assert_rule(world: World, open_app, admin) -> None:
             assert answers == told.answers(viewer) | elsewhere.answers(viewer)
             if viewer != other.operator:
                 await assert_searches(conn, told, {key for (key,) in rows["messages"]})
+                await assert_memories_found(conn, told, {key for (key,) in rows["memories"]})
             if not viewer.is_operator:
                 await assert_functions(conn, told if viewer.org_id == app.org_id else elsewhere, viewer, rows)
     for account in told.accounts:
@@ -179,6 +184,14 @@ async def assert_searches(conn, told: Truth, visible: set[UUID]) -> None:
     for function in ("nearest_exact", "nearest_indexed"):
         found = await ids(conn, NEAREST.format(function), [told.app._embedder.model_id, MANY])
         assert found == visible & told.embedded, function
+
+
+async def assert_memories_found(conn, told: Truth, visible: set[UUID]) -> None:
+    model = told.app._embedder.model_id
+    assert await ids(conn, NEAREST_MEMORIES, [model, MANY]) == visible
+    assert await ids(conn, WORDED_MEMORIES, [EVERYWHERE, MANY]) == visible
+    assert await ids(conn, "select memory_id from memory_embeddings") == visible
+    assert await ids(conn, NEAREST_MEMORIES, ["another model", MANY]) == set()
 
 
 #: What policies ask row by row, which whoever has an id may ask as well.

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import strategies as st
 
 from roomlore.app import App
+from roomlore.backends.fake import FakeEmbedder
 from roomlore.domain.audience import (
     ConversationFacts,
     MemoryFacts,
@@ -48,6 +49,8 @@ PEOPLE = (
     IncomingAuthor(account_id="pip", name="Pip", kind="agent"),
     IncomingAuthor(account_id="zed", name="Zed", kind="agent"),
 )
+#: Makes the vectors.
+FAKE = FakeEmbedder()
 #: Writes what only carries rooms and names into the store; nobody reads for it.
 SCRIBE = IncomingAuthor(account_id="scribe", name="Scribe", kind="system")
 ROOMS = ("garden", "harbour", "attic", "cellar")
@@ -427,6 +430,11 @@ async def _add_memories(conn, held: Held, world: World) -> None:
             "insert into memories (org_id, id, kind, content, sensitivity, asserted_by, recorded_at)"
             " values (%s, %s, 'fact', %s, %s, %s, %s)",
             [held.org_id, key, one.content, one.sensitivity, held.accounts[one.asserted_by], at(one.number)],
+        )
+        [vector] = FAKE.embed([one.content])
+        await conn.execute(
+            "insert into memory_embeddings values (%s, %s, %s, %s::vector::halfvec)",
+            [held.org_id, key, FAKE.model_id, str(vector.tolist())],
         )
         await conn.execute(
             "insert into memory_sources select %s, %s, unnest(%s::uuid[])",

@@ -56,9 +56,9 @@ def test_a_model_is_switched_to_and_left_again(village):
     [line] = village("--text", "embed", "status").stdout.splitlines()[:1]
     assert line.startswith("searched by")
     assert "default (http/64" in line
-    assert line.endswith("2 of 2 messages embedded")
+    assert line.endswith("2 of 2 texts embedded")
     coming = village("--text", "embed", "switch", "small")
-    assert "small is coming: 2 messages to be embedded by the worker" in coming.stdout
+    assert "small is coming: 2 texts to be embedded by the worker" in coming.stdout
     assert held(village)["next"]["waiting"] == 2
     assert "given up" in village("--text", "embed", "back").stdout
     done = village("--text", "embed", "switch", "small", "--wait")

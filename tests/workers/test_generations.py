@@ -373,7 +373,7 @@ async def test_a_model_that_refuses_most_of_what_is_said_does_not_take_over(both
     assert await states(admin, both) == {"current": "default", "next": SMALL}
     assert (await found(both, "red apples"))[0][0] == "0"
     _, coming = await both.generations.status()
-    assert coming.error == "it embedded 0 of 4 messages"
+    assert coming.error == "it embedded 0 of 4 texts"
     new.poison = None
     await both.retry()
     await both.drain()

@@ -53,7 +53,9 @@ class Answering:
     async def near(
         self, viewer: Viewer, question: Question | None, embedder: Embedder | None
     ) -> Mapping[MemoryId, float]:
-        """Return how near the memories that share words with a question are to it; nothing without its vector.
+        """Return how near those memories are to a question that may fit it and have no vector yet.
+
+        Nothing without the question's own vector.
 
         Args:
             viewer: For whom.
@@ -67,7 +69,7 @@ class Answering:
             return {}
         await self.desk.check_viewer(viewer, "ask")
         async with self.desk.db.reading(viewer, recalls=True) as conn:
-            found = await recall.candidates(conn, self.desk.org_id, question.text)
+            found = await recall.unembedded(conn, self.desk.org_id, question)
         if not found:
             return {}
         try:

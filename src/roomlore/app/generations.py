@@ -28,7 +28,7 @@ class GenerationStatus:
     dimensions: int | None
     #: None: it was never chosen, it is what there is.
     since: datetime | None
-    #: How many messages are to have a vector, and have one of it.
+    #: How many messages and memories are to have a vector, and have one of it.
     wanted: int
     done: int
     #: How many are still to be embedded by it, and how many it could not embed; none of the previous one.
@@ -47,7 +47,7 @@ class Switch:
     provider: str | None
     #: Whether searches use it by now, and no other.
     is_done: bool
-    #: How many messages it has to embed before.
+    #: How many messages and memories it has to embed before.
     waiting: int
 
 

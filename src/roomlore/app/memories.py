@@ -26,6 +26,7 @@ from roomlore.domain.records import (
 )
 from roomlore.retrieval import meant, recall
 from roomlore.retrieval.records import Recalled
+from roomlore.retrieval.search import Question
 from roomlore.store import conversations, directory, erased, keeping, memories, messages
 from roomlore.store.keeping import Draft
 from roomlore.store.memories import Facets
@@ -194,9 +195,10 @@ class Memories:
         check_limit(limit)
         check_question(question)
         async with self.desk.reading(viewer, "search memories", recalls=True) as reading:
-            found = await recall.recalled(reading.conn, self.desk.org_id, question, near={})
-            reading.shows(one.memory.id for one in found[:limit])
-        return found[:limit]
+            asked = Question(text=question, vector=None)
+            found = (await recall.recalled(reading.conn, self.desk.org_id, asked, near={})).recalled[:limit]
+            reading.shows(one.memory.id for one in found)
+        return list(found)
 
     async def resting_on(
         self, viewer: Viewer, message: str, *, room: str | None = None, limit: int = 50

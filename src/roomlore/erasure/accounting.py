@@ -12,7 +12,7 @@ from roomlore.domain.records import Viewer
 #: What can be removed, in the order in which receipts name it.
 REMOVED = (
     *("messages", "revisions", "audiences", "replies", "embeddings", "work", "memories", "memory links"),
-    "readings",
+    *("memory embeddings", "readings"),
     *("placements", "labels", "conversations", "participants", "identities", "memberships", "activity"),
     *("merges", "keys", "encounters", "injections", "wishes", "mentions in others' messages", "room names"),
 )

@@ -50,14 +50,12 @@ async def _drop_memories(
 ) -> Counter[str]:
     """Remove memories by and about participants and those that name them; labels and readings too."""
     tally = Counter[str]()
-    tally["memories"] += await erasing.drop_memories(
-        conn, org_id, await erasing.memories_of(conn, org_id, accounts)
-    )
+    tally.update(await erasing.drop_memories(conn, org_id, await erasing.memories_of(conn, org_id, accounts)))
     called = Trace(names=names)
     saying = await erasing.memories_saying(conn, org_id, names, participant_ids=accounts)
     naming = [memory for memory in saying if called.is_named_in(memory.content)]
     involved = [memory.id for memory in naming if memory.is_involved]
-    tally["memories"] += await erasing.drop_memories(conn, org_id, involved)
+    tally.update(await erasing.drop_memories(conn, org_id, involved))
     tally["names in others' memories"] += len(naming) - len(involved)
     tally["readings"] += await readings.drop_saying(conn, org_id, names)
     labels = await erasing.labels_saying(conn, org_id, names)

@@ -144,7 +144,7 @@ async def release(
     """
     await keeping.lock(conn, org_id)
     baseless = await keeping.loosen(conn, org_id, message_ids, extractor=extractor, kept=kept)
-    return await erasing.drop_memories(conn, org_id, baseless)
+    return (await erasing.drop_memories(conn, org_id, baseless)).get("memories", 0)
 
 
 def circle(nature: Nature, heard: Iterable[Heard], known: Mapping[ParticipantId, Known]) -> str:

@@ -114,7 +114,7 @@ async def settle(
         viewer: Who asks.
         question: What is asked.
         scope: Where to look first; its rooms are those of the first tier, and what else it says holds for all.
-        near: Cosines between the question and the memories that share words with it, as far as they are known.
+        near: Cosines between the question and memories that have no vector yet, as far as they are known.
     """
     settled = Settled(question=question.text)
     if scope.room_ids is not None:
@@ -123,12 +123,13 @@ async def settle(
         if seen.answers:
             return replace(settled, tier="room", quotes=seen.cited)
     seen = await _look(conn, viewer, question, replace(scope, room_ids=None))
-    bar = MEMORY_BAR if near else MEMORY_BAR_BY_WORDS
     if not recall.applies(scope):
+        bar = MEMORY_BAR_BY_WORDS if question.vector is None else MEMORY_BAR
         step = TierTrace(tier="memories", candidates=0, best=None, bar=bar, outcome="empty", note=FILTERED)
         return _by_history(replace(settled, trace=[*settled.trace, step]), seen)
-    found = await recall.recalled(conn, viewer.org_id, question.text, near=near or {})
-    return _weigh(settled, found, seen, bar=bar)
+    found = await recall.recalled(conn, viewer.org_id, question, near=near or {})
+    bar = MEMORY_BAR if found.has_vectors else MEMORY_BAR_BY_WORDS
+    return _weigh(settled, found.recalled, seen, bar=bar)
 
 
 def _weigh(settled: Settled, found: Sequence[Recalled], seen: _Seen, *, bar: float) -> Settled:

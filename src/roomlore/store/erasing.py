@@ -16,6 +16,7 @@ from roomlore.store import extracting, injections, keeping, messages, readings, 
 from roomlore.store.changes import forget_memories, note
 from roomlore.store.copying import ask, ask_below, ask_naming
 from roomlore.store.erased import AccountName
+from roomlore.store.memoryvectors import drop as drop_vectors
 from roomlore.store.queries import Connection, Queries
 
 QUERIES = Queries("erasing")
@@ -166,16 +167,17 @@ async def drop_derived(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]
     vectors = await work.drop_embeddings(conn, org_id, ids)
     resting = await QUERIES.all(conn, "memories_resting_on", MemoryKey, params)
     injected = await injections.take_back_of(conn, org_id, ids)
-    memories = await drop_memories(conn, org_id, [memory.id for memory in resting])
+    remembered = await drop_memories(conn, org_id, [memory.id for memory in resting])
     found = await QUERIES.run(conn, "drop_found", params)
     voiced, buried = await wishes.drop_with(conn, org_id, ids)
-    labels = await QUERIES.run(conn, "empty_labels", {"org_id": org_id, "conversation_ids": losing})
+    params = {"org_id": org_id, "conversation_ids": losing}
+    labels = await QUERIES.run(conn, "empty_labels", params)
     # What passed between those who spoke there is counted anew once the rest is gone through again.
-    encounters = await QUERIES.run(conn, "drop_encounters", {"org_id": org_id, "conversation_ids": losing})
+    encounters = await QUERIES.run(conn, "drop_encounters", params)
     return {
         "work": waiting,
         "embeddings": vectors,
-        "memories": memories,
+        **remembered,
         "readings": shown,
         "replies": found,
         "labels": labels,
@@ -246,13 +248,13 @@ async def _beside(
     return [row.id for row in await QUERIES.all(conn, "beside", Spoken, params)]
 
 
-async def drop_memories(conn: Connection, org_id: OrgId, ids: Sequence[MemoryId]) -> int:
-    """Remove memories and all that belongs to them; return how many.
+async def drop_memories(conn: Connection, org_id: OrgId, ids: Sequence[MemoryId]) -> Counts:
+    """Remove memories and all that belongs to them; return how many, and how many vectors.
 
     What one of them took the place of is superseded by what took its own, or stands again where nothing did.
     """
     if not ids:
-        return 0
+        return {}
     params = {"org_id": org_id, "memory_ids": list(ids)}
     # Before what they rest on goes: others may have said the same, and say it still.
     await extracting.draw_anew_resting(conn, org_id, ids)
@@ -261,10 +263,10 @@ async def drop_memories(conn: Connection, org_id: OrgId, ids: Sequence[MemoryId]
     await forget_memories(conn, org_id, ids)
     handed = await QUERIES.all(conn, "hand_over_superseded", MemoryKey, params)
     await note(conn, org_id, "memory.changed", [memory.id for memory in handed])
-    for part in ("sources", "tags", "participants"):
-        await QUERIES.run(conn, f"drop_memory_{part}", params)
-    await QUERIES.run(conn, "drop_partings", params)
-    return await QUERIES.run(conn, "drop_memories", params)
+    vectors = await drop_vectors(conn, org_id, ids)
+    for part in ("memory_sources", "memory_tags", "memory_participants", "partings"):
+        await QUERIES.run(conn, f"drop_{part}", params)
+    return {"memory embeddings": vectors, "memories": await QUERIES.run(conn, "drop_memories", params)}
 
 
 async def recount(
@@ -324,11 +326,7 @@ async def memories_of(
 
 
 async def memories_saying(
-    conn: Connection,
-    org_id: OrgId,
-    strings: Iterable[str],
-    *,
-    participant_ids: Sequence[ParticipantId],
+    conn: Connection, org_id: OrgId, strings: Iterable[str], *, participant_ids: Sequence[ParticipantId]
 ) -> list[MemoryText]:
     """Return the memories in which one of these strings occurs, and whether they involve participants."""
     params = {"org_id": org_id, "strings": list(strings), "participant_ids": list(participant_ids)}

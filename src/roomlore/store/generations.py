@@ -45,7 +45,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lag:
-    """Whether vectors lag behind messages."""
+    """Whether vectors lag behind what is to have them."""
 
     is_behind: bool
 
@@ -55,6 +55,13 @@ class Waits:
     """Whether anything waits."""
 
     is_true: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dropped:
+    """How many vectors were removed."""
+
+    count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,14 +152,14 @@ async def note_outage(
 
 
 async def is_behind(conn: Connection, org_id: OrgId, model: str) -> bool:
-    """Return whether some messages cannot be found by this model's vectors yet; asked by an operator."""
+    """Return whether something cannot be found by this model's vectors yet; asked by an operator."""
     row = await QUERIES.first(conn, "embedding_lag", Lag, {"org_id": org_id, "model": model})
     assert row is not None
     return row.is_behind
 
 
 async def progress(conn: Connection, org_id: OrgId, model: str | None, *, stage: Stage) -> Progress:
-    """Return how many messages are to have a vector and have one of this model, and what of a stage is left."""
+    """Return how many messages and memories are to have a vector and have one of this model, and what of a stage is left."""
     params = {"org_id": org_id, "model": model, "stage": stage}
     row = await QUERIES.first(conn, "progress", Progress, params)
     assert row is not None
@@ -172,5 +179,7 @@ async def lengths(conn: Connection, org_id: OrgId) -> dict[str, int]:
 
 
 async def drop_vectors(conn: Connection, org_id: OrgId, model: str, *, limit: int) -> int:
-    """Remove up to so many vectors of a model and return how many that were."""
-    return await QUERIES.run(conn, "drop_vectors", {"org_id": org_id, "model": model, "limit": limit})
+    """Remove up to so many vectors of messages and of memories by a model, and return how many that were."""
+    params = {"org_id": org_id, "model": model, "limit": limit}
+    row = await QUERIES.first(conn, "drop_vectors", Dropped, params)
+    return row.count if row else 0

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from roomlore.domain.ids import MemoryId, MessageId, OrgId, ParticipantId, RoomId
 from roomlore.domain.records import MemoryKind, MemoryRole, MemorySource, Sensitivity
+from roomlore.store import memoryvectors, work
 from roomlore.store.changes import note
 from roomlore.store.queries import Connection, Queries, columns
 
@@ -86,17 +87,10 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Presence:
-    """Whether the same people could hear two things."""
+class Told:
+    """Whether something is so."""
 
-    is_alike: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hushed:
-    """Whether something is only for those who were there."""
-
-    is_hushed: bool
+    is_so: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,8 +203,8 @@ async def people(
 
 async def is_hushed(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> bool:
     """Return whether one of these messages is in a conversation that is only for those who were there."""
-    row = await QUERIES.first(conn, "hushed", Hushed, {"org_id": org_id, "message_ids": list(ids)})
-    return row is not None and row.is_hushed
+    row = await QUERIES.first(conn, "hushed", Told, {"org_id": org_id, "message_ids": list(ids)})
+    return row is not None and row.is_so
 
 
 async def settled(conn: Connection, org_id: OrgId, place: Place) -> Standing | None:
@@ -231,12 +225,12 @@ async def is_heard_alike(conn: Connection, org_id: OrgId, memory_id: MemoryId, d
         "message_ids": [source.message_id for source in draft.sources],
         "sensitivity": draft.sensitivity,
     }
-    row = await QUERIES.first(conn, "heard_alike", Presence, params)
-    return row is not None and row.is_alike
+    row = await QUERIES.first(conn, "heard_alike", Told, params)
+    return row is not None and row.is_so
 
 
 async def add(conn: Connection, org_id: OrgId, place: Place, *, confidence: float) -> None:
-    """Add a memory, what it rests on, whom it names and its tags."""
+    """Add a memory, what it rests on, whom it names and its tags, and ask for its vector."""
     draft = place.draft
     params = {
         "org_id": org_id,
@@ -256,6 +250,7 @@ async def add(conn: Connection, org_id: OrgId, place: Place, *, confidence: floa
     await add_sources(conn, org_id, draft.id, draft)
     await add_roles(conn, org_id, draft.id, draft.roles)
     await QUERIES.run(conn, "add_tags", {"org_id": org_id, "id": draft.id, "tags": sorted(draft.tags)})
+    await work.enqueue(conn, org_id, "embed", [draft.id])
 
 
 async def add_sources(conn: Connection, org_id: OrgId, memory_id: MemoryId, draft: Draft) -> int:
@@ -340,9 +335,12 @@ async def supersede(conn: Connection, org_id: OrgId, old_id: MemoryId, *, by: Me
 
 
 async def archive(conn: Connection, org_id: OrgId, memory_id: MemoryId, *, at: datetime) -> bool:
-    """Put a memory aside, and return whether it stood."""
+    """Put a memory aside, without its vector, and return whether it stood."""
     await note(conn, org_id, "memory.changed", [memory_id])
-    return await QUERIES.run(conn, "archive", {"org_id": org_id, "id": memory_id, "at": at}) > 0
+    if not await QUERIES.run(conn, "archive", {"org_id": org_id, "id": memory_id, "at": at}):
+        return False
+    await memoryvectors.drop(conn, org_id, [memory_id])
+    return True
 
 
 async def restore(conn: Connection, org_id: OrgId, memory_id: MemoryId, *, beside: MemoryId | None) -> bool:
@@ -350,7 +348,10 @@ async def restore(conn: Connection, org_id: OrgId, memory_id: MemoryId, *, besid
     if beside is not None:
         await QUERIES.run(conn, "part", {"org_id": org_id, "id": memory_id, "later_id": beside})
     await note(conn, org_id, "memory.changed", [memory_id])
-    return await QUERIES.run(conn, "restore", {"org_id": org_id, "id": memory_id}) > 0
+    if not await QUERIES.run(conn, "restore", {"org_id": org_id, "id": memory_id}):
+        return False
+    await work.enqueue(conn, org_id, "embed", [memory_id])
+    return True
 
 
 async def loosen(
@@ -369,8 +370,7 @@ async def loosen(
         "kept_ids": [memory_id for memory_id, _ in kept],
         "kept_message_ids": [message_id for _, message_id in kept],
     }
-    loosened = await QUERIES.all(conn, "loosen", Loosened, params)
-    ids = [row.memory_id for row in loosened]
+    ids = [row.memory_id for row in await QUERIES.all(conn, "loosen", Loosened, params)]
     await note(conn, org_id, "memory.changed", ids)
     params = {"org_id": org_id, "memory_ids": ids}
     return [row.memory_id for row in await QUERIES.all(conn, "baseless", Loosened, params)]

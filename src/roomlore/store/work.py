@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pgvector import HalfVector
 
-from roomlore.domain.ids import MessageId, OrgId, RoomId
+from roomlore.domain.ids import MemoryId, MessageId, OrgId, RoomId
 from roomlore.domain.ports import TOKEN_BYTES, TokenVectors
 from roomlore.store.connect import meeting_outages as meeting_outages  # noqa: PLC0414  for all who work
 from roomlore.store.queries import Connection, Queries
@@ -102,7 +102,7 @@ class PolicyChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Touched:
-    """How many vectors were written or dropped, and how many copies of their messages are to be written anew."""
+    """How many vectors of messages were written or dropped, and how many of their copies are to be written anew."""
 
     count: int
     copies: int
@@ -110,7 +110,7 @@ class Touched:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """How many messages are asked to be embedded, and how many by the next model."""
+    """How many subjects are asked to be embedded, and how many by the next model."""
 
     count: int
     of_next: int
@@ -118,11 +118,11 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextToEmbed:
-    """A message's text, who said it and where."""
+    """What a message or memory says."""
 
-    message_id: MessageId
-    room_id: RoomId
-    author_name: str
+    subject_id: MessageId | MemoryId
+    #: Who said it; None of a memory.
+    author_name: str | None
     body: str
 
 
@@ -131,7 +131,9 @@ async def wake(conn: Connection, stage: Stage) -> None:
     await QUERIES.run(conn, "wake", {"stage": stage})
 
 
-async def enqueue(conn: Connection, org_id: OrgId, stage: Stage, subject_ids: Sequence[MessageId]) -> None:
+async def enqueue(
+    conn: Connection, org_id: OrgId, stage: Stage, subject_ids: Sequence[MessageId | MemoryId]
+) -> None:
     """Ask for a stage to be run on these subjects once the transaction commits."""
     params = {"org_id": org_id, "stage": stage, "subject_ids": list(subject_ids)}
     await QUERIES.run(conn, "enqueue", params)
@@ -157,7 +159,7 @@ async def enqueue_added(conn: Connection, org_id: OrgId) -> None:
 async def enqueue_missing(
     conn: Connection, org_id: OrgId, model: str, *, with_tokens: bool = False, stage: Stage = "embed"
 ) -> int:
-    """Ask for a vector of this model, and for those of tokens, for every message that is to have them and lacks them.
+    """Ask for a vector of this model, and for those of tokens, for whatever is to have them and lacks them.
 
     Returns how many were not waiting.
     """
@@ -343,28 +345,27 @@ async def forget(conn: Connection, org_id: OrgId, stage: Stage, subject_ids: Seq
 
 
 async def texts_to_embed(
-    conn: Connection, org_id: OrgId, ids: Sequence[MessageId]
-) -> dict[MessageId, TextToEmbed]:
-    """Return the texts of these messages; one that is to have no vector is left out."""
-    params = {"org_id": org_id, "message_ids": list(ids)}
-    rows = await QUERIES.all(conn, "texts_to_embed", TextToEmbed, params)
-    return {row.message_id: row for row in rows}
+    conn: Connection, org_id: OrgId, ids: Sequence[MessageId | MemoryId]
+) -> list[TextToEmbed]:
+    """Return what these messages and memories say; one that is to have no vector is left out."""
+    params = {"org_id": org_id, "subject_ids": list(ids)}
+    return await QUERIES.all(conn, "texts_to_embed", TextToEmbed, params)
 
 
 async def put_embeddings(
     conn: Connection,
     org_id: OrgId,
     model: str,
-    ids: Sequence[MessageId],
+    ids: Sequence[MessageId | MemoryId],
     *,
     vectors: NDArray[np.float32],
     tokens: Sequence[TokenVectors] | None = None,
 ) -> None:
-    """Write one vector per message that is to have one, and those of its tokens, replacing older ones of the model."""
+    """Write one vector for each that is to have one, and those of its tokens, replacing older ones of the model."""
     params = {
         "org_id": org_id,
         "model": model,
-        "message_id": list(ids),
+        "subject_id": list(ids),
         "embedding": [HalfVector(vector) for vector in vectors],
         "tokens": [None] * len(ids) if tokens is None else [_outside(one) for one in tokens],
     }

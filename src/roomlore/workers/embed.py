@@ -1,4 +1,4 @@
-"""Gives every message that is to have one a vector, so that it can be found by meaning."""
+"""Gives every message and memory that is to have one a vector, so that it can be found by meaning."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -19,7 +19,7 @@ WORTH_INDEXING = 50_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbedWorker:
-    """Embeds messages that have no vector of one model."""
+    """Embeds messages and memories that have no vector of one model."""
 
     db: Database
     embedder: Embedder
@@ -49,13 +49,12 @@ class EmbedWorker:
             return await work.org_ids(conn)
 
     async def do(self, org_id: OrgId, tasks: Sequence[Task]) -> int:
-        """Embed the messages of these tasks, write their vectors and return how many messages it was about.
+        """Embed the subjects of these tasks, write their vectors and return how many it was about.
 
         One that is to have no vector is passed over, such as an answer where its room embeds exchanges.
         """
         async with self.db.reading(Viewer.operator(org_id)) as conn:
-            texts = await work.texts_to_embed(conn, org_id, [task.subject_id for task in tasks])
-        wanted = list(texts.values())
+            wanted = await work.texts_to_embed(conn, org_id, [task.subject_id for task in tasks])
         read = await asyncio.to_thread(self.embedder.read, [spoken(text) for text in wanted])
 
         async def write(conn: Connection) -> None:
@@ -63,8 +62,8 @@ class EmbedWorker:
                 await work.release(conn, org_id, self.stage, tasks)
                 return
             current = await work.finish(conn, org_id, self.stage, tasks)
-            kept = [place for place, text in enumerate(wanted) if text.message_id in current]
-            ids = [wanted[place].message_id for place in kept]
+            kept = [place for place, text in enumerate(wanted) if text.subject_id in current]
+            ids = [wanted[place].subject_id for place in kept]
             tokens = None if read.tokens is None else [read.tokens[place] for place in kept]
             await work.put_embeddings(
                 conn, org_id, self.embedder.model_id, ids, vectors=read.vectors[kept], tokens=tokens
@@ -95,5 +94,5 @@ async def _build_one(db: Database, worth_indexing: int) -> int:
 
 
 def spoken(text: TextToEmbed) -> str:
-    """Return the text as it is embedded: with its author, which who-said questions need."""
-    return f"{text.author_name}: {text.body}"
+    """Return the text as it is embedded: with its author, which who-said questions need; a memory names whom it is about."""
+    return text.body if text.author_name is None else f"{text.author_name}: {text.body}"

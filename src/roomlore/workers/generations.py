@@ -269,7 +269,7 @@ async def _succeed(conn: Connection, org_id: OrgId, held: Generation, embedder: 
     far = await generations.progress(conn, org_id, embedder.model_id, stage="reembed")
     if far.done * 2 < far.wanted:
         # Nobody wants to search by what refuses most of what is said.
-        why = f"it embedded {far.done:,} of {far.wanted:,} messages"
+        why = f"it embedded {far.done:,} of {far.wanted:,} texts"
         await generations.note_outage(conn, org_id, held.provider, error=why)
         return False
     return await generations.succeed(conn, org_id, embedder.model_id)

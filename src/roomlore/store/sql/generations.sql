@@ -72,23 +72,25 @@ where org_id = %(org_id)s
   and (failing_since is null or error is distinct from %(error)s);
 
 -- name: embedding_lag -> Lag
--- Whether some messages of an org cannot be found by this model's vectors yet: work waits for it, or there
--- are vectors, and none is of this model.
+-- Whether something of an org cannot be found by this model's vectors yet: work waits for it, or there are vectors, and
+-- none is of this model.
 select
   exists (select 1 from work where org_id = %(org_id)s and stage = 'embed' and set_aside_at is null)
   or (
-    exists (select 1 from message_embeddings where org_id = %(org_id)s)
-    and not exists (select 1 from message_embeddings where org_id = %(org_id)s and model = %(model)s)
+    exists (select 1 from embedded where org_id = %(org_id)s)
+    and not exists (select 1 from embedded where org_id = %(org_id)s and model = %(model)s)
   ) as is_behind;
 
 -- name: progress -> Progress
--- How many messages are to have a vector, how many of them have one of this model, and what waits in a stage.
+-- How many messages and memories are to have a vector, how many of them have one of this model, and what waits in a
+-- stage.
 select
   count(*) as wanted,
   count(*) filter (where (
-    select vectors.message_id
-    from message_embeddings as vectors
-    where vectors.org_id = %(org_id)s and vectors.message_id = wanting.id and vectors.model = %(model)s::text
+    select vectors.id
+    from embedded as vectors
+    where vectors.org_id = %(org_id)s and vectors.id = wanting.id and vectors.model = %(model)s::text
+    limit 1
   ) is not null) as done,
   (
     select count(*)
@@ -100,7 +102,7 @@ select
     from work
     where work.org_id = %(org_id)s and work.stage = %(stage)s and work.set_aside_at is not null
   ) as set_aside
-from embeddable_messages as wanting
+from embeddable as wanting
 where wanting.org_id = %(org_id)s;
 
 -- name: waits -> Waits
@@ -120,8 +122,8 @@ where work.org_id = %(org_id)s
   and work.stage = 'embed'
   and exists (
     select
-    from message_embeddings as vectors
-    where vectors.org_id = work.org_id and vectors.message_id = work.subject_id and vectors.model = %(model)s
+    from embedded as vectors
+    where vectors.org_id = work.org_id and vectors.id = work.subject_id and vectors.model = %(model)s
   );
 
 -- name: inherit_set_aside
@@ -135,13 +137,13 @@ on conflict (org_id, stage, subject_id) do nothing;
 -- name: spare_models -> Model
 -- Models of which there are vectors that nobody reads any more: no generation has them, and no copy. None while it is
 -- not known which those are.
--- Uses index: message_embeddings_in_room
+-- Uses indexes: message_embeddings_in_room, memory_embeddings_of_model
 with recursive held as (
-  (select min(model) as model from message_embeddings where org_id = %(org_id)s)
+  (select min(model) as model from embedded where org_id = %(org_id)s)
   union all
   select (
     select min(vectors.model)
-    from message_embeddings as vectors
+    from embedded as vectors
     where vectors.org_id = %(org_id)s and vectors.model > held.model
   )
   from held
@@ -181,15 +183,31 @@ cross join lateral (
 ) as one
 where held.model is not null;
 
--- name: drop_vectors
--- Remove some vectors of a model.
--- Uses index: message_embeddings_in_room
-delete from message_embeddings as vectors
-where vectors.org_id = %(org_id)s
-  and vectors.model = %(model)s
-  and vectors.message_id in (
-    select chosen.message_id
-    from message_embeddings as chosen
-    where chosen.org_id = %(org_id)s and chosen.model = %(model)s
-    limit %(limit)s
-  );
+-- name: drop_vectors -> Dropped
+-- Remove some vectors of a model, as many of messages and of memories.
+-- Uses indexes: message_embeddings_in_room, memory_embeddings_of_model
+with said as (
+  delete from message_embeddings as vectors
+  where vectors.org_id = %(org_id)s
+    and vectors.model = %(model)s
+    and vectors.message_id in (
+      select chosen.message_id
+      from message_embeddings as chosen
+      where chosen.org_id = %(org_id)s and chosen.model = %(model)s
+      limit %(limit)s
+    )
+  returning vectors.message_id
+),
+remembered as (
+  delete from memory_embeddings as vectors
+  where vectors.org_id = %(org_id)s
+    and vectors.model = %(model)s
+    and vectors.memory_id in (
+      select chosen.memory_id
+      from memory_embeddings as chosen
+      where chosen.org_id = %(org_id)s and chosen.model = %(model)s
+      limit %(limit)s
+    )
+  returning vectors.memory_id
+)
+select (select count(*) from said) + (select count(*) from remembered) as count;

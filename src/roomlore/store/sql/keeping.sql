@@ -38,7 +38,7 @@ from participants
 left join merges on merges.org_id = participants.org_id and merges.participant_id = participants.id
 where participants.org_id = %(org_id)s and participants.id = any (%(participant_ids)s);
 
--- name: hushed -> Hushed
+-- name: hushed -> Told
 -- Whether one of these messages is in a conversation that is only for those who were there.
 select exists (
   select 1
@@ -48,7 +48,7 @@ select exists (
   where placements.org_id = %(org_id)s
     and placements.message_id = any (%(message_ids)s)
     and conversations.sensitivity = 'sensitive'
-) as is_hushed;
+) as is_so;
 
 -- name: settled -> Standing
 -- The memory of these very words that does not stand any more, whatever became of it, or that was drawn from them by
@@ -78,12 +78,12 @@ select id, valid_from, confidence
 from memories
 where org_id = %(org_id)s and circle = %(circle)s and digest = %(digest)s and status = 'active';
 
--- name: heard_alike -> Presence
+-- name: heard_alike -> Told
 -- Whether the same people could hear what a memory and what a statement rest on: members come and go between two
 -- messages of a room for them.
 select
   array_agg(distinct said.heard_by order by said.heard_by) filter (where said.is_old)
-    is not distinct from array_agg(distinct said.heard_by order by said.heard_by) filter (where said.is_new) as is_alike
+    is not distinct from array_agg(distinct said.heard_by order by said.heard_by) filter (where said.is_new) as is_so
 from (
   select
     messages.id = any (%(message_ids)s) as is_new,

@@ -122,7 +122,11 @@ where work.org_id = %(org_id)s
   and work.stage in ('embed', 'reembed')
   and (
     work.subject_id in (select id from doomed)
-    or not exists (select 1 from messages where messages.org_id = %(org_id)s and messages.id = work.subject_id)
+    or not exists (
+      select 1 from messages where messages.org_id = %(org_id)s and messages.id = work.subject_id
+      union all
+      select 1 from memories where memories.org_id = %(org_id)s and memories.id = work.subject_id
+    )
   )
 union all
 select 'replies', count(*)

@@ -1,4 +1,4 @@
--- What is still to be done: the queue, and the vectors that the embedding worker writes.
+-- What is still to be done: the queue, and the vectors that the embedding worker writes, of messages and memories.
 
 -- name: enqueue
 -- Ask for a stage to be run on these subjects, again if it has run before.
@@ -8,7 +8,7 @@ on conflict (org_id, stage, subject_id) do update
 set version = work.version + 1, attempts = 0, failures = 0, due_at = now(), error = null, set_aside_at = null;
 
 -- name: enqueue_next -> Asked
--- Ask for messages to be embedded by the next model as well, where there is one.
+-- Ask for subjects to be embedded by the next model as well, where there is one.
 select 0::bigint as count, reembed(%(subject_ids)s::uuid[]) as of_next;
 
 -- name: enqueue_anew -> Asked
@@ -38,19 +38,19 @@ with asked as (
 select count(*) as count, reembed(array_agg(subject_id)) as of_next from asked;
 
 -- name: enqueue_missing
--- Ask for every message that should have a vector of this model and has none, or none of its tokens where they are
--- to be had, to be embedded.
+-- Ask for every message and memory that should have a vector of this model and has none, or none of its tokens where
+-- they are to be had, to be embedded.
 insert into work (org_id, stage, subject_id)
 select wanting.org_id, %(stage)s, wanting.id
-from embeddable_messages as wanting
+from embeddable as wanting
 where wanting.org_id = %(org_id)s
   and not exists (
     select 1
-    from message_embeddings as vectors
+    from embedded as vectors
     where vectors.org_id = %(org_id)s
-      and vectors.message_id = wanting.id
+      and vectors.id = wanting.id
       and vectors.model = %(model)s
-      and (vectors.tokens is not null or not %(with_tokens)s)
+      and (vectors.has_tokens or not %(with_tokens)s)
   )
 on conflict (org_id, stage, subject_id) do nothing;
 
@@ -241,20 +241,36 @@ delete from work
 where org_id = %(org_id)s and stage = any (%(stages)s) and subject_id = any (%(subject_ids)s);
 
 -- name: texts_to_embed -> TextToEmbed
--- What is to be embedded: the text, who said it and where.
-select messages.id as message_id, messages.room_id, messages.author_name, messages.body
+-- What is to be embedded: what was said and who said it, and what memories say.
+select messages.id as subject_id, messages.author_name, messages.body
 from messages
 join embeddable_messages as wanting on wanting.org_id = messages.org_id and wanting.id = messages.id
-where messages.org_id = %(org_id)s and messages.id = any (%(message_ids)s);
+where messages.org_id = %(org_id)s and messages.id = any (%(subject_ids)s)
+union all
+select wanting.id, null, wanting.content
+from embeddable_memories as wanting
+where wanting.org_id = %(org_id)s and wanting.id = any (%(subject_ids)s);
 
 -- name: put_embeddings -> Touched
--- Write vectors, replacing older ones of the same model; a message that is to have none meanwhile gets none.
-with made as (
+-- Write vectors, replacing older ones of the same model; what is to have none meanwhile gets none.
+with given as materialized (
+  select subject_id, embedding, tokens
+  from unnest(%(subject_id)s::uuid[], %(embedding)s::halfvec[], %(tokens)s::bytea[])
+    as one (subject_id, embedding, tokens)
+),
+remembered as (
+  insert into memory_embeddings (org_id, memory_id, model, embedding)
+  select %(org_id)s, wanting.id, %(model)s, given.embedding
+  from given
+  join embeddable_memories as wanting on wanting.org_id = %(org_id)s and wanting.id = given.subject_id
+  on conflict (org_id, memory_id, model) do update
+  set embedding = excluded.embedding
+),
+made as (
   insert into message_embeddings (org_id, message_id, room_id, model, embedding, tokens)
   select %(org_id)s, wanting.id, wanting.room_id, %(model)s, given.embedding, given.tokens
-  from unnest(%(message_id)s::uuid[], %(embedding)s::halfvec[], %(tokens)s::bytea[])
-    as given (message_id, embedding, tokens)
-  join embeddable_messages as wanting on wanting.org_id = %(org_id)s and wanting.id = given.message_id
+  from given
+  join embeddable_messages as wanting on wanting.org_id = %(org_id)s and wanting.id = given.subject_id
   on conflict (org_id, message_id, model) do update
   set embedding = excluded.embedding, tokens = excluded.tokens
   returning message_id

@@ -74,7 +74,7 @@ async def _follow(app: App, output: Output, asked: Switch, *, wait: bool) -> Non
     elif asked.is_done:
         output.text(f"searched by {asked.provider} now")
     else:
-        left = counted(asked.waiting, "message")
+        left = counted(asked.waiting, "text")
         output.text(f"{asked.provider} is coming: {left} to be embedded by the worker; roomlore embed status")
 
 
@@ -84,7 +84,7 @@ def line(one: GenerationStatus) -> str:
     length = "" if one.dimensions is None else f", {one.dimensions} dimensions"
     since = "" if one.since is None else f" since {one.since:%Y-%m-%d %H:%M}"
     parts = [f"{CALLED[one.state]}{since}: {one.provider} ({space}{length})"]
-    parts.append(f"{one.done:,} of {counted(one.wanted, 'message')} embedded")
+    parts.append(f"{one.done:,} of {counted(one.wanted, 'text')} embedded")
     if one.waiting:
         parts.append(f"{one.waiting:,} waiting")
     if one.set_aside:

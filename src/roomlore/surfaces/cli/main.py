@@ -211,7 +211,7 @@ async def drain(app: App, output: Output, *, every_org: bool = False) -> None:
         drained = await app.drain(embedded, untangled=untangled, every_org=every_org)
     output.chatter.print(
         f"untangled {counted(drained.untangled, 'message')}, drew {counted(drained.remembered, 'memory', 'memories')},"
-        f" embedded {counted(drained.done, 'message')}"
+        f" embedded {counted(drained.done, 'text')}"
     )
     if drained.expired:
         tell_expired(output, drained.expired)
