@@ -11,6 +11,7 @@ from roomlore.domain.errors import TextRefused
 from roomlore.domain.ports import Vectors
 from roomlore.retrieval import recall
 from roomlore.retrieval.cascade import MEMORY_BAR, MEMORY_BAR_BY_WORDS
+from roomlore.retrieval.records import Why
 from roomlore.retrieval.search import Question
 from workers.models import SMALL, Moody, served
 
@@ -74,7 +75,19 @@ async def candidates(app: App, asked: Question, name: str | None = None) -> dict
 # By meaning
 
 
-async def test_a_memory_that_shares_no_word_with_the_question_answers(told: App, model: Knowing):
+def test_meaning_alone_clears_the_bar_where_it_is_close():
+    def fits(**fields) -> float:
+        return recall._strength(
+            Why(**({"score": 0.0, "similarity": None, "coverage": None, "terms": ()} | fields))
+        )
+
+    assert fits(similarity=0.69) < MEMORY_BAR <= fits(similarity=0.701)
+    assert fits(similarity=0.5, coverage=0.4) == 0.45, "with words besides it is the mean"
+    assert fits(coverage=0.5) == 0.25
+    assert fits(similarity=-0.5) == 0.0
+
+
+async def test_a_memory_that_shares_no_word_with_the_question_answers(told: App):
     known = await told.memories.remember(TEA, sources=["a"])
     await told.drain()
 

@@ -56,8 +56,10 @@ TIES = (
         "memories",
     ),
     (
-        "select memory_id from unnest({}::uuid[]) as asked (id), nearest_memories((select array_fill(1, array[384])"
-        "::vector::halfvec), 'fake-hash-384', 100) as near where near.memory_id = asked.id",
+        (
+            "select memory_id from unnest({}::uuid[]) as asked (id), nearest_memories((select array_fill(1, array[384])"
+            "::vector::halfvec), 'fake-hash-384', 100) as near where near.memory_id = asked.id"
+        ),
         "select memory_id from memory_embeddings",
         "memories",
     ),

@@ -6,7 +6,6 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from datetime import timedelta
 
 import psycopg
 import pytest

@@ -19,6 +19,9 @@ from roomlore.store.search import Scope
 
 #: How many memories are looked at more closely: of those with the rarest words, and of the nearest.
 CLOSEST = 10
+#: How well a memory fits by its meaning alone, as a part of its cosine: one of 0.7 clears the bar that words and meaning
+#: have to clear together. Where it comes from is in docs/why.md.
+BY_MEANING = 0.6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,5 +114,9 @@ def _recalled(
     return Recalled(
         memory=by_id[current],
         superseded=[by_id[key] for key in sorted(matched, reverse=True) if key != current],
-        strength=max(strength(found[key]) for key in matched),
+        strength=max(_strength(found[key]) for key in matched),
     )
+
+
+def _strength(why: Why) -> float:
+    return max(strength(why), BY_MEANING * (why.similarity or 0.0))

@@ -52,7 +52,8 @@ select org_id, memory_id, model, true from memory_embeddings;
 grant select on embedded to roomlore_app;
 
 -- The memories whose vectors are nearest, among those that the viewer may see: distances first, the rule in their order
--- until enough are found. What was put aside is not found.
+-- until enough are found. What was put aside is not found. The rule is a function, and dear: whether the sources are there
+-- to be read, without which nobody sees a memory, is looked at before, in a small part of the time.
 create function nearest_memories(query halfvec, wanted_model text, wanted integer)
   returns table (memory_id uuid, similarity double precision)
   language sql stable security definer set search_path = roomlore, public, pg_temp
@@ -72,9 +73,16 @@ as $$
     where held.org_id = current_org()
       and held.id = near.memory_id
       and held.status <> 'archived'
-      and can_recall(held.id)
+      and not exists (
+        select 1
+        from memory_sources as rests
+        where rests.org_id = current_org()
+          and rests.memory_id = near.memory_id
+          and (select said.id from readable_messages as said where said.id = rests.message_id limit 1) is null
+      )
     offset 0
-  ) as seen
+  ) as readable
+  cross join lateral (select 1 where can_recall(near.memory_id) offset 0) as seen
   order by near.distance, near.memory_id
   limit wanted
 $$;
