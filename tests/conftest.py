@@ -1,6 +1,8 @@
 """One real PostgreSQL for the whole session; every test that needs it gets an org of its own."""
 
 import asyncio
+import os
+import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from typing import Any
 from uuid import uuid4
@@ -19,6 +21,10 @@ from roomlore.store.migrate import migrate
 
 #: A server whose data nobody will miss need not wait for the disk.
 FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+
+# Tests start Roomlore as a process of its own time and again; compiled once it comes faster.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # How long an example takes is the machine's affair.
 settings.register_profile("unhurried", settings(), deadline=None)
@@ -55,14 +61,26 @@ async def admin(cluster: Cluster) -> AsyncGenerator[psycopg.AsyncConnection]:
         yield conn
 
 
-@pytest.fixture
-async def db(cluster: Cluster) -> AsyncGenerator[Database]:
+@pytest.fixture(scope="session")
+def caretaker(cluster: Cluster) -> Generator[psycopg.Connection]:
+    """A superuser who puts away what tests leave behind, and comes but once."""
+    with psycopg.connect(cluster.admin_dsn, autocommit=True) as conn:
+        yield conn
+
+
+@pytest.fixture(scope="session")
+async def connections(cluster: Cluster) -> AsyncGenerator[Database]:
+    """Connections for one test after the other: a new one has everything to learn about the schema."""
     database = await Database.connect(cluster.app_dsn, size=12)
     yield database
     await database.close()
+
+
+@pytest.fixture
+def db(connections: Database, caretaker: psycopg.Connection) -> Generator[Database]:
+    yield connections
     # The queue spans orgs: what a test leaves undone is not the next one's.
-    with psycopg.connect(cluster.admin_dsn, autocommit=True) as conn:
-        conn.execute("delete from roomlore.work")
+    caretaker.execute("delete from roomlore.work")
 
 
 @pytest.fixture
@@ -84,9 +102,8 @@ async def app(open_app: OpenApp) -> App:
 
 
 @pytest.fixture(scope="session")
-def copies(cluster: Cluster) -> Generator[Copies]:
-    with psycopg.connect(cluster.admin_dsn, autocommit=True) as conn:
-        yield Copies(conn)
+def copies(caretaker: psycopg.Connection) -> Copies:
+    return Copies(caretaker)
 
 
 @pytest.fixture

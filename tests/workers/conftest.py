@@ -1,12 +1,13 @@
 """A server that only workers use: they look into every org, and these tests end its connections."""
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import AsyncGenerator, Generator
 
 import psycopg
 import pytest
 
 from roomlore.store.cluster import Cluster, start_cluster, stop_cluster
+from roomlore.store.db import Database
 from roomlore.store.migrate import migrate
 
 FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
@@ -30,9 +31,23 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Generator[Cluster]:
     asyncio.run(stop())
 
 
+@pytest.fixture(scope="session")
+def caretaker(cluster: Cluster) -> Generator[psycopg.Connection]:
+    """A superuser of this server."""
+    with psycopg.connect(cluster.admin_dsn, autocommit=True) as conn:
+        yield conn
+
+
+@pytest.fixture
+async def db(cluster: Cluster) -> AsyncGenerator[Database]:
+    """Connections of the test's own, for they are counted and ended."""
+    database = await Database.connect(cluster.app_dsn, size=12)
+    yield database
+    await database.close()
+
+
 @pytest.fixture(autouse=True)
-def _empty(cluster: Cluster) -> Generator[None]:
+def _empty(caretaker: psycopg.Connection) -> Generator[None]:
     """Leave no messages to the next test, whose worker would embed them."""
     yield
-    with psycopg.connect(cluster.admin_dsn, autocommit=True) as conn:
-        conn.execute("truncate roomlore.orgs, roomlore.work cascade")
+    caretaker.execute("truncate roomlore.orgs, roomlore.work cascade")

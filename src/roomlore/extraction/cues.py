@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from roomlore.domain.patterns import later
 from roomlore.extraction.sentences import COVER
 
 BLANKS, APOSTROPHE = r"\s+", "\\s?['\u2019]?\\s?"
@@ -38,7 +39,7 @@ def cue(pattern: str, parts: Mapping[str, str] = MappingProxyType({})) -> re.Pat
         parts: What stands for `<name>` in it.
     """
     whole = _PART.sub(lambda part: f"(?:{parts[part[1]]})", pattern)
-    return re.compile(_TYPED.sub(_as_typed, whole), re.IGNORECASE)
+    return later(_TYPED.sub(_as_typed, whole), re.IGNORECASE)
 
 
 def _as_typed(match: re.Match[str]) -> str:

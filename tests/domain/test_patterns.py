@@ -1,0 +1,46 @@
+import gc
+import re
+
+import pytest
+
+from roomlore.domain import patterns
+from roomlore.domain.patterns import later
+from roomlore.extraction import rules
+from roomlore.wishes import recogniser
+
+
+def test_it_is_compiled_when_it_is_first_asked_and_never_again(monkeypatch):
+    compiled, compile_ = [], re.compile
+    monkeypatch.setattr(patterns.re, "compile", lambda *args: compiled.append(args) or compile_(*args))
+
+    form = later("a(b)?", re.IGNORECASE)
+
+    assert (form.pattern, compiled) == ("a(b)?", [])
+    assert form.search("xAB")[1] == "B"
+    assert form.sub("-", "ab a") == "- -"
+    assert compiled == [("a(b)?", re.IGNORECASE)]
+
+
+def test_it_answers_as_a_pattern_does():
+    form, pattern = later("(?P<one>[ab])c", re.IGNORECASE), re.compile("(?P<one>[ab])c", re.IGNORECASE)
+    text = "acBC bc"
+
+    assert form.match(text).span() == pattern.match(text).span()
+    assert form.fullmatch("AC")["one"] == pattern.fullmatch("AC")["one"]
+    assert form.findall(text) == pattern.findall(text)
+    assert [one.span() for one in form.finditer(text)] == [one.span() for one in pattern.finditer(text)]
+    assert form.split(text) == pattern.split(text)
+    assert form.subn("-", text) == pattern.subn("-", text)
+    assert (form.flags, form.groups, form.groupindex) == (pattern.flags, pattern.groups, pattern.groupindex)
+    with pytest.raises(AttributeError):
+        _ = form.nothing
+
+
+def test_every_form_of_speech_makes_sense():
+    assert rules
+    assert recogniser
+    forms = [one for one in gc.get_objects() if isinstance(one, patterns._Later)]
+
+    assert len(forms) > 150
+    for one in forms:
+        re.compile(one.pattern, one._flags)
