@@ -124,9 +124,7 @@ FORGET_MINE = later(
     _I,
 )
 FORGET_MEMORY = later(rf"^{POLITE}{_VERB}\b[^?]*\b{MEMORY}", _I)
-FORGET_RECORD = later(
-    rf"^{POLITE}(?:delete|erase|forget|scrub|purge|wipe|redact)\b[^?]*\b{_RECORD}\b", _I
-)
+FORGET_RECORD = later(rf"^{POLITE}(?:delete|erase|forget|scrub|purge|wipe|redact)\b[^?]*\b{_RECORD}\b", _I)
 MEMORY_OBJECT = later(rf"\b{_VERB}\s+(.{{3,100}}?)\s+{MEMORY}", _I)
 STAYS_FORGOTTEN = later(
     rf"\b(?:should|must|is to|are to|to) be (?:treated as )(?:{_DONE}|unavailable)\b"
