@@ -77,8 +77,14 @@ async def connections(cluster: Cluster) -> AsyncGenerator[Database]:
 
 
 @pytest.fixture
-def db(connections: Database, caretaker: psycopg.Connection) -> Generator[Database]:
+async def db(connections: Database, caretaker: psycopg.Connection) -> AsyncGenerator[Database]:
+    before = asyncio.all_tasks()
     yield connections
+    # The loop goes on; what a test has started in it does not.
+    left = [task for task in asyncio.all_tasks() - before if task is not asyncio.current_task()]
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
     # The queue spans orgs: what a test leaves undone is not the next one's.
     caretaker.execute("delete from roomlore.work")
 
