@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import median, quantiles
@@ -106,18 +106,23 @@ async def server(given: argparse.Namespace) -> AsyncGenerator[Server]:
 @asynccontextmanager
 async def org(at: Server) -> AsyncGenerator[App]:
     """Give an empty org in a database of its own, that may have a copy in the server."""
+    async with opened(Servers(), qdrant=QdrantSettings(url=at.url, key=at.key)) as app:
+        yield app
+
+
+@asynccontextmanager
+async def opened(servers: Servers, **named: Any) -> AsyncGenerator[App]:
+    """Give an empty org in a database of its own, that may have copies where these settings name a server."""
     with tempfile.TemporaryDirectory(prefix="roomlore-benchmark-") as folder:
         data = Path(folder)
         cluster = await start_cluster(data)
         await migrate(cluster.admin_dsn)
         db = await Database.connect(cluster.app_dsn, size=12)
-        settings = Settings(data=data, org="bench", qdrant=QdrantSettings(url=at.url, key=at.key))
-        servers = Servers()
         try:
             yield App(
                 db=db,
                 org_id=await db.org("bench"),
-                settings=settings,
+                settings=Settings(data=data, org="bench", **named),
                 _embedder=Summing(DIMENSIONS),
                 _servers=servers,
             )
@@ -153,6 +158,7 @@ def messages(
     ]
 
 
+<<<<<<< HEAD
 async def filled(app: App, count: int) -> None:
     """Store and embed so many messages, and give their vectors an index if that is worth it; find no conversations."""
     chance = random.Random(7)
@@ -160,6 +166,25 @@ async def filled(app: App, count: int) -> None:
         await app.ingest_batch(
             messages(min(5_000, count - start), chance, since=start, says_members=not start)
         )
+=======
+def answering(said: Sequence[IncomingMessage], share: float) -> list[IncomingMessage]:
+    """Return messages of which a share answers the one before in its room."""
+    chance, last = random.Random(3), dict[str, str]()
+    made: list[IncomingMessage] = []
+    for one in said:
+        before = last.get(one.room.external_id) if chance.random() < share else None
+        made.append(replace(one, reply_to=before))
+        last[one.room.external_id] = one.external_id
+    return made
+
+
+async def filled(app: App, count: int, *, replying: float = 0.0) -> None:
+    """Store and embed so many messages, a share of which answers others."""
+    chance = random.Random(7)
+    for start in range(0, count, 5_000):
+        said = messages(min(5_000, count - start), chance, since=start)
+        await app.ingest_batch(answering(said, replying))
+>>>>>>> w-neo
     print(f"{count:,} messages stored", file=sys.stderr, flush=True)
     worker = GenerationWorker(db=app.db, models=app._models)  # noqa: SLF001  a part of the worker
     await generations.drain(worker, only_org=app.org_id)

@@ -42,6 +42,7 @@ OUTSIDE = {
     "Memories.desk": LOCAL,
     "Operations.desk": LOCAL,
     "Operations.blocks": LOCAL,
+    "Operations.generations": LOCAL,
     "People.desk": LOCAL,
     "Wishes.desk": LOCAL,
 }

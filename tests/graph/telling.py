@@ -19,6 +19,8 @@ from store.worlds import Truth, World, load, made_id, merge, truth, worlds
 TAGS = ("tea", "boats", "rain")
 KINDS = ("fact", "preference", "lesson")
 SAID = {"message", "whisper"}
+#: What has a node, so that what rests on it can be told.
+HELD = SAID | {"system"}
 STATED = {"author", "perspective"}
 
 
@@ -65,12 +67,12 @@ def plain(story: Story) -> Story:
     """
     world = story.world
     gone = {one.external_id for one in world.again if one.deleted}
-    said = {one.external_id for one in world.said if one.kind in SAID} - gone
+    held = {one.external_id for one in world.said if one.kind in HELD} - gone
     kept = [replace(one, thread_root=None if one.reply_to else one.thread_root) for one in world.said]
     memories = [
         replace(
             one,
-            sources=[key for key in one.sources if key in said],
+            sources=[key for key in one.sources if key in held],
             people=[
                 *dict.fromkeys([*one.people, *([(one.asserted_by, "author")] if one.asserted_by else [])])
             ],

@@ -43,7 +43,7 @@ def said(number: int, who, room: IncomingRoom = SQUARE, *, to: int | None = None
     )
 
 
-#: Ana and Ben in the open, in the attic, and in a whisper; the bot Pip comes to the attic late, when Ben goes. Zed is
+#: What rests on notices alone is there, too. Ana and Ben in the open, in the attic, and in a whisper; the bot Pip comes to the attic late, when Ben goes. Zed is
 #: another account of Cleo's.
 STORY = Story(
     world=World(
@@ -59,11 +59,13 @@ STORY = Story(
             said(9, ANA, ATTIC, to=7),
             said(10, BEN, to=0, kind="whisper", audience=(ANA,)),
             said(11, CLEO, to=2),
+            said(12, BEN, kind="system", to=0),
+            said(13, ANA, ATTIC, kind="system"),
         ],
         others=["zed"],
         merges={"cleo": 0, "zed": 0},
         conversations=[
-            Conversation(number=0, room="garden", said=["m0", "m1", "m2", "m11"]),
+            Conversation(number=0, room="garden", said=["m0", "m1", "m2", "m11", "m12"]),
             Conversation(number=1, room="attic", said=["m3", "m4", "m5", "m7", "m9"]),
         ],
         memories=[
@@ -73,6 +75,8 @@ STORY = Story(
             Memory(number=3, sources=["m10"], people=[("ana", "subject"), ("ben", "author")]),
             Memory(number=4, asserted_by="pip", people=[("pip", "author"), ("zed", "subject")]),
             Memory(number=5, sources=["m2"], people=[("pip", "author"), ("zed", "subject")]),
+            Memory(number=6, sources=["m12"], people=[("pip", "subject")]),
+            Memory(number=7, sources=["m13"], people=[("pip", "subject"), ("ben", "involved")]),
         ],
     ),
     marks=[
@@ -82,6 +86,8 @@ STORY = Story(
         Mark(kind="preference", tags=["rain"], is_archived=False, superseded_by=None),
         Mark(kind="fact", tags=[], is_archived=False, superseded_by=None),
         Mark(kind="preference", tags=["tea"], is_archived=False, superseded_by=None),
+        Mark(kind="observation", tags=["boats"], is_archived=False, superseded_by=None),
+        Mark(kind="observation", tags=["rain"], is_archived=False, superseded_by=None),
     ],
 )
 
@@ -154,9 +160,19 @@ async def test_memories_for_a_conversation_come_by_kind(app: App, told: Facts):
     told_of = await app.graph.memories_for(told.truth.viewer("ana"), conversation)
     assert [(one.kind, [memory.id for memory in one.memories]) for one in told_of.found] == [
         ("fact", [made_id("memory", 0)]),
+        ("observation", [made_id("memory", 6), made_id("memory", 7)]),
         ("preference", [made_id("memory", 5), made_id("memory", 3)]),
         ("lesson", [made_id("memory", 1)]),
     ]
+
+
+async def test_what_rests_on_a_notice_alone_is_for_those_who_may_read_that(app: App, told: Facts):
+    for account, numbers in (("ana", [7, 6]), ("pip", [7, 6]), ("ben", [6]), ("cleo", [6])):
+        about = await app.graph.known_about(told.truth.viewer(account), "pip")
+        assert [one.id for one in about.found] == [made_id("memory", number) for number in numbers], account
+    for who in ("ana", "ben"):
+        said = [one.id for one in (await app.graph.said_by(app.operator, who)).found]
+        assert not {told.truth.messages[key].kind for key in said} & {"system"}
 
 
 async def test_whoever_may_not_see_all_of_a_conversation_learns_nothing_of_it(app: App, told: Facts):

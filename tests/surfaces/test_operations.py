@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 
 import psycopg
 import pytest
@@ -91,12 +92,20 @@ def test_ops_tells_of_copies_and_of_the_embedding_model(data):
             " select org_id, 'qdrant', 'a', '2026-01-01 10:00Z', 'Qdrant cannot be reached' from roomlore.orgs"
             " where name = 'village'"
         )
+        conn.execute(
+            "insert into roomlore.work (org_id, stage, subject_id) select org_id, 'qdrant', id from roomlore.messages"
+        )
         try:
             text = village(data, "--text", "ops").stdout
         finally:
             conn.execute("delete from roomlore.projections")
-    assert "copies in qdrant: ready; failing since 2026-01-01 10:00:00: Qdrant cannot be reached" in text
-    assert "to qdrant" in text
+            conn.execute("delete from roomlore.work where stage = 'qdrant'")
+    assert re.search(
+        r"copies in qdrant: ready; 3 messages to be written, the oldest for 0:00:\d\d;"
+        r" failing since 2026-01-01 10:00:00: Qdrant cannot be reached",
+        text,
+    )
+    assert re.search(r"messages wait in +for qdrant.*square +3", text, re.DOTALL)
 
 
 def test_ops_shows_how_long_reads_take(data):

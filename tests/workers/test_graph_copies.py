@@ -70,6 +70,7 @@ async def test_a_graph_holds_who_said_what_where_to_whom_and_what_is_remembered(
             message("3", "no, at ten", author=ana, reply_to="2", sent_at=at(2)),
             message("4", "only for you", author=ana, kind="whisper", audience=(pip,), sent_at=at(3)),
             message("5", "behind the door", author=ana, room=attic, sent_at=at(4)),
+            message("6", "ana opened a poll", author=ana, kind="system", reply_to="1", sent_at=at(5)),
         ]
     )
     await app.drain()
@@ -94,6 +95,9 @@ async def test_a_graph_holds_who_said_what_where_to_whom_and_what_is_remembered(
     assert "audience" not in first.properties
     [reply] = [edge for edge in second.edges if edge.kind == "REPLIED_TO"]
     assert reply.target_id == first.id
+    notice = said[iso(5)]
+    assert (notice.properties["kind"], notice.properties["author_id"]) == ("system", str(ana_id))
+    assert not notice.edges, "nobody said it, and it answers nothing"
     memory = graph[ferry.memory_id]
     assert memory.properties["is_active"] is True
     assert memory.properties["room_id"] == first.properties["room_id"]
@@ -163,10 +167,14 @@ async def test_a_fresh_copy_of_any_world_leads_nowhere_but_to_what_is_there(
     await assert_same(app, graph, copy)
 
 
+NOTICE = message("notice", "Ana opened a poll", author=author("ana"), kind="system", sent_at=at(70))
+
+
 async def lived(app: App, seed: int) -> None:
     """Let an org with a memory of everybody be as busy as they come."""
-    await app.ingest_batch(busy_room(seed, 50))
+    await app.ingest_batch([*busy_room(seed, 50), NOTICE])
     await app.drain()
+    await kept(app, "Ana's poll is about printers", "notice", by="bo", tags=frozenset({"polls"}))
     for number, who in enumerate(("ana", "bo", "cy")):
         await kept(
             app,
@@ -186,6 +194,16 @@ async def revise(app: App, chance: random.Random, said: list) -> None:
 
 async def redact(app: App, chance: random.Random, said: list) -> None:
     await app.ingest_batch([replace(chance.choice(said), body="", deleted=True)])
+
+
+async def tell_notices(app: App, _chance: random.Random, _said: list) -> None:
+    """A notice is told, and another one is told otherwise."""
+    another = replace(NOTICE, external_id="another", sent_at=at(9000))
+    await app.ingest_batch([another, replace(NOTICE, body="Ana closed it", edited_at=at(9000))])
+
+
+async def take_back_a_notice(app: App, _chance: random.Random, _said: list) -> None:
+    await app.ingest_batch([replace(NOTICE, body="", deleted=True)])
 
 
 async def answer(app: App, chance: random.Random, said: list) -> None:
@@ -266,6 +284,8 @@ DEEDS = (
     correct,
     revise,
     redact,
+    tell_notices,
+    take_back_a_notice,
     answer,
     close_door,
     join_and_leave,

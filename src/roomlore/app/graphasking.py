@@ -1,8 +1,8 @@
 """How a question to the graph is answered: a copy in Neo4j proposes, where one is read, and the database decides.
 
 Of what a copy proposes the database says what is there and the viewer's to see, and counts anew. Where too little is left
-the database answers by itself, so that an answer is the one that it would give alone, but for what nodes do not hold: notices
-and injections, upon which a memory may rest.
+the database answers by itself, so that an answer is the one that it would give alone, but for what nodes do not hold:
+injections, upon which a memory may rest.
 """
 
 import asyncio

@@ -2,13 +2,15 @@
 
 One node per subject, found by copy and id, whatever its label. A node is written only in place of an older version of
 itself, with all the edges that it owns, in one transaction; what an edge leads to and is not written yet stands there as
-a stub. Whoever writes to a copy holds its node of the label Copy, so writers take turns.
+a stub. Whoever writes to a copy holds its node of the label Copy, so writers take turns; and so what is not there when a
+transaction begins can be made, with its edges, without being looked for again.
 """
 
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import lru_cache
 from importlib.util import find_spec
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
@@ -31,6 +33,8 @@ CUT_AT_ONCE = 10_000
 OWN = frozenset({"copy", "id", "version", "digest", "owned", "incoming"})
 _SCHEMES = frozenset({"bolt", "bolt+s", "neo4j", "neo4j+s"})
 _LARGEST_INTEGER = 2**63 - 1
+#: The kinds of edges that nodes own before they are written again, as "REPLIED_TO" or "<AUTHORED"; None: not there yet.
+_Owned = dict[UUID, Sequence[str] | None]
 _LONGEST_NAME = 1_000
 #: An error names so many subjects at most.
 _NAMED = 10
@@ -70,14 +74,8 @@ class _Group:
     kind: EdgeKind
     label: Label
     incoming: bool
-
-
-@dataclass(slots=True, kw_only=True)
-class _Written:
-    """What a transaction wrote: versions by id, and which nodes owned edges of a kind, by "REPLIED_TO" or "<AUTHORED"."""
-
-    versions: dict[str, int] = field(default_factory=dict[str, int])
-    owners: dict[str, list[str]] = field(default_factory=lambda: defaultdict[str, list[str]](list))
+    #: Whether those who own them were not there before, and so own none yet.
+    is_first: bool
 
 
 class Neo4jGraph(Questions):
@@ -129,8 +127,8 @@ class Neo4jGraph(Questions):
             if node.id not in newest or newest[node.id].version < node.version:
                 newest[node.id] = node
         refused = [node.id for node in newest.values() if not _can_be_sent(node)]
-        sendable = sorted((node for node in newest.values() if _can_be_sent(node)), key=lambda node: node.id)
-        for batch in _batches(sendable):
+        unsendable = set(refused)
+        for batch in batches([node for node in newest.values() if node.id not in unsendable]):
             refused += await self._write(copy, batch)
         if refused:
             names = ", ".join(str(one) for one in refused[:_NAMED])
@@ -142,7 +140,6 @@ class Neo4jGraph(Questions):
         from roomlore.backends.neo4jwire import Refused  # noqa: PLC0415  needs the extra
 
         async def ask(work: "Work") -> None:
-            await _lock(work, copy)
             await _put(work, copy, nodes)
 
         try:
@@ -236,53 +233,76 @@ async def _lock(work: "Work", copy: str) -> None:
 
 
 async def _put(work: "Work", copy: str, nodes: Sequence[Node]) -> None:
-    written = await _put_nodes(work, copy, nodes)
-    await _put_edges(work, copy, [node for node in nodes if str(node.id) in written.versions])
+    """Write nodes of one version; what is known to be new is made without looking for it again."""
+    owned = await _replaced(work, copy, nodes)
+    parameters = {"copy": copy, "version": nodes[0].version}
+    await _put_nodes(work, parameters, [node for node in nodes if node.id in owned], owned)
+    await _put_edges(work, parameters, [node for node in nodes if node.id in owned], owned)
+    owners: dict[str, list[str]] = defaultdict(list)
+    for one, kinds in owned.items():
+        for kind in kinds or ():
+            owners[kind].append(str(one))
     led: list[Row] = []
-    for kind, owners in sorted(written.owners.items()):
-        rows = [{"id": one, "version": written.versions[one]} for one in owners]
+    for kind, ids in sorted(owners.items()):
         is_incoming = kind.startswith("<")
         led += await work.rows(
             "delete_edges",
-            {"copy": copy, "rows": rows, "incoming": is_incoming},
+            {**parameters, "ids": ids, "incoming": is_incoming},
             words=_arrow(kind.removeprefix("<"), incoming=is_incoming),
         )
     await _sweep(work, copy, led)
 
 
-async def _put_nodes(work: "Work", copy: str, nodes: Sequence[Node]) -> _Written:
+async def _replaced(work: "Work", copy: str, nodes: Sequence[Node]) -> _Owned:
+    """Hold the copy, and return of which nodes it has none or an older one, with the kinds of edges that one owns."""
+    from roomlore.backends.neo4jwire import gone  # noqa: PLC0415  needs the extra
+
+    ids = [str(node.id) for node in nodes]
+    rows = await work.rows("lock_known", {"copy": copy, "ids": ids})
+    if not rows:
+        raise gone()
+    known = {UUID(id_): (version, owned) for id_, version, owned in rows[0]["known"]}
+    replaced: _Owned = {}
+    for node in nodes:
+        version, owned = known.get(node.id, (None, None))
+        if version is None:
+            replaced[node.id] = None
+        elif version < node.version:
+            replaced[node.id] = (owned or "").split()
+    return replaced
+
+
+async def _put_nodes(
+    work: "Work", parameters: Mapping[str, Any], nodes: Sequence[Node], owned: _Owned
+) -> None:
     from roomlore.backends.neo4jwire import words_of  # noqa: PLC0415  needs the extra
 
-    of_label: dict[Label, list[Node]] = defaultdict(list)
+    groups: dict[tuple[Label, bool], list[Mapping[str, Any]]] = defaultdict(list)
     for node in nodes:
-        of_label[node.label].append(node)
-    written = _Written()
-    versions = {str(node.id): node.version for node in nodes}
-    for label, some in sorted(of_label.items()):
-        rows = [{"id": str(node.id), "properties": _properties(copy, node)} for node in some]
-        for row in await work.rows("put_nodes", {"copy": copy, "rows": rows}, words=words_of(label)):
-            written.versions[row["id"]] = versions[row["id"]]
-            for kind in row["owned"]:
-                written.owners[kind].append(row["id"])
-    return written
+        groups[node.label, owned[node.id] is None].append(_properties(node))
+    for (label, is_new), rows in sorted(groups.items()):
+        name = "create_nodes" if is_new else "replace_nodes"
+        await work.rows(name, {**parameters, "rows": rows}, words=words_of(label))
 
 
-async def _put_edges(work: "Work", copy: str, nodes: Sequence[Node]) -> None:
-    groups: dict[_Group, list[Mapping[str, Any]]] = defaultdict(list)
+async def _put_edges(
+    work: "Work", parameters: Mapping[str, Any], nodes: Sequence[Node], owned: _Owned
+) -> None:
+    groups: dict[_Group, list[tuple[str, Edge]]] = defaultdict(list)
     for node in nodes:
+        id_, is_first = str(node.id), owned[node.id] is None
         for edge in _distinct(node.edges):
-            own = {"version": node.version, "incoming": edge.incoming}
-            groups[_Group(edge.kind, edge.label, edge.incoming)].append(
-                {
-                    "id": str(node.id),
-                    "target": str(edge.target_id),
-                    "properties": {**edge.properties, **own},
-                }
-            )
-    for group, rows in groups.items():
+            groups[_Group(edge.kind, edge.label, edge.incoming, is_first)].append((id_, edge))
+    for group, some in groups.items():
+        # By columns, for what is sent is half of what this costs.
+        columns = {
+            "ids": [id_ for id_, _ in some],
+            "targets": [str(edge.target_id) for _, edge in some],
+            "properties": [edge.properties for _, edge in some] if any(e.properties for _, e in some) else [],
+        }
         await work.rows(
-            "put_edges",
-            {"copy": copy, "rows": rows, "incoming": group.incoming},
+            "create_edges" if group.is_first else "merge_edges",
+            {**parameters, **columns, "incoming": group.incoming},
             words={"label": group.label, **_arrow(group.kind, incoming=group.incoming)},
         )
 
@@ -303,16 +323,9 @@ def _distinct(edges: Sequence[Edge]) -> list[Edge]:
     return list({(edge.kind, edge.target_id, edge.incoming): edge for edge in edges}.values())
 
 
-def _properties(copy: str, node: Node) -> dict[str, Any]:
+def _properties(node: Node) -> dict[str, Any]:
     owned = sorted({f"<{edge.kind}" if edge.incoming else edge.kind for edge in node.edges})
-    return {
-        **node.properties,
-        "copy": copy,
-        "id": str(node.id),
-        "version": node.version,
-        "digest": node.digest,
-        "owned": owned,
-    }
+    return {**node.properties, "id": str(node.id), "digest": node.digest, "owned": " ".join(owned)}
 
 
 def _can_be_sent(node: Node) -> bool:
@@ -324,27 +337,34 @@ def _can_be_sent(node: Node) -> bool:
     )
 
 
+@lru_cache
 def _is_name(name: str) -> bool:
     return 0 < len(name) <= _LONGEST_NAME and name not in OWN and "\0" not in name and _is_value(name)
 
 
 def _is_value(value: Value) -> bool:
     if isinstance(value, str):
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            return False
-        return True
+        return value.isascii() or _is_text(value)
     if isinstance(value, tuple):
         return all(_is_value(one) for one in value)
     return isinstance(value, float) or -_LARGEST_INTEGER - 1 <= value <= _LARGEST_INTEGER
 
 
-def _batches(nodes: Sequence[Node]) -> Iterator[list[Node]]:
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def batches(nodes: Sequence[Node]) -> Iterator[list[Node]]:
+    """Return nodes as transactions take them: each of one version, and in the order of their ids."""
     batch: list[Node] = []
     edges = 0
-    for node in nodes:
-        if batch and (len(batch) == BATCH or edges + len(node.edges) > BATCH_EDGES):
+    for node in sorted(nodes, key=lambda node: (node.version, node.id)):
+        is_full = len(batch) == BATCH or edges + len(node.edges) > BATCH_EDGES
+        if batch and (is_full or batch[0].version != node.version):
             yield batch
             batch, edges = [], 0
         batch.append(node)

@@ -69,7 +69,7 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """A message, what it answers, and whom a whisper is for."""
+    """A message or notice, what it answers, and whom a whisper is for."""
 
     id: MessageId
     room_id: RoomId
@@ -168,7 +168,10 @@ def _message(message: Message, version: int) -> Node:
     }
     if message.audience is not None:
         properties["audience"] = tuple(str(one) for one in message.audience)
-    edges = [Edge(kind="AUTHORED", label="User", target_id=message.author_id, incoming=True)]
+    edges: list[Edge] = []
+    # Nobody said a notice, whoever it names as its author.
+    if message.kind != "system":
+        edges.append(Edge(kind="AUTHORED", label="User", target_id=message.author_id, incoming=True))
     if message.reply_to is not None:
         edges.append(Edge(kind="REPLIED_TO", label="Message", target_id=message.reply_to))
     if message.conversation_id is not None:

@@ -226,15 +226,21 @@ async def test_a_node_with_many_edges_is_dropped_by_and_by(
 
 @pytest.mark.parametrize(
     "name",
-    ["put_nodes", "put_edges", "delete_edges", "delete_stubs", "cut_nodes", "drop_nodes", "held", "some_of"],
+    [
+        *("lock_known", "create_nodes", "replace_nodes", "create_edges", "merge_edges", "delete_edges"),
+        *("delete_stubs", "cut_nodes", "drop_nodes", "held", "some_of"),
+    ],
 )
 async def test_every_write_finds_its_nodes_by_the_index(raw: Raw, copy: str, name: str):
     text = queries()[name]
     for word, meant in {**words_of("User"), "kind": "AUTHORED", "from": "<-", "to": "-"}.items():
         text = text.replace(f"<{word}>", meant)
-    rows = [{"id": "1", "target": "2", "version": 1, "properties": {"version": 1}}]
-    plan = await raw.plan(text, copy=copy, rows=rows, ids=["1"], limit=5, after="", incoming=True)
-    assert any("Index" in step for step in plan), plan
+    rows, edges = [{"id": "1"}], {"targets": ["2"], "properties": [], "incoming": True, "version": 1}
+    plan = await raw.plan(text, copy=copy, rows=rows, ids=["1"], limit=5, after="", **edges)
+    assert name == "create_nodes" or any("Index" in step for step in plan), plan
+    assert not name.endswith("_edges") or sum("Index" in step for step in plan) == 1 + (
+        "delete" not in name
+    ), plan
     assert not any("AllNodesScan" in step or "ByLabelScan" in step for step in plan), plan
     if name == "held":
         assert not any(step.startswith(("Sort", "Top")) for step in plan), plan

@@ -1,4 +1,4 @@
-// A query begins with `// name: put_nodes` and a line that says what it does. Labels and kinds cannot be parameters:
+// A query begins with `// name: create_nodes` and a line that says what it does. Labels and kinds cannot be parameters:
 // <label>, <other_labels>, <kind>, <from> and <to> are filled in from the closed lists of the domain, never from data.
 // A subject that nothing but edges is known of is a stub: it has no digest.
 
@@ -32,33 +32,56 @@ MATCH (c:Copy {name: $copy})
 WHERE c.leaving IS NULL
 RETURN c.name AS name
 
-// name: put_nodes
-// Write nodes in place of older ones; return those that were written, with the kinds of edges that they owned.
+// name: lock_known
+// The same, with those of the subjects that are there, each with its version and the kinds of edges that it owns.
+MATCH (c:Copy {name: $copy})
+SET c.name = $copy
+WITH c WHERE c.leaving IS NULL
+RETURN COLLECT {
+  UNWIND $ids AS id
+  MATCH (n:Subject {copy: $copy, id: id})
+  RETURN [id, n.version, n.owned]
+} AS known
+
+// name: create_nodes
+// Write nodes that are not there.
 UNWIND $rows AS row
-MERGE (n:Subject {copy: $copy, id: row.id})
-ON CREATE SET n.version = -1
-WITH n, row, coalesce(n.owned, []) AS owned
-WHERE n.version < row.properties.version
-SET n = row.properties
+CREATE (n:Subject:<label>)
+SET n = row{.*, copy: $copy, version: $version}
+
+// name: replace_nodes
+// Write nodes in place of older ones, or of stubs.
+UNWIND $rows AS row
+MATCH (n:Subject {copy: $copy, id: row.id})
+SET n = row{.*, copy: $copy, version: $version}
 REMOVE n:<other_labels>
 SET n:<label>
-RETURN row.id AS id, owned
 
-// name: put_edges
-// Write edges of nodes that were written, and stubs for what they lead to.
-UNWIND $rows AS row
-MATCH (n:Subject {copy: $copy, id: row.id})
-MERGE (t:Subject {copy: $copy, id: row.target})
+// name: create_edges
+// Write edges of nodes that were not there before, and stubs for what they lead to.
+UNWIND range(0, size($ids) - 1) AS place
+MATCH (n:Subject {copy: $copy, id: $ids[place]})
+MERGE (t:Subject {copy: $copy, id: $targets[place]})
+ON CREATE SET t.version = -1, t:<label>
+CREATE (n)<from>[r:<kind> {incoming: $incoming, version: $version}]<to>(t)
+SET r += coalesce($properties[place], {})
+
+// name: merge_edges
+// Write edges of nodes that were there before, and stubs for what they lead to.
+UNWIND range(0, size($ids) - 1) AS place
+MATCH (n:Subject {copy: $copy, id: $ids[place]})
+MERGE (t:Subject {copy: $copy, id: $targets[place]})
 ON CREATE SET t.version = -1, t:<label>
 MERGE (n)<from>[r:<kind> {incoming: $incoming}]<to>(t)
-SET r = row.properties
+WITH r, coalesce($properties[place], {}) AS own
+SET r = own{.*, incoming: $incoming, version: $version}
 
 // name: delete_edges
-// Delete the edges of a kind that a node owned and that were not written again; return the stubs they led to.
-UNWIND $rows AS row
-MATCH (n:Subject {copy: $copy, id: row.id})
+// Delete the edges of a kind that nodes owned and that were not written again; return the stubs they led to.
+UNWIND $ids AS id
+MATCH (n:Subject {copy: $copy, id: id})
 MATCH (n)<from>[r:<kind>]<to>(t:Subject)
-WHERE r.incoming = $incoming AND r.version < row.version
+WHERE r.incoming = $incoming AND r.version < $version
 DELETE r
 RETURN DISTINCT CASE WHEN t.digest IS NULL THEN t.id END AS stub
 
@@ -119,12 +142,12 @@ WHERE c.leaving = true
 DELETE c
 
 // name: heard
-// Part of other questions: whether a message is for the viewer. Whatever is not known of it makes it nobody's.
+// Part of other questions: whether a message or notice is for the viewer. Whatever is not known of it makes it nobody's.
 <it>.digest IS NOT NULL AND (
   $operator
   OR <it>.author_id IN $own
   OR (<it>.kind = 'whisper' AND any(one IN <it>.audience WHERE one IN $own))
-  OR (<it>.kind = 'message' AND (
+  OR (<it>.kind IN ['message', 'system'] AND (
     <it>.room_id IN $open
     OR any(stay IN $stays[<it>.room_id] WHERE
       (stay.joined IS NULL OR stay.joined <= <it>.sent_at) AND (stay.left IS NULL OR <it>.sent_at < stay.left))

@@ -13,7 +13,7 @@ select ask_for_nodes(%(ids)s::uuid[]) as count;
 select ask_for_copies_in(array[%(target)s::text], %(ids)s::uuid[]) as count;
 
 -- name: ask_added -> Asked
--- Ask for the messages just added, and in graphs for who wrote them.
+-- Ask for the messages just added, and in graphs for who wrote them, and for notices.
 select ask_for_copies(
   array(
     select id from pg_temp.incoming
@@ -21,8 +21,9 @@ select ask_for_copies(
   )
 ) + ask_for_nodes(
   array(
-    select author_id from pg_temp.incoming
-    where kind in ('message', 'whisper')
+    select case kind when 'system' then id else author_id end
+    from pg_temp.incoming
+    where kind in ('message', 'whisper', 'system')
       and exists (select from projections where org_id = %(org_id)s and target = 'neo4j')
   )
 ) as count;

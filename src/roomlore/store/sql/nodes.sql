@@ -48,7 +48,8 @@ select id, visibility = 'open' as is_open from rooms where org_id = %(org_id)s a
 select id, room_id from conversations where org_id = %(org_id)s and id = any (%(ids)s::uuid[]);
 
 -- name: messages -> Message
--- What was said and is still there, with what it answers that is still there.
+-- What was said, or told by a platform, and is still there, with what it answers that is still there. A notice answers
+-- nothing.
 -- Uses index: replies_from
 select
   said.id, said.room_id, said.sent_at, said.native_order, said.author_id, said.kind, standing.conversation_id,
@@ -66,6 +67,7 @@ left join lateral (
 left join messages as parent
   on parent.org_id = said.org_id
   and parent.id = answered.parent_id
+  and said.kind <> 'system'
   and parent.kind in ('message', 'whisper')
   and parent.redacted_at is null
 left join lateral (
@@ -75,7 +77,7 @@ left join lateral (
 ) as addressed on true
 where said.org_id = %(org_id)s
   and said.id = any (%(ids)s::uuid[])
-  and said.kind in ('message', 'whisper')
+  and said.kind in ('message', 'whisper', 'system')
   and said.redacted_at is null;
 
 -- name: memories -> Memory
@@ -107,7 +109,7 @@ left join lateral (
   select
     array_agg(distinct said.room_id) as room_ids,
     array_agg(said.id order by said.id) filter (
-      where said.kind in ('message', 'whisper') and said.redacted_at is null
+      where said.kind in ('message', 'whisper', 'system') and said.redacted_at is null
     ) as ids
   from memory_sources as source
   join messages as said on said.org_id = source.org_id and said.id = source.message_id
@@ -151,7 +153,7 @@ union all
   from messages
   where messages.org_id = %(org_id)s
     and messages.id > (select start.id from start)
-    and messages.kind in ('message', 'whisper')
+    and messages.kind in ('message', 'whisper', 'system')
     and messages.redacted_at is null
   order by messages.id
   limit %(limit)s

@@ -59,8 +59,7 @@ def embedding(session: Session, room: str, policy: EmbeddingPolicy) -> None:
 def show(output: Output, numbers: Numbers) -> None:
     """Print numbers as tables: the rooms, what all of them come to, and how long reads take."""
     rows = [(room.name, room.embedding_policy, *_cells(room.counts, numbers.at)) for room in numbers.rooms]
-    headings = [*HEADINGS, *(f"to {one.target}" for one in numbers.copies)]
-    output.table(headings, [*rows, ("all rooms", "", *_cells(numbers.counts, numbers.at))])
+    output.table(HEADINGS, [*rows, ("all rooms", "", *_cells(numbers.counts, numbers.at))])
     if numbers.counts.looked_at < numbers.counts.messages:
         looked_at = f"{numbers.counts.looked_at:,} of {numbers.counts.messages:,} messages"
         output.text(f"shares, sizes and savings from the newest {looked_at}", style="dim")
@@ -76,8 +75,7 @@ def show(output: Output, numbers: Numbers) -> None:
         output.text(f"language model: {unread} to read, {counted(readings.calls_today, 'call')} today{why}")
     for one in numbers.embedding:
         output.text(f"vectors: {embedding_models.line(one)}")
-    for one in numbers.copies:
-        output.text(f"copies in {projecting.line(one)}")
+    _show_copies(output, numbers)
     hits = numbers.blocks
     share = "" if hits.rate is None else f", {hits.rate:.0%}"
     output.text(
@@ -87,6 +85,16 @@ def show(output: Output, numbers: Numbers) -> None:
     if numbers.latencies:
         output.text()
         _show_latencies(output, numbers.latencies)
+
+
+def _show_copies(output: Output, numbers: Numbers) -> None:
+    """Print how copies do, and in which rooms messages wait for which."""
+    for one in numbers.copies:
+        output.text(f"copies in {projecting.line(one)}")
+    rows = [(room.name, *(one.waiting for one in room.counts.projected)) for room in numbers.rooms]
+    behind = [row for row in rows if any(row[1:])]
+    if behind:
+        output.table(("messages wait in", *(f"for {one.target}" for one in numbers.copies)), behind)
 
 
 def _show_latencies(output: Output, latencies: Iterable[Latency]) -> None:
@@ -111,7 +119,6 @@ def _cells(counts: Counts, now: datetime) -> Sequence[str | int]:
         counts.untangled.done,
         sum(stage.set_aside for stage in stages),
         _oldest(stages, now),
-        *(one.waiting for one in counts.projected),
     )
 
 
