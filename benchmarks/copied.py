@@ -158,15 +158,6 @@ def messages(
     ]
 
 
-<<<<<<< HEAD
-async def filled(app: App, count: int) -> None:
-    """Store and embed so many messages, and give their vectors an index if that is worth it; find no conversations."""
-    chance = random.Random(7)
-    for start in range(0, count, 5_000):
-        await app.ingest_batch(
-            messages(min(5_000, count - start), chance, since=start, says_members=not start)
-        )
-=======
 def answering(said: Sequence[IncomingMessage], share: float) -> list[IncomingMessage]:
     """Return messages of which a share answers the one before in its room."""
     chance, last = random.Random(3), dict[str, str]()
@@ -179,12 +170,14 @@ def answering(said: Sequence[IncomingMessage], share: float) -> list[IncomingMes
 
 
 async def filled(app: App, count: int, *, replying: float = 0.0) -> None:
-    """Store and embed so many messages, a share of which answers others."""
+    """Store and embed so many messages, a share of which answers others, and give their vectors an index if that is worth it.
+
+    No conversations are looked for.
+    """
     chance = random.Random(7)
     for start in range(0, count, 5_000):
-        said = messages(min(5_000, count - start), chance, since=start)
+        said = messages(min(5_000, count - start), chance, since=start, says_members=not start)
         await app.ingest_batch(answering(said, replying))
->>>>>>> w-neo
     print(f"{count:,} messages stored", file=sys.stderr, flush=True)
     worker = GenerationWorker(db=app.db, models=app._models)  # noqa: SLF001  a part of the worker
     await generations.drain(worker, only_org=app.org_id)
