@@ -167,6 +167,8 @@ return array[384, 512, 768, 1024, 1536, 2048, 3072];
 -- asked for before it is known that there is something to build.
 create function build_vector_indexes(worth_it bigint) returns integer
   language plpgsql volatile security definer set search_path = roomlore, public, pg_temp
+  -- What does not fit is built many times as slowly; 200,000 vectors of 384 numbers take some 220 MB.
+  set maintenance_work_mem = '512MB'
 as $$
 declare
   part regclass;
