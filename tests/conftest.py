@@ -4,6 +4,7 @@ import asyncio
 import os
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import asynccontextmanager
 from typing import Any
 from uuid import uuid4
 
@@ -76,15 +77,21 @@ async def connections(cluster: Cluster) -> AsyncGenerator[Database]:
     await database.close()
 
 
-@pytest.fixture
-async def db(connections: Database, caretaker: psycopg.Connection) -> AsyncGenerator[Database]:
+@asynccontextmanager
+async def ending_tasks() -> AsyncGenerator[None]:
+    """End what was started within: the loop goes on with the next test."""
     before = asyncio.all_tasks()
-    yield connections
-    # The loop goes on; what a test has started in it does not.
+    yield
     left = [task for task in asyncio.all_tasks() - before if task is not asyncio.current_task()]
     for task in left:
         task.cancel()
     await asyncio.gather(*left, return_exceptions=True)
+
+
+@pytest.fixture
+async def db(connections: Database, caretaker: psycopg.Connection) -> AsyncGenerator[Database]:
+    async with ending_tasks():
+        yield connections
     # The queue spans orgs: what a test leaves undone is not the next one's.
     caretaker.execute("delete from roomlore.work")
 

@@ -7,6 +7,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from conftest import ending_tasks
 from copies import COLUMNS
 from roomlore.store.cluster import Cluster, start_cluster, stop_cluster
 from roomlore.store.db import Database
@@ -44,7 +45,8 @@ def caretaker(cluster: Cluster) -> Generator[psycopg.Connection]:
 async def db(cluster: Cluster) -> AsyncGenerator[Database]:
     """Connections of the test's own, for they are counted and ended."""
     database = await Database.connect(cluster.app_dsn, size=12)
-    yield database
+    async with ending_tasks():
+        yield database
     await database.close()
 
 
