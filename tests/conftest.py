@@ -4,7 +4,6 @@ import asyncio
 import os
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from contextlib import asynccontextmanager
 from typing import Any
 from uuid import uuid4
 
@@ -62,38 +61,14 @@ async def admin(cluster: Cluster) -> AsyncGenerator[psycopg.AsyncConnection]:
         yield conn
 
 
-@pytest.fixture(scope="session")
-def caretaker(cluster: Cluster) -> Generator[psycopg.Connection]:
-    """A superuser who puts away what tests leave behind, and comes but once."""
-    with psycopg.connect(cluster.admin_dsn, autocommit=True) as conn:
-        yield conn
-
-
-@pytest.fixture(scope="session")
-async def connections(cluster: Cluster) -> AsyncGenerator[Database]:
-    """Connections for one test after the other: a new one has everything to learn about the schema."""
+@pytest.fixture
+async def db(cluster: Cluster) -> AsyncGenerator[Database]:
     database = await Database.connect(cluster.app_dsn, size=12)
     yield database
     await database.close()
-
-
-@asynccontextmanager
-async def ending_tasks() -> AsyncGenerator[None]:
-    """End what was started within: the loop goes on with the next test."""
-    before = asyncio.all_tasks()
-    yield
-    left = [task for task in asyncio.all_tasks() - before if task is not asyncio.current_task()]
-    for task in left:
-        task.cancel()
-    await asyncio.gather(*left, return_exceptions=True)
-
-
-@pytest.fixture
-async def db(connections: Database, caretaker: psycopg.Connection) -> AsyncGenerator[Database]:
-    async with ending_tasks():
-        yield connections
     # The queue spans orgs: what a test leaves undone is not the next one's.
-    caretaker.execute("delete from roomlore.work")
+    with psycopg.connect(cluster.admin_dsn, autocommit=True) as conn:
+        conn.execute("delete from roomlore.work")
 
 
 @pytest.fixture
@@ -115,8 +90,9 @@ async def app(open_app: OpenApp) -> App:
 
 
 @pytest.fixture(scope="session")
-def copies(caretaker: psycopg.Connection) -> Copies:
-    return Copies(caretaker)
+def copies(cluster: Cluster) -> Generator[Copies]:
+    with psycopg.connect(cluster.admin_dsn, autocommit=True) as conn:
+        yield Copies(conn)
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from uuid import UUID
 
 import pytest
 
-from conftest import TellOnce
 from ingest.stories import author, message, room
 from roomlore.agents.inject import COOL_DOWN, InjectWorker
 from roomlore.app import App
@@ -51,7 +50,8 @@ def clock() -> Clock:
     return Clock(datetime.now(UTC))
 
 
-async def long_ago(app: App) -> None:
+@pytest.fixture
+async def told(app: App) -> App:
     said = [
         old(1, ANA, KILN),
         old(2, PIP, "noted"),
@@ -61,11 +61,6 @@ async def long_ago(app: App) -> None:
     ]
     assert (await app.ingest_batch(said)).skipped == []
     await app.memories.remember(KILN, sources=["m1"])
-
-
-@pytest.fixture
-async def told(app: App, tell_once: TellOnce) -> App:
-    await tell_once(app, long_ago)
     return app
 
 

@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from conftest import TellOnce
 from ingest.stories import author, message, room
 from roomlore.agents.remember import InteractWorker
 from roomlore.app import App
@@ -29,13 +28,9 @@ GREETING = said(3, BO, "hi pip")
 GREETED = said(4, PIP, "Hello!")
 
 
-async def asked_and_answered(app: App) -> None:
-    assert (await app.ingest_batch([QUESTION, ANSWER, GREETING, GREETED])).skipped == []
-
-
 @pytest.fixture
-async def told(app: App, tell_once: TellOnce) -> App:
-    await tell_once(app, asked_and_answered)
+async def told(app: App) -> App:
+    assert (await app.ingest_batch([QUESTION, ANSWER, GREETING, GREETED])).skipped == []
     return app
 
 

@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from conftest import TellOnce
 from ingest.stories import author, message, room
 from roomlore.app import App
 from roomlore.config import from_environment
@@ -41,15 +40,11 @@ TALK = [
 ]
 
 
-async def talk(app: App) -> None:
+@pytest.fixture
+async def told(app: App) -> App:
     accepted = await app.ingest_batch(TALK)
     assert accepted.skipped == []
     await app.drain()
-
-
-@pytest.fixture
-async def told(app: App, tell_once: TellOnce) -> App:
-    await tell_once(app, talk)
     return app
 
 
@@ -214,8 +209,8 @@ async def test_a_conversation_that_an_agent_may_not_follow_counts_for_nothing(ap
 # What an agent remembers
 
 
-async def lived_through(told: App) -> None:
-    await talk(told)
+@pytest.fixture
+async def learnt(told) -> App:
     await remember(told, "pip", "Printers fail on Mondays", kind="insight", tags=["printer"], sources=["m1"])
     await remember(told, "pip", "Toner goes on the shelf", kind="learning", task="T-1", sources=["m2"])
     await remember(
@@ -224,12 +219,7 @@ async def lived_through(told: App) -> None:
     await remember(told, "pip", "Bo was curt", kind="interaction", involving=["bo"], sources=["m4"])
     await remember(told, "pip", "The attic is cold", kind="observation", tags=["attic"])
     await remember(told, "pop", "The cellar is damp", kind="observation", sources=["m4"])
-
-
-@pytest.fixture
-async def learnt(app: App, tell_once: TellOnce) -> App:
-    await tell_once(app, lived_through)
-    return app
+    return told
 
 
 async def contents(app: App, agent: str, *, by: str | None = None, **looked) -> list[str]:

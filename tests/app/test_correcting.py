@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from app.village import error_of
-from conftest import TellOnce
 from ingest.stories import at, author, message
 from retrieval.telling import closed, tell
 from roomlore.app import App
@@ -16,9 +15,10 @@ ANA, BO, CY = author("ana"), author("bo"), author("cy")
 PIP = author("pip", kind="agent")
 
 
-async def small_talk(app: App) -> None:
+@pytest.fixture
+async def told(app: App) -> App:
     red = closed("red", ANA, PIP)
-    await tell(
+    return await tell(
         app,
         message("a", "Good morning. Nice weather! By the way.", author=ANA, sent_at=at(1)),
         message("b", "good evening", author=BO, sent_at=at(2)),
@@ -27,12 +27,6 @@ async def small_talk(app: App) -> None:
         message("r", "in red", room=red, author=ANA, sent_at=at(5)),
         message("q", "in red too", room=red, author=PIP, sent_at=at(6)),
     )
-
-
-@pytest.fixture
-async def told(app: App, tell_once: TellOnce) -> App:
-    await tell_once(app, small_talk)
-    return app
 
 
 async def with_key(app: App, name: str) -> App:

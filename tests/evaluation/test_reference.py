@@ -59,14 +59,10 @@ def passed(_: int) -> None:
     pass
 
 
-async def camped(app):
+@pytest.fixture
+async def camp(app):
     await app.ingest_batch(list(incoming(MESSAGES, now=NOW)))
     await app.drain()
-
-
-@pytest.fixture
-async def camp(app, tell_once):
-    await tell_once(app, camped)
     return app
 
 

@@ -10,13 +10,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from conftest import TellOnce
 from roomlore.app import App
 from roomlore.config import LanguageModelSettings
 from roomlore.context.memoryblock import block_text
 from roomlore.context.render import to_text
 from roomlore.domain.errors import BadInput
-from scenarios.conftest import kiln_house
 from scenarios.kilnhouse import (
     INES,
     MARA,
@@ -38,9 +36,9 @@ EXPERIENCES = {
 }
 
 
-async def lived_through(house: App) -> None:
+@pytest.fixture
+async def wise(house) -> App:
     """Pip has been through some things."""
-    await kiln_house(house)
     await remember(
         house, "pip", "Celadon crawls where it is thick", kind="insight", tags=["glaze"], sources=["ask"]
     )
@@ -57,12 +55,7 @@ async def lived_through(house: App) -> None:
     await remember(
         house, "quill", "Short answers please people", kind="insight", involving=["pip"], sources=["short"]
     )
-
-
-@pytest.fixture
-async def wise(app: App, tell_once: TellOnce) -> App:
-    await tell_once(app, lived_through)
-    return app
+    return house
 
 
 async def test_e1_an_agent_records_what_it_lives_through_in_four_kinds(house):

@@ -8,7 +8,6 @@ from uuid import uuid4
 import pytest
 from playwright.async_api import Browser
 
-from conftest import TellOnce
 from ingest.stories import at, author, message, room
 from retrieval.telling import closed, tell
 from roomlore.app import App
@@ -43,15 +42,11 @@ STORY = [
 ]
 
 
-async def milled(app: App) -> None:
+@pytest.fixture
+async def mill(app: App) -> App:
     """An org with memories for everybody, for members, for two, for one, and for those who were there."""
     await tell(app, *STORY)
     await app.people.merge("ana", "ana_home")
-
-
-@pytest.fixture
-async def mill(app: App, tell_once: TellOnce) -> App:
-    await tell_once(app, milled)
     return app
 
 
