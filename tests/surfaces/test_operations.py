@@ -85,7 +85,7 @@ def test_ops_tells_of_copies_and_of_the_embedding_model(data):
     [current] = numbers["embedding"]
     assert (current["state"], current["provider"], current["waiting"]) == ("current", "default", 3)
     text = village(data, "--text", "ops").stdout
-    assert "vectors: searched by: default (never reached); 0 of 3 messages embedded; 3 waiting" in text
+    assert "vectors: searched by: default (never reached); 0 of 3 texts embedded; 3 waiting" in text
     with psycopg.connect(asyncio.run(admin_of(data)), autocommit=True) as conn:
         conn.execute(
             "insert into roomlore.projections (org_id, target, copy, failing_since, error)"
