@@ -22,6 +22,7 @@ from roomlore.domain.errors import (
     BackendUnavailable,
     BadInput,
     Conflict,
+    CopyUnavailable,
     DatabaseError,
     DatabaseUnavailable,
     KeyRefused,
@@ -111,6 +112,7 @@ KINDS: Mapping[type[RoomloreError], Kind] = {
     SchemaMismatch: _unavailable("the database is being brought up to date"),
     DatabaseError: _unavailable("the database cannot be used"),
     BackendUnavailable: _unavailable("a server that holds copies does not answer"),
+    CopyUnavailable: _unavailable("a copy is gone, is unlike what is stored, or does not answer in time"),
     ModelUnavailable: _unavailable("the embedding model cannot be loaded"),
 }
 #: What only this surface can say.
