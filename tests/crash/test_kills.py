@@ -31,7 +31,7 @@ pytestmark = [
 #: What a worker does at its own pace, and a receipt counts as far as it has come.
 AT_LEISURE = {
     *("work", "message_embeddings", "receipts", "conversations", "placements", "encounters"),
-    *("memories", "memory_sources", "memory_participants", "memory_tags"),
+    *("memories", "memory_sources", "memory_participants", "memory_tags", "memory_embeddings"),
 }
 
 

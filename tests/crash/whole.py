@@ -85,12 +85,24 @@ FAULTS: Mapping[str, str] = {
               where vectors.org_id = messages.org_id and vectors.message_id = messages.id
             )
           ) <> (kind in ('message', 'whisper') and body ~ '\\S')""",
+    "memories to embed without work and without vector, and others with one": """
+        select memories.id
+        from memories
+        where org_id = %(org_id)s
+          and (
+            exists (select 1 from work where work.org_id = memories.org_id and subject_id = memories.id)
+            or exists (
+              select 1 from memory_embeddings as vectors
+              where vectors.org_id = memories.org_id and vectors.memory_id = memories.id
+            )
+          ) <> (status <> 'archived')""",
     "work on nothing": """
         select subject_id
         from work
         where org_id = %(org_id)s
           and not exists (select 1 from messages where org_id = work.org_id and id = subject_id)
-          and not exists (select 1 from rooms where org_id = work.org_id and id = subject_id)""",
+          and not exists (select 1 from rooms where org_id = work.org_id and id = subject_id)
+          and not exists (select 1 from memories where org_id = work.org_id and id = subject_id)""",
     "messages to untangle without work and without place, and places of what has none": """
         select messages.id
         from messages
