@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from retrieval.telling import ANA, BO, CY, all_ids, at, find, message, room, tell
 from retrieval.test_exchanges import Edges, graph, reply_graphs
 from roomlore.app import App, projecting
+from roomlore.app.embedding import Loading
 from roomlore.domain.errors import BackendUnavailable, BadInput, NotAllowed, NotFound
 from roomlore.domain.roles import Role
 from roomlore.retrieval.history import newest_exchanges
@@ -403,6 +404,16 @@ async def test_numbers_tell_of_the_models_by_which_is_searched_and_of_how_they_f
     current, coming = (await both.operations.numbers()).embedding
     assert (current.state, current.done, coming.state, coming.provider) == ("current", 4, "next", "small")
     assert (coming.dimensions, coming.done, coming.waiting) == (64, 0, 4)
+
+
+async def test_a_default_that_nobody_chose_nor_loaded_here_is_known_by_the_vectors_there_are(app: App):
+    await app.ingest_batch(TOLD)
+    await app.drain()
+    # As another process sees it.
+    fresh = replace(app, _embedder=None, _loading=Loading())
+    [current] = (await fresh.operations.numbers()).embedding
+    assert (current.model, current.dimensions) == ("fake-hash-384", 384)
+    assert (current.wanted, current.done, current.waiting) == (4, 4, 0)
 
 
 async def test_a_switch_away_from_a_default_that_fails_keeps_what_it_was(app: App):

@@ -240,3 +240,26 @@ async def test_a_server_that_cannot_be_reached_is_not_searched_by_the_next_org(o
         assert not servers.breaker.lets_pass(other.org_id)
         assert "qdrant is unavailable" in (await other.search(other.operator, "cat")).degraded
         await servers.close()
+
+
+@pytest.mark.parametrize("is_failing", [False, True])
+async def test_a_copy_that_lags_is_not_searched_and_of_a_server_that_fails_it_is_told(
+    open_app, admin, is_failing
+):
+    app = await told(await open_app("one"), admin)
+    await admin.execute(
+        "insert into work (org_id, stage, subject_id, asked_at) values (%s, 'qdrant', %s, now() - interval '1 minute')",
+        [app.org_id, app.org_id],
+    )
+    if is_failing:
+        await admin.execute("update projections set failing_since = now() where org_id = %s", [app.org_id])
+    server = Points()
+    servers = Servers(breaker=Breaker(clock=Clock()), _qdrant=server.of(app))  # pyright: ignore[reportArgumentType]
+    settings = replace(app.settings, qdrant=QdrantSettings(url="http://127.0.0.1:1", key=None))
+    asked = replace(app, settings=settings, _servers=servers)
+
+    found = await asked.search(asked.operator, "cat")
+
+    assert found.hits
+    assert found.degraded == (("qdrant is unavailable",) if is_failing else ())
+    assert server.asked == []

@@ -1,13 +1,14 @@
 """An embedding model is asked over HTTP, on this machine, by a server that keeps to nothing."""
 
 import logging
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 from backends.embeddingserver import embedding_server, embeddings, meant
-from roomlore.app.embedding import load_embedder
+from roomlore.app.embedding import Loading, load_embedder
 from roomlore.backends.fake import FakeEmbedder
 from roomlore.backends.httpembedding import Waiting, open_http_embedder
 from roomlore.config import EmbeddingSettings, Settings, from_environment
@@ -146,6 +147,22 @@ def test_where_nobody_listens_there_is_no_model(clock):
 async def test_the_settings_choose_it(server):
     env = {"ROOMLORE_EMBEDDING_URL": server.url, "ROOMLORE_EMBEDDING_NAME": "small"}
     assert (await load_embedder(from_environment(env))).model_id == "http/small"
+
+
+async def test_a_server_that_loads_its_model_when_it_is_asked_has_time_once_somebody_wants_to_wait(server):
+    env = {"ROOMLORE_EMBEDDING_URL": server.url, "ROOMLORE_EMBEDDING_NAME": "small"}
+    settings, loading, woken = from_environment(env), Loading(), threading.Event()
+
+    def says(asked):
+        # Whoever does not wait finds it asleep the next time, too.
+        woken.wait(1.0)
+        return meant(asked)
+
+    server.says = says
+    with pytest.raises(ModelUnavailable):
+        await loading.embedder(settings, opening_seconds=0.2)
+    assert (await loading.embedder(settings, opening_seconds=20.0)).model_id == "http/small"
+    woken.set()
 
 
 @pytest.mark.parametrize(

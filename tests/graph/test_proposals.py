@@ -105,8 +105,15 @@ async def test_a_copy_that_is_away_is_told_of_and_left_alone_for_a_while(talking
     assert (told.answered_by, told.degraded) == ("neo4j", ())
 
 
-async def test_a_copy_that_lags_is_not_asked(talking: App, admin):
+@pytest.mark.parametrize("is_failing", [False, True])
+async def test_a_copy_that_lags_is_not_asked_and_of_a_server_that_fails_it_is_told(
+    talking: App, admin, is_failing
+):
     asked, liar = await lied_to(talking, admin)
+    if is_failing:
+        await admin.execute(
+            "update projections set failing_since = now() where org_id = %s", [talking.org_id]
+        )
     await admin.execute(
         "insert into work (org_id, stage, subject_id, asked_at) values (%s, 'neo4j', %s, now() - interval '1 minute')",
         [talking.org_id, talking.org_id],
@@ -117,6 +124,6 @@ async def test_a_copy_that_lags_is_not_asked(talking: App, admin):
     assert ([one.external_id for one in told.found], told.answered_by, told.degraded) == (
         ["two"],
         "postgresql",
-        (),
+        ("neo4j is unavailable",) if is_failing else (),
     )
     assert liar.asked == 0

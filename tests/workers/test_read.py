@@ -517,6 +517,9 @@ async def test_a_running_worker_draws_by_rules_although_calls_hang(open_app, adm
     server.says = lambda _: completion(stating())
     await app.drain()
     assert FOUND in await known(admin, app)
+    # What it drew is embedded by the same drain.
+    left = await admin.execute("select stage, subject_id from work where org_id = %s", [app.org_id])
+    assert await left.fetchall() == []
 
 
 async def test_without_a_language_model_nothing_is_asked_and_nothing_told_of_one(app: App, server):

@@ -19,6 +19,8 @@ from roomlore.store.generations import Generation, State
 
 #: For one request of the worker with all its repetitions, and for one of somebody who waits for an answer.
 PATIENT_SECONDS, BRISK_SECONDS = 60.0, 5.0
+#: For the first answer of a server that loads its model when it is asked, and drops it when nobody waits any more.
+WAKING_SECONDS = 30.0
 #: A server that failed a question is not asked another for so long: each would wait as long for nothing.
 REST_SECONDS = 30.0
 
@@ -46,9 +48,16 @@ class Loading:
     )
 
     async def embedder(
-        self, settings: Settings, name: str = DEFAULT_EMBEDDING, *, brisk: bool = False
+        self,
+        settings: Settings,
+        name: str = DEFAULT_EMBEDDING,
+        *,
+        brisk: bool = False,
+        opening_seconds: float = BRISK_SECONDS,
     ) -> Embedder:
         """Return the embedding model of a name; a brisk one gives up soon.
+
+        Whoever is away costs nobody more than `opening_seconds`: others wait behind who finds out.
 
         Raises:
             BadInput: it is behind an address, and the extra is not installed.
@@ -67,7 +76,9 @@ class Loading:
                 raise ModelUnavailable(failed.why, cure=failed.cure)
             seconds = BRISK_SECONDS if brisk else PATIENT_SECONDS
             try:
-                self._loaded[place] = await load_embedder(settings, name, seconds=seconds)
+                self._loaded[place] = await load_embedder(
+                    settings, name, seconds=seconds, opening_seconds=opening_seconds
+                )
             except ModelUnavailable as error:
                 self._failed[place] = error
                 raise
@@ -119,8 +130,10 @@ class Models:
         """What the models are called that there are."""
         return [DEFAULT_EMBEDDING, *sorted({*self.settings.embeddings, *self.loading.given})]
 
-    async def load(self, name: str, *, brisk: bool = False) -> Embedder:
-        """Return the embedding model of a name; a brisk one gives up soon.
+    async def load(
+        self, name: str, *, brisk: bool = False, opening_seconds: float = BRISK_SECONDS
+    ) -> Embedder:
+        """Return the embedding model of a name; a brisk one gives up soon. See `Loading.embedder`.
 
         Raises:
             BadInput: it is behind an address, and the extra is not installed.
@@ -128,7 +141,16 @@ class Models:
         """
         if name == DEFAULT_EMBEDDING and self.given is not None:
             return self.given
-        return await self.loading.embedder(self.settings, name, brisk=brisk)
+        return await self.loading.embedder(self.settings, name, brisk=brisk, opening_seconds=opening_seconds)
+
+    async def waken(self, name: str) -> Embedder:
+        """Return the embedding model of a name; one that has first to be loaded where it is has time to.
+
+        Raises:
+            BadInput: it is behind an address, and the extra is not installed.
+            ModelUnavailable: there is none of that name, or it cannot be loaded.
+        """
+        return await self.load(name, opening_seconds=WAKING_SECONDS)
 
     async def asked(self, name: str, texts: Sequence[str]) -> tuple[Embedder, Readings]:
         """Return the embedding model of a name and what it makes of a question; see `Loading.asked`."""
@@ -188,7 +210,11 @@ def _named(settings: Settings, name: str) -> EmbeddingSettings | Path | None:
 
 
 async def load_embedder(
-    settings: Settings, name: str = DEFAULT_EMBEDDING, *, seconds: float = PATIENT_SECONDS
+    settings: Settings,
+    name: str = DEFAULT_EMBEDDING,
+    *,
+    seconds: float = PATIENT_SECONDS,
+    opening_seconds: float = BRISK_SECONDS,
 ) -> Embedder:
     """Return the embedding model of a name, for texts that are nobody's messages.
 
@@ -206,6 +232,5 @@ async def load_embedder(
         key=named.key,
         dimensions=named.dimensions,
         seconds=seconds,
-        # Whoever is away costs nobody more than this, worker or not: others wait behind who finds out.
-        opening_seconds=min(seconds, BRISK_SECONDS),
+        opening_seconds=opening_seconds,
     )

@@ -206,9 +206,9 @@ class Finding:
     ) -> _Asking:
         """Return a question with what a copy proposes for it, where one is read; no connection is held meanwhile."""
         proposing = Proposing(desk=self.desk, settings=self.settings, servers=self.servers)
-        copied = await proposing.copy()
+        copied, degraded = await proposing.copy()
         if copied is None:
-            return asking
+            return replace(asking, degraded=(*asking.degraded, *degraded))
         await self.desk.check_viewer(viewer, "ask" if beyond_room else "search")
         try:
             async with self.desk.db.reading(viewer, recalls=True) as conn:

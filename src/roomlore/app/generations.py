@@ -151,6 +151,8 @@ class Generations:
     async def _status(self, conn: Connection, held: Generation, space: Space) -> GenerationStatus:
         stage: work.Stage = "embed" if held.state == STATE_OF["embed"] else "reembed"
         model, dimensions = held.model or space[0], held.dimensions or space[1]
+        if model is None and held.state == "current":
+            model, dimensions = await self._found(conn)
         far = await generations.progress(conn, self.desk.org_id, model, stage=stage)
         works = held.state != "previous"
         return GenerationStatus(
@@ -168,9 +170,14 @@ class Generations:
             error=held.error,
         )
 
+    async def _found(self, conn: Connection) -> Space:
+        """Return what the vectors there are tell of a model that was never chosen, nor loaded here."""
+        there = await generations.lengths(conn, self.desk.org_id)
+        return next(iter(there.items())) if len(there) == 1 else (None, None)
+
     async def _begin(self, name: str, current: Generation) -> Switch:
         # Asked once here: whoever switches to a model that is not there learns it at once.
-        embedder = await self.models.load(name)
+        embedder = await self.models.waken(name)
         model, dimensions = await self.models.space(current.provider)
         # As the worker knew it, where the settings name it no more.
         now = replace(current, model=model or current.model, dimensions=dimensions or current.dimensions)

@@ -81,27 +81,26 @@ class Asking:
 
     # What a copy proposes: no connection is held while it is asked
 
-    async def _copy(self) -> str | None:
-        """Return the copy that is read; None where there is none, or something waits to be written to it."""
+    async def _copy(self) -> tuple[str | None, Sequence[GraphDegradation]]:
+        """Return the copy that is read, and what cannot be; None where there is none, or something waits for it."""
         if self.settings.neo4j is None:
-            return None
+            return None, ()
         org_id = self.desk.org_id
         async with self.desk.db.reading(Viewer.operator(org_id)) as conn:
             projected = await projections.all_of(conn, org_id)
             held = next((one for one in projected if one.target == NEO4J and one.copy is not None), None)
             if held is None:
-                return None
+                return None, ()
             # What a copy lacks would be no part of an answer, and nobody would know.
-            behind = await projections.backlog(conn, org_id, held.target)
-            if behind.waiting or behind.set_aside:
-                return None
-        return held.copy
+            if await projections.lacks_something(conn, org_id, held.target):
+                return None, (() if held.failing_since is None else (UNAVAILABLE,))
+        return held.copy, ()
 
     async def proposed(self, viewer: Viewer, find: Find, asks: Sequence[Ask[Any]], limit: int) -> Proposed:
         """Return what a copy proposes, or why it does not."""
-        copy = await self._copy()
+        copy, degraded = await self._copy()
         if copy is None:
-            return Proposed()
+            return Proposed(degraded=degraded)
         await self.desk.check_viewer(viewer, ACTION)
         try:
             async with self.desk.db.reading(viewer, recalls=True) as conn:

@@ -129,19 +129,23 @@ class Proposing:
     settings: Settings
     servers: Servers
 
-    async def copy(self) -> Copied | None:
-        """Return the copy that is read; None where there is none, or it lags."""
+    async def copy(self) -> tuple[Copied | None, Sequence[Degradation]]:
+        """Return the copy that is read, and what could not be used; None where there is none, or it lags."""
         if self.settings.qdrant is None:
-            return None
+            return None, ()
         org_id = self.desk.org_id
         async with self.desk.db.reading(Viewer.operator(org_id)) as conn:
             projected = await projections.all_of(conn, org_id)
             held = next((one for one in projected if one.target == QDRANT and one.copy is not None), None)
+            if held is None:
+                return None, ()
             # What a copy lacks would not be found by meaning, and nobody would know.
-            if held is None or await projections.is_behind(conn, org_id, held.target):
-                return None
-            fresh = await proposals_in.not_copied(conn, org_id, held.target, limit=FRESH + 1)
-        return Copied(held=held, fresh=fresh) if len(fresh) <= FRESH else None
+            if not await projections.is_behind(conn, org_id, held.target):
+                fresh = await proposals_in.not_copied(conn, org_id, held.target, limit=FRESH + 1)
+                if len(fresh) <= FRESH:
+                    return Copied(held=held, fresh=fresh), ()
+        # A server that fails is not asked, and whoever asks is told as if it had been.
+        return None, (() if held.failing_since is None else (UNAVAILABLE,))
 
     async def seen(self, conn: Connection, question: Question, copied: Copied) -> Seen:
         """Return what a copy is asked by, for the viewer of the connection."""

@@ -54,10 +54,11 @@ class Working:
         gone_through = await self._untangle(untangled, only_org)
         drawn = await extract.drain(self._rules, only_org=only_org)
         await remember_and_inject(db, only_org)
+        # Before anything is embedded: what comes of it is, too.
+        await ask_about_waiting(db, self.settings.language_model, only_org)
         drained = await generations.drain(worker, only_org=only_org, progress=progress)
         renewed = await generations.drain(renewing, only_org=only_org, progress=progress)
         await self._following.once(only_org)
-        await ask_about_waiting(db, self.settings.language_model, only_org)
         return replace(
             drained,
             done=drained.done + renewed.done,

@@ -12,7 +12,7 @@ from roomlore.domain.ids import MemoryId, OrgId
 from roomlore.domain.records import Memory
 from roomlore.retrieval.evidence import strength
 from roomlore.retrieval.records import Recalled, Why
-from roomlore.retrieval.search import Question
+from roomlore.retrieval.search import Question, QuestionVector
 from roomlore.store import memories, memoryvectors
 from roomlore.store.queries import Connection
 from roomlore.store.search import Scope
@@ -44,7 +44,8 @@ def applies(scope: Scope) -> bool:
 
 async def unembedded(conn: Connection, org_id: OrgId, question: Question) -> list[Memory]:
     """Return those of the visible memories which may fit a question that have no vector of its model, in no order."""
-    found = await _candidates(conn, org_id, question)
+    # Of what is nearest to the question's own vector each has one.
+    found = await _candidates(conn, org_id, question, proposing=[question.also])
     lacking = [key for key, why in found.items() if why.similarity is None]
     return await memories.memories_by_id(conn, org_id, lacking) if lacking else []
 
@@ -62,7 +63,9 @@ async def recalled(
     """
     found = {
         key: why if why.similarity is not None else replace(why, similarity=near.get(key))
-        for key, why in (await _candidates(conn, org_id, question)).items()
+        for key, why in (
+            await _candidates(conn, org_id, question, proposing=[question.vector, question.also])
+        ).items()
     }
     later = await memories.successors(conn, org_id, found)
     standing = {key: later[key][-1] if key in later else key for key in found}
@@ -84,14 +87,16 @@ async def recalled(
     )
 
 
-async def _candidates(conn: Connection, org_id: OrgId, question: Question) -> dict[MemoryId, Why]:
+async def _candidates(
+    conn: Connection, org_id: OrgId, question: Question, *, proposing: Sequence[QuestionVector]
+) -> dict[MemoryId, Why]:
     """Return the visible memories that share the rarest words with a question, or are nearest to it, and why.
 
     While a second model is filled it proposes, too; how near a memory is the first one tells.
     """
     worded = await memories.worded(conn, question.text, wanted=CLOSEST)
     found = {one.memory_id: _why(one) for one in worded}
-    for vector in (question.vector, question.also):
+    for vector in proposing:
         if vector is not None:
             for key in await memoryvectors.nearest(conn, vector, wanted=CLOSEST):
                 found.setdefault(key, Why(score=0.0, similarity=None, coverage=None, terms=()))

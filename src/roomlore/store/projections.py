@@ -269,6 +269,13 @@ async def is_behind(conn: Connection, org_id: OrgId, target: Target) -> bool:
     return found.is_behind
 
 
+async def lacks_something(conn: Connection, org_id: OrgId, target: Target) -> bool:
+    """Return whether anything is still to be written to a copy that is there to be found, to the operator."""
+    found = await QUERIES.first(conn, "lacking", Behind, {"org_id": org_id, "target": target})
+    assert found is not None
+    return found.is_behind
+
+
 async def sight(conn: Connection) -> Sight:
     """Return what the viewer of the connection may read, for the filter of a copy."""
     row = await QUERIES.first(conn, "sight", SightRow, {})

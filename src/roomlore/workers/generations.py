@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
@@ -45,6 +45,14 @@ class Models(Protocol):
 
     async def load(self, name: str) -> Embedder:
         """Return the one of a name.
+
+        Raises:
+            BadInput, ModelUnavailable: it cannot be loaded.
+        """
+        ...
+
+    async def waken(self, name: str) -> Embedder:
+        """Return the same, with time for one that has first to be loaded where it is.
 
         Raises:
             BadInput, ModelUnavailable: it cannot be loaded.
@@ -152,22 +160,25 @@ class GenerationWorker:
 
     async def _ask_again(self, org_id: OrgId) -> None:
         """Ask the model of an org that was away; if it is back, so it is for all whom it serves."""
-        left = self.away.pop(org_id)
-        held = await self._held(org_id)
+        left, held = self.away[org_id], await self._held(org_id)
+        if held is None or held.provider != left.provider:
+            del self.away[org_id]
         if held is None:
             return
         if held.provider == left.provider:
+            # Until it has answered, nobody else waits for it.
             same = [one for one, away in self.away.items() if away.provider == left.provider]
             try:
-                embedder = await self._load(held.provider)
+                embedder = await _opened(self.models.waken(held.provider))
                 with contextlib.suppress(TextRefused):
                     # Who refuses a greeting is there.
                     await asyncio.to_thread(embedder.embed, ["hello"])
             except ModelUnavailable as error:
-                for one in (org_id, *same):
+                LOG.warning("%s: %s; trying again", held.provider, error.why)
+                for one in same:
                     await self._left(one, held, error)
                 return
-            for one in (org_id, *same):
+            for one in same:
                 self.away.pop(one, None)
                 await self._reached(one, held, embedder, was_away=True)
         await self.db.change(org_id, partial(work.wake, stage=self.stage))
@@ -207,7 +218,7 @@ class GenerationWorker:
             # Not asked for each org anew: each would wait as long for nothing.
             if one.provider == held.provider:
                 raise ModelUnavailable(one.why, cure="wait until it is back")
-        embedder = await self._load(held.provider)
+        embedder = await _opened(self.models.load(held.provider))
         await self._reached(org_id, held, embedder)
         still = partial(
             generations.is_still,
@@ -217,12 +228,6 @@ class GenerationWorker:
             default=self.models.default,
         )
         return EmbedWorker(db=self.db, embedder=embedder, batch=self.batch, stage=self.stage, still=still)
-
-    async def _load(self, provider: str) -> Embedder:
-        try:
-            return await self.models.load(provider)
-        except BadInput as error:
-            raise ModelUnavailable(f"{error.what}: {error.why}", cure="see how it is named") from error
 
     async def _reached(
         self, org_id: OrgId, held: Generation, embedder: Embedder, *, was_away: bool = False
@@ -251,6 +256,13 @@ class GenerationWorker:
             is_unchosen=held.since is None,
         )
         await self.db.change(org_id, note)
+
+
+async def _opened(opening: Awaitable[Embedder]) -> Embedder:
+    try:
+        return await opening
+    except BadInput as error:
+        raise ModelUnavailable(f"{error.what}: {error.why}", cure="see how it is named") from error
 
 
 async def _succeed(conn: Connection, org_id: OrgId, held: Generation, embedder: Embedder) -> bool:

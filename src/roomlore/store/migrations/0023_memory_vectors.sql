@@ -53,7 +53,8 @@ grant select on embedded to roomlore_app;
 
 -- The memories whose vectors are nearest, among those that the viewer may see: distances first, the rule in their order
 -- until enough are found. What was put aside is not found. The rule is a function, and dear: whether the sources are there
--- to be read, without which nobody sees a memory, is looked at before, in a small part of the time.
+-- to be read, without which nobody sees a memory, and who asserted what has none, is looked at before, in a small part of
+-- the time.
 create function nearest_memories(query halfvec, wanted_model text, wanted integer)
   returns table (memory_id uuid, similarity double precision)
   language sql stable security definer set search_path = roomlore, public, pg_temp
@@ -79,6 +80,15 @@ as $$
         where rests.org_id = current_org()
           and rests.memory_id = near.memory_id
           and (select said.id from readable_messages as said where said.id = rests.message_id limit 1) is null
+      )
+      and (
+        (select viewer_is_operator())
+        or held.asserted_by = any (own_ids())
+        or exists (
+          select 1
+          from memory_sources as rests
+          where rests.org_id = current_org() and rests.memory_id = near.memory_id
+        )
       )
     offset 0
   ) as readable

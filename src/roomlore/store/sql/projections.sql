@@ -155,6 +155,11 @@ select exists (
     and (asked_at < now() - interval '30 seconds' or set_aside_at is not null)
 ) as is_behind;
 
+-- name: lacking -> Behind
+-- Whether anything is still to be written to a copy, or was set aside.
+-- Uses index: work_asked
+select exists (select from work where org_id = %(org_id)s and stage = %(target)s) as is_behind;
+
 -- name: points -> PointRow
 -- Messages as they are copied, those that are to have a copy: what was said and is still there. With all the exchange
 -- they belong to is known by: what opens it, up to a hundred answers away.
