@@ -323,7 +323,7 @@ async def _backlog(db: Database) -> Finding:
     errors = await _set_aside(db) if set_aside else Counter[str]()
     kinds = ", ".join(f"{pieces} {error}" for error, pieces in errors.most_common())
     detail = (
-        f"{counts['embed'].waiting} messages to embed, {counts['untangle'].waiting} rooms to untangle,"
+        f"{counts['embed'].waiting} texts to embed, {counts['untangle'].waiting} rooms to untangle,"
         f" {set_aside} set aside{f' ({kinds})' if kinds else ''}"
     )
     cure = "run: roomlore worker --drain" if any(count.waiting for count in counts.values()) else ""
