@@ -35,8 +35,7 @@ def _nobody_else(cluster: Cluster) -> None:
 @pytest.fixture(name="shelf")
 def _shelf(monkeypatch: pytest.MonkeyPatch) -> Shelf:
     held = Shelf()
-    monkeypatch.setattr(composition, "open_projection", lambda _settings, _target: held)
-    monkeypatch.setattr(doctor, "open_qdrant", lambda _url, **_: held)
+    monkeypatch.setattr(composition, "open_projection", lambda _settings, _target, **_: held)
     return held
 
 

@@ -5,13 +5,10 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-from roomlore.backends.embedding import LocalEmbedder
-from roomlore.backends.httpembedding import open_http_embedder
-from roomlore.backends.neo4j import open_neo4j
-from roomlore.backends.qdrant import open_qdrant
-from roomlore.config import DEFAULT_EMBEDDING, EmbeddingSettings, Settings
+from roomlore.app import projecting
+from roomlore.app.embedding import load_embedder
+from roomlore.config import DEFAULT_EMBEDDING, Settings
 from roomlore.domain.errors import (
     BackendUnavailable,
     BadInput,
@@ -20,7 +17,6 @@ from roomlore.domain.errors import (
     RoomloreError,
 )
 from roomlore.domain.ids import OrgId
-from roomlore.domain.ports import Embedder, Projection
 from roomlore.domain.records import Viewer
 from roomlore.store import generations, projections, work
 from roomlore.store.cluster import cluster_status, start_cluster, stop_cluster
@@ -48,7 +44,7 @@ class Finding:
 
 async def examine(settings: Settings) -> list[Finding]:
     """Return what was found; starts the embedded database and stops it again if nobody else uses it."""
-    models = [await asyncio.to_thread(_model, settings, name) for name in _named(settings)]
+    models = [await _model(settings, name) for name in _named(settings)]
     servers = [await _server(settings, target) for target in TARGETS]
     findings = [_python(), *(model.finding for model in models)]
     answers = [server.finding for server in servers if server.finding is not None]
@@ -106,10 +102,10 @@ def _named(settings: Settings) -> Sequence[str]:
     return [DEFAULT_EMBEDDING, *sorted(settings.embeddings)]
 
 
-def _model(settings: Settings, name: str) -> _Model:
+async def _model(settings: Settings, name: str) -> _Model:
     called = "embedding model" if name == DEFAULT_EMBEDDING else f"embedding model {name}"
     try:
-        embedder = _embedder(settings, name)
+        embedder = await load_embedder(settings, name, seconds=PATIENCE)
     except ModelUnavailable as error:
         return _Model(
             name=name, finding=Finding(name=called, is_well=False, detail=error.why, cure=error.cure)
@@ -125,21 +121,11 @@ def _model(settings: Settings, name: str) -> _Model:
     )
 
 
-def _embedder(settings: Settings, name: str) -> Embedder:
-    default = settings.embedding or settings.model
-    named = default if name == DEFAULT_EMBEDDING else settings.embeddings[name]
-    if not isinstance(named, EmbeddingSettings):
-        return LocalEmbedder.load(named)
-    return open_http_embedder(
-        named.url, named.name, key=named.key, dimensions=named.dimensions, seconds=PATIENCE
-    )
-
-
 async def _server(settings: Settings, target: Target) -> _Server:
+    if target not in projecting.configured(settings):
+        return _Server(target=target)
     try:
-        server = _open(settings, target)
-        if server is None:
-            return _Server(target=target)
+        server = projecting.open_projection(settings, target, seconds=PATIENCE)
         try:
             copies = frozenset(await server.copies())
         finally:
@@ -150,18 +136,6 @@ async def _server(settings: Settings, target: Target) -> _Server:
         finding = Finding(name=target, is_well=False, detail=error.why, cure=error.cure)
         return _Server(target=target, finding=finding)
     return _Server(target=target, finding=Finding(name=target, is_well=True, detail="answers"), copies=copies)
-
-
-def _open(settings: Settings, target: Target) -> Projection[Any] | None:
-    if target == "qdrant":
-        named = settings.qdrant
-        return None if named is None else open_qdrant(named.url, key=named.key, seconds=PATIENCE)
-    graph = settings.neo4j
-    if graph is None:
-        return None
-    return open_neo4j(
-        graph.url, user=graph.user, password=graph.password, database=graph.database, seconds=PATIENCE
-    )
 
 
 def _embedded(settings: Settings) -> Finding:
@@ -323,7 +297,7 @@ async def _backlog(db: Database) -> Finding:
     errors = await _set_aside(db) if set_aside else Counter[str]()
     kinds = ", ".join(f"{pieces} {error}" for error, pieces in errors.most_common())
     detail = (
-        f"{counts['embed'].waiting} messages to embed, {counts['untangle'].waiting} rooms to untangle,"
+        f"{counts['embed'].waiting} texts to embed, {counts['untangle'].waiting} rooms to untangle,"
         f" {set_aside} set aside{f' ({kinds})' if kinds else ''}"
     )
     cure = "run: roomlore worker --drain" if any(count.waiting for count in counts.values()) else ""

@@ -343,6 +343,26 @@ async def test_each_room_tells_how_many_of_its_messages_wait_for_each_copy(app: 
     assert (await app.operations.numbers()).counts.projected[0].waiting == 0
 
 
+async def test_a_hole_that_is_still_to_go_from_a_copy_makes_no_message_less_written(app: App, shelf: Shelf):
+    await tell(app, *TOLD)
+    await app.projecting.rebuild("qdrant")
+    # Nothing answers it, so nothing else is to be written anew.
+    await app.erasure.message("4")
+    numbers = await app.operations.numbers()
+    [projected] = numbers.counts.projected
+    assert (numbers.counts.messages, projected.done, projected.waiting) == (3, 3, 1)
+    assert numbers.rooms[0].counts.projected == [projected]
+    await app.erasure.redact("3")
+    # A message it stays, and is counted as one.
+    numbers = await app.operations.numbers()
+    [projected] = numbers.counts.projected
+    assert numbers.counts.messages == 3
+    assert projected.done == 3 - (projected.waiting - 1)
+    await project.drain(writer(app, shelf), only_org=app.org_id)
+    [projected] = (await app.operations.numbers()).counts.projected
+    assert (projected.done, projected.waiting) == (3, 0)
+
+
 async def test_a_copy_that_is_being_built_tells_how_far_it_is(app: App, shelf: Shelf):
     await tell(app, *TOLD)
     worker = writer(app, shelf)

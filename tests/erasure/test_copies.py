@@ -7,7 +7,8 @@ from ingest.stories import at, author, message
 from roomlore.app import App
 from roomlore.app import projecting as composition
 from roomlore.domain.errors import BackendUnavailable, BadInput
-from roomlore.domain.receipts import StillCopied
+from roomlore.domain.receipts import Receipt, StillCopied
+from roomlore.surfaces.cli.forgetting import lines
 from roomlore.workers import project
 from roomlore.workers.project import ProjectWorker
 from workers.copying import Graph, Shelf
@@ -160,6 +161,34 @@ async def test_whoever_erased_their_own_is_told_of_their_own_alone(copied: App, 
         one for one in await copied.erasure.receipts() if one.kind == "person" and one.viewer_id is None
     )
     assert (await told(copied, in_full.id))["qdrant"].to_remove == 3
+
+
+async def test_an_own_receipt_says_no_more_is_gone_than_it_counts(copied: App, shelves, admin) -> None:
+    await remember(copied, "It rains.", sources=["4"])
+    await copied.projecting.rebuild("neo4j")
+    ana = copied.acting(await copied.viewer("ana"))
+    gone = await ana.erasure.message("4")
+    await admin.execute(
+        "delete from work where org_id = %s and stage = 'neo4j' and subject_id = %s",
+        [copied.org_id, gone.message_id],
+    )
+    # What was drawn from her message waits, and is not counted: somebody else's might be.
+    assert not (await told(copied, (await _in_full(copied)).id))["neo4j"].is_done
+    assert (await told(ana, gone.id))["neo4j"].is_done
+    [line] = [one for one in lines(await ana.erasure.receipt(str(gone.id))) if "neo4j" in one]
+    assert line == (
+        "  copies in neo4j: the messages and accounts themselves are gone there;"
+        " what was made of them is not counted here"
+    )
+    await write(copied, shelves, "neo4j")
+    in_full = await copied.erasure.receipt(str((await _in_full(copied)).id))
+    assert "  copies in neo4j: all of it is gone there, too" in lines(in_full)
+
+
+async def _in_full(app: App) -> Receipt:
+    """Return the operator's receipt of what somebody erased of their own."""
+    [found] = [one for one in await app.erasure.receipts() if not one.is_own]
+    return found
 
 
 async def test_without_copies_and_in_lists_nothing_is_told(app: App) -> None:

@@ -183,14 +183,12 @@ async def test_set_aside_work_does_not_make_a_search_wait_for_it(app: App, db: D
 async def test_doctor_names_what_was_set_aside_by_kind_and_the_cure(app: App, db: Database, cluster: Cluster):
     await set_aside(app, db)
     [finding] = [one for one in await examined(cluster) if one.name == "work"]
-    assert (
-        finding.detail == "0 messages to embed, 1 rooms to untangle, 3 set aside (2 ValueError, 1 TypeError)"
-    )
+    assert finding.detail == "0 texts to embed, 1 rooms to untangle, 3 set aside (2 ValueError, 1 TypeError)"
     assert not finding.is_well
     assert finding.cure.endswith("roomlore worker --drain --retry")
     await app.retry()
     [finding] = [one for one in await examined(cluster) if one.name == "work"]
-    assert finding.detail == "3 messages to embed, 1 rooms to untangle, 0 set aside"
+    assert finding.detail == "3 texts to embed, 1 rooms to untangle, 0 set aside"
     assert finding.is_well
     assert finding.cure == "run: roomlore worker --drain"
 

@@ -300,15 +300,14 @@ def _extracted(drawn: Sequence[Drawn]) -> Coverage:
 
 def _projected(seen: Sequence[_Seen], copies: Copies) -> Projected:
     left = [one.uncopied[copies.target] for one in seen if copies.target in one.uncopied]
-    waiting, set_aside = sum(one.waiting for one in left), sum(one.set_aside for one in left)
     is_asked = copies.is_ready or copies.to_build is not None
-    # What is to be removed waits as well, and is no message any more.
-    done = max(sum(one.room.messages for one in seen) - waiting - set_aside, 0)
+    # What is to be removed waits as well: a hole is no part of the messages, so nothing is taken off for it.
+    done = max(sum(one.room.messages for one in seen) - sum(one.still_there for one in left), 0)
     return Projected(
         target=copies.target,
         done=done if is_asked else None,
-        waiting=waiting,
-        set_aside=set_aside,
+        waiting=sum(one.waiting for one in left),
+        set_aside=sum(one.set_aside for one in left),
         oldest_at=min((one.oldest_at for one in left if one.oldest_at is not None), default=None),
     )
 

@@ -25,6 +25,8 @@ from roomlore.workers.project import ProjectWorker
 
 #: So many subjects are compared at a time.
 PAGE = 1_000
+#: For one request of a server, where nobody waits for an answer.
+PATIENT_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,8 +226,10 @@ def configured(settings: Settings) -> list[Target]:
     return [target for target in TARGETS if getattr(settings, target) is not None]
 
 
-def open_projection(settings: Settings, target: Target) -> Projection[Any]:
-    """Return the server that is to hold copies, as the settings name it.
+def open_projection(
+    settings: Settings, target: Target, *, seconds: float = PATIENT_SECONDS
+) -> Projection[Any]:
+    """Return the server that is to hold copies, as the settings name it; it has so long for each request.
 
     Raises:
         BadInput: they name none, or what it needs is not installed.
@@ -234,10 +238,12 @@ def open_projection(settings: Settings, target: Target) -> Projection[Any]:
         if settings.neo4j is None:
             raise BadInput(target, "no server is configured; set ROOMLORE_NEO4J_URL")
         named = settings.neo4j
-        return open_neo4j(named.url, user=named.user, password=named.password, database=named.database)
+        return open_neo4j(
+            named.url, user=named.user, password=named.password, database=named.database, seconds=seconds
+        )
     if settings.qdrant is None:
         raise BadInput(target, "no server is configured; set ROOMLORE_QDRANT_URL")
-    return open_qdrant(settings.qdrant.url, key=settings.qdrant.key)
+    return open_qdrant(settings.qdrant.url, key=settings.qdrant.key, seconds=seconds)
 
 
 def _target(word: str) -> Target:

@@ -47,7 +47,11 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StillCopied:
-    """What copies in one server may hold still of what is gone: all that was asked of them by the second look."""
+    """What copies in one server may hold still of what is gone: all that was asked of them by the second look.
+
+    Of somebody's own receipt it is of the messages and accounts themselves alone: what was made of them may be with what
+    they cannot see.
+    """
 
     store: Store
     #: Points or nodes of what is there no more.
@@ -56,13 +60,14 @@ class StillCopied:
     to_rewrite: int
     #: How many of both the server would not take; they wait to be tried again.
     set_aside: int
-    #: Since when the server fails, and how; that is for operators.
+    #: Since when the server fails.
     failing_since: datetime | None
+    #: How it does; only operators are told.
     error: str | None
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing of what is gone is left there."""
+        """Whether nothing of what it is of is left there."""
         return not self.to_remove and not self.to_rewrite
 
 
@@ -90,6 +95,11 @@ class Receipt:
     is_dry_run: bool = False
     #: As of now, and never kept with the receipt: it follows from the work that waits. None where nobody looked.
     copies: Sequence[StillCopied] | None = None
+
+    @property
+    def is_own(self) -> bool:
+        """Whether somebody but the operator asked for it: they are told of their own alone."""
+        return self.viewer_id is not None
 
     @property
     def is_clean(self) -> bool:

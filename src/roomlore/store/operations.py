@@ -51,6 +51,8 @@ class Uncopied:
     target: Target
     waiting: int
     set_aside: int
+    #: How many of both are counted as messages: a hole is only to be removed.
+    still_there: int
     #: Since when the oldest of it has been waiting; None where nothing is.
     oldest_at: datetime | None
 

@@ -134,7 +134,7 @@ async def still_copied(conn: Connection, org_id: OrgId, receipt: Receipt) -> lis
         "checked_at": receipt.checked_at,
         "message_id": receipt.message_id,
         "participant_ids": list(receipt.participant_ids),
-        "is_own": receipt.viewer_id is not None,
+        "is_own": receipt.is_own,
     }
     return await QUERIES.all(conn, "still_copied", StillCopied, params)
 

@@ -63,7 +63,7 @@ class WorkCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetAside:
-    """Why messages were set aside: the kind of error, never its text, which may quote what was said."""
+    """Why work was set aside: the kind of error, never its text, which may quote what was said."""
 
     error: str
     messages: int

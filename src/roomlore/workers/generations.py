@@ -1,4 +1,4 @@
-"""Embeds each org's messages by its own model, and by the one that is to come next, until that one can take over.
+"""Embeds each org's messages and memories by its own model, and by its next one until that can take over.
 
 Nobody waits for a model that is away but those who need it: orgs that it serves are left alone until it is back.
 """
@@ -72,7 +72,7 @@ class Away:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationWorker:
-    """Embeds messages of every org: by its current model in the stage `embed`, by its next one in `reembed`."""
+    """Embeds what every org has to embed: by its current model in the stage `embed`, by its next one in `reembed`."""
 
     db: Database
     models: Models
@@ -99,7 +99,7 @@ class GenerationWorker:
             await self._begin(org_id)
 
     async def do(self, org_id: OrgId, tasks: Sequence[Task]) -> int:
-        """Embed the messages of these tasks and return how many it was about; 0 while the org's model is away."""
+        """Embed what these tasks are of and return how much it was about; 0 while the org's model is away."""
         held = await self._held(org_id)
         if held is None:
             # The next model was given up meanwhile.

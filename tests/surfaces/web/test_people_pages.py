@@ -284,6 +284,37 @@ async def test_receipts_are_for_those_who_asked_for_them(app: App, name: str) ->
         assert (await visitor.twin(f"{real}.json"))["receipt"]["id"] == str(theirs.id)
 
 
+async def test_a_receipt_says_of_copies_no_more_than_it_counts(app: App, admin) -> None:
+    await village(app)
+    await admin.execute(
+        "insert into projections (org_id, target, copy) values (%s, 'qdrant', 'a')", [app.org_id]
+    )
+    theirs = await app.acting(await app.viewer("bo")).erasure.message("m5")
+    [in_full] = [one for one in await app.erasure.receipts() if one.id != theirs.id]
+    await admin.execute(
+        "update work set subject_id = (select id from messages where org_id = %(org_id)s and external_id = 'm1')"
+        " where org_id = %(org_id)s and stage = 'qdrant' and subject_id = %(message_id)s",
+        {"org_id": app.org_id, "message_id": theirs.message_id},
+    )
+    # What waits now is not bo's, and is not counted for him.
+    assert "! not gone yet" in await _copies(app, None, str(in_full.id))
+    shown = await _copies(app, "bo", str(theirs.id))
+    assert "✓ messages and accounts gone" in shown
+    assert "what was made of them is not counted here" in shown
+    assert "all that was asked" not in shown
+    await admin.execute("delete from work where org_id = %s and stage = 'qdrant'", [app.org_id])
+    shown = await _copies(app, None, str(in_full.id))
+    assert "✓ gone there, too" in shown
+    assert "all that was asked of the copies by the second look" in shown
+
+
+async def _copies(app: App, name: str | None, receipt: str) -> str:
+    """Return what somebody is shown of copies on the page of a receipt."""
+    async with visiting(app, await key_of(app, name)) as visitor:
+        _, _, shown = (await visitor.page(f"/receipts/{receipt}")).partition('id="copies"')
+    return words(shown)
+
+
 async def test_of_many_receipts_the_newest_come_first_and_more_when_asked(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:

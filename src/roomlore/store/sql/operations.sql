@@ -42,7 +42,7 @@ select
   min(work.asked_at) filter (where work.set_aside_at is null) as oldest_at
 from work
 cross join lateral (
-  -- rooms are untangled, messages all else
+  -- rooms are untangled, all else is done with messages; memories, which are embedded as well, are of no one room
   select work.subject_id as room_id
   where work.stage = 'untangle'
   union all
@@ -55,11 +55,12 @@ group by subjects.room_id, work.stage;
 
 -- name: uncopied -> Uncopied
 -- Of how many messages of each room something is still to be written to copies, or removed there, what a server would not
--- take, and since when the oldest of the rest has been waiting.
+-- take, how many of all these are no holes, and since when the oldest of what waits has been waiting.
 select
   messages.room_id, work.stage as target,
   count(*) filter (where work.set_aside_at is null) as waiting,
   count(*) filter (where work.set_aside_at is not null) as set_aside,
+  count(*) filter (where messages.erased_at is null) as still_there,
   min(work.asked_at) filter (where work.set_aside_at is null) as oldest_at
 from work
 join messages on messages.org_id = work.org_id and messages.id = work.subject_id

@@ -222,11 +222,17 @@ def lines(receipt: Receipt) -> list[str]:
     gone = [f"  gone    {part.count:>7,} {part.what}" for part in receipt.removed] or ["  gone    nothing"]
     kept = [f"  stays   {part.count:>7,} {part.what}: {part.why}" for part in receipt.kept]
     left = [f"  FOUND   {check.found:>7,} {check.what}" for check in receipt.checks or () if check.found]
-    return [head, *meant, *gone, *kept, *left, *_looked(receipt), *map(_still_copied, receipt.copies or ())]
+    copied = [_still_copied(one, is_own=receipt.is_own) for one in receipt.copies or ()]
+    return [head, *meant, *gone, *kept, *left, *_looked(receipt), *copied]
 
 
-def _still_copied(one: StillCopied) -> str:
-    """Return what copies in a server may hold still, in a line."""
+def _still_copied(one: StillCopied, *, is_own: bool) -> str:
+    """Return what copies in a server may hold still, in a line; of an own receipt never more than it counts."""
+    if one.is_done and is_own:
+        gone = (
+            "the messages and accounts themselves are gone there; what was made of them is not counted here"
+        )
+        return f"  copies in {one.store}: {gone}"
     if one.is_done:
         return f"  copies in {one.store}: all of it is gone there, too"
     held = HELD[one.store]

@@ -176,7 +176,7 @@ def import_(session: Session, path: Path, **options: Any) -> None:
 @click.option("--retry", is_flag=True, help="First let what was set aside be tried again.")
 @click.pass_obj
 def worker(session: Session, until_done: bool, retry: bool) -> None:  # noqa: FBT001  click passes flags by name
-    """Untangle and embed messages as they arrive, in every org of the database.
+    """Untangle messages and embed them and memories as they arrive, in every org of the database.
 
     Rooms that keep what was said for a time are emptied of what is older.
     """
@@ -184,7 +184,7 @@ def worker(session: Session, until_done: bool, retry: bool) -> None:  # noqa: FB
     async def use(app: App) -> None:
         if retry:
             again = await app.retry(every_org=True)
-            session.output.chatter.print(f"{again} messages that were set aside are tried again")
+            session.output.chatter.print(f"{again} pieces of work that were set aside are tried again")
         if until_done:
             await drain(app, session.output, every_org=True)
             return
