@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from typing import Any
 
 import psycopg
 import pytest
@@ -93,6 +94,23 @@ async def test_dropped_copies_are_gone_and_nothing_is_asked_for_any_more(app: Ap
     assert await projecting.status() == []
     with pytest.raises(NotFound):
         await projecting.diff("qdrant")
+
+
+async def test_copies_dropped_while_they_are_rebuilt_are_not_found(
+    app: App, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    projecting = await told(app)
+    drain = project.drain
+
+    async def drain_and_drop(*args: Any, **more: Any) -> None:
+        await drain(*args, **more)
+        await projecting.drop("qdrant")
+
+    monkeypatch.setattr(project, "drain", drain_and_drop)
+
+    with pytest.raises(NotFound, match="qdrant"):
+        await projecting.rebuild("qdrant")
+    assert shelf.held_copies == {}
 
 
 async def test_another_orgs_copies_stay(app: App, shelf: Shelf) -> None:

@@ -92,6 +92,7 @@ class Projecting:
         target: str,
         progress: loop.Progress | None = None,
         *,
+        again: bool = False,
         waiting: Callable[[], None] | None = None,
     ) -> Copies:
         """Build a copy from nothing, beside the one that is read, and return once it is read in its place.
@@ -99,10 +100,12 @@ class Projecting:
         Args:
             target: Which server.
             progress: Told of each batch.
+            again: Only if there is one already: nobody may have dropped it meanwhile.
             waiting: Called once, if it has to wait for transactions that began before.
 
         Raises:
             BadInput: there is no such server, or none is configured.
+            NotFound: the copies were dropped meanwhile.
             BackendUnavailable: the server fails; what is left to do is done when it is back, or by calling again.
         """
         checked = _target(target)
@@ -110,13 +113,16 @@ class Projecting:
         async with self._open(checked) as server:
             worker = ProjectWorker(db=self.desk.db, projection=server, stage=checked)
             if checked == "neo4j":
-                await worker.build(self.desk.org_id)
+                await worker.build(self.desk.org_id, again=again)
             else:
                 embedder = await self.load()
                 model, dimensions = embedder.model_id, embedder.dimensions
-                await worker.build(self.desk.org_id, model=model, dimensions=dimensions)
+                await worker.build(self.desk.org_id, model=model, dimensions=dimensions, again=again)
             await project.drain(worker, only_org=self.desk.org_id, progress=progress, waiting=waiting)
-        return next(one for one in await self.status() if one.target == checked)
+        built = next((one for one in await self.status() if one.target == checked), None)
+        if built is None:
+            raise NotFound("copy in", checked)
+        return built
 
     async def diff(self, target: str, *, repair: bool = False) -> Difference:
         """Compare the copy that is read with the database; let what differs be written anew, if that is wanted.
