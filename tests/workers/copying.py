@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
@@ -61,6 +61,11 @@ class Shelf:
         held = self._copy(copy)
         for one in ids:
             held.pop(one, None)
+
+    async def distrust(self, copy: str, ids: Sequence[UUID]) -> None:
+        held = self._copy(copy)
+        for one in held.keys() & set(ids):
+            held[one] = replace(held[one], version=-1)
 
     async def held(self, copy: str, *, after: UUID | None, limit: int) -> list[Held]:
         ids = sorted(one for one in self._copy(copy) if after is None or one > after)

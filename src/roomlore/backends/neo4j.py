@@ -8,7 +8,7 @@ transaction begins can be made, with its edges, without being looked for again.
 
 import math
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.util import find_spec
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ from roomlore.domain.errors import BadInput
 from roomlore.domain.projected import Held, Node, Value
 
 if TYPE_CHECKING:
-    from roomlore.backends.neo4jwire import Row, Wire, Work
+    from roomlore.backends.neo4jwire import Wire, Work
 
 #: Nodes and edges of one transaction; a node with more edges has one to itself.
 BATCH = 1_000
@@ -28,7 +28,7 @@ BATCH_EDGES = 5_000
 #: Edges that one transaction deletes: more would have to fit the server's memory.
 CUT_AT_ONCE = 10_000
 #: What we keep with a node and an edge ourselves.
-OWN = frozenset({"copy", "id", "version", "digest", "owned", "incoming"})
+OWN = frozenset({"copy", "id", "version", "digest", "owned", "edges", "incoming"})
 _SCHEMES = frozenset({"bolt", "bolt+s", "neo4j", "neo4j+s"})
 _LARGEST_INTEGER = 2**63 - 1
 _LONGEST_NAME = 1_000
@@ -165,25 +165,29 @@ class Neo4jGraph(Questions):
 
         return await self._wire.write(ask)
 
-    async def held(self, copy: str, *, after: UUID | None, limit: int) -> list[Held]:
-        """Return what the copy holds behind an id, in the order of ids.
+    async def distrust(self, copy: str, ids: Sequence[UUID]) -> None:
+        """Let whatever is written next of these nodes take their place; they stay until then, with all edges.
 
         Raises:
             BackendUnavailable: the server fails, or has lost the copy.
         """
-        from roomlore.backends.neo4jwire import gone  # noqa: PLC0415  needs the extra
+        from roomlore.backends.neo4jwriting import distrust  # noqa: PLC0415  needs the extra
 
-        parameters = {"copy": copy, "after": "" if after is None else str(after), "limit": max(limit, 0)}
+        wanted = sorted({str(one) for one in ids})
+        for start in range(0, len(wanted), BATCH):
+            some = wanted[start : start + BATCH]
+            await self._wire.write(partial(distrust, copy=copy, ids=some))
 
-        async def ask(work: "Work") -> "list[Row] | None":
-            if not await work.rows("find_copy", {"copy": copy}):
-                return None
-            return await work.rows("held", parameters)
+    async def held(self, copy: str, *, after: UUID | None, limit: int) -> list[Held]:
+        """Return what the copy holds behind an id, in the order of ids; of what has lost an edge no digest.
 
-        rows = await self._wire.reading(ask)
-        if rows is None:
-            raise gone()
-        return [Held(id=UUID(row["id"]), digest=row["digest"]) for row in rows]
+        Raises:
+            BackendUnavailable: the server fails, or has lost the copy.
+        """
+        from roomlore.backends.neo4jwriting import held  # noqa: PLC0415  needs the extra
+
+        since = "" if after is None else str(after)
+        return await self._wire.reading(partial(held, copy=copy, after=since, limit=max(limit, 0)))
 
     async def copies(self) -> list[str]:
         """Return the names of the copies that the server holds, also of those that are half removed.

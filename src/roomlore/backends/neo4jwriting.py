@@ -1,16 +1,16 @@
-"""What is asked of a Neo4j server within one transaction to write nodes with the edges that they own.
+"""What is asked of a Neo4j server within one transaction to write nodes with the edges they own, and to count these.
 
 Needs the extra: only what has made sure of it imports this.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from roomlore.backends.neo4jwire import Row, Work, gone, words_of
-from roomlore.domain.projected import Edge, EdgeKind, Label, Node
+from roomlore.domain.projected import Edge, EdgeKind, Held, Label, Node
 
 #: The kinds of edges that nodes own before they are written again, as "REPLIED_TO" or "<AUTHORED"; None: not there yet.
 _Owned = dict[UUID, Sequence[str] | None]
@@ -43,19 +43,56 @@ async def put(work: Work, copy: str, nodes: Sequence[Node]) -> None:
     parameters = {"copy": copy, "version": nodes[0].version}
     await _put_nodes(work, parameters, [node for node in nodes if node.id in owned], owned)
     await _put_edges(work, parameters, [node for node in nodes if node.id in owned], owned)
+    await sweep(work, copy, await _by_kind(work, "delete_edges", parameters, owned))
+
+
+async def distrust(work: Work, copy: str, ids: Sequence[str]) -> None:
+    """Let any version take the place of nodes, and of the edges that they own."""
+    await lock(work, copy)
+    rows = await work.rows("distrust_nodes", {"copy": copy, "ids": ids})
+    owned = {UUID(row["id"]): row["owned"].split() for row in rows}
+    await _by_kind(work, "distrust_edges", {"copy": copy}, owned)
+
+
+async def held(work: Work, copy: str, after: str, limit: int) -> list[Held]:
+    """Return the nodes behind an id, in the order of ids.
+
+    With a node that is removed go edges that others own, which are written with their owners only: so these have no
+    digest until then.
+
+    Raises:
+        CopyUnavailable: the copy is not there, or is being removed.
+    """
+    if not await work.rows("find_copy", {"copy": copy}):
+        raise gone()
+    rows = await work.rows("held", {"copy": copy, "after": after, "limit": limit})
+    owned = {UUID(row["id"]): row["owned"].split() for row in rows}
+    counts: Counter[str] = Counter()
+    for row in await _by_kind(work, "count_edges", {"copy": copy}, owned):
+        counts[row["id"]] += row["count"]
+    return [
+        Held(id=UUID(row["id"]), digest=row["digest"] if row["edges"] in {None, counts[row["id"]]} else "")
+        for row in rows
+    ]
+
+
+async def _by_kind(
+    work: Work, name: str, parameters: Mapping[str, Any], owned: Mapping[UUID, Sequence[str] | None]
+) -> list[Row]:
+    """Ask the same of each kind of edges that nodes own, and return all that is answered."""
     owners: dict[str, list[str]] = defaultdict(list)
     for one, kinds in owned.items():
         for kind in kinds or ():
             owners[kind].append(str(one))
-    led: list[Row] = []
+    rows: list[Row] = []
     for kind, ids in sorted(owners.items()):
         is_incoming = kind.startswith("<")
-        led += await work.rows(
-            "delete_edges",
+        rows += await work.rows(
+            name,
             {**parameters, "ids": ids, "incoming": is_incoming},
             words=_arrow(kind.removeprefix("<"), incoming=is_incoming),
         )
-    await sweep(work, copy, led)
+    return rows
 
 
 async def _replaced(work: Work, copy: str, nodes: Sequence[Node]) -> _Owned:
@@ -122,4 +159,10 @@ def _distinct(edges: Sequence[Edge]) -> list[Edge]:
 
 def _properties(node: Node) -> dict[str, Any]:
     owned = sorted({f"<{edge.kind}" if edge.incoming else edge.kind for edge in node.edges})
-    return {**node.properties, "id": str(node.id), "digest": node.digest, "owned": " ".join(owned)}
+    return {
+        **node.properties,
+        "id": str(node.id),
+        "digest": node.digest,
+        "owned": " ".join(owned),
+        "edges": len(_distinct(node.edges)),
+    }
