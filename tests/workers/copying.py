@@ -123,6 +123,14 @@ class Graph(Shelf):
         held = self.held_copies.get(copy, {}).get(node.id)
         return held is None or held.version < node.version
 
+    async def held(self, copy: str, *, after: UUID | None, limit: int) -> list[Held]:
+        found = await super().held(copy, after=after, limit=limit)
+        lines = self.edges.get(copy, set())
+        return [
+            one if lines_of(self.held_copies[copy][one.id]) <= lines else replace(one, digest="")
+            for one in found
+        ]
+
     async def drop(self, copy: str, ids: Sequence[UUID]) -> None:
         self.begun.set()
         if self.may_drop is not None:

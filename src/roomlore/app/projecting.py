@@ -144,12 +144,7 @@ class Projecting:
             [one for one in ids if one not in behind] for ids in (found.missing, found.extra, found.different)
         ]
         if repair and any(left):
-            # Whatever number it bears: the database may be an older one, restored.
-            async with self._open(checked) as server:
-                await server.drop(held.copy, [*left[1], *left[2]])
-            ids = [one for some in left for one in some]
-            ask = partial(copying.ask_in, org_id=self.desk.org_id, target=checked, ids=ids)
-            await self.desk.db.change(self.desk.org_id, ask)
+            await self._repair(checked, held.copy, [one for some in left for one in some])
         return Difference(
             target=checked,
             compared=found.compared,
@@ -158,6 +153,17 @@ class Projecting:
             different=left[2],
             is_repaired=repair and any(left),
         )
+
+    async def _repair(self, target: Target, copy: str, ids: Sequence[UUID]) -> None:
+        """Let subjects be written anew, or removed, by the worker; until then the copy stays as it is.
+
+        What is asked for may be written at once, so it is asked for last.
+        """
+        # Whatever number it bears: the database may be an older one, restored.
+        async with self._open(target) as server:
+            await server.distrust(copy, ids)
+        ask = partial(copying.ask_in, org_id=self.desk.org_id, target=target, ids=ids)
+        await self.desk.db.change(self.desk.org_id, ask)
 
     async def drop(self, target: str) -> None:
         """Have no copies in a server any more; the database alone is read.

@@ -92,7 +92,7 @@ class Projection(Protocol[Subject_contra]):
         ...
 
     async def held(self, copy: str, *, after: UUID | None, limit: int) -> list[Held]:
-        """Return what the copy holds behind an id, in the order of ids."""
+        """Return what the copy holds behind an id, in the order of ids; the digest is empty where some of it was lost."""
         ...
 
     async def copies(self) -> list[str]:
