@@ -230,3 +230,29 @@ async def test_after_a_switch_the_copy_is_built_anew_with_the_new_vectors(
     await copied.drain()
     assert (await copied.projecting.status())[0].model == "fake-hash-384"
     assert len(shelf.held_copies) == 1
+
+
+async def test_a_copy_that_is_dropped_while_another_one_is_made_ready_does_not_come_back(
+    app: App, monkeypatch: pytest.MonkeyPatch
+):
+    shelf = Shelf()
+    monkeypatch.setattr(projecting, "open_projection", lambda _settings, _target: shelf)
+    settings = replace(app.settings, qdrant=QdrantSettings(url="http://127.0.0.1:9"))
+    copied = opened(app, settings, _embedder=FakeEmbedder(), _loading=Loading(given={"other": Other()}))
+    await copied.ingest(message("1", "apples are red"))
+    await copied.drain()
+    await copied.projecting.rebuild("qdrant")
+    await copied.generations.switch("other")
+    prepare = shelf.prepare
+
+    async def prepare_while_it_is_dropped(copy: str, *, dimensions: int) -> None:
+        monkeypatch.setattr(shelf, "prepare", prepare)
+        await copied.projecting.drop("qdrant")
+        await prepare(copy, dimensions=dimensions)
+
+    monkeypatch.setattr(shelf, "prepare", prepare_while_it_is_dropped)
+
+    await copied.drain()
+
+    assert await copied.projecting.status() == []
+    assert shelf.held_copies == {}

@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from typing import Any
+from uuid import UUID
 
 import psycopg
 import pytest
@@ -15,9 +17,12 @@ from roomlore.app.proposing import Proposing, Servers
 from roomlore.config import Neo4jSettings, QdrantSettings, Settings
 from roomlore.domain.errors import BackendUnavailable, BadInput, NotAllowed, NotFound
 from roomlore.domain.ids import MessageId, uuid7
+from roomlore.domain.projected import Node
+from roomlore.store import copying
+from roomlore.store.projections import Target
 from roomlore.workers import project
 from roomlore.workers.project import ProjectWorker
-from workers.copying import Graph, Shelf, assert_same, expected, on
+from workers.copying import Graph, Shelf, assert_same, expected, expected_nodes, on
 from workers.rooms import busy_room
 from workers.test_outages import until
 
@@ -95,6 +100,23 @@ async def test_dropped_copies_are_gone_and_nothing_is_asked_for_any_more(app: Ap
         await projecting.diff("qdrant")
 
 
+async def test_copies_dropped_while_they_are_rebuilt_are_not_found(
+    app: App, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    projecting = await told(app)
+    drain = project.drain
+
+    async def drain_and_drop(*args: Any, **more: Any) -> None:
+        await drain(*args, **more)
+        await projecting.drop("qdrant")
+
+    monkeypatch.setattr(project, "drain", drain_and_drop)
+
+    with pytest.raises(NotFound, match="qdrant"):
+        await projecting.rebuild("qdrant")
+    assert shelf.held_copies == {}
+
+
 async def test_another_orgs_copies_stay(app: App, shelf: Shelf) -> None:
     shelf.held_copies["0190aaaabbbbccccddddeeeeffff0000-1"] = {}
     projecting = await told(app)
@@ -143,6 +165,78 @@ async def test_a_graph_is_rebuilt_compared_repaired_and_dropped(app: App, both: 
     await assert_same(app, graph, copy)
     await projecting.drop("neo4j")
     assert (graph.held_copies, await projecting.status()) == ({}, [])
+
+
+async def test_a_repaired_graph_has_all_its_edges_and_is_never_without_one(
+    app: App, both: tuple[Shelf, Graph]
+) -> None:
+    _, graph = both
+    projecting = await told(app)
+    await projecting.rebuild("neo4j")
+    (copy,) = graph.held_copies
+    user, lost, message_id, stray = await damaged(app, graph, copy)
+    edges = set(graph.edges[copy])
+
+    found = await projecting.diff("neo4j", repair=True)
+
+    assert (found.missing, found.extra) == (sorted([lost, message_id]), [stray])
+    wrote = {key for key, node in (await expected_nodes(app)).items() if leads_to(node, lost)}
+    assert {user, *wrote} - {message_id} <= set(found.different)
+    assert graph.edges[copy] == edges, "nothing is taken away before it can be written"
+    assert (await projecting.diff("neo4j")).count == 0, "what is asked for does not differ, it waits"
+    assert await copies.write_waiting(app.db, naming_both(app), app.org_id) == []
+    await assert_same(app, graph, copy)
+
+
+async def damaged(app: App, graph: Graph, copy: str) -> tuple[UUID, UUID, UUID, UUID]:
+    """Let one user differ under a number from before a backup, another one and a message be lost, and one be too many."""
+    wanted, held = await expected_nodes(app), graph.held_copies[copy]
+    told_of = {key for key, node in wanted.items() if node.label == "User" and node.edges}
+    user, lost, *_ = sorted(told_of, key=lambda one: -sum(leads_to(node, one) for node in wanted.values()))
+    message_id = max(key for key, node in wanted.items() if node.label == "Message")
+    await graph.drop(copy, [lost, message_id])
+    await graph.put(copy, [replace(held[user], version=10**9, properties={"kind": "other"})])
+    stray = uuid7()
+    await graph.put(copy, [replace(held[user], id=stray)])
+    return user, lost, message_id, stray
+
+
+def leads_to(node: Node, target_id: UUID) -> bool:
+    return any(edge.target_id == target_id for edge in node.edges)
+
+
+@pytest.mark.parametrize("target", ["qdrant", "neo4j"])
+async def test_a_repair_that_is_killed_before_anything_is_asked_for_takes_nothing_away(
+    app: App, both: tuple[Shelf, Graph], monkeypatch: pytest.MonkeyPatch, target: Target
+) -> None:
+    shelf = both[0] if target == "qdrant" else both[1]
+    projecting = await told(app)
+    await projecting.rebuild(target)
+    (copy,) = shelf.held_copies
+    held = shelf.held_copies[copy]
+    first, second, *_ = sorted(held)
+    lost = held.pop(first)
+    stray = uuid7()
+    held |= {stray: replace(lost, id=stray), second: replace(lost, id=second, version=10**9)}
+    before, edges = on(shelf, copy), {name: set(lines) for name, lines in both[1].edges.items()}
+    found = await projecting.diff(target)
+    ask_in = copying.ask_in
+
+    def die(*_args: Any, **_more: Any) -> None:
+        raise SystemExit
+
+    monkeypatch.setattr(copying, "ask_in", die)
+    with pytest.raises(SystemExit):
+        await projecting.diff(target, repair=True)
+
+    assert (on(shelf, copy), both[1].edges) == (before, edges)
+    again = await projecting.diff(target)
+    assert again == found
+    monkeypatch.setattr(copying, "ask_in", ask_in)
+    await projecting.diff(target, repair=True)
+    await project.drain(ProjectWorker(db=app.db, projection=shelf, stage=target), only_org=app.org_id)
+    assert (await projecting.diff(target)).count == 0
+    assert on(shelf, copy).keys() == (before.keys() | {first}) - {stray}
 
 
 async def test_one_server_is_written_to_while_the_other_is_away(app: App, both: tuple[Shelf, Graph]) -> None:

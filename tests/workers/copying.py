@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
@@ -62,6 +62,11 @@ class Shelf:
         for one in ids:
             held.pop(one, None)
 
+    async def distrust(self, copy: str, ids: Sequence[UUID]) -> None:
+        held = self._copy(copy)
+        for one in held.keys() & set(ids):
+            held[one] = replace(held[one], version=-1)
+
     async def held(self, copy: str, *, after: UUID | None, limit: int) -> list[Held]:
         ids = sorted(one for one in self._copy(copy) if after is None or one > after)
         return [Held(id=one, digest=self.held_copies[copy][one].digest) for one in ids[:limit]]
@@ -117,6 +122,14 @@ class Graph(Shelf):
     def _is_news(self, copy: str, node: Node) -> bool:
         held = self.held_copies.get(copy, {}).get(node.id)
         return held is None or held.version < node.version
+
+    async def held(self, copy: str, *, after: UUID | None, limit: int) -> list[Held]:
+        found = await super().held(copy, after=after, limit=limit)
+        lines = self.edges.get(copy, set())
+        return [
+            one if lines_of(self.held_copies[copy][one.id]) <= lines else replace(one, digest="")
+            for one in found
+        ]
 
     async def drop(self, copy: str, ids: Sequence[UUID]) -> None:
         self.begun.set()

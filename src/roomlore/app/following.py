@@ -9,7 +9,7 @@ from roomlore.app.desk import Desk
 from roomlore.app.embedding import Models
 from roomlore.app.projecting import Projecting
 from roomlore.config import Settings
-from roomlore.domain.errors import BackendUnavailable, BadInput, ModelUnavailable
+from roomlore.domain.errors import BackendUnavailable, BadInput, ModelUnavailable, NotFound
 from roomlore.domain.ids import OrgId
 from roomlore.domain.records import Viewer
 from roomlore.store import generations, projections
@@ -58,7 +58,10 @@ class Following:
             load=partial(self.models.current, org_id),
         )
         try:
-            await projecting.rebuild("qdrant")
+            await projecting.rebuild("qdrant", again=True)
+        except NotFound:
+            # Dropped since it was looked for: nobody wants it any more.
+            LOG.info("there is no copy to be built anew any more")
         except (BackendUnavailable, BadInput, ModelUnavailable) as error:
             # The copy's own status tells of its server, that of the models of a model.
             LOG.warning("the copy is not built anew: %s", error.why)

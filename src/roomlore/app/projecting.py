@@ -94,6 +94,7 @@ class Projecting:
         target: str,
         progress: loop.Progress | None = None,
         *,
+        again: bool = False,
         waiting: Callable[[], None] | None = None,
     ) -> Copies:
         """Build a copy from nothing, beside the one that is read, and return once it is read in its place.
@@ -101,10 +102,12 @@ class Projecting:
         Args:
             target: Which server.
             progress: Told of each batch.
+            again: Only if there is one already: nobody may have dropped it meanwhile.
             waiting: Called once, if it has to wait for transactions that began before.
 
         Raises:
             BadInput: there is no such server, or none is configured.
+            NotFound: the copies were dropped meanwhile.
             BackendUnavailable: the server fails; what is left to do is done when it is back, or by calling again.
         """
         checked = _target(target)
@@ -112,13 +115,16 @@ class Projecting:
         async with self._open(checked) as server:
             worker = ProjectWorker(db=self.desk.db, projection=server, stage=checked)
             if checked == "neo4j":
-                await worker.build(self.desk.org_id)
+                await worker.build(self.desk.org_id, again=again)
             else:
                 embedder = await self.load()
                 model, dimensions = embedder.model_id, embedder.dimensions
-                await worker.build(self.desk.org_id, model=model, dimensions=dimensions)
+                await worker.build(self.desk.org_id, model=model, dimensions=dimensions, again=again)
             await project.drain(worker, only_org=self.desk.org_id, progress=progress, waiting=waiting)
-        return next(one for one in await self.status() if one.target == checked)
+        built = next((one for one in await self.status() if one.target == checked), None)
+        if built is None:
+            raise NotFound("copy in", checked)
+        return built
 
     async def diff(self, target: str, *, repair: bool = False) -> Difference:
         """Compare the copy that is read with the database; let what differs be written anew, if that is wanted.
@@ -140,12 +146,7 @@ class Projecting:
             [one for one in ids if one not in behind] for ids in (found.missing, found.extra, found.different)
         ]
         if repair and any(left):
-            # Whatever number it bears: the database may be an older one, restored.
-            async with self._open(checked) as server:
-                await server.drop(held.copy, [*left[1], *left[2]])
-            ids = [one for some in left for one in some]
-            ask = partial(copying.ask_in, org_id=self.desk.org_id, target=checked, ids=ids)
-            await self.desk.db.change(self.desk.org_id, ask)
+            await self._repair(checked, held.copy, [one for some in left for one in some])
         return Difference(
             target=checked,
             compared=found.compared,
@@ -154,6 +155,17 @@ class Projecting:
             different=left[2],
             is_repaired=repair and any(left),
         )
+
+    async def _repair(self, target: Target, copy: str, ids: Sequence[UUID]) -> None:
+        """Let subjects be written anew, or removed, by the worker; until then the copy stays as it is.
+
+        What is asked for may be written at once, so it is asked for last.
+        """
+        # Whatever number it bears: the database may be an older one, restored.
+        async with self._open(target) as server:
+            await server.distrust(copy, ids)
+        ask = partial(copying.ask_in, org_id=self.desk.org_id, target=target, ids=ids)
+        await self.desk.db.change(self.desk.org_id, ask)
 
     async def drop(self, target: str) -> None:
         """Have no copies in a server any more; the database alone is read.

@@ -7,22 +7,20 @@ transaction begins can be made, with its edges, without being looked for again.
 """
 
 import math
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Iterator, Sequence
+from functools import lru_cache, partial
 from importlib.util import find_spec
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, urlsplit
 from uuid import UUID
 
 from roomlore.backends.neo4jquestions import Questions
 from roomlore.domain.errors import BadInput
-from roomlore.domain.projected import Edge, EdgeKind, Held, Label, Node, Value
+from roomlore.domain.projected import Held, Node, Value
 
 if TYPE_CHECKING:
-    from roomlore.backends.neo4jwire import Row, Wire, Work
+    from roomlore.backends.neo4jwire import Wire, Work
 
 #: Nodes and edges of one transaction; a node with more edges has one to itself.
 BATCH = 1_000
@@ -30,11 +28,9 @@ BATCH_EDGES = 5_000
 #: Edges that one transaction deletes: more would have to fit the server's memory.
 CUT_AT_ONCE = 10_000
 #: What we keep with a node and an edge ourselves.
-OWN = frozenset({"copy", "id", "version", "digest", "owned", "incoming"})
+OWN = frozenset({"copy", "id", "version", "digest", "owned", "edges", "incoming"})
 _SCHEMES = frozenset({"bolt", "bolt+s", "neo4j", "neo4j+s"})
 _LARGEST_INTEGER = 2**63 - 1
-#: The kinds of edges that nodes own before they are written again, as "REPLIED_TO" or "<AUTHORED"; None: not there yet.
-_Owned = dict[UUID, Sequence[str] | None]
 _LONGEST_NAME = 1_000
 #: An error names so many subjects at most.
 _NAMED = 10
@@ -65,17 +61,6 @@ def open_neo4j(
     from roomlore.backends.neo4jwire import Wire  # noqa: PLC0415  needs the extra
 
     return Neo4jGraph(Wire(url, user=user, password=password, database=database, seconds=seconds))
-
-
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """Edges that one statement writes."""
-
-    kind: EdgeKind
-    label: Label
-    incoming: bool
-    #: Whether those who own them were not there before, and so own none yet.
-    is_first: bool
 
 
 class Neo4jGraph(Questions):
@@ -138,9 +123,10 @@ class Neo4jGraph(Questions):
     async def _write(self, copy: str, nodes: Sequence[Node]) -> list[UUID]:
         """Write nodes and return those that are not taken: by halves, until each of them is alone."""
         from roomlore.backends.neo4jwire import Refused  # noqa: PLC0415  needs the extra
+        from roomlore.backends.neo4jwriting import put  # noqa: PLC0415  needs the extra
 
         async def ask(work: "Work") -> None:
-            await _put(work, copy, nodes)
+            await put(work, copy, nodes)
 
         try:
             await self._wire.write(ask)
@@ -165,38 +151,43 @@ class Neo4jGraph(Questions):
 
     async def _cut(self, copy: str, ids: Sequence[str], *, is_leaving: bool) -> bool:
         """Delete as many edges of nodes as may be deleted at once, and the nodes with the last; return whether it was."""
+        from roomlore.backends.neo4jwriting import lock, sweep  # noqa: PLC0415  needs the extra
 
         async def ask(work: "Work") -> bool:
             if not is_leaving:
-                await _lock(work, copy)
+                await lock(work, copy)
             led = await work.rows("cut_nodes", {"copy": copy, "ids": ids, "limit": CUT_AT_ONCE})
             is_last = len(led) < CUT_AT_ONCE
             if is_last:
                 await work.rows("drop_nodes", {"copy": copy, "ids": ids})
-            await _sweep(work, copy, led)
+            await sweep(work, copy, led)
             return is_last
 
         return await self._wire.write(ask)
 
-    async def held(self, copy: str, *, after: UUID | None, limit: int) -> list[Held]:
-        """Return what the copy holds behind an id, in the order of ids.
+    async def distrust(self, copy: str, ids: Sequence[UUID]) -> None:
+        """Let whatever is written next of these nodes take their place; they stay until then, with all edges.
 
         Raises:
             BackendUnavailable: the server fails, or has lost the copy.
         """
-        from roomlore.backends.neo4jwire import gone  # noqa: PLC0415  needs the extra
+        from roomlore.backends.neo4jwriting import distrust  # noqa: PLC0415  needs the extra
 
-        parameters = {"copy": copy, "after": "" if after is None else str(after), "limit": max(limit, 0)}
+        wanted = sorted({str(one) for one in ids})
+        for start in range(0, len(wanted), BATCH):
+            some = wanted[start : start + BATCH]
+            await self._wire.write(partial(distrust, copy=copy, ids=some))
 
-        async def ask(work: "Work") -> "list[Row] | None":
-            if not await work.rows("find_copy", {"copy": copy}):
-                return None
-            return await work.rows("held", parameters)
+    async def held(self, copy: str, *, after: UUID | None, limit: int) -> list[Held]:
+        """Return what the copy holds behind an id, in the order of ids; of what has lost an edge no digest.
 
-        rows = await self._wire.reading(ask)
-        if rows is None:
-            raise gone()
-        return [Held(id=UUID(row["id"]), digest=row["digest"]) for row in rows]
+        Raises:
+            BackendUnavailable: the server fails, or has lost the copy.
+        """
+        from roomlore.backends.neo4jwriting import held  # noqa: PLC0415  needs the extra
+
+        since = "" if after is None else str(after)
+        return await self._wire.reading(partial(held, copy=copy, after=since, limit=max(limit, 0)))
 
     async def copies(self) -> list[str]:
         """Return the names of the copies that the server holds, also of those that are half removed.
@@ -223,109 +214,6 @@ class Neo4jGraph(Questions):
     async def close(self) -> None:
         """Give up the connections."""
         await self._wire.close()
-
-
-async def _lock(work: "Work", copy: str) -> None:
-    from roomlore.backends.neo4jwire import gone  # noqa: PLC0415  needs the extra
-
-    if not await work.rows("lock_copy", {"copy": copy}):
-        raise gone()
-
-
-async def _put(work: "Work", copy: str, nodes: Sequence[Node]) -> None:
-    """Write nodes of one version; what is known to be new is made without looking for it again."""
-    owned = await _replaced(work, copy, nodes)
-    parameters = {"copy": copy, "version": nodes[0].version}
-    await _put_nodes(work, parameters, [node for node in nodes if node.id in owned], owned)
-    await _put_edges(work, parameters, [node for node in nodes if node.id in owned], owned)
-    owners: dict[str, list[str]] = defaultdict(list)
-    for one, kinds in owned.items():
-        for kind in kinds or ():
-            owners[kind].append(str(one))
-    led: list[Row] = []
-    for kind, ids in sorted(owners.items()):
-        is_incoming = kind.startswith("<")
-        led += await work.rows(
-            "delete_edges",
-            {**parameters, "ids": ids, "incoming": is_incoming},
-            words=_arrow(kind.removeprefix("<"), incoming=is_incoming),
-        )
-    await _sweep(work, copy, led)
-
-
-async def _replaced(work: "Work", copy: str, nodes: Sequence[Node]) -> _Owned:
-    """Hold the copy, and return of which nodes it has none or an older one, with the kinds of edges that one owns."""
-    from roomlore.backends.neo4jwire import gone  # noqa: PLC0415  needs the extra
-
-    ids = [str(node.id) for node in nodes]
-    rows = await work.rows("lock_known", {"copy": copy, "ids": ids})
-    if not rows:
-        raise gone()
-    known = {UUID(id_): (version, owned) for id_, version, owned in rows[0]["known"]}
-    replaced: _Owned = {}
-    for node in nodes:
-        version, owned = known.get(node.id, (None, None))
-        if version is None:
-            replaced[node.id] = None
-        elif version < node.version:
-            replaced[node.id] = (owned or "").split()
-    return replaced
-
-
-async def _put_nodes(
-    work: "Work", parameters: Mapping[str, Any], nodes: Sequence[Node], owned: _Owned
-) -> None:
-    from roomlore.backends.neo4jwire import words_of  # noqa: PLC0415  needs the extra
-
-    groups: dict[tuple[Label, bool], list[Mapping[str, Any]]] = defaultdict(list)
-    for node in nodes:
-        groups[node.label, owned[node.id] is None].append(_properties(node))
-    for (label, is_new), rows in sorted(groups.items()):
-        name = "create_nodes" if is_new else "replace_nodes"
-        await work.rows(name, {**parameters, "rows": rows}, words=words_of(label))
-
-
-async def _put_edges(
-    work: "Work", parameters: Mapping[str, Any], nodes: Sequence[Node], owned: _Owned
-) -> None:
-    groups: dict[_Group, list[tuple[str, Edge]]] = defaultdict(list)
-    for node in nodes:
-        id_, is_first = str(node.id), owned[node.id] is None
-        for edge in _distinct(node.edges):
-            groups[_Group(edge.kind, edge.label, edge.incoming, is_first)].append((id_, edge))
-    for group, some in groups.items():
-        # By columns, for what is sent is half of what this costs.
-        columns = {
-            "ids": [id_ for id_, _ in some],
-            "targets": [str(edge.target_id) for _, edge in some],
-            "properties": [edge.properties for _, edge in some] if any(e.properties for _, e in some) else [],
-        }
-        await work.rows(
-            "create_edges" if group.is_first else "merge_edges",
-            {**parameters, **columns, "incoming": group.incoming},
-            words={"label": group.label, **_arrow(group.kind, incoming=group.incoming)},
-        )
-
-
-async def _sweep(work: "Work", copy: str, led: "Sequence[Row]") -> None:
-    """Delete the stubs that edges led to, if no other edge does."""
-    stubs = sorted({row["stub"] for row in led if row["stub"] is not None})
-    if stubs:
-        await work.rows("delete_stubs", {"copy": copy, "ids": stubs})
-
-
-def _arrow(kind: str, *, incoming: bool) -> Mapping[str, str]:
-    return {"kind": kind, "from": "<-" if incoming else "-", "to": "-" if incoming else "->"}
-
-
-def _distinct(edges: Sequence[Edge]) -> list[Edge]:
-    """Return one edge of each kind between two nodes: the last that is given."""
-    return list({(edge.kind, edge.target_id, edge.incoming): edge for edge in edges}.values())
-
-
-def _properties(node: Node) -> dict[str, Any]:
-    owned = sorted({f"<{edge.kind}" if edge.incoming else edge.kind for edge in node.edges})
-    return {**node.properties, "id": str(node.id), "digest": node.digest, "owned": " ".join(owned)}
 
 
 def _can_be_sent(node: Node) -> bool:

@@ -183,6 +183,15 @@ class QdrantPoints:
         for start in range(0, len(ids), _DROPPED_AT_ONCE):
             await self._wire.delete(PREFIX + copy, ids[start : start + _DROPPED_AT_ONCE])
 
+    async def distrust(self, copy: str, ids: Sequence[UUID]) -> None:
+        """Let whatever is written next of these points take their place; they stay until then.
+
+        Raises:
+            BackendUnavailable: the server fails.
+        """
+        for start in range(0, len(ids), BATCH):
+            await self._wire.distrust(PREFIX + copy, ids[start : start + BATCH])
+
     async def held(self, copy: str, *, after: UUID | None, limit: int) -> list[Held]:
         """Return what the copy holds behind an id, in the order of ids.
 

@@ -172,6 +172,12 @@ class Wire:
         selector = models.PointIdsList(points=[str(one) for one in ids])
         _done([await self._answer(self._client.delete(name, points_selector=selector, wait=True))])
 
+    async def distrust(self, name: str, ids: Sequence[UUID]) -> None:
+        """Let any version take the place of points; by a filter, for to name one that is not there is an error."""
+        named = models.Filter(must=[models.HasIdCondition(has_id=[str(one) for one in ids])])
+        setting = self._client.set_payload(name, {"version": -1}, points=named, wait=True)
+        _done([await self._answer(setting)])
+
     async def held(self, name: str, *, since: UUID | None, limit: int) -> list[Held]:
         """Return the points from an id on, in the order of ids."""
         rows = await self._scroll(name, fields=["digest"], since=since, limit=limit)

@@ -84,8 +84,15 @@ class Projection(Protocol[Subject_contra]):
         """Remove what the copy holds of these subjects, of any kind; those it does not hold are passed over."""
         ...
 
+    async def distrust(self, copy: str, ids: Sequence[UUID]) -> None:
+        """Let whatever is written next of these subjects take the place of what is held of them, which stays until then.
+
+        Those that the copy does not hold are passed over.
+        """
+        ...
+
     async def held(self, copy: str, *, after: UUID | None, limit: int) -> list[Held]:
-        """Return what the copy holds behind an id, in the order of ids."""
+        """Return what the copy holds behind an id, in the order of ids; the digest is empty where some of it was lost."""
         ...
 
     async def copies(self) -> list[str]:

@@ -42,7 +42,7 @@ def tag_id(org_id: OrgId, tag: str) -> UUID:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """What a copy holds of a subject: its id, and the digest of what was last written."""
+    """What a copy holds of a subject: its id, and the digest of what was last written; none where some of it was lost."""
 
     id: UUID
     digest: str

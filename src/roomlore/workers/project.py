@@ -130,29 +130,35 @@ class ProjectWorker:
     async def tidy(self) -> None:
         """Leave it to the rounds."""
 
-    async def build(self, org_id: OrgId, *, model: str | None = None, dimensions: int | None = None) -> None:
+    async def build(
+        self, org_id: OrgId, *, model: str | None = None, dimensions: int | None = None, again: bool = False
+    ) -> None:
         """Begin a copy beside the one that is read, unless the server has lost that; of points with vectors of a model.
+
+        Args:
+            org_id: Whose copy.
+            model: Whose vectors it is to hold, and how long they are; None: none.
+            dimensions: See there.
+            again: Only if the org has copies already: somebody may have given them up meanwhile.
 
         Raises:
             BackendUnavailable: the server fails.
         """
-        await self._build(org_id, model=model, dimensions=dimensions)
-
-    async def _build(
-        self, org_id: OrgId, *, model: str | None, dimensions: int | None, again: bool = False
-    ) -> None:
         there, held = await self.projection.copies(), await self._held(org_id)
         is_lost = held is not None and held.copy is not None and held.copy not in there
         copy = f"{prefix(org_id)}{uuid7().hex[:NUMBER_DIGITS]}"
         await self.projection.prepare(copy, dimensions=dimensions or 0)
         planned = Planned(copy=copy, model=model, dimensions=dimensions)
 
-        async def begin(conn: Connection) -> None:
-            # Somebody may have given up the copies meanwhile.
-            if not again or await projections.take_turn(conn, org_id, self.stage) is not None:
-                await projections.begin_copy(conn, org_id, self.stage, planned, is_lost=is_lost)
+        async def begin(conn: Connection) -> bool:
+            if again and await projections.take_turn(conn, org_id, self.stage) is None:
+                return False
+            await projections.begin_copy(conn, org_id, self.stage, planned, is_lost=is_lost)
+            return True
 
-        await self.db.change(org_id, begin)
+        if not await self.db.change(org_id, begin):
+            # Nobody would come by where an org has no copies.
+            await self.projection.remove(copy)
 
     async def look_after(self, org_id: OrgId) -> bool:
         """Take the next step with a copy that is being built, and return whether there is another one to come.
@@ -179,7 +185,7 @@ class ProjectWorker:
         known = {held.copy, held.next_copy}
         if not known - {None} <= set(there):
             model, dimensions = held.next_model or held.model, held.next_dimensions or held.dimensions
-            await self._build(org_id, model=model, dimensions=dimensions, again=True)
+            await self.build(org_id, model=model, dimensions=dimensions, again=True)
             return True
         for copy in there:
             # Left behind by somebody who was killed; copies of others are theirs.

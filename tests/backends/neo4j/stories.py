@@ -1,14 +1,14 @@
 """What these tests write, the plain model that a copy must equal, and a look at the copy past Roomlore."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Self
 from uuid import UUID
 
 from neo4j import AsyncGraphDatabase, NotificationMinimumSeverity
 
-from roomlore.domain.projected import Edge, Node
+from roomlore.domain.projected import Edge, Held, Node
 
 #: Kind, where it begins, where it ends, who owns it, and its properties.
 Line = tuple[str, str, str, str, tuple[tuple[str, Any], ...]]
@@ -55,6 +55,20 @@ class Model:
         for one in ids:
             self.nodes.pop(one, None)
             self.edges = {key: edge for key, edge in self.edges.items() if one not in (key[1], key[3])}
+
+    def distrust(self, ids: Sequence[UUID]) -> None:
+        for one in self.nodes.keys() & set(ids):
+            self.nodes[one] = replace(self.nodes[one], version=-1)
+
+    def held(self) -> list[Held]:
+        """Return what the copy says that it holds: no digest goes with edges that are lost."""
+        found: list[Held] = []
+        for one, node in sorted(self.nodes.items()):
+            is_whole = all(
+                (edge.kind, edge.target_id, edge.incoming, one) in self.edges for edge in node.edges
+            )
+            found.append(Held(id=one, digest=node.digest if is_whole else ""))
+        return found
 
     def seen(self) -> tuple[dict[str, tuple[str, int, Mapping[str, Any]]], set[str], list[Line]]:
         nodes = {str(one.id): (one.label, one.version, dict(one.properties)) for one in self.nodes.values()}
@@ -121,6 +135,7 @@ class Raw:
                 stubs.add(id_)
             else:
                 properties.pop("owned")
+                properties.pop("edges")
                 nodes[id_] = (label, version, properties)
         return nodes, stubs, await self._lines(copy)
 

@@ -61,3 +61,45 @@ async def test_a_real_server_holds_what_the_database_knows_and_no_trace_of_what_
 
     await app.projecting.drop("neo4j")
     assert await raw.ask("MATCH (n:Subject {copy: $copy}) RETURN n.id AS id", copy=copy) == []
+
+
+async def test_a_repaired_copy_has_every_edge_again_that_went_with_a_node(
+    app: App, server: tuple[str, str, str], raw: Raw
+) -> None:
+    url, user, password = server
+    settings = replace(app.settings, neo4j=Neo4jSettings(url=url, user=user, password=password))
+    app = replace(app, settings=settings)
+    await app.ingest_batch(busy_room(5, 60))
+    await app.drain()
+    for who in ("ana", "bo"):
+        await kept(app, f"{who} likes tea", "m1", "m2", by=who, about=(who,), tags=frozenset({"tea"}))
+    await app.projecting.rebuild("neo4j")
+    copy = await assert_alike(app, raw)
+    ana, bo = [str((await app.viewer(who)).participant_id) for who in ("ana", "bo")]
+    # As after an older backup of both: somebody talked less, under a number that is still to come.
+    [talks] = await raw.ask(
+        """MATCH (u:User {copy: $copy, id: $id})-[r:TALKED_TO]->() SET r.count = r.count + 1, r.version = 1000000
+        WITH u, count(r) AS count SET u.digest = 'older', u.version = 1000000 RETURN count""",
+        copy=copy,
+        id=ana,
+    )
+    assert talks["count"]
+    [message_id] = await raw.ask(
+        """MATCH (m:Message {copy: $copy})<-[:REPLIED_TO]-() WHERE m.author_id <> $id
+        WITH m ORDER BY m.id LIMIT 1 RETURN m.id AS id""",
+        copy=copy,
+        id=bo,
+    )
+    lost = [bo, message_id["id"]]
+    await raw.ask("MATCH (n:Subject {copy: $copy}) WHERE n.id IN $ids DETACH DELETE n", copy=copy, ids=lost)
+    before = await raw.seen(copy)
+
+    found = await app.projecting.diff("neo4j", repair=True)
+
+    assert [str(one) for one in found.missing] == sorted(lost)
+    assert {ana} < {str(one) for one in found.different}
+    after = await raw.seen(copy)
+    assert (after[0].keys(), *after[1:]) == (before[0].keys(), *before[1:])
+    assert await copying.write_waiting(app.db, settings, app.org_id) == []
+    assert await assert_alike(app, raw) == copy
+    await app.projecting.drop("neo4j")

@@ -35,9 +35,10 @@ NODES = st.builds(
     properties=st.dictionaries(st.sampled_from(["a", "b"]), st.booleans() | st.text(max_size=2), max_size=2),
     edges=st.lists(EDGES, max_size=3, unique_by=lambda one: (one.kind, one.target_id, one.incoming)),
 )
+PUTS = st.lists(NODES, min_size=1, max_size=4, unique_by=lambda one: one.id)
+SOME = st.lists(IDS, max_size=2)
 STEPS = st.lists(
-    st.lists(NODES, min_size=1, max_size=4, unique_by=lambda one: one.id) | st.lists(IDS, max_size=2),
-    max_size=6,
+    st.tuples(st.just("put"), PUTS) | st.tuples(st.sampled_from(["drop", "distrust"]), SOME), max_size=6
 )
 
 
@@ -47,17 +48,11 @@ async def test_a_copy_equals_the_plainest_model_of_it(graph: Neo4jGraph, raw: Ra
     model = Model()
     copy = f"test-{uuid7().hex}"
     await graph.prepare(copy, dimensions=0)
-    for step in steps:
-        nodes = [one for one in step if isinstance(one, Node)]
-        if nodes:
-            model.put(nodes)
-            await graph.put(copy, nodes)
-        else:
-            model.drop(step)
-            await graph.drop(copy, step)
+    for what, about in steps:
+        getattr(model, what)(about)
+        await getattr(graph, what)(copy, about)
         assert await raw.seen(copy) == model.seen()
-    digests = [Held(id=one, digest=model.nodes[one].digest) for one in sorted(model.nodes)]
-    assert await graph.held(copy, after=None, limit=10) == digests
+        assert await graph.held(copy, after=None, limit=10) == model.held()
     await graph.remove(copy)
 
 
@@ -109,6 +104,39 @@ async def test_what_is_not_written_yet_is_not_held(graph: Neo4jGraph, raw: Raw, 
     assert await raw.seen(copy) == ({}, set(), [])
 
 
+async def test_what_is_distrusted_stays_until_any_version_is_written(
+    graph: Neo4jGraph, raw: Raw, copy: str, monkeypatch
+):
+    monkeypatch.setattr(graphs, "BATCH", 2)
+    talked = Edge(kind="TALKED_TO", label="User", target_id=uid(2))
+    said = [message(n, author=1, version=9) for n in range(10, 14)]
+    await graph.put(copy, [user(1, version=9, edges=[talked]), user(2, version=9), *said])
+    before = await raw.seen(copy)
+
+    await graph.distrust(copy, [uid(1), *(one.id for one in said[:2]), uid(99)])
+
+    after = await raw.seen(copy)
+    assert (after[0].keys(), *after[1:]) == (before[0].keys(), *before[1:])
+    await graph.put(copy, [user(1, version=3), *(message(n, author=2, version=3) for n in range(10, 14))])
+    _, _, lines = await raw.seen(copy)
+    authored = {end: begin for kind, begin, end, _, _ in lines if kind == "AUTHORED"}
+    assert authored == {str(uid(n)): str(uid(2 if n < 12 else 1)) for n in range(10, 14)}
+    assert len(lines) == 4, "what it owned is no longer written"
+
+
+async def test_who_lost_an_edge_has_no_digest_until_it_is_written_again(graph: Neo4jGraph, copy: str):
+    said = [message(10, author=1), message(11, author=2, reply_to=10)]
+    await graph.put(copy, [user(1), user(2), *said])
+    await graph.drop(copy, [uid(1)])
+    await graph.put(copy, [user(1, version=2)])
+
+    held = {one.id.int: one.digest for one in await graph.held(copy, after=None, limit=9)}
+
+    assert held == {1: user(1).digest, 2: user(2).digest, 10: "", 11: said[1].digest}
+    await graph.put(copy, [replace(said[0], version=3)])
+    assert [one.digest for one in await graph.held(copy, after=uid(9), limit=1)] == [said[0].digest]
+
+
 async def test_what_is_held_comes_in_the_order_of_ids(graph: Neo4jGraph, copy: str):
     ids = sorted(uuid7() for _ in range(7))
     await graph.put(copy, [Node(id=one, version=1, label="Tag") for one in reversed(ids)])
@@ -152,8 +180,8 @@ async def test_writers_at_once_leave_no_duplicate(graph: Neo4jGraph, raw: Raw, c
 
 @pytest.mark.parametrize(
     "properties",
-    [{"": 1}, {"a\0": 1}, {"version": 1}, {"big": 2**63}, {"broken": "\ud800"}],
-    ids=["no-name", "null-name", "our-name", "big", "surrogate"],
+    [{"": 1}, {"a\0": 1}, {"version": 1}, {"edges": 1}, {"big": 2**63}, {"broken": "\ud800"}],
+    ids=["no-name", "null-name", "our-name", "our-other-name", "big", "surrogate"],
 )
 async def test_what_is_never_taken_is_named_and_the_rest_goes_through(
     graph: Neo4jGraph, copy: str, properties
@@ -181,6 +209,7 @@ async def test_a_copy_that_nobody_prepared_is_gone(graph: Neo4jGraph):
     for asked in (
         graph.put("never", [user(1)]),
         graph.drop("never", [uid(1)]),
+        graph.distrust("never", [uid(1)]),
         graph.held("never", after=None, limit=1),
         graph.seen("never", Sight(is_operator=True)).said_by_bots(limit=1),
     ):
@@ -228,7 +257,16 @@ async def test_a_node_with_many_edges_is_dropped_by_and_by(
     "name",
     [
         *("lock_known", "create_nodes", "replace_nodes", "create_edges", "merge_edges", "delete_edges"),
-        *("delete_stubs", "cut_nodes", "drop_nodes", "held", "some_of"),
+        *(
+            "distrust_nodes",
+            "distrust_edges",
+            "count_edges",
+            "delete_stubs",
+            "cut_nodes",
+            "drop_nodes",
+            "held",
+            "some_of",
+        ),
     ],
 )
 async def test_every_write_finds_its_nodes_by_the_index(raw: Raw, copy: str, name: str):
@@ -239,7 +277,7 @@ async def test_every_write_finds_its_nodes_by_the_index(raw: Raw, copy: str, nam
     plan = await raw.plan(text, copy=copy, rows=rows, ids=["1"], limit=5, after="", **edges)
     assert name == "create_nodes" or any("Index" in step for step in plan), plan
     assert not name.endswith("_edges") or sum("Index" in step for step in plan) == 1 + (
-        "delete" not in name
+        name in {"create_edges", "merge_edges"}
     ), plan
     assert not any("AllNodesScan" in step or "ByLabelScan" in step for step in plan), plan
     if name == "held":

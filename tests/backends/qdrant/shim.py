@@ -142,6 +142,8 @@ def _condition(given: Body) -> Any:
             match=None if match is None else _match(match),
             range=None if bounds is None else _range(bounds),
         )
+    if "has_id" in given:
+        return edge.HasIdCondition({UUID(one) for one in given["has_id"]})
     if "is_empty" in given:
         return edge.IsEmptyCondition(given["is_empty"]["key"])
     return _filter(given)
@@ -172,6 +174,13 @@ def _upsert(collection: Collection, given: Body) -> None:
 
 def _delete(collection: Collection, given: Body) -> None:
     collection.shard.update(edge.UpdateOperation.delete_points([UUID(one) for one in given["points"]]))
+
+
+def _set_payload(collection: Collection, given: Body) -> None:
+    if {name for name, one in given.items() if one is not None} != {"filter", "payload"}:
+        raise Refusal(400, "not known here")
+    change = edge.UpdateOperation.set_payload_by_filter(_filter(given["filter"]), given["payload"])
+    collection.shard.update(change)
 
 
 def _index(collection: Collection, given: Body) -> None:
@@ -293,6 +302,8 @@ class Server:
                 self._apply(_upsert, collection, given)
             case "POST", "/points/delete":
                 self._apply(_delete, collection, given)
+            case "POST", "/points/payload":
+                self._apply(_set_payload, collection, given)
             case "POST", "/points/batch":
                 for operation in given["operations"]:
                     ((verb, content),) = operation.items()

@@ -85,6 +85,32 @@ async def test_dropped_and_told_anew_it_is_there_again(points, copy):
     assert await digests(points, copy) == told([point(1)])
 
 
+async def test_what_is_distrusted_stays_until_any_version_is_told(points, copy):
+    everything = {"sight": EVERYTHING, "narrowing": EVERYWHERE, "wanted": 9}
+    said = [point(1, version=7, author_name="Bea"), point(2, version=7)]
+    await points.put(copy, said)
+
+    await points.distrust(copy, [some_id(1), some_id(9)])
+    await points.distrust(copy, [])
+
+    assert await digests(points, copy) == told(said)
+    assert len(await points.near(copy, facing(1, 0, 0, 0), **everything)) == 2
+    older = [point(1, version=3), point(2, version=3, author_name="Bea")]
+    await points.put(copy, older)
+    assert await digests(points, copy) == told([older[0], said[1]])
+    await points.put(copy, [point(1, version=2, author_name="Bea")])
+    assert await digests(points, copy) == told([older[0], said[1]])
+
+
+async def test_more_than_a_batch_is_distrusted(points, copy):
+    numbers = range(1, qdrant.BATCH + 20)
+    await points.put(copy, [point(number, version=2) for number in numbers])
+    await points.distrust(copy, [some_id(number) for number in numbers])
+    anew = [point(number, author_name="Bea") for number in numbers]
+    await points.put(copy, anew)
+    assert await digests(points, copy) == told(anew)
+
+
 async def test_putting_nothing_changes_nothing(points, copy):
     await points.put(copy, [])
     assert await digests(points, copy) == {}
@@ -136,6 +162,7 @@ async def test_a_copy_that_is_gone_is_said_to_be_gone_by_everything(points):
     for call in (
         points.put("nowhere", [point(1)]),
         points.drop("nowhere", [some_id(1)]),
+        points.distrust("nowhere", [some_id(1)]),
         points.held("nowhere", after=None, limit=1),
         points.near("nowhere", facing(1, 0, 0, 0), wanted=1, **everything),
         points.worded("nowhere", ["toner"], wanted=1, **everything),

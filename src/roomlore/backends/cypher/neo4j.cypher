@@ -85,6 +85,21 @@ WHERE r.incoming = $incoming AND r.version < $version
 DELETE r
 RETURN DISTINCT CASE WHEN t.digest IS NULL THEN t.id END AS stub
 
+// name: distrust_nodes
+// Let any version take the place of nodes; return the kinds of edges that each owns.
+UNWIND $ids AS id
+MATCH (n:Subject {copy: $copy, id: id})
+SET n.version = -1
+RETURN n.id AS id, coalesce(n.owned, '') AS owned
+
+// name: distrust_edges
+// Let any version take the place of the edges of a kind that nodes own.
+UNWIND $ids AS id
+MATCH (n:Subject {copy: $copy, id: id})
+MATCH (n)<from>[r:<kind>]<to>(:Subject)
+WHERE r.incoming = $incoming
+SET r.version = -1
+
 // name: delete_stubs
 // Delete those of the subjects that nothing leads to and nothing is known of.
 UNWIND $ids AS id
@@ -107,11 +122,17 @@ UNWIND $ids AS id
 MATCH (n:Subject {copy: $copy, id: id})
 DETACH DELETE n
 
+// name: count_edges
+// How many edges of a kind each of these nodes owns.
+UNWIND $ids AS id
+MATCH (n:Subject {copy: $copy, id: id})
+RETURN n.id AS id, COUNT { MATCH (n)<from>[r:<kind>]<to>(:Subject) WHERE r.incoming = $incoming } AS count
+
 // name: held
-// The nodes behind an id, in the order of ids, without stubs.
+// The nodes behind an id, in the order of ids, without stubs; the edges that each owned when it was written.
 MATCH (n:Subject)
 WHERE n.copy = $copy AND n.id > $after AND n.digest IS NOT NULL
-RETURN n.id AS id, n.digest AS digest
+RETURN n.id AS id, n.digest AS digest, coalesce(n.owned, '') AS owned, n.edges AS edges
 ORDER BY n.copy, n.id
 LIMIT $limit
 
