@@ -348,15 +348,15 @@ async def test_a_copy_that_lags_or_lacks_something_is_not_asked(
     await projecting.rebuild("qdrant")
     settings = replace(app.settings, qdrant=QdrantSettings(url="http://127.0.0.1:9"))
     proposing = Proposing(desk=app.desk, settings=settings, servers=Servers())
-    assert await proposing.copy() is not None
+    assert (await proposing.copy())[0] is not None
 
     await app.ingest_batch([message("later", "one more", author=author("ann"), sent_at=at(9000))])
-    assert await proposing.copy() is not None, "for half a minute"
+    assert (await proposing.copy())[0] is not None, "for half a minute"
     await admin.execute(
         "update roomlore.work set asked_at = now() - interval '31 seconds' where org_id = %s", [app.org_id]
     )
-    assert await proposing.copy() is None
+    assert (await proposing.copy())[0] is None
     await admin.execute(
         "update roomlore.work set asked_at = now(), set_aside_at = now() where org_id = %s", [app.org_id]
     )
-    assert await proposing.copy() is None
+    assert (await proposing.copy())[0] is None

@@ -67,7 +67,7 @@ async def candidates(app: App, asked: Question, name: str | None = None) -> dict
     """Return what may fit a question, by what it says, and how near it is."""
     viewer = app.operator if name is None else await app.viewer(name)
     async with app.db.reading(viewer, recalls=True) as conn:
-        found = await recall._candidates(conn, app.org_id, asked)
+        found = await recall._candidates(conn, app.org_id, asked, proposing=[asked.vector, asked.also])
     contents = {memory.id: memory.content for memory in await app.memories.all(viewer, limit=50)}
     return {contents[key]: why.similarity for key, why in found.items()}
 
@@ -199,7 +199,7 @@ async def test_what_was_put_aside_is_not_found_by_meaning_even_if_a_vector_were_
     await told.memories.forget(str(known.id))
     await admin.cursor().executemany("insert into memory_embeddings values (%s, %s, %s, %s)", left)
     async with told.db.reading(told.operator, recalls=True) as conn:
-        assert await recall._candidates(conn, told.org_id, asked) == {}
+        assert await recall._candidates(conn, told.org_id, asked, proposing=[asked.vector]) == {}
 
 
 # While models are switched

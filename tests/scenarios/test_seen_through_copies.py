@@ -166,7 +166,7 @@ async def test_without_the_server_the_database_answers_and_the_result_says_so(ap
 async def proposed(app: App, viewer: Viewer, text: str) -> Question:
     """What a copy proposes for a question without a vector, so by its words alone."""
     proposing = Proposing(desk=app.desk, settings=app.settings, servers=app._servers)
-    copy = await proposing.copy()
+    copy, _ = await proposing.copy()
     question = Question(text=text, vector=None)
     assert copy is not None
     async with app.db.reading(viewer, recalls=True) as conn:
@@ -259,10 +259,10 @@ async def test_a_copy_that_lacks_more_than_can_be_looked_through_is_not_asked(
         monkeypatch.setattr("roomlore.app.proposing.FRESH", 2)
         for number, is_asked in ((21, True), (22, True), (23, False)):
             await app.ingest_batch([message(f"{number}", f"zeppelin {number}", author=author("ana"))])
-            assert (await proposing.copy() is not None) == is_asked
+            assert ((await proposing.copy())[0] is not None) == is_asked
             assert f"zeppelin {number}" in said(await copied.search(ana, "zeppelin"))
         await copied.drain()
-        assert await proposing.copy() is not None
+        assert (await proposing.copy())[0] is not None
 
 
 async def test_a_copy_that_lies_about_words_makes_no_reasons(app: App, shim: Shim):  # noqa: F811
