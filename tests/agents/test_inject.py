@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 
+from conftest import TellOnce
 from ingest.stories import author, message, room
 from roomlore.agents.inject import COOL_DOWN, InjectWorker
 from roomlore.app import App
@@ -50,8 +51,7 @@ def clock() -> Clock:
     return Clock(datetime.now(UTC))
 
 
-@pytest.fixture
-async def told(app: App) -> App:
+async def long_ago(app: App) -> None:
     said = [
         old(1, ANA, KILN),
         old(2, PIP, "noted"),
@@ -61,6 +61,11 @@ async def told(app: App) -> App:
     ]
     assert (await app.ingest_batch(said)).skipped == []
     await app.memories.remember(KILN, sources=["m1"])
+
+
+@pytest.fixture
+async def told(app: App, tell_once: TellOnce) -> App:
+    await tell_once(app, long_ago)
     return app
 
 

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from conftest import TellOnce
 from ingest.stories import author, message, room
 from roomlore.agents.remember import InteractWorker
 from roomlore.app import App
@@ -28,9 +29,13 @@ GREETING = said(3, BO, "hi pip")
 GREETED = said(4, PIP, "Hello!")
 
 
-@pytest.fixture
-async def told(app: App) -> App:
+async def asked_and_answered(app: App) -> None:
     assert (await app.ingest_batch([QUESTION, ANSWER, GREETING, GREETED])).skipped == []
+
+
+@pytest.fixture
+async def told(app: App, tell_once: TellOnce) -> App:
+    await tell_once(app, asked_and_answered)
     return app
 
 

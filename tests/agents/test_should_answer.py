@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from conftest import TellOnce
 from ingest.stories import author, message, room
 from roomlore.agents.deciding import Decision
 from roomlore.app import App
@@ -23,14 +24,18 @@ def said(key: str, who, body: str, *, minute: float, where=GENERAL, **fields):
     return message(key, body, author=who, room=where, sent_at=NOON + timedelta(minutes=minute), **fields)
 
 
-@pytest.fixture
-async def told(app: App) -> App:
+async def long_ago(app: App) -> None:
     lines = [
         said("m1", BO, KEY, minute=-300),
         said("m2", PIP, "noted", minute=-299),
         said("m3", POP, "noted", minute=-298),
     ]
     assert (await app.ingest_batch(lines)).skipped == []
+
+
+@pytest.fixture
+async def told(app: App, tell_once: TellOnce) -> App:
+    await tell_once(app, long_ago)
     return app
 
 

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from conftest import TellOnce
 from ingest.stories import author, message, room
 from roomlore.app import App
 from roomlore.config import from_environment
@@ -40,11 +41,15 @@ TALK = [
 ]
 
 
-@pytest.fixture
-async def told(app: App) -> App:
+async def talk(app: App) -> None:
     accepted = await app.ingest_batch(TALK)
     assert accepted.skipped == []
     await app.drain()
+
+
+@pytest.fixture
+async def told(app: App, tell_once: TellOnce) -> App:
+    await tell_once(app, talk)
     return app
 
 
@@ -209,8 +214,8 @@ async def test_a_conversation_that_an_agent_may_not_follow_counts_for_nothing(ap
 # What an agent remembers
 
 
-@pytest.fixture
-async def learnt(told) -> App:
+async def lived_through(told: App) -> None:
+    await talk(told)
     await remember(told, "pip", "Printers fail on Mondays", kind="insight", tags=["printer"], sources=["m1"])
     await remember(told, "pip", "Toner goes on the shelf", kind="learning", task="T-1", sources=["m2"])
     await remember(
@@ -219,7 +224,12 @@ async def learnt(told) -> App:
     await remember(told, "pip", "Bo was curt", kind="interaction", involving=["bo"], sources=["m4"])
     await remember(told, "pip", "The attic is cold", kind="observation", tags=["attic"])
     await remember(told, "pop", "The cellar is damp", kind="observation", sources=["m4"])
-    return told
+
+
+@pytest.fixture
+async def learnt(app: App, tell_once: TellOnce) -> App:
+    await tell_once(app, lived_through)
+    return app
 
 
 async def contents(app: App, agent: str, *, by: str | None = None, **looked) -> list[str]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from backends.chatserver import ChatServer, chat_server, completion, http
+from conftest import TellOnce
 from ingest.stories import at, author, message
 from retrieval.telling import ANA, BO, tell
 from roomlore.app import App
@@ -25,13 +26,17 @@ async def server():
         yield chat
 
 
-@pytest.fixture
-async def told(app: App) -> App:
+async def small_talk(app: App) -> None:
     await tell(
         app,
         message("1", SAID, author=ANA, sent_at=at(1)),
         message("2", "tea is ready", author=BO, sent_at=at(400)),
     )
+
+
+@pytest.fixture
+async def told(app: App, tell_once: TellOnce) -> App:
+    await tell_once(app, small_talk)
     return app
 
 

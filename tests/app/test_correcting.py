@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from app.village import error_of
+from conftest import TellOnce
 from ingest.stories import at, author, message
 from retrieval.telling import closed, tell
 from roomlore.app import App
@@ -15,10 +16,9 @@ ANA, BO, CY = author("ana"), author("bo"), author("cy")
 PIP = author("pip", kind="agent")
 
 
-@pytest.fixture
-async def told(app: App) -> App:
+async def small_talk(app: App) -> None:
     red = closed("red", ANA, PIP)
-    return await tell(
+    await tell(
         app,
         message("a", "Good morning. Nice weather! By the way.", author=ANA, sent_at=at(1)),
         message("b", "good evening", author=BO, sent_at=at(2)),
@@ -27,6 +27,12 @@ async def told(app: App) -> App:
         message("r", "in red", room=red, author=ANA, sent_at=at(5)),
         message("q", "in red too", room=red, author=PIP, sent_at=at(6)),
     )
+
+
+@pytest.fixture
+async def told(app: App, tell_once: TellOnce) -> App:
+    await tell_once(app, small_talk)
+    return app
 
 
 async def with_key(app: App, name: str) -> App:

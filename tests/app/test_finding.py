@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.village import error_of, log_lines
+from conftest import TellOnce
 from ingest.stories import message, room
 from retrieval.telling import BO, CY, PIP, all_ids, author, closed, found_ids, tell, without_model
 from roomlore.app import App
@@ -56,11 +57,15 @@ ATTIC_IDS = {key for key, one in SAID.items() if one.room is ATTIC}
 CLOSED = {"cy": ATTIC_IDS, "pip": ATTIC_IDS}
 
 
-@pytest.fixture
-async def told(app: App) -> App:
+async def the_story(app: App) -> None:
     """The story as it is before any worker has been at it: words find it, which is enough to tell filters apart."""
     accepted = await app.ingest_batch(STORY)
     assert accepted.skipped == []
+
+
+@pytest.fixture
+async def told(app: App, tell_once: TellOnce) -> App:
+    await tell_once(app, the_story)
     return app
 
 

@@ -15,8 +15,8 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 import roomlore
-from app.village import ANA, BO, PEOPLE, SQUARE, error_of, log_lines, read_by, say, village
-from conftest import OpenApp
+from app.village import ANA, BO, PEOPLE, SQUARE, error_of, log_lines, read_by, say, village, whole_village
+from conftest import OpenApp, TellOnce
 from roomlore.app import App
 from roomlore.app.keys import NewKey
 from roomlore.config import Settings, from_environment
@@ -31,8 +31,9 @@ HOLDERS = {"operator": None, "agent": "pip", "member": "ana"}
 
 
 @pytest.fixture
-async def told(app: App) -> App:
-    return await village(app)
+async def told(app: App, tell_once: TellOnce) -> App:
+    await tell_once(app, whole_village)
+    return app
 
 
 async def key_for(app: App, role: str, **fields: Any) -> NewKey:

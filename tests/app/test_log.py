@@ -12,8 +12,8 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from app.village import ANA, BO, CELLAR, EVE, SQUARE, log_lines, say, village
-from conftest import OpenApp
+from app.village import ANA, BO, CELLAR, EVE, SQUARE, log_lines, say, village, whole_village
+from conftest import OpenApp, TellOnce
 from ingest.stories import author
 from roomlore.app import App
 from roomlore.domain.errors import BadInput, NotAllowed, NotFound, RoomloreError
@@ -24,8 +24,9 @@ Read = Callable[[App, Viewer], Awaitable[Any]]
 
 
 @pytest.fixture
-async def told(app: App) -> App:
-    return await village(app)
+async def told(app: App, tell_once: TellOnce) -> App:
+    await tell_once(app, whole_village)
+    return app
 
 
 async def ids(admin: psycopg.AsyncConnection, app: App) -> dict[str, UUID]:

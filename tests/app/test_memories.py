@@ -34,12 +34,16 @@ async def tell(app, *told):
     assert accepted.skipped == []
 
 
-@pytest.fixture
-async def told(app):
+async def greetings(app):
     """An org in which everybody has said something in the open."""
     await tell(
         app, *(message(f"hi-{who.account_id}", "hello", author=who) for who in (ANA, BO, CY, DEE, PIP, POP))
     )
+
+
+@pytest.fixture
+async def told(app, tell_once):
+    await tell_once(app, greetings)
     return app
 
 

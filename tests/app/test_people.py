@@ -22,8 +22,9 @@ from app.village import (
     say,
     seen,
     village,
+    whole_village,
 )
-from conftest import OpenApp
+from conftest import OpenApp, TellOnce
 from ingest.stories import author
 from roomlore.app import App
 from roomlore.context.render import to_openai
@@ -33,8 +34,9 @@ from roomlore.store.queries import Connection
 
 
 @pytest.fixture
-async def told(app: App) -> App:
-    return await village(app)
+async def told(app: App, tell_once: TellOnce) -> App:
+    await tell_once(app, whole_village)
+    return app
 
 
 async def test_a_merged_person_reads_what_either_account_may(told: App):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from conftest import TellOnce
 from ingest.stories import at, message
 from retrieval.telling import ANA, BO, CY, closed, tell
 from roomlore.app import App
@@ -48,16 +49,21 @@ def logs(tmp_path: Path) -> Path:
     return tmp_path / "logs"
 
 
-@pytest.fixture
-async def told(app: App) -> App:
+async def small_talk(app: App) -> None:
     """Ana and Bo in a closed room, Cy outside of it; nothing of what the logs say."""
     red = closed("red", ANA, BO)
-    return await tell(
+    await tell(
         app,
         message("hi", "hello", room=red, author=ANA, sent_at=at(1)),
         message("ho", "good morning", author=CY, sent_at=at(2)),
         message("hum", "good evening", author=BO, sent_at=at(3)),
     )
+
+
+@pytest.fixture
+async def told(app: App, tell_once: TellOnce) -> App:
+    await tell_once(app, small_talk)
+    return app
 
 
 async def asked(app: App, name: str | None = None, question: str = QUESTION):

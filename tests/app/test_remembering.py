@@ -2,6 +2,7 @@
 
 import pytest
 
+from conftest import TellOnce
 from ingest.stories import at, author, message
 from retrieval.telling import tell
 from roomlore.app import App
@@ -9,9 +10,14 @@ from roomlore.app import App
 ANA, PIP = author("ana"), author("pip", kind="agent")
 
 
+async def greeting(app: App) -> None:
+    await tell(app, message("hi", "here I am", author=PIP, sent_at=at(1)))
+
+
 @pytest.fixture
-async def told(app: App) -> App:
-    return await tell(app, message("hi", "here I am", author=PIP, sent_at=at(1)))
+async def told(app: App, tell_once: TellOnce) -> App:
+    await tell_once(app, greeting)
+    return app
 
 
 async def credited(told: App, said: str, content: str) -> str:

@@ -53,6 +53,11 @@ async def village(app: App) -> App:
     return app
 
 
+async def whole_village(app: App) -> None:
+    """Tell the story to an org, for fixtures that tell it once."""
+    await village(app)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
     """Everything that the public reads show a viewer."""

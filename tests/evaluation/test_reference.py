@@ -59,10 +59,14 @@ def passed(_: int) -> None:
     pass
 
 
-@pytest.fixture
-async def camp(app):
+async def camped(app):
     await app.ingest_batch(list(incoming(MESSAGES, now=NOW)))
     await app.drain()
+
+
+@pytest.fixture
+async def camp(app, tell_once):
+    await tell_once(app, camped)
     return app
 
 

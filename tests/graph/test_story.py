@@ -6,6 +6,7 @@ from uuid import UUID
 import psycopg
 import pytest
 
+from conftest import TellOnce
 from graph.comparing import compare
 from graph.telling import Facts, Mark, Story, facts, tell
 from roomlore.app import App
@@ -91,9 +92,13 @@ STORY = Story(
 )
 
 
-@pytest.fixture(name="told")
-async def _told(app: App, admin: psycopg.AsyncConnection) -> Facts:
+async def story(app: App) -> None:
     await tell(app, STORY)
+
+
+@pytest.fixture(name="told")
+async def _told(app: App, admin: psycopg.AsyncConnection, tell_once: TellOnce) -> Facts:
+    await tell_once(app, story)
     return await facts(admin, app)
 
 

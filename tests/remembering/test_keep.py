@@ -19,12 +19,15 @@ PIP, POP = author("pip", kind="agent"), author("pop", kind="agent")
 HOMES = {"1": "Ana lives in Lisbon.", "2": "Ana lives in Porto.", "3": "Ana lives in Faro."}
 
 
-@pytest.fixture
-async def told(app):
+async def small_talk(app):
     said = [(1, ANA), (2, ANA), (3, ANA), (4, BO), (5, PIP), (6, POP), (7, CY)]
-    return await tell(
-        app, *(message(str(n), f"what {who.name} said", author=who, sent_at=at(n)) for n, who in said)
-    )
+    await tell(app, *(message(str(n), f"what {who.name} said", author=who, sent_at=at(n)) for n, who in said))
+
+
+@pytest.fixture
+async def told(app, tell_once):
+    await tell_once(app, small_talk)
+    return app
 
 
 async def now(app, viewer=None, **wanted):

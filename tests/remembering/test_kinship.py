@@ -14,12 +14,15 @@ TEA, FOND, COFFEE = "Ana prefers tea.", "Ana is fond of tea.", "Ana prefers coff
 BY = {"extractor": "some language model"}
 
 
-@pytest.fixture
-async def told(app):
+async def small_talk(app):
     said = [(1, ANA), (2, ANA), (3, ANA), (4, BO)]
-    return await tell(
-        app, *(message(str(n), f"what {who.name} said", author=who, sent_at=at(n)) for n, who in said)
-    )
+    await tell(app, *(message(str(n), f"what {who.name} said", author=who, sent_at=at(n)) for n, who in said))
+
+
+@pytest.fixture
+async def told(app, tell_once):
+    await tell_once(app, small_talk)
+    return app
 
 
 @pytest.mark.parametrize("order", [("1", "2"), ("2", "1")])

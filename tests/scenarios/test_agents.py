@@ -10,11 +10,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from conftest import TellOnce
 from roomlore.app import App
 from roomlore.config import LanguageModelSettings
 from roomlore.context.memoryblock import block_text
 from roomlore.context.render import to_text
 from roomlore.domain.errors import BadInput
+from scenarios.conftest import kiln_house
 from scenarios.kilnhouse import (
     INES,
     MARA,
@@ -36,9 +38,9 @@ EXPERIENCES = {
 }
 
 
-@pytest.fixture
-async def wise(house) -> App:
+async def lived_through(house: App) -> None:
     """Pip has been through some things."""
+    await kiln_house(house)
     await remember(
         house, "pip", "Celadon crawls where it is thick", kind="insight", tags=["glaze"], sources=["ask"]
     )
@@ -55,7 +57,12 @@ async def wise(house) -> App:
     await remember(
         house, "quill", "Short answers please people", kind="insight", involving=["pip"], sources=["short"]
     )
-    return house
+
+
+@pytest.fixture
+async def wise(app: App, tell_once: TellOnce) -> App:
+    await tell_once(app, lived_through)
+    return app
 
 
 async def test_e1_an_agent_records_what_it_lives_through_in_four_kinds(house):

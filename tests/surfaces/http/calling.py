@@ -7,7 +7,6 @@ import httpx2
 import jsonschema_rs
 from fastapi import FastAPI
 
-from roomlore.surfaces.http.description import describe
 from roomlore.surfaces.http.envelope import HEADERS, REQUEST_ID
 
 #: Of documentation: nobody's address.
@@ -19,7 +18,7 @@ class Described:
     """The description, as what judges responses."""
 
     def __init__(self, api: FastAPI) -> None:
-        self.document = describe(api)
+        self.document = api.openapi()
         self._paths = [
             (re.compile(re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(path))), item)
             for path, item in sorted(self.document["paths"].items(), key=lambda pair: "{" in pair[0])

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 import pytest
 from fastapi import FastAPI
 
-from app.village import village
+from app.village import whole_village
+from conftest import TellOnce
 from roomlore.app import App
 from roomlore.surfaces.http.limits import Limits
-from roomlore.surfaces.http.server import build
+from roomlore.surfaces.http.server import build, routed
 from surfaces.http.calling import Caller, Described
 
 
@@ -36,13 +37,18 @@ class Served:
 Serve = Callable[..., Awaitable[Served]]
 
 
+@pytest.fixture(scope="session")
+def described() -> Described:
+    """The description, which is the same wherever it is served."""
+    return Described(routed())
+
+
 @pytest.fixture
-def serve() -> Serve:
+def serve(described: Described) -> Serve:
     """Serve an App within limits."""
 
     async def served(app: App, limits: Limits | None = None, **rest) -> Served:
         api = build(app, limits=limits, **rest)
-        described = Described(api)
         made = await app.keys.make("operator", name="operator's")
         return Served(app=app, api=api, described=described, operator=Caller(api, described, made.key))
 
@@ -50,6 +56,7 @@ def serve() -> Serve:
 
 
 @pytest.fixture
-async def served(app: App, serve: Serve) -> Served:
+async def served(app: App, serve: Serve, tell_once: TellOnce) -> Served:
     """The village."""
-    return await serve(await village(app), Limits(rate=10_000, burst=100_000))
+    await tell_once(app, whole_village)
+    return await serve(app, Limits(rate=10_000, burst=100_000))

@@ -7,7 +7,6 @@ import pytest
 
 from conftest import OpenApp
 from roomlore.config import Settings
-from roomlore.surfaces.http.description import describe
 from surfaces.http.conftest import Serve, Served
 
 
@@ -15,7 +14,7 @@ def operations(served: Served) -> list[tuple[str, str]]:
     """Every method and path, with something in the place of each parameter."""
     return [
         (method.upper(), path.replace("{", "").replace("}", ""))
-        for path, item in describe(served.api)["paths"].items()
+        for path, item in served.api.openapi()["paths"].items()
         for method in item
     ]
 

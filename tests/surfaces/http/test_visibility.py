@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from app.village import EVERYWHERE, PEOPLE, STORY
-from roomlore.surfaces.http.description import describe
 from roomlore.surfaces.http.idempotency import KEEPING
 from roomlore.surfaces.http.limits import EVENTS
 from surfaces.http.calling import Caller
@@ -52,7 +51,7 @@ async def told(served: Served) -> Served:
 async def crawl(caller: Caller, seeds: dict[str, set[str]]) -> dict[str, str]:
     """Return everything that each path shows somebody, with whatever could stand in the place of each parameter."""
     shown = defaultdict[str, str](str)
-    for path, item in describe(caller.api)["paths"].items():
+    for path, item in caller.api.openapi()["paths"].items():
         # Events have no end; who is told which has tests of its own.
         if "get" not in item or path == EVENTS:
             continue
@@ -171,7 +170,7 @@ def test_the_crawl_asks_every_read() -> None:
 def test_the_crawl_knows_every_parameter_of_the_paths(served: Any) -> None:
     named = {
         name
-        for path, item in describe(served.api)["paths"].items()
+        for path, item in served.api.openapi()["paths"].items()
         if "get" in item
         for name in re.findall(r"\{(\w+)\}", path)
     }

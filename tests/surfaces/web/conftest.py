@@ -16,7 +16,8 @@ import uvicorn
 from playwright.async_api import Browser, Page, async_playwright, expect
 from starlette.types import ASGIApp
 
-from app.village import village
+from app.village import whole_village
+from conftest import TellOnce
 from roomlore.app import App
 from roomlore.domain.ids import uuid7
 from roomlore.surfaces.http.envelope import Envelope
@@ -76,9 +77,10 @@ async def visiting(app: App, key: str | None = None, *, base: str = LOCAL) -> As
 
 
 @pytest.fixture
-async def local(app: App) -> AsyncGenerator[Visitor]:
+async def local(app: App, tell_once: TellOnce) -> AsyncGenerator[Visitor]:
     """Who sits at the machine of the village."""
-    async with visiting(await village(app)) as visitor:
+    await tell_once(app, whole_village)
+    async with visiting(app) as visitor:
         yield visitor
 
 

@@ -8,6 +8,7 @@ from uuid import uuid4
 import pytest
 from playwright.async_api import Browser
 
+from conftest import TellOnce
 from ingest.stories import at, author, message, room
 from retrieval.telling import closed, tell
 from roomlore.app import App
@@ -42,11 +43,15 @@ STORY = [
 ]
 
 
-@pytest.fixture
-async def mill(app: App) -> App:
+async def milled(app: App) -> None:
     """An org with memories for everybody, for members, for two, for one, and for those who were there."""
     await tell(app, *STORY)
     await app.people.merge("ana", "ana_home")
+
+
+@pytest.fixture
+async def mill(app: App, tell_once: TellOnce) -> App:
+    await tell_once(app, milled)
     return app
 
 

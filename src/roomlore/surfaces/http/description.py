@@ -87,7 +87,7 @@ def describe(api: FastAPI) -> dict[str, Any]:
 
 def parameters(api: FastAPI, path: str, method: str) -> frozenset[str]:
     """Return the names of the query parameters that a route knows."""
-    operation = describe(api)["paths"].get(path, {}).get(method.lower(), {})
+    operation = api.openapi()["paths"].get(path, {}).get(method.lower(), {})
     known = [one for one in operation.get("parameters", []) if one.get("in") == "query"]
     return frozenset(one["name"] for one in known)
 

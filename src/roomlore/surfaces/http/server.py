@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from functools import cache
 from time import monotonic
 from uuid import UUID
 
@@ -66,7 +67,10 @@ def build(
         new_id: Gives ids to requests that have none.
         beside: What else is served behind the same doors, by path.
     """
-    metrics, api = Metrics(), routed()
+    metrics, api = Metrics(), _bare()
+    # What routes are of is read from types, which takes longer than all else: once in a process is enough.
+    api.router.routes.extend(routed().router.routes)
+    api.openapi = routed().openapi
     api.router.routes.extend(Route(path, one) for path, one in (beside or {}).items())
     api.state.served, api.state.metrics, api.state.stop = served, metrics, asyncio.Event()
     # The last that is added is the first to be passed.
@@ -80,8 +84,20 @@ def build(
     return api
 
 
+@cache
 def routed() -> FastAPI:
-    """Return the routes alone: enough to describe them."""
+    """Return the routes alone, always the same: enough to describe them."""
+    api = _bare()
+    noted = [Depends(_note)]
+    for resource in RESOURCES:
+        api.include_router(resource.ROUTER, dependencies=noted)
+    api.add_api_route(DESCRIPTION, _described, include_in_schema=False, dependencies=noted)
+    api.add_api_route(PATH, _measured, include_in_schema=False, dependencies=noted)
+    api.openapi = lambda: describe(api)
+    return api
+
+
+def _bare() -> FastAPI:
     # No pages about itself: they would load scripts from elsewhere, and need no key.
     # Nor traces: they would hold what stands in addresses.
     api = FastAPI(
@@ -93,12 +109,6 @@ def routed() -> FastAPI:
     )
     for error in (RoomloreError, RequestValidationError, HTTPException):
         api.add_exception_handler(error, on_error)
-    noted = [Depends(_note)]
-    for resource in RESOURCES:
-        api.include_router(resource.ROUTER, dependencies=noted)
-    api.add_api_route(DESCRIPTION, _described, include_in_schema=False, dependencies=noted)
-    api.add_api_route(PATH, _measured, include_in_schema=False, dependencies=noted)
-    api.openapi = lambda: describe(api)
     return api
 
 
