@@ -185,7 +185,7 @@ async def copy_in(admin: psycopg.AsyncConnection, every: Sequence[Rows]) -> floa
 
 
 async def clear(admin: psycopg.AsyncConnection) -> None:
-    await admin.execute(f"truncate {', '.join(TABLES)}")
+    await admin.execute(f"truncate {', '.join(TABLES)}, conversations cascade")
     await admin.execute("checkpoint")
 
 
