@@ -98,7 +98,7 @@ class Receipt:
 
     @property
     def is_own(self) -> bool:
-        """Whether somebody but the operator asked for it: they are told of their own alone."""
+        """Whether somebody but the operator asked for it, who is told of their own alone."""
         return self.viewer_id is not None
 
     @property
