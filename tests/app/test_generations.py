@@ -208,13 +208,19 @@ class Other(FakeEmbedder):
         return f"other-{self.dimensions}"
 
 
-async def test_after_a_switch_the_copy_is_built_anew_with_the_new_vectors(
-    app: App, monkeypatch: pytest.MonkeyPatch
-):
+def copied_to_a_shelf(app: App, monkeypatch: pytest.MonkeyPatch) -> tuple[App, Shelf]:
+    """Return an org that has two models, and where its copies are."""
     shelf = Shelf()
     monkeypatch.setattr(projecting, "open_projection", lambda _settings, _target: shelf)
     settings = replace(app.settings, qdrant=QdrantSettings(url="http://127.0.0.1:9"))
     copied = opened(app, settings, _embedder=FakeEmbedder(), _loading=Loading(given={"other": Other()}))
+    return copied, shelf
+
+
+async def test_after_a_switch_the_copy_is_built_anew_with_the_new_vectors(
+    app: App, monkeypatch: pytest.MonkeyPatch
+):
+    copied, shelf = copied_to_a_shelf(app, monkeypatch)
     await copied.ingest_batch([message("1", "apples are red"), message("2", "pears are green")])
     await copied.drain()
     await copied.projecting.rebuild("qdrant")
@@ -235,10 +241,7 @@ async def test_after_a_switch_the_copy_is_built_anew_with_the_new_vectors(
 async def test_a_copy_that_is_dropped_while_another_one_is_made_ready_does_not_come_back(
     app: App, monkeypatch: pytest.MonkeyPatch
 ):
-    shelf = Shelf()
-    monkeypatch.setattr(projecting, "open_projection", lambda _settings, _target: shelf)
-    settings = replace(app.settings, qdrant=QdrantSettings(url="http://127.0.0.1:9"))
-    copied = opened(app, settings, _embedder=FakeEmbedder(), _loading=Loading(given={"other": Other()}))
+    copied, shelf = copied_to_a_shelf(app, monkeypatch)
     await copied.ingest(message("1", "apples are red"))
     await copied.drain()
     await copied.projecting.rebuild("qdrant")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from retrieval.telling import ANA, BO, at, closed, message, tell
+from retrieval.telling import ANA, BO, PIP, at, closed, message, tell
 from roomlore.app import App
 from roomlore.backends.fake import FakeEmbedder
 from roomlore.domain.errors import TextRefused
@@ -159,6 +159,18 @@ async def test_nothing_is_found_by_meaning_that_the_viewer_may_not_see(told: App
     assert set(await candidates(told, asked, "bo")) == {UNLIKE}
     answer = await told.ask(await told.viewer("bo"), asked.text)
     assert [one.memory.id for one in answer.memories] == [mine.id]
+
+
+async def test_what_an_agent_asserted_without_sources_is_found_by_meaning_by_that_agent_alone(
+    told: App, model: Knowing
+):
+    await tell(told, message("p", "at your service", author=PIP, sent_at=at(4)))
+    pip = await told.viewer("pip")
+    await told.acting(pip).memories.remember(TEA, kind="fact", about=["ana"])
+    await told.drain()
+    asked = question(model, "captain beverage favours tipple")
+    assert set(await candidates(told, asked)) == set(await candidates(told, asked, "pip")) == {TEA}
+    assert await candidates(told, asked, "bo") == {}
 
 
 async def test_the_invisible_takes_no_place_among_the_nearest(told: App, model: Knowing):

@@ -17,16 +17,22 @@ from workers.rooms import busy_room
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
+async def told(app: App, server: tuple[str, str, str]) -> App:
+    """Return an org with messages and memories, which is to have its copy in the server."""
+    url, user, password = server
+    settings = replace(app.settings, neo4j=Neo4jSettings(url=url, user=user, password=password))
+    copied = replace(app, settings=settings)
+    await copied.ingest_batch(busy_room(5, 60))
+    await copied.drain()
+    for who in ("ana", "bo"):
+        await kept(copied, f"{who} likes tea", "m1", "m2", by=who, about=(who,), tags=frozenset({"tea"}))
+    return copied
+
+
 async def test_a_real_server_holds_what_the_database_knows_and_no_trace_of_what_was_erased(
     app: App, server: tuple[str, str, str], raw: Raw
 ) -> None:
-    url, user, password = server
-    settings = replace(app.settings, neo4j=Neo4jSettings(url=url, user=user, password=password))
-    app = replace(app, settings=settings)
-    await app.ingest_batch(busy_room(5, 60))
-    await app.drain()
-    for who in ("ana", "bo"):
-        await kept(app, f"{who} likes tea", "m1", "m2", by=who, about=(who,), tags=frozenset({"tea"}))
+    app = await told(app, server)
 
     built = await app.projecting.rebuild("neo4j")
 
@@ -49,7 +55,7 @@ async def test_a_real_server_holds_what_the_database_knows_and_no_trace_of_what_
     gone |= {str(key) for key, node in wanted.items() if node.properties.get("author_id") in gone}
     assert len(gone) > 1
     await app.erasure.person(str(viewer.participant_id))
-    assert await copying.write_waiting(app.db, settings, app.org_id) == []
+    assert await copying.write_waiting(app.db, app.settings, app.org_id) == []
 
     copy = await assert_alike(app, raw)
     everything = await raw.ask(
@@ -66,13 +72,7 @@ async def test_a_real_server_holds_what_the_database_knows_and_no_trace_of_what_
 async def test_a_repaired_copy_has_every_edge_again_that_went_with_a_node(
     app: App, server: tuple[str, str, str], raw: Raw
 ) -> None:
-    url, user, password = server
-    settings = replace(app.settings, neo4j=Neo4jSettings(url=url, user=user, password=password))
-    app = replace(app, settings=settings)
-    await app.ingest_batch(busy_room(5, 60))
-    await app.drain()
-    for who in ("ana", "bo"):
-        await kept(app, f"{who} likes tea", "m1", "m2", by=who, about=(who,), tags=frozenset({"tea"}))
+    app = await told(app, server)
     await app.projecting.rebuild("neo4j")
     copy = await assert_alike(app, raw)
     ana, bo = [str((await app.viewer(who)).participant_id) for who in ("ana", "bo")]
@@ -100,6 +100,6 @@ async def test_a_repaired_copy_has_every_edge_again_that_went_with_a_node(
     assert {ana} < {str(one) for one in found.different}
     after = await raw.seen(copy)
     assert (after[0].keys(), *after[1:]) == (before[0].keys(), *before[1:])
-    assert await copying.write_waiting(app.db, settings, app.org_id) == []
+    assert await copying.write_waiting(app.db, app.settings, app.org_id) == []
     assert await assert_alike(app, raw) == copy
     await app.projecting.drop("neo4j")
