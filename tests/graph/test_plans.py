@@ -17,9 +17,17 @@ PEOPLE, MESSAGES = 50, 8_000
 FILL = """
   insert into messages
     (org_id, id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision, received_at)
-  select %(org)s, gen_random_uuid(), %(room)s, 'fill' || n, 'message', (%(people)s::uuid[])[1 + n %% %(many)s], 'x', 'human',
-    'words', timestamptz '2025-01-01' + n * interval '1 minute', 'us', now()
+  select %(org)s, gen_random_uuid(), %(room)s, 'fill' || n, case when n %% 4 = 0 then 'whisper' else 'message' end,
+    (%(people)s::uuid[])[1 + n %% %(many)s], 'x', 'human', 'words',
+    timestamptz '2025-01-01' + n * interval '1 minute', 'us', now()
   from generate_series(1, %(messages)s) as n
+"""
+# Enough of them that to read them all would be a bad plan, which it is not for a table of one page.
+WHISPER = """
+  insert into message_audience (org_id, message_id, participant_id)
+  select org_id, id, (%(people)s::uuid[])[1 + (hashtext(external_id) & 1023) %% %(many)s]
+  from messages
+  where org_id = %(org)s and kind = 'whisper'
 """
 ANSWER = """
   insert into replies (org_id, room_id, child_id, parent_id, method, confidence)
@@ -37,8 +45,9 @@ async def filled(app: App, admin: psycopg.AsyncConnection) -> tuple[Viewer, View
     [(room,)] = await (await admin.execute("select id from rooms where org_id = %s", [app.org_id])).fetchall()
     params = {"org": app.org_id, "room": room, "people": ids, "many": PEOPLE, "messages": MESSAGES}
     await admin.execute(FILL, params)
+    await admin.execute(WHISPER, params)
     await admin.execute(ANSWER, params)
-    for table in ("messages", "replies", "participants"):
+    for table in ("messages", "replies", "participants", "message_audience"):
         await admin.execute(f"analyze {table}")
     return Viewer(org_id=app.org_id, participant_id=ids[0]), app.operator
 
