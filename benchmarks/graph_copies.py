@@ -9,7 +9,8 @@ password are in NEO4J_USER and NEO4J_PASSWORD. What is compared is done in turns
 put: our writing beside the official driver merging the same nodes and edges by the same constraint, as anybody would who
 writes what may be there already: rows ready-made, batches of the same nodes, a transaction for each, a statement for
 each label and kind of edge; without versions, digests, owners of edges, stubs that are swept, or turns among writers.
-First into an empty copy, then once more what is there already.
+First into an empty copy, then once more what is there already, then with one edge and one property of each message
+and person other than before; the bare driver leaves there what an edge led to before.
 rebuild: a copy of N messages of an org in an embedded database, from the first question to it until the copy is read.
 """
 
@@ -93,21 +94,21 @@ async def put(given: argparse.Namespace, at: Address) -> dict[str, Any]:
     """Return how many nodes a second are written, by us and by the bare driver, in turns."""
     nodes = story(given.messages, random.Random(7))
     again = [replace(node, version=2) for node in nodes]
-    ready = [rows_of(batch) for batch in batches(nodes)]
+    changed = [changed_from(node) for node in again]
+    told = {"first": nodes, "again": again, "changed": changed}
+    ready = {when: [rows_of(batch) for batch in batches(some)] for when, some in told.items()}
     ours = open_neo4j(at.url, user=at.user, password=at.password, seconds=120)
     bare = at.driver()
-    ways: dict[str, Callable[[Sequence[Node]], Awaitable[None]]] = {
-        "ours": lambda some: ours.put(COPY, some),
-        "bare": lambda _: bare_put(bare, ready),
+    ways: dict[str, Callable[[str], Awaitable[None]]] = {
+        "ours": lambda when: ours.put(COPY, told[when]),
+        "bare": lambda when: bare_put(bare, ready[when]),
     }
-    rates: dict[str, dict[str, list[float]]] = {
-        when: {name: [] for name in ways} for when in ("first", "again")
-    }
+    rates: dict[str, dict[str, list[float]]] = {when: {name: [] for name in ways} for when in told}
     for turn in range(given.rounds + 1):
         for name in list(ways)[:: 1 if turn % 2 else -1]:
             await ours.prepare(COPY)
-            for when, some in (("first", nodes), ("again", again)):
-                took = await seconds(ways[name](some))
+            for when in told:
+                took = await seconds(ways[name](when))
                 # The first turn warms up.
                 rates[when][name] += [len(nodes) / took] if turn else []
             await remove(ours, bare, name)
@@ -165,6 +166,17 @@ def rows_of(nodes: Sequence[Node]) -> Rows:
                 f"MERGE (n){begin}[r:{edge.kind}]{end}(t) SET r += row.properties"
             ].append(row)
     return statements
+
+
+def changed_from(node: Node) -> Node:
+    """Return a node as it is when a message comes into another conversation, and a person has talked once more."""
+    edges = list(node.edges)
+    if edges and node.label in {"Message", "User"}:
+        last = edges[-1]
+        moved = {"target_id": UUID(int=last.target_id.int ^ 1)} if node.label == "Message" else {}
+        counted = {"properties": {**last.properties, "count": 100}} if node.label == "User" else {}
+        edges[-1] = replace(last, **moved, **counted)
+    return replace(node, version=3, properties={**node.properties, "revised": True}, edges=edges)
 
 
 def story(count: int, chance: random.Random) -> list[Node]:

@@ -28,7 +28,7 @@ BATCH_EDGES = 5_000
 #: Edges that one transaction deletes: more would have to fit the server's memory.
 CUT_AT_ONCE = 10_000
 #: What we keep with a node and an edge ourselves.
-OWN = frozenset({"copy", "id", "version", "digest", "owned", "edges", "incoming"})
+OWN = frozenset({"copy", "id", "version", "digest", "owned", "incoming"})
 _SCHEMES = frozenset({"bolt", "bolt+s", "neo4j", "neo4j+s"})
 _LARGEST_INTEGER = 2**63 - 1
 _LONGEST_NAME = 1_000
@@ -179,7 +179,7 @@ class Neo4jGraph(Questions):
             await self._wire.write(partial(distrust, copy=copy, ids=some))
 
     async def held(self, copy: str, *, after: UUID | None, limit: int) -> list[Held]:
-        """Return what the copy holds behind an id, in the order of ids; of what has lost an edge no digest.
+        """Return what the copy holds behind an id, in the order of ids; what lost an edge has no digest.
 
         Raises:
             BackendUnavailable: the server fails, or has lost the copy.

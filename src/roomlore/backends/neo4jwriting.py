@@ -1,9 +1,11 @@
-"""What is asked of a Neo4j server within one transaction to write nodes with the edges they own, and to count these.
+"""What is asked of a Neo4j server within one transaction to write nodes with the edges they own.
 
 Needs the extra: only what has made sure of it imports this.
 """
 
-from collections import Counter, defaultdict
+import hashlib
+import json
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,8 +14,27 @@ from uuid import UUID
 from roomlore.backends.neo4jwire import Row, Work, gone, words_of
 from roomlore.domain.projected import Edge, EdgeKind, Held, Label, Node
 
-#: The kinds of edges that nodes own before they are written again, as "REPLIED_TO" or "<AUTHORED"; None: not there yet.
-_Owned = dict[UUID, Sequence[str] | None]
+#: The kinds of edges that a node owns, as "REPLIED_TO" or "<AUTHORED", and of those of each kind a digest.
+_Owned = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Due:
+    """A node that is to be written, and what it owns; what it owned before, or None: it was not there."""
+
+    node: Node
+    owned: _Owned
+    before: _Owned | None
+
+    @property
+    def left(self) -> list[str]:
+        """The kinds of edges that may have been there and are no more."""
+        before = self.before or {}
+        return [kind for kind, digest in before.items() if digest != self.owned.get(kind)]
+
+    def is_written(self, kind: str) -> bool:
+        """Return whether the edges of a kind are there as they are to be."""
+        return self.before is not None and self.before.get(kind) == self.owned[kind]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,27 +59,27 @@ async def lock(work: Work, copy: str) -> None:
 
 
 async def put(work: Work, copy: str, nodes: Sequence[Node]) -> None:
-    """Write nodes of one version; what is known to be new is made without looking for it again."""
-    owned = await _replaced(work, copy, nodes)
+    """Write nodes of one version: what is new without looking for it again, of the rest what differs."""
+    due, unchanged = await _compared(work, copy, nodes)
     parameters = {"copy": copy, "version": nodes[0].version}
-    await _put_nodes(work, parameters, [node for node in nodes if node.id in owned], owned)
-    await _put_edges(work, parameters, [node for node in nodes if node.id in owned], owned)
-    await sweep(work, copy, await _by_kind(work, "delete_edges", parameters, owned))
+    if unchanged:
+        await work.rows("renew_nodes", {**parameters, "ids": unchanged})
+    await _put_nodes(work, parameters, due)
+    await _put_edges(work, parameters, due)
+    left = {one.node.id: one.left for one in due}
+    await sweep(work, copy, await _by_kind(work, "delete_edges", parameters, left))
 
 
 async def distrust(work: Work, copy: str, ids: Sequence[str]) -> None:
     """Let any version take the place of nodes, and of the edges that they own."""
     await lock(work, copy)
     rows = await work.rows("distrust_nodes", {"copy": copy, "ids": ids})
-    owned = {UUID(row["id"]): row["owned"].split() for row in rows}
+    owned = {UUID(row["id"]): list(_parsed(row["owned"])) for row in rows}
     await _by_kind(work, "distrust_edges", {"copy": copy}, owned)
 
 
 async def held(work: Work, copy: str, after: str, limit: int) -> list[Held]:
-    """Return the nodes behind an id, in the order of ids.
-
-    With a node that is removed go edges that others own, which are written with their owners only: so these have no
-    digest until then.
+    """Return the nodes behind an id, in the order of ids; those that lost an edge with another node have no digest.
 
     Raises:
         CopyUnavailable: the copy is not there, or is being removed.
@@ -66,67 +87,50 @@ async def held(work: Work, copy: str, after: str, limit: int) -> list[Held]:
     if not await work.rows("find_copy", {"copy": copy}):
         raise gone()
     rows = await work.rows("held", {"copy": copy, "after": after, "limit": limit})
-    owned = {UUID(row["id"]): row["owned"].split() for row in rows}
-    counts: Counter[str] = Counter()
-    for row in await _by_kind(work, "count_edges", {"copy": copy}, owned):
-        counts[row["id"]] += row["count"]
-    return [
-        Held(id=UUID(row["id"]), digest=row["digest"] if row["edges"] in {None, counts[row["id"]]} else "")
-        for row in rows
-    ]
+    return [Held(id=UUID(row["id"]), digest=row["digest"]) for row in rows]
 
 
-async def _by_kind(
-    work: Work, name: str, parameters: Mapping[str, Any], owned: Mapping[UUID, Sequence[str] | None]
-) -> list[Row]:
-    """Ask the same of each kind of edges that nodes own, and return all that is answered."""
-    owners: dict[str, list[str]] = defaultdict(list)
-    for one, kinds in owned.items():
-        for kind in kinds or ():
-            owners[kind].append(str(one))
-    rows: list[Row] = []
-    for kind, ids in sorted(owners.items()):
-        is_incoming = kind.startswith("<")
-        rows += await work.rows(
-            name,
-            {**parameters, "ids": ids, "incoming": is_incoming},
-            words=_arrow(kind.removeprefix("<"), incoming=is_incoming),
-        )
-    return rows
-
-
-async def _replaced(work: Work, copy: str, nodes: Sequence[Node]) -> _Owned:
-    """Hold the copy, and return of which nodes it has none or an older one, with the kinds of edges that one owns."""
-    ids = [str(node.id) for node in nodes]
-    rows = await work.rows("lock_known", {"copy": copy, "ids": ids})
+async def _compared(work: Work, copy: str, nodes: Sequence[Node]) -> tuple[list[_Due], list[str]]:
+    """Hold the copy, and return what is to be written, and which nodes only need their version."""
+    rows = await work.rows("lock_known", {"copy": copy, "ids": [str(node.id) for node in nodes]})
     if not rows:
         raise gone()
-    known = {UUID(id_): (version, owned) for id_, version, owned in rows[0]["known"]}
-    replaced: _Owned = {}
+    known = {UUID(row[0]): row[1:] for row in rows[0]["known"]}
+    due: list[_Due] = []
+    unchanged: list[str] = []
     for node in nodes:
-        version, owned = known.get(node.id, (None, None))
-        if version is None:
-            replaced[node.id] = None
-        elif version < node.version:
-            replaced[node.id] = (owned or "").split()
-    return replaced
+        if node.id not in known:
+            due.append(_Due(node, owned_by(node), None))
+            continue
+        version, digest, owned = known[node.id]
+        # Of what is distrusted, or has lost an edge, nothing is sure to be as it was written.
+        is_whole = version >= 0 and bool(digest)
+        if version >= node.version:
+            continue
+        if is_whole and digest == node.digest:
+            unchanged.append(str(node.id))
+        else:
+            before = _parsed(owned)
+            due.append(_Due(node, owned_by(node), before if is_whole else dict.fromkeys(before, "")))
+    return due, unchanged
 
 
-async def _put_nodes(work: Work, parameters: Mapping[str, Any], nodes: Sequence[Node], owned: _Owned) -> None:
+async def _put_nodes(work: Work, parameters: Mapping[str, Any], due: Sequence[_Due]) -> None:
     groups: dict[tuple[Label, bool], list[Mapping[str, Any]]] = defaultdict(list)
-    for node in nodes:
-        groups[node.label, owned[node.id] is None].append(_properties(node))
+    for one in due:
+        groups[one.node.label, one.before is None].append(_properties(one))
     for (label, is_new), rows in sorted(groups.items()):
         name = "create_nodes" if is_new else "replace_nodes"
         await work.rows(name, {**parameters, "rows": rows}, words=words_of(label))
 
 
-async def _put_edges(work: Work, parameters: Mapping[str, Any], nodes: Sequence[Node], owned: _Owned) -> None:
+async def _put_edges(work: Work, parameters: Mapping[str, Any], due: Sequence[_Due]) -> None:
     groups: dict[_Group, list[tuple[str, Edge]]] = defaultdict(list)
-    for node in nodes:
-        id_, is_first = str(node.id), owned[node.id] is None
-        for edge in _distinct(node.edges):
-            groups[_Group(edge.kind, edge.label, edge.incoming, is_first)].append((id_, edge))
+    for one in due:
+        id_, is_first = str(one.node.id), one.before is None
+        for edge in _distinct(one.node.edges):
+            if not one.is_written(_kind(edge)):
+                groups[_Group(edge.kind, edge.label, edge.incoming, is_first)].append((id_, edge))
     for group, some in groups.items():
         # By columns, for what is sent is half of what this costs.
         columns = {
@@ -139,6 +143,25 @@ async def _put_edges(work: Work, parameters: Mapping[str, Any], nodes: Sequence[
             {**parameters, **columns, "incoming": group.incoming},
             words={"label": group.label, **_arrow(group.kind, incoming=group.incoming)},
         )
+
+
+async def _by_kind(
+    work: Work, name: str, parameters: Mapping[str, Any], owned: Mapping[UUID, Sequence[str]]
+) -> list[Row]:
+    """Ask the same of each kind of edges that nodes own, and return all that is answered."""
+    owners: dict[str, list[str]] = defaultdict(list)
+    for one, kinds in owned.items():
+        for kind in kinds:
+            owners[kind].append(str(one))
+    rows: list[Row] = []
+    for kind, ids in sorted(owners.items()):
+        is_incoming = kind.startswith("<")
+        rows += await work.rows(
+            name,
+            {**parameters, "ids": ids, "incoming": is_incoming},
+            words=_arrow(kind.removeprefix("<"), incoming=is_incoming),
+        )
+    return rows
 
 
 async def sweep(work: Work, copy: str, led: Sequence[Row]) -> None:
@@ -157,12 +180,30 @@ def _distinct(edges: Sequence[Edge]) -> list[Edge]:
     return list({(edge.kind, edge.target_id, edge.incoming): edge for edge in edges}.values())
 
 
-def _properties(node: Node) -> dict[str, Any]:
-    owned = sorted({f"<{edge.kind}" if edge.incoming else edge.kind for edge in node.edges})
+def owned_by(node: Node) -> _Owned:
+    """Return the kinds of edges that a node owns, and of those of each kind a digest: equal for equal edges."""
+    kinds: dict[str, list[Any]] = defaultdict(list)
+    for edge in _distinct(node.edges):
+        kinds[_kind(edge)].append([str(edge.target_id), edge.label, sorted(edge.properties.items())])
+    return {kind: _digest(sorted(kinds[kind])) for kind in sorted(kinds)}
+
+
+def _digest(edges: Sequence[Any]) -> str:
+    return hashlib.sha256(json.dumps(edges).encode()).hexdigest()[:16]
+
+
+def _kind(edge: Edge) -> str:
+    return f"<{edge.kind}" if edge.incoming else edge.kind
+
+
+def _parsed(owned: str | None) -> dict[str, str]:
+    return dict(one.split(":", 1) for one in (owned or "").split())
+
+
+def _properties(due: _Due) -> dict[str, Any]:
     return {
-        **node.properties,
-        "id": str(node.id),
-        "digest": node.digest,
-        "owned": " ".join(owned),
-        "edges": len(_distinct(node.edges)),
+        **due.node.properties,
+        "id": str(due.node.id),
+        "digest": due.node.digest,
+        "owned": " ".join(f"{kind}:{digest}" for kind, digest in due.owned.items()),
     }

@@ -60,6 +60,11 @@ class Model:
         for one in self.nodes.keys() & set(ids):
             self.nodes[one] = replace(self.nodes[one], version=-1)
 
+    def renewed(self, ids: Sequence[UUID]) -> list[Node]:
+        """Return nodes as they are, of newer versions."""
+        there = [self.nodes[one] for one in sorted(self.nodes.keys() & set(ids))]
+        return [replace(node, version=node.version + 1) for node in there]
+
     def held(self) -> list[Held]:
         """Return what the copy says that it holds: no digest goes with edges that are lost."""
         found: list[Held] = []
@@ -135,7 +140,6 @@ class Raw:
                 stubs.add(id_)
             else:
                 properties.pop("owned")
-                properties.pop("edges")
                 nodes[id_] = (label, version, properties)
         return nodes, stubs, await self._lines(copy)
 

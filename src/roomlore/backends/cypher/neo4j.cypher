@@ -1,6 +1,7 @@
 // A query begins with `// name: create_nodes` and a line that says what it does. Labels and kinds cannot be parameters:
 // <label>, <other_labels>, <kind>, <from> and <to> are filled in from the closed lists of the domain, never from data.
-// A subject that nothing but edges is known of is a stub: it has no digest.
+// A subject that nothing but edges is known of is a stub: it has no digest. Whoever lost an edge that it owns has an empty
+// one until it is written again.
 
 // name: constrain_subjects
 // One node per subject and copy; what finds them by id, and lists them in its order.
@@ -33,14 +34,14 @@ WHERE c.leaving IS NULL
 RETURN c.name AS name
 
 // name: lock_known
-// The same, with those of the subjects that are there, each with its version and the kinds of edges that it owns.
+// The same, with those of the subjects that are there, each with its version and digest, and what edges it owns.
 MATCH (c:Copy {name: $copy})
 SET c.name = $copy
 WITH c WHERE c.leaving IS NULL
 RETURN COLLECT {
   UNWIND $ids AS id
   MATCH (n:Subject {copy: $copy, id: id})
-  RETURN [id, n.version, n.owned]
+  RETURN [id, n.version, n.digest, n.owned]
 } AS known
 
 // name: create_nodes
@@ -56,6 +57,12 @@ MATCH (n:Subject {copy: $copy, id: row.id})
 SET n = row{.*, copy: $copy, version: $version}
 REMOVE n:<other_labels>
 SET n:<label>
+
+// name: renew_nodes
+// Let nodes that are there as they are to be have a newer version.
+UNWIND $ids AS id
+MATCH (n:Subject {copy: $copy, id: id})
+SET n.version = $version
 
 // name: create_edges
 // Write edges of nodes that were not there before, and stubs for what they lead to.
@@ -108,11 +115,12 @@ WHERE n.digest IS NULL AND NOT (n)--()
 DELETE n
 
 // name: cut_nodes
-// Delete so many edges of nodes; return what each led to, if that is a stub.
+// Delete so many edges of nodes, and note that with those who own them; return what each led to, if that is a stub.
 UNWIND $ids AS id
 MATCH (n:Subject {copy: $copy, id: id})
 MATCH (n)-[r]-(t:Subject)
 WITH DISTINCT r, t LIMIT $limit
+SET (CASE WHEN r.incoming = (endNode(r) = t) THEN t END).digest = ''
 DELETE r
 RETURN CASE WHEN t.digest IS NULL THEN t.id END AS stub
 
@@ -122,17 +130,11 @@ UNWIND $ids AS id
 MATCH (n:Subject {copy: $copy, id: id})
 DETACH DELETE n
 
-// name: count_edges
-// How many edges of a kind each of these nodes owns.
-UNWIND $ids AS id
-MATCH (n:Subject {copy: $copy, id: id})
-RETURN n.id AS id, COUNT { MATCH (n)<from>[r:<kind>]<to>(:Subject) WHERE r.incoming = $incoming } AS count
-
 // name: held
-// The nodes behind an id, in the order of ids, without stubs; the edges that each owned when it was written.
+// The nodes behind an id, in the order of ids, without stubs.
 MATCH (n:Subject)
 WHERE n.copy = $copy AND n.id > $after AND n.digest IS NOT NULL
-RETURN n.id AS id, n.digest AS digest, coalesce(n.owned, '') AS owned, n.edges AS edges
+RETURN n.id AS id, n.digest AS digest
 ORDER BY n.copy, n.id
 LIMIT $limit
 
