@@ -227,10 +227,16 @@ def _query(collection: Collection, given: Body) -> Body:
             query=edge.Query.Nearest(_vector(wanted), using=given.get("using")),
             filter=_filter(given.get("filter")),
             with_payload=_payload(given.get("with_payload", False)),
+            params=_search_params(given.get("params") or {}),
         )
     )
     points = [{"id": str(one.id), "version": 0, "score": one.score, "payload": one.payload} for one in found]
     return {"points": points}
+
+
+def _search_params(given: Body) -> edge.SearchParams:
+    acorn = edge.AcornSearchParams(**given["acorn"]) if given.get("acorn") else None
+    return edge.SearchParams(hnsw_ef=given.get("hnsw_ef"), exact=bool(given.get("exact")), acorn=acorn)
 
 
 def _info(collection: Collection) -> Body:
