@@ -28,7 +28,7 @@ BATCH_EDGES = 5_000
 #: Edges that one transaction deletes: more would have to fit the server's memory.
 CUT_AT_ONCE = 10_000
 #: What we keep with a node and an edge ourselves.
-OWN = frozenset({"copy", "id", "version", "digest", "owned", "incoming"})
+OWN = frozenset({"copy", "id", "version", "digest", "owned", "edges", "incoming"})
 _SCHEMES = frozenset({"bolt", "bolt+s", "neo4j", "neo4j+s"})
 _LARGEST_INTEGER = 2**63 - 1
 _LONGEST_NAME = 1_000

@@ -1,11 +1,11 @@
-"""What is asked of a Neo4j server within one transaction to write nodes with the edges they own.
+"""What is asked of a Neo4j server within one transaction to write nodes with the edges they own, and to count these.
 
 Needs the extra: only what has made sure of it imports this.
 """
 
 import hashlib
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -79,7 +79,7 @@ async def distrust(work: Work, copy: str, ids: Sequence[str]) -> None:
 
 
 async def held(work: Work, copy: str, after: str, limit: int) -> list[Held]:
-    """Return the nodes behind an id, in the order of ids; those that lost an edge with another node have no digest.
+    """Return the nodes behind an id, in the order of ids; those that do not have all their edges have no digest.
 
     Raises:
         CopyUnavailable: the copy is not there, or is being removed.
@@ -87,7 +87,14 @@ async def held(work: Work, copy: str, after: str, limit: int) -> list[Held]:
     if not await work.rows("find_copy", {"copy": copy}):
         raise gone()
     rows = await work.rows("held", {"copy": copy, "after": after, "limit": limit})
-    return [Held(id=UUID(row["id"]), digest=row["digest"]) for row in rows]
+    owned = {UUID(row["id"]): list(_parsed(row["owned"])) for row in rows}
+    counts: Counter[str] = Counter()
+    for row in await _by_kind(work, "count_edges", {"copy": copy}, owned):
+        counts[row["id"]] += row["count"]
+    return [
+        Held(id=UUID(row["id"]), digest=row["digest"] if row["edges"] == counts[row["id"]] else "")
+        for row in rows
+    ]
 
 
 async def _compared(work: Work, copy: str, nodes: Sequence[Node]) -> tuple[list[_Due], list[str]]:
@@ -206,4 +213,5 @@ def _properties(due: _Due) -> dict[str, Any]:
         "id": str(due.node.id),
         "digest": due.node.digest,
         "owned": " ".join(f"{kind}:{digest}" for kind, digest in due.owned.items()),
+        "edges": len(_distinct(due.node.edges)),
     }

@@ -140,6 +140,7 @@ class Raw:
                 stubs.add(id_)
             else:
                 properties.pop("owned")
+                properties.pop("edges")
                 nodes[id_] = (label, version, properties)
         return nodes, stubs, await self._lines(copy)
 

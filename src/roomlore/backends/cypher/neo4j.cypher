@@ -130,11 +130,17 @@ UNWIND $ids AS id
 MATCH (n:Subject {copy: $copy, id: id})
 DETACH DELETE n
 
+// name: count_edges
+// How many edges of a kind each of these nodes owns.
+UNWIND $ids AS id
+MATCH (n:Subject {copy: $copy, id: id})
+RETURN n.id AS id, COUNT { MATCH (n)<from>[r:<kind>]<to>(:Subject) WHERE r.incoming = $incoming } AS count
+
 // name: held
-// The nodes behind an id, in the order of ids, without stubs.
+// The nodes behind an id, in the order of ids, without stubs; the edges that each owned when it was written.
 MATCH (n:Subject)
 WHERE n.copy = $copy AND n.id > $after AND n.digest IS NOT NULL
-RETURN n.id AS id, n.digest AS digest
+RETURN n.id AS id, n.digest AS digest, coalesce(n.owned, '') AS owned, n.edges AS edges
 ORDER BY n.copy, n.id
 LIMIT $limit
 
