@@ -55,7 +55,7 @@ USUAL = Pace(
 )
 #: Somebody waits for a drain to end: what fails is tried again soon, or set aside soon.
 BRISK = replace(
-    USUAL, retries=Retries(first_after=timedelta(milliseconds=50), last_attempt=5), poll_seconds=0.2
+    USUAL, retries=Retries(first_after=timedelta(milliseconds=10), last_attempt=5), poll_seconds=0.2
 )
 
 #: Brings the database back, if that is in our hands.
