@@ -1,8 +1,9 @@
 # Roomlore's tasks. `make` lists them.
 PYTHON ?= python3
 BIN := .venv/bin
-# Each process has a PostgreSQL of its own.
-SIDE_BY_SIDE := --numprocesses logical --maxprocesses 4 --dist worksteal
+# Each process has a PostgreSQL of its own. There is one more than there are cores, for tests also wait.
+PROCESSES = $(shell $(PYTHON) -c 'import os; print(min(4, (os.cpu_count() or 1) + 1))')
+SIDE_BY_SIDE = --numprocesses $(PROCESSES) --dist worksteal
 
 help: ## list the tasks
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12

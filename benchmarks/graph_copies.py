@@ -9,8 +9,8 @@ password are in NEO4J_USER and NEO4J_PASSWORD. What is compared is done in turns
 put: our writing beside the official driver merging the same nodes and edges by the same constraint, as anybody would who
 writes what may be there already: rows ready-made, batches of the same nodes, a transaction for each, a statement for
 each label and kind of edge; without versions, digests, owners of edges, stubs that are swept, or turns among writers.
-First into an empty copy, then once more what is there already, then with one edge and one property of each message
-and person other than before; the bare driver leaves there what an edge led to before.
+First into an empty copy, then once more what is there already, then with a property of each node, and an edge of each
+message and person, other than before; the bare driver leaves there what an edge led to before.
 rebuild: a copy of N messages of an org in an embedded database, from the first question to it until the copy is read.
 """
 

@@ -1,7 +1,7 @@
 """Copies in Neo4j, walked as a graph: who said what, who answered whom, who knows what about whom.
 
 One node per subject, found by copy and id, whatever its label. A node is written only in place of an older version of
-itself, with all the edges that it owns, in one transaction; what an edge leads to and is not written yet stands there as
+itself, with those edges of its own that differ, in one transaction; what an edge leads to and is not written yet stands there as
 a stub. Whoever writes to a copy holds its node of the label Copy, so writers take turns; and so what is not there when a
 transaction begins can be made, with its edges, without being looked for again.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 #: Nodes and edges of one transaction; a node with more edges has one to itself.
 BATCH = 1_000
 BATCH_EDGES = 5_000
-#: Edges that one transaction deletes: more would have to fit the server's memory.
+#: Edges that one transaction deletes, with a mark on who owns each: more would have to fit the server's memory.
 CUT_AT_ONCE = 10_000
 #: What we keep with a node and an edge ourselves.
 OWN = frozenset({"copy", "id", "version", "digest", "owned", "edges", "incoming"})
@@ -156,7 +156,8 @@ class Neo4jGraph(Questions):
         async def ask(work: "Work") -> bool:
             if not is_leaving:
                 await lock(work, copy)
-            led = await work.rows("cut_nodes", {"copy": copy, "ids": ids, "limit": CUT_AT_ONCE})
+            asked = {"copy": copy, "ids": ids, "limit": CUT_AT_ONCE, "leaving": is_leaving}
+            led = await work.rows("cut_nodes", asked)
             is_last = len(led) < CUT_AT_ONCE
             if is_last:
                 await work.rows("drop_nodes", {"copy": copy, "ids": ids})

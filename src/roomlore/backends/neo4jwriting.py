@@ -19,18 +19,39 @@ _Owned = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
+class _Known:
+    """What is there of a node."""
+
+    version: int
+    digest: str | None
+    kinds: str | None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all is as it was written: it is neither a stub nor distrusted, and has lost no edge."""
+        return self.version >= 0 and bool(self.digest)
+
+    @property
+    def owned(self) -> _Owned:
+        """What it owns, by empty digests if that is not sure to be there."""
+        parts = (one.partition(":") for one in (self.kinds or "").split())
+        return {kind: digest if self.is_whole else "" for kind, _, digest in parts}
+
+
+@dataclass(frozen=True, slots=True)
 class _Due:
-    """A node that is to be written, and what it owns; what it owned before, or None: it was not there."""
+    """A node that is to be written, with its digest and what it owns."""
 
     node: Node
+    digest: str
     owned: _Owned
+    #: What it owned before; None: the node was not there.
     before: _Owned | None
 
     @property
-    def left(self) -> list[str]:
-        """The kinds of edges that may have been there and are no more."""
-        before = self.before or {}
-        return [kind for kind, digest in before.items() if digest != self.owned.get(kind)]
+    def stale(self) -> list[str]:
+        """The kinds of which there may be edges that it does not own any more."""
+        return [kind for kind, digest in (self.before or {}).items() if digest != self.owned.get(kind)]
 
     def is_written(self, kind: str) -> bool:
         """Return whether the edges of a kind are there as they are to be."""
@@ -66,15 +87,15 @@ async def put(work: Work, copy: str, nodes: Sequence[Node]) -> None:
         await work.rows("renew_nodes", {**parameters, "ids": unchanged})
     await _put_nodes(work, parameters, due)
     await _put_edges(work, parameters, due)
-    left = {one.node.id: one.left for one in due}
-    await sweep(work, copy, await _by_kind(work, "delete_edges", parameters, left))
+    stale = {one.node.id: one.stale for one in due}
+    await sweep(work, copy, await _by_kind(work, "delete_edges", parameters, stale))
 
 
 async def distrust(work: Work, copy: str, ids: Sequence[str]) -> None:
     """Let any version take the place of nodes, and of the edges that they own."""
     await lock(work, copy)
     rows = await work.rows("distrust_nodes", {"copy": copy, "ids": ids})
-    owned = {UUID(row["id"]): list(_parsed(row["owned"])) for row in rows}
+    owned = {UUID(row["id"]): _kinds(row["owned"]) for row in rows}
     await _by_kind(work, "distrust_edges", {"copy": copy}, owned)
 
 
@@ -87,7 +108,7 @@ async def held(work: Work, copy: str, after: str, limit: int) -> list[Held]:
     if not await work.rows("find_copy", {"copy": copy}):
         raise gone()
     rows = await work.rows("held", {"copy": copy, "after": after, "limit": limit})
-    owned = {UUID(row["id"]): list(_parsed(row["owned"])) for row in rows}
+    owned = {UUID(row["id"]): _kinds(row["owned"]) for row in rows}
     counts: Counter[str] = Counter()
     for row in await _by_kind(work, "count_edges", {"copy": copy}, owned):
         counts[row["id"]] += row["count"]
@@ -102,23 +123,19 @@ async def _compared(work: Work, copy: str, nodes: Sequence[Node]) -> tuple[list[
     rows = await work.rows("lock_known", {"copy": copy, "ids": [str(node.id) for node in nodes]})
     if not rows:
         raise gone()
-    known = {UUID(row[0]): row[1:] for row in rows[0]["known"]}
+    known = {UUID(id_): _Known(*rest) for id_, *rest in rows[0]["known"]}
     due: list[_Due] = []
     unchanged: list[str] = []
     for node in nodes:
-        if node.id not in known:
-            due.append(_Due(node, owned_by(node), None))
+        held, digest = known.get(node.id), node.digest
+        if held is None:
+            due.append(_Due(node, digest, _owned_by(node), before=None))
+        elif held.version >= node.version:
             continue
-        version, digest, owned = known[node.id]
-        # Of what is distrusted, or has lost an edge, nothing is sure to be as it was written.
-        is_whole = version >= 0 and bool(digest)
-        if version >= node.version:
-            continue
-        if is_whole and digest == node.digest:
+        elif held.is_whole and held.digest == digest:
             unchanged.append(str(node.id))
         else:
-            before = _parsed(owned)
-            due.append(_Due(node, owned_by(node), before if is_whole else dict.fromkeys(before, "")))
+            due.append(_Due(node, digest, _owned_by(node), before=held.owned))
     return due, unchanged
 
 
@@ -187,7 +204,7 @@ def _distinct(edges: Sequence[Edge]) -> list[Edge]:
     return list({(edge.kind, edge.target_id, edge.incoming): edge for edge in edges}.values())
 
 
-def owned_by(node: Node) -> _Owned:
+def _owned_by(node: Node) -> _Owned:
     """Return the kinds of edges that a node owns, and of those of each kind a digest: equal for equal edges."""
     kinds: dict[str, list[Any]] = defaultdict(list)
     for edge in _distinct(node.edges):
@@ -199,19 +216,19 @@ def _digest(edges: Sequence[Any]) -> str:
     return hashlib.sha256(json.dumps(edges).encode()).hexdigest()[:16]
 
 
+def _kinds(owned: str) -> list[str]:
+    return [one.partition(":")[0] for one in owned.split()]
+
+
 def _kind(edge: Edge) -> str:
     return f"<{edge.kind}" if edge.incoming else edge.kind
-
-
-def _parsed(owned: str | None) -> dict[str, str]:
-    return dict(one.split(":", 1) for one in (owned or "").split())
 
 
 def _properties(due: _Due) -> dict[str, Any]:
     return {
         **due.node.properties,
         "id": str(due.node.id),
-        "digest": due.node.digest,
+        "digest": due.digest,
         "owned": " ".join(f"{kind}:{digest}" for kind, digest in due.owned.items()),
         "edges": len(_distinct(due.node.edges)),
     }

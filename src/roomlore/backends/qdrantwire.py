@@ -47,6 +47,9 @@ INDEXES: Mapping[str, models.PayloadSchemaType] = {
 }
 #: An older server passes over the condition of a write in silence, and lets old messages take the place of newer ones.
 OLDEST = (1, 16)
+#: The graph of vectors is walked past points that a filter hides, however few or many these are: it was not made for what
+#: one viewer may read, and without this it falls apart among the rooms of somebody who may read some of them.
+PAST_HIDDEN = models.SearchParams(acorn=models.AcornSearchParams(enable=True, max_selectivity=1.0))
 #: How soon repeating a lexeme adds nothing more, and how much a long message is held against it: as is usual for BM25.
 K1, B = 1.2, 0.75
 #: How many lexemes a message is taken to have on average. It is fixed, for otherwise every point would have to be written
@@ -207,7 +210,7 @@ class Wire:
     ) -> list[Proposal]:
         """Return the points with the nearest vectors."""
         meant = vector.astype(np.float64).tolist()
-        return await self._query(name, meant, using=DENSE, within=within, limit=limit)
+        return await self._query(name, meant, using=DENSE, within=within, limit=limit, how=PAST_HIDDEN)
 
     async def worded(
         self, name: str, lexemes: Iterable[str], *, within: models.Filter, limit: int
@@ -225,9 +228,16 @@ class Wire:
         using: str,
         within: models.Filter,
         limit: int,
+        how: models.SearchParams | None = None,
     ) -> list[Proposal]:
         asking = self._client.query_points(
-            name, wanted, using=using, query_filter=within, limit=limit, with_payload=False
+            name,
+            wanted,
+            using=using,
+            query_filter=within,
+            search_params=how,
+            limit=limit,
+            with_payload=False,
         )
         answered = await self._answer(asking)
         found = [Proposal(message_id=_id(one.id), score=one.score) for one in answered.points]

@@ -118,6 +118,7 @@ class Node:
     version: int
     label: Label
     properties: Mapping[str, Value] = field(default_factory=dict[str, Value])
+    #: One of each kind to and from each target.
     edges: Sequence[Edge] = ()
 
     @property

@@ -157,6 +157,21 @@ async def test_what_is_distrusted_is_written_whole_though_it_seems_to_be_there(
     assert await raw.seen(copy) == before
 
 
+async def test_a_drop_that_was_broken_off_is_undone_by_writing_the_same_again(
+    graph: Neo4jGraph, raw: Raw, copy: str, monkeypatch
+):
+    member = [Edge(kind="MEMBER_OF", label="Room", target_id=uid(n)) for n in (900, 901)]
+    await graph.put(copy, [user(1, edges=member), message(10, author=1)])
+    before = await raw.seen(copy)
+    monkeypatch.setattr(graphs, "CUT_AT_ONCE", 1)
+    assert not await graph._cut(copy, [str(uid(1))], is_leaving=False)
+    assert await raw.seen(copy) != before
+
+    await graph.put(copy, [user(1, version=2, edges=member), message(10, author=1, version=2)])
+
+    assert (await raw.seen(copy))[1:] == before[1:]
+
+
 async def test_who_lost_an_edge_has_no_digest_until_it_is_written_again(graph: Neo4jGraph, copy: str):
     said = [message(10, author=1), message(11, author=2, reply_to=10)]
     await graph.put(copy, [user(1), user(2), *said])
@@ -315,7 +330,7 @@ async def test_every_write_finds_its_nodes_by_the_index(raw: Raw, copy: str, nam
     for word, meant in {**words_of("User"), "kind": "AUTHORED", "from": "<-", "to": "-"}.items():
         text = text.replace(f"<{word}>", meant)
     rows, edges = [{"id": "1"}], {"targets": ["2"], "properties": [], "incoming": True, "version": 1}
-    plan = await raw.plan(text, copy=copy, rows=rows, ids=["1"], limit=5, after="", **edges)
+    plan = await raw.plan(text, copy=copy, rows=rows, ids=["1"], limit=5, after="", leaving=False, **edges)
     assert name == "create_nodes" or any("Index" in step for step in plan), plan
     assert not name.endswith("_edges") or sum("Index" in step for step in plan) == 1 + (
         name in {"create_edges", "merge_edges"}

@@ -1,7 +1,7 @@
 // A query begins with `// name: create_nodes` and a line that says what it does. Labels and kinds cannot be parameters:
 // <label>, <other_labels>, <kind>, <from> and <to> are filled in from the closed lists of the domain, never from data.
-// A subject that nothing but edges is known of is a stub: it has no digest. Whoever lost an edge that it owns has an empty
-// one until it is written again.
+// A subject that nothing but edges is known of is a stub: it has no digest. One that lost an edge of its own has an empty
+// digest until it is written again. The version of an edge is that by which the edges of its kind were last written.
 
 // name: constrain_subjects
 // One node per subject and copy; what finds them by id, and lists them in its order.
@@ -115,12 +115,12 @@ WHERE n.digest IS NULL AND NOT (n)--()
 DELETE n
 
 // name: cut_nodes
-// Delete so many edges of nodes, and note that with those who own them; return what each led to, if that is a stub.
+// Delete so many edges of nodes, and empty the digests of those who own them; return what each led to, if that is a stub.
 UNWIND $ids AS id
 MATCH (n:Subject {copy: $copy, id: id})
 MATCH (n)-[r]-(t:Subject)
 WITH DISTINCT r, t LIMIT $limit
-SET (CASE WHEN r.incoming = (endNode(r) = t) THEN t END).digest = ''
+SET (CASE WHEN $leaving THEN null WHEN r.incoming THEN endNode(r) ELSE startNode(r) END).digest = ''
 DELETE r
 RETURN CASE WHEN t.digest IS NULL THEN t.id END AS stub
 
