@@ -1,4 +1,4 @@
-"""What a viewer may read and where they look, as a filter of Qdrant.
+"""What a viewer may read and where they look, as a filter of Qdrant, and how to search under one.
 
 It fails closed: whoever may read nothing gets a filter that matches nothing, never none at all, and a point that does not
 say for whom it is is for its author alone. Needs the extra: only what has made sure of it imports this.
@@ -9,7 +9,16 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from uuid import UUID
 
-from qdrant_client.models import Condition, DatetimeRange, FieldCondition, Filter, MatchAny, MatchValue
+from qdrant_client.models import (
+    AcornSearchParams,
+    Condition,
+    DatetimeRange,
+    FieldCondition,
+    Filter,
+    MatchAny,
+    MatchValue,
+    SearchParams,
+)
 
 from roomlore.domain.ids import MessageId, RoomId
 from roomlore.domain.projected import Narrowing, Sight
@@ -19,6 +28,9 @@ ROOM, NAMED = "room", "named"
 _IMPOSSIBLE = FieldCondition(key="audience_kind", match=MatchValue(value="nobody"))
 #: Contradicts itself, so whatever may be stored, it is not matched.
 NOTHING = Filter(must=[_IMPOSSIBLE], must_not=[_IMPOSSIBLE])
+#: Points that a filter hides are stepped over on the way to the nearest ones, however few or many they are: otherwise
+#: less is found for whoever looks through a filter.
+PAST_HIDDEN = SearchParams(acorn=AcornSearchParams(enable=True, max_selectivity=1.0))
 
 
 def within(

@@ -22,7 +22,7 @@ from qdrant_client import AsyncQdrantClient, models
 from qdrant_client.common.client_exceptions import QdrantException
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
-from roomlore.backends.qdrantfilter import NAMED, ROOM
+from roomlore.backends.qdrantfilter import NAMED, PAST_HIDDEN, ROOM
 from roomlore.backends.qdrantplaces import Member, Place
 from roomlore.domain.errors import BackendUnavailable, CopyUnavailable
 from roomlore.domain.ids import MessageId
@@ -47,9 +47,6 @@ INDEXES: Mapping[str, models.PayloadSchemaType] = {
 }
 #: An older server passes over the condition of a write in silence, and lets old messages take the place of newer ones.
 OLDEST = (1, 16)
-#: The graph of vectors is walked past points that a filter hides, however few or many these are: it was not made for what
-#: one viewer may read, and without this it falls apart among the rooms of somebody who may read some of them.
-PAST_HIDDEN = models.SearchParams(acorn=models.AcornSearchParams(enable=True, max_selectivity=1.0))
 #: How soon repeating a lexeme adds nothing more, and how much a long message is held against it: as is usual for BM25.
 K1, B = 1.2, 0.75
 #: How many lexemes a message is taken to have on average. It is fixed, for otherwise every point would have to be written
