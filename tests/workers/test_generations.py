@@ -533,7 +533,7 @@ DEEDS = ["say", "edit", "redact", "step", "embed", "switch", "back", "finish"]
 
 
 @settings(
-    max_examples=8,
+    max_examples=20,
     deadline=None,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.function_scoped_fixture],
