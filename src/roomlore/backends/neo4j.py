@@ -1,9 +1,9 @@
 """Copies in Neo4j, walked as a graph: who said what, who answered whom, who knows what about whom.
 
 One node per subject, found by copy and id, whatever its label. A node is written only in place of an older version of
-itself, with those edges of its own that differ, in one transaction; what an edge leads to and is not written yet stands there as
-a stub. Whoever writes to a copy holds its node of the label Copy, so writers take turns; and so what is not there when a
-transaction begins can be made, with its edges, without being looked for again.
+itself, with those edges of its own that differ, in one transaction; what an edge leads to and is not written yet stands
+there as a stub. Whoever writes to a copy holds its node of the label Copy, so writers take turns; and so what is not there
+when a transaction begins can be made, with its edges, without being looked for again.
 """
 
 import math

@@ -6,7 +6,7 @@ Needs the extra: only what has made sure of it imports this.
 import hashlib
 import json
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -24,7 +24,8 @@ class _Known:
 
     version: int
     digest: str | None
-    kinds: str | None
+    #: What it owns, as text.
+    text: str | None
 
     @property
     def is_whole(self) -> bool:
@@ -34,8 +35,8 @@ class _Known:
     @property
     def owned(self) -> _Owned:
         """What it owns, by empty digests if that is not sure to be there."""
-        parts = (one.partition(":") for one in (self.kinds or "").split())
-        return {kind: digest if self.is_whole else "" for kind, _, digest in parts}
+        owned = _from_text(self.text or "")
+        return owned if self.is_whole else dict.fromkeys(owned, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ async def distrust(work: Work, copy: str, ids: Sequence[str]) -> None:
     """Let any version take the place of nodes, and of the edges that they own."""
     await lock(work, copy)
     rows = await work.rows("distrust_nodes", {"copy": copy, "ids": ids})
-    owned = {UUID(row["id"]): _kinds(row["owned"]) for row in rows}
+    owned = {UUID(row["id"]): _from_text(row["owned"]) for row in rows}
     await _by_kind(work, "distrust_edges", {"copy": copy}, owned)
 
 
@@ -108,7 +109,7 @@ async def held(work: Work, copy: str, after: str, limit: int) -> list[Held]:
     if not await work.rows("find_copy", {"copy": copy}):
         raise gone()
     rows = await work.rows("held", {"copy": copy, "after": after, "limit": limit})
-    owned = {UUID(row["id"]): _kinds(row["owned"]) for row in rows}
+    owned = {UUID(row["id"]): _from_text(row["owned"]) for row in rows}
     counts: Counter[str] = Counter()
     for row in await _by_kind(work, "count_edges", {"copy": copy}, owned):
         counts[row["id"]] += row["count"]
@@ -152,7 +153,7 @@ async def _put_edges(work: Work, parameters: Mapping[str, Any], due: Sequence[_D
     groups: dict[_Group, list[tuple[str, Edge]]] = defaultdict(list)
     for one in due:
         id_, is_first = str(one.node.id), one.before is None
-        for edge in _distinct(one.node.edges):
+        for edge in one.node.edges:
             if not one.is_written(_kind(edge)):
                 groups[_Group(edge.kind, edge.label, edge.incoming, is_first)].append((id_, edge))
     for group, some in groups.items():
@@ -170,7 +171,7 @@ async def _put_edges(work: Work, parameters: Mapping[str, Any], due: Sequence[_D
 
 
 async def _by_kind(
-    work: Work, name: str, parameters: Mapping[str, Any], owned: Mapping[UUID, Sequence[str]]
+    work: Work, name: str, parameters: Mapping[str, Any], owned: Mapping[UUID, Iterable[str]]
 ) -> list[Row]:
     """Ask the same of each kind of edges that nodes own, and return all that is answered."""
     owners: dict[str, list[str]] = defaultdict(list)
@@ -199,15 +200,10 @@ def _arrow(kind: str, *, incoming: bool) -> Mapping[str, str]:
     return {"kind": kind, "from": "<-" if incoming else "-", "to": "-" if incoming else "->"}
 
 
-def _distinct(edges: Sequence[Edge]) -> list[Edge]:
-    """Return one edge of each kind between two nodes: the last that is given."""
-    return list({(edge.kind, edge.target_id, edge.incoming): edge for edge in edges}.values())
-
-
 def _owned_by(node: Node) -> _Owned:
     """Return the kinds of edges that a node owns, and of those of each kind a digest: equal for equal edges."""
     kinds: dict[str, list[Any]] = defaultdict(list)
-    for edge in _distinct(node.edges):
+    for edge in node.edges:
         kinds[_kind(edge)].append([str(edge.target_id), edge.label, sorted(edge.properties.items())])
     return {kind: _digest(sorted(kinds[kind])) for kind in sorted(kinds)}
 
@@ -216,8 +212,12 @@ def _digest(edges: Sequence[Any]) -> str:
     return hashlib.sha256(json.dumps(edges).encode()).hexdigest()[:16]
 
 
-def _kinds(owned: str) -> list[str]:
-    return [one.partition(":")[0] for one in owned.split()]
+def _as_text(owned: _Owned) -> str:
+    return " ".join(f"{kind}:{digest}" for kind, digest in owned.items())
+
+
+def _from_text(text: str) -> _Owned:
+    return dict(one.split(":") for one in text.split())
 
 
 def _kind(edge: Edge) -> str:
@@ -229,6 +229,6 @@ def _properties(due: _Due) -> dict[str, Any]:
         **due.node.properties,
         "id": str(due.node.id),
         "digest": due.digest,
-        "owned": " ".join(f"{kind}:{digest}" for kind, digest in due.owned.items()),
-        "edges": len(_distinct(due.node.edges)),
+        "owned": _as_text(due.owned),
+        "edges": len(due.node.edges),
     }

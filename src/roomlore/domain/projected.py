@@ -118,7 +118,7 @@ class Node:
     version: int
     label: Label
     properties: Mapping[str, Value] = field(default_factory=dict[str, Value])
-    #: One of each kind to and from each target.
+    #: At most one of a kind to a target, and one from it.
     edges: Sequence[Edge] = ()
 
     @property
