@@ -16,6 +16,8 @@ MessageKind = Literal["message", "whisper", "system", "context_injection"]
 Precision = Literal["us", "ms", "s", "min"]
 #: What is known only about the past of an identity: present since before the records begin.
 ALWAYS: None = None
+#: What `metadata["time_zone"]` says where neither the export nor the caller names a zone.
+ASSUMED_UTC = "assumed UTC"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

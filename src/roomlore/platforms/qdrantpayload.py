@@ -8,7 +8,7 @@ import hashlib
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from roomlore.domain.incoming import IncomingAuthor, Precision
@@ -224,7 +224,7 @@ def _sent(fields: Fields) -> tuple[datetime, Precision, bool]:
     if value is None:
         value = fields.get("timestamp_unix")
     if isinstance(value, str):
-        moment = iso_time(value, zone_needed=False)
+        moment = iso_time(value, zone=UTC)
         return moment, iso_precision(value), datetime.fromisoformat(value).tzinfo is None
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise Malformed("no time", f"timestamp is {kind_of(value)}")

@@ -200,6 +200,14 @@ class Output:
         self.text(f"  replies: {report.resolved} resolved, {report.dangling} dangling; {report.edits} edited")
         if report.secrets_stripped:
             self.text(f"  {report.secrets_stripped} secrets stripped")
+        if report.zone_assumed:
+            zone = "taken as UTC; --timezone names another zone"
+            self.text(f"  {counted(report.zone_assumed, 'message')} with times that name no zone: {zone}")
+        if report.unreadable:
+            mark = "each is shown as \N{REPLACEMENT CHARACTER}"
+            self.text(
+                f"  {counted(report.unreadable, 'message')} with characters that could not be read: {mark}"
+            )
         if report.stored is not None:
             became = ", ".join(f"{count} {name}" for name, count in report.stored.items() if count)
             self.text(f"  stored: {became or 'nothing new'}")
