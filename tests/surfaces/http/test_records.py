@@ -202,7 +202,12 @@ async def test_operators_are_told_how_the_work_stands(served: Served) -> None:
 
 async def test_half_a_surrogate_pair_is_replaced_and_keeps_nothing_out(served: Served) -> None:
     batch = [SAID | {"external_id": "h1", "body": "cake \udc00"}, SAID | {"external_id": "h2"}]
-    ours = {"schema": "roomlore.message/1", "room": "green", "author": "ana", "sent_at": "2024-03-02T12:00:00Z"}
+    ours = {
+        "schema": "roomlore.message/1",
+        "room": "green",
+        "author": "ana",
+        "sent_at": "2024-03-02T12:00:00Z",
+    }
     lines = [ours | {"id": "g1", "text": "tea \ud83d"}, ours | {"id": "g2", "text": "tea"}]
     headers = {"content-type": "application/json", "idempotency-key": "halves"}
     for path, messages in [("/v1/messages/records", batch), ("/v1/messages", lines)]:
