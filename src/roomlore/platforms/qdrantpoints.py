@@ -135,7 +135,7 @@ def _message(said: Said, survey: _Survey, rooms: dict[str, IncomingRoom]) -> Inc
         order=int(said.side == "answered"),
         reply_to=survey.answered_by(said),
         synthetic_id=True,
-        metadata=kept(time_zone=ASSUMED_UTC if said.zone_assumed else ""),
+        metadata=kept(time_zone=ASSUMED_UTC if said.zone_assumed else "", legacy_pair=said.pair),
         raw=said.raw,
         where=said.where,
     )
