@@ -246,3 +246,10 @@ async def test_a_bots_embed_is_found_by_its_words(app: App, tmp_path: Path):
     await app.import_path(save(tmp_path, discord(embeds=[EMBED])))
     hits = await app.search(app.operator, "tide tables of every harbour")
     assert ["Tide tables" in hit.opening.body for hit in hits.hits] == [True]
+
+
+async def test_a_question_with_a_file_is_a_question_and_answers_nothing(app: App):
+    asked = "where is the harbour master's brass lantern?"
+    await app.ingest_batch([message("1", asked, attachments=[{"name": "lantern.png"}])])
+    answer = await app.ask(app.operator, asked)
+    assert "lantern.png" not in answer.text

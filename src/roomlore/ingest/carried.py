@@ -7,9 +7,10 @@ everything said, and like every quotation it is not taken for its author's own w
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
+from roomlore.domain.speech import QUOTE, own_words
+
 #: Characters of all parts of one message; all of it stands in the attachments.
 LONGEST = 50_000
-QUOTE = "> "
 #: How some kinds of part are called; any other plain word is called as it is.
 _MARKS = {"forward": "forwarded", "photo": "file"}
 _LONGEST_MARK = 20
@@ -19,21 +20,13 @@ _ADDRESSED = frozenset({"embed", "card", "forward"})
 
 def with_carried(body: str, attachments: Sequence[Mapping[str, Any]]) -> str:
     """Return a body with what its message carries below it; the same body where that stands there already."""
-    lines = list(_lines(_above(body), attachments))
+    lines = list(_lines(own_words(body), attachments))
     if not lines:
         return body
     block = _cut("\n".join(lines))
     if body == block or body.endswith(f"\n{block}"):
         return body
     return f"{body}\n{block}" if body.strip() else block
-
-
-def _above(body: str) -> str:
-    """Return a body without the quoted lines at its end, which may be what it carries."""
-    lines = body.split("\n")
-    while lines and lines[-1].startswith(QUOTE):
-        lines.pop()
-    return "\n".join(lines)
 
 
 def _cut(block: str) -> str:
