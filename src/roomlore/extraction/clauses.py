@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from roomlore.domain.patterns import in_sentence
 from roomlore.extraction.cues import cue, is_unreal_after, is_unreal_before
 from roomlore.extraction.sentences import Sentence
 
@@ -64,7 +65,7 @@ _BORDER = cue(
     r"| [:;]-?[)D(]+ | [\U0001f300-\U0001faff\u2600-\u27bf\ufe0f]+ | (?=@\w)"
 )
 #: A comma between the members of a list, or between a place and its country, ends nothing.
-_LISTED = re.compile(
+_LISTED = in_sentence(
     r",? (?:and|or) (?!(?i:i|im|we|my|he|she|it|they|you)\b)[\w'&/+-]+(?: [\w'&/+-]+){0,2}\W*$|(?:, [\w'&/+-]+(?: [\w'&/+-]+)?){1,6},? (?:and|or) [\w'&/+-]+(?: [\w'&/+-]+){0,2}\W*$"
     r"|, [A-Z][\w'-]+(?: [A-Z][\w'-]+)?(?=[,.!]|\W*$)",
 )
@@ -72,7 +73,7 @@ _LISTED = re.compile(
 _ADJECTIVE = cue(
     r"\b(?:(?:an?|such|very|really) [\w-]+|(?P<bare>(?:prefer|love|hate|like|enjoy|dislike)s? [a-z]+(?<!s)(?<!ing)))$"
 )
-_NOUN = re.compile(
+_NOUN = in_sentence(
     r", (?P<noun>[a-z][\w-]*(?: [\w-]+){0,2}?)(?=\W*$|[,;.!(]| (?:for|with|in|on|at|of|and|from|to|by|near|that|which)\b)"
 )
 _NO_NOUN = frozenset(
@@ -163,18 +164,18 @@ _OPENING = cue(
     # These may be put in front of one with a colon.
     r"|(?:correction|note|fyi|btw|heads up|update|reminder|tip|psa|edit|big news|good news|fun fact)\b[\s,.!:;*-]+"
 )
-_ADDRESS = re.compile(
+_ADDRESS = in_sentence(
     r"(?:@[\w.|\[\]-]{1,40}|<@!?\w{1,30}>)[\s,:]*|[\w|\[\]`^{}.-]{2,30},\s+(?=\S)|\s*[\W_]{1,6}\s*(?=\w)"
 )
-_CALLED = re.compile(r"(?P<name>[\w|\[\]`^{}.-]{2,40}):\s+(?=\S)")
+_CALLED = in_sentence(r"(?P<name>[\w|\[\]`^{}.-]{2,40}):\s+(?=\S)")
 #: Says what follows to be something else than said by whoever wrote it.
-_LABEL = re.compile(r":\s")
+_LABEL = in_sentence(r":\s")
 #: Somebody who does it together with whoever speaks.
 _SHARED = cue(
     r"(?:^|[,;:] )(?P<who>(?!(?:i|we|you|they|he|she|it)\b)(?:(?:my|our|the|his|her) )?[\w'-]+(?: [\w'-]+)?) and $"
 )
 #: What used to be so says nothing against what is so by now.
-_BY_NOW, _FORMERLY = re.compile(r"(?i)\b(?:now|nowadays|these days)\b"), re.compile(r"(?i)\bused to\b")
+_BY_NOW, _FORMERLY = in_sentence(r"(?i)\b(?:now|nowadays|these days)\b"), re.compile(r"(?i)\bused to\b")
 _LONGEST_HEAD = 60
 #: Fewer messages that begin with a name may have been pasted.
 _CUSTOMARY = 2
