@@ -65,7 +65,7 @@ _ASKING = cue(
     r"|doesn't|didn't|haven't|hasn't|won't|can't)"
     r" (?:i|you|u|we|he|she|they|it|the|my|your|our|this|that|there|some|any)\b"
 )
-JOKING = in_sentence(
+JOKING = later(
     r"\b(?:that was a joke|just a joke|not really\W*$|lol|lmao|lmfao|rofl|jk|(?:a?ha){2,}h?|he(?:he)+|xd|kidding|joking|sarcasm|sarcastic|ironic(?:ally)?"
     r"|literally|[bgz]\w{0,3}illions?|a million (?:times|things|\w+s))\b"
     r"|(?<!\S)/s\b|(?<!\S)/j\b|[\U0001f602\U0001f923\U0001f61c\U0001f61d\U0001f609\U0001f643\U0001f60f\U0001f92a\U0001f644]"
