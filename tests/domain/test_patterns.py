@@ -56,4 +56,8 @@ def test_a_pattern_finds_nothing_in_what_is_too_long_for_it():
     assert form.match("baaa") is form.fullmatch("baaa") is None
     assert form.findall("baaa") == list(form.finditer("baaa")) == []
     assert (form.sub("-", "abb"), form.sub("-", "abba")) == ("a--", "abba")
-    assert (form.subn("-", "abba"), form.split("abba"), form.split("aba")) == (("abba", 0), ["abba"], ["a", "a"])
+    assert (form.subn("-", "abba"), form.split("abba"), form.split("aba")) == (
+        ("abba", 0),
+        ["abba"],
+        ["a", "a"],
+    )

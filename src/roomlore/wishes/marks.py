@@ -5,6 +5,7 @@ A value is compared token by token, so that `415-555-0142` and `(415) 555 0142` 
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import lru_cache
 from hashlib import blake2b
 from zlib import crc32
 
@@ -261,13 +262,23 @@ def marked(text: str, marks: Collection[str]) -> Iterator[str]:
     for one in marks:
         head, size, _ = one.split(".")
         sizes.setdefault(int(head, 16), set()).add(int(size))
-    tokens = TOKEN.findall(text)
-    for place, token in enumerate(tokens):
-        for size in sizes.get(_head(token), ()):
-            run = tokens[place : place + size]
-            found = f"{_head(run[0]):08x}.{size}.{_digest(run)}"
+    tokens, places = _taken_apart(text)
+    for head in sizes.keys() & places.keys():
+        for run in {tuple(tokens[place : place + size]) for place in places[head] for size in sizes[head]}:
+            found = f"{head:08x}.{len(run)}.{_digest(run)}"
             if found in marks:
                 yield found
+
+
+# One wish after the other is asked whether it covers the same message.
+@lru_cache(maxsize=1)
+def _taken_apart(text: str) -> tuple[list[str], dict[int, list[int]]]:
+    """Return the tokens of a text, and where each stands by its digest."""
+    tokens: list[str] = TOKEN.findall(text)
+    places: dict[int, list[int]] = {}
+    for place, token in enumerate(tokens):
+        places.setdefault(_head(token), []).append(place)
+    return tokens, places
 
 
 def is_credential(value: str, said: str) -> bool:
