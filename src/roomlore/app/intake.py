@@ -10,7 +10,7 @@ from uuid import UUID
 from roomlore.app.desk import Desk
 from roomlore.app.importing import sort_out
 from roomlore.domain.errors import BadInput
-from roomlore.domain.ids import MessageId
+from roomlore.domain.ids import MessageId, RoomId
 from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, IncomingRoom, Skipped
 from roomlore.ingest import accept
 from roomlore.ingest.accept import Accepted

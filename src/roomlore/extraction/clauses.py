@@ -1,10 +1,9 @@
 """Takes sentences apart into clauses that may state something, each with what leads to it and what follows."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from roomlore.domain.patterns import in_sentence
+from roomlore.domain.patterns import in_sentence, later
 from roomlore.extraction.cues import cue, is_unreal_after, is_unreal_before
 from roomlore.extraction.sentences import Sentence
 
@@ -175,7 +174,7 @@ _SHARED = cue(
     r"(?:^|[,;:] )(?P<who>(?!(?:i|we|you|they|he|she|it)\b)(?:(?:my|our|the|his|her) )?[\w'-]+(?: [\w'-]+)?) and $"
 )
 #: What used to be so says nothing against what is so by now.
-_BY_NOW, _FORMERLY = in_sentence(r"(?i)\b(?:now|nowadays|these days)\b"), re.compile(r"(?i)\bused to\b")
+_BY_NOW, _FORMERLY = in_sentence(r"(?i)\b(?:now|nowadays|these days)\b"), later(r"(?i)\bused to\b")
 _LONGEST_HEAD = 60
 #: Fewer messages that begin with a name may have been pasted.
 _CUSTOMARY = 2

@@ -73,6 +73,7 @@ _EMPTY = frozenset(
         "who",
     ]
 )
+_REPLACED = in_sentence(r", not (?:the |in |on |at )?(\w(?:[\w.:-]*\w)?)")
 _STATES = in_sentence(
     r"(?i)\b(?:is|are|was|were|will|'s|'ll|has|have|costs?|opens?|closes?|starts?|ends?|begins?|live|works?|meets?|needs?|called|at|on)\b"
 )
@@ -121,8 +122,8 @@ def _contradicts(right: str, wrong: str, *, is_fragment: bool) -> bool:
         kind in old and values - old[kind] for kind, values in new.items() if is_fragment or kind != "name"
     )
     shared = _words(right) & _words(wrong)
-    replaced = re.search(r", not (?:the |in |on |at )?(\w(?:[\w.:-]*\w)?)", right)
-    names_it = bool(replaced and re.search(rf"(?i)(?<!\w){re.escape(replaced[1])}(?!\w)", wrong))
+    replaced = _REPLACED.search(right)
+    names_it = bool(replaced and in_sentence(rf"(?i)(?<!\w){re.escape(replaced[1])}(?!\w)").search(wrong))
     return names_it or (differs and (is_fragment or bool(shared)))
 
 

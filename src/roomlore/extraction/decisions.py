@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from roomlore.domain.ids import MessageId, ParticipantId
-from roomlore.domain.patterns import in_sentence
+from roomlore.domain.patterns import LONGEST_SENTENCE, in_sentence
 from roomlore.domain.records import MemoryKind
 from roomlore.domain.statements import Quote, Spoken, Statement
 from roomlore.extraction.clauses import Clause
@@ -132,6 +132,9 @@ _OBJECTS = in_sentence(
     re.IGNORECASE,
 )
 #: Undoes what was agreed to before, whoever says it.
+#: Agrees to something else than was offered.
+_RESERVED = in_sentence(r"(?i)\b(?:but|except|if|unless|not|instead|rather|though|later|\w+n['\u2019]?t)\b")
+_ADDRESSED = in_sentence(r"^(?:@\S{1,40}|[\w|\[\]`^{}.-]{2,30}[:,])\s+")
 _REFUSES = in_sentence(
     rf"(?i)\W*(?:but )?(?:{FALTERING})(?:no+\b(?!\s+(?:objections?|problem|worries|strong|idea))|nope|nah|-1\b|veto|\U0001f44e)"
     r"|.{0,60}\b(?:on second thoughts?|can(?:'?t|not) afford|(?:won'?t|don'?t|doesn'?t) work|i (?:disagree|object)|(?:bad|terrible|awful|horrible) idea"
@@ -250,10 +253,11 @@ def _agreements(one: Offer, near: Sequence[Spoken], answers: Sequence[Spoken]) -
         if message.author_kind != "human" or message.kind not in {"message", "whisper"}:
             continue
         plain = message.body.replace("\u2019", "'")
+        head = plain[:LONGEST_SENTENCE]
         is_another = message.author_id != one.said.author_id
         if is_another and _agrees(plain, is_answer=number <= len(answers) and not one.is_asked):
             agreed.setdefault(message.author_id, message)
-        elif _REFUSES.match(plain) or (is_another and not agreed and _OBJECTS.match(plain)):
+        elif _REFUSES.match(head) or (is_another and not agreed and _OBJECTS.match(head)):
             return None
     return list(agreed.values())
 
@@ -264,15 +268,12 @@ def _agrees(body: str, *, is_answer: bool) -> bool:
         return False
     match = _AGREES.match(first) or _AGREES.match(first := _unaddressed(first))
     if match:
-        return not re.search(
-            r"(?i)\b(?:but|except|if|unless|not|instead|rather|though|later|\w+n['\u2019]?t)\b",
-            first[match.end() : _LONGEST_AGREEMENT],
-        )
+        return not _RESERVED.search(first[match.end() : _LONGEST_AGREEMENT])
     return is_answer and bool(_NODS.match(first))
 
 
 def _unaddressed(text: str) -> str:
-    return re.sub(r"^(?:@\S{1,40}|[\w|\[\]`^{}.-]{2,30}[:,])\s+", "", text)
+    return _ADDRESSED.sub("", text)
 
 
 def kind_of(words: str) -> MemoryKind:

@@ -6,7 +6,7 @@ Whoever says it stays its author: what is told of people is surer when they tell
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from roomlore.domain.patterns import in_sentence
+from roomlore.domain.patterns import LONGEST_SENTENCE, in_sentence
 from roomlore.domain.statements import Person
 from roomlore.extraction.cues import FALTERING
 
@@ -61,7 +61,7 @@ _DENIES = in_sentence(
 
 def denies(body: str) -> bool:
     """Return whether a message begins by saying that what was said of its author is not so."""
-    return bool(_DENIES.match(body.replace("\u2019", "'")))
+    return bool(_DENIES.match(body[:LONGEST_SENTENCE].replace("\u2019", "'")))
 
 
 def as_own(rest: str) -> Iterator[str]:

@@ -74,6 +74,7 @@ _OWN = (
     (in_sentence(r"\bme\b", re.IGNORECASE), "them"),
 )
 #: Who or what is meant can be told only among those who were there.
+_MY = in_sentence(r"my\s+", re.IGNORECASE)
 _PRESENT = in_sentence(
     r"\b(?:i|i['\u2019]\w+|im|ive|we|we['\u2019]\w+|us|our|ours|ourselves|you|your|yours|you['\u2019]\w+|u|ur|ya"
     r"|this|these|those|here|he|she|him|her|they|them|it)\b",
@@ -107,7 +108,7 @@ def clean(words: str) -> str:
 def in_third_person(name: str, words: str) -> str | None:
     """Return a sentence about whoever said the words, or None where it could not be read alone or be wrong."""
     text = clean(words)
-    if match := re.match(r"my\s+", text, re.IGNORECASE):
+    if match := _MY.match(text):
         head, rest = f"{possessive(name)} ", text[match.end() :]
     else:
         verb = _verb(text)

@@ -1,12 +1,12 @@
 """Memories: kept with what they rest on, read as far as the viewer may see all of that."""
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
 from roomlore.domain.ids import MemoryId, MessageId, OrgId, ParticipantId, RoomId
+from roomlore.domain.patterns import later
 from roomlore.domain.records import (
     Memory,
     MemoryKind,
@@ -19,7 +19,7 @@ from roomlore.domain.records import (
 from roomlore.store.queries import Connection, Queries
 
 QUERIES = Queries("memories")
-ID_BEGINNING = re.compile("[0-9a-f]{4,32}")
+ID_BEGINNING = later("[0-9a-f]{4,32}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
