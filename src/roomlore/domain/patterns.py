@@ -4,7 +4,7 @@ Roomlore knows hundreds of forms of speech, and most of its commands look for no
 a third of the time in which a command started.
 
 Whoever writes a message chooses what a pattern has to go through, and a pattern holds the interpreter until it is
-done. So every pattern takes time linear in its text, or says how long its text may be; `tests/test_patterns_grow.py`
+done. So every pattern takes time linear in its text, or says how long its text may be; `tests/domain/test_patterns_grow.py`
 grows each of them.
 """
 

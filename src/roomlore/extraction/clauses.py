@@ -57,7 +57,7 @@ class Clause:
 #: A subject, or a verb of habit whose subject was just said.
 _SUBJECT = r"(?:i|i'm|im|i've|ive|i'll|my|we|we're|we've|we'll|let's|lets|our|please|never|always|don't)\b"
 _BORDER = cue(
-    rf"(?:[,;]|:(?= )| -| \u2013| \u2014)+ (?:(?:and|but|so|because|since|as|plus|though|yet|cause|also) )?"
+    rf"(?:[,;]|:(?= )| -| \u2013| \u2014){{1,9}} (?:(?:and|but|so|because|since|as|plus|though|yet|cause|also) )?"
     rf"| (?:and|but|so|because|since|'cause|cuz|though|plus|as) (?={_SUBJECT})"
     r"| (?:and|but) (?=(?:(?:also|now|currently) )?(?:work|live|play|speak|prefer|love|hate|study|teach|own|drive|volunteer) )"
     r"| (?:(?:because|'cause|cuz) |since (?=(?:it|they|he|she|the|there|that|you)\b)|but (?!(?:also|not)\b)|so (?=(?:it|they|everything|the|there|that|you)\b))"
@@ -164,7 +164,7 @@ _OPENING = cue(
     r"|(?:correction|note|fyi|btw|heads up|update|reminder|tip|psa|edit|big news|good news|fun fact)\b[\s,.!:;*-]+"
 )
 _ADDRESS = in_sentence(
-    r"(?:@[\w.|\[\]-]{1,40}|<@!?\w{1,30}>)[\s,:]*|[\w|\[\]`^{}.-]{2,30},\s+(?=\S)|\s*[\W_]{1,6}\s*(?=\w)"
+    r"(?:@[\w.|\[\]-]{1,40}|<@!?\w{1,30}>)[\s,:]*|[\w|\[\]`^{}.-]{2,30},\s+(?=\S)|\s{0,9}[\W_]{1,6}\s{0,9}(?=\w)"
 )
 _CALLED = in_sentence(r"(?P<name>[\w|\[\]`^{}.-]{2,40}):\s+(?=\S)")
 #: Says what follows to be something else than said by whoever wrote it.

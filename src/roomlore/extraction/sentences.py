@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from roomlore.domain.patterns import LONGEST_SENTENCE, later
+from roomlore.domain.patterns import LONGEST_SENTENCE, in_sentence, later
 
 #: Stands for a letter that is not the author's own: no cue holds it, and it counts as part of a word.
 COVER = "\ue000"
@@ -142,7 +142,7 @@ def _is_another_s(head: str) -> bool:
 # Sentences
 
 #: Behind one of these the rest of a message is a game, a case that is thought of, or what another would say.
-_FRAMING = later(
+_FRAMING = in_sentence(
     r"""
     (?:(?:ok(?:ay)?|so|now|just|and|well|hey|right)\b[\s,]*)*
     (?: imagine\b | picture\ (?:this|that|the|it)\b | (?:let'?s\ |let\ us\ )?pretend\b | suppose\b(?!\ so)
@@ -152,7 +152,7 @@ _FRAMING = later(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-_END = later(r"[.!?\u2026]+[\"')\]*_\ue000]*(?=\s|$)|[\u3002\uff01\uff1f]")
+_END = later(r"(?<![.!?\u2026])[.!?\u2026]++[\"')\]*_\ue000]*+(?=\s|$)|[\u3002\uff01\uff1f]")
 _ABBREVIATED = later(
     r"(?:^|[\s(])(?:etc|vs|cf|dr|mr|mrs|ms|prof|st|mt|no|nr|approx|ca|fig|vol|inc|ltd|co|jr|sr|dept|est|stud|univ|apt"
     r"|bldg|govt|assoc|intl|hosp|ave|blvd|(?P<letters>(?:[a-z]\.)*)[a-z])\.$",

@@ -87,7 +87,7 @@ _COORDINATED = in_sentence(
 )
 
 _AFTERTHOUGHT = in_sentence(
-    r"[\s,]+(?:btw|by the way|tbh|imo|imho|fyi|too|though|myself|lol|unfortunately|anyway|as well|you know|because|and|but|so|or|since|as|if|when|which|then)$",
+    r"(?<![\s,])[\s,]++(?:btw|by the way|tbh|imo|imho|fyi|too|though|myself|lol|unfortunately|anyway|as well|you know|because|and|but|so|or|since|as|if|when|which|then)$",
     re.IGNORECASE,
 )
 

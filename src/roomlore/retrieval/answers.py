@@ -57,7 +57,7 @@ _MARKUP = later(r"[<>{}\[\]|\\`~^]|://|\bwww\.|^\W*#|\b(?:javascript|data|mailto
 #: Where a sentence ends and something follows. Decimals, times and names of files go on without a blank and in small
 #: letters; an abbreviation is taken for an end, for a sentence too many would seem to rest on what is cited.
 _MORE_FOLLOWS = later(
-    r"[.!?…؟۔।॥]\W*\s+\S|[!?…؟۔।॥‼⁇⁈⁉。｡．！？]\W*\w|[^\WA-Z_]\.\W*[A-ZÀ-ÞΑ-ΩА-Я]"  # noqa: RUF001
+    r"[.!?…؟۔।॥]\W{0,99}\s\S|[!?…؟۔।॥‼⁇⁈⁉。｡．！？]\W{0,99}\w|[^\WA-Z_]\.\W{0,99}[A-ZÀ-ÞΑ-ΩА-Я]"  # noqa: RUF001
 )
 #: What stands before the words of a line: the day, what it is, who said it.
 _HEAD = later(r"\A\d+-\d\d-\d\d (?:\([^()]*\) )?(?:\[[^\[\]]*\]: ?|\* )?")

@@ -14,7 +14,7 @@ from typing import get_args
 
 from roomlore.domain.errors import BadInput
 from roomlore.domain.incoming import ParticipantKind
-from roomlore.domain.patterns import later
+from roomlore.domain.patterns import in_sentence, later
 from roomlore.domain.speech import safe_name
 from roomlore.retrieval.when import PAST, WHEN, Period, period
 
@@ -220,7 +220,7 @@ _SOON = rf"[ ,]*(?:(?:to \w+|me|us|him|her|them|everyone|everybody|here|anything
 _SOON_TO = rf" \w+ ({WHEN})"
 _LATE = rf"(?P<topic> .+?)[ ,]+(?P<when>{PAST})\W*"
 #: Where a topic has one of these, the time behind it may be that of what it tells, and of something to come.
-_CLAUSE = later(
+_CLAUSE = in_sentence(
     r"\b(?:what|when|where|who|why|how|that|if|whether|will|would|should|could|can|might|may|must|did|does|do|was|were"
     r"|is|are|be|been|has|have|had|going|doing|to|after|before|during|next|tomorrow|happen\w*|\w+'(?:ll|d|re|ve|m))\b"
     r"|\b(?:for|of|from|by|in|on|at|with|about)$",
@@ -266,7 +266,7 @@ _NO_NAME = later(
 )
 #: After these what was said is what is spoken of, not what is looked for.
 _VERDICT = later(r" (?:was|were|is|are|has|had)\b", re.IGNORECASE)
-#: A longer text is no question of one of these forms.
+#: A longer text is no question of one of these forms; no more than a sentence.
 _LONGEST = 500
 
 
@@ -306,7 +306,7 @@ def without_article(name: str) -> str:
 @cache
 def _found_by(form: str) -> re.Pattern[str]:
     """Return what finds a form in any case; made when first needed, since all of them take a fifth of a second."""
-    return later(form, re.IGNORECASE | re.DOTALL)
+    return in_sentence(form, re.IGNORECASE | re.DOTALL)
 
 
 def _read(question: str, form: re.Match[str], first: str | None) -> Asked:

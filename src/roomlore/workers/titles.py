@@ -51,7 +51,8 @@ _MARKUP = later(
 )
 #: Words to a language model that will read the title one day.
 _INSTRUCTION = later(
-    r"\b(?:ignore|disregard|forget|override|bypass)\b.*\b(?:instructions?|rules?|prompts?|above|previous|prior|everything)\b"
+    r"(?m:^(?>.*?\b(?:ignore|disregard|forget|override|bypass)\b)"
+    r".*\b(?:instructions?|rules?|prompts?|above|previous|prior|everything)\b)"
     r"|\b(?:system|developer)\s+(?:prompt|message|override|note)\b|^\W*(?:system|assistant|user|developer|tool)\s*:"
     r"|\byou\s+(?:are\s+now|must|shall|should)\b|\bact\s+as\b|\bjailbreak\b",
     re.IGNORECASE,
