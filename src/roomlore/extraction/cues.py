@@ -74,7 +74,9 @@ JOKING = later(
 )
 #: A message that is nothing but a laugh.
 LAUGHING = in_sentence(
-    r"(?:(?:lol|lmf?ao|rofl|xd|(?:a?ha){2,}h?|he(?:he)+|[\U0001f602\U0001f923\U0001f606\U0001f639]|[:;=x]-?d)[\s.!]*)+",
+    # Each laugh is taken whole: "hehehehe" divided in every way takes years.
+    r"(?:(?:lol|lmf?ao|rofl|xd|(?:a?ha){2,}+(?:h(?![ae]))?|he(?:he)++"
+    r"|[\U0001f602\U0001f923\U0001f606\U0001f639]|[:;=x]-?d)[\s.!]*+)+",
     re.IGNORECASE,
 )
 #: Said before a statement: it is somebody else's, a case that is thought of, or no longer so.

@@ -88,7 +88,7 @@ def _cover(match: re.Match[str]) -> str:
 
 _QUOTE_MARK = later(r"\s*(?:>|&gt;)")
 #: After one of these the rest is another's, up to the end.
-_FORWARDED = later(
+_FORWARDED = in_sentence(
     rf"""
     \s*(?: --\s*$ | -{{2,}}\s*(?:original|begin) | \W*(?:begin\ )?forwarded\ (?:message|from) | fwd?:
     | (?:from|von|de|van|fra):\ \S | on\ .{{4,120}}\bwrote:\s*$ | .{{0,80}}{_TELLING}\s*$

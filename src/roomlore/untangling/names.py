@@ -7,7 +7,7 @@ a name has *spellings* (the words it may be called by); whoever holds both bring
 import re
 from collections.abc import Callable
 
-from roomlore.domain.patterns import later
+from roomlore.domain.patterns import in_sentence, later
 
 #: Shorter names are recognised only where a message calls out to somebody ("al: yes", "@al").
 SHORTEST_PLAIN = 3
@@ -21,7 +21,9 @@ CALLED_AT_ONCE = 4
 
 _AROUND = "@(<>\"',:;!?.)*…"
 #: What people hang on a name: "mike_", "mike|away", "mike-2", "mike[m]".
-_TRIMMING = later(r"(?:\[[^\]]*\]|[|^-](?:away|afk|work|home|laptop|bbl|zzz|m)|[\W_\d])+$", re.IGNORECASE)
+_TRIMMING = in_sentence(
+    r"(?:\[[^\]]*\]|[|^-](?:away|afk|work|home|laptop|bbl|zzz|m)|[\W_\d])+$", re.IGNORECASE
+)
 _LEADING = later(r"^[\W_]+")
 
 
