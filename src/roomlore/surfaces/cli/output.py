@@ -40,11 +40,10 @@ class Output:
     chatter: Console
 
     @classmethod
-    def to_streams(cls, *, as_json: bool | None, quiet: bool) -> "Output":
-        """Return output to the process's streams; JSON unless standard output is a terminal."""
-        wants_json = not sys.stdout.isatty() if as_json is None else as_json
+    def to_streams(cls, *, as_json: bool, quiet: bool) -> "Output":
+        """Return output to the process's streams."""
         return cls(
-            as_json=wants_json,
+            as_json=as_json,
             quiet=quiet,
             # Into a pipe there is no width to keep to.
             console=Console(
