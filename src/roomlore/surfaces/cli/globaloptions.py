@@ -66,7 +66,7 @@ def _give(command: click.Command) -> None:
 def _remember(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
     """Keep the value of a global option, and make the session anew with all that was given so far."""
     given: dict[str, Any] = ctx.meta.setdefault(GIVEN, {})
-    if value is not None and param.name is not None:
+    if value is not None and param.name:
         given[param.name] = value
     ctx.obj = _session(given)
     return value

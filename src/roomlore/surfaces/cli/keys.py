@@ -98,9 +98,7 @@ def show_keys(output: Output, keys: Sequence[ApiKey], *, now: datetime) -> None:
     """Print what is kept of keys."""
     if output.as_json:
         return output.json(keys)
-    rows = [
-        (str(key.id), _state(key, now), key.role, key.name, str(key.participant_id or "")) for key in keys
-    ]
+    rows = [(str(key.id), _state(key, now), key.role, key.name, key.participant_name or "") for key in keys]
     return output.table(("id", "state", "role", "name", "reads as"), rows)
 
 
