@@ -1,16 +1,23 @@
 """An agent that joins: registered before it speaks, let in by a key, and heard as itself, from here and over HTTP."""
 
+import asyncio
+import itertools
+from contextlib import aclosing, suppress
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from app.village import ANA, BO, PIP, SQUARE, error_of, say
+from app.village import ANA, BO, EVE, PIP, SQUARE, error_of, say
 from client.conftest import Village
 from ingest.stories import at
 from retrieval.telling import closed
 from roomlore.client import Rooms
 from roomlore.domain.errors import BadInput, NotAllowed, NotFound
 from roomlore.domain.records import Message
+
+README = Path(__file__).parents[2] / "README.md"
 
 
 async def newest(app: Rooms, room: str) -> Message:
@@ -108,6 +115,40 @@ async def test_an_agent_edits_what_it_said_and_nothing_else(village: Village) ->
     await pip.intake.edit(str(said), "The ferry.")
     assert (await newest(pip, "square")).body == "The ferry."
     assert (await error_of(pip.intake.edit("m1", "Not mine.")))[0] is NotAllowed
+
+
+async def test_the_bot_of_the_readme_answers_what_is_said_to_it(
+    both: Village, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The example as it stands, against a server, until it has answered."""
+    bot = README.read_text(encoding="utf-8").split("```python\n")[2].partition("```")[0]
+    operator, names = await both.here("operator"), dict[str, Any]()
+    account = await operator.people.register("helperbot")
+    key = (await operator.keys.make("agent", name="bot", participant="helperbot")).key
+    monkeypatch.setenv("ROOMLORE_SERVER", both.address)
+    monkeypatch.setenv("ROOMLORE_KEY", key)
+    exec(bot.replace("asyncio.run(main())", ""), names)
+
+    running = asyncio.create_task(names["main"]())
+    try:
+        async with asyncio.timeout(60), aclosing(operator.events(operator.operator, room="square")) as events:
+            hearing = asyncio.ensure_future(anext(events))
+            for number in itertools.count(50):
+                # Said again until the bot listens: what was said before is not told to it.
+                await operator.ingest(say(number, EVE, SQUARE, body="@helperbot what did Bo say?"))
+                while (await asyncio.wait([hearing], timeout=2))[0]:
+                    hearing = asyncio.ensure_future(anext(events))
+                last = await newest(operator, "square")
+                if last.author_id == account.participant_id:
+                    break
+            hearing.cancel()
+        assert last.reply_to is not None
+        assert last.body
+        assert not running.done()
+    finally:
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
 
 
 @pytest.mark.parametrize(
