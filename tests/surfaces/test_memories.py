@@ -159,7 +159,7 @@ def test_a_memory_takes_the_place_of_another_and_the_old_one_is_marked_wherever_
         roomlore("remember", "The quincunx skipper prefers tea.", "--from", "2", "--supersedes", old["id"])
     )
 
-    told = roomlore("--text", "why", old["id"])
+    told = roomlore("--text", "why", old["id"][-8:])
     assert "(fact, superseded) The quincunx skipper prefers coffee." in told.out.splitlines()[0]
     assert told.out.splitlines()[-3].endswith("(fact) The quincunx skipper prefers tea.")
     assert "superseded by" in told.out

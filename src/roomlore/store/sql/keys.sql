@@ -22,7 +22,7 @@ where org_id = %(org_id)s
 order by id desc;
 
 -- name: find_keys -> ApiKey
--- The keys whose id lies in a range.
+-- The keys whose ids begin or end so.
 select
   id, name, role, participant_id,
   (
@@ -32,7 +32,11 @@ select
   ) as participant_name,
   created_at, expires_at, revoked_at
 from api_keys
-where org_id = %(org_id)s and id between %(low)s and %(high)s
+where org_id = %(org_id)s
+  and (
+    id between %(low)s and %(high)s
+    or id_from_end between %(end_low)s and %(end_high)s
+  )
 order by id;
 
 -- name: valid_key -> ApiKey
