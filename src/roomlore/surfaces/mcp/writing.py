@@ -28,24 +28,23 @@ async def say(app: App, given: arguments.RoomSay) -> Done:
 
 async def forget(app: App, given: arguments.Forget) -> Done:
     """Put a memory aside, or erase a message; return which one."""
-    memory, message = _one_of(given.memory, given.message)
-    if message is not None:
-        return Done(done="erased", message_id=(await app.erasure.message(message)).message_id)
-    return _told("put aside", await app.memories.forget(memory))
+    _check_one(given)
+    if given.message is not None:
+        return Done(done="erased", message_id=(await app.erasure.message(given.message)).message_id)
+    return _told("put aside", await app.memories.forget(given.memory or ""))
 
 
 async def correct(app: App, given: arguments.Correct) -> Done:
     """Put what is right in the place of a memory, or edit a message; return which one."""
-    memory, message = _one_of(given.memory, given.message)
-    if message is not None:
-        return Done(done="edited", message_id=await app.intake.edit(message, given.text))
-    return _told("replaced", await app.memories.correct(memory, given.text))
+    _check_one(given)
+    if given.message is not None:
+        return Done(done="edited", message_id=await app.intake.edit(given.message, given.text))
+    return _told("replaced", await app.memories.correct(given.memory or "", given.text))
 
 
-def _one_of(memory: str | None, message: str | None) -> tuple[str, None] | tuple[str, str]:
-    if (memory is None) == (message is None):
+def _check_one(given: arguments.Forget | arguments.Correct) -> None:
+    if (given.memory is None) == (given.message is None):
         raise BadInput("memory", "name a memory or a message, and not both")
-    return memory or "", message
 
 
 def _told(done: Literal["replaced", "put aside"], memory: Memory) -> Done:
