@@ -18,7 +18,7 @@ from re import _parser as parser
 import pytest
 
 import roomlore
-from roomlore.domain.patterns import Later, later
+from roomlore.domain.patterns import LONGEST_SENTENCE, Later, later
 from roomlore.retrieval import asked, when
 
 ROOT = Path(roomlore.__path__[0])
@@ -66,37 +66,45 @@ def test_a_pattern_that_grows_is_seen():
 @cache
 def every_pattern() -> dict[str, Later]:
     """Return the patterns that modules hold, in whatever they hold them, by name."""
-    found: dict[int, tuple[str, Later]] = {}
-
-    def visit(name: str, held: object, depth: int) -> None:
-        if isinstance(held, Later):
-            found.setdefault(id(held), (name, held))
-        elif depth == 0:
-            return
-        elif isinstance(held, dict):
-            for key, value in list(held.items()):
-                visit(f"{name}[{str(key)[:30]}]", value, depth - 1)
-                visit(f"{name}.key", key, depth - 1)
-        elif isinstance(held, list | tuple | set | frozenset):
-            for place, value in enumerate(held):
-                visit(f"{name}[{place}]", value, depth - 1)
-        elif is_dataclass(held) and not isinstance(held, type):
-            for field in fields(held):
-                visit(f"{name}.{field.name}", getattr(held, field.name, None), depth - 1)
-
     for module in pkgutil.walk_packages(roomlore.__path__, "roomlore."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
+    found: dict[int, tuple[str, Later]] = {}
     for name, module in sorted(sys.modules.items()):
         if name.startswith("roomlore."):
             for held, value in list(vars(module).items()):
-                visit(f"{name.removeprefix('roomlore.')}.{held}", value, 3)
-    for place, form in enumerate((*asked._FORMS, asked._WHO_SAID, asked._FIRST, asked._SOON, asked._LATE)):
-        found[place] = (f"retrieval.asked.form {place}", asked._found_by(form))
+                for one, pattern in _patterns_in(f"{name.removeprefix('roomlore.')}.{held}", value, 3):
+                    found.setdefault(id(pattern), (one, pattern))
+    forms = (*asked._FORMS, asked._WHO_SAID, asked._FIRST, asked._SOON, asked._LATE)
     rules = (*when._BOUND_RULES, *when._FREE_RULES, *when._NAMED_RULES, *when._SHORT_RULES)
-    for place, (form, _) in enumerate(rules):
-        found[1000 + place] = (f"retrieval.when.rule {place}", later(form, most=600))
-    return dict(sorted(found.values(), key=itemgetter(0)))
+    return dict(
+        [
+            *sorted(found.values(), key=itemgetter(0)),
+            *((f"retrieval.asked.form {place}", asked._found_by(form)) for place, form in enumerate(forms)),
+            *(
+                (f"retrieval.when.rule {place}", later(form, most=LONGEST_SENTENCE))
+                for place, (form, _) in enumerate(rules)
+            ),
+        ]
+    )
+
+
+def _patterns_in(name: str, held: object, depth: int) -> Iterator[tuple[str, Later]]:
+    if isinstance(held, Later):
+        yield name, held
+    elif depth:
+        for key, value in _parts(held):
+            yield from _patterns_in(f"{name}{key}", value, depth - 1)
+
+
+def _parts(held: object) -> Iterator[tuple[str, object]]:
+    if isinstance(held, dict):
+        yield from ((f"[{str(key)[:30]}]", value) for key, value in list(held.items()))
+        yield from ((f".key{place}", key) for place, key in enumerate(list(held)))
+    elif isinstance(held, list | tuple | set | frozenset):
+        yield from ((f"[{place}]", value) for place, value in enumerate(held))
+    elif is_dataclass(held) and not isinstance(held, type):
+        yield from ((f".{field.name}", getattr(held, field.name, None)) for field in fields(held))
 
 
 @pytest.mark.slow
@@ -136,13 +144,16 @@ def asked_how(name: str) -> list[str]:
 
 def grows(pattern: Later, how: str) -> str | None:
     """Return what text a pattern takes too long for, or None."""
+    # Questions and times are asked about with one blank between words.
+    is_tidy = how == "fullmatch" and pattern.most is not None
     for pump in pumps(pattern.pattern, pattern._flags):
         for shape in ("{}\x01", "{}", "x\x01{}!?"):
-            if told := _grows(
-                pattern,
-                how,
-                lambda size, pump=pump, shape=shape: shape.format(pump * (size // len(pump) + 1)),
-            ):
+
+            def text(size: int, pump: str = pump, shape: str = shape) -> str:
+                whole = shape.format(pump * (size // len(pump) + 1))
+                return " ".join(whole.split()) if is_tidy else whole
+
+            if told := _grows(pattern, how, text):
                 return f"{how} in {pump!r}: {told}"
     return None
 
