@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
+from roomlore.domain.patterns import later
 from roomlore.platforms.localclock import Reading
 
 #: `mark`: the log's own note of a day; `unknown`: no line of an IRC log.
@@ -39,30 +40,30 @@ _CLOCK = (
     r"(?:(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)[T ]?)?"
     r"(?P<hour>\d\d):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,]\d{1,9})?)?(?P<zone>Z|[+-]\d\d:?\d\d)?"
 )
-_BRACKETED = re.compile(rf"\[{_CLOCK}\]\s+(?P<rest>\S.*)", re.DOTALL)
-_BARE = re.compile(rf"{_CLOCK}\s+(?P<rest>\S.*)", re.DOTALL)
-_TABBED = re.compile(rf"{_CLOCK}\t(?P<prefix>[^\t]{{0,80}})\t(?P<text>.*)", re.DOTALL)
+_BRACKETED = later(rf"\[{_CLOCK}\]\s+(?P<rest>\S.*)", re.DOTALL)
+_BARE = later(rf"{_CLOCK}\s+(?P<rest>\S.*)", re.DOTALL)
+_TABBED = later(rf"{_CLOCK}\t(?P<prefix>[^\t]{{0,80}})\t(?P<text>.*)", re.DOTALL)
 #: HexChat: "Feb 26 22:00:01 <ana>	hi".
-_NAMED_MONTH = re.compile(
+_NAMED_MONTH = later(
     r"(?P<word>[^\W\d_]{3,9}\.?) {1,2}(?P<day>\d{1,2}) (?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)\s+(?P<rest>\S.*)",
     re.DOTALL,
 )
-_SAID = re.compile(rf"<{_MODES}(?P<nick>[^\s<>]{{1,64}})>(?:[ \t](?P<text>.*))?", re.DOTALL)
-_ACTION = re.compile(
+_SAID = later(rf"<{_MODES}(?P<nick>[^\s<>]{{1,64}})>(?:[ \t](?P<text>.*))?", re.DOTALL)
+_ACTION = later(
     r"(?:\*[ \t]|Action: )[@+%&~!]{0,6}(?P<nick>[^\s*:(),]{1,64})(?:[ \t](?P<text>.*))?", re.DOTALL
 )
-_NOTICE = re.compile(
+_NOTICE = later(
     r"-(?P<nick>[^\s:()/!<>*-][^\s:()/<>]{0,63})(?:\([^)\s]{0,200}\))?(?:[:/][^\s-]\S{0,63})?-[ \t](?P<text>.*)",
     re.DOTALL,
 )
-_SYSTEM = re.compile(
+_SYSTEM = later(
     r"(?:===|-!-|\*\*\*|---|-->|<--)(?: |$).*"
     # irssi: who is there, requests of clients, words of servers.
     r"|\[(?:Users [#&+!]|[ @+%&~][^\]\s]{1,64}\]|ctcp\().*|![\w.-]{1,64} .*",
     re.DOTALL,
 )
 #: What mIRC and HexChat report behind the star of actions.
-_REPORT = re.compile(
+_REPORT = later(
     r"""
     \*[ \t](?:
         (?:Joins|Parts|Quits):\s
@@ -85,16 +86,18 @@ _DATE = (
     r"(?P<word>[^\W\d_]{3,9}\.?) +(?P<day>\d{1,2}) "
     r"(?:(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d) )?(?P<year>\d{4})"
 )
-_MARK_DATE = re.compile(rf"(?:.*\s)?{_DATE}\s*")
+_MARK_DATE = later(rf"(?:.*\s)?{_DATE}\s*", most=_LONGEST_MARK)
 #: irssi, HexChat (in any language), mIRC; Eggdrop writes "[00:00] --- Thu Feb 26 2026".
-_DAY_MARK = re.compile(r"--- (?:Log (?:opened|closed)|Day changed)\b.*|Session (?:Start|Close|Time): .*")
-_MAYBE_MARK = re.compile(r"(?:---|\*{4}) .*\d{4}\s*")
-_IDENT = re.compile(r"Session Ident: (?P<channel>\S.*)")
+_DAY_MARK = later(
+    r"--- (?:Log (?:opened|closed)|Day changed)\b.*|Session (?:Start|Close|Time): .*", most=_LONGEST_MARK
+)
+_MAYBE_MARK = later(r"(?:---|\*{4}) .*\d{4}\s*", most=_LONGEST_MARK)
+_IDENT = later(r"Session Ident: (?P<channel>\S.*)")
 #: WeeChat, translated in other languages.
-_LOG_EDGE = re.compile(r"\*{4}  \S.*  \*{4}\s*")
+_LOG_EDGE = later(r"\*{4}  \S.*  \*{4}\s*", most=_LONGEST_MARK)
 #: Colours and styles of IRC: control codes that nobody sees.
-_STYLE = re.compile(r"\x03(?:\d{1,2}(?:,\d{1,2})?)?|\x04(?:[0-9A-Fa-f]{6})?|[\x02\x0f\x11\x16\x1d\x1e\x1f]")
-_WORD = re.compile(r"[^\W_]|[\[\]\\`_^{}|]")
+_STYLE = later(r"\x03(?:\d{1,2}(?:,\d{1,2})?)?|\x04(?:[0-9A-Fa-f]{6})?|[\x02\x0f\x11\x16\x1d\x1e\x1f]")
+_WORD = later(r"[^\W_]|[\[\]\\`_^{}|]")
 #: Short names of months, as `strftime` writes them in a dozen languages.
 _MONTHS = {
     word: number
@@ -142,7 +145,7 @@ def read_line(raw: str) -> IrcLine:
 
 
 def _timed(rest: str, reading: Reading) -> IrcLine:
-    if _LOG_EDGE.fullmatch(rest[: _LONGEST_MARK + 1]):
+    if _LOG_EDGE.fullmatch(rest):
         return IrcLine(kind="mark", reading=reading)
     day = _day_named(rest) if rest.startswith("--- ") else None
     if day is not None:
@@ -197,7 +200,7 @@ def _mark(line: str) -> IrcLine | None:
 
 def _day_named(text: str) -> datetime | None:
     """Return the moment that stands at the end of a mark; None where none does."""
-    match = _MARK_DATE.fullmatch(text) if len(text) <= _LONGEST_MARK else None
+    match = _MARK_DATE.fullmatch(text)
     month = _month(match["word"]) if match else None
     if match is None or month is None:
         return None

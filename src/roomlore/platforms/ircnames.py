@@ -11,21 +11,22 @@ from dataclasses import dataclass, replace
 from datetime import date
 
 from roomlore.domain.incoming import IncomingRoom
+from roomlore.domain.patterns import later
 
 #: How names of logs end.
-LOG_NAME = re.compile(r"\.(?:txt|log|irc|weechatlog)$", re.IGNORECASE)
-_DATED = re.compile(
+LOG_NAME = later(r"\.(?:txt|log|irc|weechatlog)$", re.IGNORECASE)
+_DATED = later(
     r"(?P<before>.*?)(?P<day>(?<!\d)\d{4}-\d\d-\d\d|(?<![^\W_])(?:19|20)\d{6})(?!\d)(?P<after>.*)", re.DOTALL
 )
 #: What may follow a date and still name no channel: the time or part of the day, and how the text is written.
-_PART = re.compile(
+_PART = later(
     r"[-_. \d]*(?:[-+]\d{4}[a-z]{0,5})?(?:[-_. ](?:annotation|ascii|latin-?1|raw|utf-?8))?", re.IGNORECASE
 )
-_NUMBERED = re.compile(r"[-_. \d]*")
+_NUMBERED = later(r"[-_. \d]*")
 _EDGES = " -_."
 _SIGNS = tuple("#&+!")
 #: WeeChat: "irc.libera.#python.weechatlog"; without a sign of a channel it is a talk of two.
-_WEECHAT = re.compile(r"irc\.(?P<server>[^#&+!]{1,100}?)\.(?P<buffer>[#&+!].*|[^.]+)", re.DOTALL)
+_WEECHAT = later(r"irc\.(?P<server>[^#&+!]{1,100}?)\.(?P<buffer>[#&+!].*|[^.]+)", re.DOTALL)
 _OWN_BUFFERS = ("core.weechat", "irc.server.")
 
 

@@ -15,6 +15,7 @@ from typing import IO, Any, Literal, NamedTuple
 import ijson
 
 from roomlore.domain.incoming import Skipped
+from roomlore.domain.patterns import later
 from roomlore.domain.ports import Source
 
 Place = tuple[str, ...]
@@ -35,12 +36,12 @@ _FAULTS = ("parse error: ", "lexical error: ")
 _ENDS = frozenset({"end_map", "end_array"})
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 #: A whole pair of surrogates, a half of one, or any other escape; a backslash that is escaped begins none.
-_ESCAPE = re.compile(
+_ESCAPE = later(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
     re.DOTALL,
 )
-_FIRST_HALF = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}")
-_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_FIRST_HALF = later(r"\\u[dD][89abAB][0-9a-fA-F]{2}")
+_SURROGATE = later(r"\\u[dD][89a-fA-F]")
 _PAIR = len(r"\ud83d\ude00")
 _CONTROLS = bytes.maketrans(bytes([*range(9), 11, 12, *range(14, 32)]), b" " * 29)
 

@@ -1,13 +1,14 @@
 """Times, spans of time and zones as people write them: 2026-01-31, 90d, 12h, Europe/Berlin."""
 
-import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import click
 
-_SPAN = re.compile(r"(?P<count>[0-9]{1,6})(?P<unit>[a-z])")
+from roomlore.domain.patterns import later
+
+_SPAN = later(r"(?P<count>[0-9]{1,6})(?P<unit>[a-z])")
 _UNITS = {
     "m": timedelta(minutes=1),
     "h": timedelta(hours=1),
