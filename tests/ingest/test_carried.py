@@ -242,6 +242,31 @@ def test_what_is_carried_is_no_statement_and_no_wish_of_who_posts_it(kind: str, 
     assert heard(body, ParticipantId(UUID(int=1)), People.of(())) is None
 
 
+SAMPLE = (
+    Path(__file__).parents[2].parent / "shared" / "samples" / "slack" / "slack-export-viewer-testarchive.zip"
+)
+
+
+@pytest.mark.skipif(not SAMPLE.is_file(), reason="the samples are not here")
+def test_no_message_of_a_real_workspace_with_bots_is_empty():
+    with open_source(SAMPLE) as source:
+        found = [
+            one
+            for one in choose(source, READERS).read(source, ReadOptions())
+            if isinstance(one, IncomingMessage)
+        ]
+    assert [one.where for one in cleaned(*found) if not one.body.strip()] == []
+    assert sum(not one.body.strip() for one in found) > 90
+
+
+async def test_a_preview_that_came_later_is_no_contradiction(app: App):
+    await app.ingest_batch([message("1", "see https://example.org")])
+    part = {"type": "embed", "name": "Example"}
+    again = await app.ingest_batch([message("1", "see https://example.org", attachments=[part])])
+    other = await app.ingest_batch([message("1", "something else", attachments=[part])])
+    assert [one.reason for one in (*again.skipped, *other.skipped)] == ["same id, other text"]
+
+
 async def test_a_bots_embed_is_found_by_its_words(app: App, tmp_path: Path):
     await app.import_path(save(tmp_path, discord(embeds=[EMBED])))
     hits = await app.search(app.operator, "tide tables of every harbour")
