@@ -33,6 +33,7 @@ ALWAYS = {
     "404": "There is no such thing, or it is not for the viewer: the two are not told apart.",
     "429": "The key asks too often; `Retry-After` says when to come again.",
     "500": "A fault in Roomlore.",
+    "507": "The disk of the database is full: nothing was written, and what is stored can be read.",
     "503": "Too much is asked at once, or the database does not answer; `Retry-After` says when to come again.",
 }
 WITH_BODY = {
