@@ -687,7 +687,7 @@ async def test_data_are_for_their_owner_alone_also_those_from_before(data):
     assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
 
 
-async def test_a_new_data_directory_is_for_its_owner_alone_and_a_shared_folder_stays_as_it_is(made, fresh):
+async def test_a_new_data_directory_is_for_its_owner_alone_and_a_shared_folder_stays_as_it_is(fresh):
     shutil.rmtree(fresh)
     await (await start_cluster(fresh, settings=FAST)).close()
     assert stat.S_IMODE(fresh.stat().st_mode) == 0o700
