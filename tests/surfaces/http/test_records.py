@@ -62,7 +62,6 @@ UNSHAPED: list[Any] = [
     SAID | {"order": "3"},
     SAID | {"order": 3.0},
     SAID | {"body": 3},
-    SAID | {"body": "half \ud800"},
     SAID | {"mentions": "ana"},
     SAID | {"platform": None},
     SAID | {"more": 1},
