@@ -36,9 +36,9 @@ Read = Callable[..., Result]
 
 @pytest.fixture
 def read() -> Read:
-    def run(reader: Reader, path: Path, *, day: date | None = None) -> Result:
+    def run(reader: Reader, path: Path, *, day: date | None = None, workspace: str = "") -> Result:
         with open_source(path) as source:
-            return Result(list(reader.read(source, ReadOptions(day=day))))
+            return Result(list(reader.read(source, ReadOptions(day=day, workspace=workspace))))
 
     return run
 

@@ -22,7 +22,7 @@ from roomlore.app.generations import Generations
 from roomlore.app.graph import Graphing
 from roomlore.app.growth import Growth
 from roomlore.app.history import History
-from roomlore.app.importing import read_export, sort_out
+from roomlore.app.importing import StoredRooms, read_export, sort_out
 from roomlore.app.intake import Intake
 from roomlore.app.keys import Keys, sign_in
 from roomlore.app.memories import Memories
@@ -216,15 +216,16 @@ class App:
     async def import_path(
         self, path: Path, *, wish: ImportWish | None = None, progress: Progress | None = None
     ) -> ImportReport:
-        """Read an export into the store, batch by batch, and report what it held.
+        """Read an export into the store, batch by batch, and report what it held and who may read it.
 
         Raises:
-            BadInput: the path cannot be read.
+            BadInput: the path cannot be read, or a room is named that is not in it.
             UnknownFormat: no reader recognises it.
         """
         await self.desk.check("administer", "import")
         store = partial(self._accept, action="import")
-        return await read_export(path, wish, store=store, progress=progress)
+        there = StoredRooms(desk=self.desk)
+        return await read_export(path, wish, store=store, there=there, progress=progress)
 
     # What is worked on
 

@@ -148,7 +148,6 @@ def _edited(told: ToldMessage, text: str, *, now: datetime) -> IncomingMessage:
         external_id=told.room_external_id,
         name=told.room_name,
         kind=told.room_kind,
-        visibility=told.visibility,
         topic=told.topic,
     )
     author = IncomingAuthor(

@@ -311,6 +311,8 @@ class ReadOptions:
 
     #: The day of a log that names only hours.
     day: date | None = None
+    #: The server, workspace or network; for a log, the network that its channel is on.
+    workspace: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

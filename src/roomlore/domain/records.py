@@ -82,6 +82,8 @@ class Room:
     id: RoomId
     platform: str
     external_id: str
+    #: The server, workspace or network it belongs to; empty where there is none.
+    workspace: str
     name: str
     kind: RoomKind
     visibility: Visibility

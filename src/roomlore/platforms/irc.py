@@ -26,6 +26,7 @@ from roomlore.domain.incoming import (
 )
 from roomlore.domain.ports import Reader, ReadOptions, Source
 from roomlore.platforms.lines import looks_like, matching, read_lines
+from roomlore.platforms.presence import both_sides
 
 _CLOCK = (
     r"(?:(?P<day>\d{4}-\d\d-\d\d)[T ]?)?(?P<hour>\d\d):(?P<minute>\d\d)(?::(?P<second>\d\d))?(?:Z|\+00:?00)?"
@@ -47,6 +48,9 @@ _LOG_NAME = re.compile(r"\.(?:txt|log|irc|weechatlog)$", re.IGNORECASE)
 #: A clock that falls back by more than this has passed midnight; by less, it was set right.
 _MIDNIGHT = timedelta(hours=12)
 _LOOKED_AT = 40
+#: What tells the name of a channel from a nick.
+_CHANNEL = re.compile(r"[#&]")
+_SIDES = 2
 _SYSTEM_AUTHOR = IncomingAuthor(account_id="", name="IRC", kind="system")
 
 
@@ -58,6 +62,8 @@ class _Log:
     room: IncomingRoom
     day: date | None
     part: str
+    #: Whether the file name tells the room.
+    is_named: bool
     now: datetime | None = None
     precision: Precision = "min"
     #: System lines before the first time; they get that time.
@@ -99,8 +105,10 @@ def _read(source: Source, options: ReadOptions) -> Iterator[ReadItem]:
     # Asked before the first record, so that nothing is half imported for want of a day.
     for file in files:
         _require_day(source, file, options)
-    for file in files:
-        yield from _file(source, file, _open_log(file, options, twins))
+    logs = [_open_log(file, options, twins) for file in files]
+    _with_sides(source, logs)
+    for log in logs:
+        yield from _file(source, log.file, log)
 
 
 def _require_day(source: Source, file: str, options: ReadOptions) -> None:
@@ -138,10 +146,52 @@ def _open_log(file: str, options: ReadOptions, twins: frozenset[str]) -> _Log:
     fallback = file.rpartition("/")[0].rpartition("/")[2] or "irc"
     return _Log(
         file=file,
-        room=IncomingRoom(external_id=(known or fallback)[:255], name=room or fallback),
+        room=_room(known or fallback, room or fallback, _network(file, options, is_twin=known != room)),
+        is_named=bool(room),
         day=options.day or day,
         part=part,
     )
+
+
+def _network(file: str, options: ReadOptions, *, is_twin: bool) -> str:
+    """Return the network of a log: as the caller says, or the folder that tells it from a log of the same name."""
+    return options.workspace or (_place(file).rpartition("/")[2] if is_twin else "")
+
+
+def _room(id_: str, name: str, network: str) -> IncomingRoom:
+    """Return the room of a log; channels of two networks may have one name."""
+    external_id = id_ if not network or id_.startswith(f"{network}/") else f"{network}/{id_}"
+    return IncomingRoom(external_id=external_id[:255], name=name, workspace=network)
+
+
+def _with_sides(source: Source, logs: list[_Log]) -> None:
+    """Tell talks of two from channels, where a log is not named as a channel: a talk is for its two sides.
+
+    Clients name the log of a talk by the other side. With one or two people in it and neither of that name it may be
+    either, and counts as a room of unknown kind.
+    """
+    speakers: dict[str, set[str]] = {}
+    for log in logs:
+        if log.is_named and not _CHANNEL.search(log.room.name):
+            speakers.setdefault(log.room.external_id, set()).update(_speakers(source, log.file))
+    for log in logs:
+        nicks = speakers.get(log.room.external_id)
+        if nicks is None:
+            continue
+        if log.room.name.casefold() in {nick.casefold() for nick in nicks}:
+            sides = [IncomingAuthor(account_id=nick, name=nick) for nick in sorted(nicks)]
+            log.room = replace(log.room, kind="dm", members=both_sides("dm", sides))
+        elif len(nicks) <= _SIDES:
+            log.room = replace(log.room, kind=None)
+
+
+def _speakers(source: Source, file: str) -> set[str]:
+    found: set[str] = set()
+    for line in read_lines(source, file):
+        match = None if isinstance(line, Skipped) else _TIMED.fullmatch(line.text)
+        said = (_SAID.fullmatch(match["rest"]) or _ACTION.fullmatch(match["rest"])) if match else None
+        found |= {said["nick"]} if said else set()
+    return found
 
 
 def _named(file: str) -> tuple[str, date | None, str]:

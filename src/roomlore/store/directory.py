@@ -21,6 +21,9 @@ class RoomKey:
     platform: str
     external_id: str
     id: RoomId
+    name: str
+    workspace: str
+    visibility: Visibility
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +78,10 @@ class NewRoom:
     name: str
     kind: RoomKind
     visibility: Visibility
+    #: Whether its platform says that it is for its members; else that is only assumed.
+    is_stated_closed: bool
     topic: str
+    workspace: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +124,7 @@ class NotedRoom:
     name: str
     kind: RoomKind
     topic: str
+    workspace: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +147,7 @@ class MembersTold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Narrowed:
-    """A room that was open and is no more."""
+    """A room that others may read now than before."""
 
     room_id: RoomId
 
@@ -181,6 +188,24 @@ async def rooms_by_external_id(
     params = {"org_id": org_id, "platform": [key[0] for key in keys], "external_id": [key[1] for key in keys]}
     rows = await QUERIES.all(conn, "rooms_by_external_id", RoomKey, params)
     return {(row.platform, row.external_id): row.id for row in rows}
+
+
+async def visibilities(
+    conn: Connection, org_id: OrgId, keys: Sequence[tuple[str, str]]
+) -> dict[tuple[str, str], Visibility]:
+    """Return who may read the known ones of these (platform, external id) pairs."""
+    params = {"org_id": org_id, "platform": [key[0] for key in keys], "external_id": [key[1] for key in keys]}
+    rows = await QUERIES.all(conn, "rooms_by_external_id", RoomKey, params)
+    return {(row.platform, row.external_id): row.visibility for row in rows}
+
+
+async def set_visibility(
+    conn: Connection, org_id: OrgId, room_ids: Iterable[RoomId], visibility: Visibility
+) -> None:
+    """Say who may read rooms; copies follow."""
+    params = {"org_id": org_id, "room_ids": list(room_ids), "visibility": visibility}
+    changed = await QUERIES.all(conn, "set_visibility", Narrowed, params)
+    await copying.ask_nodes(conn, org_id, [row.room_id for row in changed])
 
 
 async def add_rooms(conn: Connection, org_id: OrgId, rooms: Sequence[NewRoom]) -> None:
@@ -230,9 +255,14 @@ async def note_rooms(conn: Connection, org_id: OrgId, rooms: Sequence[NotedRoom]
     await QUERIES.run(conn, "note_rooms", {"org_id": org_id, **columns(NotedRoom, rooms)})
 
 
-async def narrow_rooms(conn: Connection, org_id: OrgId, room_ids: Iterable[RoomId]) -> None:
-    """Close rooms to all but their members; what was closed once is not opened by a later record."""
-    params = {"org_id": org_id, "room_ids": list(room_ids)}
+async def narrow_rooms(
+    conn: Connection, org_id: OrgId, room_ids: Iterable[RoomId], *, direct: Iterable[RoomId] = ()
+) -> None:
+    """Close rooms that records say are for their members; what was closed once is not opened by a later record.
+
+    A room that an operator opened although its records said so before stays open, unless it is direct.
+    """
+    params = {"org_id": org_id, "room_ids": list(room_ids), "direct_ids": list(direct)}
     narrowed = await QUERIES.all(conn, "narrow_rooms", Narrowed, params)
     await copying.ask_nodes(conn, org_id, [row.room_id for row in narrowed])
 
