@@ -77,8 +77,8 @@ async def test_what_may_be_private_is_closed_and_the_report_says_what_that_rests
     assert {one.workspace for one in report.audiences if one.name != "ana"} == {"Harbour"}
     assert {one.name: one.why for one in report.audiences if one.rests_on == "assumed"} == {
         "general": "nothing suggests a closed circle",
-        "staff": "its name or category suggests a closed circle",
-        "budget": "its name or category suggests a closed circle",
+        "staff": "the name suggests a closed circle",
+        "budget": "the category suggests a closed circle",
         "odd": "its kind is not known",
     }
 

@@ -6,7 +6,6 @@ rooms whose name or category suggests a closed circle are for their members.
 
 import re
 import unicodedata
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -79,9 +78,10 @@ def audience_of(room: IncomingRoom) -> RoomAudience:
         return RoomAudience(visibility=room.visibility, basis="stated", why="its platform says so")
     if room.kind is None:
         return RoomAudience(visibility="members", basis="assumed", why="its kind is not known")
-    if suggests_closed_circle((room.name, room.category)):
-        why = "its name or category suggests a closed circle"
-        return RoomAudience(visibility="members", basis="assumed", why=why)
+    for what, name in (("name", room.name), ("category", room.category)):
+        if suggests_closed_circle(name):
+            why = f"the {what} suggests a closed circle"
+            return RoomAudience(visibility="members", basis="assumed", why=why)
     return RoomAudience(visibility="open", basis="assumed", why="nothing suggests a closed circle")
 
 
@@ -95,12 +95,8 @@ def is_direct_stated_open(room: IncomingRoom) -> bool:
     return room.kind in DIRECT and room.visibility == "open"
 
 
-def suggests_closed_circle(names: Iterable[str]) -> bool:
+def suggests_closed_circle(name: str) -> bool:
     """Return whether a name of a room, or of the category above it, is one that closed circles have."""
-    return any(_suggests(name) for name in names)
-
-
-def _suggests(name: str) -> bool:
     if any(lock in name for lock in _LOCKS):
         return True
     plain = unicodedata.normalize("NFKD", _CAMEL.sub(" ", name).casefold())

@@ -148,7 +148,7 @@ class Deciding:
         if audience_of(room).basis == "stated":
             return None
         if self.wish.assume == "members" or (self.wish.assume == "open" and room.kind is not None):
-            return _settled(room, self.wish.assume, "assumed", "rooms that do not tell are to be so")
+            return _settled(room, self.wish.assume, "assumed", "said of all that do not tell")
         return self._answered(name, room)
 
     def _answered(self, name: RoomName, room: IncomingRoom) -> _Decided | None:
@@ -200,7 +200,7 @@ def _of_known(decided: _Decided, *, before: Visibility, now: Visibility) -> tupl
     if decided.audience == now and decided.rests_on != "assumed":
         return decided.rests_on, decided.why
     if now == "members" and decided.audience == "open":
-        return "before", "was closed before, and an import opens nothing; `roomlore rooms open` does"
+        return "before", "an import opens nothing closed"
     return "before", "as it was before"
 
 
