@@ -22,7 +22,7 @@ from roomlore.app.generations import Generations
 from roomlore.app.graph import Graphing
 from roomlore.app.growth import Growth
 from roomlore.app.history import History
-from roomlore.app.importing import StoredRooms, read_export, sort_out
+from roomlore.app.importing import Storing
 from roomlore.app.intake import Intake
 from roomlore.app.keys import Keys, sign_in
 from roomlore.app.memories import Memories
@@ -30,6 +30,7 @@ from roomlore.app.operations import Operations
 from roomlore.app.people import People, viewer_of
 from roomlore.app.projecting import Projecting
 from roomlore.app.proposing import Servers
+from roomlore.app.rooms import RoomManagement
 from roomlore.app.wishes import Wishes
 from roomlore.app.working import Working
 from roomlore.backends.articles import open_reader
@@ -39,7 +40,7 @@ from roomlore.context.records import Context
 from roomlore.context.replygraph import DEFAULT_LIMITS, WalkLimits
 from roomlore.context.storesource import StoreSource
 from roomlore.domain.errors import BadInput, NotAllowed
-from roomlore.domain.ids import MessageId, OrgId, RoomId
+from roomlore.domain.ids import MessageId, OrgId
 from roomlore.domain.incoming import IncomingMessage
 from roomlore.domain.ports import Embedder
 from roomlore.domain.records import LogLine, Message, Participant, Room, Viewer
@@ -51,7 +52,6 @@ from roomlore.retrieval.meant import Before
 from roomlore.retrieval.records import Answer, Exchange, Found
 from roomlore.store import work
 from roomlore.store.db import Database
-from roomlore.store.queries import Connection
 from roomlore.workers import loop, retain
 
 
@@ -147,6 +147,11 @@ class App:
         return Erasures(desk=self.desk)
 
     @property
+    def room_management(self) -> RoomManagement:
+        """Who may read rooms, what they are called, and who their members are; for operators."""
+        return RoomManagement(desk=self.desk)
+
+    @property
     def intake(self) -> Intake:
         """What is said, as records of our own format; and edits of it."""
         return Intake(desk=self.desk, take=self.ingest_batch)
@@ -198,20 +203,7 @@ class App:
 
     async def ingest_batch(self, batch: Sequence[IncomingMessage]) -> accept.Accepted:
         """Store a batch of messages in one transaction; what cannot be stored is named and left out."""
-        fit, unfit = sort_out(batch, now=datetime.now(UTC))
-        accepted = await self._accept(fit, action="ingest")
-        return replace(accepted, skipped=[*unfit, *accepted.skipped])
-
-    async def _accept(self, batch: Sequence[IncomingMessage], *, action: str) -> accept.Accepted:
-        now = datetime.now(UTC)
-
-        async def change(conn: Connection) -> tuple[accept.Accepted, list[RoomId]]:
-            accepted = await accept.accept(conn, self.org_id, batch, received_at=now)
-            return accepted, sorted(accepted.room_ids)
-
-        accepted = await self.desk.change("administer", action, change)
-        await self._growth.note(self.db, len(accepted.added))
-        return accepted
+        return await self._storing.batch(batch)
 
     async def import_path(
         self, path: Path, *, wish: ImportWish | None = None, progress: Progress | None = None
@@ -222,10 +214,7 @@ class App:
             BadInput: the path cannot be read, or a room is named that is not in it.
             UnknownFormat: no reader recognises it.
         """
-        await self.desk.check("administer", "import")
-        store = partial(self._accept, action="import")
-        there = StoredRooms(desk=self.desk)
-        return await read_export(path, wish, store=store, there=there, progress=progress)
+        return await self._storing.export(path, wish, progress)
 
     # What is worked on
 
@@ -384,6 +373,10 @@ class App:
     @property
     def _work(self) -> Working:
         return Working(desk=self.desk, settings=self.settings, models=self._models, restart=self._restart)
+
+    @property
+    def _storing(self) -> Storing:
+        return Storing(desk=self.desk, growth=self._growth)
 
     @property
     def _history(self) -> History:

@@ -171,6 +171,8 @@ class Deciding:
         rests_on, why = decided.rests_on, decided.why
         if now is not None and before is not None:
             rests_on, why = _of_known(decided, before=before, now=now)
+        elif now is None and self.there is not None:
+            rests_on, why = "before", "it was erased, and stays out"
         return ImportedRoom(
             platform=name[0],
             external_id=name[1],

@@ -169,6 +169,15 @@ with stated as (
   from unnest(
     %(room_id)s::uuid[], %(participant_id)s::uuid[], %(joined_at)s::timestamptz[], %(left_at)s::timestamptz[]
   ) as stated (room_id, participant_id, joined_at, left_at)
+  -- what an operator said of somebody stays
+  where not exists (
+    select 1
+    from memberships as said
+    where said.org_id = %(org_id)s
+      and said.room_id = stated.room_id
+      and said.participant_id = stated.participant_id
+      and said.by_operator
+  )
 ),
 implied as (
   delete from memberships
@@ -230,6 +239,7 @@ where memberships.org_id = %(org_id)s
   and memberships.room_id = told.room_id
   and memberships.left_at is null
   and not memberships.implied
+  and not memberships.by_operator
   and (memberships.room_id, memberships.participant_id) not in (
     select * from unnest(%(listed_room_id)s::uuid[], %(participant_id)s::uuid[])
   )
