@@ -36,6 +36,7 @@ from roomlore.surfaces.cli import (
     people,
     projecting,
     reading,
+    rooms,
     serving,
     wishes,
 )
@@ -249,6 +250,7 @@ def migrate(session: Session) -> None:
 
 
 for verb in (
+    *rooms.VERBS,
     *reading.VERBS,
     *conversations.VERBS,
     *memories.VERBS,

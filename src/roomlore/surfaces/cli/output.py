@@ -68,7 +68,7 @@ class Output:
         headings = ("room", "platform", "kind", "messages", "last activity", "external id")
         rows = [
             (
-                room.name,
+                f"{room.workspace}/{room.name}" if room.workspace else room.name,
                 room.platform,
                 f"{room.kind}, members only" if room.visibility == "members" else room.kind,
                 room.message_count,
