@@ -176,17 +176,6 @@ class Timeline:
             as_of=as_of,
         )
 
-    async def place(self, viewer: Viewer, room: str) -> Place:
-        """Return a room.
-
-        Raises:
-            NotFound: there is no such room, or the viewer may not see it.
-        """
-        async with self.desk.reading(viewer, "read room") as reading:
-            room_id = await meant.room(reading.conn, self.desk.org_id, room)
-            reading.shows([room_id])
-            return await _room(reading.conn, self.desk.org_id, room_id)
-
     async def lines(
         self, viewer: Viewer, room: str, ids: Sequence[MessageId]
     ) -> tuple[RoomId, list[Line], list[Voice]]:

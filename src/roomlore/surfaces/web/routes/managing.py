@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time
 
+from roomlore.app.roomlist import RoomList
 from roomlore.app.rooms import RoomOpening
-from roomlore.app.timeline import Timeline
 from roomlore.domain.errors import BadInput, NotAllowed
 from roomlore.domain.records import RoomMember
 from roomlore.domain.roomaudience import DIRECT
@@ -45,7 +45,7 @@ async def managed(visit: Visit, room: str) -> Managed:
     if not visit.viewer.is_operator:
         raise NotAllowed("only an operator arranges rooms")
     manage = visit.app.room_management
-    place = await Timeline(desk=visit.app.desk).place(visit.viewer, room)
+    place = await RoomList(desk=visit.app.desk).one(visit.viewer, room)
     can_open = place.visibility != "open" and place.kind not in DIRECT
     return Managed(
         room=place,
@@ -108,7 +108,7 @@ async def remove(visit: Visit, form: Form, room: str) -> str:
 @PAGES.action("/r/{room}/manage")
 async def erase(visit: Visit, form: Form, room: str) -> str:
     """Erase a room whose name was typed to say so, and go to the receipt."""
-    place = await Timeline(desk=visit.app.desk).place(visit.viewer, room)
+    place = await RoomList(desk=visit.app.desk).one(visit.viewer, room)
     if " ".join(form.word("name").split()).casefold() != _called(place).casefold():
         raise BadInput("name", "is not the room's; nothing was erased. Type it as it is shown")
     receipt = await visit.app.erasure.room(str(place.id))
