@@ -201,6 +201,7 @@ async def test_a_direct_room_that_is_stated_to_be_open_is_refused(app: App):
         ("skipped", "a direct room is never open"),
         ("added", ""),
     ]
+    assert taken.items[1].detail == "the kind of its room is not known: it is for its members"
     [cave] = await app.rooms(app.operator)
     assert (cave.kind, cave.visibility) == ("channel", "members")
 
