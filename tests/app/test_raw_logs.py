@@ -261,6 +261,10 @@ async def erase_range(app: App):
     await app.erasure.range("general", since=at(4), until=at(6))
 
 
+async def erase_room(app: App):
+    await app.erasure.room("general")
+
+
 async def erase_person(app: App):
     await app.erasure.person("ana")
 
@@ -270,7 +274,7 @@ async def keep_for_a_day(app: App):
     await app.erasure.expire()
 
 
-REMOVALS = (erase_message, redact, remove_on_platform, erase_range, erase_person, keep_for_a_day)
+REMOVALS = (erase_message, redact, remove_on_platform, erase_range, erase_room, erase_person, keep_for_a_day)
 
 
 LINES = (
