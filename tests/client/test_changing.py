@@ -215,7 +215,7 @@ async def test_rooms_are_opened_renamed_seen_to_and_erased(village: Village) -> 
     assert (dry.messages, dry.name) == (3, "attic")
     assert [one.external_id for one in await app.messages(eve, "attic")] == ["m4", "m5", "m11"]
     assert await manage.close("attic") == dry.room_id == await manage.rename("attic", "loft")
-    assert await error_of(app.messages(eve, "loft")) == (NotFound, "room 'loft': not found")
+    assert await error_of(app.messages(eve, "loft")) == (NotFound, "no room 'loft'")
     added = await manage.add_member("loft", "eve", since=at(4.5))
     assert added == await manage.members("loft")
     assert [one.external_id for one in await app.messages(eve, "loft")] == ["m5", "m11"]

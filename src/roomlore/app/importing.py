@@ -19,7 +19,7 @@ from roomlore.ingest.clean import Rooms, clean, clean_room
 from roomlore.ingest.deciding import RoomName, RoomsThere, check_names
 from roomlore.ingest.importing import ImportReport, ImportWish, Progress, Store, import_export, rooms_in
 from roomlore.platforms import discord, irc, jsonl, qdrantpoints, slack, telegram
-from roomlore.store import directory
+from roomlore.store import directory, rooms
 from roomlore.store.queries import Connection
 
 READERS = (
@@ -90,7 +90,7 @@ class StoredRooms:
     async def visibilities(self, names: Sequence[RoomName]) -> Mapping[RoomName, Visibility]:
         """Return who may read those of these rooms that are there."""
         async with self.desk.db.reading(Viewer.operator(self.desk.org_id)) as conn:
-            return await directory.visibilities(conn, self.desk.org_id, names)
+            return await rooms.visibilities(conn, self.desk.org_id, names)
 
     async def close(self, names: Sequence[RoomName]) -> None:
         """Make rooms rooms for their members."""
@@ -98,7 +98,7 @@ class StoredRooms:
 
         async def work(conn: Connection) -> tuple[None, Sequence[UUID]]:
             found = await directory.rooms_by_external_id(conn, org_id, names)
-            await directory.set_visibility(conn, org_id, found.values(), "members")
+            await rooms.set_visibility(conn, org_id, found.values(), "members")
             return None, sorted(found.values())
 
         await self.desk.change("administer", "close room", work)

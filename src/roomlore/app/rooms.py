@@ -55,7 +55,7 @@ class RoomManagement:
             if found.kind in DIRECT:
                 raise BadInput(f"room {room!r}", "is a direct room, which is never open")
             if not dry_run:
-                await directory.set_visibility(conn, self.desk.org_id, [found.id], "open")
+                await rooms.set_visibility(conn, self.desk.org_id, [found.id], "open")
             return RoomOpening(
                 room_id=found.id,
                 workspace=found.workspace,
@@ -77,7 +77,7 @@ class RoomManagement:
 
         async def work(conn: Connection, found: Standing) -> RoomId:
             closed: Visibility = "members"
-            await directory.set_visibility(conn, self.desk.org_id, [found.id], closed)
+            await rooms.set_visibility(conn, self.desk.org_id, [found.id], closed)
             return found.id
 
         return await self._change(room, "close room", work)

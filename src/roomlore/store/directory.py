@@ -160,7 +160,7 @@ class MembersTold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Narrowed:
-    """A room that others may read now than before."""
+    """A room that was open and is no more, or of which that was not known."""
 
     room_id: RoomId
 
@@ -201,24 +201,6 @@ async def rooms_by_external_id(
     params = {"org_id": org_id, "platform": [key[0] for key in keys], "external_id": [key[1] for key in keys]}
     rows = await QUERIES.all(conn, "rooms_by_external_id", RoomKey, params)
     return {(row.platform, row.external_id): row.id for row in rows}
-
-
-async def visibilities(
-    conn: Connection, org_id: OrgId, keys: Sequence[tuple[str, str]]
-) -> dict[tuple[str, str], Visibility]:
-    """Return who may read the known ones of these (platform, external id) pairs."""
-    params = {"org_id": org_id, "platform": [key[0] for key in keys], "external_id": [key[1] for key in keys]}
-    rows = await QUERIES.all(conn, "rooms_by_external_id", RoomKey, params)
-    return {(row.platform, row.external_id): row.visibility for row in rows}
-
-
-async def set_visibility(
-    conn: Connection, org_id: OrgId, room_ids: Iterable[RoomId], visibility: Visibility
-) -> None:
-    """Say who may read rooms; copies follow."""
-    params = {"org_id": org_id, "room_ids": list(room_ids), "visibility": visibility}
-    changed = await QUERIES.all(conn, "set_visibility", Narrowed, params)
-    await copying.ask_nodes(conn, org_id, [row.room_id for row in changed])
 
 
 async def add_rooms(conn: Connection, org_id: OrgId, rooms: Sequence[NewRoom]) -> None:

@@ -47,6 +47,15 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """How a platform names a room, and who may read it."""
+
+    platform: str
+    external_id: str
+    visibility: Visibility
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
     """What a statement changed or found."""
 
@@ -65,6 +74,28 @@ async def standing(conn: Connection, org_id: OrgId, room_id: RoomId) -> Standing
     row = await QUERIES.first(conn, "standing", Standing, {"org_id": org_id, "room_id": room_id})
     assert row is not None
     return row
+
+
+async def visibilities(
+    conn: Connection, org_id: OrgId, names: Sequence[RoomName]
+) -> dict[RoomName, Visibility]:
+    """Return who may read those of these rooms that are there."""
+    params = {
+        "org_id": org_id,
+        "platform": [name[0] for name in names],
+        "external_id": [name[1] for name in names],
+    }
+    rows = await QUERIES.all(conn, "visibilities", Named, params)
+    return {(row.platform, row.external_id): row.visibility for row in rows}
+
+
+async def set_visibility(
+    conn: Connection, org_id: OrgId, room_ids: Iterable[RoomId], visibility: Visibility
+) -> None:
+    """Say who may read rooms; copies follow."""
+    params = {"org_id": org_id, "room_ids": list(room_ids), "visibility": visibility}
+    changed = await QUERIES.all(conn, "set_visibility", Moved, params)
+    await copying.ask_nodes(conn, org_id, [row.id for row in changed])
 
 
 async def rename(conn: Connection, org_id: OrgId, room_id: RoomId, name: str) -> None:

@@ -170,13 +170,6 @@ where org_id = %(org_id)s
   and (not is_stated_closed or (visibility = 'open' and id = any (%(direct_ids)s)))
 returning id as room_id;
 
--- name: set_visibility -> Narrowed
--- Say who may read rooms; return those that others could read before.
-update rooms
-set visibility = %(visibility)s
-where org_id = %(org_id)s and id = any (%(room_ids)s) and visibility <> %(visibility)s
-returning id as room_id;
-
 -- name: state_memberships -> Presence
 -- Record memberships that the platform states; what was only implied gives way, and of two ends of the
 -- same presence the earlier holds. Return who was where otherwise than was known.

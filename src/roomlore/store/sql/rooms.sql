@@ -15,6 +15,20 @@ select
 from rooms
 where rooms.org_id = %(org_id)s and rooms.id = %(room_id)s;
 
+-- name: visibilities -> Named
+-- Who may read those of these rooms that are there.
+select rooms.platform, rooms.external_id, rooms.visibility
+from unnest(%(platform)s::text[], %(external_id)s::text[]) as asked (platform, external_id)
+join rooms
+  on rooms.org_id = %(org_id)s and rooms.platform = asked.platform and rooms.external_id = asked.external_id;
+
+-- name: set_visibility -> Moved
+-- Say who may read rooms; return those that others could read before.
+update rooms
+set visibility = %(visibility)s
+where org_id = %(org_id)s and id = any (%(room_ids)s) and visibility <> %(visibility)s
+returning id;
+
 -- name: rename
 -- Call a room by a name that stays, whatever its platform calls it.
 update rooms set name = %(name)s, is_named = true where org_id = %(org_id)s and id = %(room_id)s;
