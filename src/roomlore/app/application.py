@@ -22,8 +22,8 @@ from roomlore.app.generations import Generations
 from roomlore.app.graph import Graphing
 from roomlore.app.growth import Growth
 from roomlore.app.history import History
-from roomlore.app.importing import Storing
-from roomlore.app.intake import Intake
+from roomlore.app.importing import StoredRooms, read_export, sort_out
+from roomlore.app.intake import Intake, take_in
 from roomlore.app.keys import Keys, sign_in
 from roomlore.app.memories import Memories
 from roomlore.app.operations import Operations
@@ -203,7 +203,14 @@ class App:
 
     async def ingest_batch(self, batch: Sequence[IncomingMessage]) -> accept.Accepted:
         """Store a batch of messages in one transaction; what cannot be stored is named and left out."""
-        return await self._storing.batch(batch)
+        fit, unfit = await asyncio.to_thread(sort_out, batch, now=datetime.now(UTC))
+        accepted = await self._accept(fit, action="ingest")
+        return replace(accepted, skipped=[*unfit, *accepted.skipped])
+
+    async def _accept(self, batch: Sequence[IncomingMessage], *, action: str) -> accept.Accepted:
+        accepted = await take_in(self.desk, batch, action=action)
+        await self._growth.note(self.db, len(accepted.added))
+        return accepted
 
     async def import_path(
         self, path: Path, *, wish: ImportWish | None = None, progress: Progress | None = None
@@ -214,7 +221,10 @@ class App:
             BadInput: the path cannot be read, or a room is named that is not in it.
             UnknownFormat: no reader recognises it.
         """
-        return await self._storing.export(path, wish, progress)
+        await self.desk.check("administer", "import")
+        there = StoredRooms(desk=self.desk)
+        store = partial(self._accept, action="import")
+        return await read_export(path, wish, store=store, there=there, progress=progress)
 
     # What is worked on
 
@@ -373,10 +383,6 @@ class App:
     @property
     def _work(self) -> Working:
         return Working(desk=self.desk, settings=self.settings, models=self._models, restart=self._restart)
-
-    @property
-    def _storing(self) -> Storing:
-        return Storing(desk=self.desk, growth=self._growth)
 
     @property
     def _history(self) -> History:

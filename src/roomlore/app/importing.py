@@ -4,17 +4,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from uuid import UUID
 
 from roomlore.app.desk import Desk
-from roomlore.app.growth import Growth
 from roomlore.domain.errors import RoomloreError
-from roomlore.domain.ids import RoomId
 from roomlore.domain.incoming import IncomingMessage, IncomingRoom, Skipped, Visibility
 from roomlore.domain.records import Viewer
-from roomlore.ingest.accept import Accepted, accept
 from roomlore.ingest.clean import Rooms, clean, clean_room
 from roomlore.ingest.deciding import RoomName, RoomsThere, check_names
 from roomlore.ingest.importing import ImportReport, ImportWish, Progress, Store, import_export, rooms_in
@@ -72,12 +68,12 @@ def check_rooms(paths: Sequence[Path], wish: ImportWish) -> ImportWish:
     """
     if not wish.audience.names:
         return wish
-    rooms: list[IncomingRoom] = []
+    found: list[IncomingRoom] = []
     for path in paths:
         # What cannot be read is told when it is imported.
         with suppress(RoomloreError):
-            rooms += rooms_in(path, READERS, wish)
-    check_names(wish.audience, rooms)
+            found += rooms_in(path, READERS, wish)
+    check_names(wish.audience, found)
     return replace(wish, is_checked=True)
 
 
@@ -102,39 +98,6 @@ class StoredRooms:
             return None, sorted(found.values())
 
         await self.desk.change("administer", "close room", work)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Storing:
-    """Stores what comes in: batches of records, and exports batch by batch."""
-
-    desk: Desk
-    growth: Growth
-
-    async def batch(self, batch: Sequence[IncomingMessage]) -> Accepted:
-        """Store a batch of messages in one transaction; what cannot be stored is named and left out."""
-        fit, unfit = sort_out(batch, now=datetime.now(UTC))
-        accepted = await self._accept(fit, action="ingest")
-        return replace(accepted, skipped=[*unfit, *accepted.skipped])
-
-    async def export(self, path: Path, wish: ImportWish | None, progress: Progress | None) -> ImportReport:
-        """Read an export into the store and report what it held."""
-        await self.desk.check("administer", "import")
-        store = partial(self._accept, action="import")
-        return await read_export(
-            path, wish, store=store, there=StoredRooms(desk=self.desk), progress=progress
-        )
-
-    async def _accept(self, batch: Sequence[IncomingMessage], *, action: str) -> Accepted:
-        now = datetime.now(UTC)
-
-        async def change(conn: Connection) -> tuple[Accepted, list[RoomId]]:
-            accepted = await accept(conn, self.desk.org_id, batch, received_at=now)
-            return accepted, sorted(accepted.room_ids)
-
-        accepted = await self.desk.change("administer", action, change)
-        await self.growth.note(self.desk.db, len(accepted.added))
-        return accepted
 
 
 def sort_out(

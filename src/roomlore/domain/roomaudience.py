@@ -4,9 +4,9 @@ A room that may be private is never opened by an assumption: direct rooms, rooms
 rooms whose name or category suggests a closed circle are for their members.
 """
 
-import re
 import unicodedata
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 from roomlore.domain.incoming import IncomingRoom, RoomKind, Visibility
@@ -17,8 +17,6 @@ Basis = Literal["stated", "assumed"]
 DIRECT: frozenset[RoomKind | None] = frozenset({"dm", "group_dm"})
 #: What a room is stored as whose kind nobody knows.
 UNKNOWN_KIND: RoomKind = "channel"
-_WORD = re.compile(r"[^\W_]+")
-_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _LOCKS = ("\N{LOCK}", "\N{CLOSED LOCK WITH KEY}", "\N{LOCK WITH INK PEN}")
 #: Words that name a closed circle, without accents.
 _CLOSED = frozenset(
@@ -99,6 +97,15 @@ def suggests_closed_circle(name: str) -> bool:
     """Return whether a name of a room, or of the category above it, is one that closed circles have."""
     if any(lock in name for lock in _LOCKS):
         return True
-    plain = unicodedata.normalize("NFKD", _CAMEL.sub(" ", name).casefold())
-    words = _WORD.findall("".join(letter for letter in plain if not unicodedata.combining(letter)))
-    return any(word in _CLOSED or word.startswith(_BEGINNINGS) for word in words)
+    return any(word in _CLOSED or word.startswith(_BEGINNINGS) for word in _words(name))
+
+
+def _words(name: str) -> list[str]:
+    """Return the words of a name, small and without accents; "ModChat" is two."""
+    apart = [
+        f" {letter}" if letter.isupper() and before.islower() else letter
+        for before, letter in pairwise(f" {name}")
+    ]
+    plain = unicodedata.normalize("NFKD", "".join(apart).casefold())
+    bare = (letter for letter in plain if not unicodedata.combining(letter))
+    return "".join(letter if letter.isalnum() else " " for letter in bare).split()

@@ -4,13 +4,14 @@ A record that cannot be read or stored is named in the report and left out; ever
 Importing the same export again adds only what is missing.
 """
 
+import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from roomlore.domain.errors import UnknownFormat
 from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, IncomingRoom, ReadItem, Skipped
@@ -22,6 +23,7 @@ from roomlore.ingest.secrets import strip
 from roomlore.platforms.sniff import choose
 from roomlore.platforms.source import Export, open_source
 
+Result = TypeVar("Result")
 BATCH = 2_000
 #: Characters after which a batch is closed too: giant messages come in smaller batches.
 LARGEST_BATCH = 16_000_000
@@ -115,9 +117,10 @@ async def import_export(
             marked_rooms=Rooms(partial(_marked_room, agents=wish.agents)),
         )
         if wish.audience.names and not wish.is_checked:
-            check_names(wish.audience, _rooms(source, reader, wish))
+            check_names(wish.audience, await _beside(partial(_rooms, source, reader, wish)))
         deciding = Deciding(wish=wish.audience, there=there)
-        for batch in _batches(source, reader, check):
+        batches = _batches(source, reader, check)
+        while batch := await _beside(partial(next, batches, None)):
             progress(source.bytes_read, source.bytes_total, tally.messages)
             decided = await deciding.decided(batch)
             if store is not None:
@@ -143,6 +146,16 @@ def _rooms(source: Export, reader: Reader, wish: ImportWish) -> list[IncomingRoo
     messages = (item for item in reader.read(source, wish.options) if isinstance(item, IncomingMessage))
     rooms = {(message.platform, message.room.external_id): message.room for message in messages}
     return [clean_room(room) for room in rooms.values()]
+
+
+async def _beside(work: Callable[[], Result]) -> Result:
+    """Return what work beside the event loop returns; whoever gives up waits until it is done with the export."""
+    task = asyncio.create_task(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        raise
 
 
 def _batches(source: Export, reader: Reader, check: "_Check") -> Iterator[list[IncomingMessage]]:

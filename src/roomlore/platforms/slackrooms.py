@@ -4,7 +4,6 @@ The lists are help, never a condition: folders may be missing from `channels.jso
 A folder that no list explains is readable by those who wrote in it, each from then on, and nobody else.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import cast
@@ -17,15 +16,17 @@ from roomlore.domain.incoming import (
     RoomKind,
     Skipped,
 )
+from roomlore.domain.patterns import later
 from roomlore.domain.ports import Source
 from roomlore.domain.roomaudience import DIRECT
 from roomlore.platforms.fields import MAX_ID, Fields, ids, loose_text, member
 from roomlore.platforms.jsonstream import Spine, fault, walk_file
 
-DAY_FILE = re.compile(r"(?:.*/)?([^/]+)/(\d{4}-\d\d-\d\d)\.json")
-_INTEGRATION = re.compile(r"/services/(?P<bot>B[A-Z0-9]+)\|(?P<name>[^<>|]+)>")
+DAY_FILE = later(r"(?:.*/)?([^/]+)/(\d{4}-\d\d-\d\d)\.json")
+_DIRECT_ID = later(r"D[A-Z0-9]{8,}")
+_INTEGRATION = later(r"/services/(?P<bot>B[A-Z0-9]+)\|(?P<name>[^<>|]+)>")
 #: "Harbour Works Slack export Jan 1 2024 - Feb 2 2024.zip".
-_NAMED = re.compile(r"(?P<workspace>.+?) Slack export ")
+_NAMED = " Slack export "
 #: Slack's own account; it is in no list.
 SLACKBOT = "USLACKBOT"
 LIST_SPINE: Spine = {(): "list"}
@@ -74,8 +75,8 @@ class Workspace:
 
 def open_workspace(source: Source) -> Workspace:
     """Return what the export's lists and folders say."""
-    named = _NAMED.match(source.name)
-    space = Workspace(folders=day_files(source), name=named["workspace"] if named else "")
+    name, found, _ = source.name.partition(_NAMED)
+    space = Workspace(folders=day_files(source), name=name if found else "")
     for name in ("users.json", "integration_logs.json", *_LISTS):
         for file in _named(source, name):
             for record in _records(source, file, space):
@@ -174,7 +175,7 @@ def unlisted_room(space: Workspace, folder: str) -> IncomingRoom:
     kind: RoomKind | None = None
     if folder.startswith("mpdm-"):
         kind = "group_dm"
-    elif re.fullmatch(r"D[A-Z0-9]{8,}", folder):
+    elif _DIRECT_ID.fullmatch(folder):
         kind = "dm"
     return IncomingRoom(
         external_id=folder[:255],
