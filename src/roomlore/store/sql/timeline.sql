@@ -2,7 +2,7 @@
 
 -- name: room -> Place
 -- A room, without counts.
-select id, platform, external_id, name, kind, visibility, topic
+select id, platform, external_id, workspace, name, kind, visibility, topic
 from rooms
 where org_id = %(org_id)s and id = %(room_id)s;
 
@@ -178,7 +178,7 @@ order by messages.id, held.place;
 
 -- name: names -> Place
 -- Rooms by name, without counts.
-select id, platform, external_id, name, kind, visibility, topic
+select id, platform, external_id, workspace, name, kind, visibility, topic
 from rooms
 where org_id = %(org_id)s
 order by lower(name), id
@@ -187,7 +187,7 @@ limit %(limit)s;
 -- name: rooms_for_operator -> Room
 -- Rooms with a part of a name, with their maintained counts, most recently active first.
 select
-  rooms.id, rooms.platform, rooms.external_id, rooms.name, rooms.kind, rooms.visibility, rooms.topic,
+  rooms.id, rooms.platform, rooms.external_id, rooms.workspace, rooms.name, rooms.kind, rooms.visibility, rooms.topic,
   coalesce(counted.message_count, 0) as message_count,
   counted.last_activity_at
 from rooms
@@ -206,7 +206,7 @@ limit %(limit)s;
 -- The same for a viewer: only what they may read counts, and it is counted in the rooms of one page alone.
 -- Uses index: messages_in_order
 select
-  shown.id, shown.platform, shown.external_id, shown.name, shown.kind, shown.visibility, shown.topic,
+  shown.id, shown.platform, shown.external_id, shown.workspace, shown.name, shown.kind, shown.visibility, shown.topic,
   (
     select count(*)
     from messages
@@ -215,7 +215,7 @@ select
   shown.last_activity_at
 from (
   select
-    rooms.id, rooms.platform, rooms.external_id, rooms.name, rooms.kind, rooms.visibility, rooms.topic,
+    rooms.id, rooms.platform, rooms.external_id, rooms.workspace, rooms.name, rooms.kind, rooms.visibility, rooms.topic,
     (
       select messages.sent_at
       from messages

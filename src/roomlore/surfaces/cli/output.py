@@ -69,7 +69,7 @@ class Output:
         headings = ("room", "platform", "kind", "messages", "last activity", "external id")
         rows = [
             (
-                room.name,
+                f"{room.workspace}/{room.name}" if room.workspace else room.name,
                 room.platform,
                 f"{room.kind}, members only" if room.visibility == "members" else room.kind,
                 room.message_count,
@@ -191,8 +191,6 @@ class Output:
     def report(self, report: ImportReport) -> None:
         """Print what an import held and what became of it."""
         self.skipped(report)
-        if self.as_json:
-            return self.json(report.as_json())
         authors = ", ".join(f"{count} {kind}" for kind, count in report.authors.items()) or "none"
         self.text(
             f"{report.format}{' (dry run, nothing stored)' if report.stored is None else ''}", style="bold"
@@ -214,7 +212,6 @@ class Output:
         if report.stored is not None:
             became = ", ".join(f"{count} {name}" for name, count in report.stored.items() if count)
             self.text(f"  stored: {became or 'nothing new'}")
-        return None
 
     def skipped(self, report: ImportReport) -> None:
         """Name what was left out, on the error stream."""
