@@ -331,8 +331,15 @@ async def test_a_stretch_and_a_person_go(served: Served) -> None:
 async def test_rooms_are_set(served: Served) -> None:
     ask = served.operator
 
-    assert (await ask("PUT", "/v1/rooms/square/retention", {"keep_for": 86400.0})).json()["keep_for"] == 86400
-    assert (await ask("PUT", "/v1/rooms/square/retention", {"keep_for": None})).json()["keep_for"] is None
+    kept = (await ask("PUT", "/v1/rooms/square/retention", {"keep_for": 86400.0})).json()
+    assert (kept["keep_for"], kept["messages"]) == (
+        86400,
+        len((await ask.get("/v1/rooms/square/messages"))["messages"]),
+    )
+    [room] = [one for one in await ask.get("/v1/rooms") if one["name"] == "square"]
+    assert (room["keep_for"], room["retention_starts_at"]) == (86400, kept["starts_at"])
+    taken_back = (await ask("PUT", "/v1/rooms/square/retention", {"keep_for": None})).json()
+    assert (taken_back["keep_for"], taken_back["starts_at"]) == (None, None)
     assert (await ask("PUT", "/v1/rooms/square/embedding", {"policy": "exchange"})).json()[
         "policy"
     ] == "exchange"
