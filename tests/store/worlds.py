@@ -421,6 +421,11 @@ async def _add_conversations(conn, held: Held, world: World) -> None:
             "insert into placements (org_id, message_id, conversation_id) select %s, unnest(%s::uuid[]), %s",
             [held.org_id, said, key],
         )
+        # Every other one became sensitive when all of this was said, the others before.
+        if one.sensitivity == "sensitive" and one.number % 2:
+            await conn.execute(
+                "update conversations set spoken_by = speakers(org_id, id) where id = %s", [key]
+            )
 
 
 async def _add_memories(conn, held: Held, world: World) -> None:
@@ -730,9 +735,24 @@ async def truth(admin: psycopg.AsyncConnection, app: App) -> Truth:
     said = await rows(
         "id, room_id, kind, author_id, sent_at, external_id, redacted_at is not null from messages"
     )
+    spoken = {
+        message_id: spoken_by
+        for message_id, spoken_by in await _rows(
+            admin,
+            "select message_id, spoken_by from placements p join conversations c"
+            " on c.org_id = p.org_id and c.id = p.conversation_id"
+            " where p.org_id = %s and c.sensitivity = 'sensitive'",
+            [app.org_id],
+        )
+    }
     messages = {
         key: MessageFacts(
-            room=rooms[room], kind=kind, author_id=author, sent_at=sent, audience=frozenset(heard[key])
+            room=rooms[room],
+            kind=kind,
+            author_id=author,
+            sent_at=sent,
+            audience=frozenset(heard[key]),
+            spoken_with=frozenset(spoken.get(key, ())),
         )
         for key, room, kind, author, sent, _, _ in said
     }
@@ -768,9 +788,10 @@ async def truth(admin: psycopg.AsyncConnection, app: App) -> Truth:
                 org_id=app.org_id,
                 messages=[messages[one] for one in held],
                 is_sensitive=sensitivity == "sensitive",
+                spoken_by=frozenset(spoken_by),
             )
-            for key, sensitivity, held in await rows(
-                "id, sensitivity, array(select message_id from placements p"
+            for key, sensitivity, spoken_by, held in await rows(
+                "id, sensitivity, spoken_by, array(select message_id from placements p"
                 " where p.org_id = conversations.org_id and p.conversation_id = conversations.id)"
                 " from conversations"
             )

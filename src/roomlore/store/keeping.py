@@ -30,6 +30,8 @@ class Draft:
     #: 0..1.
     confidence: float = 1.0
     sensitivity: Sensitivity = "normal"
+    #: Sensitive only because a conversation that it rests on is.
+    is_hushed: bool = False
     asserted_by: ParticipantId | None = None
     asserted_in: RoomId | None = None
     recorded_at: datetime
@@ -240,6 +242,7 @@ async def add(conn: Connection, org_id: OrgId, place: Place, *, confidence: floa
         "importance": draft.importance,
         "confidence": confidence,
         "sensitivity": draft.sensitivity,
+        "is_hushed": draft.is_hushed,
         "asserted_by": draft.asserted_by,
         "asserted_in": draft.asserted_in,
         "recorded_at": draft.recorded_at,

@@ -7,7 +7,8 @@ from fastapi import APIRouter
 from pydantic import Field
 from starlette.responses import Response
 
-from roomlore.app.conversations import LONGEST_LABEL, MOST_NAMED
+from roomlore.app.conversations import MOST_NAMED
+from roomlore.app.marking import LONGEST_LABEL
 from roomlore.domain.records import Conversation, Sensitivity
 from roomlore.surfaces.documents import (
     ConversationFound,
