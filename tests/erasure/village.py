@@ -50,6 +50,7 @@ TABLES = {
     "readings": "id",
     "reading_messages": "message_id, reading_id",
     "erased_accounts": "digest",
+    "erased_names": "digest",
     "erased_ranges": "room_id, since, until",
     "api_keys": "id",
 }

@@ -379,10 +379,11 @@ async def _keep_out(conn: psycopg.AsyncConnection, held: Held, world: World) -> 
         " (select participant_id from identities where account_id = %s)",
         [SCRIBE.account_id],
     )
-    await conn.execute(
-        "insert into erased_accounts (org_id, digest, erased_at) values (%s, sha256('somebody'), now())",
-        [held.org_id],
-    )
+    for table in ("erased_accounts", "erased_names"):
+        await conn.execute(
+            f"insert into {table} (org_id, digest, erased_at) values (%s, sha256('somebody'), now())",
+            [held.org_id],
+        )
     await conn.execute(
         "insert into erased_ranges (org_id, room_id, since, until, erased_at)"
         " select org_id, room_id, sent_at, sent_at + interval '1 second', now() from messages where id = %s",
@@ -550,6 +551,7 @@ KEYS = {
     "work": "subject_id",
     "api_keys": "id",
     "erased_accounts": "org_id",
+    "erased_names": "org_id",
     "erased_ranges": "room_id",
 }
 _EVERYTHING = " union all ".join(
@@ -701,7 +703,15 @@ class Truth:
             ),
             **dict.fromkeys(("receipts", "activity_log"), by_owner),
             **dict.fromkeys(
-                ("activity", "work", "api_keys", "erased_accounts", "erased_ranges", "placements"),
+                (
+                    "activity",
+                    "work",
+                    "api_keys",
+                    "erased_accounts",
+                    "erased_names",
+                    "erased_ranges",
+                    "placements",
+                ),
                 by_operator,
             ),
         }
@@ -735,16 +745,15 @@ async def truth(admin: psycopg.AsyncConnection, app: App) -> Truth:
     said = await rows(
         "id, room_id, kind, author_id, sent_at, external_id, redacted_at is not null from messages"
     )
-    spoken = {
-        message_id: spoken_by
-        for message_id, spoken_by in await _rows(
+    spoken = dict(
+        await _rows(
             admin,
             "select message_id, spoken_by from placements p join conversations c"
             " on c.org_id = p.org_id and c.id = p.conversation_id"
             " where p.org_id = %s and c.sensitivity = 'sensitive'",
             [app.org_id],
         )
-    }
+    )
     messages = {
         key: MessageFacts(
             room=rooms[room],

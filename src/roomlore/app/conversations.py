@@ -21,6 +21,7 @@ from roomlore.domain.records import Conversation, Message, Placed, Sensitivity, 
 from roomlore.retrieval import meant
 from roomlore.store import conversations, erased, messages, untangling, work
 from roomlore.store.queries import Connection
+from roomlore.untangling.unnamed import without_erased
 from roomlore.workers.untangle import LABELLED, describe
 
 #: A label is a few words.
@@ -373,6 +374,7 @@ class Conversations:
     async def _relabel(self, conn: Connection, ids: Collection[ConversationId]) -> None:
         """Say anew what conversations are about: a label tells of nothing that is elsewhere now."""
         words = await untangling.words_of(conn, self.desk.org_id, ids, limit=LABELLED)
+        words = await without_erased(conn, self.desk.org_id, words)
         described = await asyncio.to_thread(describe, words, [])
         await untangling.describe(conn, self.desk.org_id, described)
 

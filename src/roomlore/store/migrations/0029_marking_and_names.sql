@@ -103,3 +103,22 @@ begin
         ) is null
     );
 end $$;
+
+revoke execute on function speakers(uuid, uuid) from public;
+grant execute on function speakers(uuid, uuid) to roomlore_app;
+
+-- The words by which erased persons were called, as digests only, so that nothing that is derived says them again.
+create table erased_names (
+  org_id uuid not null references orgs,
+  digest bytea not null check (length(digest) = 32),
+  erased_at timestamptz not null,
+  primary key (org_id, digest)
+);
+
+alter table erased_names enable row level security;
+alter table erased_names force row level security;
+grant select, insert on erased_names to roomlore_app;
+create policy owner on erased_names to roomlore_owner using (true) with check (true);
+create policy change on erased_names to roomlore_app
+  using (org_id = (select current_org()) and (select viewer_is_operator()))
+  with check (org_id = (select current_org()) and (select viewer_is_operator()));
