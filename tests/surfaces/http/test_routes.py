@@ -2,12 +2,13 @@
 
 import json
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from app.village import ANA, SQUARE, say
+from roomlore.ingest.clean import AHEAD
 from roomlore.surfaces import documents
 from roomlore.surfaces.cli.output import plain
 from surfaces.http.conftest import Served
@@ -323,6 +324,15 @@ async def test_a_stretch_and_a_person_go(served: Served) -> None:
     assert await messages_of(served, "attic") == {}
     assert receipt["is_clean"] is True
     assert (await served.operator("GET", "/v1/participants/eve/accounts")).status_code == 404
+
+
+async def test_nothing_is_dropped_in_silence_by_a_server_whose_clock_is_behind(served: Served) -> None:
+    now = datetime.now(UTC)
+    sent = {"soon": now + timedelta(days=3), "far": now + timedelta(days=800)}
+    said = [record(name, sent_at=at.isoformat()) for name, at in sent.items()]
+    taken = await served.operator.post("/v1/messages", {"messages": said})
+    assert [(one["outcome"], one["reason"]) for one in taken["items"]] == [("added", ""), ("skipped", AHEAD)]
+    assert datetime.fromisoformat((await messages_of(served))["soon"]["sent_at"]) == sent["soon"]
 
 
 # Rooms, agents, wishes, the running of it
