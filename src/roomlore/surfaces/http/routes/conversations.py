@@ -102,7 +102,7 @@ async def rename_conversation(app: Acting, conversation: Word, label: Label) -> 
 
 @ROUTER.put("/{conversation}/sensitivity", response_model=ConversationFound)
 async def mark_conversation(app: Acting, conversation: Word, mark: Mark) -> Response:
-    """Say how sensitive a conversation is."""
+    """Say how sensitive a conversation is: an operator does, or somebody who has spoken in it."""
     return _changed(await app.conversations.mark(conversation, mark.sensitivity))
 
 
