@@ -1,11 +1,12 @@
 """The words that names are made of."""
 
-import re
 from collections.abc import Iterable
+
+from roomlore.domain.patterns import later
 
 #: Shorter parts of names are too often words of other meanings.
 SHORTEST = 3
-_WORD = re.compile(r"[^\W_]+")
+_WORD = later(r"[^\W_]+")
 
 
 def words_of(names: Iterable[str]) -> set[str]:

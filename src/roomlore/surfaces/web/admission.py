@@ -5,7 +5,6 @@ from; a key that got in before is not slowed down by others who guess.
 """
 
 import hashlib
-import re
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,6 +16,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from roomlore.domain.errors import BadInput
+from roomlore.domain.patterns import later
 from roomlore.surfaces.http.limits import Buckets, Limits, Slots, Strangers, address_of, bounded
 from roomlore.surfaces.http.problems import OVERLOADED, TOO_MANY
 from roomlore.surfaces.web.doors import (
@@ -34,7 +34,7 @@ from roomlore.surfaces.web.faults import on_error, refusal
 #: Pages that are made at a time, and of one visitor; and for all together whose key is not known yet.
 IN_FLIGHT, OF_ONE, UNKNOWN = 32, 8, 8
 #: What streams are called.
-STREAM = re.compile(r"/r/[^/]+/events")
+STREAM = later(r"/r/[^/]+/events")
 
 
 class Admission:
