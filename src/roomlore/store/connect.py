@@ -27,11 +27,10 @@ async def connect(dsn: str, *, options: str | None = None) -> AsyncConnection[Tu
         DatabaseUnavailable: nobody answers, or the login is refused.
     """
     with readable_errors():
+        if options is None:
+            return await AsyncConnection.connect(dsn, autocommit=True, connect_timeout=PATIENCE)
         return await AsyncConnection.connect(
-            dsn,
-            autocommit=True,
-            connect_timeout=PATIENCE,
-            **({} if options is None else {"options": options}),
+            dsn, autocommit=True, connect_timeout=PATIENCE, options=options
         )
 
 

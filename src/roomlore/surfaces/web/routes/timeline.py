@@ -108,7 +108,6 @@ class RoomPage:
     first_at: datetime | None
     last_at: datetime | None
     as_of: UUID
-    #: What was just done.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
