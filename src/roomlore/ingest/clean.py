@@ -24,6 +24,7 @@ from roomlore.domain.incoming import (
     Visibility,
 )
 from roomlore.domain.patterns import later
+from roomlore.ingest.carried import with_carried
 from roomlore.ingest.secrets import MARKER, SECRET_FIELDS, is_harmless, strip
 
 #: Longer bodies are refused: no platform allows them, and a megabyte is no message.
@@ -188,7 +189,7 @@ class Scrubber:
 
 def _content(message: IncomingMessage, scrubber: Scrubber) -> dict[str, Any]:
     return {
-        "body": scrubber.text(message.body),
+        "body": scrubber.text(with_carried(message.body, message.attachments)),
         "attachments": scrubber.value(message.attachments) if message.attachments else message.attachments,
         "reactions": scrubber.value(message.reactions) if message.reactions else message.reactions,
         "metadata": scrubber.value(message.metadata) if message.metadata else message.metadata,

@@ -43,6 +43,7 @@ from roomlore.surfaces.cli.globaloptions import GlobalOptions
 from roomlore.surfaces.cli.output import Output, counted, printable
 from roomlore.surfaces.cli.progress import counting, measuring, working
 from roomlore.surfaces.cli.session import Session, with_app
+from roomlore.surfaces.cli.spans import Zone
 
 INTERRUPTED, TERMINATED, UNREAD = 130, 143, 141
 
@@ -127,7 +128,12 @@ def demo(session: Session) -> None:
 @click.option(
     "--agent", "agents", multiple=True, metavar="NAME", help="This account or name is an agent. Repeatable."
 )
-@click.option("--day", type=click.DateTime(["%Y-%m-%d"]), help="The day of a log that names only hours.")
+@click.option(
+    "--day",
+    type=click.DateTime(["%Y-%m-%d"]),
+    help="The day of the first line of a log that names only hours.",
+)
+@click.option("--timezone", type=Zone(), help="The zone of times that name none. [UTC]")
 @click.option("--embed/--no-embed", default=True, help="Also untangle and embed what was imported. [embed]")
 @click.pass_obj
 def import_(session: Session, path: Path, **options: Any) -> None:
@@ -139,7 +145,7 @@ def import_(session: Session, path: Path, **options: Any) -> None:
     day: datetime | None = options["day"]
     wish = ImportWish(
         format=options["name"],
-        options=ReadOptions(day=day.date() if day else None),
+        options=ReadOptions(day=day.date() if day else None, zone=options["timezone"]),
         agents=frozenset(options["agents"]),
     )
 

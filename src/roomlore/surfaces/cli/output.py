@@ -23,6 +23,7 @@ from roomlore.retrieval.asked import Read
 from roomlore.retrieval.quotes import remembered
 from roomlore.retrieval.records import QUOTATION, Answer, Found, Hit, Recalled, TierTrace, Why
 from roomlore.surfaces.documents import answer_given, context_given, found_exchange, found_exchanges
+from roomlore.surfaces.shown import shown_fields
 
 PIPE_WIDTH = 120
 AROUND = "What is marked (room) was said around the conversation of the last message, and may be about something else."
@@ -206,6 +207,14 @@ class Output:
         self.text(f"  replies: {report.resolved} resolved, {report.dangling} dangling; {report.edits} edited")
         if report.secrets_stripped:
             self.text(f"  {report.secrets_stripped} secrets stripped")
+        if report.zone_assumed:
+            zone = "taken as UTC; --timezone names another zone"
+            self.text(f"  {counted(report.zone_assumed, 'message')} with times that name no zone: {zone}")
+        if report.unreadable:
+            mark = "each is shown as \N{REPLACEMENT CHARACTER}"
+            self.text(
+                f"  {counted(report.unreadable, 'message')} with characters that could not be read: {mark}"
+            )
         if report.stored is not None:
             became = ", ".join(f"{count} {name}" for name, count in report.stored.items() if count)
             self.text(f"  stored: {became or 'nothing new'}")
@@ -239,7 +248,7 @@ class Output:
 def plain(value: Any) -> Any:
     """Return records, ids, times and spans (in seconds) as JSON values."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {name: plain(getattr(value, name)) for name in shown_fields(type(value))}
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in cast(Mapping[Any, Any], value).items()}
     if isinstance(value, list | tuple | set | frozenset):
