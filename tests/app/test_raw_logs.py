@@ -403,7 +403,7 @@ async def test_what_is_to_be_forgotten_is_not_recalled_from_a_log_that_cannot_te
 
     assert not (await asked(app)).is_known
     [wish] = await told.wishes.all(told.operator)
-    await told.wishes.undo(str(wish.id))
+    await told.wishes.dismiss(str(wish.id))
     assert (await asked(app)).is_known
 
 

@@ -358,7 +358,7 @@ async def test_nobody_becomes_a_confidant_by_a_name_and_by_what_settles_wishes_a
     )
     mallory = await viewer(app, "mallory")
     (wish,) = await app.acting(mallory).wishes.all(mallory)
-    await app.acting(mallory).wishes.undo(str(wish.id))
+    await app.acting(mallory).wishes.dismiss(str(wish.id))
     assert await told_to(app) == ["Ana", "Bo"]
     assert await found(app, mallory) == set()
 
@@ -469,19 +469,19 @@ async def test_a_wish_is_reviewed_and_undone_by_its_author(app: App):
     (wish,) = await ana.wishes.all(await viewer(app, "ana"))
     assert (wish.kind, wish.status, wish.author_name, wish.room_name) == ("forget", "active", "Ana", "office")
     assert [one.external_id for one in wish.covers] == ["2", "3", "4", "5"]
-    undone = await ana.wishes.undo(str(wish.id))
-    assert undone.status == "undone"
+    undone = await ana.wishes.dismiss(str(wish.id))
+    assert undone.status == "dismissed"
     assert undone.covers == []
     assert await found(app, app.operator) == {"2", "3", "5", "6"}
-    assert (await error_of(ana.wishes.undo(str(wish.id))))[0] is BadInput
-    await ana.wishes.keep(str(wish.id)[:-2])
+    assert (await error_of(ana.wishes.dismiss(str(wish.id))))[0] is BadInput
+    await ana.wishes.accept(str(wish.id)[:-2])
     assert await found(app, app.operator) == {"6"}
 
 
 async def test_a_wish_that_was_undone_stays_so_when_more_is_said(app: App):
     await tell(app, *FORGOTTEN)
     (wish,) = await app.wishes.all(app.operator)
-    await app.wishes.undo(str(wish.id))
+    await app.wishes.dismiss(str(wish.id))
     await tell(app, say("0", CY, "before all that"), say("7", CY, f"{SECRET} 4412-9981 again"))
     assert await found(app, app.operator) == {"2", "3", "5", "6", "7"}
 
@@ -489,25 +489,25 @@ async def test_a_wish_that_was_undone_stays_so_when_more_is_said(app: App):
 async def test_a_wish_that_was_undone_stays_so_when_it_is_edited_away_and_back(app: App):
     await tell(app, *FORGOTTEN)
     (wish,) = await app.wishes.all(app.operator)
-    await app.wishes.undo(str(wish.id))
+    await app.wishes.dismiss(str(wish.id))
     await tell(app, replace(FORGOTTEN[3], body="never mind", edited_at=at(50)))
     await tell(app, replace(FORGOTTEN[3], edited_at=at(51)))
-    assert [one.status for one in await app.wishes.all(app.operator)] == ["undone"]
+    assert [one.status for one in await app.wishes.all(app.operator)] == ["dismissed"]
     assert await found(app, app.operator) == {"2", "3", "5", "6"}
-    await app.wishes.keep(str(wish.id))
+    await app.wishes.accept(str(wish.id))
     assert await found(app, app.operator) == {"6"}
 
 
 async def test_an_undone_wish_that_is_edited_away_is_not_listed_and_counts_not_again(app: App):
     await tell(app, *FORGOTTEN)
     (wish,) = await app.wishes.all(app.operator)
-    await app.wishes.undo(str(wish.id))
+    await app.wishes.dismiss(str(wish.id))
     await tell(app, replace(FORGOTTEN[3], body="lunch?", edited_at=at(50)))
     assert await app.wishes.all(app.operator) == []
     with pytest.raises(BadInput, match="says no wish any more"):
-        await app.wishes.keep(str(wish.id))
+        await app.wishes.accept(str(wish.id))
     await tell(app, replace(FORGOTTEN[3], edited_at=at(51)))
-    assert (await app.wishes.keep(str(wish.id))).status == "active"
+    assert (await app.wishes.accept(str(wish.id))).status == "active"
 
 
 async def test_nobody_else_sees_or_undoes_a_wish(app: App):
@@ -515,7 +515,7 @@ async def test_nobody_else_sees_or_undoes_a_wish(app: App):
     (wish,) = await app.wishes.all(app.operator)
     cy = app.acting(await viewer(app, "cy"))
     assert await cy.wishes.all(await viewer(app, "cy")) == []
-    assert (await error_of(cy.wishes.undo(str(wish.id))))[0] is NotFound
+    assert (await error_of(cy.wishes.dismiss(str(wish.id))))[0] is NotFound
 
 
 async def while_held(admin, monkeypatch, where, *, first, then):
@@ -546,7 +546,7 @@ async def while_held(admin, monkeypatch, where, *, first, then):
 async def test_what_is_said_while_a_wish_is_undone_is_recalled(app: App, admin, monkeypatch):
     await tell(app, *FORGOTTEN[:4])
     [wish] = await app.wishes.all(app.operator)
-    said, undone = app.ingest_batch([FORGOTTEN[4]]), app.wishes.undo(str(wish.id))
+    said, undone = app.ingest_batch([FORGOTTEN[4]]), app.wishes.dismiss(str(wish.id))
     await while_held(admin, monkeypatch, (hearing, "hear"), first=said, then=undone)
     assert await found(app, app.operator) == {"2", "3", "5"}
 
@@ -554,8 +554,8 @@ async def test_what_is_said_while_a_wish_is_undone_is_recalled(app: App, admin, 
 async def test_what_is_said_while_a_wish_is_kept_is_covered(app: App, admin, monkeypatch):
     await tell(app, *FORGOTTEN[:4])
     [wish] = await app.wishes.all(app.operator)
-    await app.wishes.undo(str(wish.id))
-    said, again = app.ingest_batch([FORGOTTEN[4]]), app.wishes.keep(str(wish.id))
+    await app.wishes.dismiss(str(wish.id))
+    said, again = app.ingest_batch([FORGOTTEN[4]]), app.wishes.accept(str(wish.id))
     await while_held(admin, monkeypatch, (hearing, "hear"), first=said, then=again)
     assert await found(app, app.operator) == set()
 
@@ -568,9 +568,9 @@ async def test_a_wish_that_is_erased_while_another_is_kept_stays_gone(app: App, 
         say("8", BO, "please forget that"),
     )
     theirs, _ = sorted(await app.wishes.all(app.operator), key=lambda wish: wish.author_name)
-    await app.wishes.undo(str(theirs.id))
+    await app.wishes.dismiss(str(theirs.id))
     await app.drain()
-    again, erased = app.wishes.keep(str(theirs.id)), app.erasure.message("8", room="office")
+    again, erased = app.wishes.accept(str(theirs.id)), app.erasure.message("8", room="office")
     _, receipt = await while_held(admin, monkeypatch, (kept, "said_before"), first=again, then=erased)
     assert receipt.is_clean
     assert [wish.id for wish in await app.wishes.all(app.operator) if wish.message_id] == [theirs.id]
@@ -580,7 +580,7 @@ async def test_a_wish_that_went_meanwhile_is_not_there(app: App, admin, monkeypa
     await tell(app, *FORGOTTEN[:4])
     [wish] = await app.wishes.all(app.operator)
     edited = app.ingest_batch([replace(FORGOTTEN[3], body="never mind", edited_at=at(50))])
-    undone = error_of(app.wishes.undo(str(wish.id)))
+    undone = error_of(app.wishes.dismiss(str(wish.id)))
     _, (error, _) = await while_held(admin, monkeypatch, (hearing, "hear"), first=edited, then=undone)
     assert error is NotFound
 
@@ -696,10 +696,10 @@ async def test_what_others_repeated_stays_forgotten_when_the_wish_is_gone_till_a
 
     await tell(app, replace(NEWER[5], external_id="7", body="what comes later changes nothing"))
     assert await found(app, app.operator) == {"6"}
-    undone = await app.wishes.undo(str(wish.id))
-    assert (undone.status, undone.covers) == ("undone", [])
+    undone = await app.wishes.dismiss(str(wish.id))
+    assert (undone.status, undone.covers) == ("dismissed", [])
     assert await found(app, app.operator) == {"3", "5", "6"} | own
-    assert (await error_of(app.wishes.keep(str(wish.id))))[0] is BadInput
+    assert (await error_of(app.wishes.accept(str(wish.id))))[0] is BadInput
 
 
 async def test_a_wish_that_is_gone_goes_with_the_last_of_what_it_covers(app: App):
@@ -716,7 +716,7 @@ async def test_a_wish_that_is_gone_goes_with_the_last_of_what_it_covers(app: App
 async def test_a_wish_that_was_undone_leaves_nothing_when_it_goes(app: App):
     await tell(app, *FORGOTTEN)
     [wish] = await app.wishes.all(app.operator)
-    await app.wishes.undo(str(wish.id))
+    await app.wishes.dismiss(str(wish.id))
     await app.erasure.person("ana")
     assert await app.wishes.all(app.operator) == []
     assert await found(app, app.operator) == {"3", "5", "6"}
@@ -769,7 +769,7 @@ async def test_memories_that_rest_on_what_is_forgotten_are_recalled_for_nobody(a
     await tell(app, FORGOTTEN[3])
     assert await app.memories.all(app.operator) == []
     [wish] = await app.wishes.all(app.operator)
-    await app.wishes.undo(str(wish.id))
+    await app.wishes.dismiss(str(wish.id))
     assert [one.id for one in await app.memories.all(app.operator)] == [memory.id]
 
 

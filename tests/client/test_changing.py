@@ -240,10 +240,10 @@ async def test_a_wish_is_listed_undone_and_kept(village: Village) -> None:
     wishes = await app.wishes.all(app.operator)
     assert len(wishes) == 1
 
-    undone = await app.wishes.undo(str(wishes[0].id))
-    kept = await app.wishes.keep(str(wishes[0].id))
+    undone = await app.wishes.dismiss(str(wishes[0].id))
+    kept = await app.wishes.accept(str(wishes[0].id))
 
-    assert (undone.status, kept.status) == ("undone", "active")
+    assert (undone.status, kept.status) == ("dismissed", "active")
     assert [one.external_id for one in kept.covers] == [one.external_id for one in wishes[0].covers]
 
 
@@ -275,7 +275,7 @@ REFUSED: dict[str, Any] = {
     "another org": lambda app: app.rooms(Viewer.operator(OrgId(uuid7()))),
     "as another": lambda app: app.acting(app.operator).rooms(app.operator),
     "no memory": lambda app: app.memories.forget("ffff"),
-    "no wish": lambda app: app.wishes.undo("ffff"),
+    "no wish": lambda app: app.wishes.dismiss("ffff"),
     "no receipt": lambda app: app.erasure.receipt("ffff"),
     "no time": lambda app: app.memories.all(app.caller, since=datetime(2026, 1, 1)),  # noqa: DTZ001
     "no time to search": lambda app: app.search(

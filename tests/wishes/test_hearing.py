@@ -65,10 +65,10 @@ async def test_a_named_wish_that_was_undone_stays_so(app: App, admin):
     await tell(app, *SAID)
     await name(app, admin, {"3": BACK})
     [wish] = await app.wishes.all(app.operator)
-    await app.wishes.undo(str(wish.id))
+    await app.wishes.dismiss(str(wish.id))
     assert await name(app, admin, {"3": BACK}) == 0
     assert await found(app, app.operator) == {"2", "4"}
-    await app.wishes.keep(str(wish.id))
+    await app.wishes.accept(str(wish.id))
     assert await found(app, app.operator) == set()
 
 

@@ -62,7 +62,7 @@ async def test_recall_shows_nothing_of_it_and_a_person_may_undo_it_for_good(app:
     viewer = await app.viewer("bo")
     assert (await app.search(viewer, "tea coffee")).hits == []
     [heard] = await app.wishes.all(app.operator)
-    await app.wishes.undo(str(heard.id))
+    await app.wishes.dismiss(str(heard.id))
     await app.untangle()
     await app.ingest_batch(
         [message("more", "and the kettle is on", author=author("bo"), sent_at=at(0.5), reply_to="s")]
@@ -70,7 +70,7 @@ async def test_recall_shows_nothing_of_it_and_a_person_may_undo_it_for_good(app:
     await app.untangle()
     assert await read(app, answer) == "read"
     [still] = await app.wishes.all(app.operator)
-    assert (still.id, still.status) == (heard.id, "undone")
+    assert (still.id, still.status) == (heard.id, "dismissed")
     assert len(await known(admin, app)) == 1
 
 

@@ -31,6 +31,7 @@ from roomlore.app.people import People, viewer_of
 from roomlore.app.projecting import Projecting
 from roomlore.app.proposing import Servers
 from roomlore.app.wishes import Wishes
+from roomlore.app.withholding import kept_from_all, left_out_of
 from roomlore.app.working import Working
 from roomlore.backends.articles import open_reader
 from roomlore.config import Settings
@@ -319,6 +320,8 @@ class App:
             built = await build(source, message, viewer=viewer, limits=limits, budget=left)
             built = await self.agents.beside(reading, built, block) if block else built
             reading.shows([room_id, *(line.message.id for line in built.lines)])
+            hidden = await left_out_of(reading.conn, built)
+        built = replace(built, withheld=tuple(await kept_from_all(self.desk, viewer, hidden)))
         # No connection is held while others are waited for.
         return built if reader is None else await with_articles(built, reader)
 

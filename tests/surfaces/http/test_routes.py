@@ -380,8 +380,8 @@ async def test_wishes_are_reviewed(served: Served) -> None:
     await served.operator.post("/v1/messages", {"messages": list(said)})
     (wish,) = await served.operator.get("/v1/wishes?room=square")
 
-    undone = await served.operator.post(f"/v1/wishes/{wish['id']}/undo")
-    kept = await served.operator.post(f"/v1/wishes/{wish['id']}/keep")
+    undone = await served.operator.post(f"/v1/wishes/{wish['id']}/dismiss")
+    kept = await served.operator.post(f"/v1/wishes/{wish['id']}/accept")
 
     assert undone["undone_at"]
     assert kept["undone_at"] is None
