@@ -36,6 +36,13 @@ async def viewer(app: App, name: str) -> Viewer:
     return await app.viewer(name)
 
 
+async def accept_all(app: App) -> None:
+    """What was heard with doubt is carried out, once an operator says so."""
+    for wish in await app.wishes.all(app.operator):
+        if wish.status == "proposed":
+            await app.wishes.accept(str(wish.id))
+
+
 async def found(app: App, who: Viewer, question: str = SECRET) -> set[str]:
     """What search shows of what speaks of the secret, however it came to be shown."""
     hits = (await app.search(who, question, limit=50)).hits
@@ -228,6 +235,7 @@ async def test_what_somebody_asked_or_was_answered_is_not_kept_from_them_by_a_la
 
 async def test_a_restriction_lets_through_what_it_permits_and_keeps_the_rest_from_whom_it_names(app: App):
     await tell(app, *CLINIC)
+    await accept_all(app)
     assert await found(app, await viewer(app, "linda")) == {"1", "5"}
     assert await found(app, await viewer(app, "ella")) >= {"1", "4", "5"}
     assert await found(app, app.operator) >= {"1", "4", "5"}
@@ -241,6 +249,7 @@ async def test_a_restriction_that_nobody_seconds_covers_its_authors_words_only(a
         say("3", BO, f"the {SECRET} result is in"),
         say("4", CY, f"the {SECRET} result is mine"),
     )
+    await accept_all(app)
     assert await found(app, await viewer(app, "linda")) == {"3"}
 
 
@@ -263,6 +272,7 @@ async def test_what_is_said_of_somebody_else_seconds_no_restriction(app: App, se
 async def test_somebody_who_joins_later_is_restricted_by_what_was_said_before(app: App):
     await tell(app, *CLINIC[1:])
     await tell(app, CLINIC[0])
+    await accept_all(app)
     assert await found(app, await viewer(app, "linda")) == {"1", "5"}
 
 
@@ -325,11 +335,11 @@ MALLORY, FAKE = author("mallory", name="Mallory"), author("mallory", name="Bo Fa
 
 
 def confided_to_bo(last) -> list:
-    """Something is confided to Bo while somebody else spoke last."""
+    """Something is confided to Bo, days after he and others spoke; somebody else spoke last."""
     return [
-        say("1", BO, "hello", sent_at=at(1)),
-        say("2", CY, "hi", sent_at=at(2)),
-        say("3", last, "morning everybody", sent_at=at(3)),
+        say("1", BO, "hello", sent_at=at(-5_003)),
+        say("2", CY, "hi", sent_at=at(-5_002)),
+        say("3", last, "morning everybody", sent_at=at(-5_001)),
         say("4", ANA, f"Bo, the {SECRET} diagnosis is diabetes", sent_at=at(4)),
         say("5", ANA, "Bo, that stays just between us", sent_at=at(5)),
     ]
@@ -379,6 +389,7 @@ async def test_whoever_calls_themselves_like_two_people_frees_neither(app: App, 
         say("2", ANA, f"my {SECRET} diagnosis is diabetes"),
         say("3", ANA, f"{both} may receive scheduling only"),
     )
+    await accept_all(app)
     for name in ("linda", "carl", "mallory"):
         assert await found(app, await viewer(app, name)) == set()
 
@@ -390,6 +401,7 @@ async def test_whoever_calls_themselves_like_two_people_frees_neither(app: App, 
 async def test_of_several_who_are_named_each_is_bound_when_they_come_and_nobody_after_them(app: App, wish):
     carl = author("carl", name="Carl Ode")
     await tell(app, *KEPT_FROM_LINDA[:2], say("3", ANA, wish, sent_at=at(3)))
+    await accept_all(app)
     assert await found(app, await viewer(app, "linda")) == set()
     await tell(app, say("4", carl, "hi", sent_at=at(4)))
     await tell(app, say("5", author("mallory", name="Carl Fake"), "hi", sent_at=at(5)))
@@ -408,6 +420,7 @@ async def test_whoever_restricts_somebody_of_their_own_name_restricts_not_themse
         say("2", kay, f"my {SECRET} diagnosis is diabetes", sent_at=at(2)),
         say("3", kay, "Linda may receive scheduling only", sent_at=at(3)),
     )
+    await accept_all(app)
     assert await found(app, await viewer(app, "linda")) == set()
     assert await found(app, await viewer(app, "kay")) == {"2"}
 
@@ -426,6 +439,7 @@ async def test_a_value_is_what_was_named_and_no_part_of_another_word(app: App, w
         say("2", BO, f"{SECRET} alias Nia, got it", sent_at=at(2)),
         say("3", ANA, wish, sent_at=at(3)),
     )
+    await accept_all(app)
     assert await found(app, app.operator) == set()
     [one] = await app.wishes.all(app.operator)
     assert [said.external_id for said in one.covers] == ["1", "2", "3"]
@@ -588,10 +602,11 @@ async def test_a_wish_that_went_meanwhile_is_not_there(app: App, admin, monkeypa
 # Before an answer
 
 
+#: Linda was in the room long before, and not when it was said.
 ASIDE = [
-    say("0", LINDA, "hello"),
-    say("1", BO, "how is it?"),
-    say("2", ANA, f"Off the record, Bo: the {SECRET} account is 4412-9981"),
+    say("0", LINDA, "hello", sent_at=at(0)),
+    say("1", BO, "how is it?", sent_at=at(3_000)),
+    say("2", ANA, f"Off the record, Bo: the {SECRET} account is 4412-9981", sent_at=at(3_001)),
 ]
 
 
@@ -641,6 +656,7 @@ async def test_what_is_confided_or_kept_from_some_is_so_as_long_as_the_message_t
     app: App, said
 ):
     await tell(app, *said)
+    await accept_all(app)
     [wish, *_] = await app.wishes.all(app.operator)
     await app.erasure.redact(str(wish.message_id), room="office")
     assert wish.id not in {one.id for one in await app.wishes.all(app.operator)}
@@ -799,6 +815,7 @@ async def test_the_end_is_the_same_in_whatever_order_messages_arrive(open_app, a
 
     expected = await open_app("expected")
     await expected.ingest_batch(said)
+    await accept_all(expected)
     whole = await withheld(expected)
     assert whole
 
@@ -815,6 +832,7 @@ async def test_the_end_is_the_same_in_whatever_order_messages_arrive(open_app, a
             await app.ingest_batch(order[start:end])
         if again:
             await app.ingest_batch(order)
+        await accept_all(app)
         assert await withheld(app) == whole, (order, cuts)
 
 

@@ -225,7 +225,7 @@ class App:
         """
         await self.desk.check("administer", "import")
         store = partial(self._accept, action="import")
-        return await read_export(path, wish, store=store, progress=progress)
+        return await self.wishes.counted(read_export(path, wish, store=store, progress=progress))
 
     # What is worked on
 
@@ -308,10 +308,8 @@ class App:
             BadInput: articles are wanted and what reads them is not installed.
         """
         reader = open_reader() if articles else None
-        began = perf_counter()
-        async with self.desk.reading(
-            viewer, "context", keeps_plans=True, recalls=True, began=began
-        ) as reading:
+        opened = self.desk.reading(viewer, "context", keeps_plans=True, recalls=True, began=perf_counter())
+        async with opened as reading:
             room_id = await meant.room(reading.conn, self.org_id, room)
             message = await meant.trigger(reading.conn, self.org_id, trigger, room_id=room_id)
             block = await self.agents.block_beside(reading, viewer, message, budget=budget)

@@ -14,6 +14,7 @@ from roomlore.app.graphasking import Proposed
 from roomlore.app.meaning import Meaning
 from roomlore.app.nearness import Acquaintance
 from roomlore.app.proposing import Proposing, Servers
+from roomlore.app.reciting import recited
 from roomlore.app.withholding import kept_from_all, left_out, rests_on, said_in
 from roomlore.config import Settings
 from roomlore.domain.errors import BadInput, RoomloreError
@@ -21,11 +22,10 @@ from roomlore.domain.ids import MemoryId, MessageId
 from roomlore.domain.incoming import ParticipantKind
 from roomlore.domain.ports import Embedder
 from roomlore.domain.records import Viewer
-from roomlore.domain.speech import spoken
 from roomlore.retrieval import cascade, meant
 from roomlore.retrieval.asked import Asked, Filters, Read, asks, is_anybody, read
 from roomlore.retrieval.listed import listed
-from roomlore.retrieval.records import Answer, Degradation, Found, Hit, Tier, TierTrace
+from roomlore.retrieval.records import Answer, Degradation, Found, Hit
 from roomlore.retrieval.search import NEAR, Question, Searched, search
 from roomlore.retrieval.when import Period
 from roomlore.store import directory
@@ -42,8 +42,6 @@ LOOKED_THROUGH = 100
 MOST_FOUND = 1_000
 #: In characters; what is longer is a document, and PostgreSQL refuses its words beyond a megabyte.
 LONGEST_QUESTION = 10_000
-#: So many of the newest exchanges answer a question for everything that somebody said.
-RECITED = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,14 +165,14 @@ class Finding:
             conn = reading.conn
             wanted = await self._wanted(conn, viewer, asking, place)
             settled = await _settled(conn, viewer, wanted, near)
-            answer = settled.answer() if settled else await _recited(conn, viewer, question, wanted.scope)
+            answer = settled.answer() if settled else await recited(conn, viewer, question, wanted.scope)
             recalled = [one.memory.id for one in answer.memories]
             reading.shows([*wanted.named, *said_in(answer.hits), *recalled])
 
             async def look() -> list[MessageId]:
                 again = await _settled(conn, viewer, wanted, near)
                 return rests_on(
-                    again.answer() if again else await _recited(conn, viewer, question, wanted.scope)
+                    again.answer() if again else await recited(conn, viewer, question, wanted.scope)
                 )
 
             hidden = await left_out(conn, viewer, look, shown=rests_on(answer))
@@ -360,23 +358,6 @@ async def _settled(
     if wanted.question is None:
         return None
     return await cascade.settle(conn, viewer, wanted.question, scope=wanted.scope, near=near)
-
-
-async def _recited(conn: Connection, viewer: Viewer, question: str, scope: Scope) -> Answer:
-    """Return the newest that was said in a scope: it is all that was asked for, so nothing has to fit better."""
-    tiers: list[tuple[Tier, Scope]] = [("history", replace(scope, room_ids=None))]
-    if scope.room_ids is not None:
-        tiers.insert(0, ("room", scope))
-    trace: list[TierTrace] = []
-    for tier, where in tiers:
-        hits = await listed(conn, viewer, scope=where, limit=RECITED)
-        best, outcome = (1.0, "answered") if hits else (None, "empty")
-        trace.append(TierTrace(tier=tier, candidates=len(hits), best=best, bar=0.0, outcome=outcome))
-        if hits:
-            lines = (spoken(message) for hit in hits for message in hit.messages if message.id in hit.why)
-            return Answer(question=question, tier=tier, text="\n".join(lines), hits=hits, trace=trace)
-    text = f"{cascade.UNKNOWN} Nobody said anything then that you may read."
-    return Answer(question=question, tier="none", text=text, hits=(), trace=trace)
 
 
 async def _searched(conn: Connection, viewer: Viewer, wanted: _Wanted, *, limit: int) -> Searched:

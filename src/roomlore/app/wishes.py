@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import get_args
@@ -13,6 +13,7 @@ from roomlore.app.withholding import withheld_of
 from roomlore.domain.errors import BadInput, NotFound
 from roomlore.domain.ids import MessageId, ParticipantId, RoomId
 from roomlore.domain.records import Message, Viewer
+from roomlore.ingest.importing import ImportReport
 from roomlore.retrieval import meant
 from roomlore.retrieval.records import Withheld
 from roomlore.store import directory, erased, memories, messages, wishreview
@@ -73,18 +74,33 @@ class Wishes:
 
     desk: Desk
 
-    async def all(self, viewer: Viewer, *, room: str | None = None, limit: int = 50) -> list[SpokenWish]:
+    async def all(
+        self,
+        viewer: Viewer,
+        *,
+        room: str | None = None,
+        status: WishStatus | None = None,
+        limit: int = 50,
+    ) -> list[SpokenWish]:
         """Return the newest wishes that the viewer voiced, or all for an operator, newest first.
+
+        Args:
+            viewer: For whom.
+            room: Only those voiced there.
+            status: Only those of which this became.
+            limit: How many.
 
         Raises:
             BadInput: nothing is wanted.
             NotFound: there is no such room, or the viewer may not see it.
         """
         check_limit(limit)
+        if status is not None and status not in get_args(WishStatus):
+            raise BadInput("status", f"must be one of {', '.join(get_args(WishStatus))}")
         async with self.desk.reading(viewer, "list wishes") as reading:
             conn, org_id = reading.conn, self.desk.org_id
             room_id = None if room is None else await meant.room(conn, org_id, room)
-            found = await wishreview.newest(conn, org_id, room_id=room_id, limit=limit)
+            found = await wishreview.newest(conn, org_id, room_id=room_id, status=status, limit=limit)
             held = [row for row in found if _is_said(row)]
             reading.shows([row.id for row in held])
         return await self._told(viewer, held)
@@ -93,6 +109,16 @@ class Wishes:
         """Return how many of the wishes that the viewer may see were carried out, proposed and dismissed."""
         async with self.desk.reading(viewer, "count wishes") as reading:
             return await wishreview.counts(reading.conn, self.desk.org_id)
+
+    async def counted(self, importing: Awaitable[ImportReport]) -> ImportReport:
+        """Return the report of an import with how many requests were heard in it."""
+        before = await self._counts()
+        report = await importing
+        return replace(report, wishes=(await self._counts()).since(before))
+
+    async def _counts(self) -> WishCounts:
+        async with self.desk.db.reading(Viewer.operator(self.desk.org_id)) as conn:
+            return await wishreview.counts(conn, self.desk.org_id)
 
     async def withheld(self, viewer: Viewer, message_ids: Sequence[MessageId]) -> list[Withheld]:
         """Return which of these messages wishes withhold, and by whose request; of others' requests operators alone know."""
@@ -216,7 +242,9 @@ class Wishes:
         if not _SHORTEST <= len(digits) <= _LONGEST or set(digits) - set("0123456789abcdef"):
             raise NotFound("wish", word)
         span = (UUID(hex=digits.ljust(32, "0")), UUID(hex=digits.ljust(32, "f")))
-        found = await wishreview.newest(conn, self.desk.org_id, room_id=None, limit=10, span=span)
+        found = await wishreview.newest(
+            conn, self.desk.org_id, room_id=None, status=None, limit=10, span=span
+        )
         if not found:
             raise NotFound("wish", word)
         if len(found) > 1:

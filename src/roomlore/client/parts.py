@@ -15,7 +15,7 @@ from roomlore.app.intake import BatchTaken
 from roomlore.app.keys import NewKey
 from roomlore.app.memories import Wanted
 from roomlore.app.operations import EmbeddingPolicy, Numbers, PolicyChange, State
-from roomlore.app.wishes import SpokenWish, WishCounts, WishMode
+from roomlore.app.wishes import SpokenWish, WishCounts, WishMode, WishStatus
 from roomlore.context.memoryblock import DEFAULT_BUDGET, MemoryBlock
 from roomlore.domain.ids import KeyId, MessageId, RoomId
 from roomlore.domain.receipts import Receipt
@@ -173,7 +173,14 @@ class SomeAgents(Protocol):
 class SomeWishes(Protocol):
     """What was wished in rooms to be forgotten, or kept from some."""
 
-    async def all(self, viewer: Viewer, *, room: str | None = None, limit: int = 50) -> list[SpokenWish]:
+    async def all(
+        self,
+        viewer: Viewer,
+        *,
+        room: str | None = None,
+        status: WishStatus | None = None,
+        limit: int = 50,
+    ) -> list[SpokenWish]:
         """Return the newest wishes that the viewer voiced, or all for an operator, newest first."""
         ...
 

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from roomlore.app.keys import NewKey
-from roomlore.app.wishes import SpokenWish, WishCounts, WishMode, WishSetting
+from roomlore.app.wishes import SpokenWish, WishCounts, WishMode, WishSetting, WishStatus
 from roomlore.client import written
 from roomlore.client.line import Line, check_page
 from roomlore.client.written import segment
@@ -114,10 +114,17 @@ class ClientWishes:
 
     line: Line
 
-    async def all(self, viewer: Viewer, *, room: str | None = None, limit: int = 50) -> list[SpokenWish]:
+    async def all(
+        self,
+        viewer: Viewer,
+        *,
+        room: str | None = None,
+        status: WishStatus | None = None,
+        limit: int = 50,
+    ) -> list[SpokenWish]:
         """Return the newest wishes that the viewer voiced, or all for an operator, newest first."""
         check_page(limit)
-        asked = written.query(room=room, limit=limit)
+        asked = written.query(room=room, status=status, limit=limit)
         return await self.line.read(list[SpokenWish], "wishes", viewer=viewer, query=asked)
 
     async def counts(self, viewer: Viewer) -> WishCounts:

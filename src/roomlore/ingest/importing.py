@@ -62,6 +62,8 @@ class ImportReport:
     secrets_stripped: int
     #: What became of the records in the store: added, unchanged, revised, redacted; None on a dry run.
     stored: dict[str, int] | None
+    #: How many spoken requests were heard in it: carried out, proposed; None on a dry run.
+    wishes: dict[str, int] | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return the report as JSON values."""
@@ -76,6 +78,7 @@ class ImportReport:
             "skipped": dict(sorted(Counter(skipped.reason for skipped in self.skipped).items())),
             "secrets_stripped": self.secrets_stripped,
             "stored": self.stored,
+            "wishes": self.wishes,
         }
 
 

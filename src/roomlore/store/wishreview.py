@@ -80,6 +80,13 @@ class WishCounts:
     proposed: int
     dismissed: int
 
+    def since(self, before: "WishCounts") -> dict[str, int]:
+        """Return how many more there are than before, in words."""
+        return {
+            "carried out": max(self.carried_out - before.carried_out, 0),
+            "proposed": max(self.proposed - before.proposed, 0),
+        }
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModeRow:
@@ -100,6 +107,7 @@ async def newest(
     org_id: OrgId,
     *,
     room_id: RoomId | None,
+    status: WishStatus | None,
     limit: int,
     span: tuple[UUID, UUID] = (FIRST, LAST),
 ) -> list[WishRow]:
@@ -109,11 +117,19 @@ async def newest(
         conn: Reads for the viewer.
         org_id: The viewer's org.
         room_id: None for all rooms.
+        status: None for all.
         limit: How many.
         span: The smallest and the largest id.
     """
     low, high = span
-    params = {"org_id": org_id, "room_id": room_id, "limit": limit, "low": low, "high": high}
+    params = {
+        "org_id": org_id,
+        "room_id": room_id,
+        "status": status,
+        "limit": limit,
+        "low": low,
+        "high": high,
+    }
     return await QUERIES.all(conn, "all_of", WishRow, params)
 
 

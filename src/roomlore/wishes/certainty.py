@@ -142,7 +142,8 @@ def _is_plain(wish: Wish, text: str) -> bool:
 
 def _unclear(wish: Wish, said: Said, before: Sequence[Said]) -> str:
     """Return a doubt where a request refers to something that is not there, or long ago."""
-    if wish.is_about_itself or wish.values or wish.is_standing:
+    refers = wish.points_back or bool(wish.topic)
+    if wish.values or wish.is_standing or (wish.kind != "forget" and not refers):
         return ""
     about = meant_by(wish, said, before)
     if not about:

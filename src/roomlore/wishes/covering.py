@@ -369,12 +369,12 @@ def _hearers(
 
 def adds_news(body: str) -> bool:
     """Return whether a message that wants something forgotten also says what holds instead."""
-    if _SAYS_IT_AGAIN.search(body):
+    clauses = _CLAUSE.split(straight(body[:LONGEST]))
+    rest = [clause for clause in clauses if not cues.FORGETTING.search(clause.lower())]
+    if len(rest) == len(clauses) or _SAYS_IT_AGAIN.search(body):
+        # Where no rule hears a wish, none tells what else is said either.
         return False
     return any(
-        not cues.FORGETTING.search(clause.lower())
-        and not clause.rstrip().endswith("?")
-        and len(TOKEN.findall(clause)) > 2  # noqa: PLR2004
-        and _STATES.search(clause)
-        for clause in _CLAUSE.split(straight(body[:LONGEST]))
+        not clause.rstrip().endswith("?") and len(TOKEN.findall(clause)) > 2 and _STATES.search(clause)  # noqa: PLR2004
+        for clause in rest
     )

@@ -168,11 +168,13 @@ order by present.room_id, participants.id;
 -- name: put
 -- Keep wishes; of one that is there already what it covers is written anew.
 insert into wishes (
-  org_id, id, room_id, message_id, author_id, kind, status, doubt, heard_by, heard_at, target_ids, marks, own_marks, from_ids,
+  org_id, id, room_id, message_id, author_id, kind, status, decided_at, doubt, heard_by, heard_at, target_ids, marks, own_marks, from_ids,
   spared_ids, is_standing, since, permits, denies, of_ids, told
 )
 select
   %(org_id)s, heard.id, heard.room_id, heard.message_id, heard.author_id, heard.kind, heard.status,
+  -- what somebody decided is there already, with when; this row then only takes its place
+  case when heard.status = 'dismissed' then %(heard_at)s end,
   heard.doubt, heard.heard_by, %(heard_at)s,
   array(select jsonb_array_elements_text(heard.target_ids)::uuid),
   array(select jsonb_array_elements_text(heard.marks)),

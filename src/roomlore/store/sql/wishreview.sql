@@ -12,6 +12,7 @@ left join rooms on rooms.org_id = wishes.org_id and rooms.id = wishes.room_id
 left join messages as said on said.org_id = wishes.org_id and said.id = wishes.message_id
 where wishes.org_id = %(org_id)s
   and (%(room_id)s::uuid is null or wishes.room_id = %(room_id)s)
+  and (%(status)s::text is null or wishes.status = %(status)s)
   and wishes.id between %(low)s and %(high)s
   -- one that names nobody who is known waits, and means nothing yet
   and (wishes.from_ids is null or wishes.from_ids <> '{}')

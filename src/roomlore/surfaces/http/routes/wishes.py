@@ -6,7 +6,7 @@ from uuid import UUID
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from roomlore.app.wishes import SpokenWish, WishCounts, WishMode, WishSetting
+from roomlore.app.wishes import SpokenWish, WishCounts, WishMode, WishSetting, WishStatus
 from roomlore.domain.ids import MessageId
 from roomlore.retrieval.records import Withheld
 from roomlore.surfaces.http.responses import shown
@@ -24,12 +24,14 @@ class Setting(Body):
 
 
 @ROUTER.get("", response_model=list[SpokenWish])
-async def list_wishes(app: Acting, room: Word | None = None, limit: Limit = 50) -> Response:
+async def list_wishes(
+    app: Acting, room: Word | None = None, status: WishStatus | None = None, limit: Limit = 50
+) -> Response:
     """List the newest wishes, newest first, with what they cover: everybody's own, an operator's all.
 
     A `proposed` one hides nothing until its author or an operator accepts it.
     """
-    return shown(await app.wishes.all(app.desk.caller, room=room, limit=limit))
+    return shown(await app.wishes.all(app.desk.caller, room=room, status=status, limit=limit))
 
 
 @ROUTER.get("/counts", response_model=WishCounts)
