@@ -30,12 +30,10 @@ def said(number: int, author: str, body: str, **fields) -> Said:
 BEFORE = [said(1, "Bo", "how is it?"), said(2, "Ana", "I broke my arm on the move, on my birthday")]
 
 
-DESIGN = [
-    "What if each panel keeps its own state? Forget what I said about a shared store, the filter only needs the ids of "
-    "its panel, and the panels should not know about each other.",
-    "New idea for the chart library: the axis never tells the legend about the scale, they only share the theme. "
-    "Keep this between us until the review: draw() takes the layers and nobody else may know the pixels.",
-]
+PANELS = """What if each panel keeps its own state? Forget what I said about a shared store, the filter only needs the ids of
+its panel, and the panels should not know about each other."""
+AXES = """New idea for the chart library: the axis never tells the legend about the scale, they only share the theme. Keep
+this between us until the review: draw() takes the layers and nobody else may know the pixels."""
 
 
 def doubt_of(body: str, before=BEFORE, **fields) -> str:
@@ -82,8 +80,8 @@ def test_a_plain_request_that_stands_alone_is_carried_out(body):
         ("Linda may receive scheduling only", certainty.STANDING),
         ("Revoke my mother's access", certainty.STANDING),
         # design proposals that only sound like a request, as one was hidden of a real room
-        (DESIGN[0], certainty.HEDGED),
-        (DESIGN[1], certainty.LONGER),
+        (PANELS, certainty.HEDGED),
+        (AXES, certainty.LONGER),
     ],
 )
 def test_of_everything_else_a_person_is_asked_and_told_why(body, why):

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -31,7 +30,7 @@ from roomlore.app.people import People, viewer_of
 from roomlore.app.projecting import Projecting
 from roomlore.app.proposing import Servers
 from roomlore.app.wishes import Wishes
-from roomlore.app.withholding import kept_from_all, left_out_of
+from roomlore.app.withholding import left_out_of, told_of
 from roomlore.app.working import Working
 from roomlore.backends.articles import open_reader
 from roomlore.config import Settings
@@ -39,6 +38,7 @@ from roomlore.context.builder import DEFAULT_BUDGET, build, with_articles
 from roomlore.context.records import Context
 from roomlore.context.replygraph import DEFAULT_LIMITS, WalkLimits
 from roomlore.context.storesource import StoreSource
+from roomlore.domain.clock import utc_now
 from roomlore.domain.errors import BadInput, NotAllowed
 from roomlore.domain.ids import MessageId, OrgId, RoomId
 from roomlore.domain.incoming import IncomingMessage
@@ -199,12 +199,12 @@ class App:
 
     async def ingest_batch(self, batch: Sequence[IncomingMessage]) -> accept.Accepted:
         """Store a batch of messages in one transaction; what cannot be stored is named and left out."""
-        fit, unfit = sort_out(batch, now=datetime.now(UTC))
+        fit, unfit = sort_out(batch, now=utc_now())
         accepted = await self._accept(fit, action="ingest")
         return replace(accepted, skipped=[*unfit, *accepted.skipped])
 
     async def _accept(self, batch: Sequence[IncomingMessage], *, action: str) -> accept.Accepted:
-        now = datetime.now(UTC)
+        now = utc_now()
 
         async def change(conn: Connection) -> tuple[accept.Accepted, list[RoomId]]:
             accepted = await accept.accept(conn, self.org_id, batch, received_at=now)
@@ -319,7 +319,7 @@ class App:
             built = await self.agents.beside(reading, built, block) if block else built
             reading.shows([room_id, *(line.message.id for line in built.lines)])
             hidden = await left_out_of(reading.conn, built)
-        built = replace(built, withheld=tuple(await kept_from_all(self.desk, viewer, hidden)))
+        built = await told_of(self.desk, built, hidden)
         # No connection is held while others are waited for.
         return built if reader is None else await with_articles(built, reader)
 
@@ -391,9 +391,8 @@ class App:
 
     @property
     def _find(self) -> Finding:
-        now = partial(datetime.now, UTC)
         return Finding(
-            desk=self.desk, settings=self.settings, models=self._models, now=now, servers=self._servers
+            desk=self.desk, settings=self.settings, models=self._models, now=utc_now, servers=self._servers
         )
 
     @property

@@ -1,6 +1,7 @@
 """What recall does not show because of spoken requests, told to those who may know: operators, and whoever asked for it."""
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 
 from roomlore.app.desk import Desk
 from roomlore.context.records import Context
@@ -85,6 +86,11 @@ async def left_out_of(conn: Connection, built: Context) -> list[MessageId]:
         return await wishreview.withheld_between(
             conn, viewer.org_id, built.room_id, since=first.sent_at, until=last.sent_at, limit=MOST_TOLD
         )
+
+
+async def told_of(desk: Desk, built: Context, hidden: Sequence[MessageId]) -> Context:
+    """Return a context with what was left out of it; no connection may be held meanwhile."""
+    return replace(built, withheld=tuple(await kept_from_all(desk, built.viewer, hidden)))
 
 
 def said_in(hits: Iterable[Hit]) -> list[MessageId]:

@@ -116,11 +116,10 @@ def settled(
     if wish.kind == "forget":
         values = values_of(wish, voice, before, about=about)
         secrets = _secrets(values, before, _owners(wish, voice, before, earlier), common=common)
-        # Whoever says in the same message what holds from now on does not want that forgotten.
-        own = set[MessageId]() if adds_news(voice.body) else {voice.id}
+        # What holds from now on, and stands in the same message, is not to be forgotten.
         return replace(
             reach,
-            targets=frozenset({*own, *about}),
+            targets=frozenset(about if adds_news(voice.body) else [voice.id, *about]),
             marks=marks_of(secrets),
             own_marks=marks_of(pieces(one for one in values if _is_distinctive(one, before, common)))
             - marks_of(secrets),
