@@ -67,7 +67,7 @@ async def test_a_request_that_becomes_plain_by_an_edit_is_carried_out_and_one_th
     [wish] = await app.wishes.all(app.operator)
     await app.wishes.dismiss(str(wish.id))
     await app.wishes.accept(str(wish.id))
-    await tell(app, say("3", ANA, "maybe forget what I wrote above", sent_at=at(3), edited_at=at(10)))
+    await tell(app, say("3", ANA, "please forget what I wrote above, maybe", sent_at=at(3), edited_at=at(10)))
     assert [one.status for one in await app.wishes.all(app.operator)] == ["active"]
 
 
@@ -87,7 +87,7 @@ async def test_what_is_kept_among_those_present_is_kept_from_none_of_them(app: A
         assert await found(app, await viewer(app, name)) == {"b"}, name
     assert await found(app, await viewer(app, "eve")) == set()
     [kept] = await app.wishes.all(app.operator)
-    assert {"ana", "bo", "cy"} <= set(kept.spared_names)
+    assert set(kept.spared_names) == {"Ana", "Bo", "Cy"}
 
 
 async def test_whoever_spoke_before_in_an_open_room_was_there_and_agents_only_if_it_was_said_to_them(
@@ -134,9 +134,9 @@ async def test_nobody_else_is_told_that_others_requests_withhold_anything(app: A
     await tell(app, *FORGOTTEN)
     who = await viewer(app, name)
     said = await app.messages(who, "office")
-    assert (await app.search(who, f"{SECRET} account", limit=50)).withheld == ()
-    assert (await app.ask(who, f"what is the {SECRET} account?")).withheld == ()
-    assert (await app.context(who, "office")).withheld == ()
+    assert not (await app.search(who, f"{SECRET} account", limit=50)).withheld
+    assert not (await app.ask(who, f"what is the {SECRET} account?")).withheld
+    assert not (await app.context(who, "office")).withheld
     marked = await app.acting(who).wishes.withheld(who, [one.id for one in said])
     # Of one's own requests one may know.
     assert bool(marked) is (name == "ana")
@@ -152,13 +152,13 @@ async def test_an_import_says_how_many_requests_were_heard_in_it(app: App, tmp_p
         {
             "id": "3",
             "author": "bo",
-            "text": "the lunch is at noon. keep it to yourself though, the room is small",
+            "text": "I leave in May. Please do not tell anyone.",
         },
     ]
     export = tmp_path / "said.jsonl"
     export.write_text("\n".join(json.dumps(record | line) for line in lines))
-    assert (await app.import_path(export)).wishes == {"carried out": 1, "proposed": 1}
-    assert (await app.import_path(export)).wishes == {"carried out": 0, "proposed": 0}
+    assert (await app.import_path(export)).wishes == {"carried_out": 1, "proposed": 1}
+    assert (await app.import_path(export)).wishes == {"carried_out": 0, "proposed": 0}
 
 
 # One mode an org

@@ -81,9 +81,9 @@ class WishCounts:
     dismissed: int
 
     def since(self, before: "WishCounts") -> dict[str, int]:
-        """Return how many more there are than before, in words."""
+        """Return how many more there are than before."""
         return {
-            "carried out": max(self.carried_out - before.carried_out, 0),
+            "carried_out": max(self.carried_out - before.carried_out, 0),
             "proposed": max(self.proposed - before.proposed, 0),
         }
 

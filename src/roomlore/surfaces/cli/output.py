@@ -219,7 +219,9 @@ class Output:
             became = ", ".join(f"{count} {name}" for name, count in report.stored.items() if count)
             self.text(f"  stored: {became or 'nothing new'}")
         if report.wishes is not None and any(report.wishes.values()):
-            heard = ", ".join(f"{count} {name}" for name, count in report.wishes.items() if count)
+            heard = ", ".join(
+                f"{count} {name.replace('_', ' ')}" for name, count in report.wishes.items() if count
+            )
             self.text(f"  privacy requests heard: {heard}; see roomlore wishes")
         return None
 
