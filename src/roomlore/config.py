@@ -130,7 +130,7 @@ class Settings:
 
     #: Folder of the embedded database; not used when a database is named.
     data: Path = DEFAULT_DATA
-    #: URL of a PostgreSQL 15 or newer with pgvector; None starts the embedded one.
+    #: URL of a PostgreSQL 16 or newer with pgvector; None starts the embedded one.
     database: str | None = None
     #: None is the org of the key, or the default one without a key.
     org: str | None = None

@@ -149,8 +149,8 @@ class App:
 
     @property
     def intake(self) -> Intake:
-        """What is said, as records of our own format; and edits of it."""
-        return Intake(desk=self.desk, take=self.ingest_batch)
+        """What is said: records of our own format, what agents say as themselves, and edits."""
+        return Intake(desk=self.desk, take=self.ingest_batch, count=partial(self._growth.note, self.db))
 
     async def sign_in(self, key: str) -> "App":
         """Return this App on behalf of whoever holds the key.

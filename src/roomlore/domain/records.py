@@ -235,6 +235,8 @@ class ApiKey:
     role: Role
     #: With whose eyes its holder reads; None for operators.
     participant_id: ParticipantId | None
+    #: What this participant is called now; None for operators.
+    participant_name: str | None
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None

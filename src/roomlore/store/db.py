@@ -21,7 +21,7 @@ from roomlore.domain.ids import OrgId, uuid7
 from roomlore.domain.records import Viewer
 from roomlore.store.connect import connect, readable_errors
 from roomlore.store.messages import make_staging
-from roomlore.store.migrate import check_version
+from roomlore.store.migrate import check_server, check_version
 from roomlore.store.queries import Connection
 
 Result = TypeVar("Result")
@@ -59,10 +59,11 @@ class Database:
 
         Raises:
             BadInput: the URL is not one.
-            DatabaseUnavailable: nobody answers, or the login is refused.
+            DatabaseUnavailable: nobody answers, the login is refused, or the server is too old.
             SchemaMismatch: the schema is not the one this code was written for.
         """
         async with await connect(dsn) as conn:
+            check_server(conn)
             with readable_errors():
                 await check_version(conn)
                 await conn.execute("set role roomlore_app")

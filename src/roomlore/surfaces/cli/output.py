@@ -15,6 +15,7 @@ from rich.table import Table
 from roomlore.context.records import Context
 from roomlore.context.render import to_text
 from roomlore.doctor import Finding
+from roomlore.domain.ids import short_id
 from roomlore.domain.records import Message, Participant, Room
 from roomlore.domain.speech import safe_body, spoken
 from roomlore.ingest.importing import ImportReport
@@ -41,11 +42,10 @@ class Output:
     chatter: Console
 
     @classmethod
-    def to_streams(cls, *, as_json: bool | None, quiet: bool) -> "Output":
-        """Return output to the process's streams; JSON unless standard output is a terminal."""
-        wants_json = not sys.stdout.isatty() if as_json is None else as_json
+    def to_streams(cls, *, as_json: bool, quiet: bool) -> "Output":
+        """Return output to the process's streams."""
         return cls(
-            as_json=wants_json,
+            as_json=as_json,
             quiet=quiet,
             # Into a pipe there is no width to keep to.
             console=Console(
@@ -197,7 +197,9 @@ class Output:
         """Print a memory that answers, or stands beside what does, and what it took the place of."""
         for memory in (recalled.memory, *recalled.superseded):
             sources = counted(len(memory.source_ids), "message")
-            self.text(f"memory {memory.id}, {memory.recorded_at:%Y-%m-%d}, from {sources}", style="bold")
+            self.text(
+                f"memory {short_id(memory.id)}, {memory.recorded_at:%Y-%m-%d}, from {sources}", style="bold"
+            )
             self.text(f"  {remembered(memory)}")
 
     def report(self, report: ImportReport) -> None:

@@ -69,6 +69,7 @@ KEEPING: Mapping[tuple[str, str], Keeping] = {
     ("POST", "/v1/receipts/{receipt}/check"): "whole",
     ("POST", "/v1/keys"): "once",
     ("DELETE", "/v1/keys/{key}"): "whole",
+    ("POST", "/v1/participants"): "once",
     ("POST", "/v1/participants/merge"): "once",
     ("POST", "/v1/participants/split"): "once",
     ("POST", "/v1/agents/{agent}/memories"): "read",
@@ -77,6 +78,7 @@ KEEPING: Mapping[tuple[str, str], Keeping] = {
     ("POST", "/v1/rooms/{room}/block"): "read",
     ("POST", "/v1/rooms/{room}/decision"): "read",
     ("POST", "/v1/agents/{agent}/block"): "read",
+    ("POST", "/v1/rooms/{room}/messages"): "whole",
     ("POST", "/v1/rooms/{room}/replies"): "whole",
     ("POST", "/v1/rooms/{room}/compact"): "whole",
     ("PUT", "/v1/rooms/{room}/injecting"): "whole",
@@ -90,6 +92,7 @@ KEEPING: Mapping[tuple[str, str], Keeping] = {
 REPEATABLE = frozenset({
     ("POST", MESSAGES),
     ("POST", RECORDS),
+    ("POST", "/v1/participants"),
     ("PUT", "/v1/conversations/{conversation}/label"),
     ("PUT", "/v1/conversations/{conversation}/sensitivity"),
     ("POST", "/v1/receipts/{receipt}/check"),
