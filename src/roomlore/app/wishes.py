@@ -11,7 +11,7 @@ from uuid import UUID
 from roomlore.app.desk import Desk, check_limit
 from roomlore.app.withholding import withheld_of
 from roomlore.domain.errors import BadInput, NotFound
-from roomlore.domain.ids import MessageId, ParticipantId, RoomId
+from roomlore.domain.ids import MessageId, ParticipantId, RoomId, named_ids
 from roomlore.domain.records import Message, Viewer
 from roomlore.ingest.importing import ImportReport
 from roomlore.retrieval import meant
@@ -21,9 +21,6 @@ from roomlore.store.queries import Connection
 from roomlore.store.wishes import WishMode, WishStatus
 from roomlore.store.wishreview import WishCounts, WishRow
 from roomlore.wishes import hearing, rows
-
-#: So many digits at least tell a wish apart.
-_SHORTEST, _LONGEST = 4, 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +127,7 @@ class Wishes:
         """Carry a wish out that was proposed, or dismissed before; return it.
 
         Args:
-            wish: Its id, or the beginning of it.
+            wish: Its id, or the beginning or end of it.
 
         Raises:
             BadInput: several are meant, it counts already, its message says something else by now, it was erased, or
@@ -160,7 +157,7 @@ class Wishes:
         """Let a wish count no more, or never: what it covered is recalled again; return it.
 
         Args:
-            wish: Its id, or the beginning of it.
+            wish: Its id, or the beginning or end of it.
 
         Raises:
             BadInput: several are meant, or it was dismissed before.
@@ -238,12 +235,11 @@ class Wishes:
         return (await self._told(self.desk.caller, [changed]))[0]
 
     async def _one(self, conn: Connection, word: str) -> WishRow:
-        digits = word.replace("-", "").lower()
-        if not _SHORTEST <= len(digits) <= _LONGEST or set(digits) - set("0123456789abcdef"):
+        named = named_ids(word)
+        if named is None:
             raise NotFound("wish", word)
-        span = (UUID(hex=digits.ljust(32, "0")), UUID(hex=digits.ljust(32, "f")))
         found = await wishreview.newest(
-            conn, self.desk.org_id, room_id=None, status=None, limit=10, span=span
+            conn, self.desk.org_id, room_id=None, status=None, limit=10, named=named
         )
         if not found:
             raise NotFound("wish", word)

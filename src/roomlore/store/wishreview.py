@@ -6,12 +6,13 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from roomlore.domain.ids import MessageId, OrgId, ParticipantId, RoomId
+from roomlore.domain.ids import MessageId, NamedIds, OrgId, ParticipantId, RoomId
 from roomlore.store.queries import Connection, Queries
 from roomlore.store.wishes import WishMode, WishStatus
 
 QUERIES = Queries("wishreview")
 FIRST, LAST = UUID(int=0), UUID(int=2**128 - 1)
+ANY = NamedIds(low=FIRST, high=LAST, end_low=FIRST, end_high=LAST)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +110,7 @@ async def newest(
     room_id: RoomId | None,
     status: WishStatus | None,
     limit: int,
-    span: tuple[UUID, UUID] = (FIRST, LAST),
+    named: NamedIds = ANY,
 ) -> list[WishRow]:
     """Return the newest wishes that the viewer may see, newest first, of one room or of all.
 
@@ -119,16 +120,17 @@ async def newest(
         room_id: None for all rooms.
         status: None for all.
         limit: How many.
-        span: The smallest and the largest id.
+        named: The ids that may be meant.
     """
-    low, high = span
     params = {
         "org_id": org_id,
         "room_id": room_id,
         "status": status,
         "limit": limit,
-        "low": low,
-        "high": high,
+        "low": named.low,
+        "high": named.high,
+        "end_low": named.end_low,
+        "end_high": named.end_high,
     }
     return await QUERIES.all(conn, "all_of", WishRow, params)
 

@@ -13,7 +13,10 @@ left join messages as said on said.org_id = wishes.org_id and said.id = wishes.m
 where wishes.org_id = %(org_id)s
   and (%(room_id)s::uuid is null or wishes.room_id = %(room_id)s)
   and (%(status)s::text is null or wishes.status = %(status)s)
-  and wishes.id between %(low)s and %(high)s
+  and (
+    wishes.id between %(low)s and %(high)s
+    or wishes.id_from_end between %(end_low)s and %(end_high)s
+  )
   -- one that names nobody who is known waits, and means nothing yet
   and (wishes.from_ids is null or wishes.from_ids <> '{}')
 order by said.sent_at desc nulls last, wishes.id desc

@@ -7,6 +7,7 @@ import click
 
 from roomlore.app import App
 from roomlore.app.wishes import SpokenWish, WishMode, WishStatus
+from roomlore.domain.ids import short_ids
 from roomlore.domain.speech import on_one_line, safe_name
 from roomlore.surfaces.cli.output import Output, counted
 from roomlore.surfaces.cli.session import Session, with_app
@@ -102,10 +103,11 @@ def show_wishes(output: Output, found: Sequence[SpokenWish]) -> None:
         return output.json(found)
     if not found:
         output.text("no wish was heard", style="dim")
+    short = short_ids(wish.id for wish in found)
     for wish in found:
         when = "" if wish.said_at is None else f" {wish.said_at:%Y-%m-%d %H:%M}"
         heard = "" if wish.heard_by == RULES else f", heard by {safe_name(wish.heard_by)}"
-        output.text(f"{wish.id} ({_standing(wish)}{meaning(wish)}{heard})")
+        output.text(f"{short[wish.id]} ({_standing(wish)}{meaning(wish)}{heard})")
         said = f"[{safe_name(wish.author_name)}]: {on_one_line(wish.body)}"
         who = "by somebody who is gone" if wish.message_id is None else said
         output.text(f"  {safe_name(wish.room_name)}{when} {who}")

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from uuid import UUID
 
+from roomlore.domain.ids import short_id
 from roomlore.domain.speech import safe_name
 from roomlore.retrieval.records import Withheld
 
@@ -32,6 +33,4 @@ def because(one: Withheld) -> str:
     whom = ""
     if one.from_names is not None:
         whom = f" from {', '.join(map(safe_name, one.from_names)) or 'nobody who is known'}"
-    return (
-        f"{_ASKED.get(one.kind, one.kind)}{whom}, asked by {who}; roomlore wishes lists request {one.wish_id}"
-    )
+    return f"{_ASKED.get(one.kind, one.kind)}{whom}, asked by {who}; roomlore wishes lists request {short_id(one.wish_id)}"
