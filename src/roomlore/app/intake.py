@@ -1,5 +1,6 @@
 """What is said: as records of our own format, each with what became of it; by an agent as itself; and edits."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,7 +11,7 @@ from roomlore.app import speaking
 from roomlore.app.desk import Desk
 from roomlore.app.importing import sort_out
 from roomlore.domain.errors import BadInput, NotAllowed
-from roomlore.domain.ids import MessageId
+from roomlore.domain.ids import MessageId, RoomId
 from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, IncomingRoom, Skipped
 from roomlore.ingest import accept
 from roomlore.ingest.accept import Accepted
@@ -21,6 +22,7 @@ from roomlore.retrieval import meant
 from roomlore.store import directory, erased, messages
 from roomlore.store.messages import ToldMessage
 from roomlore.store.queries import Connection
+from roomlore.wishes.listening import listen
 
 #: Of records in one call: what is larger is a file, and imported.
 MOST_RECORDS = 1_000
@@ -76,7 +78,7 @@ class Intake:
         await self.desk.check("administer", "ingest")
         if not 1 <= len(records) <= MOST_RECORDS:
             raise BadInput("messages", f"must be at least 1 and at most {MOST_RECORDS:,}; send them in parts")
-        read = [read_record(one, where=str(place), order=place) for place, one in enumerate(records)]
+        read = await asyncio.to_thread(_read, records)
         accepted = await self.take([one for one in read if not isinstance(one, Skipped)])
         return _told(read, accepted)
 
@@ -141,6 +143,8 @@ class Intake:
         if not (self.desk.caller.is_operator or self.desk.caller.is_own(found.author_id)):
             raise NotAllowed("this is somebody else's, and only an operator edits that")
 
+        listened = await listen([text])
+
         async def change(conn: Connection) -> tuple[MessageId, Sequence[UUID]]:
             # Whoever removes it holds one or the other until it is removed.
             await erased.keep_erasures_out(conn, self.desk.org_id)
@@ -150,15 +154,34 @@ class Intake:
             if told is None or told.redacted_at is not None:
                 raise BadInput(f"message {message!r}", "was removed")
             edited = _edited(told, text, now=now)
-            fit, unfit = sort_out([edited], now=now)
+            fit, unfit = await asyncio.to_thread(sort_out, [edited], now=now)
             if fit and fit[0].body != told.body:
-                accepted = await accept.accept(conn, self.desk.org_id, fit, received_at=now)
+                accepted = await accept.accept(
+                    conn, self.desk.org_id, fit, received_at=now, listened=listened
+                )
                 unfit = list(accepted.skipped)
             if unfit:
                 raise BadInput("text", unfit[0].reason)
             return found.id, [found.id]
 
         return await self.desk.change("speak", "edit", change)
+
+
+async def take_in(desk: Desk, batch: Sequence[IncomingMessage], *, action: str) -> Accepted:
+    """Store a batch of clean records in one transaction, and return what became of it."""
+    now = datetime.now(UTC)
+    # First: what is listened to within the transaction keeps others waiting.
+    listened = await listen(message.body for message in batch)
+
+    async def change(conn: Connection) -> tuple[Accepted, list[RoomId]]:
+        accepted = await accept.accept(conn, desk.org_id, batch, received_at=now, listened=listened)
+        return accepted, sorted(accepted.room_ids)
+
+    return await desk.change("administer", action, change)
+
+
+def _read(records: Sequence[Any]) -> list[IncomingMessage | Skipped]:
+    return [read_record(one, where=str(place), order=place) for place, one in enumerate(records)]
 
 
 def _told(read: Sequence[IncomingMessage | Skipped], accepted: Accepted) -> BatchTaken:

@@ -1,5 +1,6 @@
 """What an agent says as itself: one message, by its own account on the platform of the room."""
 
+import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,6 +18,7 @@ from roomlore.retrieval import meant
 from roomlore.store import directory, erased, messages
 from roomlore.store.directory import NewIdentity, RoomToSpeakIn
 from roomlore.store.queries import Connection
+from roomlore.wishes.listening import Listened, listen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +32,8 @@ class Utterance:
     audience: frozenset[ParticipantId]
     external_id: str | None
     metadata: Mapping[str, Any]
+    #: Whether the text is put like a request of privacy.
+    listened: Listened
 
 
 async def look_up(
@@ -65,6 +69,7 @@ async def look_up(
         audience=frozenset(audience) - {caller.participant_id},
         external_id=external_id,
         metadata=metadata,
+        listened=await listen([text]),
     )
 
 
@@ -93,8 +98,9 @@ async def say(conn: Connection, desk: Desk, said: Utterance) -> tuple[MessageId,
     if caller.participant_id not in speakers or len(speakers) <= len(said.audience):
         raise NotFound("participant", str(caller.participant_id))
     external_id = await _free_id(conn, org_id, said, own=own)
-    fit, unfit = sort_out([_message(said, room, speakers, external_id=external_id, now=now)], now=now)
-    accepted = await accept.accept(conn, org_id, fit, received_at=now)
+    message = _message(said, room, speakers, external_id=external_id, now=now)
+    fit, unfit = await asyncio.to_thread(sort_out, [message], now=now)
+    accepted = await accept.accept(conn, org_id, fit, received_at=now, listened=said.listened)
     for skipped in (*unfit, *accepted.skipped):
         raise BadInput("message", skipped.reason)
     [message_id] = accepted.message_ids

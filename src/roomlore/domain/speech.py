@@ -9,6 +9,7 @@ names lose their brackets.
 import re
 import unicodedata
 
+from roomlore.domain.patterns import later
 from roomlore.domain.records import Message
 
 REMOVED = "[message removed]"
@@ -19,18 +20,18 @@ _LONGEST_NAME = 80
 _WIDE_HASH, _WIDE_BRACKET = "\uff03", "\uff3b"
 _BAR = "\n  | "
 
-_LINE_END = re.compile("\r\n|[\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
+_LINE_END = later("\r\n|[\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
 #: Controls, direction overrides, invisible operators, tag letters and selectors of variants (but those of emoji): nobody
 #: sees them, a language model does.
-_INVISIBLE = re.compile(
+_INVISIBLE = later(
     "[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\u202a-\u202e\u2061-\u206f\ufe00-\ufe0d\U000e0000-\U000e0fff]"
 )
 #: What is left of the letters that are drawn as nothing (Unicode's Default_Ignorable_Code_Point).
 _UNSEEN = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2060\u3164\ufe0e\ufe0f\ufeff\uffa0"
 )
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-_CITATION = re.compile(f"#(?=[{_UNSEEN}]*[mk][{_UNSEEN}]*\\d)", re.IGNORECASE)
+_LONE_SURROGATE = later("[\ud800-\udfff]")
+_CITATION = later(f"#(?=[{_UNSEEN}]*[mk][{_UNSEEN}]*\\d)", re.IGNORECASE)
 
 
 def _looks_like(words: str) -> str:
@@ -41,7 +42,7 @@ def _looks_like(words: str) -> str:
 
 
 _MARKERS = "|".join(map(_looks_like, ("…", "message removed", "erased", "no text")))
-_MARKER = re.compile(rf"\[(?=[\s{_UNSEEN}]*(?:{_MARKERS}))", re.IGNORECASE)
+_MARKER = later(rf"\[(?=[\s{_UNSEEN}]*(?:{_MARKERS}))", re.IGNORECASE)
 
 
 def safe_text(body: str) -> str:

@@ -4,13 +4,14 @@ A record that cannot be read or stored is named in the report and left out; ever
 Importing the same export again adds only what is missing.
 """
 
+import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from roomlore.domain.errors import UnknownFormat
 from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, IncomingRoom, ReadItem, Skipped
@@ -21,6 +22,7 @@ from roomlore.ingest.secrets import strip
 from roomlore.platforms.sniff import choose
 from roomlore.platforms.source import Export, open_source
 
+Result = TypeVar("Result")
 BATCH = 2_000
 #: Characters after which a batch is closed too: giant messages come in smaller batches.
 LARGEST_BATCH = 16_000_000
@@ -108,7 +110,8 @@ async def import_export(
             rooms=Rooms(clean_room),
             marked_rooms=Rooms(partial(_marked_room, agents=wish.agents)),
         )
-        for batch in _batches(source, reader, check):
+        batches = _batches(source, reader, check)
+        while batch := await _beside(partial(next, batches, None)):
             progress(source.bytes_read, source.bytes_total, tally.messages)
             if store is not None:
                 tally.note_stored(await store(batch))
@@ -116,6 +119,16 @@ async def import_export(
         if not tally.messages and not reader.sniff(source):
             raise UnknownFormat(source.name, f"holds nothing of the format {reader.name!r}")
         return tally.report(dry_run=store is None)
+
+
+async def _beside(work: Callable[[], Result]) -> Result:
+    """Return what work beside the event loop returns; whoever gives up waits until it is done with the export."""
+    task = asyncio.create_task(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        raise
 
 
 def _batches(source: Export, reader: Reader, check: "_Check") -> Iterator[list[IncomingMessage]]:

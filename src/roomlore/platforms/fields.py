@@ -4,19 +4,19 @@ What names a message (id, author, time, text) must be right or the record is ski
 decorates it (reactions, files, embeds) is taken as far as it makes sense.
 """
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 from roomlore.domain.incoming import IncomingMessage, Precision, ReadItem, Skipped
+from roomlore.domain.patterns import later
 from roomlore.platforms.jsonstream import TooDeep
 
 #: Longest id that is taken; ids are index keys, and no platform's comes near.
 MAX_ID = 255
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LARGEST = 2**63 - 1
-_ISO = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d([.,]\d{1,9})?)?(Z|[+-]\d\d:?\d\d)?")
+_ISO = later(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d([.,]\d{1,9})?)?(Z|[+-]\d\d:?\d\d)?")
 
 #: JSON kinds in words; true and false are numbers to Python, so they come first.
 _KINDS: tuple[tuple[type | tuple[type, ...], str], ...] = (

@@ -24,26 +24,27 @@ from roomlore.domain.incoming import (
     ReadItem,
     Skipped,
 )
+from roomlore.domain.patterns import later
 from roomlore.domain.ports import Reader, ReadOptions, Source
 from roomlore.platforms.lines import looks_like, matching, read_lines
 
 _CLOCK = (
     r"(?:(?P<day>\d{4}-\d\d-\d\d)[T ]?)?(?P<hour>\d\d):(?P<minute>\d\d)(?::(?P<second>\d\d))?(?:Z|\+00:?00)?"
 )
-_TIMED = re.compile(rf"(?:\[{_CLOCK}\]|{_CLOCK.replace('?P<', '?P<b')})\s+(?P<rest>\S.*)", re.DOTALL)
-_SAID = re.compile(r"<[ @+%&~]?(?P<nick>[^\s<>]{1,64})>(?: (?P<text>.*))?", re.DOTALL)
-_ACTION = re.compile(r"\* (?P<nick>[^\s*]{1,64})(?: (?P<text>.*))?", re.DOTALL)
-_SYSTEM = re.compile(r"(?:===|-!-|\*\*\*|---|-->|<--)(?: |$).*", re.DOTALL)
-_DATED = re.compile(
+_TIMED = later(rf"(?:\[{_CLOCK}\]|{_CLOCK.replace('?P<', '?P<b')})\s+(?P<rest>\S.*)", re.DOTALL)
+_SAID = later(r"<[ @+%&~]?(?P<nick>[^\s<>]{1,64})>(?: (?P<text>.*))?", re.DOTALL)
+_ACTION = later(r"\* (?P<nick>[^\s*]{1,64})(?: (?P<text>.*))?", re.DOTALL)
+_SYSTEM = later(r"(?:===|-!-|\*\*\*|---|-->|<--)(?: |$).*", re.DOTALL)
+_DATED = later(
     r"(?P<before>.*?)(?P<day>(?<!\d)\d{4}-\d\d-\d\d|(?<![^\W_])(?:19|20)\d{6})(?!\d)(?P<after>.*)", re.DOTALL
 )
 #: What may follow a date and still name no channel: the time or part of the day, and how the text is written.
-_PART = re.compile(
+_PART = later(
     r"[-_. \d]*(?:[-+]\d{4}[a-z]{0,5})?(?:[-_. ](?:annotation|ascii|latin-?1|raw|utf-?8))?", re.IGNORECASE
 )
-_NUMBERED = re.compile(r"[-_. \d]*")
+_NUMBERED = later(r"[-_. \d]*")
 _EDGES = " -_."
-_LOG_NAME = re.compile(r"\.(?:txt|log|irc|weechatlog)$", re.IGNORECASE)
+_LOG_NAME = later(r"\.(?:txt|log|irc|weechatlog)$", re.IGNORECASE)
 #: A clock that falls back by more than this has passed midnight; by less, it was set right.
 _MIDNIGHT = timedelta(hours=12)
 _LOOKED_AT = 40

@@ -6,7 +6,6 @@ are their own, so a message is named by when it was said, by which side, to whom
 """
 
 import io
-import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from pathlib import PurePosixPath
 from typing import Any, cast
 
 from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, IncomingRoom, ReadItem, Skipped
+from roomlore.domain.patterns import later
 from roomlore.domain.ports import Reader, ReadOptions, Source
 from roomlore.platforms.fields import Fields, Malformed, as_list, as_object, kept, kind_of
 from roomlore.platforms.jsonstream import Spine, Step, TooDeep, fault, walk, walk_file
@@ -32,7 +32,7 @@ _SPINE: Spine = {(): "any", ("result",): "any", ("result", "points"): "list", ("
 #: Members of an answer of the server that hold points.
 _HOLDERS = frozenset({"result", "points"})
 _MARK = b"\xef\xbb\xbf"
-_TELLABLE = re.compile(r"[\w-]{1,64}")
+_TELLABLE = later(r"[\w-]{1,64}")
 
 
 @dataclass(slots=True)

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, cast
 
 from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, IncomingRoom, ReadItem, Skipped
+from roomlore.domain.patterns import later
 from roomlore.domain.ports import Reader, ReadOptions, Source
 from roomlore.platforms.fields import (
     Fields,
@@ -42,7 +43,7 @@ from roomlore.platforms.slackrooms import (
 )
 from roomlore.platforms.slacktext import Names, mentions, render
 
-_TS = re.compile(r"(\d{1,12})(?:\.(\d{1,6}))?", re.ASCII)
+_TS = later(r"(\d{1,12})(?:\.(\d{1,6}))?", re.ASCII)
 #: Subtypes in which somebody says something; every other one is the workspace reporting.
 _SAID = frozenset(
     {
@@ -59,7 +60,7 @@ _SAID = frozenset(
     }
 )
 _BROADCASTS = frozenset({"reply_broadcast", "thread_broadcast"})
-_BRIDGE = re.compile(
+_BRIDGE = later(
     r"\b(bridge|matterbridge|matrix|irc|xmpp|gitter|discord|telegram|mattermost|zulip)\b", re.IGNORECASE
 )
 #: From how many names with pictures of their own on an app speaks for people.

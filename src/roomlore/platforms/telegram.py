@@ -5,7 +5,6 @@ share a number; there is no bot flag; older files have local times only; forward
 """
 
 import hashlib
-import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from roomlore.domain.incoming import (
     RoomKind,
     Skipped,
 )
+from roomlore.domain.patterns import later
 from roomlore.domain.ports import Reader, ReadOptions, Source
 from roomlore.platforms.fields import (
     Fields,
@@ -88,7 +88,7 @@ _TYPES = frozenset({"message", "service", "unsupported"})
 #: Exports of before 2021 number accounts with their type in the upper half.
 _PEER_BITS = 32
 _OLD_USER = 1
-_PREFIX = re.compile("^[a-z]+")
+_PREFIX = later("^[a-z]+")
 
 
 @dataclass(slots=True)

@@ -5,12 +5,12 @@ what a line does not say stays empty and is never guessed from the text.
 """
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
 
+from roomlore.domain.patterns import later
 from roomlore.platforms.fields import Malformed, iso_time, unix_time
 from roomlore.store.erased import AccountName, RoomName
 
@@ -28,7 +28,8 @@ _IDS = ("id", "message_id", "external_id", "msg_id", "ts", "client_msg_id", "eve
 _NAMES = ("name", "display_name", "global_name", "username", "nick", "id")
 _KINDS = ("kind", "type", "subtype")
 _ADDRESSEES = ("to", "recipients", "recipient")
-_MENTION = re.compile(r"<@[!&]?([^>\s]{1,255})>|(?<!\w)@([\w.-]{1,255})")
+_SECONDS = later(r"\d+(\.\d+)?")
+_MENTION = later(r"<@[!&]?([^>\s]{1,255})>|(?<!\w)@([\w.-]{1,255})")
 #: Numbers of seconds are smaller, in this millennium; of milliseconds larger.
 _SECONDS_BELOW = 100_000_000_000
 
@@ -180,7 +181,7 @@ def _mentions(fields: Mapping[str, Any], text: str) -> list[str]:
 
 def _time(value: object) -> datetime | None:
     try:
-        if isinstance(value, str) and not re.fullmatch(r"\d+(\.\d+)?", value):
+        if isinstance(value, str) and not _SECONDS.fullmatch(value):
             return iso_time(value)
         number = float(_word(value) or "nan")
         seconds = number if number < _SECONDS_BELOW else number / 1000

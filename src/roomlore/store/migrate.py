@@ -5,7 +5,6 @@ advisory lock, by a login that may create roles; the tables then belong to `room
 nobody logs in, and Roomlore runs as `roomlore_app`, which owns nothing.
 """
 
-import re
 from dataclasses import dataclass
 from importlib import resources
 from typing import LiteralString, cast
@@ -15,13 +14,14 @@ from psycopg import AsyncConnection, sql
 from psycopg.rows import TupleRow
 
 from roomlore.domain.errors import DatabaseUnavailable, SchemaMismatch
+from roomlore.domain.patterns import later
 from roomlore.store.connect import connect, first_line
 
 #: Any constant will do, as long as every Roomlore takes the same.
 MIGRATION_LOCK = 7_266_356_119
 #: The oldest server that is tested; older ones refuse steps of the schema.
 OLDEST_POSTGRES = 160_000
-FILE = re.compile(r"(\d{4})_(\w+)\.sql")
+FILE = later(r"(\d{4})_(\w+)\.sql")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,13 +27,14 @@ QUOTED = "it quotes something"
 UNCLEAR = "it is not clear what it refers to"
 
 _I = re.IGNORECASE
-_QUOTES = later(r"^\s*>|`|[\"\u201c\u201d]", re.MULTILINE)
+_QUOTES = later(r"^\s*>|`|[\"\u201c\u201d]", re.MULTILINE, most=LONGEST_LABELLED)
 _HEDGED = later(
     r"\b(?:if|unless|until|maybe|perhaps|might|could|would|should|once|after|before|when|while|probably|possibly|"
     r"i think|i guess|i suppose|in case|lol|lmao|haha\w*|jk|kidding|joking)\b|[:;]-?[)DPp](?:\s|$)",
     _I,
+    most=LONGEST_PLAIN,
 )
-_JOKED = later(r"\b(?:lol|lmao|haha\w*|jk|kidding|joking)\b|[:;]-?[)DPp](?:\s|$)", _I)
+_JOKED = later(r"\b(?:lol|lmao|haha\w*|jk|kidding|joking)\b|[:;]-?[)DPp](?:\s|$)", _I, most=LONGEST_LABELLED)
 
 _POLITE = (
     r"(?:(?:please|pls|plz|sorry|oops|whoops|ugh|hey|hi|ok|okay|no|wait|everyone|everybody|folks|guys|team|bot|"
@@ -58,10 +59,11 @@ FORGET = later(
     + rf"|(?:don't|do not) (?:remember|memori[sz]e) {_IT}|(?:don't|do not) (?:keep|save|store|put) {_IT} in (?:your |the )?memory)"
     + _END,
     _I,
+    most=LONGEST_PLAIN,
 )
 #: The same, of something that it names.
-FORGET_NAMED = later(_POLITE + rf"{_VERB} [^;:!?\n]{{3,160}}" + _END, _I)
-_NEXT_SENTENCE = later(r"[.!?]\s+\S")
+FORGET_NAMED = later(_POLITE + rf"{_VERB} [^;:!?\n]{{3,160}}" + _END, _I, most=LONGEST_PLAIN)
+_NEXT_SENTENCE = later(r"[.!?]\s+\S", most=LONGEST_PLAIN)
 
 _ANYBODY = r"(?:anyone|anybody|the others|others|other people|a soul)(?: else)?"
 #: A request that something stays between those who heard it, as a whole message.
@@ -74,12 +76,14 @@ CONFIDE = later(
     + rf"|(?:{_IT}(?:'s| is| was| stays) )?off the record|{_IT} stays in this (?:room|chat|group)|mum's the word)"
     + _END,
     _I,
+    most=LONGEST_PLAIN,
 )
 #: What opens a message says of the rest of it that it stays between those who heard it.
 LABEL = later(
     r"(?:please[, ]+)?(?:strictly )?(?:off[ -]the[ -]record|confidentially|in (?:strict )?confidence|for your (?:eyes|ears) only|"
     r"just between us)(?:, ?[\w.'-]{1,40})?[:,]\s*\S",
     _I,
+    most=LONGEST_LABELLED,
 )
 
 _WHO = (
@@ -96,6 +100,7 @@ WITHHOLD = later(
     + rf"|keep (?:{_IT}|my [\w'-]{{2,40}}) from {_WHO}|not a word to {_WHO}{_WHAT})"
     + _END,
     _I,
+    most=LONGEST_PLAIN,
 )
 
 

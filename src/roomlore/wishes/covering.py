@@ -53,7 +53,7 @@ _SMALL = frozenset(
 
 #: Whoever spoke in this time before something was said was there when it was.
 SAME_TALK = timedelta(days=1)
-_CLAUSE = later(r"(?<=[.!?])\s+|[\n;:]|,\s|\s[-\u2013\u2014]+\s")
+_CLAUSE = later(r"(?<=[.!?])\s|[\n;:]|,\s|\s[-\u2013\u2014]\s")
 #: A statement has a verb of these, or shows code.
 _STATES = later(
     r"\b(?:is|are|was|were|am|be|will|can|should|must|use|let's|have|has|had|do|does|did|run|try|go|take|meet|see|means?|needs?)\b"
@@ -368,7 +368,8 @@ def _hearers(
 
 def adds_news(body: str) -> bool:
     """Return whether a message that wants something forgotten also says what holds instead."""
-    clauses = _CLAUSE.split(straight(body[:LONGEST]))
+    body = straight(body[:LONGEST])
+    clauses = _CLAUSE.split(body)
     rest = [clause for clause in clauses if not cues.FORGETTING.search(clause.lower())]
     if len(rest) == len(clauses) or _SAYS_IT_AGAIN.search(body):
         # Where no rule hears a wish, none tells what else is said either.

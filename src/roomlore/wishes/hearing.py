@@ -6,6 +6,7 @@ wish names, which of its words are values and how far back it reaches are told o
 long as its message says the same: nobody slips away from a wish, or into it, under another name.
 """
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,10 +21,10 @@ from roomlore.store.wishes import HeardWish, NewWish, WishMode, WishStatus
 from roomlore.wishes import rows
 from roomlore.wishes.certainty import doubt
 from roomlore.wishes.covering import before_of, covers, settled
+from roomlore.wishes.listening import NOTHING, Listened, listen
 from roomlore.wishes.looking import Surroundings, around, present, starts, under
 from roomlore.wishes.parties import People, parties
 from roomlore.wishes.recogniser import heard, names_nobody_known
-from roomlore.wishes.recogniser import voices as put_like_a_wish
 from roomlore.wishes.records import RULES, Person, Reach, Said, Voice, Wish
 
 #: A message that voices a wish, and one that is covered for it.
@@ -50,6 +51,7 @@ async def hear(
     *,
     rooms: Collection[RoomId],
     at: datetime,
+    listened: Listened = NOTHING,
 ) -> None:
     """Hear the wishes in messages that were just added or changed, and withhold what wishes cover.
 
@@ -59,17 +61,19 @@ async def hear(
         bodies: What the messages say now.
         rooms: Where they were said.
         at: When they are heard.
+        listened: Which texts are put like a wish, as far as that was told before.
     """
     if await wishreview.mode(conn, org_id) == "off":
         return
-    voices = [key for key, body in bodies.items() if put_like_a_wish(body)]
+    told = await listen(bodies.values(), listened)
+    voices = [key for key, body in bodies.items() if told[body]]
     known = await kept.in_rooms(conn, org_id, rooms)
     if not voices and not known:
         return
     found: list[Pair] = []
     # Where no wish was, nothing is covered but by those that are heard now, which look for it.
     for looked_at in await _rooms(conn, org_id, known, fresh=bodies if known else voices):
-        voiced = _heard(looked_at)
+        voiced = await asyncio.to_thread(_heard, looked_at)
         room = await _without_silenced(conn, org_id, looked_at, voiced)
         found += await _settle(conn, org_id, room, [one for one in voiced if _is_due(one, room)], at=at)
     if known:
@@ -85,7 +89,7 @@ async def hear_again(conn: Connection, org_id: OrgId, rooms: Collection[RoomId])
     at = max(wish.heard_at for wish in known)
     found: list[Pair] = []
     for looked_at in await _rooms(conn, org_id, known, fresh=()):
-        voiced = _heard(looked_at)
+        voiced = await asyncio.to_thread(_heard, looked_at)
         room = await _without_silenced(conn, org_id, looked_at, voiced)
         found += await _settle(conn, org_id, room, voiced, at=at, is_all_new=True)
     await _withhold(conn, org_id, found)
@@ -274,7 +278,7 @@ async def _settle(
         for key, wish in room.known.items()
         if wish.status == "active" and key not in due_ids
     ]
-    found = [(reach.message_id, said.id) for reach in others for said in room.fresh if covers(reach, said)]
+    found = await asyncio.to_thread(_covered_by, others, room.fresh)
     if not due:
         return found
     look = await around(conn, org_id, room.id, due)
@@ -282,12 +286,12 @@ async def _settle(
     since = await starts(conn, org_id, standing) | {
         key: wish.since for key, wish in room.known.items() if wish.is_standing
     }
-    surroundings = replace(look, present=await present(conn, org_id, due_ids))
-    settled_ones = _settled(
-        due, room, surroundings, others=others, since=since, mode=await wishreview.mode(conn, org_id)
-    )
-    await kept.put(conn, org_id, [one.row(room.id) for one in settled_ones], heard_at=at)
-    for one in settled_ones:
+    look = replace(look, present=await present(conn, org_id, due_ids))
+    mode = await wishreview.mode(conn, org_id)
+    # Whoever writes a message chooses its text: nothing else waits until it is gone through.
+    now = await asyncio.to_thread(_settled, due, room, look, others=others, since=since, mode=mode)
+    await kept.put(conn, org_id, [one.row(room.id) for one in now], heard_at=at)
+    for one in now:
         found += await _covered(conn, org_id, room, one, look=look, is_new=is_all_new)
     return found
 
@@ -362,13 +366,20 @@ async def _covered(
     if reach.is_standing:
         # What a restriction covers is much, and mostly stays as it was.
         known = room.known.get(reach.message_id)
-        if not is_new and known is not None and known.status == "active" and rows.reach_of(known) == reach:
-            return _pairs(
-                reach, await under(conn, org_id, room.id, reach, among=[said.id for said in room.fresh])
+        is_known = known is not None and known.status == "active" and rows.reach_of(known) == reach
+        if is_known and not is_new:
+            among = [said.id for said in room.fresh]
+            return await asyncio.to_thread(
+                _pairs, reach, await under(conn, org_id, room.id, reach, among=among)
             )
         said = await under(conn, org_id, room.id, reach)
     await kept.release(conn, org_id, [reach.message_id])
-    return _pairs(reach, said)
+    return await asyncio.to_thread(_pairs, reach, said)
+
+
+def _covered_by(reaches: Sequence[Reach], fresh: Sequence[Said]) -> list[Pair]:
+    """Return which wishes cover which messages; message by message, for each is taken apart once."""
+    return [(reach.message_id, said.id) for said in fresh for reach in reaches if covers(reach, said)]
 
 
 def _pairs(reach: Reach, said: Collection[Said]) -> list[Pair]:

@@ -24,6 +24,7 @@ from roomlore.retrieval.quotes import remembered
 from roomlore.retrieval.records import QUOTATION, Answer, Found, Hit, Recalled, TierTrace, Why, Withheld
 from roomlore.surfaces.cli.withholding import because, told
 from roomlore.surfaces.documents import answer_given, context_given, found_exchange, found_exchanges
+from roomlore.surfaces.shown import shown_fields
 
 PIPE_WIDTH = 120
 AROUND = "What is marked (room) was said around the conversation of the last message, and may be about something else."
@@ -260,7 +261,7 @@ class Output:
 def plain(value: Any) -> Any:
     """Return records, ids, times and spans (in seconds) as JSON values."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {name: plain(getattr(value, name)) for name in shown_fields(type(value))}
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in cast(Mapping[Any, Any], value).items()}
     if isinstance(value, list | tuple | set | frozenset):

@@ -1,12 +1,13 @@
 """Times and spans of time as people write them: 2026-01-31, 90d, 12h."""
 
-import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
 
-_SPAN = re.compile(r"(?P<count>[0-9]{1,6})(?P<unit>[a-z])")
+from roomlore.domain.patterns import later
+
+_SPAN = later(r"(?P<count>[0-9]{1,6})(?P<unit>[a-z])")
 _UNITS = {
     "m": timedelta(minutes=1),
     "h": timedelta(hours=1),

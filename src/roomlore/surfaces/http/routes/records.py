@@ -1,7 +1,6 @@
 """Messages taken as neutral records, as the Python client sends them: whole, and told of as `App.ingest_batch` does."""
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
@@ -13,6 +12,7 @@ from starlette.responses import Response
 from roomlore.app.intake import MOST_RECORDS
 from roomlore.domain.ids import MessageId, RoomId
 from roomlore.domain.incoming import IncomingMessage, Skipped
+from roomlore.domain.patterns import later
 from roomlore.ingest.clean import Scrubber
 from roomlore.surfaces.http.problems import faults
 from roomlore.surfaces.http.responses import shown
@@ -22,7 +22,7 @@ from roomlore.surfaces.http.words import LONGEST_WORD, Body
 
 ROUTER = APIRouter(prefix="/v1/messages", tags=["messages"])
 #: What pydantic takes for a count of seconds.
-_NUMBER = re.compile(r"[-+]?[\d.]+")
+_NUMBER = later(r"[-+]?[\d.]+")
 
 
 def _as_it_is(value: Any) -> Any:
