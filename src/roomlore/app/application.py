@@ -21,7 +21,7 @@ from roomlore.app.generations import Generations
 from roomlore.app.graph import Graphing
 from roomlore.app.growth import Growth
 from roomlore.app.history import History
-from roomlore.app.importing import read_export, sort_out
+from roomlore.app.importing import StoredRooms, read_export, sort_out
 from roomlore.app.intake import Intake, take_in
 from roomlore.app.keys import Keys, sign_in
 from roomlore.app.memories import Memories
@@ -29,6 +29,7 @@ from roomlore.app.operations import Operations
 from roomlore.app.people import People, viewer_of
 from roomlore.app.projecting import Projecting
 from roomlore.app.proposing import Servers
+from roomlore.app.rooms import RoomManagement
 from roomlore.app.wishes import Wishes
 from roomlore.app.withholding import left_out_of, told_of
 from roomlore.app.working import Working
@@ -147,6 +148,11 @@ class App:
         return Erasures(desk=self.desk)
 
     @property
+    def room_management(self) -> RoomManagement:
+        """Who may read rooms, what they are called, and who their members are; for operators."""
+        return RoomManagement(desk=self.desk)
+
+    @property
     def intake(self) -> Intake:
         """What is said: records of our own format, what agents say as themselves, and edits."""
         return Intake(desk=self.desk, take=self.ingest_batch, count=partial(self._growth.note, self.db))
@@ -210,15 +216,16 @@ class App:
     async def import_path(
         self, path: Path, *, wish: ImportWish | None = None, progress: Progress | None = None
     ) -> ImportReport:
-        """Read an export into the store, batch by batch, and report what it held.
+        """Read an export into the store, batch by batch, and report what it held and who may read it.
 
         Raises:
-            BadInput: the path cannot be read.
+            BadInput: the path cannot be read, or a room is named that is not in it.
             UnknownFormat: no reader recognises it.
         """
         await self.desk.check("administer", "import")
-        store = partial(self._accept, action="import")
-        return await self.wishes.counted(read_export(path, wish, store=store, progress=progress))
+        store, there = partial(self._accept, action="import"), StoredRooms(desk=self.desk)
+        importing = read_export(path, wish, store=store, there=there, progress=progress)
+        return await self.wishes.counted(importing)
 
     # What is worked on
 

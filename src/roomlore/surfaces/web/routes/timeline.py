@@ -35,9 +35,6 @@ KINDS: Mapping[str, tuple[ParticipantKind, ...] | None] = {
 }
 #: Of answers below each other as shown; of those further down as deep.
 DEEPEST = 4
-DONE = {
-    "marked": "It was marked as sensitive, and is for those who were there when it was said: not for you."
-}
 VIEWS = ("messages", "exchanges")
 
 
@@ -114,8 +111,6 @@ class RoomPage:
     as_of: UUID
     #: What of it recall leaves out, and for which request: an operator is told of all, others of their own.
     withheld: Sequence[Withheld]
-    #: What was just done.
-    notice: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +188,6 @@ async def _messages(visit: Visit, room: str) -> RoomPage:
         last_at=window.last_at,
         as_of=window.as_of,
         withheld=await withheld_of(visit.app.desk, visit.viewer, shown),
-        notice=DONE.get(visit.word("done") or "", ""),
     )
 
 
@@ -220,7 +214,6 @@ async def _exchanges(visit: Visit, room: str) -> RoomPage:
         last_at=None,
         as_of=found.as_of,
         withheld=await withheld_of(visit.app.desk, visit.viewer, shown),
-        notice=DONE.get(visit.word("done") or "", ""),
     )
 
 
