@@ -40,6 +40,7 @@ from roomlore.retrieval.records import (
     Tier,
     TierTrace,
     Why,
+    Withheld,
 )
 
 
@@ -72,6 +73,8 @@ class FoundExchanges:
     certainty: float | None
     degraded: Sequence[Degradation]
     read: Read | None
+    #: What spoken requests left out; told to operators alone.
+    withheld: Sequence[Withheld]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +94,8 @@ class AnswerGiven:
     trace: Sequence[TierTrace]
     degraded: Sequence[Degradation]
     read: Read | None
+    #: What it would rest on, too, if no spoken request withheld it; told to operators alone.
+    withheld: Sequence[Withheld]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +111,8 @@ class ContextGiven:
     note: str
     text: str
     citations: Mapping[str, Citation]
+    #: What spoken requests leave out of this stretch of the room; told to operators alone, None for others.
+    withheld: Sequence[Withheld] | None = None
     #: None for those who are no agents, as the last.
     memories: Mapping[str, MemoryId] | None = None
     explain: Sequence[Explained] | None = None
@@ -224,7 +231,13 @@ def found_exchange(hit: Hit) -> FoundExchange:
 def found_exchanges(found: Found) -> FoundExchanges:
     """Return what a search found."""
     hits = [found_exchange(hit) for hit in found.hits]
-    return FoundExchanges(hits=hits, certainty=found.certainty, degraded=found.degraded, read=found.read)
+    return FoundExchanges(
+        hits=hits,
+        certainty=found.certainty,
+        degraded=found.degraded,
+        read=found.read,
+        withheld=found.withheld,
+    )
 
 
 def answer_given(answer: Answer) -> AnswerGiven:
@@ -243,6 +256,7 @@ def answer_given(answer: Answer) -> AnswerGiven:
         trace=answer.trace,
         degraded=answer.degraded,
         read=answer.read,
+        withheld=answer.withheld,
     )
 
 
@@ -258,6 +272,7 @@ def context_given(context: Context, *, explain: bool) -> ContextGiven:
         note=FORMAT_NOTE,
         text=to_text(context),
         citations=context.citations,
+        withheld=context.withheld if context.viewer.is_operator else None,
         memories=block.citations if block else None,
         explain=context.explain() if explain else None,
         sealed=context.sealed if explain else None,

@@ -40,7 +40,8 @@ def show(session: Session, room: str, limit: int, before: str | None, *, by_exch
             show_exchanges(session.output, await app.exchanges(viewer, room, limit=limit, before=before))
             return
         messages = await app.messages(viewer, room, limit=limit, before=before)
-        session.output.room(room, messages, await app.participants(viewer, room=room))
+        withheld = await app.wishes.withheld(viewer, [message.id for message in messages])
+        session.output.room(room, messages, await app.participants(viewer, room=room), withheld)
 
     with_app(session, use)
 
