@@ -261,6 +261,10 @@ async def erase_range(app: App):
     await app.erasure.range("general", since=at(4), until=at(6))
 
 
+async def erase_room(app: App):
+    await app.erasure.room("general")
+
+
 async def erase_person(app: App):
     await app.erasure.person("ana")
 
@@ -270,7 +274,7 @@ async def keep_for_a_day(app: App):
     await app.erasure.expire()
 
 
-REMOVALS = (erase_message, redact, remove_on_platform, erase_range, erase_person, keep_for_a_day)
+REMOVALS = (erase_message, redact, remove_on_platform, erase_range, erase_room, erase_person, keep_for_a_day)
 
 
 LINES = (
@@ -286,6 +290,7 @@ LINES = (
 )
 
 
+@pytest.mark.usefixtures("no_grace")
 @pytest.mark.parametrize("remove", REMOVALS)
 async def test_what_was_removed_does_not_come_back_by_a_log(told, logs, remove):
     await tell(told, message("s", SECRET, author=ANA, sent_at=at(5)))
@@ -304,7 +309,9 @@ async def whisper(app: App):
     await tell(app, message("s", SECRET, author=ANA, sent_at=at(5), kind="whisper", audience=[BO]))
 
 
-@pytest.mark.parametrize("remove", [*REMOVALS, whisper])
+# Of a room that was erased nothing stays to be found.
+@pytest.mark.usefixtures("no_grace")
+@pytest.mark.parametrize("remove", [*(one for one in REMOVALS if one is not erase_room), whisper])
 async def test_words_of_what_is_not_shown_cannot_be_tried_out(told, logs, remove):
     if remove is not whisper:
         await tell(told, message("s", SECRET, author=ANA, sent_at=at(5)))

@@ -64,6 +64,8 @@ FOUND = {
     "authors": {"human": 2, "system": 1},
     "replies": {"resolved": 1, "dangling": 1},
     "edits": 1,
+    "zone_assumed": 0,
+    "unreadable": 0,
     "skipped": {"absurd date": 1, "no author": 1, "not JSON": 1},
 }
 
@@ -72,7 +74,12 @@ async def test_the_report_counts_what_was_found_and_stored(app: App, export: Pat
     report = await app.import_path(export)
     # The key stands in the text and in the record as it came, and is one secret.
     stored = {"added": 5, "unchanged": 0, "revised": 0, "redacted": 0}
-    assert report.as_json() == FOUND | {"secrets_stripped": 1, "stored": stored}
+    told = report.as_json()
+    assert [(room["name"], room["messages"]) for room in told.pop("audiences")] == [
+        ("general", 4),
+        ("other", 1),
+    ]
+    assert told == FOUND | {"secrets_stripped": 1, "stored": stored}
     assert {skipped.where for skipped in report.skipped} == {
         f"chat.jsonl line {place}" for place in (3, 6, 8)
     }

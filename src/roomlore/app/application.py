@@ -22,7 +22,7 @@ from roomlore.app.generations import Generations
 from roomlore.app.graph import Graphing
 from roomlore.app.growth import Growth
 from roomlore.app.history import History
-from roomlore.app.importing import read_export, sort_out
+from roomlore.app.importing import StoredRooms, read_export, sort_out
 from roomlore.app.intake import Intake, take_in
 from roomlore.app.keys import Keys, sign_in
 from roomlore.app.memories import Memories
@@ -30,6 +30,7 @@ from roomlore.app.operations import Operations
 from roomlore.app.people import People, viewer_of
 from roomlore.app.projecting import Projecting
 from roomlore.app.proposing import Servers
+from roomlore.app.rooms import RoomManagement
 from roomlore.app.wishes import Wishes
 from roomlore.app.working import Working
 from roomlore.backends.articles import open_reader
@@ -146,6 +147,11 @@ class App:
         return Erasures(desk=self.desk)
 
     @property
+    def room_management(self) -> RoomManagement:
+        """Who may read rooms, what they are called, and who their members are; for operators."""
+        return RoomManagement(desk=self.desk)
+
+    @property
     def intake(self) -> Intake:
         """What is said: records of our own format, what agents say as themselves, and edits."""
         return Intake(desk=self.desk, take=self.ingest_batch, count=partial(self._growth.note, self.db))
@@ -209,15 +215,16 @@ class App:
     async def import_path(
         self, path: Path, *, wish: ImportWish | None = None, progress: Progress | None = None
     ) -> ImportReport:
-        """Read an export into the store, batch by batch, and report what it held.
+        """Read an export into the store, batch by batch, and report what it held and who may read it.
 
         Raises:
-            BadInput: the path cannot be read.
+            BadInput: the path cannot be read, or a room is named that is not in it.
             UnknownFormat: no reader recognises it.
         """
         await self.desk.check("administer", "import")
+        there = StoredRooms(desk=self.desk)
         store = partial(self._accept, action="import")
-        return await read_export(path, wish, store=store, progress=progress)
+        return await read_export(path, wish, store=store, there=there, progress=progress)
 
     # What is worked on
 

@@ -43,6 +43,9 @@ MemoryRole = Literal["author", "subject", "involved", "perspective"]
 #: `refused`: there was no such thing, or it was not for the viewer; the two are not told apart.
 LogOutcome = Literal["done", "refused"]
 
+#: Marks a field that no surface shows.
+UNSHOWN = {"shown": False}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Viewer:
@@ -82,12 +85,33 @@ class Room:
     id: RoomId
     platform: str
     external_id: str
+    #: The server, workspace or network it belongs to; empty where there is none.
+    workspace: str
     name: str
     kind: RoomKind
     visibility: Visibility
     topic: str
     message_count: int
     last_activity_at: datetime | None
+    #: How long it keeps what is said; None is forever.
+    keep_for: timedelta | None
+    #: From when on it does; until then it keeps more, and this can be taken back. None where it does so already.
+    retention_starts_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoomMember:
+    """A presence of somebody in a room."""
+
+    participant_id: ParticipantId
+    name: str
+    kind: ParticipantKind
+    #: None: since before the records begin.
+    joined_at: datetime | None
+    #: None: still there.
+    left_at: datetime | None
+    #: The platform lists it, they wrote there, or an operator said so.
+    known_by: Literal["platform", "wrote", "operator"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,8 +171,9 @@ class Message:
     body: str
     sent_at: datetime
     precision: Precision
-    #: Tells apart messages with the same time; (sent_at, native_order, id) is the order inside a room.
-    native_order: int
+    #: Tells apart messages with the same time; (sent_at, native_order, id) is the order inside a room. It is shown to
+    #: nobody: a number of lines counts those that are hidden, too.
+    native_order: int = field(default=0, repr=False, compare=False, metadata=UNSHOWN)
     edited_at: datetime | None
     redacted_at: datetime | None
     #: Set where nothing is left but the place: neither words nor author.

@@ -16,9 +16,10 @@ from roomlore.domain.incoming import (
     ReadItem,
     RoomKind,
     Skipped,
-    Visibility,
 )
 from roomlore.domain.ports import Reader, ReadOptions, Source
+from roomlore.domain.roomaudience import DIRECT
+from roomlore.platforms.discordparts import carried, forwarded, forwarded_part, is_forward
 from roomlore.platforms.fields import (
     Fields,
     Malformed,
@@ -41,8 +42,8 @@ from roomlore.platforms.presence import both_sides
 
 _SPINE: Spine = {(): "object", ("messages",): "list"}
 _DIRECT: dict[str, RoomKind] = {"DirectTextChat": "dm", "DirectGroupTextChat": "group_dm"}
-#: Channels that the whole server may read as far as the export tells; anything else is for its members.
-_OPEN = frozenset(
+#: Channels of which the export does not tell who may read them. Anything else is for its members.
+_UNTOLD = frozenset(
     {
         "GuildTextChat",
         "GuildVoiceChat",
@@ -55,6 +56,8 @@ _OPEN = frozenset(
         "GuildForum",
     }
 )
+_PRIVATE = frozenset({"GuildPrivateThread"})
+_KNOWN = _UNTOLD | _PRIVATE | _DIRECT.keys()
 _SAID = frozenset({"Default", "Reply"})
 
 
@@ -93,34 +96,37 @@ def _file(source: Source, file: str, room: IncomingRoom) -> Iterator[ReadItem]:
 
 def _rooms(source: Source, files: list[str]) -> dict[str, IncomingRoom]:
     """Return the room of each file; a one-to-one room with both sides, whichever of its partitions shows them."""
-    channels: dict[str, Fields] = {}
+    channels: dict[str, tuple[Fields, Fields]] = {}
     seen: dict[str, dict[tuple[str, str], IncomingAuthor]] = {}
     for file in files:
-        channel, authors = _survey(source, file)
+        channel, guild, authors = _survey(source, file)
         if loose_text(channel, "id"):
-            channels[file] = channel
+            channels[file] = channel, guild
             seen.setdefault(channel["id"], {}).update(authors)
     rooms: dict[str, IncomingRoom] = {}
-    for file, channel in channels.items():
+    for file, (channel, guild) in channels.items():
         try:
-            rooms[file] = _room(channel, list(seen[channel["id"]].values()))
+            rooms[file] = _room(channel, guild, list(seen[channel["id"]].values()))
         except Malformed:
             continue
     return rooms
 
 
-def _survey(source: Source, file: str) -> tuple[Fields, dict[tuple[str, str], IncomingAuthor]]:
-    """Return the channel, and who speaks in it if that tells who may read all of it."""
+def _survey(source: Source, file: str) -> tuple[Fields, Fields, dict[tuple[str, str], IncomingAuthor]]:
+    """Return the channel, its server, and who speaks in it if that tells who may read all of it."""
     channel: Fields = {}
+    guild: Fields = {}
     authors: dict[tuple[str, str], IncomingAuthor] = {}
     for step in walk_file(source, file, _SPINE):
         if step.kind == "value" and step.key == "channel":
             channel = as_object(step.value) or {}
+        elif step.kind == "value" and step.key == "guild":
+            guild = as_object(step.value) or {}
         elif step.place == ("messages",) and step.kind == "value":
             if channel and _kind(channel) != "dm":
                 break
             _note_author(step, authors)
-    return channel, authors
+    return channel, guild, authors
 
 
 def _note_author(step: Step, authors: dict[tuple[str, str], IncomingAuthor]) -> None:
@@ -135,15 +141,17 @@ def _kind(channel: Fields) -> RoomKind:
     return _DIRECT.get(loose_text(channel, "type"), "channel")
 
 
-def _room(channel: Fields, authors: list[IncomingAuthor]) -> IncomingRoom:
-    visibility: Visibility = "open" if loose_text(channel, "type") in _OPEN else "members"
+def _room(channel: Fields, guild: Fields, authors: list[IncomingAuthor]) -> IncomingRoom:
+    type_, kind = loose_text(channel, "type"), _kind(channel)
     return IncomingRoom(
         external_id=need(channel, "id", "no room"),
         name=loose_text(channel, "name", "id"),
-        kind=_kind(channel),
-        visibility=visibility,
+        kind=kind if type_ in _KNOWN else None,
+        visibility="members" if type_ in _PRIVATE or kind in DIRECT else None,
         topic=loose_text(channel, "topic"),
-        members=both_sides(_kind(channel), authors),
+        members=both_sides(kind, authors),
+        workspace="" if kind in DIRECT else loose_text(guild, "name"),
+        category=loose_text(channel, "category"),
     )
 
 
@@ -175,8 +183,8 @@ def _message(fields: Fields, at: tuple[IncomingRoom, str, int]) -> IncomingMessa
         kind="message" if loose_text(fields, "type") in _SAID or member(fields, "interaction") else "system",
         order=order_of(external_id, place),
         reply_to=_reply_to(fields, room),
-        mentions=_mentions(fields) if own or not _is_forward(fields) else [],
-        attachments=[*_attachments(fields), *_forwarded(fields)],
+        mentions=_mentions(fields) if own or not is_forward(fields) else [],
+        attachments=[*carried(fields), *forwarded(fields)],
         reactions=[_reaction(item) for item in objects(fields, "reactions")],
         edited_at=edited,
         metadata=_metadata(fields, room, edited=edited is not None),
@@ -193,29 +201,13 @@ def _edited(fields: Fields) -> datetime | None:
     return optional_time(fields.get("timestampEdited"))
 
 
-def _is_forward(fields: Fields) -> bool:
-    return member(fields, "reference").get("type") == "Forward" or bool(member(fields, "forwardedMessage"))
-
-
 def _own_words(fields: Fields) -> str:
     """Return the text without what is only forwarded; where the two are not told apart, nothing."""
     content = text(fields, "content")
-    if not _is_forward(fields):
+    if not is_forward(fields):
         return content
-    forwarded = member(fields, "forwardedMessage")
-    return content if forwarded and content != loose_text(forwarded, "content") else ""
-
-
-def _forwarded(fields: Fields) -> Iterator[dict[str, Any]]:
-    """Yield what is forwarded, words first; the export does not tell whose it is."""
-    if not _is_forward(fields):
-        return
-    forwarded = member(fields, "forwardedMessage") or {"content": text(fields, "content")}
-    yield {"type": "forward"} | kept(
-        text=loose_text(forwarded, "content"), sent_at=loose_text(forwarded, "timestamp")
-    )
-    for item in _attachments(forwarded):
-        yield item | {"forwarded": True}
+    given = forwarded_part(fields)
+    return content if given and content != loose_text(given, "content") else ""
 
 
 def _mentions(fields: Fields) -> list[str]:
@@ -225,7 +217,7 @@ def _mentions(fields: Fields) -> list[str]:
 def _reply_to(fields: Fields, room: IncomingRoom) -> str | None:
     """Return the id of the message answered; most references are something else."""
     reference = member(fields, "reference")
-    if loose_text(fields, "type") not in _SAID or _is_forward(fields) or member(fields, "interaction"):
+    if loose_text(fields, "type") not in _SAID or is_forward(fields) or member(fields, "interaction"):
         return None
     if _elsewhere(reference, room):
         return None
@@ -243,7 +235,7 @@ def _elsewhere(reference: Fields, room: IncomingRoom) -> bool:
 def _metadata(fields: Fields, room: IncomingRoom, *, edited: bool) -> dict[str, Any]:
     kind = loose_text(fields, "type")
     reference = member(fields, "reference")
-    forward = _is_forward(fields)
+    forward = is_forward(fields)
     interaction = member(fields, "interaction")
     return kept(
         type=kind if kind not in _SAID else None,
@@ -253,7 +245,7 @@ def _metadata(fields: Fields, room: IncomingRoom, *, edited: bool) -> dict[str, 
         forwarded=kept(
             message_id=reference.get("messageId"),
             room_id=reference.get("channelId"),
-            sent_at=member(fields, "forwardedMessage").get("timestamp"),
+            sent_at=forwarded_part(fields).get("timestamp"),
         )
         if forward
         else None,
@@ -265,22 +257,6 @@ def _metadata(fields: Fields, room: IncomingRoom, *, edited: bool) -> dict[str, 
         ),
         call_ended_at=fields.get("callEndedTimestamp"),
     )
-
-
-def _attachments(fields: Fields) -> Iterator[dict[str, Any]]:
-    for item in objects(fields, "attachments"):
-        yield kept(
-            id=loose_text(item, "id"),
-            name=loose_text(item, "fileName"),
-            url=loose_text(item, "url"),
-            size=number(item, "fileSizeBytes"),
-        )
-    for item in objects(fields, "embeds"):
-        yield {"type": "embed"} | kept(
-            name=loose_text(item, "title"), url=loose_text(item, "url"), text=loose_text(item, "description")
-        )
-    for item in objects(fields, "stickers"):
-        yield {"type": "sticker"} | kept(name=loose_text(item, "name"), url=loose_text(item, "sourceUrl"))
 
 
 def _reaction(item: Fields) -> dict[str, Any]:

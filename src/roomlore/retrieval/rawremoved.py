@@ -14,6 +14,7 @@ from roomlore.retrieval.rawlogs import CHECKED, ENOUGH, Candidate
 from roomlore.store import erased, rawlogs
 from roomlore.store.erased import AccountName, ErasedRange, PlaceName, RoomName
 from roomlore.store.queries import Connection
+from roomlore.store.rooms import erased_rooms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +30,9 @@ class Removed:
     )
     #: Whether a stretch of any room was erased.
     has_ranges: bool = False
+    #: Those of the rooms of these lines that were erased whole, and whether any room was.
+    erased_rooms: frozenset[RoomName] = frozenset()
+    has_erased_rooms: bool = False
     #: Since when rooms keep what was said.
     kept_since: Mapping[RoomName, datetime] = field(default_factory=dict[RoomName, datetime])
     has_accounts: bool = False
@@ -46,7 +50,9 @@ class Removed:
     def may_be_removed(self, one: Candidate) -> bool:
         """Return whether somebody may have removed what a line says."""
         places = one.said.places(one.mapped)
-        if not places and (self.rooms or self.has_ranges):
+        if not places and (self.rooms or self.has_ranges or self.has_erased_rooms):
+            return True
+        if any(place in self.erased_rooms for place in places):
             return True
         if not one.said.is_exact and any(place in self.rooms for place in places):
             return True
@@ -102,6 +108,8 @@ async def removed(conn: Connection, org_id: OrgId, found: Sequence[Candidate], *
         rooms=await rawlogs.removed_in(conn, org_id),
         ranges=ranges,
         has_ranges=flags.ranges,
+        erased_rooms=await erased_rooms(conn, org_id, names) if flags.rooms else frozenset(),
+        has_erased_rooms=flags.rooms,
         kept_since={(one.platform, one.room): one.kept_since for one in keeping},
         has_accounts=flags.accounts,
         accounts=await erased.erased_accounts(conn, org_id, accounts) if flags.accounts else {},

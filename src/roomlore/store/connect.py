@@ -7,7 +7,7 @@ import psycopg
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
-from roomlore.domain.errors import BadInput, DatabaseUnavailable
+from roomlore.domain.errors import BadInput, DatabaseFull, DatabaseUnavailable
 
 #: Seconds to wait for a server that does not answer.
 PATIENCE = 10
@@ -15,15 +15,21 @@ PATIENCE = 10
 AWAY = ("08", "57P", "53300")
 
 
-async def connect(dsn: str) -> AsyncConnection[TupleRow]:
+async def connect(dsn: str, *, options: str | None = None) -> AsyncConnection[TupleRow]:
     """Return a connection of its own, outside the pool.
+
+    Args:
+        dsn: Where, and as whom.
+        options: How its session begins; as the DSN says by default.
 
     Raises:
         BadInput: the URL is not one.
         DatabaseUnavailable: nobody answers, or the login is refused.
     """
     with readable_errors():
-        return await AsyncConnection.connect(dsn, autocommit=True, connect_timeout=PATIENCE)
+        if options is None:
+            return await AsyncConnection.connect(dsn, autocommit=True, connect_timeout=PATIENCE)
+        return await AsyncConnection.connect(dsn, autocommit=True, connect_timeout=PATIENCE, options=options)
 
 
 @contextmanager
@@ -53,10 +59,12 @@ def meeting_outages() -> Generator[None]:
     """Turn the loss of a connection, inside the block, into the error that says so.
 
     Raises:
-        DatabaseUnavailable: the server went away, or gives no connection.
+        DatabaseUnavailable: the server went away, or gives no connection; or its disk is full.
     """
     try:
         yield
+    except psycopg.errors.DiskFull as error:
+        raise DatabaseFull from error
     except psycopg.OperationalError as error:
         if error.sqlstate is not None and not error.sqlstate.startswith(AWAY):
             raise

@@ -18,17 +18,6 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
 @click.command()
-@click.pass_obj
-def rooms(session: Session) -> None:
-    """List the rooms, most recently active first."""
-
-    async def use(app: App) -> None:
-        session.output.rooms(await app.rooms(await session.viewed_by(app)))
-
-    with_app(session, use)
-
-
-@click.command()
 @click.argument("room")
 @click.option(
     "--limit",
@@ -207,4 +196,4 @@ def ask(
     with_app(session, use)
 
 
-VERBS = (rooms, show, context, search, ask)
+VERBS = (show, context, search, ask)

@@ -76,6 +76,7 @@ def serve(session: Session, host: str, port: int, *, workers: bool, rate: float,
     chatter, limits = session.output.chatter, Limits(rate=rate, burst=max(1, round(4 * rate)))
 
     async def use(app: App) -> None:
+        running.ask_for_files()
         stop = asyncio.Event()
         for name in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(name, stop.set)
