@@ -30,6 +30,7 @@ APART = {
     "backends/extraction.py",  # bytes
     "backends/qdrantwire.py",  # a server's version
     "retrieval/when.py",  # patterns of patterns
+    "store/clusterhome.py",  # settings of our own server
     "surfaces/http/idempotency.py",  # patterns of routes
 }
 #: Where a pattern may be given any text, four times the text may take so many times as long at most: four, and noise.
