@@ -85,6 +85,11 @@ KEEPING: Mapping[tuple[str, str], Keeping] = {
     ("PUT", "/v1/rooms/{room}/injecting"): "whole",
     ("PUT", "/v1/rooms/{room}/retention"): "whole",
     ("PUT", "/v1/rooms/{room}/embedding"): "once",
+    ("POST", "/v1/rooms/{room}/open"): "once",
+    ("POST", "/v1/rooms/{room}/close"): "whole",
+    ("PUT", "/v1/rooms/{room}/name"): "whole",
+    ("POST", "/v1/rooms/{room}/members"): "once",
+    ("DELETE", "/v1/rooms/{room}/members/{participant}"): "once",
     ("POST", "/v1/wishes/{wish}/undo"): "once",
     ("POST", "/v1/wishes/{wish}/keep"): "once",
 }
