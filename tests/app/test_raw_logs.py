@@ -290,6 +290,7 @@ LINES = (
 )
 
 
+@pytest.mark.usefixtures("no_grace")
 @pytest.mark.parametrize("remove", REMOVALS)
 async def test_what_was_removed_does_not_come_back_by_a_log(told, logs, remove):
     await tell(told, message("s", SECRET, author=ANA, sent_at=at(5)))
@@ -309,6 +310,7 @@ async def whisper(app: App):
 
 
 # Of a room that was erased nothing stays to be found.
+@pytest.mark.usefixtures("no_grace")
 @pytest.mark.parametrize("remove", [*(one for one in REMOVALS if one is not erase_room), whisper])
 async def test_words_of_what_is_not_shown_cannot_be_tried_out(told, logs, remove):
     if remove is not whisper:

@@ -673,6 +673,7 @@ async def expiring(app: App) -> None:
     await app.erasure.expire()
 
 
+@pytest.mark.usefixtures("no_grace")
 @pytest.mark.parametrize(
     ("ends", "own"), [(redacting, {"2"}), (erasing, {"2"}), (erasing_its_author, set()), (expiring, set())]
 )

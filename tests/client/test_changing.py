@@ -170,6 +170,9 @@ async def test_an_operator_acts_for_somebody_and_can_do_no_more_then(village: Vi
     assert (await error_of(bo.keys.all()))[0] is NotAllowed
     assert (await error_of(bo.rooms(bo.operator)))[0] is NotAllowed
     assert (await error_of(bo.viewer("ana")))[0] is NotAllowed
+    assert await bo.erasure.redact("m5", dry_run=True) in {
+        one.id for one in await app.messages(bo.caller, "attic") if one.body
+    }
     assert await bo.erasure.redact("m5") in {one.id for one in await app.messages(app.operator, "attic")}
     assert (await error_of(bo.erasure.redact("m4")))[0] is NotAllowed
 
@@ -234,15 +237,19 @@ async def test_rooms_are_opened_renamed_seen_to_and_erased(village: Village) -> 
     assert (await app.ingest_batch([say(40, BO, ATTIC)])).skipped[0].reason == "its room was erased"
 
 
+@pytest.mark.usefixtures("no_grace")
 async def test_a_room_keeps_what_was_said_for_as_long_as_it_is_told(village: Village) -> None:
     app = await village("operator")
     (room_id,) = [room.id for room in await app.rooms(app.operator) if room.name == "square"]
 
-    assert await app.erasure.keep("square", timedelta(days=30)) == room_id
+    told = await app.erasure.keep("square", timedelta(days=30), dry_run=True)
+    assert (told.room_id, told.is_dry_run) == (room_id, True)
+    assert await app.erasure.expire() == []
+    assert (await app.erasure.keep("square", timedelta(days=30))).messages == told.messages > 0
     (receipt,) = await app.erasure.expire()
     assert (receipt.kind, receipt.room_id, receipt.is_clean) == ("expiry", room_id, True)
     assert await app.messages(app.operator, "square") == []
-    assert await app.erasure.keep("square", None) == room_id
+    assert (await app.erasure.keep("square", None)).starts_at is None
     assert await app.erasure.expire(datetime.now(UTC)) == []
     assert (await error_of(app.erasure.expire(datetime(2999, 1, 1, tzinfo=UTC))))[0] is BadInput
 

@@ -19,7 +19,7 @@ from roomlore.app.people import OWN_PLATFORM
 from roomlore.app.rooms import RoomOpening
 from roomlore.app.wishes import SpokenWish
 from roomlore.context.memoryblock import DEFAULT_BUDGET, MemoryBlock
-from roomlore.domain.ids import KeyId, MessageId, RoomId
+from roomlore.domain.ids import KeyId, MessageId
 from roomlore.domain.incoming import ParticipantKind
 from roomlore.domain.receipts import Receipt
 from roomlore.domain.records import (
@@ -34,6 +34,7 @@ from roomlore.domain.records import (
     Sensitivity,
     Viewer,
 )
+from roomlore.domain.retention import Retention
 from roomlore.domain.roles import Role
 from roomlore.retrieval.meant import LAST
 from roomlore.retrieval.records import Recalled
@@ -294,7 +295,7 @@ class SomeRoomManagement(Protocol):
 class SomeErasures(Protocol):
     """What is to be gone, and receipts of what is."""
 
-    async def redact(self, message: str, *, room: str | None = None) -> MessageId:
+    async def redact(self, message: str, *, room: str | None = None, dry_run: bool = False) -> MessageId:
         """Remove a message's content and all that was derived from it; return its id."""
         ...
 
@@ -333,8 +334,8 @@ class SomeErasures(Protocol):
         """Look once more whether everything that a receipt names is gone; return it with what was found."""
         ...
 
-    async def keep(self, room: str, keep_for: timedelta | None) -> RoomId:
-        """Say how long a room keeps what was said in it, None being forever; return its id."""
+    async def keep(self, room: str, keep_for: timedelta | None, *, dry_run: bool = False) -> Retention:
+        """Say how long a room keeps what was said in it, None being forever; return when that begins and what goes."""
         ...
 
     async def expire(self, now: datetime | None = None) -> list[Receipt]:

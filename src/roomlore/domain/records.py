@@ -93,6 +93,10 @@ class Room:
     topic: str
     message_count: int
     last_activity_at: datetime | None
+    #: How long it keeps what is said; None is forever.
+    keep_for: timedelta | None
+    #: From when on it does; until then it keeps more, and this can be taken back. None where it does so already.
+    retention_starts_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,8 @@ from roomlore.domain.records import Message
 
 REMOVED = "[message removed]"
 ERASED = "[erased]"
+#: Begins each line that quotes.
+QUOTE = "> "
 WORDLESS = "[no text]"
 _LONGEST_NAME = 80
 #: Stand in for a hash sign and a bracket that would read as ours.
@@ -50,6 +52,14 @@ def safe_text(body: str) -> str:
     text = _INVISIBLE.sub("", _LINE_END.sub("\n", body))
     text = _LONE_SURROGATE.sub("\ufffd", text).strip()
     return _MARKER.sub(_WIDE_BRACKET, _CITATION.sub(_WIDE_HASH, text))
+
+
+def own_words(body: str) -> str:
+    """Return a body without the quoted lines at its end, such as what a message carries."""
+    lines = body.split("\n")
+    while lines and lines[-1].startswith(QUOTE):
+        lines.pop()
+    return "\n".join(lines)
 
 
 def on_one_line(text: str) -> str:

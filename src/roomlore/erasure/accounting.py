@@ -24,12 +24,13 @@ REMOVED = (
         "room names",
         "rooms",
     ),
+    *("tags", "speakers"),
 )
 #: What an asker who is no operator may count: what is their own. All else may hang on what they cannot see.
 OWN = frozenset(
     {
         *("messages", "revisions", "audiences", "embeddings", "work", "participants", "identities"),
-        *("memberships", "activity", "merges", "keys", "digests"),
+        *("memberships", "activity", "merges", "keys", "digests", "name digests"),
     }
 )
 #: What was counted and stays, with the reason.
@@ -42,6 +43,10 @@ COUNTED = {
         "digests of accounts",
         "so that what these accounts have said so far is not taken in again; an account cannot be read from one",
     ),
+    "name digests": (
+        "digests of the words of their names",
+        "so that no label or title is made of them again; whoever guesses a word can confirm it",
+    ),
     "wishes without words": (
         "wishes to forget, without author and words",
         "what others repeated of what was to be forgotten stays out of recall; an operator may undo them",
@@ -49,6 +54,18 @@ COUNTED = {
     "names in others' words": (
         "messages of others with their names in the words",
         "plain words are those of who said them",
+    ),
+    "names in others' records": (
+        "records of messages of others with their names in a field that is not known to be about people",
+        "a platform sent them so, and they are shown to nobody but the operator",
+    ),
+    "names of rooms": (
+        "rooms with their names in what they are called or are for",
+        "a room of many bears the words of those who run it; an operator may rename it",
+    ),
+    "names of keys": (
+        "keys of others with their names in what they are called",
+        "an operator called them so, and may revoke them",
     ),
     "names in others' memories": (
         "memories with their names in the words",

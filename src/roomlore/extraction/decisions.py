@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from roomlore.domain.ids import MessageId, ParticipantId
 from roomlore.domain.patterns import LONGEST_SENTENCE, in_sentence
 from roomlore.domain.records import MemoryKind
+from roomlore.domain.speech import own_words
 from roomlore.domain.statements import Quote, Spoken, Statement
 from roomlore.extraction.clauses import Clause
 from roomlore.extraction.cues import FALTERING, JOKING, cue, is_broken, is_vague
@@ -233,7 +234,7 @@ def _near(one: Offer, following: Sequence[Spoken], offering: set[MessageId]) -> 
 
 def _asks_more(message: Spoken, one: Offer) -> bool:
     """Return whether somebody asks something else, which the next yes may answer."""
-    return message.author_id != one.said.author_id and message.body.rstrip().endswith("?")
+    return message.author_id != one.said.author_id and own_words(message.body).rstrip().endswith("?")
 
 
 def _was_to_choose(one: Offer, before: Sequence[Spoken]) -> bool:

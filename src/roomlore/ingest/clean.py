@@ -25,6 +25,7 @@ from roomlore.domain.incoming import (
 )
 from roomlore.domain.patterns import later
 from roomlore.domain.roomaudience import is_direct_stated_open
+from roomlore.ingest.carried import with_carried
 from roomlore.ingest.secrets import MARKER, SECRET_FIELDS, is_harmless, strip
 
 #: Longer bodies are refused: no platform allows them, and a megabyte is no message.
@@ -42,7 +43,9 @@ DEEPEST = 40
 WIDEST_INTEGER = 2**256
 WIDEST_ORDER = 2**63
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
-CLOCK_SKEW = timedelta(days=1)
+#: How far our own clock may be behind: what is said now must not be dropped because of it.
+SLOWEST_CLOCK = timedelta(days=366)
+AHEAD = "dated more than a year after the server's clock"
 LATEST = datetime(9999, 1, 1, tzinfo=UTC)
 #: An edit is later than what it edits, also where the platform's clock is too coarse to say so.
 TICK = timedelta(microseconds=1)
@@ -94,7 +97,7 @@ def clean(message: IncomingMessage, *, now: datetime, rooms: Rooms | None = None
 
     Args:
         message: The record as a reader or a caller gives it.
-        now: No record is later than this, give or take a day.
+        now: No record is later than this by more than a year: clocks may be wrong, ours too.
         rooms: The rooms of records that came before, for those who clean many.
     """
     reason = _fault(message, now=now)
@@ -189,7 +192,7 @@ class Scrubber:
 
 def _content(message: IncomingMessage, scrubber: Scrubber) -> dict[str, Any]:
     return {
-        "body": scrubber.text(message.body),
+        "body": scrubber.text(with_carried(message.body, message.attachments)),
         "attachments": scrubber.value(message.attachments) if message.attachments else message.attachments,
         "reactions": scrubber.value(message.reactions) if message.reactions else message.reactions,
         "metadata": scrubber.value(message.metadata) if message.metadata else message.metadata,
@@ -309,11 +312,9 @@ def _time_fault(message: IncomingMessage, now: datetime) -> str | None:
     for time in times:
         if time.utcoffset() is None:
             return "time without zone"
-    latest = now + CLOCK_SKEW
-    for time in times:
-        if not EARLIEST <= time <= latest:
-            return "absurd date"
-    return None
+    if not all(EARLIEST <= time < LATEST for time in times):
+        return "absurd date"
+    return AHEAD if max(times) > now + SLOWEST_CLOCK else None
 
 
 def _is_named(author: IncomingAuthor) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from roomlore.domain.ids import OrgId
 from roomlore.domain.incoming import IncomingMessage, IncomingRoom, Skipped
-from roomlore.domain.scrub import Scrubber, Trace
+from roomlore.domain.scrub import PRIVATE_KINDS, Scrubber, Trace, nameless
 from roomlore.ingest.resolve import author_name, authors_named
 from roomlore.ingest.secrets import strip
 from roomlore.store import directory, erased
@@ -25,8 +25,6 @@ from roomlore.store.rooms import erased_rooms
 ERASED = "erased"
 ROOM_ERASED = "its room was erased"
 TOO_OLD = "older than its room keeps"
-#: What a room is called that was named like somebody who is gone.
-NAMELESS = "erased"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,9 +212,12 @@ class _Rewriting:
             members = tuple(
                 one for one in room.members if author_name(message.platform, one.author) not in out
             )
-            names = {name for account in out for name in self.traces[account].names}
-            named = NAMELESS if room.kind == "dm" and room.name in names else room.name
-            made = replace(room, members=members, name=named)
+            made = replace(room, members=members)
+            if room.kind in PRIVATE_KINDS:
+                for account in sorted(out):
+                    trace = self.traces[account]
+                    topic = trace.erased_from(made.topic)
+                    made = replace(made, name=nameless(made.name, trace), topic=topic)
             self._rooms[id(room), out] = made
         return made
 

@@ -14,10 +14,17 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from roomlore.domain.errors import UnknownFormat
-from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, IncomingRoom, ReadItem, Skipped
+from roomlore.domain.incoming import (
+    ASSUMED_UTC,
+    IncomingAuthor,
+    IncomingMessage,
+    IncomingRoom,
+    ReadItem,
+    Skipped,
+)
 from roomlore.domain.ports import Reader, ReadOptions
 from roomlore.ingest.accept import Accepted
-from roomlore.ingest.clean import Clean, Rooms, clean, clean_room
+from roomlore.ingest.clean import REPLACEMENT, Clean, Rooms, clean, clean_room
 from roomlore.ingest.deciding import AudienceWish, Deciding, ImportedRoom, RoomsThere, check_names
 from roomlore.ingest.secrets import strip
 from roomlore.platforms.sniff import choose
@@ -67,6 +74,10 @@ class ImportReport:
     edits: int
     skipped: Sequence[Skipped]
     secrets_stripped: int
+    #: Messages whose times name no zone and were taken as UTC, which may be hours wrong.
+    zone_assumed: int
+    #: Messages that hold characters that could not be read; each has U+FFFD in its place.
+    unreadable: int
     #: What became of the records in the store: added, unchanged, revised, redacted; None on a dry run.
     stored: dict[str, int] | None
     #: Each room with who may read it and what that rests on.
@@ -84,6 +95,8 @@ class ImportReport:
             "edits": self.edits,
             "skipped": dict(sorted(Counter(skipped.reason for skipped in self.skipped).items())),
             "secrets_stripped": self.secrets_stripped,
+            "zone_assumed": self.zone_assumed,
+            "unreadable": self.unreadable,
             "stored": self.stored,
             "audiences": [asdict(room) for room in self.audiences],
         }
@@ -234,6 +247,8 @@ class _Tally:
     system: int = 0
     edits: int = 0
     secrets: int = 0
+    zone_assumed: int = 0
+    unreadable: int = 0
     skipped: list[Skipped] = field(default_factory=list[Skipped])
     ids: dict[_Room, set[str]] = field(default_factory=lambda: defaultdict(set))
     parents: list[tuple[_Room, str]] = field(default_factory=list[tuple[_Room, str]])
@@ -246,6 +261,8 @@ class _Tally:
         self.system += message.kind == "system"
         self.edits += message.edited_at is not None
         self.secrets += secrets
+        self.zone_assumed += message.metadata.get("time_zone") == ASSUMED_UTC
+        self.unreadable += REPLACEMENT in message.body or REPLACEMENT in message.author.name
         room = (message.platform, message.room.external_id)
         self.ids[room].add(message.external_id)
         parent = message.reply_to or message.thread_root
@@ -277,6 +294,8 @@ class _Tally:
             edits=self.edits,
             skipped=tuple(self.skipped),
             secrets_stripped=self.secrets,
+            zone_assumed=self.zone_assumed,
+            unreadable=self.unreadable,
             stored=None if dry_run else {name: self.stored[name] for name in STORED},
         )
 

@@ -5,7 +5,7 @@ decorates it (reactions, files, embeds) is taken as far as it makes sense.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any, cast
 
 from roomlore.domain.incoming import IncomingMessage, Precision, ReadItem, Skipped
@@ -158,25 +158,25 @@ def unix_time(seconds: int, *, microseconds: int = 0) -> datetime:
         raise Malformed("no time", "out of range") from error
 
 
-def iso_time(value: str, *, zone_needed: bool = True) -> datetime:
-    """Return an ISO 8601 time as UTC; without a zone it is refused, or taken as UTC."""
+def iso_time(value: str, *, zone: tzinfo | None = None) -> datetime:
+    """Return an ISO 8601 time as UTC; one without a zone is of the zone given, or refused."""
     if not _ISO.fullmatch(value):
         raise Malformed("no time", "not an ISO 8601 time")
     try:
         moment = datetime.fromisoformat(value)
         if moment.tzinfo is None:
-            if zone_needed:
+            if zone is None:
                 raise Malformed("no time zone")
-            return moment.replace(tzinfo=UTC)
+            moment = moment.replace(tzinfo=zone)
         return moment.astimezone(UTC)
     except (ValueError, OverflowError) as error:
         raise Malformed("no time", "out of range") from error
 
 
-def optional_time(value: Any, *, zone_needed: bool = True) -> datetime | None:
+def optional_time(value: Any, *, zone: tzinfo | None = None) -> datetime | None:
     """Return a time that only decorates a message: none when it cannot be read."""
     try:
-        return iso_time(value, zone_needed=zone_needed) if isinstance(value, str) else None
+        return iso_time(value, zone=zone) if isinstance(value, str) else None
     except Malformed:
         return None
 

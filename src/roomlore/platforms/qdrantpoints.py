@@ -14,7 +14,14 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import Any, cast
 
-from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, IncomingRoom, ReadItem, Skipped
+from roomlore.domain.incoming import (
+    ASSUMED_UTC,
+    IncomingAuthor,
+    IncomingMessage,
+    IncomingRoom,
+    ReadItem,
+    Skipped,
+)
 from roomlore.domain.patterns import later
 from roomlore.domain.ports import Reader, ReadOptions, Source
 from roomlore.platforms.fields import Fields, Malformed, as_list, as_object, kept, kind_of
@@ -128,7 +135,7 @@ def _message(said: Said, survey: _Survey, rooms: dict[str, IncomingRoom]) -> Inc
         order=int(said.side == "answered"),
         reply_to=survey.answered_by(said),
         synthetic_id=True,
-        metadata=kept(time_zone="assumed UTC" if said.zone_assumed else ""),
+        metadata=kept(time_zone=ASSUMED_UTC if said.zone_assumed else "", legacy_pair=said.pair),
         raw=said.raw,
         where=said.where,
     )

@@ -18,7 +18,7 @@ from roomlore.domain.errors import BadInput
 from roomlore.domain.patterns import later
 from roomlore.retrieval.evidence import strength
 from roomlore.retrieval.rawfiles import Budget, FileLine, lines, name_of
-from roomlore.retrieval.rawlines import Said, said_in
+from roomlore.retrieval.rawlines import Said, record_in, said_by
 from roomlore.retrieval.records import RawLine, Why
 from roomlore.store.erased import RoomName
 from roomlore.store.search import Scope
@@ -234,9 +234,13 @@ class _Reader:
         return [term.encode() for term in (*self.asked, '"deleted"')]
 
     def _take(self, line: FileLine, data: bytes, wanted: frozenset[str], scanned: Scan) -> None:
-        said = said_in(data)
-        if said is None:
+        record = record_in(data)
+        if record is None:
             scanned.broken += 1
+            return
+        said = said_by(record)
+        if said is None:
+            # A record without words, such as a call of a tool: nothing is wrong with it.
             return
         mapped = self.logs.room_of(line.file)
         if said.is_deleted:

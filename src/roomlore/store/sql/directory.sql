@@ -308,7 +308,9 @@ set
 select
   rooms.id, rooms.platform, rooms.external_id, rooms.workspace, rooms.name, rooms.kind, rooms.visibility, rooms.topic,
   coalesce(counted.message_count, 0) as message_count,
-  counted.last_activity_at
+  counted.last_activity_at,
+  rooms.keep_for,
+  case when rooms.retention_starts_at > now() then rooms.retention_starts_at end as retention_starts_at
 from rooms
 left join (
   select room_id, sum(message_count)::bigint as message_count, max(last_at) as last_activity_at
@@ -324,7 +326,9 @@ order by counted.last_activity_at desc nulls last, rooms.name, rooms.id;
 select
   rooms.id, rooms.platform, rooms.external_id, rooms.workspace, rooms.name, rooms.kind, rooms.visibility, rooms.topic,
   coalesce(counted.message_count, 0) as message_count,
-  counted.last_activity_at
+  counted.last_activity_at,
+  rooms.keep_for,
+  case when rooms.retention_starts_at > now() then rooms.retention_starts_at end as retention_starts_at
 from rooms
 left join (
   select room_id, count(*) as message_count, max(sent_at) as last_activity_at

@@ -189,7 +189,9 @@ limit %(limit)s;
 select
   rooms.id, rooms.platform, rooms.external_id, rooms.workspace, rooms.name, rooms.kind, rooms.visibility, rooms.topic,
   coalesce(counted.message_count, 0) as message_count,
-  counted.last_activity_at
+  counted.last_activity_at,
+  rooms.keep_for,
+  case when rooms.retention_starts_at > now() then rooms.retention_starts_at end as retention_starts_at
 from rooms
 left join (
   select room_id, sum(message_count)::bigint as message_count, max(last_at) as last_activity_at
@@ -212,10 +214,14 @@ select
     from messages
     where messages.org_id = %(org_id)s and messages.room_id = shown.id and messages.erased_at is null
   ) as message_count,
-  shown.last_activity_at
+  shown.last_activity_at,
+  shown.keep_for,
+  shown.retention_starts_at
 from (
   select
     rooms.id, rooms.platform, rooms.external_id, rooms.workspace, rooms.name, rooms.kind, rooms.visibility, rooms.topic,
+    rooms.keep_for,
+    case when rooms.retention_starts_at > now() then rooms.retention_starts_at end as retention_starts_at,
     (
       select messages.sent_at
       from messages

@@ -29,6 +29,7 @@ from roomlore.surfaces.cli import (
     forgetting,
     graph,
     importing,
+    keeping,
     keys,
     mcpserving,
     memories,
@@ -45,6 +46,7 @@ from roomlore.surfaces.cli.globaloptions import GlobalOptions
 from roomlore.surfaces.cli.output import Output, counted, printable
 from roomlore.surfaces.cli.progress import counting, working
 from roomlore.surfaces.cli.session import Session, with_app
+from roomlore.surfaces.cli.spans import Zone
 
 INTERRUPTED, TERMINATED, UNREAD = 130, 143, 141
 
@@ -129,7 +131,12 @@ def demo(session: Session) -> None:
 @click.option(
     "--agent", "agents", multiple=True, metavar="NAME", help="This account or name is an agent. Repeatable."
 )
-@click.option("--day", type=click.DateTime(["%Y-%m-%d"]), help="The day of a log that names only hours.")
+@click.option(
+    "--day",
+    type=click.DateTime(["%Y-%m-%d"]),
+    help="The day of the first line of a log that names only hours.",
+)
+@click.option("--timezone", type=Zone(), help="The zone of times that name none. [UTC]")
 @importing.audience_options
 @click.option("--embed/--no-embed", default=True, help="Also untangle and embed what was imported. [embed]")
 @click.pass_obj
@@ -143,7 +150,9 @@ def import_(session: Session, paths: Sequence[Path], **options: Any) -> None:
     day: datetime | None = options["day"]
     wish = ImportWish(
         format=options["name"],
-        options=ReadOptions(day=day.date() if day else None, workspace=options["workspace"]),
+        options=ReadOptions(
+            day=day.date() if day else None, zone=options["timezone"], workspace=options["workspace"]
+        ),
         agents=frozenset(options["agents"]),
         audience=importing.audience_wish(options),
     )
@@ -261,6 +270,7 @@ for verb in (
     *wishes.VERBS,
     *keys.VERBS,
     *forgetting.VERBS,
+    *keeping.VERBS,
     *operations.VERBS,
     *embedding.VERBS,
     *projecting.VERBS,

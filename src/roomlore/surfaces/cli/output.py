@@ -66,18 +66,22 @@ class Output:
         """Print the rooms."""
         if self.as_json:
             return self.json(rooms)
-        headings = ("room", "platform", "kind", "messages", "last activity", "external id")
+        headings = ["room", "platform", "kind", "messages", "last activity", "external id"]
         rows = [
-            (
+            [
                 f"{room.workspace}/{room.name}" if room.workspace else room.name,
                 room.platform,
                 f"{room.kind}, members only" if room.visibility == "members" else room.kind,
                 room.message_count,
                 minute(room.last_activity_at),
                 room.external_id,
-            )
+            ]
             for room in rooms
         ]
+        if any(room.keep_for is not None for room in rooms):
+            headings.append("keeps")
+            for row, room in zip(rows, rooms, strict=True):
+                row.append(retention(room.keep_for, room.retention_starts_at))
         return self.table(headings, rows)
 
     def table(self, headings: Sequence[str], rows: Iterable[Sequence[str | int]]) -> None:
@@ -201,6 +205,14 @@ class Output:
         self.text(f"  replies: {report.resolved} resolved, {report.dangling} dangling; {report.edits} edited")
         if report.secrets_stripped:
             self.text(f"  {report.secrets_stripped} secrets stripped")
+        if report.zone_assumed:
+            zone = "taken as UTC; --timezone names another zone"
+            self.text(f"  {counted(report.zone_assumed, 'message')} with times that name no zone: {zone}")
+        if report.unreadable:
+            mark = "each is shown as \N{REPLACEMENT CHARACTER}"
+            self.text(
+                f"  {counted(report.unreadable, 'message')} with characters that could not be read: {mark}"
+            )
         if report.stored is not None:
             became = ", ".join(f"{count} {name}" for name, count in report.stored.items() if count)
             self.text(f"  stored: {became or 'nothing new'}")
@@ -251,6 +263,20 @@ def _scalar(value: Any) -> Any:
             return str(value)
         case _:
             return value
+
+
+def retention(keep_for: timedelta | None, starts_at: datetime | None) -> str:
+    """Return how long a room keeps what was said, and from when on if not yet."""
+    if keep_for is None:
+        return "forever"
+    begins = "" if starts_at is None else f", from {minute(starts_at)} UTC on"
+    return f"{kept_for(keep_for)}{begins}"
+
+
+def kept_for(span: timedelta) -> str:
+    """Return a time in days, or in hours where these are not whole."""
+    days, hours = divmod(span // timedelta(hours=1), 24)
+    return counted(days * 24 + hours, "hour") if hours else counted(days, "day")
 
 
 def minute(moment: datetime | None) -> str:

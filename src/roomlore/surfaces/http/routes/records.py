@@ -14,6 +14,7 @@ from roomlore.domain.ids import MessageId, RoomId
 from roomlore.domain.incoming import IncomingMessage, Skipped
 from roomlore.domain.patterns import later
 from roomlore.ingest.clean import Scrubber
+from roomlore.platforms.jsonstream import paired
 from roomlore.surfaces.http.problems import faults
 from roomlore.surfaces.http.responses import shown
 from roomlore.surfaces.http.signin import Acting
@@ -95,7 +96,7 @@ def _shaped(record: Any, place: int) -> IncomingMessage | Skipped:
     unshaped = Skipped(where=where, reason="not of its shape")
     try:
         # As JSON, where times are words and still nothing else passes for one.
-        shaped = _Shape.model_validate_json(json.dumps({"record": record})).record
+        shaped = _Shape.model_validate_json(paired(json.dumps({"record": record}))).record
     except ValidationError as error:
         return replace(unshaped, detail=faults(error.errors(), within=1))
     except RecursionError:

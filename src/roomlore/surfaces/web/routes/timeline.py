@@ -34,9 +34,6 @@ KINDS: Mapping[str, tuple[ParticipantKind, ...] | None] = {
 }
 #: Of answers below each other as shown; of those further down as deep.
 DEEPEST = 4
-DONE = {
-    "marked": "It was marked as sensitive, and is for those who were there when it was said: not for you."
-}
 VIEWS = ("messages", "exchanges")
 
 
@@ -111,8 +108,6 @@ class RoomPage:
     first_at: datetime | None
     last_at: datetime | None
     as_of: UUID
-    #: What was just done.
-    notice: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,7 +181,6 @@ async def _messages(visit: Visit, room: str) -> RoomPage:
         first_at=window.first_at,
         last_at=window.last_at,
         as_of=window.as_of,
-        notice=DONE.get(visit.word("done") or "", ""),
     )
 
 
@@ -211,7 +205,6 @@ async def _exchanges(visit: Visit, room: str) -> RoomPage:
         first_at=None,
         last_at=None,
         as_of=found.as_of,
-        notice=DONE.get(visit.word("done") or "", ""),
     )
 
 
