@@ -19,7 +19,7 @@ from roomlore.app.people import OWN_PLATFORM
 from roomlore.app.rooms import RoomOpening
 from roomlore.app.wishes import SpokenWish
 from roomlore.context.memoryblock import DEFAULT_BUDGET, MemoryBlock
-from roomlore.domain.ids import KeyId, MessageId
+from roomlore.domain.ids import KeyId, MessageId, RoomId
 from roomlore.domain.incoming import ParticipantKind
 from roomlore.domain.receipts import Receipt
 from roomlore.domain.records import (
