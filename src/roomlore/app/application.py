@@ -17,7 +17,7 @@ from roomlore.app.embedding import Loading, Models
 from roomlore.app.erasures import Erasures
 from roomlore.app.events import Bell, Stream
 from roomlore.app.extracting import Extracting
-from roomlore.app.finding import Finding
+from roomlore.app.finding import Finding, Place
 from roomlore.app.generations import Generations
 from roomlore.app.graph import Graphing
 from roomlore.app.growth import Growth
@@ -28,6 +28,7 @@ from roomlore.app.keys import Keys, sign_in
 from roomlore.app.memories import Memories
 from roomlore.app.operations import Operations
 from roomlore.app.people import People, viewer_of
+from roomlore.app.posting import answering
 from roomlore.app.projecting import Projecting
 from roomlore.app.proposing import Servers
 from roomlore.app.wishes import Wishes
@@ -296,29 +297,37 @@ class App:
         budget: int = DEFAULT_BUDGET,
         limits: WalkLimits = DEFAULT_LIMITS,
         articles: bool = False,
+        private: bool = False,
     ) -> Context:
         """Return what the viewer should read before answering a message of the room; an agent also what it remembers.
 
-        The trigger is by default the room's last that no wish keeps from the viewer; one that is named and kept from them
-        is shown without its words. `budget` is in tokens, `limits` say how far to look, and with `articles` what the
-        messages link to is read, too, over the network.
+        There is nothing in it that not everybody in the room may read, for the answer is posted there; or where a whisper
+        is answered, nothing that not all who hear it may read. With `private` it is all that the viewer may read: then it
+        says that nothing of it may be posted.
+
+        The trigger is by default the room's last that everybody there may read and no wish keeps from them; one that is
+        named and kept from them is shown without its words. `budget` is in tokens, `limits` say how far to look, and with
+        `articles` what the messages link to is read, too, over the network.
 
         Raises:
-            BadInput: articles are wanted and what reads them is not installed.
+            BadInput: articles are wanted and what reads them is not installed; nothing can be posted in the room, or not
+                everybody there may read the trigger.
         """
         reader = open_reader() if articles else None
         began = perf_counter()
         async with self.desk.reading(
             viewer, "context", keeps_plans=True, recalls=True, began=began
         ) as reading:
-            room_id = await meant.room(reading.conn, self.org_id, room)
-            message = await meant.trigger(reading.conn, self.org_id, trigger, room_id=room_id)
-            block = await self.agents.block_beside(reading, viewer, message, budget=budget)
+            read = await answering(reading.conn, viewer, room, trigger, private=private)
+            message = read.trigger
+            block = await self.agents.block_beside(reading, read, budget=budget)
             source = StoreSource(conn=reading.conn, org_id=self.org_id)
             left = budget - (block.tokens if block else 0)
-            built = await build(source, message, viewer=viewer, limits=limits, budget=left)
+            built = await build(
+                source, message, viewer=viewer, limits=limits, budget=left, postable=read.postable
+            )
             built = await self.agents.beside(reading, built, block) if block else built
-            reading.shows([room_id, *(line.message.id for line in built.lines)])
+            reading.shows([message.room_id, *(line.message.id for line in built.lines)])
         # No connection is held while others are waited for.
         return built if reader is None else await with_articles(built, reader)
 
@@ -331,22 +340,34 @@ class App:
         as_of: str | None = None,
         filters: Filters = EVERYTHING,
         limit: int = 10,
+        private: bool = False,
     ) -> Found:
         """Return up to `limit` exchanges the viewer may see, best first, each with its reasons; of large ones what matters.
+
+        With a room it finds nothing that not everybody there may read; with `private` all that the viewer may read there,
+        and nothing of that may be posted.
 
         What a question in plain words says of who said something and when narrows the search, as `room` and `filters` do;
         `as_of` searches as if this message of the room had been the last.
 
         Raises:
-            BadInput: there is no question, nothing is wanted, or a filter is wrong.
+            BadInput: there is no question, nothing is wanted, a filter is wrong, or nothing can be posted in the room.
         """
-        return await self._find.search(viewer, question, room=room, as_of=as_of, filters=filters, limit=limit)
+        place = Place(room=room, as_of=as_of, private=private)
+        return await self._find.search(viewer, question, place=place, filters=filters, limit=limit)
 
     async def similar(
-        self, viewer: Viewer, question: str, *, room: str | None = None, limit: int = 10
+        self,
+        viewer: Viewer,
+        question: str,
+        *,
+        room: str | None = None,
+        limit: int = 10,
+        private: bool = False,
     ) -> Found:
         """Return up to `limit` exchanges in which the viewer asked something like this before, most alike first."""
-        return await self._find.similar(viewer, question, room=room, limit=limit)
+        place = Place(room=room, private=private)
+        return await self._find.similar(viewer, question, place=place, limit=limit)
 
     async def ask(
         self,
@@ -357,9 +378,15 @@ class App:
         as_of: str | None = None,
         filters: Filters = EVERYTHING,
         quote: bool = False,
+        private: bool = False,
     ) -> Answer:
-        """Return what is known of a question, or that it is not, through a room first; `quote` asks no language model."""
-        return await self._find.ask(viewer, question, room=room, as_of=as_of, filters=filters, quote=quote)
+        """Return what is known of a question, or that it is not, through a room first; `quote` asks no language model.
+
+        With a room the answer rests on nothing that not everybody there may read, wherever that was said; with `private`
+        on all that the viewer may read, and nothing of that may be posted.
+        """
+        place = Place(room=room, as_of=as_of, private=private)
+        return await self._find.ask(viewer, question, place=place, filters=filters, quote=quote)
 
     async def log(
         self, viewer: Viewer, *, subject: UUID | str | None = None, limit: int = 50

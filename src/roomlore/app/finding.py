@@ -13,12 +13,13 @@ from roomlore.app.embedding import Models
 from roomlore.app.graphasking import Proposed
 from roomlore.app.meaning import Meaning
 from roomlore.app.nearness import Acquaintance
+from roomlore.app.posting import bind
 from roomlore.app.proposing import Proposing, Servers
 from roomlore.config import Settings
 from roomlore.domain.errors import BadInput, RoomloreError
 from roomlore.domain.incoming import ParticipantKind
 from roomlore.domain.ports import Embedder
-from roomlore.domain.records import Viewer
+from roomlore.domain.records import Postable, Viewer
 from roomlore.domain.speech import spoken
 from roomlore.retrieval import cascade, meant
 from roomlore.retrieval.asked import Asked, Filters, Read, asks, is_anybody, read
@@ -51,6 +52,13 @@ class Place:
     room: str | None = None
     #: The message after which it is asked; now by default.
     as_of: str | None = None
+    #: Whether it is for the viewer's eyes alone; otherwise what is found in answer may be posted in the room.
+    private: bool = False
+
+    @property
+    def postable(self) -> Postable:
+        """Where what is found may be posted."""
+        return "nowhere" if self.room is None or self.private else "room"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +98,8 @@ class _Wanted:
 
     #: None is everything there.
     question: Question | None
+    #: Bound to the room where it is asked, unless it is private.
+    viewer: Viewer
     #: Whether only what asks something is wanted, where anything does.
     asks: bool
     scope: Scope
@@ -115,36 +125,38 @@ class Finding:
         viewer: Viewer,
         question: str,
         *,
-        room: str | None,
-        as_of: str | None,
+        place: Place,
         filters: Filters,
         limit: int,
     ) -> Found:
         """Return up to `limit` exchanges the viewer may see, best first, or newest first where all are wanted."""
         _check_found(limit)
-        place = Place(room=room, as_of=as_of)
         asking = await self._asking(viewer, question, filters)
         asking = await self._proposed(viewer, asking, place, limit=limit)
         async with self._recalling(viewer, "search", asking) as reading:
             wanted = await self._wanted(reading.conn, viewer, asking, place)
             reach = max(limit, LOOKED_THROUGH) if wanted.asks else limit
-            found = await _searched(reading.conn, viewer, wanted, limit=reach)
+            found = await _searched(reading.conn, wanted, limit=reach)
             hits = ((wanted.asks and _questions(found.hits)) or found.hits)[:limit]
             reading.shows([*wanted.named, *_ids(hits)])
-        return Found(hits=hits, certainty=found.certainty, degraded=asking.degraded, read=wanted.read)
+        return Found(
+            hits=hits,
+            certainty=found.certainty,
+            degraded=asking.degraded,
+            read=wanted.read,
+            postable=place.postable,
+        )
 
     async def ask(
         self,
         viewer: Viewer,
         question: str,
         *,
-        room: str | None,
-        as_of: str | None,
+        place: Place,
         filters: Filters,
         quote: bool,
     ) -> Answer:
         """Return what the viewer's messages say about a question, or that they do not."""
-        place = Place(room=room, as_of=as_of)
         asking = await self._asking(viewer, question, filters)
         asking = await self._proposed(viewer, asking, place, limit=NEAR, beyond_room=True)
         answering = Answering(desk=self.desk, settings=self.settings, now=self.now)
@@ -153,28 +165,36 @@ class Finding:
             conn = reading.conn
             wanted = await self._wanted(conn, viewer, asking, place)
             if wanted.question is None:
-                answer = await _recited(conn, viewer, question, scope=wanted.scope)
+                answer = await _recited(conn, wanted.viewer, question, scope=wanted.scope)
                 settled = None
             else:
-                settled = await cascade.settle(conn, viewer, wanted.question, scope=wanted.scope, near=near)
+                settled = await cascade.settle(
+                    conn, wanted.viewer, wanted.question, scope=wanted.scope, near=near
+                )
                 answer = settled.answer()
             recalled = [one.memory.id for one in answer.memories]
             reading.shows([*wanted.named, *_ids(answer.hits), *recalled])
         if settled is not None:
-            answer = await answering.finish(viewer, settled, scope=wanted.scope, quote=quote)
+            answer = await answering.finish(wanted.viewer, settled, scope=wanted.scope, quote=quote)
         answer = _remarked(answer, wanted.read)
-        return replace(answer, question=question, degraded=asking.degraded, read=wanted.read)
+        return replace(
+            answer,
+            question=question,
+            degraded=asking.degraded,
+            read=wanted.read,
+            postable=place.postable,
+        )
 
-    async def similar(self, viewer: Viewer, question: str, *, room: str | None, limit: int) -> Found:
+    async def similar(self, viewer: Viewer, question: str, *, place: Place, limit: int) -> Found:
         """Return up to `limit` exchanges in which the viewer asked something like a question, most alike first."""
         _check_found(limit)
         asking = await self._asking(viewer, question, Filters(by=[meant.ME], literal=True))
         async with self._recalling(viewer, "search", asking) as reading:
-            wanted = await self._wanted(reading.conn, viewer, asking, Place(room=room))
-            found = await _searched(reading.conn, viewer, wanted, limit=max(limit, LOOKED_THROUGH))
+            wanted = await self._wanted(reading.conn, viewer, asking, place)
+            found = await _searched(reading.conn, wanted, limit=max(limit, LOOKED_THROUGH))
             hits = _questions(found.hits)[:limit]
             reading.shows([*wanted.named, *_ids(hits)])
-        return Found(hits=hits, degraded=asking.degraded)
+        return Found(hits=hits, degraded=asking.degraded, postable=place.postable)
 
     def _recalling(
         self, viewer: Viewer, action: str, asking: _Asking
@@ -232,9 +252,9 @@ class Finding:
     # Through the eyes of the viewer: what may not be seen is not there
 
     async def _wanted(self, conn: Connection, viewer: Viewer, asking: _Asking, place: Place) -> _Wanted:
-        """Return what a question looks for, and where."""
+        """Return what a question looks for, and where; bind the rest of the read to a room that is named."""
         asked, filters = asking.asked, asking.filters
-        scope, now = await self._placed(conn, place)
+        viewer, scope, now = await self._placed(conn, viewer, place)
         conversation_ids = (
             None
             if filters.conversation is None
@@ -262,6 +282,7 @@ class Finding:
             question = replace(question, nearness=nearness)
         return _Wanted(
             question=question,
+            viewer=viewer,
             asks=read_who.is_known and asked.questions,
             scope=narrowed,
             read=_read(read_who, told, words),
@@ -272,16 +293,18 @@ class Finding:
     def _acquaintance(self) -> Acquaintance:
         return Acquaintance(desk=self.desk, settings=self.settings, servers=self.servers)
 
-    async def _placed(self, conn: Connection, place: Place) -> tuple[Scope, datetime]:
-        """Return where it is asked, and when that is."""
+    async def _placed(self, conn: Connection, viewer: Viewer, place: Place) -> tuple[Viewer, Scope, datetime]:
+        """Return for whom it is asked, where, and when that is."""
         org_id = self.desk.org_id
         room_id = None if place.room is None else await meant.room(conn, org_id, place.room)
-        scope = Scope(room_ids=None if room_id is None else [room_id])
-        if place.as_of is None:
-            return scope, self.now()
-        async with verbatim(conn):
-            last = await meant.message(conn, org_id, place.as_of, room_id=room_id)
-        return replace(scope, until=last.sent_at + MOMENT, last=last.position), last.sent_at
+        scope, now = Scope(room_ids=None if room_id is None else [room_id]), self.now()
+        if place.as_of is not None:
+            async with verbatim(conn):
+                last = await meant.message(conn, org_id, place.as_of, room_id=room_id)
+            scope, now = replace(scope, until=last.sent_at + MOMENT, last=last.position), last.sent_at
+        if place.room is not None and room_id is not None and not place.private:
+            viewer = await bind(conn, viewer, room_id, word=place.room)
+        return viewer, scope, now
 
     async def _who(self, conn: Connection, viewer: Viewer, asked: Asked) -> _Who:
         """Return whose words a question asks for; nobody's where one of them is nobody whom the viewer may know of."""
@@ -349,7 +372,8 @@ async def _recited(conn: Connection, viewer: Viewer, question: str, *, scope: Sc
     return Answer(question=question, tier="none", text=text, hits=(), trace=trace)
 
 
-async def _searched(conn: Connection, viewer: Viewer, wanted: _Wanted, *, limit: int) -> Searched:
+async def _searched(conn: Connection, wanted: _Wanted, *, limit: int) -> Searched:
+    viewer = wanted.viewer
     if wanted.question is None:
         hits = await listed(conn, viewer, scope=wanted.scope, limit=limit)
         return Searched(hits=hits, certainty=None, bar=0.0)

@@ -7,7 +7,7 @@ from typing import Literal
 from uuid import UUID
 
 from roomlore.domain.ids import MessageId
-from roomlore.domain.records import Memory, Message, Reply
+from roomlore.domain.records import Memory, Message, Postable, Reply
 from roomlore.retrieval.asked import Read
 
 Tier = Literal["room", "memories", "history", "raw logs", "none"]
@@ -91,6 +91,8 @@ class Found:
     degraded: Sequence[Degradation] = ()
     #: What was read out of the question: what narrowed the search, and whom it names that nobody is; None where neither.
     read: Read | None = None
+    #: In the room, where one was named and it was not asked for privately.
+    postable: Postable = "nowhere"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +160,8 @@ class Answer:
     #: What was read out of the question: what narrowed where was looked, and whom it names that nobody is; None where
     #: neither. Of the latter the text tells, too.
     read: Read | None = None
+    #: In the room, where one was named and it was not asked for privately.
+    postable: Postable = "nowhere"
 
     @property
     def is_known(self) -> bool:

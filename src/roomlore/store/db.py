@@ -1,13 +1,13 @@
 """Connections, and for whom they read.
 
 Every transaction states an org and a viewer before its first statement; without them row-level security
-shows nothing. Reads are read-only transactions.
+shows nothing. One that reads for an answer states where that is to be posted, too. Reads are read-only transactions.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import LiteralString, TypeVar
 from uuid import UUID
 
@@ -17,7 +17,7 @@ from psycopg import sql
 from psycopg_pool import AsyncConnectionPool
 
 from roomlore.domain.errors import TookTooLong
-from roomlore.domain.ids import OrgId, uuid7
+from roomlore.domain.ids import MessageId, OrgId, RoomId, uuid7
 from roomlore.domain.records import Viewer
 from roomlore.store.connect import connect, readable_errors
 from roomlore.store.messages import make_staging
@@ -121,7 +121,7 @@ class Database:
     async def noting(self, viewer: Viewer) -> AsyncGenerator[Connection]:
         """Give a connection for adding a viewer's own line to the log, which no answer waits for on disk."""
         async with self._pool.connection() as conn, conn.transaction():
-            await _state_viewer(conn, viewer)
+            await _state_viewer(conn, replace(viewer, place=None))
             await conn.execute("set local synchronous_commit = off")
             yield conn
 
@@ -213,6 +213,21 @@ async def recalling(conn: Connection) -> AsyncGenerator[None]:
     await conn.execute("set local roomlore.recall = 'off'")
 
 
+async def enter_place(conn: Connection, place: RoomId | MessageId) -> bool:
+    """Bind the rest of a read to the place where it is to be posted, and return whether anybody reads there.
+
+    From then on it sees nothing that not everybody there could read. Where nobody does, it sees nothing.
+
+    Args:
+        conn: Reads for a viewer.
+        place: A room; or a whisper, which is answered to those who hear it.
+    """
+    await conn.execute(sql.SQL("set local roomlore.place = {}").format(sql.Literal(str(UUID(str(place))))))
+    row = await (await conn.execute("select keep_place()")).fetchone()
+    assert row is not None
+    return bool(row[0])
+
+
 async def _configure(conn: Connection) -> None:
     # A login that is more than the application role steps down; the embedded server logs in as it directly.
     await conn.execute("set role roomlore_app")
@@ -234,3 +249,5 @@ async def _state_viewer(conn: Connection, viewer: Viewer) -> None:
             sql.Literal(str(UUID(str(viewer.org_id)))), sql.Literal(viewer_id)
         )
     )
+    if viewer.place is not None:
+        await enter_place(conn, viewer.place)

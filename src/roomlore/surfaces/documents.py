@@ -24,6 +24,7 @@ from roomlore.domain.records import (
     Message,
     Participant,
     Placed,
+    Postable,
     Reply,
     Sensitivity,
     Talker,
@@ -72,6 +73,7 @@ class FoundExchanges:
     certainty: float | None
     degraded: Sequence[Degradation]
     read: Read | None
+    postable: Postable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +93,7 @@ class AnswerGiven:
     trace: Sequence[TierTrace]
     degraded: Sequence[Degradation]
     read: Read | None
+    postable: Postable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +103,8 @@ class ContextGiven:
     room_id: RoomId
     trigger_id: MessageId
     viewer: ParticipantId | Literal["operator"]
+    #: Where the answer may be posted.
+    postable: Postable
     tokens: int
     budget: int
     #: How to read the text; for the system prompt.
@@ -119,6 +124,8 @@ class BlockGiven:
     """What an agent remembers that may matter now."""
 
     text: str
+    #: Where the answer may be posted.
+    postable: Postable
     tokens: int
     budget: int
     citations: Mapping[str, MemoryId]
@@ -224,7 +231,13 @@ def found_exchange(hit: Hit) -> FoundExchange:
 def found_exchanges(found: Found) -> FoundExchanges:
     """Return what a search found."""
     hits = [found_exchange(hit) for hit in found.hits]
-    return FoundExchanges(hits=hits, certainty=found.certainty, degraded=found.degraded, read=found.read)
+    return FoundExchanges(
+        hits=hits,
+        certainty=found.certainty,
+        degraded=found.degraded,
+        read=found.read,
+        postable=found.postable,
+    )
 
 
 def answer_given(answer: Answer) -> AnswerGiven:
@@ -243,6 +256,7 @@ def answer_given(answer: Answer) -> AnswerGiven:
         trace=answer.trace,
         degraded=answer.degraded,
         read=answer.read,
+        postable=answer.postable,
     )
 
 
@@ -253,6 +267,7 @@ def context_given(context: Context, *, explain: bool) -> ContextGiven:
         room_id=context.room_id,
         trigger_id=context.trigger_id,
         viewer=context.viewer.participant_id or "operator",
+        postable=context.postable,
         tokens=context.tokens,
         budget=context.budget,
         note=FORMAT_NOTE,
@@ -270,6 +285,7 @@ def block_given(block: MemoryBlock, *, explain: bool) -> BlockGiven:
     """Return a memory block, and with `explain` why each memory is in or out."""
     return BlockGiven(
         text=block_text(block),
+        postable=block.postable,
         tokens=block.tokens,
         budget=block.budget,
         citations=block.citations,

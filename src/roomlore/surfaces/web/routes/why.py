@@ -8,7 +8,7 @@ from roomlore.app.browsing import Browsing, Place
 from roomlore.app.peoplelist import PeopleList
 from roomlore.context.builder import DEFAULT_BUDGET
 from roomlore.context.walked import Sealed
-from roomlore.domain.errors import NotAllowed, NotFound
+from roomlore.domain.errors import BadInput, NotAllowed, NotFound
 from roomlore.domain.ids import MessageId
 from roomlore.domain.records import Viewer
 from roomlore.surfaces.documents import ContextGiven, context_given
@@ -137,7 +137,12 @@ async def _names(visit: Visit) -> list[str]:
 
 
 async def _side(visit: Visit, reader: Viewer, place: Place, *, name: str, budget: int) -> Side:
-    built = await visit.app.context(reader, str(place.message.room_id), str(place.message.id), budget=budget)
+    where = (str(place.message.room_id), str(place.message.id))
+    try:
+        built = await visit.app.context(reader, *where, budget=budget)
+    except BadInput:
+        # Nothing can be posted in answer to it. What its reader has for their own eyes the page says so of.
+        built = await visit.app.context(reader, *where, budget=budget, private=True)
     return Side(
         viewer_name=name,
         given=context_given(built, explain=True),
