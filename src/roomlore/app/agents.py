@@ -252,7 +252,7 @@ class Agents:
         """
         async with self.desk.reading(viewer, "should answer", recalls=True) as reading:
             conn, org_id = reading.conn, self.desk.org_id
-            message = (await answering(conn, viewer, room, trigger, private=False)).trigger
+            message = (await answering(conn, viewer, room, trigger, hears_whispers=True)).trigger
             if not (await agents.reader(conn)).is_agent:
                 who = await self._called(conn, viewer)
                 raise BadInput(who, "is no agent: whether to answer is a question for agents")

@@ -44,10 +44,19 @@ async def bind(conn: Connection, viewer: Viewer, place: RoomId | MessageId, *, w
     return viewer.posting(place)
 
 
-async def answering(conn: Connection, viewer: Viewer, room: str, trigger: str, *, private: bool) -> Answering:
+async def answering(
+    conn: Connection,
+    viewer: Viewer,
+    room: str,
+    trigger: str,
+    *,
+    private: bool = False,
+    hears_whispers: bool = False,
+) -> Answering:
     """Return the message of a room that is to be answered, and bind the rest of the read to where it is answered.
 
-    The room's last is the last that everybody there may read: a whisper is answered where it is named.
+    The room's last is the last that everybody there may read: a whisper is answered where it is named, so that whoever
+    names a room alone is never given what was whispered there.
 
     Args:
         conn: Reads for the viewer, and recalls.
@@ -55,6 +64,7 @@ async def answering(conn: Connection, viewer: Viewer, room: str, trigger: str, *
         room: Name, id or external id.
         trigger: External id or id of the message, or the room's last.
         private: Read all that the viewer may: then nothing of it may be posted.
+        hears_whispers: Whether the last may be a whisper, for what tells nothing of what was said.
 
     Raises:
         NotFound: there is no such room or message, or the viewer may not see it.
@@ -65,6 +75,9 @@ async def answering(conn: Connection, viewer: Viewer, room: str, trigger: str, *
     if private:
         found = await meant.trigger(conn, org_id, trigger, room_id=room_id)
         return Answering(trigger=found, viewer=viewer, postable="nowhere")
+    if trigger == meant.LAST and hears_whispers:
+        newest = await meant.trigger(conn, org_id, trigger, room_id=room_id)
+        trigger = str(newest.id) if newest.kind == "whisper" else trigger
     if trigger == meant.LAST:
         bound = await bind(conn, viewer, room_id, word=room)
         found = await meant.trigger(conn, org_id, trigger, room_id=room_id)

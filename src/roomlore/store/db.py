@@ -111,6 +111,8 @@ class Database:
             async with self._pool.connection() as conn, conn.transaction():
                 await _state_viewer(conn, viewer)
                 await conn.execute(stated)
+                if viewer.place is not None:
+                    await enter_place(conn, viewer.place)
                 yield conn
         except psycopg.errors.QueryCanceled:
             if within is None:
@@ -244,10 +246,9 @@ def _bound(within: float | None) -> list[sql.Composable]:
 async def _state_viewer(conn: Connection, viewer: Viewer) -> None:
     # Literals, not set_config: only a plain SET LOCAL travels to the shards of a distributed database.
     viewer_id = "operator" if viewer.participant_id is None else str(UUID(str(viewer.participant_id)))
+    place = "" if viewer.place is None else str(UUID(str(viewer.place)))
     await conn.execute(
-        sql.SQL("set local roomlore.org = {}; set local roomlore.viewer = {}").format(
-            sql.Literal(str(UUID(str(viewer.org_id)))), sql.Literal(viewer_id)
-        )
+        sql.SQL(
+            "set local roomlore.org = {}; set local roomlore.viewer = {}; set local roomlore.place = {}"
+        ).format(sql.Literal(str(UUID(str(viewer.org_id)))), sql.Literal(viewer_id), sql.Literal(place))
     )
-    if viewer.place is not None:
-        await enter_place(conn, viewer.place)

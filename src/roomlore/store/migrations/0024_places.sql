@@ -179,7 +179,8 @@ end $$;
 -- Whether whoever reads at the place is no other than who asserted something.
 create function place_is_of(participant uuid) returns boolean
   language sql stable parallel safe security definer set search_path = roomlore, pg_temp
-  return participant is not null and (select (held).people = persons_of(array[participant]) from bounds_of_place() as held);
+  return participant is not null
+    and coalesce((select (held).people = persons_of(array[participant]) from bounds_of_place() as held), false);
 
 ---------------------------------------------------------------------------------------------------
 -- What of it may be seen there
@@ -211,7 +212,7 @@ begin
     raise exception 'the rule for messages is not the one expected';
   end if;
   execute format('alter policy read on messages using (%s)', regexp_replace(rule, by_operator, by_org));
-  execute format('create view messages_of_viewer as %s', regexp_replace(shown, by_operator, by_org));
+  execute format('create view messages_anywhere as %s', regexp_replace(shown, by_operator, by_org));
 end $$;
 
 -- Whether all who read at the place are among those who wrote a message or are addressed by it. About what the viewer may
@@ -222,17 +223,17 @@ as $$
 declare
   people constant uuid[] := (bounds_of_place()).people;
 begin
-  return people <> '{}'
+  return coalesce(people <> '{}', false)
     and people <@ persons_of(
       array(
-        select said.author_id from messages_of_viewer as said where said.id = message
+        select said.author_id from messages_anywhere as said where said.id = message
         union all
         select message_audience.participant_id
         from message_audience
         where message_audience.org_id = current_org() and message_audience.message_id = message
       )
     )
-    and exists (select 1 from messages_of_viewer as said where said.id = message);
+    and exists (select 1 from messages_anywhere as said where said.id = message);
 end $$;
 
 -- Whether anything is withheld in the org: asked once, it spares what follows.
@@ -258,7 +259,7 @@ begin
           else people && persons_of(withheld.from_ids)
         end
     )
-    and exists (select 1 from messages_of_viewer as said where said.id = message);
+    and exists (select 1 from messages_anywhere as said where said.id = message);
 end $$;
 
 -- The rule for messages, as the policy and as the view that candidate search reads: whoever states a place sees no more
@@ -295,7 +296,7 @@ begin
   $policy$, place_rule);
   execute format(
     'create or replace view readable_messages as %s and (%s)',
-    rtrim(pg_get_viewdef('messages_of_viewer'::regclass), ';'), place_rule
+    rtrim(pg_get_viewdef('messages_anywhere'::regclass), ';'), place_rule
   );
 end $$;
 
