@@ -54,7 +54,7 @@ create function find_place(place uuid) returns place_bounds
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
 declare
-  held place_bounds := row(place, null, '{}'::uuid[], '{}'::uuid[], '{}'::tstzmultirange[]);
+  held place_bounds := row(place, null::uuid, '{}'::uuid[], '{}'::uuid[], '{}'::tstzmultirange[]);
   accounts uuid[];
 begin
   select rooms.id, case when rooms.visibility = 'open' then null else held.people end
@@ -90,7 +90,7 @@ begin
   end if;
   held.people := persons_of(accounts);
   if held.people = '{}' or not (reads_for_org() or held.people && persons_of(own_ids())) then
-    return row(place, null, '{}'::uuid[], '{}'::uuid[], '{}'::tstzmultirange[]);
+    return row(place, null::uuid, '{}'::uuid[], '{}'::uuid[], '{}'::tstzmultirange[]);
   end if;
   select coalesce(array_agg(shared.room_id order by shared.room_id), '{}'),
     coalesce(array_agg(shared.spans order by shared.room_id), '{}')
@@ -403,9 +403,8 @@ create policy place on rooms as restrictive for select to roomlore_app using (
   org_id = (select current_org())
   and (
     (select place_id()) is null
-    or visibility = 'open'
-    or id = (select place_room())
-    or id = any ((select place_rooms())::uuid[])
+    or (select place_has_readers())
+      and (visibility = 'open' or id = (select place_room()) or id = any ((select place_rooms())::uuid[]))
   )
 );
 
