@@ -6,41 +6,39 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from time import perf_counter
 from uuid import UUID
 
 from roomlore.agents.blocks import Blocks
 from roomlore.app.agents import Agents
+from roomlore.app.contexts import Contexts, ContextWish
 from roomlore.app.conversations import Conversations
 from roomlore.app.desk import Desk
 from roomlore.app.embedding import Loading, Models
 from roomlore.app.erasures import Erasures
 from roomlore.app.events import Bell, Stream
 from roomlore.app.extracting import Extracting
-from roomlore.app.finding import Finding, Place
+from roomlore.app.finding import Finding
 from roomlore.app.generations import Generations
 from roomlore.app.graph import Graphing
 from roomlore.app.growth import Growth
 from roomlore.app.history import History
-from roomlore.app.importing import read_export, sort_out
+from roomlore.app.importing import read_export, sort_out, take
 from roomlore.app.intake import Intake
 from roomlore.app.keys import Keys, sign_in
 from roomlore.app.memories import Memories
 from roomlore.app.operations import Operations
 from roomlore.app.people import People, viewer_of
-from roomlore.app.posting import answering
+from roomlore.app.posting import Place
 from roomlore.app.projecting import Projecting
 from roomlore.app.proposing import Servers
 from roomlore.app.wishes import Wishes
 from roomlore.app.working import Working
-from roomlore.backends.articles import open_reader
 from roomlore.config import Settings
-from roomlore.context.builder import DEFAULT_BUDGET, build, with_articles
+from roomlore.context.builder import DEFAULT_BUDGET
 from roomlore.context.records import Context
 from roomlore.context.replygraph import DEFAULT_LIMITS, WalkLimits
-from roomlore.context.storesource import StoreSource
 from roomlore.domain.errors import BadInput, NotAllowed
-from roomlore.domain.ids import MessageId, OrgId, RoomId
+from roomlore.domain.ids import MessageId, OrgId
 from roomlore.domain.incoming import IncomingMessage
 from roomlore.domain.ports import Embedder
 from roomlore.domain.records import LogLine, Message, Participant, Room, Viewer
@@ -52,7 +50,6 @@ from roomlore.retrieval.meant import Before
 from roomlore.retrieval.records import Answer, Exchange, Found
 from roomlore.store import work
 from roomlore.store.db import Database
-from roomlore.store.queries import Connection
 from roomlore.workers import loop, retain
 
 
@@ -200,19 +197,8 @@ class App:
     async def ingest_batch(self, batch: Sequence[IncomingMessage]) -> accept.Accepted:
         """Store a batch of messages in one transaction; what cannot be stored is named and left out."""
         fit, unfit = sort_out(batch, now=datetime.now(UTC))
-        accepted = await self._accept(fit, action="ingest")
+        accepted = await take(self.desk, self._growth, fit, action="ingest")
         return replace(accepted, skipped=[*unfit, *accepted.skipped])
-
-    async def _accept(self, batch: Sequence[IncomingMessage], *, action: str) -> accept.Accepted:
-        now = datetime.now(UTC)
-
-        async def change(conn: Connection) -> tuple[accept.Accepted, list[RoomId]]:
-            accepted = await accept.accept(conn, self.org_id, batch, received_at=now)
-            return accepted, sorted(accepted.room_ids)
-
-        accepted = await self.desk.change("administer", action, change)
-        await self._growth.note(self.db, len(accepted.added))
-        return accepted
 
     async def import_path(
         self, path: Path, *, wish: ImportWish | None = None, progress: Progress | None = None
@@ -224,7 +210,7 @@ class App:
             UnknownFormat: no reader recognises it.
         """
         await self.desk.check("administer", "import")
-        store = partial(self._accept, action="import")
+        store = partial(take, self.desk, self._growth, action="import")
         return await read_export(path, wish, store=store, progress=progress)
 
     # What is worked on
@@ -301,35 +287,17 @@ class App:
     ) -> Context:
         """Return what the viewer should read before answering a message of the room; an agent also what it remembers.
 
-        There is nothing in it that not everybody in the room may read, for the answer is posted there; or where a whisper
-        is answered, nothing that not all who hear it may read. With `private` it is all that the viewer may read: then it
-        says that nothing of it may be posted.
+        It holds what everybody in the room may read, for the answer is posted there, or everybody who hears the whisper
+        that is answered; with `private` all that the viewer may read: then it says that nothing of it may be posted.
 
-        The trigger is by default the room's last that everybody there may read and no wish keeps from them; one that is
-        named and kept from them is shown without its words. `budget` is in tokens, `limits` say how far to look, and with
-        `articles` what the messages link to is read, too, over the network.
+        The trigger is by default the room's last that everybody there may read; one that a wish keeps from them has no
+        words. `budget` is in tokens, `limits` say how far to look, and `articles` reads what is linked to, over the network.
 
         Raises:
-            BadInput: articles are wanted and what reads them is not installed; nothing can be posted in the room, or not
-                everybody there may read the trigger.
+            BadInput: what reads articles is not installed; or not everybody there may read the trigger.
         """
-        reader = open_reader() if articles else None
-        began = perf_counter()
-        async with self.desk.reading(
-            viewer, "context", keeps_plans=True, recalls=True, began=began
-        ) as reading:
-            read = await answering(reading.conn, viewer, room, trigger, private=private)
-            message = read.trigger
-            block = await self.agents.block_beside(reading, read, budget=budget)
-            source = StoreSource(conn=reading.conn, org_id=self.org_id)
-            left = budget - (block.tokens if block else 0)
-            built = await build(
-                source, message, viewer=viewer, limits=limits, budget=left, postable=read.postable
-            )
-            built = await self.agents.beside(reading, built, block) if block else built
-            reading.shows([message.room_id, *(line.message.id for line in built.lines)])
-        # No connection is held while others are waited for.
-        return built if reader is None else await with_articles(built, reader)
+        wish = ContextWish(budget=budget, limits=limits, articles=articles, private=private)
+        return await self._contexts.context(viewer, room, trigger, wish)
 
     async def search(
         self,
@@ -344,8 +312,7 @@ class App:
     ) -> Found:
         """Return up to `limit` exchanges the viewer may see, best first, each with its reasons; of large ones what matters.
 
-        With a room it finds nothing that not everybody there may read; with `private` all that the viewer may read there,
-        and nothing of that may be posted.
+        With a room only what everybody there may read; with `private` all that the viewer may, to be posted nowhere.
 
         What a question in plain words says of who said something and when narrows the search, as `room` and `filters` do;
         `as_of` searches as if this message of the room had been the last.
@@ -366,8 +333,9 @@ class App:
         private: bool = False,
     ) -> Found:
         """Return up to `limit` exchanges in which the viewer asked something like this before, most alike first."""
-        place = Place(room=room, private=private)
-        return await self._find.similar(viewer, question, place=place, limit=limit)
+        return await self._find.similar(
+            viewer, question, place=Place(room=room, private=private), limit=limit
+        )
 
     async def ask(
         self,
@@ -382,8 +350,7 @@ class App:
     ) -> Answer:
         """Return what is known of a question, or that it is not, through a room first; `quote` asks no language model.
 
-        With a room the answer rests on nothing that not everybody there may read, wherever that was said; with `private`
-        on all that the viewer may read, and nothing of that may be posted.
+        With a room it rests on what everybody there may read, wherever that was said; `private`: as in `search`.
         """
         place = Place(room=room, as_of=as_of, private=private)
         return await self._find.ask(viewer, question, place=place, filters=filters, quote=quote)
@@ -414,6 +381,10 @@ class App:
     @property
     def _history(self) -> History:
         return History(desk=self.desk)
+
+    @property
+    def _contexts(self) -> Contexts:
+        return Contexts(desk=self.desk, agents=self.agents)
 
     @property
     def _find(self) -> Finding:

@@ -13,13 +13,13 @@ from roomlore.app.embedding import Models
 from roomlore.app.graphasking import Proposed
 from roomlore.app.meaning import Meaning
 from roomlore.app.nearness import Acquaintance
-from roomlore.app.posting import bind
+from roomlore.app.posting import Place, bind
 from roomlore.app.proposing import Proposing, Servers
 from roomlore.config import Settings
 from roomlore.domain.errors import BadInput, RoomloreError
 from roomlore.domain.incoming import ParticipantKind
 from roomlore.domain.ports import Embedder
-from roomlore.domain.records import Postable, Viewer
+from roomlore.domain.records import Viewer
 from roomlore.domain.speech import spoken
 from roomlore.retrieval import cascade, meant
 from roomlore.retrieval.asked import Asked, Filters, Read, asks, is_anybody, read
@@ -43,22 +43,6 @@ MOST_FOUND = 1_000
 LONGEST_QUESTION = 10_000
 #: So many of the newest exchanges answer a question for everything that somebody said.
 RECITED = 10
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Where and when something is asked."""
-
-    room: str | None = None
-    #: The message after which it is asked; now by default.
-    as_of: str | None = None
-    #: Whether it is for the viewer's eyes alone; otherwise what is found in answer may be posted in the room.
-    private: bool = False
-
-    @property
-    def postable(self) -> Postable:
-        """Where what is found may be posted."""
-        return "nowhere" if self.room is None or self.private else "room"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

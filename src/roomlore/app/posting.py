@@ -18,6 +18,22 @@ UNREAD = "not everybody who would read the answer may read it; to read for yours
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where and when something is asked."""
+
+    room: str | None = None
+    #: The message after which it is asked; now by default.
+    as_of: str | None = None
+    #: Whether it is for the viewer's eyes alone; otherwise what is found in answer may be posted in the room.
+    private: bool = False
+
+    @property
+    def postable(self) -> Postable:
+        """Where what is found may be posted."""
+        return "nowhere" if self.room is None or self.private else "room"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Answering:
     """A message to answer, and for whom it is read."""
 

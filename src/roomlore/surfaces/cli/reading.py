@@ -225,8 +225,8 @@ def ask(
 
     async def use(app: App) -> None:
         viewer = await session.viewed_by(app)
-        wish = {"filters": Filters(**options), "quote": quote, "private": private}
-        answer = await app.ask(viewer, " ".join(question), room=room, **wish)
+        filters, words = Filters(**options), " ".join(question)
+        answer = await app.ask(viewer, words, room=room, filters=filters, quote=quote, private=private)
         session.output.answer(answer)
         session.output.posting(answer.postable, room=room)
 
