@@ -22,8 +22,8 @@ from roomlore.app.generations import Generations
 from roomlore.app.graph import Graphing
 from roomlore.app.growth import Growth
 from roomlore.app.history import History
-from roomlore.app.importing import read_export, sort_out, take
-from roomlore.app.intake import Intake
+from roomlore.app.importing import read_export, sort_out
+from roomlore.app.intake import Intake, take_in
 from roomlore.app.keys import Keys, sign_in
 from roomlore.app.memories import Memories
 from roomlore.app.operations import Operations
@@ -146,8 +146,8 @@ class App:
 
     @property
     def intake(self) -> Intake:
-        """What is said, as records of our own format; and edits of it."""
-        return Intake(desk=self.desk, take=self.ingest_batch)
+        """What is said: records of our own format, what agents say as themselves, and edits."""
+        return Intake(desk=self.desk, take=self.ingest_batch, count=partial(self._growth.note, self.db))
 
     async def sign_in(self, key: str) -> "App":
         """Return this App on behalf of whoever holds the key.
@@ -196,9 +196,14 @@ class App:
 
     async def ingest_batch(self, batch: Sequence[IncomingMessage]) -> accept.Accepted:
         """Store a batch of messages in one transaction; what cannot be stored is named and left out."""
-        fit, unfit = sort_out(batch, now=datetime.now(UTC))
-        accepted = await take(self.desk, self._growth, fit, action="ingest")
+        fit, unfit = await asyncio.to_thread(sort_out, batch, now=datetime.now(UTC))
+        accepted = await self._accept(fit, action="ingest")
         return replace(accepted, skipped=[*unfit, *accepted.skipped])
+
+    async def _accept(self, batch: Sequence[IncomingMessage], *, action: str) -> accept.Accepted:
+        accepted = await take_in(self.desk, batch, action=action)
+        await self._growth.note(self.db, len(accepted.added))
+        return accepted
 
     async def import_path(
         self, path: Path, *, wish: ImportWish | None = None, progress: Progress | None = None
@@ -210,7 +215,7 @@ class App:
             UnknownFormat: no reader recognises it.
         """
         await self.desk.check("administer", "import")
-        store = partial(take, self.desk, self._growth, action="import")
+        store = partial(self._accept, action="import")
         return await read_export(path, wish, store=store, progress=progress)
 
     # What is worked on
@@ -292,9 +297,6 @@ class App:
 
         The trigger is by default the room's last that everybody there may read; one that a wish keeps from them has no
         words. `budget` is in tokens, `limits` say how far to look, and `articles` reads what is linked to, over the network.
-
-        Raises:
-            BadInput: what reads articles is not installed; or not everybody there may read the trigger.
         """
         wish = ContextWish(budget=budget, limits=limits, articles=articles, private=private)
         return await self._contexts.context(viewer, room, trigger, wish)

@@ -1,18 +1,13 @@
 """Exports read into the store: the one place that knows which formats there are."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from roomlore.app.desk import Desk
-from roomlore.app.growth import Growth
-from roomlore.domain.ids import RoomId
 from roomlore.domain.incoming import IncomingMessage, Skipped
-from roomlore.ingest import accept
 from roomlore.ingest.clean import Rooms, clean, clean_room
 from roomlore.ingest.importing import ImportReport, ImportWish, Progress, Store, import_export
 from roomlore.platforms import discord, irc, jsonl, qdrantpoints, slack, telegram
-from roomlore.store.queries import Connection
 
 READERS = (
     jsonl.READER,
@@ -48,21 +43,6 @@ async def read_export(
         now=datetime.now(UTC),
         progress=progress or _silent,
     )
-
-
-async def take(
-    desk: Desk, growth: Growth, batch: Sequence[IncomingMessage], *, action: str
-) -> accept.Accepted:
-    """Store a batch of clean messages in one transaction, on behalf of the desk's caller."""
-    now = datetime.now(UTC)
-
-    async def change(conn: Connection) -> tuple[accept.Accepted, list[RoomId]]:
-        accepted = await accept.accept(conn, desk.org_id, batch, received_at=now)
-        return accepted, sorted(accepted.room_ids)
-
-    accepted = await desk.change("administer", action, change)
-    await growth.note(desk.db, len(accepted.added))
-    return accepted
 
 
 def sort_out(

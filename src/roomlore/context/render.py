@@ -5,12 +5,12 @@ under a name. Only what stands at the beginning of a line names a speaker or a c
 put anything there: further lines of a message begin with a bar.
 """
 
-import re
 from collections.abc import Mapping
 from datetime import date
 
 from roomlore.context.memoryblock import block_text
 from roomlore.context.records import Context, ContextLine
+from roomlore.domain.patterns import later
 from roomlore.domain.records import Postable
 from roomlore.domain.speech import spoken
 
@@ -33,7 +33,7 @@ POSTABLE: Mapping[Postable, str] = {
     "whisper": "(The last message is a whisper: answer it only to those who hear it, and not in the room.)",
     "nowhere": "(This was read for your eyes only: post nothing of it, others may not be allowed to read it.)",
 }
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_NAME = later(r"[A-Za-z0-9_-]{1,64}")
 _OPENING = "(the excerpt begins)"
 #: What begins the further lines of a message, as in `domain/speech.py`.
 _BAR = "\n  | "
