@@ -1,7 +1,7 @@
 """What is said, as records of our own format, each with what became of it; and edits of what was said before."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 from uuid import UUID
@@ -16,6 +16,7 @@ from roomlore.ingest.accept import Accepted
 from roomlore.ingest.clean import TICK
 from roomlore.ingest.versions import OTHER_TEXT
 from roomlore.platforms.jsonl import read_record
+from roomlore.platforms.unknown import named
 from roomlore.retrieval import meant
 from roomlore.store import directory, erased, messages
 from roomlore.store.messages import ToldMessage
@@ -34,7 +35,7 @@ class Taken:
     outcome: Outcome
     #: The message; None where there is none.
     id: MessageId | None
-    #: Why it is left out, or not its text; a short stable phrase. Empty otherwise.
+    #: Why it, its text or a field of it is left out; a short stable phrase. Empty otherwise.
     reason: str = ""
     detail: str = ""
 
@@ -73,9 +74,12 @@ class Intake:
         await self.desk.check("administer", "ingest")
         if not 1 <= len(records) <= MOST_RECORDS:
             raise BadInput("messages", f"must be at least 1 and at most {MOST_RECORDS:,}; send them in parts")
-        read = [read_record(one, where=str(place), order=place) for place, one in enumerate(records)]
+        each = [read_record(one, where=str(place), order=place) for place, one in enumerate(records)]
+        read = [one for one, _ in each]
         accepted = await self.take([one for one in read if not isinstance(one, Skipped)])
-        return _told(read, accepted)
+        told = _told(read, accepted)
+        items = [_noted(item, unknown) for item, (_, unknown) in zip(told.items, each, strict=True)]
+        return replace(told, items=items)
 
     async def edit(self, message: str, text: str, *, room: str | None = None) -> MessageId:
         """Put another text in the place of a message's and return its id; the earlier one stays as a revision.
@@ -140,6 +144,13 @@ def _taken(skipped: Skipped | None, message_id: MessageId | None, *, is_new: boo
     if skipped is not None:
         return Taken(outcome="skipped", id=message_id, reason=skipped.reason, detail=skipped.detail)
     return Taken(outcome="added" if is_new else "known", id=message_id)
+
+
+def _noted(item: Taken, unknown: list[str]) -> Taken:
+    """Return what became of a record, with the keys of it that were left aside."""
+    return (
+        item if item.reason or not unknown else replace(item, reason="unknown field", detail=named(unknown))
+    )
 
 
 def _edited(told: ToldMessage, text: str, *, now: datetime) -> IncomingMessage:

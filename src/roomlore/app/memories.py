@@ -13,6 +13,7 @@ from roomlore.app.desk import Desk, check_limit
 from roomlore.app.finding import check_question
 from roomlore.domain.errors import BadInput, NotFound
 from roomlore.domain.ids import MemoryId, OrgId, ParticipantId, RoomId, uuid7
+from roomlore.domain.keywords import refuse_unknown
 from roomlore.domain.records import (
     Memory,
     MemoryKind,
@@ -77,6 +78,7 @@ class Memories:
             NotFound: there is no such source, room, memory or participant, or the caller may not see it.
             NotAllowed: the caller's role does not let it remember.
         """
+        refuse_unknown("memories.remember", details, Details)
         await self.desk.check("remember", "remember")
         asserted = await asserting.look_up(self.desk, content, details)
 
@@ -178,6 +180,7 @@ class Memories:
             BadInput: nothing is wanted, there is no such kind or status, or several are meant.
             NotFound: there is no such room or participant, or the viewer may not know of them.
         """
+        refuse_unknown("memories.all", wanted, Wanted)
         check_limit(limit)
         check_wanted(wanted)
         async with self.desk.reading(viewer, "list memories", recalls=True) as reading:
