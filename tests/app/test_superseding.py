@@ -142,7 +142,7 @@ async def test_a_chain_is_told_from_any_of_its_links(told):
 
 async def test_only_what_stands_and_is_for_the_same_people_is_superseded(told):
     old = await told.memories.remember(OLD, sources=["r"])
-    mine = await told.memories.remember("Mine.")
+    mine = await told.memories.remember("Mine.", audience="self")
     refused = [
         ({"sources": ["a"]}, "is for others"),
         ({"sources": []}, "is for others"),

@@ -132,7 +132,9 @@ class Browsing:
             reading.shows([held.id, *held.source_ids])
             origins = await browsing.origins(conn, org_id, [held])
             is_sensitive = held.sensitivity == "sensitive"
-            is_open = bool(origins) and not is_sensitive and all(one.reach == "open" for one in origins)
+            is_open = held.audience == "org" or (
+                bool(origins) and not is_sensitive and all(one.reach == "open" for one in origins)
+            )
             named: list[Reader] = []
             if held.sources and not is_open:
                 named = await browsing.readers(conn, org_id, held, limit=NAMED + 1)

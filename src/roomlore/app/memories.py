@@ -72,11 +72,14 @@ class Memories:
         puts it so is its author, and those who said what it rests on are involved. An agent that asserts it is also
         its perspective. Secrets in it are taken out.
 
+        What rests on no message is for the whole org where an operator asserts it, and otherwise for whoever does, unless
+        `audience` says so; the memory says for whom it is.
+
         Raises:
             BadInput: the content or kind is none, several are meant, a source was removed, or the memory whose
                 place it takes is for others or does not stand any more.
             NotFound: there is no such source, room, memory or participant, or the caller may not see it.
-            NotAllowed: the caller's role does not let it remember.
+            NotAllowed: the caller's role does not let it remember, or not for all or in the name of another.
         """
         refuse_unknown("memories.remember", details, Details)
         await self.desk.check("remember", "remember")
@@ -116,6 +119,7 @@ class Memories:
             content=text,
             importance=old.importance,
             sensitivity=old.sensitivity,
+            audience="org" if old.audience == "org" else "self",
             asserted_by=old.asserted_by if not old.sources else caller,
             asserted_in=old.asserted_in,
             recorded_at=max(datetime.now(UTC), old.recorded_at),
@@ -124,6 +128,7 @@ class Memories:
             sources=[MemorySource(message_id=source.message_id) for source in old.sources],
             roles=frozenset(roles),
             tags=frozenset(old.tags),
+            metadata=old.metadata,
             task_id=old.task_id,
             slot=old.slot,
         )

@@ -27,6 +27,7 @@ class ClientMemories:
     async def remember(self, content: str, **details: Unpack[Details]) -> Memory:
         """Keep a statement of the caller's and return it; one that says the same of the same is returned instead."""
         refuse_unknown("memories.remember", details, Details)
+        written.moment("occurred at", details.get("occurred_at"), otherwise="must have a time zone")
         return await self.line.change(Memory, "POST", "memories", {"content": content, **details})
 
     async def correct(self, memory: str, content: str) -> Memory:

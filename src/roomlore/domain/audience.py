@@ -96,6 +96,8 @@ class MemoryFacts:
     #: Sensitive ones are for those who were in the room, however open it is.
     is_sensitive: bool = False
     asserted_by: ParticipantId | None = None
+    #: Whether it is for the whole org, where it rests on no message; then it is fit for every place as well.
+    is_for_org: bool = False
     #: What took its place, if anything did.
     superseded_by: "MemoryFacts | None" = None
 
@@ -206,7 +208,7 @@ def can_see_merge(viewer: ViewerFacts, *, org_id: OrgId, knows: bool, knows_anot
 
 
 def can_recall(memory: MemoryFacts, viewer: ViewerFacts) -> bool:
-    """Return whether the viewer may see a memory: all its sources, or their own assertion without any.
+    """Return whether the viewer may see a memory: all its sources, or without any their own or the org's.
 
     One that was superseded is there for those only who may see what took its place: to others it would still stand.
     """
@@ -217,7 +219,7 @@ def can_recall(memory: MemoryFacts, viewer: ViewerFacts) -> bool:
     if memory.superseded_by is not None and not can_recall(memory.superseded_by, viewer):
         return False
     if not memory.sources:
-        return viewer.is_own(memory.asserted_by)
+        return viewer.is_own(memory.asserted_by) or (memory.is_for_org and viewer.is_participant)
     return _can_see_all(memory.sources, viewer, is_sensitive=memory.is_sensitive)
 
 

@@ -38,6 +38,22 @@ Budget = Annotated[
 ]
 Limit = Annotated[int, Field(ge=1, le=20, description="How many at most.")]
 
+
+def _moment(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        if len(value) == len("2026-01-31"):
+            return datetime.combine(date.fromisoformat(value), time.min, tzinfo=UTC)
+        moment = datetime.fromisoformat(value)
+    except ValueError:
+        moment = None
+    if moment is None or moment.utcoffset() is None:
+        raise ValueError("must be a day or a time with its zone, like 2026-01-31T09:00:00Z")
+    return moment
+
+
+Moment = Annotated[datetime, BeforeValidator(_moment)]
 Given = TypeVar("Given", bound="Arguments")
 
 
@@ -96,32 +112,25 @@ class Remember(Arguments):
 
     content: Annotated[Text, Field(description="One statement.")]
     sources: Annotated[
-        Words, Field(description="Ids of the messages it rests on; without any it is for you alone.")
+        Words,
+        Field(
+            description="Ids of the messages it rests on; without any it is for you alone, or an operator's org."
+        ),
     ] = []
     room: Annotated[Word | None, Field(description="Where the sources are.")] = None
     about: Annotated[Words, Field(description="Whom it is about.")] = []
     kind: MemoryKind = "fact"
-
-
-def _moment(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    try:
-        if len(value) == len("2026-01-31"):
-            return datetime.combine(date.fromisoformat(value), time.min, tzinfo=UTC)
-        moment = datetime.fromisoformat(value)
-    except ValueError:
-        moment = None
-    if moment is None or moment.utcoffset() is None:
-        raise ValueError("must be a day or a time with its zone, like 2026-01-31T09:00:00Z")
-    return moment
+    occurred_at: Annotated[
+        Moment | None,
+        Field(description="When it was said or became true; by default as the sources, or now."),
+    ] = None
 
 
 class CatchUp(Arguments):
     """For the prompt `catch_up`."""
 
     room: Room
-    since: Annotated[datetime | None, BeforeValidator(_moment)] = None
+    since: Moment | None = None
 
 
 def parsed(kind: type[Given], given: object) -> Given:

@@ -9,6 +9,7 @@ from roomlore.context.render import FORMAT_NOTE, to_text
 from roomlore.domain.errors import BadInput
 from roomlore.domain.roles import RIGHTS
 from roomlore.domain.speech import on_one_line, safe_name
+from roomlore.domain.wording import for_whom
 from roomlore.retrieval.records import Answer, Hit
 from roomlore.surfaces.mcp import arguments
 from roomlore.surfaces.mcp.arguments import Arguments
@@ -135,12 +136,11 @@ async def _memory_why(app: App, given: arguments.MemoryWhy) -> Quoted:
 
 
 async def _remember(app: App, given: arguments.Remember) -> Quoted:
-    kept = await app.memories.remember(
-        given.content, sources=given.sources, room=given.room, about=given.about, kind=given.kind
-    )
+    details = given.model_dump(exclude={"content"})
+    kept = await app.memories.remember(given.content, **details)
     told = Transcript(budget=arguments.DEFAULT_BUDGET)
     told.memory(kept)
-    return quoted(told, nothing="")
+    return quoted(told, nothing="", remarks=[f"It is {for_whom(kept)}."])
 
 
 def _exchange(told: Transcript, hit: Hit) -> None:
@@ -209,7 +209,7 @@ TOOLS: Sequence[Tool] = (
     Tool(
         name="remember",
         title="Remember",
-        description="Keep a statement as a memory, seen by those who may read every message it rests on.",
+        description="Keep a statement as a memory, seen by those who may read every message it rests on; says who that is.",
         arguments=arguments.Remember,
         result=Quoted,
         call=_remember,
