@@ -170,7 +170,7 @@ async def test_what_an_operator_asserts_is_for_the_org_and_says_so(told):
     assert (await told.memories.remember("A secret.", audience="self")).audience == "self"
 
 
-async def test_what_is_for_the_org_is_for_nobody_of_another_or_of_none(told, open_app):
+async def test_what_is_for_the_org_is_for_nobody_who_is_not_in_it(told):
     kept = await told.memories.remember("The org is young.")
     stranger = Viewer(org_id=told.org_id, participant_id=ParticipantId(uuid4()))
 

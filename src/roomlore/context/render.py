@@ -29,18 +29,18 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _OPENING = "(the excerpt begins)"
 #: What begins the further lines of a message, as in `domain/speech.py`.
 _BAR = "\n  | "
+#: Stands before the messages where some of the trigger's own exchange did not fit.
+PARTIAL = "(The last message belongs to a longer exchange; messages of it are left out here.)"
 
 
 def to_text(context: Context) -> str:
     """Return the context as text, what the viewer remembers and one message after the other, the trigger last."""
-    return "\n".join(
-        [*_remembered(context), *(line_text(line, today=_today(context)) for line in context.lines)]
-    )
+    return "\n".join([*_before(context), *(line_text(line, today=_today(context)) for line in context.lines)])
 
 
 def to_openai(context: Context) -> list[Turn]:
     """Return the context as chat messages, one each, with `name` where the interface allows it."""
-    turns: list[Turn] = [{"role": "user", "content": text} for text in _remembered(context)]
+    turns: list[Turn] = [{"role": "user", "content": text} for text in _before(context)]
     for line in context.lines:
         turn = _turn(line, context)
         if _NAME.fullmatch(line.speaker) and line.message.kind != "system":
@@ -51,7 +51,7 @@ def to_openai(context: Context) -> list[Turn]:
 
 def to_anthropic(context: Context) -> list[Turn]:
     """Return the context as turns that alternate, beginning with the user."""
-    turns: list[Turn] = [{"role": "user", "content": text} for text in _remembered(context)]
+    turns: list[Turn] = [{"role": "user", "content": text} for text in _before(context)]
     for line in context.lines:
         for turn in (_turn(line, context), *_linked(line, context)):
             if turns and turns[-1]["role"] == turn["role"]:
@@ -70,6 +70,11 @@ def line_text(line: ContextLine, *, today: date) -> str:
     reply = f"  (reply to #{line.reply_to})" if line.reply_to else ""
     said = spoken(message, name=line.speaker, text=line.text)
     return f"#{line.label} {day}{message.sent_at:%H:%M} {_around(line)}{said}{reply}{_embedded(line)}"
+
+
+def _before(context: Context) -> list[str]:
+    """Return what stands before the messages: what the viewer remembers, and that something is missing."""
+    return [*_remembered(context), *([PARTIAL] if context.is_partial else [])]
 
 
 def _remembered(context: Context) -> list[str]:

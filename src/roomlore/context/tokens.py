@@ -5,7 +5,7 @@ rather count too many than too few.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TypeVar
 
 TokenCounter = Callable[[str], int]
@@ -33,11 +33,3 @@ def estimate_tokens(text: str) -> int:
 def message_cost(text: str, counter: TokenCounter) -> int:
     """Return what a text costs as a message of its own."""
     return counter(text) + MESSAGE_OVERHEAD
-
-
-def longest_fit(ranked: Sequence[Item], budget: int, cost: Callable[[Sequence[Item]], int]) -> Sequence[Item]:
-    """Return the longest beginning of the ranking whose cost fits, and never fewer than its first item."""
-    for length in range(len(ranked), 1, -1):
-        if cost(ranked[:length]) <= budget:
-            return ranked[:length]
-    return ranked[:1]

@@ -296,7 +296,7 @@ class Memory:
     status: MemoryStatus
     #: What drew it from its sources, "rules" or the name of a language model; None where it was asserted.
     extractor: str | None
-    audience: MemoryAudience
+    audience: MemoryAudience = "sources"
     #: None where it was not asserted by a participant, or by one of whom the viewer may not know.
     asserted_by: ParticipantId | None
     #: None where no room was named, or one that the viewer may not see.
@@ -310,7 +310,7 @@ class Memory:
     participants: Sequence[MemoryParticipant]
     tags: Sequence[str]
     #: Whatever else it was given with.
-    metadata: Mapping[str, Any]
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
     #: The work it belongs to, by whatever name that goes elsewhere.
     task_id: str | None
     #: Of what it is the one value, as "home": a later one of the same subject takes its place.

@@ -66,8 +66,8 @@ def show_exchanges(output: Output, exchanges: Sequence[Exchange]) -> None:
         for message in exchange.messages:
             if message.id != opening.id:
                 output.text(f"    {said(message)}")
-        if exchange.omitted:
-            output.text(f"    {exchange.omitted} more messages of this exchange are left out", style="dim")
+        if exchange.shortened_to is not None:
+            output.text(f"    of each text the first {exchange.shortened_to} characters", style="dim")
     return None
 
 
