@@ -71,8 +71,8 @@ def test_every_cited_line_has_a_label_of_its_own_and_the_question_stands_below()
 
     assert shown.text.splitlines() == [
         "<messages>",
-        "#m1 2025-03-01 [Ana]: the ferry leaves at 9",
-        "#m2 2025-03-01 [Ana]: from the north pier",
+        "#m1 general, 2025-03-01 00:00 [Ana]: the ferry leaves at 9",
+        "#m2 general, 2025-03-01 00:00 [Ana]: from the north pier",
         "</messages>",
         f"Question: {QUESTION}",
         "The sentences as JSON:",

@@ -48,7 +48,7 @@ async def build(
     found = await walk(source, trigger, limits=limits)
     gathered = await wholes(source, found, trigger, limits=limits)
     candidates = {item.message.id: item for item in (*found.over_limit, *_members(gathered))}
-    draft = Draft(candidates.values(), trigger, budget=budget, counter=counter)
+    draft = Draft(candidates.values(), viewer, budget=budget, counter=counter)
     notice = message_cost(PARTIAL, counter)
     chooser = Chooser(found, draft, limit=limits.max_messages, budget=budget, notice=notice)
     choice = chooser.choose(gathered)
@@ -89,7 +89,7 @@ async def with_articles(
     turns = sum(message_cost(linked_text(line), counter) for line in own[-limits.articles :])
     attached = attach(found, tokens=context.budget - context.tokens - turns, counter=counter)
     lines = tuple(
-        _embedding(context, line, attached.blocks.get(line.message.id, ""), counter) for line in context.lines
+        _embedding(line, attached.blocks.get(line.message.id, ""), counter) for line in context.lines
     )
     return replace(
         context,
@@ -120,9 +120,9 @@ def _unread(links: Sequence[Linked], lines: Sequence[ContextLine]) -> tuple[Unre
     )
 
 
-def _embedding(context: Context, line: ContextLine, block: str, counter: TokenCounter) -> ContextLine:
+def _embedding(line: ContextLine, block: str, counter: TokenCounter) -> ContextLine:
     if not block:
         return line
     whole = replace(line, embeddings=block)
-    text = line_text(whole, today=context.lines[-1].message.sent_at.date())
-    return replace(whole, tokens=message_cost(text, counter))
+    more = message_cost(line_text(whole), counter) - message_cost(line_text(line), counter)
+    return replace(whole, tokens=line.tokens + more)

@@ -57,6 +57,10 @@ class Chooser:
         if own.is_whole and self._is_taken(own.members):
             return
         choice = self._choice
+        if own.is_whole and len(own.members) == 1:
+            # Alone, and longer than the budget.
+            choice.kept += own.members
+            return
         choice.is_partial, self._budget = True, self._budget - self._notice
         for item in self._nearest(own):
             is_first = not choice.kept

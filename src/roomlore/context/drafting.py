@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from roomlore.context.enrich import unembedded
 from roomlore.context.records import Cause, ContextLine, LeftOut
-from roomlore.context.render import line_text
+from roomlore.context.render import is_own, line_text, own_day
 from roomlore.context.speakers import speaker_names
 from roomlore.context.tokens import TokenCounter, message_cost
 from roomlore.context.walked import Selected
 from roomlore.domain.ids import MessageId
-from roomlore.domain.records import Message
+from roomlore.domain.records import Viewer
 from roomlore.domain.speech import WORDLESS, removed, safe_text
 
 #: One message may take this part of the budget before it is cut; the trigger twice as much.
@@ -30,22 +30,26 @@ class Draft:
     """Turns any choice among the candidates into lines, and tells what they cost."""
 
     def __init__(
-        self, candidates: Iterable[Selected], trigger: Message, *, budget: int, counter: TokenCounter
+        self, candidates: Iterable[Selected], viewer: Viewer, *, budget: int, counter: TokenCounter
     ) -> None:
-        self._trigger = trigger
+        self._viewer = viewer
         self._allowance = max(1, int(budget * SHARE))
         self._counter = counter
         self._candidates = chronological(candidates)
         self._speakers = speaker_names(item.message for item in self._candidates)
         self._costs: dict[str, int] = {}
-        self._lines: dict[tuple[MessageId, tuple[str, int], str, str | None], ContextLine] = {}
+        self._lines: dict[tuple[MessageId, tuple[str, int], str, str | None, bool], ContextLine] = {}
         self._shown = {item.message.id: self._show(item, self._share(item)) for item in self._candidates}
 
     def lines(self, chosen: Sequence[Selected]) -> tuple[ContextLine, ...]:
         """Return the chosen messages as lines in the order of the room, labelled from m1."""
         ordered = chronological(chosen)
         labels = {item.message.id: f"m{place}" for place, item in enumerate(ordered, start=1)}
-        return tuple(self._line(item, self._shown[item.message.id], labels) for item in ordered)
+        days = [item.message.sent_at.date() for item in ordered]
+        return tuple(
+            self._line(item, self._shown[item.message.id], labels, is_dated=day != before)
+            for item, day, before in zip(ordered, days, [None, *days], strict=False)
+        )
 
     def cost(self, chosen: Sequence[Selected]) -> int:
         """Return the tokens of the chosen messages together."""
@@ -86,17 +90,24 @@ class Draft:
         if not is_kept:
             self._shown |= before
 
-    def _line(self, item: Selected, shown: tuple[str, int], labels: dict[MessageId, str]) -> ContextLine:
+    def _line(
+        self,
+        item: Selected,
+        shown: tuple[str, int],
+        labels: dict[MessageId, str],
+        *,
+        is_dated: bool = True,
+    ) -> ContextLine:
         message, label = item.message, labels[item.message.id]
         reply_to = labels.get(message.reply_to) if message.reply_to else None
-        key = (message.id, shown, label, reply_to)
+        key = (message.id, shown, label, reply_to, is_dated)
         if key not in self._lines:
-            line = self._made(item, shown, label=label, reply_to=reply_to)
+            line = self._made(item, shown, label=label, reply_to=reply_to, is_dated=is_dated)
             self._lines[key] = replace(line, tokens=self._cost_of(line))
         return self._lines[key]
 
     def _made(
-        self, item: Selected, shown: tuple[str, int], *, label: str, reply_to: str | None
+        self, item: Selected, shown: tuple[str, int], *, label: str, reply_to: str | None, is_dated: bool
     ) -> ContextLine:
         message = item.message
         return ContextLine(
@@ -106,6 +117,7 @@ class Draft:
             text=shown[0],
             characters_cut=shown[1],
             reply_to=reply_to,
+            is_dated=is_dated,
             part=item.part,
             rule=item.rule,
             via=item.via,
@@ -115,7 +127,12 @@ class Draft:
         )
 
     def _cost_of(self, line: ContextLine) -> int:
-        text = line_text(line, today=self._trigger.sent_at.date())
+        cost = self._counted(line_text(line))
+        # In a chat the day takes a turn of its own before a message of the viewer's.
+        is_apart = line.is_dated and is_own(line.message, self._viewer)
+        return cost + (self._counted(own_day(line)) if is_apart else 0)
+
+    def _counted(self, text: str) -> int:
         if text not in self._costs:
             self._costs[text] = message_cost(text, self._counter)
         return self._costs[text]

@@ -47,6 +47,8 @@ class ContextLine:
     characters_cut: int
     #: Label of the message it explicitly answers, where that one is in the context.
     reply_to: str | None
+    #: Whether it is the first of its day here: as text it then says the day.
+    is_dated: bool
     part: Part
     rule: Rule
     via: MessageId | None

@@ -187,7 +187,7 @@ def show_provenance(output: Output, provenance: Provenance) -> None:
         output.text(f"  {_asserted(provenance)}", style="dim")
     for source in provenance.sources:
         where = "a whisper" if source.room_name is None else safe_name(source.room_name)
-        output.text(f"  {where}, {source.message.sent_at:%Y-%m-%d} {said(source.message)}")
+        output.text(f"  {where}, {source.message.sent_at:%Y-%m-%d %H:%M} {said(source.message)}")
         if source.quote is not None:
             output.text(f"    rests on: {on_one_line(source.quote)}", style="dim")
         if source.conversation_id is not None:

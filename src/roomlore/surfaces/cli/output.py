@@ -96,8 +96,8 @@ class Output:
             return self.json({"messages": messages, "participants": participants})
         people = ", ".join(f"{person.name}{' (bot)' if person.is_bot else ''}" for person in participants)
         self.text(f"{room}: {people}", style="bold")
-        for message in messages:
-            self.text(said(message))
+        for line in dated(messages):
+            self.text(line)
         return None
 
     def context(self, context: Context, *, explain: bool) -> None:
@@ -146,10 +146,10 @@ class Output:
         """Print one exchange."""
         where = f"{hit.room_name} ({hit.platform})" if hit.room_name else "a whisper to you"
         self.text(f"{place}. {where}, {hit.best.sent_at:%Y-%m-%d}", style="bold")
-        for message in hit.messages:
+        for message, line in zip(hit.messages, dated(hit.messages), strict=True):
             why = hit.why.get(message.id)
             mark = ">" if why else " "
-            self.text(f"  {mark} {said(message)}")
+            self.text(f"  {mark} {line}")
             if why:
                 self.text(f"      {reasons(why)}", style="dim")
         if hit.omitted:
@@ -182,7 +182,7 @@ class Output:
         """Print a memory that answers, or stands beside what does, and what it took the place of."""
         for memory in (recalled.memory, *recalled.superseded):
             sources = counted(len(memory.source_ids), "message")
-            self.text(f"memory {memory.id}, {memory.recorded_at:%Y-%m-%d}, from {sources}", style="bold")
+            self.text(f"memory {memory.id}, {memory.valid_from:%Y-%m-%d}, from {sources}", style="bold")
             self.text(f"  {remembered(memory)}")
 
     def report(self, report: ImportReport) -> None:
@@ -269,10 +269,21 @@ def hit_json(hit: Hit) -> dict[str, Any]:
     return plain(found_exchange(hit))
 
 
+def dated(messages: Iterable[Message]) -> list[str]:
+    """Return messages as lines; the first of each day says the day."""
+    lines: list[str] = []
+    day = None
+    for message in messages:
+        when = "%H:%M" if message.sent_at.date() == day else "%Y-%m-%d %H:%M"
+        lines.append(f"{message.sent_at:{when}} {said(message)}")
+        day = message.sent_at.date()
+    return lines
+
+
 def said(message: Message) -> str:
-    """Return one message as a line: when, who, what, and the id to cite."""
+    """Return one message on a line without its time: who, what, and the id to cite."""
     line = spoken(message, text=" ".join(safe_body(message).split()))
-    return f"{message.sent_at:%H:%M} {line}{' (edited)' if message.edited_at else ''}  {message.external_id}"
+    return f"{line}{' (edited)' if message.edited_at else ''}  {message.external_id}"
 
 
 def reasons(why: Why) -> str:

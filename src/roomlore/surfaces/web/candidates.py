@@ -7,7 +7,7 @@ from datetime import datetime
 
 from roomlore.context.memoryblock import MemoryBlock, Section, block_text
 from roomlore.context.records import Context, ContextLine, Explained, LeftOut
-from roomlore.context.render import line_text
+from roomlore.context.render import PARTIAL, line_text
 from roomlore.context.walked import Part, Rule
 from roomlore.domain.ids import MemoryId, MessageId, ParticipantId
 from roomlore.domain.incoming import ParticipantKind
@@ -131,13 +131,13 @@ def _candidate(item: ContextLine | LeftOut, told: Explained) -> Candidate:
 
 def lines_of(built: Context) -> list[Line]:
     """Return the context's text by line, each with what it cites: what `to_text` writes."""
-    today = built.lines[-1].message.sent_at.date()
     return [
         *_remembered(built.block),
+        *([Line(label=None, text=PARTIAL)] if built.is_partial else []),
         *(
             Line(
                 label=line.label,
-                text=line_text(line, today=today).removeprefix(f"#{line.label}"),
+                text=line_text(line).removeprefix(f"#{line.label}"),
                 message_id=line.message.id,
             )
             for line in built.lines
