@@ -134,7 +134,7 @@ async def test_a_hostile_reply_leaves_the_quotation_and_says_why(told, server, r
 
     answer = await asked(with_model(told, server))
 
-    assert (answer.text, answer.written_by, answer.citations) == (f"[Ana]: {SAID}", "quotation", {})
+    assert (words(answer), answer.written_by, answer.citations) == ([f"[Ana]: {SAID}"], "quotation", {})
     assert answer.note.startswith("the language model")
     assert "ghp_" not in answer.note
 

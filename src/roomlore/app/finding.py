@@ -19,10 +19,10 @@ from roomlore.domain.errors import BadInput, RoomloreError
 from roomlore.domain.incoming import ParticipantKind
 from roomlore.domain.ports import Embedder
 from roomlore.domain.records import Viewer
-from roomlore.domain.speech import spoken
 from roomlore.retrieval import cascade, meant
 from roomlore.retrieval.asked import Asked, Filters, Read, asks, is_anybody, read
 from roomlore.retrieval.listed import listed
+from roomlore.retrieval.quotes import said_where
 from roomlore.retrieval.records import Answer, Degradation, Found, Hit, Tier, TierTrace
 from roomlore.retrieval.search import NEAR, Question, Searched, search
 from roomlore.retrieval.when import Period
@@ -343,7 +343,9 @@ async def _recited(conn: Connection, viewer: Viewer, question: str, *, scope: Sc
         best, outcome = (1.0, "answered") if hits else (None, "empty")
         trace.append(TierTrace(tier=tier, candidates=len(hits), best=best, bar=0.0, outcome=outcome))
         if hits:
-            lines = (spoken(message) for hit in hits for message in hit.messages if message.id in hit.why)
+            lines = (
+                said_where(message, hit) for hit in hits for message in hit.messages if message.id in hit.why
+            )
             return Answer(question=question, tier=tier, text="\n".join(lines), hits=hits, trace=trace)
     text = f"{cascade.UNKNOWN} Nobody said anything then that you may read."
     return Answer(question=question, tier="none", text=text, hits=(), trace=trace)

@@ -12,7 +12,7 @@ from roomlore.context.tokens import TokenCounter, message_cost
 from roomlore.context.walked import Selected
 from roomlore.domain.ids import MessageId
 from roomlore.domain.records import Viewer
-from roomlore.domain.speech import WORDLESS, removed, safe_text
+from roomlore.domain.speech import WORDLESS, removed, safe_text, with_names
 
 #: One message may take this part of the budget before it is cut; the trigger twice as much.
 SHARE = 0.25
@@ -146,7 +146,7 @@ class Draft:
 
     def _show(self, item: Selected, allowance: int, *, at_least: int = _KEPT_AT_LEAST) -> tuple[str, int]:
         """Return the body made harmless, cut if it exceeds its share, and the number of characters cut."""
-        body = item.message.body.strip()
+        body = with_names(item.message).strip()
         if gone := removed(item.message):
             return gone, 0
         head = body[: max(at_least, allowance * _CHARACTERS_PER_TOKEN_AT_MOST)].rstrip()

@@ -136,6 +136,29 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Mention:
+    """Somebody, or a room, that a message names, as the viewer may call them."""
+
+    #: The account or room as its platform knows it.
+    external_id: str
+    name: str
+    #: One of the two.
+    participant_id: ParticipantId | None = None
+    room_id: RoomId | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reaction:
+    """A reaction to a message."""
+
+    emoji: str
+    #: How many reacted so.
+    count: int
+    #: Those of them whom the viewer may know, where the platform says who they are.
+    by: Sequence[Mention] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
     """One thing said once, by its true author."""
 
@@ -159,6 +182,11 @@ class Message:
     erased_at: datetime | None = None
     #: The message this one answers by the platform's own word, where the viewer may see it.
     reply_to: MessageId | None
+    #: Whom and which rooms it names, as far as the viewer may know them.
+    mentions: Sequence[Mention] = field(default=(), hash=False)
+    reactions: Sequence[Reaction] = field(default=(), hash=False)
+    #: Whatever else it came with.
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any], hash=False)
 
     @property
     def position(self) -> tuple[datetime, int, MessageId]:

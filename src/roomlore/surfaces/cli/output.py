@@ -16,7 +16,7 @@ from roomlore.context.records import Context
 from roomlore.context.render import to_text
 from roomlore.doctor import Finding
 from roomlore.domain.records import Message, Participant, Room
-from roomlore.domain.speech import safe_body, spoken
+from roomlore.domain.speech import safe_body, safe_name, spoken
 from roomlore.ingest.importing import ImportReport
 from roomlore.retrieval.asked import Read
 from roomlore.retrieval.quotes import remembered
@@ -283,7 +283,17 @@ def dated(messages: Iterable[Message]) -> list[str]:
 def said(message: Message) -> str:
     """Return one message on a line without its time: who, what, and the id to cite."""
     line = spoken(message, text=" ".join(safe_body(message).split()))
-    return f"{line}{' (edited)' if message.edited_at else ''}  {message.external_id}"
+    marks = f"{' (edited)' if message.edited_at else ''}{reacted(message)}"
+    return f"{line}{marks}  {message.external_id}"
+
+
+def reacted(message: Message) -> str:
+    """Return in words how people reacted to a message, and who, as far as they are known; empty where nobody did."""
+    told: list[str] = []
+    for one in message.reactions:
+        names = ", ".join(safe_name(who.name) for who in one.by)
+        told.append(f"{safe_name(one.emoji)} {one.count}{f' by {names}' if names else ''}")
+    return f" ({'; '.join(told)})" if told else ""
 
 
 def reasons(why: Why) -> str:

@@ -12,7 +12,7 @@ from roomlore.context.walked import Part, Rule
 from roomlore.domain.ids import MemoryId, MessageId, ParticipantId
 from roomlore.domain.incoming import ParticipantKind
 from roomlore.domain.records import ReplyMethod
-from roomlore.domain.speech import on_one_line, removed
+from roomlore.domain.speech import on_one_line, removed, with_names
 
 #: Characters of a message that a table shows.
 GLANCE = 140
@@ -105,7 +105,7 @@ def candidates_of(built: Context) -> list[Candidate]:
 
 def _candidate(item: ContextLine | LeftOut, told: Explained) -> Candidate:
     said = item.message
-    glance = removed(said) or on_one_line(said.body[: 4 * GLANCE])
+    glance = removed(said) or on_one_line(with_names(said)[: 4 * GLANCE])
     return Candidate(
         message_id=said.id,
         external_id=said.external_id,
