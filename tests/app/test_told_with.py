@@ -92,7 +92,7 @@ async def test_what_was_erased_is_in_no_reaction_and_no_mention(told: App) -> No
 
     assert {who.name for who in found.mentions} == {"Cy", "garden", "cellar"}
     assert "Bo" not in repr(found)
-    assert with_names(found).startswith("@unknown")
+    assert with_names(found).startswith("@[erased] and @Cy")
     await told.erasure.redact("m")
     gone = await one(told, told.operator)
     assert (gone.mentions, gone.reactions, gone.metadata) == ([], [], {})

@@ -12,9 +12,10 @@ from roomlore.app.agents import EXPERIENCES
 from roomlore.app.asserting import KINDS
 from roomlore.context.memoryblock import DEFAULT_BUDGET, MemoryBlock, block_text
 from roomlore.domain.speech import safe_name
+from roomlore.domain.wording import counted
 from roomlore.retrieval.meant import LAST
 from roomlore.surfaces.cli.memories import show_all
-from roomlore.surfaces.cli.output import Output, counted, plain
+from roomlore.surfaces.cli.output import Output, plain
 from roomlore.surfaces.cli.session import Session, with_app
 from roomlore.surfaces.documents import block_given
 

@@ -9,8 +9,9 @@ import click
 
 from roomlore.app import App
 from roomlore.domain.receipts import Receipt, StillCopied, Store
+from roomlore.domain.wording import counted
 from roomlore.surfaces.cli.memories import change
-from roomlore.surfaces.cli.output import Output, counted, minute, plain, printable
+from roomlore.surfaces.cli.output import Output, minute, plain, printable
 from roomlore.surfaces.cli.session import Session, with_app
 from roomlore.surfaces.cli.spans import TIME, Span, in_utc
 from roomlore.surfaces.documents import receipt_given

@@ -17,11 +17,13 @@ from roomlore.context.render import to_text
 from roomlore.doctor import Finding
 from roomlore.domain.records import Message, Participant, Room
 from roomlore.domain.speech import safe_body, safe_name, spoken
+from roomlore.domain.wording import counted
 from roomlore.ingest.importing import ImportReport
 from roomlore.retrieval.asked import Read
 from roomlore.retrieval.quotes import remembered
 from roomlore.retrieval.records import QUOTATION, Answer, Found, Hit, Recalled, TierTrace, Why
 from roomlore.surfaces.documents import answer_given, context_given, found_exchange, found_exchanges
+from roomlore.surfaces.numbers import safe_numbers
 
 PIPE_WIDTH = 120
 AROUND = "What is marked (room) was said around the conversation of the last message, and may be about something else."
@@ -55,7 +57,7 @@ class Output:
 
     def json(self, value: Any) -> None:
         """Print one JSON document."""
-        print(json.dumps(plain(value), ensure_ascii=False, indent=2))
+        print(json.dumps(safe_numbers(plain(value)), ensure_ascii=False, indent=2))
 
     def text(self, text: str = "", style: str | None = None) -> None:
         """Print a line that may hold anything that somebody said."""
@@ -108,7 +110,8 @@ class Output:
             self.text(AROUND, style="dim")
         self.text(to_text(context))
         self.chatter.print(
-            f"{len(context.lines)} messages, {context.tokens} of {context.budget} tokens, {len(context.left_out)} left out"
+            f"{counted(len(context.lines), 'message')}, {context.tokens} of {counted(context.budget, 'token')},"
+            f" {len(context.left_out)} left out"
         )
         for candidate in context.explain() if explain else ():
             mark = candidate.label or "out"
@@ -153,7 +156,7 @@ class Output:
             if why:
                 self.text(f"      {reasons(why)}", style="dim")
         if hit.omitted:
-            self.text(f"    {hit.omitted} more messages of this exchange are left out", style="dim")
+            self.text(f"    {counted(hit.omitted, 'more message')} of this exchange left out", style="dim")
 
     def answer(self, answer: Answer) -> None:
         """Print an answer, its sources and what each tier saw."""
@@ -194,12 +197,12 @@ class Output:
         self.text(
             f"{report.format}{' (dry run, nothing stored)' if report.stored is None else ''}", style="bold"
         )
-        said = f"{counted(report.messages, 'message')}, {report.system} of them system lines"
+        said = f"{counted(report.messages, 'message')}, {counted(report.system, 'system line')} among them"
         self.text(f"  {counted(report.rooms, 'room')}, {said}")
         self.text(f"  authors: {authors}")
         self.text(f"  replies: {report.resolved} resolved, {report.dangling} dangling; {report.edits} edited")
         if report.secrets_stripped:
-            self.text(f"  {report.secrets_stripped} secrets stripped")
+            self.text(f"  {counted(report.secrets_stripped, 'secret')} stripped")
         if report.stored is not None:
             became = ", ".join(f"{count} {name}" for name, count in report.stored.items() if count)
             self.text(f"  stored: {became or 'nothing new'}")
@@ -310,7 +313,7 @@ def traced(step: TierTrace) -> str:
     """Return in words what a tier saw."""
     best = "nothing" if step.best is None else f"best {step.best:.2f}"
     note = f" ({step.note})" if step.note else ""
-    return f"{step.tier}: {step.candidates} candidates, {best}, bar {step.bar:.2f}: {step.outcome}{note}"
+    return f"{step.tier}: {counted(step.candidates, 'candidate')}, {best}, bar {step.bar:.2f}: {step.outcome}{note}"
 
 
 def printable(text: str) -> str:
@@ -322,8 +325,3 @@ def shown(text: str) -> str:
     """Return text harmless in a table, and not so long that it pushes the other columns out."""
     short = text if len(text) <= LONGEST_CELL else f"{text[: LONGEST_CELL - 1]}…"
     return escape(printable(short))
-
-
-def counted(number: int, what: str, several: str | None = None) -> str:
-    """Return a number of things in words; `several` is their plural, where that is not the word with an s."""
-    return f"{number} {what if number == 1 else several or what + 's'}"

@@ -7,7 +7,8 @@ import click
 from roomlore.app import App
 from roomlore.app.wishes import SpokenWish
 from roomlore.domain.speech import on_one_line, safe_name
-from roomlore.surfaces.cli.output import Output, counted
+from roomlore.domain.wording import counted
+from roomlore.surfaces.cli.output import Output
 from roomlore.surfaces.cli.session import Session, with_app
 
 #: What hears most wishes; anything else is named.

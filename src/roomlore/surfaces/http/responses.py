@@ -5,8 +5,10 @@ from http import HTTPStatus
 import pydantic_core
 from starlette.responses import Response
 
+from roomlore.surfaces.numbers import safe_json
+
 
 def shown(value: object, *, status: HTTPStatus = HTTPStatus.OK) -> Response:
-    """Return a response that holds records, ids, times and spans (in seconds) as JSON."""
-    body = pydantic_core.to_json(value, timedelta_mode="float", inf_nan_mode="null")
+    """Return a response that holds records, ids, times and spans (in seconds) as JSON; large numbers as strings."""
+    body = safe_json(pydantic_core.to_json(value, timedelta_mode="float", inf_nan_mode="null"))
     return Response(body, status, media_type="application/json")
