@@ -1,6 +1,9 @@
 # Roomlore's tasks. `make` lists them.
 PYTHON ?= python3
 BIN := .venv/bin
+# What is installed is what was looked at: nothing whose hash is not known, and nothing that is built on the way.
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --only-binary :all:
+LOCK := uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --constraint constraints.txt
 # Each process has a PostgreSQL of its own. There is one more than there are cores, for tests also wait.
 PROCESSES = $(shell $(PYTHON) -c 'import os; print(min(4, (os.cpu_count() or 1) + 1))')
 SIDE_BY_SIDE = --numprocesses $(PROCESSES) --dist worksteal
@@ -8,16 +11,20 @@ SIDE_BY_SIDE = --numprocesses $(PROCESSES) --dist worksteal
 help: ## list the tasks
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
 
-.venv/installed: pyproject.toml constraints.txt
+.venv/installed: pyproject.toml requirements.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Roomlore needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@$(PYTHON) -m venv .venv || { echo "no venv module: install your system's python3-venv package" >&2; exit 1; }
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
+	$(PIP) --require-hashes --requirement requirements.txt
+	$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-.venv/installed-dev: .venv/installed
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt 'pip>=25.1'
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --group dev --group docs
+.venv/installed-dev: .venv/installed requirements-dev.txt
+	$(PIP) --require-hashes --requirement requirements-dev.txt
 	@touch $@
+
+lock: ## write the pins with their hashes anew, from pyproject.toml and constraints.txt; needs uv
+	$(LOCK) --python-version 3.11 --group build pyproject.toml --output-file requirements.txt
+	$(LOCK) --python-version 3.11.5 --all-extras --group build --group dev --group docs pyproject.toml --output-file requirements-dev.txt
 
 setup: .venv/installed ## install into .venv
 
@@ -50,4 +57,4 @@ docs: .venv/installed-dev ## build the documentation
 
 check: lint layers test docs ## all of the above
 
-.PHONY: help setup demo test test-slow fix lint layers openapi docs check
+.PHONY: help setup lock demo test test-slow fix lint layers openapi docs check

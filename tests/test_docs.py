@@ -168,14 +168,15 @@ def test_python_examples_compile(path: Path, example: str) -> None:
 
 
 def test_the_readme_example_is_short() -> None:
-    (example,) = blocks(ROOT / "README.md", "python")
+    example, bot = blocks(ROOT / "README.md", "python")
 
+    assert len([line for line in bot.splitlines() if line.strip()]) <= 30
     assert len([line for line in example.splitlines() if line.strip()]) <= 8
 
 
 @pytest.mark.slow
 def test_the_readme_example_answers_from_an_export(tmp_path: Path) -> None:
-    (example,) = blocks(ROOT / "README.md", "python")
+    example, _ = blocks(ROOT / "README.md", "python")
     said = '{"schema": "roomlore.message/1", "room": "general", "id": "1", "author": "mira",'
     said += ' "text": "We release on Friday.", "sent_at": "2026-01-12T08:00:00Z"}\n'
     with zipfile.ZipFile(tmp_path / "export.zip", "w") as export:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import cast
 from urllib.parse import urlsplit
 
 from roomlore.domain.errors import BadInput
+from roomlore.domain.patterns import later
 
 DEFAULT_DATA = Path(".roomlore")
 DEFAULT_ORG = "default"
@@ -20,10 +20,10 @@ DEFAULT_ROOM_CALLS = 50
 #: What the embedding model is called that ROOMLORE_MODEL or ROOMLORE_EMBEDDING_URL names, or that ships along.
 DEFAULT_EMBEDDING = "default"
 #: What other embedding models may be called.
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_NAME = later(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 #: No embedding model gives longer vectors.
 MOST_DIMENSIONS = 16_000
-_VARIABLE = re.compile("[A-Z_][A-Z0-9_]*")
+_VARIABLE = later("[A-Z_][A-Z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +130,7 @@ class Settings:
 
     #: Folder of the embedded database; not used when a database is named.
     data: Path = DEFAULT_DATA
-    #: URL of a PostgreSQL 15 or newer with pgvector; None starts the embedded one.
+    #: URL of a PostgreSQL 16 or newer with pgvector; None starts the embedded one.
     database: str | None = None
     #: None is the org of the key, or the default one without a key.
     org: str | None = None

@@ -23,10 +23,9 @@ from roomlore.store import generations, projections, work
 from roomlore.store.cluster import cluster_status, start_cluster, stop_cluster
 from roomlore.store.db import Database
 from roomlore.store.inspect import Inspection, inspect
-from roomlore.store.migrate import wanted_version
+from roomlore.store.migrate import OLDEST_POSTGRES, wanted_version
 from roomlore.store.projections import TARGETS, Target
 
-OLDEST_POSTGRES = 150_000
 OLDEST_PGVECTOR = (0, 8)
 #: For each answer of a server or an embedding model.
 PATIENCE = 5.0
@@ -253,7 +252,7 @@ def _postgres(found: Inspection) -> Finding:
         name="postgresql",
         is_well=is_well,
         detail=f"{found.server.version}, {found.server.size_bytes / 1_000_000:.0f} MB",
-        cure="" if is_well else "Roomlore needs PostgreSQL 15 or newer",
+        cure="" if is_well else f"Roomlore needs PostgreSQL {OLDEST_POSTGRES // 10_000} or newer",
     )
 
 

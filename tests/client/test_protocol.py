@@ -38,6 +38,7 @@ OUTSIDE = {
     "Erasures.desk": LOCAL,
     "Intake.desk": LOCAL,
     "Intake.take": LOCAL,
+    "Intake.count": LOCAL,
     "Keys.desk": LOCAL,
     "Memories.desk": LOCAL,
     "Operations.desk": LOCAL,

@@ -39,8 +39,25 @@ def test_it_answers_as_a_pattern_does():
 def test_every_form_of_speech_makes_sense():
     assert rules
     assert recogniser
-    forms = [one for one in gc.get_objects() if isinstance(one, patterns._Later)]
+    forms = [one for one in gc.get_objects() if isinstance(one, patterns.Later)]
 
     assert len(forms) > 150
     for one in forms:
         re.compile(one.pattern, one._flags)
+
+
+def test_a_pattern_finds_nothing_in_what_is_too_long_for_it():
+    form = later("b", most=3)
+
+    assert form.search("aab").span() == (2, 3)
+    assert form.search("aaab") is None
+    assert form.search("aaab", 1).span() == (3, 4)
+    assert form.search("baaa", 0, 3).span() == (0, 1)
+    assert form.match("baaa") is form.fullmatch("baaa") is None
+    assert form.findall("baaa") == list(form.finditer("baaa")) == []
+    assert (form.sub("-", "abb"), form.sub("-", "abba")) == ("a--", "abba")
+    assert (form.subn("-", "abba"), form.split("abba"), form.split("aba")) == (
+        ("abba", 0),
+        ["abba"],
+        ["a", "a"],
+    )

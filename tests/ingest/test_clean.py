@@ -121,7 +121,7 @@ def test_any_record_is_cleaned_or_left_out_with_a_reason(external_id, account, p
 
 def test_an_ordinary_record_stays_as_it_is():
     record = message(
-        body="See https://example.org/a?b=c — naïve 😅",
+        body="See https://example.org/a?b=c — naïve 😅\n> [file] a.png",
         raw={"ok": [1, 2.5, None, True]},
         attachments=[{"name": "a.png", "url": "https://example.org/a.png"}],
     )

@@ -64,6 +64,8 @@ FOUND = {
     "authors": {"human": 2, "system": 1},
     "replies": {"resolved": 1, "dangling": 1},
     "edits": 1,
+    "zone_assumed": 0,
+    "unreadable": 0,
     "skipped": {"absurd date": 1, "no author": 1, "not JSON": 1},
 }
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -36,9 +37,11 @@ Read = Callable[..., Result]
 
 @pytest.fixture
 def read() -> Read:
-    def run(reader: Reader, path: Path, *, day: date | None = None) -> Result:
+    def run(reader: Reader, path: Path, *, day: date | None = None, zone: str | None = None) -> Result:
         with open_source(path) as source:
-            return Result(list(reader.read(source, ReadOptions(day=day))))
+            return Result(
+                list(reader.read(source, ReadOptions(day=day, zone=ZoneInfo(zone) if zone else None)))
+            )
 
     return run
 

@@ -4,6 +4,7 @@ Whatever is read, only records and named skips come out, or `BadInput`; and what
 """
 
 import copy
+import io
 import json
 import math
 import zipfile
@@ -17,7 +18,8 @@ from hypothesis import strategies as st
 from roomlore.domain.errors import BadInput
 from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, Skipped
 from roomlore.domain.ports import ReadOptions
-from roomlore.platforms import discord, irc, jsonl, slack, telegram
+from roomlore.platforms import discord, irc, jsonl, qdrantpoints, slack, telegram
+from roomlore.platforms.jsonstream import walk
 from roomlore.platforms.sniff import choose
 from roomlore.platforms.source import open_source
 
@@ -287,6 +289,84 @@ def test_a_file_cut_anywhere_yields_the_records_before_the_cut(tmp_path, name, d
     starts = [text.index(dumped(good(name, number))) for number in (1, 2, 3)]
     whole = sum(start + single <= cut for start in starts)
     assert len(messages) == whole
+
+
+HALVES = {"escaped low": b"\\udc00", "escaped high": b"\\ud83d", "raw low": b"\xed\xb0\x80"}
+
+
+def value_at(value, path):
+    for step in path:
+        value = value[step]
+    return value
+
+
+@pytest.mark.parametrize("half", HALVES)
+@pytest.mark.parametrize("name", JSON_FORMATS)
+def test_half_a_surrogate_pair_anywhere_costs_at_most_its_record(tmp_path, name, half):
+    record = RECORDS[name]
+    texts = [path for path in places(record) if isinstance(value_at(record, path), str)]
+    damaged = [replaced(record, path, value_at(record, path) + "HALF") for path in texts]
+    data = contents(name, [good(name, 1), *damaged, good(name, 2)]).encode().replace(b"HALF", HALVES[half])
+    messages, skipped = read(name, save(tmp_path, name, data))
+    assert len(messages) + len(skipped) == len(damaged) + 2
+    wanted = {"1.000001", "2.000001"} if name == "slack" else {"1", "2"}
+    assert wanted <= {message.external_id for message in messages}
+    assert any("\ufffd" in message.author.name for message in messages)
+
+
+@pytest.mark.parametrize("half", HALVES)
+def test_half_a_surrogate_pair_in_a_point_or_a_log_is_replaced(tmp_path, half):
+    point = {
+        "id": 1,
+        "payload": {"role": "user", "user_id": "1", "content": "hiHALF", "timestamp": 1700000000},
+    }
+    path = tmp_path / "pip.json"
+    path.write_bytes(dumped([point]).encode().replace(b"HALF", HALVES[half]))
+    with open_source(path) as source:
+        [message] = qdrantpoints.READER.read(source, OPTIONS)
+    assert message.body.rstrip("\ufffd") == "hi" != message.body
+    if half.startswith("raw"):
+        messages, _ = read(
+            "irc", save(tmp_path, "irc", b"[12:00] <ana> hi" + HALVES[half] + b"\n[12:01] <ben> ho")
+        )
+        assert [one.body.rstrip("\ufffd") for one in messages] == ["hi", "ho"]
+
+
+class Trickle(io.RawIOBase):
+    """Gives a few bytes at a time, as many as it is told."""
+
+    def __init__(self, data: bytes, at_once: int) -> None:
+        super().__init__()
+        self.left, self.at_once = data, at_once
+
+    def read(self, size: int = -1) -> bytes:  # noqa: ARG002  as many as it was told
+        given, self.left = self.left[: self.at_once], self.left[self.at_once :]
+        return given
+
+
+PIECES = [
+    r"\udc00",
+    r"\ud83d",
+    r"\ud83d\ude00",
+    "\\\\",
+    "\\\\" * 7,
+    r"\n",
+    "a",
+    "u",
+    r"\"",
+    "\u00e9",
+    r"\\udc00",
+    r"\u0041",
+]
+
+
+@quick
+@given(pieces=st.lists(st.sampled_from(PIECES), max_size=12), at_once=st.sampled_from([1, 3, 7, 50]))
+def test_halves_are_told_from_pairs_wherever_the_bytes_are_divided(pieces, at_once):
+    text = '["' + "".join(pieces) + '"]'
+    whole = json.loads(text)[0].encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    found = list(walk(Trickle(text.encode(), at_once), {(): "list"}))
+    assert [step.value for step in found if step.kind == "value"] == [whole]
 
 
 @pytest.mark.parametrize("name", sorted(FILES))

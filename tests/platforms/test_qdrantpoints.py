@@ -132,6 +132,18 @@ async def test_both_shapes_read_back_as_the_same_exchanges(app: App, open_app, t
     assert await exchanges(app) == await exchanges(other) == as_told()
 
 
+async def test_the_share_of_messages_from_pairs_is_counted_as_they_are_imported(
+    app: App, open_app, tmp_path: Path
+):
+    other = await open_app("other")
+    await app.import_path(saved(tmp_path / "new.json", pairs()[:2]))
+    await app.import_path(saved(tmp_path / "old.json", apart()))
+    await other.import_path(saved(tmp_path / "old.json", apart()))
+    # Two of three questions, each with its answer, came as pairs first.
+    assert (await app.operations.numbers()).counts.legacy_share == pytest.approx(2 / 3)
+    assert (await other.operations.numbers()).counts.legacy_share == 0.0
+
+
 async def test_the_same_talk_in_both_shapes_and_twice_is_there_once(app: App, tmp_path: Path):
     await app.import_path(saved(tmp_path / "new.json", pairs()))
     for again in (pairs(), apart()):
@@ -282,7 +294,8 @@ def test_times_are_text_or_numbers(read: Read, write, stamp):
     asked, answered = read(READER, write({"a.json": points})).messages
     assert asked.sent_at == datetime(2025, 3, 1, 12, 0, 0, 250_000, tzinfo=UTC)
     assert answered.sent_at - asked.sent_at == STEP
-    assert asked.metadata == ({"time_zone": "assumed UTC"} if isinstance(stamp, str) else {})
+    zone = {"time_zone": "assumed UTC"} if isinstance(stamp, str) else {}
+    assert asked.metadata == {"legacy_pair": "0000-1"} | zone
 
 
 BAD = {

@@ -96,6 +96,89 @@ def test_other_formats_are_read_by_the_usual_names_and_never_exact(record, text,
     assert not said.is_exact
 
 
+ASKED = {
+    "type": "user",
+    "uuid": "u1",
+    "timestamp": "2025-03-01T12:00:00Z",
+    "message": {"role": "user", "content": "where is the ferry?"},
+}
+ANSWERED = {
+    "type": "assistant",
+    "uuid": "u2",
+    "timestamp": "2025-03-01T12:00:00Z",
+    "message": {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "content": [
+            {"type": "thinking", "thinking": "ferries are secret", "text": "ferries are secret"},
+            {"type": "text", "text": "At the pier."},
+            {"type": "tool_use", "id": "t1", "name": "tides", "input": {"text": "ferry"}},
+            {"type": "text", "text": "It leaves at nine."},
+        ],
+    },
+}
+CALLED = {
+    "type": "user",
+    "message": {"role": "user", "content": [{"type": "tool_result", "content": "ferry late"}]},
+}
+RESPONSE = {
+    "timestamp": "2025-03-01T12:00:00Z",
+    "type": "response_item",
+    "payload": {
+        "type": "message",
+        "role": "user",
+        "content": [{"type": "input_text", "text": "which ferry?"}],
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("record", "text", "author"),
+    [
+        (ASKED, "where is the ferry?", "user"),
+        (ANSWERED, "At the pier.\nIt leaves at nine.", "assistant"),
+        (RESPONSE, "which ferry?", "user"),
+        (
+            {"role": "assistant", "content": [{"type": "output_text", "text": "soon"}], "ts": 1740830400},
+            "soon",
+            "assistant",
+        ),
+        (
+            {"from": "Ana", "date": 1740830400, "text": ["see ", {"type": "bold", "text": "pier"}, " 3"]},
+            "see pier 3",
+            "Ana",
+        ),
+        (
+            {"message": {"author": {"name": "Bo"}, "content": "hi", "timestamp": "2025-03-01T12:00:00Z"}},
+            "hi",
+            "Bo",
+        ),
+    ],
+)
+def test_logs_of_sessions_with_agents_are_read(record, text, author):
+    said = said_in(json.dumps(record).encode())
+
+    assert (said.text, said.author_name, said.sent_at) == (text, author, NOON)
+    assert not said.is_exact
+
+
+def test_whoever_asks_and_answers_in_a_session_speaks_to_all_and_nobody_else_does():
+    assert [said_in(json.dumps(one).encode()).is_for_all for one in (ASKED, ANSWERED)] == [True, True]
+    for kind in ("system", "summary", "whisper", "assistant"):
+        assert not said_in(json.dumps(ASKED | {"type": kind}).encode()).is_for_all
+    # Without the side that speaks, the word is a kind of message that is not known.
+    assert not said_in(json.dumps({"type": "user", "text": "hi"}).encode()).is_for_all
+
+
+async def test_a_line_without_words_is_not_broken(tmp_path):
+    write(tmp_path / "logs", "session.jsonl", ASKED, CALLED, ANSWERED, {"type": "summary"}, "{ferry}")
+    read = await found(RawLogs(folders=[tmp_path / "logs"]), "when does the ferry leave")
+
+    assert texts(read) == ["At the pier.\nIt leaves at nine."]
+    assert read.note == "broken lines skipped: 1"
+
+
 @pytest.mark.parametrize(
     "line", [b"", b"{", b"[]", b"1", b'{"text": ""}', b'{"text": 5}', b'{"level": "info"}', b"[" * 100_000]
 )

@@ -638,3 +638,60 @@ async def test_the_status_tells_what_a_doctor_asks(data):
     assert (status.running, status.in_use, status.version) == (True, True, str(find_binaries(None).major))
     assert status.socket_dir == data / "postgres/socket"
     assert status.size_bytes > 2**20
+
+
+async def test_what_a_full_disk_leaves_half_written_keeps_no_server_from_starting(data):
+    cluster = await start_cluster(data, settings=FAST)
+    await cluster.close()
+    (data / "postgres" / "pgdata" / "postmaster.pid").touch()
+
+    async with asyncio.timeout(60):
+        again = await start_cluster(data, settings=FAST)
+    assert again.app_dsn == cluster.app_dsn
+    await again.close()
+
+
+async def test_a_server_comes_back_where_it_was_even_if_it_forgot_where_that_is(made, tmp_path):
+    long = tmp_path / ("x" * 90)
+    shutil.copytree(made, long)
+    cluster = await start_cluster(long, settings=FAST)
+    pid = cluster_status(long).pid
+    os.kill(pid, signal.SIGKILL)
+    (long / "postgres" / "pgdata" / "postmaster.pid").write_text("")
+
+    async with asyncio.timeout(60):
+        again = await start_cluster(long, settings=FAST)
+    try:
+        assert again.app_dsn == cluster.app_dsn
+        copy = tmp_path / ("y" * 90)
+        shutil.copytree(made, copy)
+        shutil.copy(long / "postgres" / "pgdata" / "roomlore.conf", copy / "postgres" / "pgdata")
+        other = await start_cluster(copy, settings=FAST)
+        assert other.app_dsn != again.app_dsn
+        await other.close()
+    finally:
+        await again.close()
+        await cluster.close()
+
+
+async def test_data_are_for_their_owner_alone_also_those_from_before(data):
+    home = data / "postgres"
+    data.chmod(0o755)
+    (home / "admin.password").chmod(0o644)
+    (home / "postgres.log").chmod(0o644)
+
+    await (await start_cluster(data, settings=FAST)).close()
+
+    assert stat.S_IMODE(data.stat().st_mode) == 0o700
+    files = [file for file in home.iterdir() if file.is_file()]
+    assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
+
+
+async def test_a_new_data_directory_is_for_its_owner_alone_and_a_shared_folder_stays_as_it_is(fresh):
+    shutil.rmtree(fresh)
+    await (await start_cluster(fresh, settings=FAST)).close()
+    assert stat.S_IMODE(fresh.stat().st_mode) == 0o700
+    (fresh / "holiday.jpg").touch()
+    fresh.chmod(0o755)
+    await (await start_cluster(fresh, settings=FAST)).close()
+    assert stat.S_IMODE(fresh.stat().st_mode) == 0o755

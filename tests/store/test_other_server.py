@@ -63,6 +63,8 @@ def test_an_ordinary_login_migrates_and_runs_everything(server):
     assert told["stored"]["stored"]["added"] > 100
     assert "41,500" in told["only_for_members"]["teo"]
     assert "41,500" not in told["only_for_members"]["hal"]
-    findings = {finding["name"]: finding for finding in json.loads(roomlore(house, "doctor").stdout)}
+    findings = {
+        finding["name"]: finding for finding in json.loads(roomlore(house, "--json", "doctor").stdout)
+    }
     assert findings["login"]["detail"] == "landlord"
     assert all(finding["is_well"] for finding in findings.values())

@@ -287,6 +287,14 @@ async def test_a_database_that_was_never_migrated_is_refused(fresh):
     assert (caught.value.found, caught.value.wanted) == (0, wanted_version())
 
 
+async def test_a_server_that_is_too_old_is_refused_in_plain_words(fresh, monkeypatch):
+    monkeypatch.setattr("roomlore.store.migrate.OLDEST_POSTGRES", 990_000)
+    for refusing in (migrate, Database.connect):
+        with pytest.raises(DatabaseUnavailable, match=r"too old") as caught:
+            await refusing(fresh[0])
+        assert "PostgreSQL 99 or newer" in str(caught.value)
+
+
 async def test_processes_that_migrate_at_once_apply_each_step_once(fresh):
     program = (
         "import asyncio, sys; from roomlore.store.migrate import migrate;"

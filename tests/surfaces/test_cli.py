@@ -75,8 +75,8 @@ def demo(data: Path, *words) -> subprocess.CompletedProcess:
 
 
 def answer(data: Path, *words):
-    """Return the JSON document that a command prints into a pipe."""
-    done = demo(data, *words)
+    """Return the JSON document that a command prints."""
+    done = demo(data, "--json", *words)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -167,6 +167,21 @@ def test_a_process_prints_what_is_printed_here(data):
         assert (apart.returncode, apart.stdout, apart.stderr) == (here.returncode, here.stdout, here.stderr)
 
 
+def test_global_options_stand_before_the_verb_or_after_it(data):
+    before = demo(data, "--json", "--as", "hal", "rooms").stdout
+    after = roomlore("rooms", "--org", "demo", "--as", "hal", "--json", "--data", data).stdout
+    assert before == after
+    assert "hiring" not in {room["name"] for room in json.loads(after)}
+    assert (
+        json.loads(roomlore("--text", "keys", "list", "--json", "--org", "demo", "--data", data).stdout) == []
+    )
+
+
+def test_a_pipe_gets_text_unless_json_is_asked_for(data):
+    assert "last activity" in demo(data, "rooms").stdout
+    assert json.loads(demo(data, "rooms", "--json").stdout)
+
+
 def test_a_hidden_room_and_a_missing_one_get_the_same_answer(data):
     hidden = demo(data, "--as", "hal", "show", "hiring")
     missing = demo(data, "--as", "hal", "show", "nosuch")
@@ -230,7 +245,7 @@ def test_a_dry_run_leaves_no_trace(tmp_path):
         "sent_at": 0,
     }
     export.write_text(json.dumps(record))
-    done = roomlore("--data", tmp_path / "data", "import", export, "--dry-run")
+    done = roomlore("--data", tmp_path / "data", "--json", "import", export, "--dry-run")
     assert json.loads(done.stdout)["messages"] == 1
     assert not (tmp_path / "data").exists()
 
@@ -241,6 +256,15 @@ def test_an_unreachable_database_says_what_to_do(tmp_path):
         done = roomlore("--database", url, verb)
         refused(done, 1)
         assert "hunter2" not in done.stdout + done.stderr
+
+
+def test_the_zone_of_a_log_is_named_or_said_to_be_assumed(tmp_path):
+    export = tmp_path / "#plans.log"
+    export.write_text("--- Log opened Thu Feb 26 22:00:00 2026\n22:01 <ana> hi\n", encoding="utf-8")
+    assert json.loads(roomlore("import", export, "--dry-run").stdout)["zone_assumed"] == 1
+    zoned = roomlore("import", export, "--dry-run", "--timezone", "Europe/Berlin")
+    assert json.loads(zoned.stdout)["zone_assumed"] == 0
+    refused(roomlore("import", export, "--dry-run", "--timezone", "Berlin"), 2, "Europe/Berlin")
 
 
 def test_an_export_is_imported_once_and_repeatable(data, tmp_path):
@@ -259,10 +283,10 @@ def test_an_export_is_imported_once_and_repeatable(data, tmp_path):
     lines[0]["schema"] = "roomlore.message/1"
     export.write_text("\n".join(map(json.dumps, lines)) + "\n{broken\n")
     fields = {"rooms", "messages", "system", "authors", "replies", "edits", "skipped", "secrets_stripped"}
-    dry = json.loads(roomlore("import", export, "--dry-run").stdout)
-    first = roomlore("--data", data, "--org", "club", "import", export)
+    dry = json.loads(roomlore("import", export, "--dry-run", "--json").stdout)
+    first = roomlore("--data", data, "--org", "club", "--json", "import", export)
     report = json.loads(first.stdout)
-    again = json.loads(roomlore("--data", data, "--org", "club", "import", export).stdout)
+    again = json.loads(roomlore("import", export, "--json", "--data", data, "--org", "club").stdout)
     assert fields <= set(report)
     assert {name: dry[name] for name in fields} == {name: report[name] for name in fields}
     assert report["messages"] == 3
@@ -307,10 +331,10 @@ def test_an_interrupted_import_says_so_and_a_second_one_completes_it(data, tmp_p
     assert process.returncode == 130
     assert TRACEBACK not in stderr
     assert "safe to run this again" in stderr
-    rooms = json.loads(roomlore("--data", data, "--org", "long", "rooms").stdout)
+    rooms = json.loads(roomlore("--data", data, "--org", "long", "--json", "rooms").stdout)
     [stored] = [room["message_count"] for room in rooms if room["name"] == "long"]
     assert 0 < stored < count
-    done = roomlore("--data", data, "--org", "long", "import", export, "--no-embed")
+    done = roomlore("--data", data, "--org", "long", "--json", "import", export, "--no-embed")
     assert json.loads(done.stdout)["stored"]["added"] == count - stored
 
 
@@ -336,7 +360,7 @@ def test_a_worker_stops_promptly_when_told(data):
 
 
 def test_doctor_finds_everything_well_and_stops_the_server(tmp_path):
-    done = process("--data", tmp_path, "doctor")
+    done = process("--data", tmp_path, "doctor", "--json")
     assert done.returncode == 0, done.stdout
     findings = {finding["name"]: finding for finding in json.loads(done.stdout)}
     assert {"python", "embedding model", "postgresql", "pgvector", "schema"} <= set(findings)
@@ -356,7 +380,10 @@ def test_a_folder_of_several_formats_is_refused_and_not_read_in_part(tmp_path):
     )
     (tmp_path / "2024-01-02.txt").write_text("[10:00] <ana> hello\n[10:01] <ben> hi\n")
     refused(roomlore("import", tmp_path, "--dry-run"), 1, "several formats", "jsonl", "irc")
-    assert json.loads(roomlore("import", tmp_path, "--dry-run", "--format", "irc").stdout)["messages"] == 2
+    assert (
+        json.loads(roomlore("--json", "import", tmp_path, "--dry-run", "--format", "irc").stdout)["messages"]
+        == 2
+    )
 
 
 def test_a_file_that_is_not_of_the_named_format_is_refused(tmp_path):

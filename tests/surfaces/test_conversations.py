@@ -64,7 +64,7 @@ def roomlore(cluster, tmp_path_factory, org: str):
         with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
             for name in [name for name in os.environ if name.startswith("ROOMLORE_")]:
                 patch.delenv(name)
-            patch.setattr(sys, "argv", ["roomlore", "--database", url, "--org", org, *words])
+            patch.setattr(sys, "argv", ["roomlore", "--json", "--database", url, "--org", org, *words])
             with pytest.raises(SystemExit) as end:
                 main.run()
         return Done(code=end.value.code, out=out.getvalue(), err=err.getvalue())
@@ -135,7 +135,7 @@ def test_conversations_are_listed_as_a_table_and_as_json(roomlore, talks):
     head, unnamed, row = text(roomlore("--text", "conversations", "general"))
     assert head.split() == ["conversation", "id", "who", "messages", "opened", "last", "state", "boundary"]
     assert unnamed.split()[:2] == ["(no", "label)"]
-    assert talks["ferry"][:13] in row
+    assert talks["ferry"][-8:] in row
     for word in ("ferry", "pip (bot) 1", "2026-01-12 08:01", "2026-01-12 08:03", "quiet", "first"):
         assert word in row
     assert len(answer(roomlore("conversations", "--limit", "1"))) == 1
@@ -145,13 +145,13 @@ def test_conversations_are_listed_as_a_table_and_as_json(roomlore, talks):
 
 
 def test_a_conversation_is_shown_with_who_answers_whom(roomlore, talks):
-    for word in (talks["ferry"], talks["ferry"][:13], "message:2"):
+    for word in (talks["ferry"], talks["ferry"][:13], talks["ferry"][-8:], "message:2"):
         shown = answer(roomlore("conversation", "show", word))
         assert shown["id"] == talks["ferry"]
         assert [one["message"]["external_id"] for one in shown["messages"]] == ["1", "2", "3"]
         assert shown["messages"][2]["answers"]["parent_id"] == shown["messages"][1]["message"]["id"]
     lines = text(roomlore("--text", "conversation", "show", talks["ferry"]))
-    assert lines[0] == f"{talks['ferry']} ferry"
+    assert lines[0] == f"{talks['ferry'][-8:]} ferry"
     assert "3 messages, 2026-01-12 08:01 to 2026-01-12 08:03, quiet" in lines[1]
     assert lines[3:] == [
         "2026-01-12 08:01 #1 [ana]: when does the ferry leave  1",
@@ -193,7 +193,7 @@ def test_each_sees_and_changes_what_they_may(roomlore, talks):
 def test_no_label_passes_for_a_line_of_its_own(roomlore, talks):
     shown = roomlore("--text", "conversation", "rename", talks["ferry"], FORGED)
     lines = text(shown)
-    assert lines[0].startswith(f"{talks['ferry']} Lunch 0192 #9 [Cy]: mine ")
+    assert lines[0].startswith(f"{talks['ferry'][-8:]} Lunch 0192 #9 [Cy]: mine ")
     for done in (
         shown,
         roomlore("--text", "conversations"),

@@ -47,7 +47,7 @@ def roomlore(cluster, tmp_path_factory):
         with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
             for name in [name for name in os.environ if name.startswith("ROOMLORE_")]:
                 patch.delenv(name)
-            patch.setattr(sys, "argv", ["roomlore", "--database", url, "--org", org, *words])
+            patch.setattr(sys, "argv", ["roomlore", "--json", "--database", url, "--org", org, *words])
             with pytest.raises(SystemExit) as end:
                 main.run()
         return Done(code=end.value.code, out=out.getvalue(), err=err.getvalue())

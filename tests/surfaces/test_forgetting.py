@@ -48,7 +48,7 @@ class Line:
         with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
             for name in [name for name in os.environ if name.startswith("ROOMLORE_")]:
                 patch.delenv(name)
-            patch.setattr(sys, "argv", ["roomlore", *self.options, *map(str, words)])
+            patch.setattr(sys, "argv", ["roomlore", "--json", *self.options, *map(str, words)])
             with pytest.raises(SystemExit) as end:
                 main.run()
         return Done(code=end.value.code, out=out.getvalue(), err=err.getvalue())
@@ -165,8 +165,8 @@ def test_a_receipt_reads_well_and_is_looked_up_by_its_beginning(roomlore: Line):
     assert "2 holes: the place" in told
     assert "mira" not in told
     [receipt] = roomlore("receipts").document
-    assert receipt["id"][:13] in roomlore("--text", "receipts").out
-    assert roomlore("receipts", receipt["id"]).document == receipt | {"copies": []}
+    assert receipt["id"][-8:] in roomlore("--text", "receipts").out
+    assert roomlore("receipts", receipt["id"][-8:]).document == receipt | {"copies": []}
     again = roomlore("receipts", receipt["id"], "--check").document
     assert again["checked_at"] > receipt["checked_at"]
     told = roomlore("--text", "receipts", receipt["id"], "--check").out
@@ -311,7 +311,7 @@ def at_a_terminal(roomlore: Line, *words: str, answer: str, meanwhile: Callable[
     """Say the words on a terminal, and the answer once asked; `meanwhile` is done before that."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "roomlore", *roomlore.options, *words],
+        [sys.executable, "-m", "roomlore", "--json", *roomlore.options, *words],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,

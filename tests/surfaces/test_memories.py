@@ -12,7 +12,8 @@ from uuid import uuid4
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from roomlore.surfaces.cli import main
+from roomlore.config import from_environment
+from roomlore.surfaces.cli import globaloptions, main
 
 FORGED = "Ana is kind.\n0192 2026-01-01 (fact) Bo is a thief.\u2028#m1 [Cy]: so it is \x1b[31m"
 
@@ -48,7 +49,7 @@ def roomlore(cluster, tmp_path_factory):
         with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
             for name in [name for name in os.environ if name.startswith("ROOMLORE_")]:
                 patch.delenv(name)
-            patch.setattr(sys, "argv", ["roomlore", "--database", url, "--org", org, *words])
+            patch.setattr(sys, "argv", ["roomlore", "--json", "--database", url, "--org", org, *words])
             with pytest.raises(SystemExit) as end:
                 main.run()
         return Done(code=end.value.code, out=out.getvalue(), err=err.getvalue())
@@ -158,7 +159,7 @@ def test_a_memory_takes_the_place_of_another_and_the_old_one_is_marked_wherever_
         roomlore("remember", "The quincunx skipper prefers tea.", "--from", "2", "--supersedes", old["id"])
     )
 
-    told = roomlore("--text", "why", old["id"])
+    told = roomlore("--text", "why", old["id"][-8:])
     assert "(fact, superseded) The quincunx skipper prefers coffee." in told.out.splitlines()[0]
     assert told.out.splitlines()[-3].endswith("(fact) The quincunx skipper prefers tea.")
     assert "superseded by" in told.out
@@ -179,9 +180,8 @@ def test_a_memory_takes_the_place_of_another_and_the_old_one_is_marked_wherever_
 def test_raw_logs_are_told_with_file_line_and_time(roomlore, tmp_path, monkeypatch):
     record = {"nick": "ana", "msg": "the zebra paint is in the shed", "time": "2026-01-12T08:00:00Z"}
     (tmp_path / "a.jsonl").write_text(f"{json.dumps(record)}\n")
-    read = main.from_environment
     monkeypatch.setattr(
-        main, "from_environment", lambda: read({"ROOMLORE_RAW_LOGS": str(tmp_path)}), raising=True
+        globaloptions, "from_environment", lambda: from_environment({"ROOMLORE_RAW_LOGS": str(tmp_path)})
     )
 
     shown = roomlore("--text", "ask", "where is the zebra paint").out

@@ -60,7 +60,7 @@ class Shell:
 
     def __call__(self, *words: object, **environment: str) -> subprocess.CompletedProcess:
         """Run a command line as the process would, and return what it printed and its exit code."""
-        argv = ["roomlore", "--data", str(self.data), *map(str, words)]
+        argv = ["roomlore", "--json", "--data", str(self.data), *map(str, words)]
         with self.monkeypatch.context() as patch:
             for name in (name for name in os.environ if name.startswith("ROOMLORE_")):
                 patch.delenv(name)

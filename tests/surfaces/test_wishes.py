@@ -40,7 +40,7 @@ def roomlore(cluster, tmp_path):
         with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
             for name in [name for name in os.environ if name.startswith("ROOMLORE_")]:
                 patch.delenv(name)
-            patch.setattr(sys, "argv", ["roomlore", "--database", url, "--org", org, *words])
+            patch.setattr(sys, "argv", ["roomlore", "--json", "--database", url, "--org", org, *words])
             with pytest.raises(SystemExit) as end:
                 main.run()
         return end.value.code, out.getvalue(), err.getvalue()

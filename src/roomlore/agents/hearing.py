@@ -13,6 +13,7 @@ from roomlore.agents.deciding import Heard, Said
 from roomlore.agents.fitting import fitting
 from roomlore.agents.value import asks
 from roomlore.domain.ids import OrgId, ParticipantId
+from roomlore.domain.patterns import later
 from roomlore.domain.records import Message
 from roomlore.store import agents
 from roomlore.store.agents import SaidAround
@@ -21,7 +22,7 @@ from roomlore.untangling.names import CHARACTERS_READ, callings, spellings
 
 #: So many messages before one, itself among them, and after it.
 _BEFORE, _AFTER = 40, 20
-_QUOTED = re.compile(r"^\s*>.*$", re.MULTILINE)
+_QUOTED = later(r"^[^\S\n]*>.*$", re.MULTILINE)
 _GREETINGS = (
     "hi|hey|hello|yo|ok|okay|thanks|thank you|thx|ty|dear|please|so|well|good morning|morning|welcome"
 )
@@ -81,8 +82,8 @@ def _patterns(form: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """Return how a name stands by itself in a text, and how it begins one."""
     name = re.escape(form)
     return (
-        re.compile(rf"(?:^|{_STOP}|\b(?:{_GREETINGS})\b)\s*{name}\s*(?:$|{_STOP})"),
-        re.compile(rf"\W*{name}(?!['\u2019\w])"),
+        later(rf"(?:^|{_STOP}|\b(?:{_GREETINGS})\b)\s*{name}\s*(?:$|{_STOP})"),
+        later(rf"\W*{name}(?!['\u2019\w])"),
     )
 
 
@@ -112,5 +113,5 @@ def _said(one: SaidAround, names: Mapping[str, Iterable[ParticipantId]]) -> Said
 def _without(names: Iterable[str], body: str) -> str:
     """Return a text without names that call: what is left of "thank you, Pip!" is small talk."""
     for name in names:
-        body = re.sub(rf"(?<!\w)@?{re.escape(name.strip())}(?!\w)", " ", body, flags=re.IGNORECASE)
+        body = later(rf"(?<!\w)@?{re.escape(name.strip())}(?!\w)", re.IGNORECASE).sub(" ", body)
     return body

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from roomlore.domain.incoming import ParticipantKind
+from roomlore.domain.patterns import later
 
 #: From here on an exchange is remembered.
 WORTH_KEEPING = 0.6
@@ -20,7 +21,7 @@ _SUBSTANCE, _ANSWERED, _MATTERS, _ADDRESSED, _NEW = 0.5, 0.2, 0.25, 0.1, 0.1
 _SMALL_TALK, _AGENT = -0.3, -0.2
 _READ = 4_000
 
-_WORD = re.compile(r"[^\W\d_][\w'\u2019-]*|\d[\w.,:/-]*")
+_WORD = later(r"[^\W\d_][\w'\u2019-]*|\d[\w.,:/-]*")
 _EMPTY_WORDS = (
     "a about all also am an and any anyone are as at be been but by can could did do does doing for from get go got had"
     " has have he hello her hey hi him his how i i'd i'll i'm i've if im in into is it it's its just know like me my no"
@@ -29,17 +30,18 @@ _EMPTY_WORDS = (
     " you're your"
 )
 _EMPTY = frozenset(_EMPTY_WORDS.split())
-_ASKS = re.compile(
+_ASKS = later(
     r"\?|^\s*(who|what|when|where|why|how|which|whose|can|could|do|does|did|is|are|should|would|will)\b",
     re.IGNORECASE,
 )
-_MATTERS_CUES = re.compile(
+_MATTERS_CUES = later(
     r"\b(let'?s go with|we(?:'ve| have)? (?:decided|agreed)|decision|decided|agreed on|i(?:'ll| will)|i promise|by"
     r" (?:mon|tues|wednes|thurs|fri|satur|sun)day|by tomorrow|deadline|due|actually|correction|that'?s wrong|i meant|turns"
     r" out|lesson|learn(?:ed|t)|next time|never again|always|from now on|remember|prefer|allergic|birthday|instead of)\b",
     re.IGNORECASE,
 )
-_SMALL = re.compile(
+_BETWEEN_SENTENCES = later(r"(?<=[.!?\n])\s+")
+_SMALL = later(
     r"\W*(?:(?:hi|hello|hey|yo|thanks|thank you|thx|ty|ok|okay|k|cool|nice|great|lol|haha+|yes|yep|no|nope|sure|bye|np|good"
     r" (?:morning|night|evening|day)|how are you|no problem|you'?re welcome|welcome|there|all|everyone|bot)\W*){0,6}",
     re.IGNORECASE,
@@ -95,5 +97,5 @@ def _telling(text: str) -> set[str]:
 
 
 def _only_asks(reply: str) -> bool:
-    sentences = [part for part in re.split(r"(?<=[.!?\n])\s+", reply.strip()) if part]
+    sentences = [part for part in _BETWEEN_SENTENCES.split(reply.strip()) if part]
     return bool(sentences) and all(sentence.rstrip().endswith("?") for sentence in sentences)

@@ -23,7 +23,7 @@ from roomlore.app.graph import Graphing
 from roomlore.app.growth import Growth
 from roomlore.app.history import History
 from roomlore.app.importing import read_export, sort_out
-from roomlore.app.intake import Intake
+from roomlore.app.intake import Intake, take_in
 from roomlore.app.keys import Keys, sign_in
 from roomlore.app.memories import Memories
 from roomlore.app.operations import Operations
@@ -39,7 +39,7 @@ from roomlore.context.records import Context
 from roomlore.context.replygraph import DEFAULT_LIMITS, WalkLimits
 from roomlore.context.storesource import StoreSource
 from roomlore.domain.errors import BadInput, NotAllowed
-from roomlore.domain.ids import MessageId, OrgId, RoomId
+from roomlore.domain.ids import MessageId, OrgId
 from roomlore.domain.incoming import IncomingMessage
 from roomlore.domain.ports import Embedder
 from roomlore.domain.records import LogLine, Message, Participant, Room, Viewer
@@ -51,7 +51,6 @@ from roomlore.retrieval.meant import Before
 from roomlore.retrieval.records import Answer, Exchange, Found
 from roomlore.store import work
 from roomlore.store.db import Database
-from roomlore.store.queries import Connection
 from roomlore.workers import loop, retain
 
 
@@ -148,8 +147,8 @@ class App:
 
     @property
     def intake(self) -> Intake:
-        """What is said, as records of our own format; and edits of it."""
-        return Intake(desk=self.desk, take=self.ingest_batch)
+        """What is said: records of our own format, what agents say as themselves, and edits."""
+        return Intake(desk=self.desk, take=self.ingest_batch, count=partial(self._growth.note, self.db))
 
     async def sign_in(self, key: str) -> "App":
         """Return this App on behalf of whoever holds the key.
@@ -198,18 +197,12 @@ class App:
 
     async def ingest_batch(self, batch: Sequence[IncomingMessage]) -> accept.Accepted:
         """Store a batch of messages in one transaction; what cannot be stored is named and left out."""
-        fit, unfit = sort_out(batch, now=datetime.now(UTC))
+        fit, unfit = await asyncio.to_thread(sort_out, batch, now=datetime.now(UTC))
         accepted = await self._accept(fit, action="ingest")
         return replace(accepted, skipped=[*unfit, *accepted.skipped])
 
     async def _accept(self, batch: Sequence[IncomingMessage], *, action: str) -> accept.Accepted:
-        now = datetime.now(UTC)
-
-        async def change(conn: Connection) -> tuple[accept.Accepted, list[RoomId]]:
-            accepted = await accept.accept(conn, self.org_id, batch, received_at=now)
-            return accepted, sorted(accepted.room_ids)
-
-        accepted = await self.desk.change("administer", action, change)
+        accepted = await take_in(self.desk, batch, action=action)
         await self._growth.note(self.db, len(accepted.added))
         return accepted
 

@@ -12,7 +12,7 @@ from typing import NoReturn, TypeVar
 from uuid import UUID
 
 from roomlore.domain.errors import BadInput, KeyRefused, NotAllowed, RoomloreError, TookTooLong
-from roomlore.domain.ids import OrgId
+from roomlore.domain.ids import OrgId, uuid7
 from roomlore.domain.records import LogOutcome, Viewer
 from roomlore.domain.roles import RIGHTS, Right
 from roomlore.store import keys, log
@@ -185,9 +185,20 @@ class Desk:
         took_ms: float | None = None,
     ) -> None:
         # The key is the one the caller came with, whatever the viewer says of itself.
-        reader = replace(viewer, key_id=self.caller.key_id)
-        async with self.db.noting(reader) as conn:
-            await log.append(conn, reader, action, outcome=outcome, subject_ids=subject_ids, took_ms=took_ms)
+        reader, line_id = replace(viewer, key_id=self.caller.key_id), uuid7()
+
+        async def write(conn: Connection) -> None:
+            await log.append(
+                conn,
+                reader,
+                action,
+                outcome=outcome,
+                subject_ids=subject_ids,
+                took_ms=took_ms,
+                line_id=line_id,
+            )
+
+        await self.db.note(reader, write)
 
 
 def check_limit(limit: int) -> None:

@@ -1,15 +1,17 @@
-"""What is said, as records of our own format, each with what became of it; and edits of what was said before."""
+"""What is said: as records of our own format, each with what became of it; by an agent as itself; and edits."""
 
-from collections.abc import Awaitable, Callable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 from uuid import UUID
 
+from roomlore.app import speaking
 from roomlore.app.desk import Desk
 from roomlore.app.importing import sort_out
-from roomlore.domain.errors import BadInput
-from roomlore.domain.ids import MessageId
+from roomlore.domain.errors import BadInput, NotAllowed
+from roomlore.domain.ids import MessageId, RoomId
 from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, IncomingRoom, Skipped
 from roomlore.ingest import accept
 from roomlore.ingest.accept import Accepted
@@ -21,6 +23,7 @@ from roomlore.retrieval import meant
 from roomlore.store import directory, erased, messages
 from roomlore.store.messages import ToldMessage
 from roomlore.store.queries import Connection
+from roomlore.wishes.listening import listen
 
 #: Of records in one call: what is larger is a file, and imported.
 MOST_RECORDS = 1_000
@@ -55,11 +58,13 @@ class BatchTaken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intake:
-    """What comes in one by one; the operator's."""
+    """What comes in one by one: records for the operator, and what agents say as themselves."""
 
     desk: Desk
     #: Stores a batch of messages in one transaction.
     take: Callable[[Sequence[IncomingMessage]], Awaitable[Accepted]]
+    #: Counts messages that were added.
+    count: Callable[[int], Awaitable[None]]
 
     async def records(self, records: Sequence[Any]) -> BatchTaken:
         """Store messages given as objects of `roomlore.message/1`, and return what became of each.
@@ -74,12 +79,53 @@ class Intake:
         await self.desk.check("administer", "ingest")
         if not 1 <= len(records) <= MOST_RECORDS:
             raise BadInput("messages", f"must be at least 1 and at most {MOST_RECORDS:,}; send them in parts")
-        each = [read_record(one, where=str(place), order=place) for place, one in enumerate(records)]
+        each = await asyncio.to_thread(_read, records)
         read = [one for one, _ in each]
         accepted = await self.take([one for one in read if not isinstance(one, Skipped)])
         told = _told(read, accepted)
         items = [_noted(item, unknown) for item, (_, unknown) in zip(told.items, each, strict=True)]
         return replace(told, items=items)
+
+    async def say(
+        self,
+        room: str,
+        text: str,
+        *,
+        reply_to: str | None = None,
+        to: Sequence[str] = (),
+        external_id: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> MessageId:
+        """Store a message of the calling agent's and return its id; it is on disk when this returns.
+
+        An answer to a whisper that names nobody else is a whisper to its author.
+
+        Args:
+            room: Name, external id or id. A closed one takes messages of its present members only.
+            text: What it says.
+            reply_to: The message it answers: external id or id.
+            to: Whom a whisper is addressed to; the whole room by default.
+            external_id: The platform's id of the message, so that an import does not double it. The same id with the
+                same text changes nothing.
+            metadata: What else belongs to it.
+
+        Raises:
+            NotFound: there is no such room, message or participant, or the caller may not see it.
+            BadInput: the message cannot be stored, or several are meant.
+            NotAllowed: the caller is no agent, or no member of the closed room now.
+        """
+        await self.desk.check("speak", "say")
+        said = await speaking.look_up(
+            self.desk, room, text, reply_to=reply_to, to=to, external_id=external_id, metadata=metadata or {}
+        )
+
+        async def change(conn: Connection) -> tuple[tuple[MessageId, bool], Sequence[UUID]]:
+            stored = await speaking.say(conn, self.desk, said)
+            return stored, [stored[0], said.room_id]
+
+        message_id, is_new = await self.desk.change("speak", "say", change)
+        await self.count(int(is_new))
+        return message_id
 
     async def edit(self, message: str, text: str, *, room: str | None = None) -> MessageId:
         """Put another text in the place of a message's and return its id; the earlier one stays as a revision.
@@ -92,12 +138,16 @@ class Intake:
         Raises:
             NotFound: there is no such message or room.
             BadInput: several are meant, the message was removed, or the text cannot be stored.
-            NotAllowed: the caller is no operator.
+            NotAllowed: it is somebody else's and the caller is no operator, or the caller is a member.
         """
-        await self.desk.check("administer", "edit")
+        await self.desk.check("speak", "edit")
         async with self.desk.looking("edit") as conn:
             room_id = None if room is None else await meant.room(conn, self.desk.org_id, room)
             found = await meant.message(conn, self.desk.org_id, message, room_id=room_id)
+        if not (self.desk.caller.is_operator or self.desk.caller.is_own(found.author_id)):
+            raise NotAllowed("this is somebody else's, and only an operator edits that")
+
+        listened = await listen([text])
 
         async def change(conn: Connection) -> tuple[MessageId, Sequence[UUID]]:
             # Whoever removes it holds one or the other until it is removed.
@@ -108,15 +158,34 @@ class Intake:
             if told is None or told.redacted_at is not None:
                 raise BadInput(f"message {message!r}", "was removed")
             edited = _edited(told, text, now=now)
-            fit, unfit = sort_out([edited], now=now)
+            fit, unfit = await asyncio.to_thread(sort_out, [edited], now=now)
             if fit and fit[0].body != told.body:
-                accepted = await accept.accept(conn, self.desk.org_id, fit, received_at=now)
+                accepted = await accept.accept(
+                    conn, self.desk.org_id, fit, received_at=now, listened=listened
+                )
                 unfit = list(accepted.skipped)
             if unfit:
                 raise BadInput("text", unfit[0].reason)
             return found.id, [found.id]
 
-        return await self.desk.change("administer", "edit", change)
+        return await self.desk.change("speak", "edit", change)
+
+
+async def take_in(desk: Desk, batch: Sequence[IncomingMessage], *, action: str) -> Accepted:
+    """Store a batch of clean records in one transaction, and return what became of it."""
+    now = datetime.now(UTC)
+    # First: what is listened to within the transaction keeps others waiting.
+    listened = await listen(message.body for message in batch)
+
+    async def change(conn: Connection) -> tuple[Accepted, list[RoomId]]:
+        accepted = await accept.accept(conn, desk.org_id, batch, received_at=now, listened=listened)
+        return accepted, sorted(accepted.room_ids)
+
+    return await desk.change("administer", action, change)
+
+
+def _read(records: Sequence[Any]) -> list[tuple[IncomingMessage | Skipped, list[str]]]:
+    return [read_record(one, where=str(place), order=place) for place, one in enumerate(records)]
 
 
 def _told(read: Sequence[IncomingMessage | Skipped], accepted: Accepted) -> BatchTaken:

@@ -15,12 +15,13 @@ from uuid import UUID
 from roomlore.app.desk import Desk
 from roomlore.app.people import viewer_of
 from roomlore.domain.errors import BadInput, KeyRefused, NotFound
-from roomlore.domain.ids import KeyId, OrgId, ParticipantId, uuid7
+from roomlore.domain.ids import KeyId, OrgId, uuid7
 from roomlore.domain.records import ApiKey, Viewer
 from roomlore.domain.roles import RIGHTS, Role
 from roomlore.retrieval import meant
 from roomlore.store import directory, erased, keys
 from roomlore.store.db import Database
+from roomlore.store.directory import ParticipantKey
 from roomlore.store.queries import Connection
 
 PREFIX = "rlk_"
@@ -68,11 +69,13 @@ class Keys:
 
         async def work(conn: Connection) -> tuple[ApiKey, Sequence[UUID]]:
             await erased.keep_erasures_out(conn, self.desk.org_id)
+            holder = await self._holder(conn, role, participant)
             kept = ApiKey(
                 id=KeyId(uuid7()),
                 name=name,
                 role=role,
-                participant_id=await self._holder(conn, role, participant),
+                participant_id=None if holder is None else holder.id,
+                participant_name=None if holder is None else holder.name,
                 created_at=now,
                 expires_at=expires_at,
                 revoked_at=None,
@@ -83,7 +86,7 @@ class Keys:
         kept = await self.desk.change("administer", "make key", work)
         return NewKey(kept=kept, key=_written(self.desk.org_id, secret))
 
-    async def _holder(self, conn: Connection, role: Role, participant: str | None) -> ParticipantId | None:
+    async def _holder(self, conn: Connection, role: Role, participant: str | None) -> ParticipantKey | None:
         if participant is None:
             return None
         found = await meant.participant(conn, self.desk.org_id, participant)
@@ -91,7 +94,7 @@ class Keys:
         is_agent = all(account.kind == "agent" for account in accounts)
         if (role == "agent") != is_agent:
             raise BadInput("role", f"{participant} is {'an' if is_agent else 'no'} agent")
-        return found
+        return next(account for account in accounts if account.id == found)
 
     async def all(self) -> list[ApiKey]:
         """Return every key of the org, newest first: never the key itself.
@@ -164,9 +167,13 @@ def _parts(key: str) -> tuple[OrgId, bytes]:
         held = base64.b64decode(key.removeprefix(PREFIX), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
         held = b""
-    if not key.startswith(PREFIX) or len(held) != _ORG_BYTES + _SECRET_BYTES:
+    if len(held) != _ORG_BYTES + _SECRET_BYTES:
         raise KeyRefused
-    return OrgId(UUID(bytes=held[:_ORG_BYTES])), held[_ORG_BYTES:]
+    named, secret = OrgId(UUID(bytes=held[:_ORG_BYTES])), held[_ORG_BYTES:]
+    # Decoding takes several spellings of the same bytes; what counts by key must not take them for several keys.
+    if key != _written(named, secret):
+        raise KeyRefused
+    return named, secret
 
 
 def _written(org_id: OrgId, secret: bytes) -> str:

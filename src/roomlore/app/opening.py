@@ -1,19 +1,25 @@
 """Settings in, one App out: the database is found or started, the org found or made, the caller let in."""
 
+import asyncio
+import logging
 from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 
 from roomlore.app.application import App
 from roomlore.app.keys import org_of
 from roomlore.app.proposing import Servers
 from roomlore.config import DEFAULT_ORG, Settings, from_environment
-from roomlore.domain.errors import BadInput, NotFound
+from roomlore.domain.errors import BadInput, DatabaseUnavailable, NotFound
 from roomlore.domain.ids import OrgId
 from roomlore.domain.ports import Embedder
-from roomlore.store.cluster import start_cluster
+from roomlore.store.cluster import is_down, start_cluster
 from roomlore.store.db import Database
 from roomlore.store.migrate import migrate
+
+#: Seconds after which the embedded server is looked after again.
+LOOKED_AFTER = 2.0
+LOG = logging.getLogger(__name__)
 
 
 @asynccontextmanager
@@ -99,4 +105,28 @@ async def _dsn(settings: Settings, stack: AsyncExitStack) -> str:
     cluster = await start_cluster(settings.data, binaries=settings.binaries)
     stack.push_async_callback(cluster.close)
     await migrate(cluster.admin_dsn)
+    looking_after = asyncio.create_task(_look_after(settings))
+    stack.push_async_callback(_end, looking_after)
     return cluster.app_dsn
+
+
+async def _look_after(settings: Settings) -> None:
+    """Start the embedded server again whenever it is gone, such as after a full disk."""
+    said = ""
+    while True:
+        await asyncio.sleep(LOOKED_AFTER)
+        try:
+            if is_down(settings.data):
+                await _restart(settings)
+        except DatabaseUnavailable as error:
+            if error.why != said:
+                LOG.warning("%s; trying again", error.why)
+            said = error.why
+        else:
+            said = ""
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task

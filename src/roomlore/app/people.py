@@ -7,18 +7,23 @@ from uuid import UUID
 from roomlore.app.desk import Desk
 from roomlore.domain.errors import BadInput
 from roomlore.domain.ids import OrgId, ParticipantId, uuid7
+from roomlore.domain.incoming import ParticipantKind
 from roomlore.domain.records import Account, Viewer
+from roomlore.ingest.clean import LONGEST_ID, LONGEST_NAME, LONGEST_PLATFORM, PARTICIPANT_KINDS
 from roomlore.remembering.keep import recircle
 from roomlore.retrieval import meant
 from roomlore.store import directory, erased
 from roomlore.store.db import Database
-from roomlore.store.directory import ParticipantKey
+from roomlore.store.directory import NewIdentity, ParticipantKey
 from roomlore.store.queries import Connection
+
+#: The platform of accounts that no other platform knows.
+OWN_PLATFORM = "roomlore"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class People:
-    """Participants who are accounts of one person, put together and taken apart again."""
+    """Participants: added before they speak, put together as accounts of one person, and taken apart again."""
 
     desk: Desk
 
@@ -39,6 +44,45 @@ class People:
             found = await _accounts_of(conn, org_id, one)
             reading.shows(account.participant_id for account in found)
         return found
+
+    async def register(
+        self,
+        name: str,
+        *,
+        kind: ParticipantKind = "agent",
+        platform: str = OWN_PLATFORM,
+        account: str | None = None,
+    ) -> Account:
+        """Add a participant who has not spoken yet and return their account; one that is there already stays as it is.
+
+        Args:
+            name: What they are called until they call themselves something else.
+            kind: Whether they are an agent.
+            platform: Where they speak, as rooms of that platform call it.
+            account: Their account id there; the name by default.
+
+        Raises:
+            BadInput: name, kind, platform or account cannot be stored, or the account is of another kind.
+            NotAllowed: the caller is no operator.
+        """
+        org_id = self.desk.org_id
+        wanted = _registered(name, kind=kind, platform=platform, account=account or name)
+
+        async def work(conn: Connection) -> tuple[Account, Sequence[UUID]]:
+            await erased.keep_erasures_out(conn, org_id)
+            await directory.lock_directory(conn, org_id)
+            key = (wanted.platform, wanted.account_id, wanted.persona)
+            held = (await directory.identities_by_account(conn, org_id, [key])).get(key)
+            if held is None:
+                await directory.add_identities(conn, org_id, [wanted])
+            elif held.kind != wanted.kind:
+                raise BadInput(f"account {wanted.account_id!r}", f"is there already, and is {held.kind}")
+            participant_id = wanted.participant_id if held is None else held.participant_id
+            accounts = await _accounts_of(conn, org_id, participant_id)
+            [account] = [one for one in accounts if (one.platform, one.account_id, one.persona) == key]
+            return account, [participant_id]
+
+        return await self.desk.change("administer", "register", work)
 
     async def merge(self, one: str, other: str) -> list[Account]:
         """Say that two participants are accounts of one person, and return all accounts of it.
@@ -122,6 +166,27 @@ async def _accounts_of(
         )
         for identity in await directory.identities(conn, org_id, by_id)
     ]
+
+
+def _registered(name: str, *, kind: ParticipantKind, platform: str, account: str) -> NewIdentity:
+    if kind not in PARTICIPANT_KINDS:
+        raise BadInput("kind", f"must be one of {', '.join(PARTICIPANT_KINDS)}")
+    for what, word, longest in (
+        ("name", name, LONGEST_NAME),
+        ("platform", platform, LONGEST_PLATFORM),
+        ("account", account, LONGEST_ID),
+    ):
+        if not word.strip() or not word.isprintable() or len(word) > longest:
+            raise BadInput(what, f"must be printable, of 1 to {longest} characters")
+    return NewIdentity(
+        platform=platform,
+        account_id=account,
+        persona="",
+        participant_id=ParticipantId(uuid7()),
+        kind=kind,
+        name=name,
+        bridged=False,
+    )
 
 
 def _check_mergeable(one: str, other: str, accounts: Sequence[ParticipantKey]) -> None:

@@ -4,15 +4,15 @@ They ship with the package so that whoever builds on Roomlore can test without a
 """
 
 import hashlib
-import re
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from roomlore.domain.patterns import later
 from roomlore.domain.ports import TOKEN_BYTES, Readings, TokenVectors, Vectors
 
-_WORD = re.compile(r"\w+")
+_WORD = later(r"\w+")
 #: Places that one word marks: with several, two words seldom look alike by accident.
 _MARKS = 8
 #: Words that get a vector each.

@@ -5,11 +5,12 @@ reach: a router, a database, the service that hands out a cloud's keys. So a lin
 of the addresses behind its name every one must be open to all the world, unless it was allowed by hand.
 """
 
-import re
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from urllib.parse import SplitResult, quote, urlsplit
+
+from roomlore.domain.patterns import later
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
@@ -21,14 +22,12 @@ _LONGEST_URL = 2048
 _LONGEST_HOST = 253
 
 #: What no address has when it is spelt out; a backslash is a slash to some and not to others.
-_ODD = re.compile(
-    r"[\x00-\x20\x7f-\xa0<>\"\\^`{|}\s\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
-)
-_NAME = re.compile(r"(?!-)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*")
+_ODD = later(r"[\x00-\x20\x7f-\xa0<>\"\\^`{|}\s\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
+_NAME = later(r"(?!-)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*")
 #: The last part of 2130706433, 0x7f.1 and 0177.0.0.1: old spellings of numbers that resolvers still take.
-_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_NUMBER = later(r"[0-9]+|0x[0-9a-f]*")
 #: Brackets hold an IPv6 address and nothing else, and nothing else stands beside them.
-_IN_BRACKETS = re.compile(r"\[[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*\](:[0-9]*)?")
+_IN_BRACKETS = later(r"\[[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*\](:[0-9]*)?")
 _LEFT_IN_PATH = "/%:@!$&'()*+,;=~"
 
 #: Of IPv6 only this is given out to the world.

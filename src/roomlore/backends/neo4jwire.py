@@ -32,6 +32,7 @@ from neo4j.exceptions import (
 )
 
 from roomlore.domain.errors import BackendUnavailable, CopyUnavailable
+from roomlore.domain.patterns import later
 from roomlore.domain.projected import Label
 
 Done = TypeVar("Done")
@@ -43,7 +44,7 @@ _REBUILD = "run: roomlore project rebuild neo4j"
 _TRIES = 5
 #: For so long the driver repeats what a server did not do that is going or coming; it pauses as long again.
 _REPEATING_SECONDS = 5.0
-_HEAD = re.compile(r"^// name: (\w+)$", re.MULTILINE)
+_HEAD = later(r"^// name: (\w+)$", re.MULTILINE)
 _LABELS: Sequence[Label] = get_args(Label)
 
 

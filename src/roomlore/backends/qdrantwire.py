@@ -36,7 +36,7 @@ INDEXES: Mapping[str, models.PayloadSchemaType] = {
     "room_id": models.PayloadSchemaType.KEYWORD,
     "kind": models.PayloadSchemaType.KEYWORD,
     "author_id": models.PayloadSchemaType.KEYWORD,
-    "author_is_bot": models.PayloadSchemaType.INTEGER,
+    "author_is_bot": models.PayloadSchemaType.BOOL,
     "author_kind": models.PayloadSchemaType.KEYWORD,
     "conversation_id": models.PayloadSchemaType.KEYWORD,
     "exchange_id": models.PayloadSchemaType.KEYWORD,
@@ -348,8 +348,7 @@ def payload_of(point: Point) -> dict[str, Any]:
         "room_id": str(point.room_id),
         "kind": point.kind,
         "author_id": str(point.author_id),
-        # A number, for not every engine of Qdrant filters by truth.
-        "author_is_bot": int(point.author_kind == "agent"),
+        "author_is_bot": point.author_kind == "agent",
         "author_kind": point.author_kind,
         "author_name": point.author_name,
         "exchange_id": str(point.exchange_id),

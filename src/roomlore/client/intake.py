@@ -1,6 +1,6 @@
 """What is said, sent to a server; and what whoever runs it watches and sets."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,13 @@ class _Taken:
     redacted: int
     unchanged: int
     skipped: list[Skipped]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Said:
+    """The message that was stored."""
+
+    said: MessageId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +87,21 @@ class ClientIntake:
     async def records(self, records: Sequence[Any]) -> BatchTaken:
         """Have messages stored that are objects of `roomlore.message/1`, and return what became of each."""
         return await self.line.change(BatchTaken, "POST", "messages", {"messages": list(records)})
+
+    async def say(
+        self,
+        room: str,
+        text: str,
+        *,
+        reply_to: str | None = None,
+        to: Sequence[str] = (),
+        external_id: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> MessageId:
+        """Store a message of the calling agent's and return its id; it is on the server's disk when this returns."""
+        body = {"text": text, "reply_to": reply_to, "to": list(to), "external_id": external_id}
+        path = f"rooms/{segment('room', room)}/messages"
+        return (await self.line.change(_Said, "POST", path, body | {"metadata": dict(metadata or {})})).said
 
     async def edit(self, message: str, text: str, *, room: str | None = None) -> MessageId:
         """Put another text in the place of a message's and return its id; the earlier one stays as a revision."""

@@ -15,9 +15,11 @@ from roomlore.app.intake import BatchTaken
 from roomlore.app.keys import NewKey
 from roomlore.app.memories import Wanted
 from roomlore.app.operations import EmbeddingPolicy, Numbers, PolicyChange, State
+from roomlore.app.people import OWN_PLATFORM
 from roomlore.app.wishes import SpokenWish
 from roomlore.context.memoryblock import DEFAULT_BUDGET, MemoryBlock
 from roomlore.domain.ids import KeyId, MessageId, RoomId
+from roomlore.domain.incoming import ParticipantKind
 from roomlore.domain.receipts import Receipt
 from roomlore.domain.records import (
     Account,
@@ -40,6 +42,17 @@ class SomePeople(Protocol):
 
     async def accounts(self, viewer: Viewer, word: str | None = None) -> list[Account]:
         """Return the accounts of a person, or of everybody."""
+        ...
+
+    async def register(
+        self,
+        name: str,
+        *,
+        kind: ParticipantKind = "agent",
+        platform: str = OWN_PLATFORM,
+        account: str | None = None,
+    ) -> Account:
+        """Add a participant who has not spoken yet and return their account."""
         ...
 
     async def merge(self, one: str, other: str) -> list[Account]:
@@ -298,6 +311,19 @@ class SomeIntake(Protocol):
 
     async def records(self, records: Sequence[Any]) -> BatchTaken:
         """Store messages given as objects of `roomlore.message/1`, and return what became of each."""
+        ...
+
+    async def say(
+        self,
+        room: str,
+        text: str,
+        *,
+        reply_to: str | None = None,
+        to: Sequence[str] = (),
+        external_id: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> MessageId:
+        """Store a message of the calling agent's and return its id."""
         ...
 
     async def edit(self, message: str, text: str, *, room: str | None = None) -> MessageId:

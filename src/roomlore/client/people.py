@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from roomlore.app.keys import NewKey
+from roomlore.app.people import OWN_PLATFORM
 from roomlore.app.wishes import SpokenWish
 from roomlore.client import written
 from roomlore.client.line import Line, check_page
@@ -69,6 +70,18 @@ class ClientPeople:
         """Return the accounts of a person, or of everybody, as far as the viewer may know them."""
         path = "accounts" if word is None else f"{segment('participant', word)}/accounts"
         return await self.line.read(list[Account], f"participants/{path}", viewer=viewer)
+
+    async def register(
+        self,
+        name: str,
+        *,
+        kind: ParticipantKind = "agent",
+        platform: str = OWN_PLATFORM,
+        account: str | None = None,
+    ) -> Account:
+        """Add a participant who has not spoken yet and return their account; one that is there already stays as it is."""
+        body = {"name": name, "kind": kind, "platform": platform, "account": account}
+        return await self.line.change(Account, "POST", "participants", body)
 
     async def merge(self, one: str, other: str) -> list[Account]:
         """Say that two participants are accounts of one person, and return all accounts of it."""

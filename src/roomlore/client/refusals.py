@@ -9,6 +9,7 @@ import msgspec
 from roomlore.domain.errors import (
     BadInput,
     Conflict,
+    DatabaseFull,
     KeyRefused,
     NotAllowed,
     NotFound,
@@ -104,6 +105,10 @@ def _took_too_long(_: Problem) -> RoomloreError:
     return TookTooLong()
 
 
+def _database_full(_: Problem) -> RoomloreError:
+    return DatabaseFull()
+
+
 def _conflict(problem: Problem) -> RoomloreError:
     what, why = problem.facts.get("what"), problem.facts.get("why")
     return Conflict("request", problem.detail) if what is None or why is None else Conflict(what, why)
@@ -118,6 +123,7 @@ _MADE: Mapping[str, Callable[[Problem], RoomloreError | None]] = {
     "key-needed": _key_refused,
     "conflict": _conflict,
     "took-too-long": _took_too_long,
+    "database-full": _database_full,
     # Of what was asked again because the first answer was lost.
     "under-way": _conflict,
     "done-already": _conflict,

@@ -16,6 +16,7 @@ from xml.sax.saxutils import escape, quoteattr
 from roomlore.context.tokens import TokenCounter, estimate_tokens
 from roomlore.domain.articles import Article, Unread
 from roomlore.domain.ids import MessageId
+from roomlore.domain.patterns import later
 from roomlore.domain.ports import ArticleReader
 from roomlore.domain.speech import on_one_line, safe_text
 
@@ -29,27 +30,27 @@ _SHOWN_LINE_END = "\n  | "
 
 #: Ends before whatever no link contains: brackets, quotation marks, bars, and what Chinese and Japanese put
 #: behind a link without a space. An address in brackets may stand for the host.
-_LINK = re.compile(
+_LINK = later(
     r"(?<![A-Za-z0-9+.-])https?://(?:\[[0-9A-Fa-f:.]+\])?"
     r"[^\s<>\"`{|}\\^\[\]\x00-\x1f\x7f-\x9f\u200b\u2028\u2029"
     r"\u3001\u3002\uff0c\uff01\uff1f\uff1a\uff1b\u300c\u300d\u300e\u300f\uff08\uff09\u3010\u3011\u300a\u300b\u201c\u201d\u00ab\u00bb\u2026]*",
     re.IGNORECASE,
 )
 _TRAILING = ".,:;!?'*_~"
-_BACKTICKS = re.compile(r"`+")
-_FENCE = re.compile(r"^[ ]{0,3}(`{3,}|~{3,})", re.MULTILINE)
+_BACKTICKS = later(r"`+")
+_FENCE = later(r"^[ ]{0,3}(`{3,}|~{3,})", re.MULTILINE)
 _LONGEST_LINK = 2048
 
 #: The ends of links to files that no article is in; these are not asked for.
-_FILE = re.compile(
+_FILE = later(
     r"\.(?:avi|bmp|csv|docx?|exe|gif|gz|heic|ico|jpe?g|kml|m4a|mkv|mov|mp[34]|ogg|pdf|png|pptx?|rar|svg|tar|tiff?"
     r"|wav|webm|webp|xlsx?|zip)(?:\?|$)",
     re.IGNORECASE,
 )
 
 #: Neither in well-formed markup nor of use to anybody.
-_NOT_MARKUP = re.compile("[\ufffe\uffff]")
-_TYPED = re.compile(r"<(?=[\s/\u00ad\u200b-\u200f\u2060\ufe0f\ufeff]*embedding)", re.IGNORECASE)
+_NOT_MARKUP = later("[\ufffe\uffff]")
+_TYPED = later(r"<(?=[\s/\u00ad\u200b-\u200f\u2060\ufe0f\ufeff]*embedding)", re.IGNORECASE)
 _WIDE_ANGLE = "\uff1c"
 
 

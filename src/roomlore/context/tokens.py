@@ -4,9 +4,10 @@ Any callable from text to a number of tokens will do; the estimator here needs n
 rather count too many than too few.
 """
 
-import re
 from collections.abc import Callable
 from typing import TypeVar
+
+from roomlore.domain.patterns import later
 
 TokenCounter = Callable[[str], int]
 Item = TypeVar("Item")
@@ -14,7 +15,7 @@ Item = TypeVar("Item")
 #: What a chat format adds to each message for its role and separators.
 MESSAGE_OVERHEAD = 4
 
-_WIDE = re.compile("[^\u0000-\u07ff]")
+_WIDE = later("[^\u0000-\u07ff]")
 
 
 def estimate_tokens(text: str) -> int:

@@ -10,6 +10,7 @@ RoomloreError
  ├── Conflict            two facts that cannot both hold
  ├── DatabaseError
  │    ├── DatabaseUnavailable   no server, or it refuses us
+ │    │    ├── DatabaseFull     its disk is full: what is stored can be read, and nothing is written
  │    │    └── TookTooLong      a read was given up that took longer than it may
  │    └── SchemaMismatch        the schema is older or newer than this code
  ├── BackendUnavailable  a projection's server cannot be reached, refuses us, or holds a copy unlike ours
@@ -86,6 +87,13 @@ class DatabaseUnavailable(DatabaseError):
         super().__init__(f"{why}\n  {cure}" if cure else why)
         self.why = why
         self.cure = cure
+
+
+class DatabaseFull(DatabaseUnavailable):
+    """The disk of the database is full: nothing is written until there is room, and what is stored stays readable."""
+
+    def __init__(self, why: str = "the disk of the database is full: this was not written") -> None:
+        super().__init__(why, cure="free some of it, or make it larger; Roomlore then goes on by itself")
 
 
 class TookTooLong(DatabaseUnavailable):

@@ -2,6 +2,8 @@
 
 import os
 import time
+from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import NewType
 from uuid import UUID
@@ -17,6 +19,8 @@ ReceiptId = NewType("ReceiptId", UUID)
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SHORTEST_BEGINNING = 4
+#: Digits of the end of an id that tell it apart from some thousand million others.
+SHORT_DIGITS = 8
 HEX_DIGITS = 32
 
 
@@ -49,3 +53,40 @@ def id_range(beginning: str) -> tuple[UUID, UUID] | None:
     if not SHORTEST_BEGINNING <= len(digits) <= HEX_DIGITS or set(digits) - set("0123456789abcdef"):
         return None
     return UUID(digits.ljust(HEX_DIGITS, "0")), UUID(digits.ljust(HEX_DIGITS, "f"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedIds:
+    """The ids that a word may name: those that begin so, and those that end so when read from the end."""
+
+    low: UUID
+    high: UUID
+    end_low: UUID
+    end_high: UUID
+
+
+def named_ids(word: str) -> NamedIds | None:
+    """Return the ids that begin or end with a word, or None if no id does or too many do."""
+    digits = word.replace("-", "")
+    beginning, end = id_range(digits), id_range(digits[::-1])
+    if beginning is None or end is None:
+        return None
+    return NamedIds(low=beginning[0], high=beginning[1], end_low=end[0], end_high=end[1])
+
+
+def short_ids(ids: Iterable[UUID]) -> dict[UUID, str]:
+    """Return for each of some ids the shortest end that names it among them, of eight digits or more.
+
+    Ids that were made together begin alike, and end at random.
+    """
+    known = set(ids)
+    for digits in range(SHORT_DIGITS, HEX_DIGITS):
+        short = {one: one.hex[-digits:] for one in known}
+        if len(set(short.values())) == len(known):
+            return short
+    return {one: str(one) for one in known}
+
+
+def short_id(one: UUID) -> str:
+    """Return the end of an id that people name it by."""
+    return short_ids([one])[one]

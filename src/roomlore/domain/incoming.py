@@ -16,6 +16,8 @@ MessageKind = Literal["message", "whisper", "system", "context_injection"]
 Precision = Literal["us", "ms", "s", "min"]
 #: What is known only about the past of an identity: present since before the records begin.
 ALWAYS: None = None
+#: What `metadata["time_zone"]` says where neither the export nor the caller names a zone.
+ASSUMED_UTC = "assumed UTC"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +84,7 @@ class IncomingMessage:
     audience: Sequence[IncomingAuthor] = ()
     #: Account ids named by the platform's own structure, never guessed from the text.
     mentions: Sequence[str] = ()
-    #: Each at least {"name", "url"} where known.
+    #: Each at least {"name", "url"} where known; words of it become quoted lines below the body, see `ingest/carried.py`.
     attachments: Sequence[Mapping[str, Any]] = ()
     #: Each {"emoji", "count"} where known, plus {"by": [account ids]}.
     reactions: Sequence[Mapping[str, Any]] = ()

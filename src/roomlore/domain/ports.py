@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import IO, Any, Protocol, Self, TypeVar
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import NDArray
@@ -309,8 +310,10 @@ class Source(Protocol):
 class ReadOptions:
     """What a person may tell a reader that the export itself does not say."""
 
-    #: The day of a log that names only hours.
+    #: The day of the first line of a log that names only hours.
     day: date | None = None
+    #: The zone of times that name none; UTC is assumed without it.
+    zone: ZoneInfo | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

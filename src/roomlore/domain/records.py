@@ -47,6 +47,9 @@ MemoryRole = Literal["author", "subject", "involved", "perspective"]
 #: `refused`: there was no such thing, or it was not for the viewer; the two are not told apart.
 LogOutcome = Literal["done", "refused"]
 
+#: Marks a field that no surface shows.
+UNSHOWN = {"shown": False}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Viewer:
@@ -174,8 +177,9 @@ class Message:
     body: str
     sent_at: datetime
     precision: Precision
-    #: Tells apart messages with the same time; (sent_at, native_order, id) is the order inside a room.
-    native_order: int
+    #: Tells apart messages with the same time; (sent_at, native_order, id) is the order inside a room. It is shown to
+    #: nobody: a number of lines counts those that are hidden, too.
+    native_order: int = field(default=0, repr=False, compare=False, metadata=UNSHOWN)
     edited_at: datetime | None
     redacted_at: datetime | None
     #: Set where nothing is left but the place: neither words nor author.
@@ -267,6 +271,8 @@ class ApiKey:
     role: Role
     #: With whose eyes its holder reads; None for operators.
     participant_id: ParticipantId | None
+    #: What this participant is called now; None for operators.
+    participant_name: str | None
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None

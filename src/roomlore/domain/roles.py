@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from typing import Literal
 
 Role = Literal["operator", "agent", "member"]
-#: `remember`: assert memories; `correct`: say what is wrong with memories of oneself, and put such aside; `arrange`: say what belongs to which conversation, as far as the viewer may see
+#: `speak`: say something in rooms, and edit it; `remember`: assert memories; `correct`: say what is wrong with memories of oneself, and put such aside; `arrange`: say what belongs to which conversation, as far as the viewer may see
 #: these; `erase own`: what the viewer wrote, and the viewer; `administer`: all else.
-Right = Literal["remember", "correct", "arrange", "erase own", "administer"]
+Right = Literal["speak", "remember", "correct", "arrange", "erase own", "administer"]
 
 RIGHTS: Mapping[Role, frozenset[Right]] = {
-    "operator": frozenset({"remember", "correct", "arrange", "erase own", "administer"}),
-    "agent": frozenset({"remember", "correct", "erase own"}),
+    "operator": frozenset({"speak", "remember", "correct", "arrange", "erase own", "administer"}),
+    "agent": frozenset({"speak", "remember", "correct", "erase own"}),
     "member": frozenset({"correct", "arrange", "erase own"}),
 }

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, cast
 
+from roomlore.domain.patterns import later
+
 ERASED = "[erased]"
 AT_ERASED = "@[erased]"
 #: Shorter names are words of many other meanings.
@@ -78,11 +80,11 @@ class Trace:
         word = rf"(?:{_either(filter(_is_telling, self.names))})(?!\w)"
         anywhere = rf"(?<!\w)(?:{_either(self.names)})(?!\w)"
         patterns = {
-            "mark": re.compile(marks),
+            "mark": later(marks),
             "mentions": _run_of(mention),
             "words": _run_of(word),
             "both": _run_of(mention, word),
-            "anywhere": re.compile(anywhere, re.IGNORECASE),
+            "anywhere": later(anywhere, re.IGNORECASE),
         }
         object.__setattr__(self, "_patterns", patterns)
 
@@ -232,7 +234,7 @@ def _is_telling(name: str) -> bool:
 
 def _run_of(*called: str) -> re.Pattern[str]:
     """Return a pattern of what somebody is called, over and over: "Ana@U1" is two of it, and neither may stay."""
-    return re.compile(rf"(?<!\w)(?:{'|'.join(called)})+")
+    return later(rf"(?<!\w)(?:{'|'.join(called)})+")
 
 
 def _erased_run(run: re.Match[str]) -> str:

@@ -9,30 +9,33 @@ names lose their brackets.
 import re
 import unicodedata
 
+from roomlore.domain.patterns import later
 from roomlore.domain.records import Message
 
 REMOVED = "[message removed]"
 ERASED = "[erased]"
+#: Begins each line that quotes.
+QUOTE = "> "
 WORDLESS = "[no text]"
 _LONGEST_NAME = 80
 #: Stand in for a hash sign and a bracket that would read as ours.
 _WIDE_HASH, _WIDE_BRACKET = "\uff03", "\uff3b"
 _BAR = "\n  | "
 
-_LINE_END = re.compile("\r\n|[\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
+_LINE_END = later("\r\n|[\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
 #: Controls, direction overrides, invisible operators, tag letters and selectors of variants (but those of emoji): nobody
 #: sees them, a language model does.
-_INVISIBLE = re.compile(
+_INVISIBLE = later(
     "[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\u202a-\u202e\u2061-\u206f\ufe00-\ufe0d\U000e0000-\U000e0fff]"
 )
 #: What is left of the letters that are drawn as nothing (Unicode's Default_Ignorable_Code_Point).
 _UNSEEN = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2060\u3164\ufe0e\ufe0f\ufeff\uffa0"
 )
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_LONE_SURROGATE = later("[\ud800-\udfff]")
 #: How platforms write whom or which room a message names; some with a label.
-_MARK = re.compile(r"<([@#])[!&]?([^<>|\s]{1,100})(?:\|([^<>]*))?>")
-_CITATION = re.compile(f"#(?=[{_UNSEEN}]*[mk][{_UNSEEN}]*\\d)", re.IGNORECASE)
+_MARK = later(r"<([@#])[!&]?([^<>|\s]{1,100})(?:\|([^<>]*))?>")
+_CITATION = later(f"#(?=[{_UNSEEN}]*[mk][{_UNSEEN}]*\\d)", re.IGNORECASE)
 
 
 def _looks_like(words: str) -> str:
@@ -43,7 +46,7 @@ def _looks_like(words: str) -> str:
 
 
 _MARKERS = "|".join(map(_looks_like, ("…", "message removed", "erased", "no text")))
-_MARKER = re.compile(rf"\[(?=[\s{_UNSEEN}]*(?:{_MARKERS}))", re.IGNORECASE)
+_MARKER = later(rf"\[(?=[\s{_UNSEEN}]*(?:{_MARKERS}))", re.IGNORECASE)
 
 
 def safe_text(body: str) -> str:
@@ -51,6 +54,14 @@ def safe_text(body: str) -> str:
     text = _INVISIBLE.sub("", _LINE_END.sub("\n", body))
     text = _LONE_SURROGATE.sub("\ufffd", text).strip()
     return _MARKER.sub(_WIDE_BRACKET, _CITATION.sub(_WIDE_HASH, text))
+
+
+def own_words(body: str) -> str:
+    """Return a body without the quoted lines at its end, such as what a message carries."""
+    lines = body.split("\n")
+    while lines and lines[-1].startswith(QUOTE):
+        lines.pop()
+    return "\n".join(lines)
 
 
 def on_one_line(text: str) -> str:

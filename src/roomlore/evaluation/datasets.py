@@ -7,7 +7,6 @@ Fields that are not named here are left alone.
 
 import gzip
 import json
-import re
 import zlib
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,11 +15,12 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from roomlore.domain.errors import BadInput
+from roomlore.domain.patterns import later
 
 Record = TypeVar("Record")
 
 #: Time since 1970 as platforms write it, by the number of digits before the point: seconds, and parts of one.
-_SINCE_1970 = re.compile(r"(\d{9,10}|\d{12,13}|\d{15,16})(\.\d{1,9})?")
+_SINCE_1970 = later(r"(\d{9,10}|\d{12,13}|\d{15,16})(\.\d{1,9})?")
 _PARTS_OF_A_SECOND = {9: 1, 10: 1, 12: 10**3, 13: 10**3, 15: 10**6, 16: 10**6}
 
 

@@ -1,9 +1,9 @@
 """Takes sentences apart into clauses that may state something, each with what leads to it and what follows."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from roomlore.domain.patterns import in_sentence, later
 from roomlore.extraction.cues import cue, is_unreal_after, is_unreal_before
 from roomlore.extraction.sentences import Sentence
 
@@ -57,14 +57,14 @@ class Clause:
 #: A subject, or a verb of habit whose subject was just said.
 _SUBJECT = r"(?:i|i'm|im|i've|ive|i'll|my|we|we're|we've|we'll|let's|lets|our|please|never|always|don't)\b"
 _BORDER = cue(
-    rf"(?:[,;]|:(?= )| -| \u2013| \u2014)+ (?:(?:and|but|so|because|since|as|plus|though|yet|cause|also) )?"
+    rf"(?:[,;]|:(?= )| -| \u2013| \u2014){{1,9}} (?:(?:and|but|so|because|since|as|plus|though|yet|cause|also) )?"
     rf"| (?:and|but|so|because|since|'cause|cuz|though|plus|as) (?={_SUBJECT})"
     r"| (?:and|but) (?=(?:(?:also|now|currently) )?(?:work|live|play|speak|prefer|love|hate|study|teach|own|drive|volunteer) )"
     r"| (?:(?:because|'cause|cuz) |since (?=(?:it|they|he|she|the|there|that|you)\b)|but (?!(?:also|not)\b)|so (?=(?:it|they|everything|the|there|that|you)\b))"
     r"| [:;]-?[)D(]+ | [\U0001f300-\U0001faff\u2600-\u27bf\ufe0f]+ | (?=@\w)"
 )
 #: A comma between the members of a list, or between a place and its country, ends nothing.
-_LISTED = re.compile(
+_LISTED = in_sentence(
     r",? (?:and|or) (?!(?i:i|im|we|my|he|she|it|they|you)\b)[\w'&/+-]+(?: [\w'&/+-]+){0,2}\W*$|(?:, [\w'&/+-]+(?: [\w'&/+-]+)?){1,6},? (?:and|or) [\w'&/+-]+(?: [\w'&/+-]+){0,2}\W*$"
     r"|, [A-Z][\w'-]+(?: [A-Z][\w'-]+)?(?=[,.!]|\W*$)",
 )
@@ -72,7 +72,7 @@ _LISTED = re.compile(
 _ADJECTIVE = cue(
     r"\b(?:(?:an?|such|very|really) [\w-]+|(?P<bare>(?:prefer|love|hate|like|enjoy|dislike)s? [a-z]+(?<!s)(?<!ing)))$"
 )
-_NOUN = re.compile(
+_NOUN = in_sentence(
     r", (?P<noun>[a-z][\w-]*(?: [\w-]+){0,2}?)(?=\W*$|[,;.!(]| (?:for|with|in|on|at|of|and|from|to|by|near|that|which)\b)"
 )
 _NO_NOUN = frozenset(
@@ -163,18 +163,18 @@ _OPENING = cue(
     # These may be put in front of one with a colon.
     r"|(?:correction|note|fyi|btw|heads up|update|reminder|tip|psa|edit|big news|good news|fun fact)\b[\s,.!:;*-]+"
 )
-_ADDRESS = re.compile(
-    r"(?:@[\w.|\[\]-]{1,40}|<@!?\w{1,30}>)[\s,:]*|[\w|\[\]`^{}.-]{2,30},\s+(?=\S)|\s*[\W_]{1,6}\s*(?=\w)"
+_ADDRESS = in_sentence(
+    r"(?:@[\w.|\[\]-]{1,40}|<@!?\w{1,30}>)[\s,:]*|[\w|\[\]`^{}.-]{2,30},\s+(?=\S)|\s{0,9}[\W_]{1,6}\s{0,9}(?=\w)"
 )
-_CALLED = re.compile(r"(?P<name>[\w|\[\]`^{}.-]{2,40}):\s+(?=\S)")
+_CALLED = in_sentence(r"(?P<name>[\w|\[\]`^{}.-]{2,40}):\s+(?=\S)")
 #: Says what follows to be something else than said by whoever wrote it.
-_LABEL = re.compile(r":\s")
+_LABEL = in_sentence(r":\s")
 #: Somebody who does it together with whoever speaks.
 _SHARED = cue(
     r"(?:^|[,;:] )(?P<who>(?!(?:i|we|you|they|he|she|it)\b)(?:(?:my|our|the|his|her) )?[\w'-]+(?: [\w'-]+)?) and $"
 )
 #: What used to be so says nothing against what is so by now.
-_BY_NOW, _FORMERLY = re.compile(r"(?i)\b(?:now|nowadays|these days)\b"), re.compile(r"(?i)\bused to\b")
+_BY_NOW, _FORMERLY = in_sentence(r"(?i)\b(?:now|nowadays|these days)\b"), later(r"(?i)\bused to\b")
 _LONGEST_HEAD = 60
 #: Fewer messages that begin with a name may have been pasted.
 _CUSTOMARY = 2

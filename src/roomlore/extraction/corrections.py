@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 
+from roomlore.domain.patterns import in_sentence
 from roomlore.domain.statements import Quote, Spoken, Statement
 from roomlore.extraction.clauses import Clause
 from roomlore.extraction.cues import FALTERING, cue, is_broken
@@ -18,16 +19,16 @@ _OWN = cue(
     FALTERING
     + r"(?:(?:i meant(?: to say)?|correction[:,]|let me correct (?:that|myself)[:,]|i was wrong[,.:]|i misspoke[,.:]|that should (?:be|read|say))[\s,:]*(?P<what>\w.+))"
 )
-_STAR = re.compile(r"\*\s?(?P<what>[\w:.,/ -]{1,40})$")
+_STAR = in_sentence(r"\*\s?(?P<what>[\w:.,/ -]{1,40})$")
 _ANOTHERS = cue(
     FALTERING
     + r"(?:actually[\s,]+(?P<what>\w.+)|(?P<not>(?:it's|the|that's|they're|he's|she's) .{1,80}, not (?:the |in |on |at )?\S+(?: \S+){0,2})\W*$)"
 )
-_VALUE = re.compile(
+_VALUE = in_sentence(
     rf"(?i:\b(?P<day>(?:mon|tues|wednes|thurs|fri|satur|sun)day)s?\b)|\b(?P<month>(?=[A-Z])(?i:{MONTHS}))\b"
     r"|(?P<number>(?<![\w.-])[$\u20ac\u00a3]?\d[\d.,:]*(?:k|am|pm|%|st|nd|rd|th)?\b)|(?P<name>(?<=[a-z,] )[A-Z][\w-]+)"
 )
-_WORD = re.compile(r"[^\W\d_]{3,}")
+_WORD = in_sentence(r"[^\W\d_]{3,}")
 _EMPTY = frozenset(
     [
         "the",
@@ -72,7 +73,8 @@ _EMPTY = frozenset(
         "who",
     ]
 )
-_STATES = re.compile(
+_REPLACED = in_sentence(r", not (?:the |in |on |at )?(\w(?:[\w.:-]*\w)?)")
+_STATES = in_sentence(
     r"(?i)\b(?:is|are|was|were|will|'s|'ll|has|have|costs?|opens?|closes?|starts?|ends?|begins?|live|works?|meets?|needs?|called|at|on)\b"
 )
 
@@ -120,8 +122,8 @@ def _contradicts(right: str, wrong: str, *, is_fragment: bool) -> bool:
         kind in old and values - old[kind] for kind, values in new.items() if is_fragment or kind != "name"
     )
     shared = _words(right) & _words(wrong)
-    replaced = re.search(r", not (?:the |in |on |at )?(\w(?:[\w.:-]*\w)?)", right)
-    names_it = bool(replaced and re.search(rf"(?i)(?<!\w){re.escape(replaced[1])}(?!\w)", wrong))
+    replaced = _REPLACED.search(right)
+    names_it = bool(replaced and in_sentence(rf"(?i)(?<!\w){re.escape(replaced[1])}(?!\w)").search(wrong))
     return names_it or (differs and (is_fragment or bool(shared)))
 
 

@@ -8,10 +8,11 @@ import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from roomlore.domain.patterns import later
+from roomlore.domain.patterns import LONGEST_SENTENCE, in_sentence, later
 from roomlore.extraction.sentences import COVER
 
-BLANKS, APOSTROPHE = r"\s+", "\\s?['\u2019]?\\s?"
+#: Nobody leaves wider blanks within what they say; a run without end would be divided in every way.
+BLANKS, APOSTROPHE = r"\s{1,9}", "\\s?['\u2019]?\\s?"
 
 
 #: Full forms of what is mostly said short; a pattern of the short one matches either.
@@ -31,15 +32,18 @@ _TYPED = re.compile(rf"\[[^\]]*\]|\b(?P<short>{'|'.join(_FULL)})\b|(?P<apostroph
 _PART = re.compile(r"(?<!P)<(\w+)>")
 
 
-def cue(pattern: str, parts: Mapping[str, str] = MappingProxyType({})) -> re.Pattern[str]:
+def cue(
+    pattern: str, parts: Mapping[str, str] = MappingProxyType({}), *, most: int | None = LONGEST_SENTENCE
+) -> re.Pattern[str]:
     """Return a pattern in which a blank is any blanks, an apostrophe may be missing, and short forms may be full.
 
     Args:
         pattern: What is looked for, in any case.
         parts: What stands for `<name>` in it.
+        most: As in `later`: None for what is looked for in whole messages, in linear time.
     """
     whole = _PART.sub(lambda part: f"(?:{parts[part[1]]})", pattern)
-    return later(_TYPED.sub(_as_typed, whole), re.IGNORECASE)
+    return later(_TYPED.sub(_as_typed, whole), re.IGNORECASE, most=most)
 
 
 def _as_typed(match: re.Match[str]) -> str:
@@ -54,14 +58,14 @@ def _apostrophes(short: str) -> str:
     return short.replace("'", APOSTROPHE)
 
 
-_ASKED = re.compile(r"\?[^\w]*$|,\s(?:right|huh|eh|isn'?t it)\W*$", re.IGNORECASE)
+_ASKED = in_sentence(r"\?[^\w]*$|,\s(?:right|huh|eh|isn'?t it)\W*$", re.IGNORECASE)
 _ASKING = cue(
     r"(?:who|what|why|how|where|which|when|whose|anyone|anybody|any)\b"
     r"|(?:do|does|did|is|are|am|was|were|can|could|will|would|should|shall|may|has|have|had|isn't|aren't|don't"
     r"|doesn't|didn't|haven't|hasn't|won't|can't)"
     r" (?:i|you|u|we|he|she|they|it|the|my|your|our|this|that|there|some|any)\b"
 )
-JOKING = re.compile(
+JOKING = later(
     r"\b(?:that was a joke|just a joke|not really\W*$|lol|lmao|lmfao|rofl|jk|(?:a?ha){2,}h?|he(?:he)+|xd|kidding|joking|sarcasm|sarcastic|ironic(?:ally)?"
     r"|literally|[bgz]\w{0,3}illions?|a million (?:times|things|\w+s))\b"
     r"|(?<!\S)/s\b|(?<!\S)/j\b|[\U0001f602\U0001f923\U0001f61c\U0001f61d\U0001f609\U0001f643\U0001f60f\U0001f92a\U0001f644]"
@@ -69,8 +73,10 @@ JOKING = re.compile(
     re.IGNORECASE,
 )
 #: A message that is nothing but a laugh.
-LAUGHING = re.compile(
-    r"(?:(?:lol|lmf?ao|rofl|xd|(?:a?ha){2,}h?|he(?:he)+|[\U0001f602\U0001f923\U0001f606\U0001f639]|[:;=x]-?d)[\s.!]*)+",
+LAUGHING = in_sentence(
+    # Each laugh is taken whole: "hehehehe" divided in every way takes years.
+    r"(?:(?:lol|lmf?ao|rofl|xd|(?:a?ha){2,}+(?:h(?![ae]))?|he(?:he)++"
+    r"|[\U0001f602\U0001f923\U0001f606\U0001f639]|[:;=x]-?d)[\s.!]*+)+",
     re.IGNORECASE,
 )
 #: Said before a statement: it is somebody else's, a case that is thought of, or no longer so.
@@ -98,13 +104,13 @@ _PASSING = cue(
     r"\b(?:today|tonight|this (?:morning|afternoon|evening|week|weekend|month|time)|for (?:the|a) (?:day|night|week|weekend|month|while)|until (?:tomorrow|tonight|next)|(?:just|only) for now)\b"
 )
 #: Filled pauses and marks of a transcriber: what is said is not finished.
-_BROKEN = re.compile(
+_BROKEN = in_sentence(
     r"\{|\b(?:uh|um|eh|er|erm|mmm?|hmm)\b|\w-\s|\s-\s?-|\u2014|\.\.|\u2026|(\b\w+) \1\b|(\bi \w+) .{0,20}\2\b",
     re.IGNORECASE,
 )
 #: Begins another clause, which nothing divides from the word before it.
 _RUN_ON = cue(
-    r"(?P<before>[\w'+.-]+) (?:(?:it|they|he|she|this|that) (?:has|have|is|was|were|are|does|doesn't|did|didn't|works?|worked|just|keeps?|can|can't|will|won't"
+    r"(?<![\w'+.-])(?P<before>[\w'+.-]+) (?:(?:it|they|he|she|this|that) (?:has|have|is|was|were|are|does|doesn't|did|didn't|works?|worked|just|keeps?|can|can't|will|won't"
     r"|makes?|needs?|seems?|uses?|gets?|only) \w|i (?:can't|cannot|want|need|get|am|don't|just) \w|you (?:have to|need to|can|can't|should|must)\b"
     r"|(?:what's|what (?:is|are|should|do|can)|who can|how (?:do|can)|there (?:is|are)|does any(?:one|body)|can any(?:one|body))\b|(?:cos|coz|pls|plz)\b)"
 )
@@ -153,7 +159,7 @@ _JOINING = frozenset(
         "it's",
     ]
 )
-_FOREIGN = re.compile(
+_FOREIGN = in_sentence(
     r"\b(?:und|nicht|weil|ist|sich|auch|aber|eine?|mit|ich|wir|der|das|les|des|est|une|dans|avec|pour|mais|nous|je"
     r"|pas|que|los|las|pero|para|con|muy|esta?|como|por|het|een|niet|van|maar|ik|wij|voor|non|sono|perch\u00e9|della|gli"
     r"|n\u00e3o|voc\u00ea|uma|det|och|jag|nie|jest|nem|bir|ve|ama)\b",
@@ -161,7 +167,7 @@ _FOREIGN = re.compile(
 )
 _FOREIGN_WORDS = 2
 #: Whatever stands with one of these may be a key to something.
-SECRET = re.compile(
+SECRET = later(
     r"\b(?:pass(?:word|wd|code|phrase)s?|pins?(?= (?:is|code|number))|api[ _-]?keys?|secrets?|tokens?|credentials?"
     r"|private key|(?:card|account|passport|social security|insurance|id) (?:number|no)|ssn|iban|cvv|2fa|otp"
     r"|seed phrase)\b|\[secret removed\]|\b(?:\d[ -]?){12,19}\b|(?<![/\w.-])(?=[\w-]{0,40}\d)(?=[\w-]{0,40}[a-z])[\w-]{24,}",
@@ -172,7 +178,8 @@ CONFIDED = cue(
     r"\b(?:off (?:the )?record|between (?:us|you and me|ourselves)|don't (?:tell (?!me\b)|(?:mention|repeat|share) (?:this|that|it|any)\b)"
     r"|keep (?:this|that|it|these) (?:to|between|private|quiet|secret|confidential|under)|confidential(?:ly)?"
     r"|in confidence|in private|nobody (?:else )?(?:must|should|may|can|needs to) know|hush-hush"
-    r"|for your (?:eyes|ears) only|(?:shouldn't|mustn't|can't) (?:know|find out))\b"
+    r"|for your (?:eyes|ears) only|(?:shouldn't|mustn't|can't) (?:know|find out))\b",
+    most=None,
 )
 #: Stands in front of what sets something right, denies it or takes it back.
 FALTERING = (
@@ -200,7 +207,8 @@ DISOWNED = cue(
 #: Passes on what another said, somewhere in a message; agents do little else.
 _RELAYED = cue(
     r"\b(?:relay(?:s|ed|ing)?|on behalf|respon(?:se|ses|dents?|ded)|said|says|wrote|writes|told|tells|ticket|via|forward(?:s|ed|ing)?"
-    r"|quot(?:e|es|ed|ing)|survey|transcripts?|according|reports?|reported|submitted|message from)\b"
+    r"|quot(?:e|es|ed|ing)|survey|transcripts?|according|reports?|reported|submitted|message from)\b",
+    most=None,
 )
 
 

@@ -9,7 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from roomlore.domain.ids import MessageId, ParticipantId
+from roomlore.domain.patterns import LONGEST_SENTENCE, in_sentence
 from roomlore.domain.records import MemoryKind
+from roomlore.domain.speech import own_words
 from roomlore.domain.statements import Quote, Spoken, Statement
 from roomlore.extraction.clauses import Clause
 from roomlore.extraction.cues import FALTERING, JOKING, cue, is_broken, is_vague
@@ -106,12 +108,12 @@ _FORMS: Sequence[tuple[float, bool, re.Pattern[str]]] = (
         ),
     ),
 )
-_PROCESS = re.compile(rf"(?i)\b(?:{PROCESSES})\b")
-_TECHNICAL = re.compile(rf"(?i)(?<!\w)(?:{TECHNICAL})(?!\w)")
+_PROCESS = in_sentence(rf"(?i)\b(?:{PROCESSES})\b")
+_TECHNICAL = in_sentence(rf"(?i)(?<!\w)(?:{TECHNICAL})(?!\w)")
 #: To go somewhere or with something is not the language.
-_GOING = re.compile(r"(?i)\bgo (?=with|to|for|by|on|back|ahead)")
-_CLOSING = re.compile(r"\s*(?:ok(?:ay)?|alright|all right|right|fine|great|cool)\b", re.IGNORECASE)
-_AGREES = re.compile(
+_GOING = in_sentence(r"(?i)\bgo (?=with|to|for|by|on|back|ahead)")
+_CLOSING = in_sentence(r"\s*(?:ok(?:ay)?|alright|all right|right|fine|great|cool)\b", re.IGNORECASE)
+_AGREES = in_sentence(
     r"\W*(?:(?:ok(?:ay)?|yes|yeah|yep|yup|sure|great|oh|hm+|alright|perfect|absolutely|definitely|totally)[\s,.!]+)*"
     r"(?:\+1\b|\+\s?one|agree[ds]?\b|i agree|i'?m (?:in|for it|fine with|good with|ok with)|sounds (?:good|great|fine|perfect|like a plan)"
     r"|works for me|fine (?:by|with) me|good (?:idea|plan|call|with me|for me)|great (?:idea|plan)|ok (?:by|with|for) me|deal\b|lgtm|let'?s do (?:that|it|so)"
@@ -120,18 +122,21 @@ _AGREES = re.compile(
     re.IGNORECASE,
 )
 #: Enough by itself, and where the platform says that it answers the proposal.
-_NODS = re.compile(
+_NODS = in_sentence(
     r"\W*(?:yes|yeah|yep|yup|sure|ok(?:ay)?|perfect|great|absolutely|definitely|of course)\W*(?:please|then|let'?s)?\W*$",
     re.IGNORECASE,
 )
-_OBJECTS = re.compile(
+_OBJECTS = in_sentence(
     rf"\W*(?:(?:but|yes|yeah)[\s,.!]+)*{FALTERING}"
     r"(?:wait|please no|disagree|not again|don'?t\b|i don'?t think|rather not|i'?d rather"
     r"|not (?:sure|convinced|a fan|really|yet)|are you (?:sure|serious)|why not|hold on|but\b|what about|how about|what would|actually)",
     re.IGNORECASE,
 )
 #: Undoes what was agreed to before, whoever says it.
-_REFUSES = re.compile(
+#: Agrees to something else than was offered.
+_RESERVED = in_sentence(r"(?i)\b(?:but|except|if|unless|not|instead|rather|though|later|\w+n['\u2019]?t)\b")
+_ADDRESSED = in_sentence(r"^(?:@\S{1,40}|[\w|\[\]`^{}.-]{2,30}[:,])\s+")
+_REFUSES = in_sentence(
     rf"(?i)\W*(?:but )?(?:{FALTERING})(?:no+\b(?!\s+(?:objections?|problem|worries|strong|idea))|nope|nah|-1\b|veto|\U0001f44e)"
     r"|.{0,60}\b(?:on second thoughts?|can(?:'?t|not) afford|(?:won'?t|don'?t|doesn'?t) work|i (?:disagree|object)|(?:bad|terrible|awful|horrible) idea"
     r"|(?:forget|scrap|drop) (?:it|that|this)\b|(?:after all|\bno)\W*$|fell through|called (?:it )?off|cancel(?:led|ed)|changed (?:my|our) minds?)"
@@ -159,16 +164,16 @@ def offer(clause: Clause, said: Spoken) -> Offer | None:
     return None
 
 
-_LEADING = re.compile(
+_LEADING = in_sentence(
     rf"^(?:(?:to|on|that)\s+)?(?:we(?:['\u2019]ll| will| should| need to| must|['\u2019]re going to| are going to|(?= {_DO}\b))\s+)?",
     re.IGNORECASE,
 )
 #: Something that only those who were there can tell.
-_ONLY_THERE = re.compile(r"(?:to )?(?:the|a|an) \w+\W*$|.*-$", re.IGNORECASE)
+_ONLY_THERE = in_sentence(r"(?:to )?(?:the|a|an) \w+\W*$|.*-$", re.IGNORECASE)
 _SHORTEST = 3
 #: What a group goes to: the next point, unless it is something to work with or by.
-_GOES_TO = re.compile(r"(?i)(?:all )?(?:mov|go)(?:e|ing)? (?:back |over |on )?to\b")
-_MOMENTARY = re.compile(
+_GOES_TO = in_sentence(r"(?i)(?:all )?(?:mov|go)(?:e|ing)? (?:back |over |on )?to\b")
+_MOMENTARY = in_sentence(
     r"(?i)(?:is|was|are|were|has|had)\b|(?:go with )?(?:to )?(?:be|see|wait|try|start over|do (?:it|this|that|so)|use (?:it|this|that)|keep (?:it|this|that|going)"
     r"|make (?:it|sure|this|that|an?|some|any|really)|move on|run (?:it|this|that)|set (?:it|this|that)|stop (?:it|this|that|here)|add (?:it|this)|the flow"
     r"|(?:all )?(?:start|begin)(?:ning|ing)? (?:(?:with|by|from|off|on|at|over)\b|the (?:meeting|discussion))|start (?:it|this|that)|split up"
@@ -229,7 +234,7 @@ def _near(one: Offer, following: Sequence[Spoken], offering: set[MessageId]) -> 
 
 def _asks_more(message: Spoken, one: Offer) -> bool:
     """Return whether somebody asks something else, which the next yes may answer."""
-    return message.author_id != one.said.author_id and message.body.rstrip().endswith("?")
+    return message.author_id != one.said.author_id and own_words(message.body).rstrip().endswith("?")
 
 
 def _was_to_choose(one: Offer, before: Sequence[Spoken]) -> bool:
@@ -249,10 +254,11 @@ def _agreements(one: Offer, near: Sequence[Spoken], answers: Sequence[Spoken]) -
         if message.author_kind != "human" or message.kind not in {"message", "whisper"}:
             continue
         plain = message.body.replace("\u2019", "'")
+        head = plain[:LONGEST_SENTENCE]
         is_another = message.author_id != one.said.author_id
         if is_another and _agrees(plain, is_answer=number <= len(answers) and not one.is_asked):
             agreed.setdefault(message.author_id, message)
-        elif _REFUSES.match(plain) or (is_another and not agreed and _OBJECTS.match(plain)):
+        elif _REFUSES.match(head) or (is_another and not agreed and _OBJECTS.match(head)):
             return None
     return list(agreed.values())
 
@@ -263,15 +269,12 @@ def _agrees(body: str, *, is_answer: bool) -> bool:
         return False
     match = _AGREES.match(first) or _AGREES.match(first := _unaddressed(first))
     if match:
-        return not re.search(
-            r"(?i)\b(?:but|except|if|unless|not|instead|rather|though|later|\w+n['\u2019]?t)\b",
-            first[match.end() : _LONGEST_AGREEMENT],
-        )
+        return not _RESERVED.search(first[match.end() : _LONGEST_AGREEMENT])
     return is_answer and bool(_NODS.match(first))
 
 
 def _unaddressed(text: str) -> str:
-    return re.sub(r"^(?:@\S{1,40}|[\w|\[\]`^{}.-]{2,30}[:,])\s+", "", text)
+    return _ADDRESSED.sub("", text)
 
 
 def kind_of(words: str) -> MemoryKind:

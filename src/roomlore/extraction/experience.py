@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
+from roomlore.domain.patterns import in_sentence
 from roomlore.domain.records import MemoryKind
 from roomlore.domain.speech import safe_name
 from roomlore.domain.statements import Quote, Spoken, Statement
@@ -40,11 +41,11 @@ class Form:
 # What words must be
 
 _FEW_WORDS = 2
-_REASON = re.compile(
+_REASON = in_sentence(
     r"(?i)\b(?:because|due to|needs?|requires?|required|only|must|has to|have to|depends|whenever|every time|unless|never|always)\b"
 )
-_OF_SOMEBODY = re.compile(r"(?i)(?:i|we|he|she|they|my|his|her)\b")
-_NOTHING_NAMED = re.compile(
+_OF_SOMEBODY = in_sentence(r"(?i)(?:i|we|he|she|they|my|his|her)\b")
+_NOTHING_NAMED = in_sentence(
     r"(?i)(?:an?|the) (?:bit|look|try|go|shot|minute|second|sec|call)\b|(?:back|up|out|off|down)\b"
 )
 
@@ -140,7 +141,7 @@ def _form(row: str) -> Form:
 
 _FORMS = [_form(row) for row in _TABLE.strip().splitlines()]
 #: Any of these words, or nothing is found.
-_QUICK = re.compile(
+_QUICK = in_sentence(
     r"(?i)\b(?:lesson|take-?away|learn|turns|next time|never|cause|hindsight|retrospect|moral|rule|practice|convention|policy|standard|always|anti-?pattern"
     r"|avoid|don'?t|i'?ll|i will|going to|gonna|promise|commit|shipped|released|launched|deployed|rolled|migrated|signed|published|delivered|completed?|won"
     r"|finished|succeeded|failed|live|approved|rejected|cancel|merged|passed|done|cut|reduced|improved|increased|brought|lowered|raised|dropped|found)"

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from roomlore.domain.patterns import in_sentence
 from roomlore.domain.records import MemoryKind
 from roomlore.extraction import lexicon
 from roomlore.extraction.cues import cue, is_passing, is_vague
@@ -53,20 +54,21 @@ def _names_it(match: Match) -> bool:
     return not is_vague(match["what"])
 
 
-_KIND_OF_PLACE = re.compile(
+_FIRST_WORD = in_sentence(r"[^\s.,!]*")
+_KIND_OF_PLACE = in_sentence(
     r"(?:an?|the) (?:\w+ ){0,2}(?:village|city|town|suburbs?|countryside|farm|house|flat|apartment|country|mountains"
     r"|north|south|east|west|island|coast|cabin|hostel|dorm|studio|uk|us|usa|netherlands|bay area)\b",
     re.IGNORECASE,
 )
-_TECHNICAL = re.compile(rf"(?i)(?:{lexicon.TECHNICAL})(?!\w)")
+_TECHNICAL = in_sentence(rf"(?i)(?:{lexicon.TECHNICAL})(?!\w)")
 #: Those who write all in small letters write names so too.
-_SMALL_NAME = re.compile(r"[a-z]{3,}(?:,? [a-z]{3,})?\W*$")
+_SMALL_NAME = in_sentence(r"[a-z]{3,}(?:,? [a-z]{3,})?\W*$")
 
 
 def _is_place(match: Match) -> bool:
     """Return whether what follows can be a place: a name, or a kind of place."""
     where = match["where"].strip()
-    first = re.split(r"[\s,.!]", where, maxsplit=1)[0]
+    first = _FIRST_WORD.match(where)[0]
     if first.lower() in lexicon.NOWHERE or is_vague(where):
         return False
     small = match.string == match.string.lower() and _SMALL_NAME.match(where)
@@ -75,12 +77,12 @@ def _is_place(match: Match) -> bool:
     return bool(first[:1].isupper() or _KIND_OF_PLACE.match(where) or small)
 
 
-_NO_EMPLOYER = re.compile(
+_NO_EMPLOYER = in_sentence(
     r"(?:the (?:moment|office|time|same|end|weekend|problem|issue|bug|code)|home|night|least|work|all|once|times"
     r"|my (?:own|desk|best)|a (?:time|distance|different|solution|fix|while)|free|food|peanuts|pay|tips|myself|money|fun|now|\w+ing|\d\w*)\b",
     re.IGNORECASE,
 )
-_ARTICLE = re.compile(r"(?:an?|the|my|our) \w", re.IGNORECASE)
+_ARTICLE = in_sentence(r"(?:an?|the|my|our) \w", re.IGNORECASE)
 
 
 def _is_employer(match: Match) -> bool:
@@ -91,20 +93,20 @@ def _is_employer(match: Match) -> bool:
 
 
 _SHORTEST = 2
-_LETTERS = re.compile(r"[^\W\d_]{2}")
+_LETTERS = in_sentence(r"[^\W\d_]{2}")
 #: Points at what is just being spoken of.
-_POINTING = re.compile(
+_POINTING = in_sentence(
     r"\b(?:like|this|these|those|here|him|her|he|she|they|them|it|you|your|yours|whatever|(?:to|of|in|with|for|at|about) that)\b",
     re.IGNORECASE,
 )
-_FINITE = re.compile(
+_FINITE = in_sentence(
     r"(?i)\b(?:is|are|was|were|has|does|will|works|(?:is|are|was|does|will|has|can)n['\u2019]?t)\b"
 )
-_RELATIVE = re.compile(
+_RELATIVE = in_sentence(
     r"(?i)\b(?:that|which|who|whose|what|whatever|how|when|where|than|as|if|because|while|until)\b"
 )
 #: What is liked here and now, or no thing that can be liked.
-_OF_THE_MOMENT = re.compile(
+_OF_THE_MOMENT = in_sentence(
     r"(?:the|my|our)\b(?! (?-i:[A-Z]))|an? (?:bit|lot|good|nice|little)\b|having to\b|being\b|to (?:know|think)\b"
     r"|(?:and|or|but|too|as|in|on|at|for|from|with|by|put|get|make|go|do|have|to be an?)\b|\W",
     re.IGNORECASE,
@@ -112,8 +114,8 @@ _OF_THE_MOMENT = re.compile(
 
 
 #: Whoever says that they love these does not.
-_PLEASED = re.compile(r"(?i)\b(?:love|adore|enjoy|like)\s+$")
-_NUISANCE = re.compile(rf"(?i)(?:{lexicon.NUISANCES})\b")
+_PLEASED = in_sentence(r"(?i)\b(?:love|adore|enjoy|like)\s+$")
+_NUISANCE = in_sentence(rf"(?i)(?:{lexicon.NUISANCES})\b")
 
 
 def _is_general(match: Match) -> bool:
@@ -139,7 +141,7 @@ _LONGEST_STEM = 4
 def _is_standing(match: Match) -> bool:
     """Return whether what something is said to be is what it is, not how it does at the moment."""
     value = match["value"].strip()
-    word = re.split(r"[\s.,!]", value.lower(), maxsplit=1)[0]
+    word = _FIRST_WORD.match(value.lower())[0]
     is_doing = word.endswith(("ing", "ed")) and len(word) > _LONGEST_STEM
     return not (is_vague(value) or word in lexicon.PASSING or is_doing)
 
@@ -150,7 +152,7 @@ def _is_work(match: Match) -> bool:
     return not is_vague(value) and value.split(" ", 1)[0].lower() not in lexicon.PASSING | {"killing", "done"}
 
 
-_NO_FAVOURITE = re.compile(
+_NO_FAVOURITE = in_sentence(
     r"(?i)\b(?:part|ones?|thing|memory|moment|time|bit|is|are|to|of|there|here|so|far)\b"
 )
 
@@ -159,10 +161,10 @@ def _is_favourite(match: Match) -> bool:
     return _is_standing(match) and not _NO_FAVOURITE.search(match["thing"])
 
 
-_DATE = re.compile(rf"(?i)\b(?:{lexicon.MONTHS})\b|\d[./-]\d")
+_DATE = in_sentence(rf"(?i)\b(?:{lexicon.MONTHS})\b|\d[./-]\d")
 
 
-_NO_ALLERGEN = re.compile(rf"(?i)(?:{lexicon.NO_ALLERGENS})\b")
+_NO_ALLERGEN = in_sentence(rf"(?i)(?:{lexicon.NO_ALLERGENS})\b")
 
 
 def _is_allergen(match: Match) -> bool:

@@ -6,12 +6,12 @@ What is refused says why.
 """
 
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
 from roomlore.domain.ids import MessageId
+from roomlore.domain.patterns import later
 from roomlore.domain.records import MemoryKind
 from roomlore.domain.statements import Person, Quote, Spoken, Statement
 from roomlore.extraction.clauses import Clause, clauses
@@ -50,9 +50,9 @@ _OPTIONAL = frozenset({"slot", "same_as", "replaces"})
 _QUOTED = frozenset({"message", "text"})
 Part = Literal["wishes", "statements"]
 _MOST: Mapping[Part, int] = {"wishes": MOST_WISHES, "statements": MOST_STATEMENTS}
-_FIRST = re.compile(r'\{\s*"(wishes|statements)"\s*:\s*\[')
-_NEXT = re.compile(r'\s*,\s*"(wishes|statements)"\s*:\s*\[')
-_BETWEEN = re.compile(r"[\s,]*")
+_FIRST = later(r'\{\s*"(wishes|statements)"\s*:\s*\[')
+_NEXT = later(r'\s*,\s*"(wishes|statements)"\s*:\s*\[')
+_BETWEEN = later(r"[\s,]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

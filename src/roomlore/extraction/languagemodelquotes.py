@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
+from roomlore.domain.patterns import later
 from roomlore.domain.speech import safe_text
 from roomlore.domain.statements import Person, Quote, Remembered, Spoken
 from roomlore.extraction.cues import JOKING
@@ -14,17 +15,18 @@ LONGEST_WORDS = 600
 SHORTEST_QUOTE = 4
 
 #: Markup, links and addresses; what a renderer or a shell might take for more than words.
-_MARKUP = re.compile(
+_MARKUP = later(
     r"[<>{}\[\]|\\`~^]|://|\bwww\.|^\W*#|\*\*|__|&#?\w+;|\b(?:javascript|data|mailto)\s*:", re.IGNORECASE
 )
 #: Words to a language model that will read the memory one day.
-_INSTRUCTION = re.compile(
-    r"\b(?:ignore|disregard|forget|override|bypass)\b.*\b(?:instructions?|rules?|prompts?|above|previous|prior|everything)\b"
+_INSTRUCTION = later(
+    r"(?m:^(?>.*?\b(?:ignore|disregard|forget|override|bypass)\b)"
+    r".*\b(?:instructions?|rules?|prompts?|above|previous|prior|everything)\b)"
     r"|\b(?:system|developer)\s+(?:prompt|message|override|note)\b|^\W*(?:system|assistant|user|developer|tool)\s*:"
     r"|\byou\s+(?:are\s+now|must|shall|should)\b|\bact\s+as\b|\bjailbreak\b",
     re.IGNORECASE,
 )
-_WORD = re.compile(r"\w")
+_WORD = later(r"\w")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +124,7 @@ def _found(words: str, body: str) -> tuple[int, int] | None:
     if not parts or sum(map(len, parts)) < SHORTEST_QUOTE or len(words) > LONGEST_WORDS:
         return None
     pattern = r"(?<!\w)" + r"\s+".join(map(re.escape, parts)) + r"(?!\w)"
-    match = re.search(pattern, body, re.IGNORECASE)
+    match = later(pattern, re.IGNORECASE).search(body)
     return None if match is None else match.span()
 
 

@@ -9,6 +9,7 @@ import re
 from typing import get_args
 
 from roomlore.domain.ids import ParticipantId
+from roomlore.domain.patterns import later
 from roomlore.domain.statements import Person, Quote, Spoken
 from roomlore.extraction.languagemodelquotes import (
     Refused,
@@ -39,7 +40,7 @@ _SAYING = r"(?:said|told|written|wrote|posted|shared|mentioned|shown|typed|sent|
 _HERE = r"(?:this|the|these) (?:room|chat|channel|group|walls|house|family|circle|team)"
 _ELSE = r"(?:nobody|no one|anybody|anyone|others|a soul|people)(?: else)?"
 #: By beginnings; also of languages that rules do not hear.
-_FORGETTING = re.compile(
+_FORGETTING = later(
     r"(?<!\bi )\bforget|\b(?:delet|remov|eras(?:e|ing|ure)|purg(?:e|ing)|wip(?:e|ing)|scrub|redact|unsee|unsay|pretend"
     r"|strike (?:that|this|it|my|what|from)|slip(?:s|ped)? out|tak(?:e|ing) (?:that|this|it) back"
     r"|out of (?:the|your) (?:records?|notes|minutes|logs?|memory)|you (?:never|did(?:n['\u2019]?t| not)) (?:hear|see|saw|read)"
@@ -48,12 +49,10 @@ _FORGETTING = re.compile(
     re.IGNORECASE,
 )
 #: With a no: what should not have been said.
-_RUEING = re.compile(
-    rf"\b(?:should|ought|wish|mean|meant)(?:n['\u2019]?t)?\b.{{0,40}}\b{_SAYING}", re.IGNORECASE
-)
+_RUEING = later(rf"\b(?:should|ought|wish|mean|meant)(?:n['\u2019]?t)?\b.{{0,40}}\b{_SAYING}", re.IGNORECASE)
 #: What is kept to oneself, and is no dog.
 _THAT = r"(?:this|that|it|these|those|them|all|everything|what)"
-_CONFIDING = re.compile(
+_CONFIDING = later(
     r"\b(?:between (?:us|you|ourselves|the (?:two|three|four) of us|friends|these)|among (?:us|ourselves)|secret(?!ar)"
     r"|confid(?!ent(?:ly)?\b|ence)|in (?:strict(?:est)? )?confidence|privat|hush|slip(?:s|ped)? out"
     rf"|(?:off|outside|not for)[ -](?:the )?record|keep {_THAT} (?:to|from|among|between|under|quiet|off|out of|with us)|keep quiet"
@@ -65,19 +64,19 @@ _CONFIDING = re.compile(
     re.IGNORECASE,
 )
 #: A no, and soon after it what is not to be done.
-_HUSHING = re.compile(
+_HUSHING = later(
     rf"{_NO}\s+(?!need to\b)(?:\S+\s+){{0,4}}?"
     r"(?:tell|told|say|mention|repeat|shar|spread|pass|breath|discuss|quot|show|hear|learn|word\b)",
     re.IGNORECASE,
 )
 #: The same from somebody who is named.
-_HIDING = re.compile(
+_HIDING = later(
     rf"{_NO}\s+(?:\S+\s+){{0,4}}?(?:know|see|find|let|read|get|receiv)",
     re.IGNORECASE,
 )
-_DENYING = re.compile(_NO, re.IGNORECASE)
+_DENYING = later(_NO, re.IGNORECASE)
 #: What somebody does not do themselves is nothing that they ask of others.
-_OWN_DOING = re.compile(
+_OWN_DOING = later(
     r"\b(?:i|we|he|she|they|it)\s+(?:(?:do|did|does|have|has|had|can|could)\s*)?(?:n['\u2019]?t|not|never)\b"
     r"(?!\s+(?:want|wish|like)\b)",
     re.IGNORECASE,

@@ -4,15 +4,15 @@ It is what was said with "I" as a name and the verb to match, from the beginning
 sense is kept or the sentence is refused: other words, another order, a tense, a number, a negation, a bound.
 """
 
-import re
 from collections.abc import Collection, Sequence
 
+from roomlore.domain.patterns import later
 from roomlore.domain.shortforms import in_full
 from roomlore.domain.statements import Person
 from roomlore.extraction.clauses import Clause
 from roomlore.extraction.cues import is_unreal_after, is_unreal_before
 
-_WORD = re.compile(r"[+-]?\d+(?:[.,:/-]\d+)*|[^\W\d_]+(?:'[^\W\d_]+)?|[^\w\s.,;:!?'\"()*_-]")
+_WORD = later(r"[+-]?\d+(?:[.,:/-]\d+)*|[^\W\d_]+(?:'[^\W\d_]+)?|[^\w\s.,;:!?'\"()*_-]")
 #: Of what these are short for, the likelier: a genitive and a condition.
 _ENDINGS = (("'s", ""), ("'d", " would"))
 

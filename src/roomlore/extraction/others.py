@@ -6,6 +6,7 @@ Whoever says it stays its author: what is told of people is surer when they tell
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from roomlore.domain.patterns import LONGEST_SENTENCE, in_sentence
 from roomlore.domain.statements import Person
 from roomlore.extraction.cues import FALTERING
 
@@ -20,7 +21,7 @@ _IRREGULAR = {
     "can't": "I can't",
 }
 _ES = ("ches", "shes", "sses", "xes", "zes")
-_REST = re.compile(r"(?P<own>'s?)?\s+(?P<verb>[A-Za-z']+)\b(?P<more>.*)", re.DOTALL)
+_REST = in_sentence(r"(?P<own>'s?)?\s+(?P<verb>[A-Za-z']+)\b(?P<more>.*)", re.DOTALL)
 
 
 class Named:
@@ -40,7 +41,7 @@ class Named:
         self.names = frozenset(self._people)
         longest_first = sorted(self._people, key=len, reverse=True)
         either = "|".join(re.escape(name) for name in longest_first) or "(?!)"
-        self._pattern = re.compile(rf"@?(?P<name>{either})(?!\w)", re.IGNORECASE)
+        self._pattern = in_sentence(rf"@?(?P<name>{either})(?!\w)", re.IGNORECASE)
 
     def spoken_of(self, text: str) -> tuple[Person, int] | None:
         """Return who a clause begins with, and where the name ends."""
@@ -50,7 +51,7 @@ class Named:
 
 
 #: Says that it is not so, by whoever was spoken of.
-_DENIES = re.compile(
+_DENIES = in_sentence(
     rf"\W*(?:(?:lol|huh|what|(?:a?ha)+h?)[\s,.!?]+)*{FALTERING}(?:no+\b(?! (?:problem|worries))|nope|nah|wrong|since when"
     r"|not (?:any ?more|me|true|really|quite|at all)|(?:i(?:'m| am)|that(?:'s| is)) (?:not|wrong)"
     r"|i (?:do|did|was|have|had|am)(?:n't| not)|i never|used to|what|huh|left (?:last|in|there))\b",
@@ -60,7 +61,7 @@ _DENIES = re.compile(
 
 def denies(body: str) -> bool:
     """Return whether a message begins by saying that what was said of its author is not so."""
-    return bool(_DENIES.match(body.replace("\u2019", "'")))
+    return bool(_DENIES.match(body[:LONGEST_SENTENCE].replace("\u2019", "'")))
 
 
 def as_own(rest: str) -> Iterator[str]:

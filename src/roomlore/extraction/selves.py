@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from roomlore.domain.patterns import in_sentence
 from roomlore.domain.records import MemoryKind
 from roomlore.extraction.forms import Form, Head, forms
 
@@ -126,9 +127,9 @@ _EVERY = (*_TASTES, *_LIVES, *_HAPPENED)
 _FORMS: Mapping[Head, Sequence[Form]] = {
     head: [form for form in _EVERY if form.head == head] for head in ("i", "my", "we", "call")
 }
-_HEAD = re.compile(r"(?P<word>i|my|we|call)\b|(?P<please>please|just)\b|(?:im|ive|id)\b", re.IGNORECASE)
+_HEAD = in_sentence(r"(?P<word>i|my|we|call)\b|(?P<please>please|just)\b|(?:im|ive|id)\b", re.IGNORECASE)
 #: A verb of habit whose subject was that of the clause before.
-_HABIT = re.compile(
+_HABIT = in_sentence(
     r"(?:also |now |currently )?(?:work|live|play|speak|prefer|love|hate|study|teach|own|drive|volunteer)\s",
     re.IGNORECASE,
 )

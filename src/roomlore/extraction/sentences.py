@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from roomlore.domain.patterns import LONGEST_SENTENCE, in_sentence, later
+
 #: Stands for a letter that is not the author's own: no cue holds it, and it counts as part of a word.
 COVER = "\ue000"
-#: Longer ones are no sentences that anybody says.
-LONGEST_SENTENCE = 600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ def sentences(body: str) -> list[Sentence]:
 # Letters: every replacement is as long as what it replaces, so that places stay.
 
 _PLAIN = str.maketrans({"\u2019": "'", "\u2018": "'", "\u02bc": "'", "\u00a0": " ", "\t": " ", "\u201f": '"'})
-_QUOTED = re.compile(
+_QUOTED = later(
     r"""
       (?P<fence>```.*?(?:```|\Z) | ~~~.*?(?:~~~|\Z))
     | (?<!\d)"[^"\n]{1,400}" | \u00bb[^\u00ab\n]{1,400}\u00ab
@@ -58,7 +58,7 @@ _QUOTED = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_LETTER = re.compile(r"\S")
+_LETTER = later(r"\S")
 #: Leads to what another says, up to a colon.
 _TELLING = r"""
     (?: (?<!\bi\ )(?<!\bwe\ )(?<!\bi\ just\ )(?<!'ve\ )\b(?:sa(?:id|ys)|tells|told|wr(?:ote|ites)|texts|texted|messaged|mailed
@@ -66,9 +66,7 @@ _TELLING = r"""
       | \b(?:according\ to|in\ the\ words\ of|overheard)\b | \w's?\ (?:(?!my\b|our\b)\w+\ )?(?:note|message|mail|email|text|letter|answer|reply|words?|post|comment)s?\b )
     (?:\ (?!(?:i|we|my|our)\b)[^\s.!?:]{1,30}){0,5}(?:\ ?:|\ [-\u2013\u2014](?=\ ))"""
 #: Up to an empty line: another's words may go on in the next one.
-_TOLD = re.compile(
-    rf"(?P<telling>{_TELLING}\ +)(?P<told>\S(?:[^\n]|\n(?!\s*\n|\Z))*)", re.VERBOSE | re.IGNORECASE
-)
+_TOLD = later(rf"(?P<telling>{_TELLING}\ +)(?P<told>\S(?:[^\n]|\n(?!\s*\n|\Z))*)", re.VERBOSE | re.IGNORECASE)
 
 
 def _covered(body: str) -> str:
@@ -88,9 +86,9 @@ def _cover(match: re.Match[str]) -> str:
 
 # Lines
 
-_QUOTE_MARK = re.compile(r"\s*(?:>|&gt;)")
+_QUOTE_MARK = later(r"\s*(?:>|&gt;)")
 #: After one of these the rest is another's, up to the end.
-_FORWARDED = re.compile(
+_FORWARDED = in_sentence(
     rf"""
     \s*(?: --\s*$ | -{{2,}}\s*(?:original|begin) | \W*(?:begin\ )?forwarded\ (?:message|from) | fwd?:
     | (?:from|von|de|van|fra):\ \S | on\ .{{4,120}}\bwrote:\s*$ | .{{0,80}}{_TELLING}\s*$
@@ -98,7 +96,7 @@ _FORWARDED = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-_PASTED = re.compile(
+_PASTED = later(
     r"""
     [ ]{4,}(?![-*\u2022\d]) | \s*(?: <(?![@\#:])[^>\s]{1,40}> | <!-- | // | [\u2013\u2014]\s | \[[^\]\n]{1,60}\]\s*:?\s*(?:<|\[|\S{1,30}:\s|\() | \[[^\]\n]{1,60}\]:
     | \[?\d{1,2}:\d{2}(?::\d{2})?\]?\s+(?:<|\S{1,30}:\s) | \[?\d{4}-\d\d-\d\d[\sT]
@@ -109,14 +107,12 @@ _PASTED = re.compile(
     re.VERBOSE,
 )
 #: Names whoever said so, behind a dash: "... - Anna Petrovna, chapter nine".
-_ATTRIBUTED = re.compile(
-    r"\s(?:--?|[\u2013\u2014~])\s?(?:[A-Z][\w.'-]+\s+){1,3}[A-Z][\w.'-]+(?:,[^.!?]*)?\W*$"
-)
+_ATTRIBUTED = later(r"\s(?:--?|[\u2013\u2014~])\s?(?:[A-Z][\w.'-]+\s+){1,3}[A-Z][\w.'-]+(?:,[^.!?]*)?\W*$")
 _LONGEST_ATTRIBUTION = 160
-_SUNG = re.compile("[\u2669-\u266c\U0001f3b5\U0001f3b6\U0001f3bc]")
+_SUNG = later("[\u2669-\u266c\U0001f3b5\U0001f3b6\U0001f3bc]")
 #: "Ana: …" at the head of line after line is a transcript; at the head of one it may address her.
-_SPEAKER = re.compile(r"\s*[\w][\w .'|-]{0,30}:\s+\S")
-_BULLET = re.compile(r"\s*(?:[-*\u2022]|\d{1,2}[.)])\s+|\s*#{1,6}\s+")
+_SPEAKER = later(r"\s*[\w][\w .'|-]{0,30}:\s+\S")
+_BULLET = later(r"\s*(?:[-*\u2022]|\d{1,2}[.)])\s+|\s*#{1,6}\s+")
 
 
 def _own_lines(text: str) -> Iterator[tuple[int, str]]:
@@ -146,7 +142,7 @@ def _is_another_s(head: str) -> bool:
 # Sentences
 
 #: Behind one of these the rest of a message is a game, a case that is thought of, or what another would say.
-_FRAMING = re.compile(
+_FRAMING = in_sentence(
     r"""
     (?:(?:ok(?:ay)?|so|now|just|and|well|hey|right)\b[\s,]*)*
     (?: imagine\b | picture\ (?:this|that|the|it)\b | (?:let'?s\ |let\ us\ )?pretend\b | suppose\b(?!\ so)
@@ -156,14 +152,14 @@ _FRAMING = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-_END = re.compile(r"[.!?\u2026]+[\"')\]*_\ue000]*(?=\s|$)|[\u3002\uff01\uff1f]")
-_ABBREVIATED = re.compile(
+_END = later(r"(?<![.!?\u2026])[.!?\u2026]++[\"')\]*_\ue000]*+(?=\s|$)|[\u3002\uff01\uff1f]")
+_ABBREVIATED = later(
     r"(?:^|[\s(])(?:etc|vs|cf|dr|mr|mrs|ms|prof|st|mt|no|nr|approx|ca|fig|vol|inc|ltd|co|jr|sr|dept|est|stud|univ|apt"
     r"|bldg|govt|assoc|intl|hosp|ave|blvd|(?P<letters>(?:[a-z]\.)*)[a-z])\.$",
     re.IGNORECASE,
 )
-_WORDS = re.compile(r"\w")
-_LAUGHS = re.compile(r"\s*(?:lol|lmao|rofl|haha\w*|jk|/s|xd|kidding|(?-i:NOT))\b\W*$", re.IGNORECASE)
+_WORDS = later(r"\w")
+_LAUGHS = later(r"\s*(?:lol|lmao|rofl|haha\w*|jk|/s|xd|kidding|(?-i:NOT))\b\W*$", re.IGNORECASE)
 
 
 def _split(line: str, offset: int) -> Iterator[Sentence]:

@@ -3,17 +3,17 @@
 What people ask to be forgotten or kept between them is decided elsewhere; here it is only not made into anything.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
 from roomlore.domain.ids import MessageId
+from roomlore.domain.patterns import LONGEST_SENTENCE, in_sentence
 from roomlore.domain.statements import Spoken
 from roomlore.extraction.cues import CONFIDED, DISOWNED, LAUGHING, RETRACTED, SECRET, is_asked
 from roomlore.extraction.sentences import Sentence, sentences
 
 #: Leads to what is told next, and tells nothing itself.
-_ANNOUNCES = re.compile(
+_ANNOUNCES = in_sentence(
     r"(?i)\b(?:something|a secret|some (?:news|things?)|this next|the next|what i (?:say|tell|am about))\b|:\s*$"
 )
 #: How many messages before or after may be meant.
@@ -51,7 +51,7 @@ def _silenced(said: Sequence[Spoken], place: int) -> Iterator[Spoken]:
         if not _tells(message.body):
             yield from _previous(said, place)
             yield from _next(said, place)
-    elif RETRACTED.match(message.body.lstrip()):
+    elif RETRACTED.match(message.body.lstrip()[:LONGEST_SENTENCE]):
         yield from _previous(said, place)
     elif LAUGHING.fullmatch(message.body.strip()):
         yield from _laughed_at(said, place)

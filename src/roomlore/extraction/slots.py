@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from roomlore.domain.patterns import in_sentence
 from roomlore.domain.records import MemoryKind
 from roomlore.extraction import lexicon
 
@@ -74,7 +75,7 @@ _DENYING = _these(
     "not no never none nobody nothing neither nor without hardly barely anymore longer until unless if when while before"
     " during almost nearly sometimes occasionally rarely"
 )
-_FAVOURITE = re.compile(
+_FAVOURITE = in_sentence(
     rf"{_OWN}(?:all time )?(?P<thing>favou?rite (?:[^\W\d]+ ){{0,2}}?[^\W\d]+) (?:is|are) \w"
 )
 
@@ -90,7 +91,7 @@ def _thing(name: str, others: Sequence[str]) -> str:
 #: How each is told of somebody, in small letters with one blank between words.
 SLOTS: Mapping[str, re.Pattern[str]] = MappingProxyType(
     {
-        name: re.compile(pattern)
+        name: in_sentence(pattern)
         for name, pattern in (
             *_STATED.items(),
             *((name, _thing(name, others)) for name, others in _THINGS.items()),

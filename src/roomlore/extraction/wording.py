@@ -2,17 +2,18 @@
 
 import re
 
+from roomlore.domain.patterns import in_sentence
 from roomlore.domain.speech import safe_name
 from roomlore.extraction.cues import cue
 
 LONGEST_TITLE = 60
 LONGEST_CONTENT = 400
 
-_TRAILING = re.compile(
+_TRAILING = in_sentence(
     r"[\s(.,;:!?\u2026*_~`\U0001f000-\U0001faff\u2600-\u27bf\ufe0f\u200d]+$|(?:\s*[:;=]-?[)dpo(/|\]])+$",
     re.IGNORECASE,
 )
-_MARKDOWN = re.compile(r"\*\*|__|~~|(?<!\w)[*_`](?=\w)|(?<=\w)[*_`](?!\w)")
+_MARKDOWN = in_sentence(r"\*\*|__|~~|(?<!\w)[*_`](?=\w)|(?<=\w)[*_`](?!\w)")
 _ADVERBS = (
     r"(?:(?:really|also|still|just|personally|usually|generally|always|often|absolutely|totally|actually|definitely"
     r"|much|strongly|mostly|only|recently|finally|currently|now|both|simply|truly|kinda|sometimes|never|already"
@@ -29,7 +30,7 @@ _HEADS = (
     (cue(r"i can\b"), "can"),
 )
 _SAYS = cue(rf"i (?P<adverbs>{_ADVERBS})(?P<verb>[a-z]+)\b")
-_EMPTY = re.compile(r"\b(?:just|also|actually|personally)\s+", re.IGNORECASE)
+_EMPTY = in_sentence(r"\b(?:just|also|actually|personally)\s+", re.IGNORECASE)
 _NO_VERBS = frozenset({"don", "dont", "can", "cant", "wont", "couldn", "wouldn", "and", "or", "not"})
 _PAST = frozenset(
     {
@@ -67,31 +68,32 @@ _PAST = frozenset(
     | {"read", "saw", "fell", "broke", "chose", "told", "spent", "thought"}
 )
 _OWN = (
-    (re.compile(r"\bmyself\b", re.IGNORECASE), "themselves"),
-    (re.compile(r"\bmine\b", re.IGNORECASE), "theirs"),
-    (re.compile(r"\bmy\b", re.IGNORECASE), "their"),
-    (re.compile(r"\bme\b", re.IGNORECASE), "them"),
+    (in_sentence(r"\bmyself\b", re.IGNORECASE), "themselves"),
+    (in_sentence(r"\bmine\b", re.IGNORECASE), "theirs"),
+    (in_sentence(r"\bmy\b", re.IGNORECASE), "their"),
+    (in_sentence(r"\bme\b", re.IGNORECASE), "them"),
 )
 #: Who or what is meant can be told only among those who were there.
-_PRESENT = re.compile(
+_MY = in_sentence(r"my\s+", re.IGNORECASE)
+_PRESENT = in_sentence(
     r"\b(?:i|i['\u2019]\w+|im|ive|we|we['\u2019]\w+|us|our|ours|ourselves|you|your|yours|you['\u2019]\w+|u|ur|ya"
     r"|this|these|those|here|he|she|him|her|they|them|it)\b",
     re.IGNORECASE,
 )
 #: A second verb that would have to be changed like the first.
-_COORDINATED = re.compile(
+_COORDINATED = in_sentence(
     r"\s+(?:and|or)\s|.*\band (?:have|am|do|use|want|need|think|like|love|hate|prefer|don|can|will|would|cannot)\b",
     re.IGNORECASE,
 )
 
-_AFTERTHOUGHT = re.compile(
-    r"[\s,]+(?:btw|by the way|tbh|imo|imho|fyi|too|though|myself|lol|unfortunately|anyway|as well|you know|because|and|but|so|or|since|as|if|when|which|then)$",
+_AFTERTHOUGHT = in_sentence(
+    r"(?<![\s,])[\s,]++(?:btw|by the way|tbh|imo|imho|fyi|too|though|myself|lol|unfortunately|anyway|as well|you know|because|and|but|so|or|since|as|if|when|which|then)$",
     re.IGNORECASE,
 )
 
 
 #: Points at nobody: it stands for whoever speaks, or is how they wish to be called.
-_RESOLVED = re.compile(r"\b(?:he|she|they)/\w+(?:/\w+)?", re.IGNORECASE)
+_RESOLVED = in_sentence(r"\b(?:he|she|they)/\w+(?:/\w+)?", re.IGNORECASE)
 
 
 def clean(words: str) -> str:
@@ -106,7 +108,7 @@ def clean(words: str) -> str:
 def in_third_person(name: str, words: str) -> str | None:
     """Return a sentence about whoever said the words, or None where it could not be read alone or be wrong."""
     text = clean(words)
-    if match := re.match(r"my\s+", text, re.IGNORECASE):
+    if match := _MY.match(text):
         head, rest = f"{possessive(name)} ", text[match.end() :]
     else:
         verb = _verb(text)

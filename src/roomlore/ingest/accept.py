@@ -24,6 +24,7 @@ from roomlore.store import directory, erased, erasing, injections, messages, rea
 from roomlore.store.messages import Audience, FirstName, NewMessage, NewVersion, StatedReply
 from roomlore.store.queries import Connection
 from roomlore.wishes import hearing
+from roomlore.wishes.listening import NOTHING, Listened
 
 #: Quick, and not strict: what is written is clean.
 JSON = msgspec.json.Encoder()
@@ -49,9 +50,22 @@ class Accepted:
 
 
 async def accept(
-    conn: Connection, org_id: OrgId, batch: Sequence[IncomingMessage], *, received_at: datetime
+    conn: Connection,
+    org_id: OrgId,
+    batch: Sequence[IncomingMessage],
+    *,
+    received_at: datetime,
+    listened: Listened = NOTHING,
 ) -> Accepted:
     """Store a batch of clean records and the work that follows from it; what was erased stays out.
+
+    Args:
+        conn: In a transaction.
+        org_id: Whose.
+        batch: What was said.
+        received_at: When it came in.
+        listened: Which of its texts are put like a request of privacy (see `wishes.listening`): what was not listened
+            to before the transaction is listened to within it, while others wait for its rooms.
 
     Raises:
         BadInput: the batch is too large for one transaction.
@@ -59,12 +73,17 @@ async def accept(
     # A statement of its own, so that the next one sees what an erasure has just done.
     await erased.keep_erasures_out(conn, org_id)
     staying = await gone.leave_out(conn, org_id, batch, now=received_at)
-    accepted = await _accept(conn, org_id, staying.batch, received_at=received_at)
+    accepted = await _accept(conn, org_id, staying.batch, received_at=received_at, listened=listened)
     return replace(accepted, skipped=[*staying.skipped, *accepted.skipped])
 
 
 async def _accept(
-    conn: Connection, org_id: OrgId, batch: Sequence[IncomingMessage], *, received_at: datetime
+    conn: Connection,
+    org_id: OrgId,
+    batch: Sequence[IncomingMessage],
+    *,
+    received_at: datetime,
+    listened: Listened,
 ) -> Accepted:
     if not batch:
         return _accepted([], {}, {}, [])
@@ -88,7 +107,12 @@ async def _accept(
     await _add_replies(conn, org_id, [(ids[key], message) for key, message in again], names)
     await _change(conn, org_id, changes, redacted_at=received_at)
     await people.note(conn, org_id, batch, fresh, names=names)
-    await _hear(conn, org_id, fresh, changes, rooms={room_id for room_id, _ in keys}, at=received_at)
+    rooms = {room_id for room_id, _ in keys}
+    said = _said_anew(fresh, changes)
+    if said:
+        await hearing.hear(conn, org_id, said, rooms=rooms, at=received_at, listened=listened)
+    if any(change.redact for change in changes):
+        await hearing.hear_again(conn, org_id, rooms)
     return _accepted(keys, added, ids, changes)
 
 
@@ -247,22 +271,12 @@ async def _change(
     await noted.note(conn, org_id, "message.revised", read_otherwise)
 
 
-async def _hear(
-    conn: Connection,
-    org_id: OrgId,
-    fresh: Mapping[MessageId, IncomingMessage],
-    changes: Sequence[Change],
-    *,
-    rooms: Collection[RoomId],
-    at: datetime,
-) -> None:
-    """Hear the wishes in what is new, and keep what they cover from being recalled."""
+def _said_anew(fresh: Mapping[MessageId, IncomingMessage], changes: Sequence[Change]) -> dict[MessageId, str]:
+    """Return what messages say that are new or have another text: in it requests may be heard."""
     bodies = {message_id: message.body for message_id, message in fresh.items()}
-    bodies |= {change.message_id: change.current.body for change in changes if change.current is not None}
-    if bodies:
-        await hearing.hear(conn, org_id, bodies, rooms=rooms, at=at)
-    if any(change.redact for change in changes):
-        await hearing.hear_again(conn, org_id, rooms)
+    return bodies | {
+        change.message_id: change.current.body for change in changes if change.current is not None
+    }
 
 
 def _reads_otherwise(change: Change) -> bool:

@@ -5,7 +5,6 @@ Nothing here looks at the database, so that a dry run and a real import report t
 
 import json
 import math
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -24,6 +23,8 @@ from roomlore.domain.incoming import (
     Skipped,
     Visibility,
 )
+from roomlore.domain.patterns import later
+from roomlore.ingest.carried import with_carried
 from roomlore.ingest.secrets import MARKER, SECRET_FIELDS, is_harmless, strip
 
 #: Longer bodies are refused: no platform allows them, and a megabyte is no message.
@@ -46,11 +47,11 @@ LATEST = datetime(9999, 1, 1, tzinfo=UTC)
 #: An edit is later than what it edits, also where the platform's clock is too coarse to say so.
 TICK = timedelta(microseconds=1)
 #: What PostgreSQL cannot store: NUL, and halves of surrogate pairs.
-UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+UNSTORABLE = later("[\x00\ud800-\udfff]")
 #: Perhaps an integer of more than 256 bits. Of 77 digits in a row four stand at multiples of 19: a look at
 #: every 19th character rules nearly all texts out.
-MANY_DIGITS = re.compile(r"[0-9]{77}")
-FEW_DIGITS, DIGITS_APART = re.compile(r"[0-9]{4}"), 19
+MANY_DIGITS = later(r"[0-9]{77}")
+FEW_DIGITS, DIGITS_APART = later(r"[0-9]{4}"), 19
 #: Strict, unlike the module's functions made once: foreign records are many.
 JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 MESSAGE_KINDS = get_args(MessageKind)
@@ -186,7 +187,7 @@ class Scrubber:
 
 def _content(message: IncomingMessage, scrubber: Scrubber) -> dict[str, Any]:
     return {
-        "body": scrubber.text(message.body),
+        "body": scrubber.text(with_carried(message.body, message.attachments)),
         "attachments": scrubber.value(message.attachments) if message.attachments else message.attachments,
         "reactions": scrubber.value(message.reactions) if message.reactions else message.reactions,
         "metadata": scrubber.value(message.metadata) if message.metadata else message.metadata,

@@ -5,6 +5,7 @@ known by its digest only: what it said until it was erased is left out, and no l
 foreign record of others brings it back. What it says later is new, and from then on others may name it again.
 """
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -87,8 +88,14 @@ async def leave_out(
             where = strip(message.where)[0] or message.external_id
             skipped.append(Skipped(where=where, reason=reason))
     if gone.accounts:
-        staying = _Rewriting(gone=gone, traces=_traces(batch, gone)).rewritten(staying)
+        staying = await asyncio.to_thread(_rewritten, batch, staying, gone)
     return Staying(batch=staying, skipped=skipped)
+
+
+def _rewritten(
+    batch: Sequence[IncomingMessage], staying: Sequence[IncomingMessage], gone: Gone
+) -> list[IncomingMessage]:
+    return _Rewriting(gone=gone, traces=_traces(batch, gone)).rewritten(staying)
 
 
 async def _gone(

@@ -4,23 +4,32 @@ A record that cannot be read or stored is named in the report and left out; ever
 Importing the same export again adds only what is missing.
 """
 
+import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from roomlore.domain.errors import UnknownFormat
-from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, IncomingRoom, ReadItem, Skipped
+from roomlore.domain.incoming import (
+    ASSUMED_UTC,
+    IncomingAuthor,
+    IncomingMessage,
+    IncomingRoom,
+    ReadItem,
+    Skipped,
+)
 from roomlore.domain.ports import Reader, ReadOptions
 from roomlore.ingest.accept import Accepted
-from roomlore.ingest.clean import Clean, Rooms, clean, clean_room
+from roomlore.ingest.clean import REPLACEMENT, Clean, Rooms, clean, clean_room
 from roomlore.ingest.secrets import strip
 from roomlore.platforms.sniff import choose
 from roomlore.platforms.source import Export, open_source
 
+Result = TypeVar("Result")
 BATCH = 2_000
 #: Characters after which a batch is closed too: giant messages come in smaller batches.
 LARGEST_BATCH = 16_000_000
@@ -60,6 +69,10 @@ class ImportReport:
     edits: int
     skipped: Sequence[Skipped]
     secrets_stripped: int
+    #: Messages whose times name no zone and were taken as UTC, which may be hours wrong.
+    zone_assumed: int
+    #: Messages that hold characters that could not be read; each has U+FFFD in its place.
+    unreadable: int
     #: What became of the records in the store: added, unchanged, revised, redacted; None on a dry run.
     stored: dict[str, int] | None
 
@@ -75,6 +88,8 @@ class ImportReport:
             "edits": self.edits,
             "skipped": dict(sorted(Counter(skipped.reason for skipped in self.skipped).items())),
             "secrets_stripped": self.secrets_stripped,
+            "zone_assumed": self.zone_assumed,
+            "unreadable": self.unreadable,
             "stored": self.stored,
         }
 
@@ -105,7 +120,8 @@ async def import_export(
             rooms=Rooms(clean_room),
             marked_rooms=Rooms(partial(_marked_room, agents=wish.agents)),
         )
-        for batch in _batches(source, reader, check):
+        batches = _batches(source, reader, check)
+        while batch := await _beside(partial(next, batches, None)):
             progress(source.bytes_read, source.bytes_total, tally.messages)
             if store is not None:
                 tally.note_stored(await store(batch))
@@ -113,6 +129,16 @@ async def import_export(
         if not tally.messages and not reader.sniff(source):
             raise UnknownFormat(source.name, f"holds nothing of the format {reader.name!r}")
         return tally.report(dry_run=store is None)
+
+
+async def _beside(work: Callable[[], Result]) -> Result:
+    """Return what work beside the event loop returns; whoever gives up waits until it is done with the export."""
+    task = asyncio.create_task(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        raise
 
 
 def _batches(source: Export, reader: Reader, check: "_Check") -> Iterator[list[IncomingMessage]]:
@@ -191,6 +217,8 @@ class _Tally:
     system: int = 0
     edits: int = 0
     secrets: int = 0
+    zone_assumed: int = 0
+    unreadable: int = 0
     skipped: list[Skipped] = field(default_factory=list[Skipped])
     ids: dict[_Room, set[str]] = field(default_factory=lambda: defaultdict(set))
     parents: list[tuple[_Room, str]] = field(default_factory=list[tuple[_Room, str]])
@@ -203,6 +231,8 @@ class _Tally:
         self.system += message.kind == "system"
         self.edits += message.edited_at is not None
         self.secrets += secrets
+        self.zone_assumed += message.metadata.get("time_zone") == ASSUMED_UTC
+        self.unreadable += REPLACEMENT in message.body or REPLACEMENT in message.author.name
         room = (message.platform, message.room.external_id)
         self.ids[room].add(message.external_id)
         parent = message.reply_to or message.thread_root
@@ -234,6 +264,8 @@ class _Tally:
             edits=self.edits,
             skipped=tuple(self.skipped),
             secrets_stripped=self.secrets,
+            zone_assumed=self.zone_assumed,
+            unreadable=self.unreadable,
             stored=None if dry_run else {name: self.stored[name] for name in STORED},
         )
 

@@ -7,11 +7,13 @@ Every pattern takes time linear in the text: what is scanned may come from someb
 
 import re
 
+from roomlore.domain.patterns import later
+
 MARKER = "[secret removed]"
 
 #: Formats that nothing but a credential has. Each takes in what is glued to its end, so that no other begins
 #: there only once it is gone.
-TOKENS = re.compile(
+TOKENS = later(
     r"""
       (?<=\b[Bb]earer[ ])(?=[\w.~+/-]{0,40}\d)[\w.~+/-]{20,}=*  # whatever a request shows to be let in
     | \bxox[abcdeprs]-[\w%-]{8,} | \bxoxo-\d[\w-]{8,}  # Slack tokens; "xoxo-hugs" is a greeting
@@ -31,12 +33,12 @@ TOKENS = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-DISCORD_TOKEN = re.compile(r"\b[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,}")
+DISCORD_TOKEN = later(r"\b[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,}")
 #: What stands in the middle of one, and is found faster.
-DISCORD_MIDDLE = re.compile(r"\.[\w-]{6}\.[\w-]{27}")
-PREFIX = re.compile(r"gh[oprsu]_|github_pat_|hf_|npm_|rlk_|sk_")
+DISCORD_MIDDLE = later(r"\.[\w-]{6}\.[\w-]{27}")
+PREFIX = later(r"gh[oprsu]_|github_pat_|hf_|npm_|rlk_|sk_")
 #: Values inside addresses. A short `key=` or `auth=` is an ordinary parameter.
-IN_ADDRESS = re.compile(
+IN_ADDRESS = later(
     r"""
       (?P<query>(?:[?&\#]|&amp;)(?:(?:access_?|refresh_?|id_?)?token|api_?key|(?:client_?)?secret|password
         |x-amz-signature|x-amz-security-token)=)(?!\[secret)[^&\s"'<>|]+

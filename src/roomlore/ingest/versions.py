@@ -10,6 +10,7 @@ from datetime import datetime
 
 from roomlore.domain.ids import MessageId
 from roomlore.domain.incoming import IncomingMessage, Skipped
+from roomlore.domain.speech import own_words
 from roomlore.ingest.secrets import strip
 from roomlore.store.messages import Revision, StoredVersion
 
@@ -54,7 +55,10 @@ def compare(stored: StoredVersion, incoming: Sequence[IncomingMessage]) -> Chang
         written_at = message.edited_at or message.sent_at
         if texts.setdefault(written_at, message.body) == message.body:
             records.setdefault(written_at, message)
-        elif not _is_same_source(sources.setdefault(written_at, _source(records.get(written_at))), message):
+        elif not (
+            _is_same_source(sources.setdefault(written_at, _source(records.get(written_at))), message)
+            or _carries_otherwise(texts[written_at], message)
+        ):
             skipped.append(_contradiction(message))
     newest = max(texts)
     return Change(
@@ -95,6 +99,12 @@ def _source(message: IncomingMessage | None) -> str | None:
 def _is_same_source(source: str | None, message: IncomingMessage) -> bool:
     """Return whether a message says the same in the platform's own words: only names in it read otherwise."""
     return source is not None and source == _source(message)
+
+
+def _carries_otherwise(known: str, message: IncomingMessage) -> bool:
+    """Return whether only what a message carries reads otherwise, such as a preview that came later."""
+    own = own_words(message.body)
+    return bool(message.attachments and own.strip()) and own == own_words(known)
 
 
 def _contradiction(message: IncomingMessage) -> Skipped:

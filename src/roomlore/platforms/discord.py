@@ -19,6 +19,7 @@ from roomlore.domain.incoming import (
     Visibility,
 )
 from roomlore.domain.ports import Reader, ReadOptions, Source
+from roomlore.platforms.discordparts import carried, forwarded, forwarded_part, is_forward
 from roomlore.platforms.fields import (
     Fields,
     Malformed,
@@ -175,8 +176,8 @@ def _message(fields: Fields, at: tuple[IncomingRoom, str, int]) -> IncomingMessa
         kind="message" if loose_text(fields, "type") in _SAID or member(fields, "interaction") else "system",
         order=order_of(external_id, place),
         reply_to=_reply_to(fields, room),
-        mentions=_mentions(fields) if own or not _is_forward(fields) else [],
-        attachments=[*_attachments(fields), *_forwarded(fields)],
+        mentions=_mentions(fields) if own or not is_forward(fields) else [],
+        attachments=[*carried(fields), *forwarded(fields)],
         reactions=[_reaction(item) for item in objects(fields, "reactions")],
         edited_at=edited,
         metadata=_metadata(fields, room, edited=edited is not None),
@@ -193,29 +194,13 @@ def _edited(fields: Fields) -> datetime | None:
     return optional_time(fields.get("timestampEdited"))
 
 
-def _is_forward(fields: Fields) -> bool:
-    return member(fields, "reference").get("type") == "Forward" or bool(member(fields, "forwardedMessage"))
-
-
 def _own_words(fields: Fields) -> str:
     """Return the text without what is only forwarded; where the two are not told apart, nothing."""
     content = text(fields, "content")
-    if not _is_forward(fields):
+    if not is_forward(fields):
         return content
-    forwarded = member(fields, "forwardedMessage")
-    return content if forwarded and content != loose_text(forwarded, "content") else ""
-
-
-def _forwarded(fields: Fields) -> Iterator[dict[str, Any]]:
-    """Yield what is forwarded, words first; the export does not tell whose it is."""
-    if not _is_forward(fields):
-        return
-    forwarded = member(fields, "forwardedMessage") or {"content": text(fields, "content")}
-    yield {"type": "forward"} | kept(
-        text=loose_text(forwarded, "content"), sent_at=loose_text(forwarded, "timestamp")
-    )
-    for item in _attachments(forwarded):
-        yield item | {"forwarded": True}
+    given = forwarded_part(fields)
+    return content if given and content != loose_text(given, "content") else ""
 
 
 def _mentions(fields: Fields) -> list[str]:
@@ -225,7 +210,7 @@ def _mentions(fields: Fields) -> list[str]:
 def _reply_to(fields: Fields, room: IncomingRoom) -> str | None:
     """Return the id of the message answered; most references are something else."""
     reference = member(fields, "reference")
-    if loose_text(fields, "type") not in _SAID or _is_forward(fields) or member(fields, "interaction"):
+    if loose_text(fields, "type") not in _SAID or is_forward(fields) or member(fields, "interaction"):
         return None
     if _elsewhere(reference, room):
         return None
@@ -243,7 +228,7 @@ def _elsewhere(reference: Fields, room: IncomingRoom) -> bool:
 def _metadata(fields: Fields, room: IncomingRoom, *, edited: bool) -> dict[str, Any]:
     kind = loose_text(fields, "type")
     reference = member(fields, "reference")
-    forward = _is_forward(fields)
+    forward = is_forward(fields)
     interaction = member(fields, "interaction")
     return kept(
         type=kind if kind not in _SAID else None,
@@ -253,7 +238,7 @@ def _metadata(fields: Fields, room: IncomingRoom, *, edited: bool) -> dict[str, 
         forwarded=kept(
             message_id=reference.get("messageId"),
             room_id=reference.get("channelId"),
-            sent_at=member(fields, "forwardedMessage").get("timestamp"),
+            sent_at=forwarded_part(fields).get("timestamp"),
         )
         if forward
         else None,
@@ -265,22 +250,6 @@ def _metadata(fields: Fields, room: IncomingRoom, *, edited: bool) -> dict[str, 
         ),
         call_ended_at=fields.get("callEndedTimestamp"),
     )
-
-
-def _attachments(fields: Fields) -> Iterator[dict[str, Any]]:
-    for item in objects(fields, "attachments"):
-        yield kept(
-            id=loose_text(item, "id"),
-            name=loose_text(item, "fileName"),
-            url=loose_text(item, "url"),
-            size=number(item, "fileSizeBytes"),
-        )
-    for item in objects(fields, "embeds"):
-        yield {"type": "embed"} | kept(
-            name=loose_text(item, "title"), url=loose_text(item, "url"), text=loose_text(item, "description")
-        )
-    for item in objects(fields, "stickers"):
-        yield {"type": "sticker"} | kept(name=loose_text(item, "name"), url=loose_text(item, "sourceUrl"))
 
 
 def _reaction(item: Fields) -> dict[str, Any]:

@@ -4,19 +4,19 @@ What names a message (id, author, time, text) must be right or the record is ski
 decorates it (reactions, files, embeds) is taken as far as it makes sense.
 """
 
-import re
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any, cast
 
 from roomlore.domain.incoming import IncomingMessage, Precision, ReadItem, Skipped
+from roomlore.domain.patterns import later
 from roomlore.platforms.jsonstream import TooDeep
 
 #: Longest id that is taken; ids are index keys, and no platform's comes near.
 MAX_ID = 255
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LARGEST = 2**63 - 1
-_ISO = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d([.,]\d{1,9})?)?(Z|[+-]\d\d:?\d\d)?")
+_ISO = later(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d([.,]\d{1,9})?)?(Z|[+-]\d\d:?\d\d)?")
 
 #: JSON kinds in words; true and false are numbers to Python, so they come first.
 _KINDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
@@ -158,25 +158,25 @@ def unix_time(seconds: int, *, microseconds: int = 0) -> datetime:
         raise Malformed("no time", "out of range") from error
 
 
-def iso_time(value: str, *, zone_needed: bool = True) -> datetime:
-    """Return an ISO 8601 time as UTC; without a zone it is refused, or taken as UTC."""
+def iso_time(value: str, *, zone: tzinfo | None = None) -> datetime:
+    """Return an ISO 8601 time as UTC; one without a zone is of the zone given, or refused."""
     if not _ISO.fullmatch(value):
         raise Malformed("no time", "not an ISO 8601 time")
     try:
         moment = datetime.fromisoformat(value)
         if moment.tzinfo is None:
-            if zone_needed:
+            if zone is None:
                 raise Malformed("no time zone")
-            return moment.replace(tzinfo=UTC)
+            moment = moment.replace(tzinfo=zone)
         return moment.astimezone(UTC)
     except (ValueError, OverflowError) as error:
         raise Malformed("no time", "out of range") from error
 
 
-def optional_time(value: Any, *, zone_needed: bool = True) -> datetime | None:
+def optional_time(value: Any, *, zone: tzinfo | None = None) -> datetime | None:
     """Return a time that only decorates a message: none when it cannot be read."""
     try:
-        return iso_time(value, zone_needed=zone_needed) if isinstance(value, str) else None
+        return iso_time(value, zone=zone) if isinstance(value, str) else None
     except Malformed:
         return None
 

@@ -1,22 +1,19 @@
 """Reads IRC logs as clients and channel loggers write them.
 
-A log has no ids, no accounts and often no date. Ids are made from day, line and text, so that a log that grew
-imports only its new lines; the day comes from the line, the caller or the file name; times are taken as UTC.
-
-The room is what the file name says besides its date ("#ubuntu_2004-11-15.log" and "#ubuntu.log" are "#ubuntu").
-Where that is nothing it is the folder inside the export ("#ubuntu/2004-11-15.txt"), else "irc": files of one
-channel share a room whatever the day, and two channels never do.
+A log has no ids and no accounts, often no date and nearly never a zone. Ids are made from day, line and text, so that
+a log that grew imports only its new lines. The day comes from the line, a mark in the log, the file name or the caller;
+a log whose days cannot be known is refused as a whole. The order of the lines is the order in the room.
 """
 
 import hashlib
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime, time, timedelta
-from typing import IO
+from datetime import UTC
+from typing import IO, Any
 
 from roomlore.domain.errors import BadInput
 from roomlore.domain.incoming import (
+    ASSUMED_UTC,
     IncomingAuthor,
     IncomingMessage,
     IncomingRoom,
@@ -25,43 +22,34 @@ from roomlore.domain.incoming import (
     Skipped,
 )
 from roomlore.domain.ports import Reader, ReadOptions, Source
-from roomlore.platforms.lines import looks_like, matching, read_lines
+from roomlore.platforms.irclines import IrcLine, read_line
+from roomlore.platforms.ircnames import LOG_NAME, read_name, room_of, twins
+from roomlore.platforms.lines import Line, looks_like, matching, read_lines
+from roomlore.platforms.localclock import LocalClock
 
-_CLOCK = (
-    r"(?:(?P<day>\d{4}-\d\d-\d\d)[T ]?)?(?P<hour>\d\d):(?P<minute>\d\d)(?::(?P<second>\d\d))?(?:Z|\+00:?00)?"
-)
-_TIMED = re.compile(rf"(?:\[{_CLOCK}\]|{_CLOCK.replace('?P<', '?P<b')})\s+(?P<rest>\S.*)", re.DOTALL)
-_SAID = re.compile(r"<[ @+%&~]?(?P<nick>[^\s<>]{1,64})>(?: (?P<text>.*))?", re.DOTALL)
-_ACTION = re.compile(r"\* (?P<nick>[^\s*]{1,64})(?: (?P<text>.*))?", re.DOTALL)
-_SYSTEM = re.compile(r"(?:===|-!-|\*\*\*|---|-->|<--)(?: |$).*", re.DOTALL)
-_DATED = re.compile(
-    r"(?P<before>.*?)(?P<day>(?<!\d)\d{4}-\d\d-\d\d|(?<![^\W_])(?:19|20)\d{6})(?!\d)(?P<after>.*)", re.DOTALL
-)
-#: What may follow a date and still name no channel: the time or part of the day, and how the text is written.
-_PART = re.compile(
-    r"[-_. \d]*(?:[-+]\d{4}[a-z]{0,5})?(?:[-_. ](?:annotation|ascii|latin-?1|raw|utf-?8))?", re.IGNORECASE
-)
-_NUMBERED = re.compile(r"[-_. \d]*")
-_EDGES = " -_."
-_LOG_NAME = re.compile(r"\.(?:txt|log|irc|weechatlog)$", re.IGNORECASE)
-#: A clock that falls back by more than this has passed midnight; by less, it was set right.
-_MIDNIGHT = timedelta(hours=12)
 _LOOKED_AT = 40
 _SYSTEM_AUTHOR = IncomingAuthor(account_id="", name="IRC", kind="system")
+_SPOKEN = frozenset({"said", "action", "notice"})
+#: How marks of days begin.
+_MARKS = ("---", "****", "Session ")
+_CURE = "pass --day YYYY-MM-DD with the day of its first line, or put the date into the file name"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _Log:
     """Where the reading of one file stands."""
 
     file: str
     room: IncomingRoom
-    day: date | None
+    clock: LocalClock
     part: str
-    now: datetime | None = None
+    #: What messages say about the zone of their times.
+    zone_named: str
+    #: Whether the file name says nothing of the room, so that a mark in the log may.
+    is_unnamed: bool
     precision: Precision = "min"
     #: System lines before the first time; they get that time.
-    waiting: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
+    waiting: list[tuple[Line, IrcLine]] = field(default_factory=list[tuple[Line, IrcLine]])
 
 
 def _sniff(source: Source) -> bool:
@@ -70,55 +58,54 @@ def _sniff(source: Source) -> bool:
 
 def _is_log(source: Source, file: str) -> bool:
     """Return whether most of the first lines are a log's."""
-    if "." in file.rpartition("/")[2] and not _LOG_NAME.search(file) and len(source.files) > 1:
+    if "." in file.rpartition("/")[2] and not LOG_NAME.search(file) and len(source.files) > 1:
         return False
-    seen = fits = said = 0
     with source.open(file) as stream:
-        head = _head(stream)
-    for line in head:
-        seen += 1
-        match = _TIMED.fullmatch(line)
-        rest = match["rest"] if match else ""
-        is_said = bool(_SAID.fullmatch(rest) or _ACTION.fullmatch(rest))
-        said += is_said
-        fits += is_said or bool(_SYSTEM.fullmatch(rest or line))
-    return said > 0 and fits * 2 > seen
+        head = [read_line(line) for line in _head(stream)]
+    fits = sum(line.kind != "unknown" or line.has_strange_month for line in head)
+    return fits * 2 > len(head) and any(line.kind in _SPOKEN or line.has_strange_month for line in head)
 
 
 def _head(stream: IO[bytes]) -> list[str]:
-    lines = stream.read(2**15).decode("utf-8", "replace").removeprefix("\ufeff").splitlines()[:_LOOKED_AT]
-    return [line for line in lines if line.strip()]
+    lines = stream.read(2**15).decode("utf-8", "replace").removeprefix("\ufeff").split("\n")[:_LOOKED_AT]
+    return [line.rstrip("\r") for line in lines if line.strip()]
 
 
 def _read(source: Source, options: ReadOptions) -> Iterator[ReadItem]:
     files, unreadable = matching(source, _is_log)
     yield from unreadable
     if not files:
-        files = [file for file in source.files if _LOG_NAME.search(file)]
-    twins = _twins(files)
+        files = [file for file in source.files if LOG_NAME.search(file)]
     # Asked before the first record, so that nothing is half imported for want of a day.
     for file in files:
-        _require_day(source, file, options)
+        _require_days(source, file, options)
+    shared = twins(files)
     for file in files:
-        yield from _file(source, file, _open_log(file, options, twins))
+        yield from _file(source, file, _open_log(file, options, shared))
 
 
-def _require_day(source: Source, file: str, options: ReadOptions) -> None:
-    if options.day is not None or _named(file)[1] is not None:
-        return
-    try:
-        with source.open(file) as stream:
-            head = _head(stream)
-    except OSError:
-        return
-    for line in head:
-        match = _TIMED.fullmatch(line)
-        if match and not (match["day"] or match["bday"]):
-            raise _no_day(file)
-
-
-def _no_day(file: str) -> BadInput:
-    return BadInput(file, "tells hours but no date; pass --day YYYY-MM-DD or put the date into the file name")
+def _require_days(source: Source, file: str, options: ReadOptions) -> None:
+    """Refuse a log whose days cannot be known, and say what is missing."""
+    is_known = options.day is not None or read_name(file).day is not None
+    is_timed = False
+    for line in read_lines(source, file):
+        if isinstance(line, Skipped) or (is_timed and not line.text.startswith(_MARKS)):
+            continue
+        found = read_line(line.text)
+        if found.names_day and found.moment is None:
+            what = (
+                "names a day in a way that is not understood; write it like --- Day changed Fri Feb 27 2026"
+            )
+            raise BadInput(f"{file} line {line.number}", what)
+        if found.has_strange_month and not is_timed:
+            raise BadInput(f"{file} line {line.number}", "begins with a month that is not understood")
+        is_known = is_known or found.names_day
+        if found.reading is not None and not is_timed:
+            is_timed = True
+            if not is_known and not found.reading.is_dated:
+                missing = "year" if found.reading.month else "date"
+                what = "day and hour" if missing == "year" else "hours"
+                raise BadInput(f"{file} line {line.number}", f"tells {what} but no {missing}; {_CURE}")
 
 
 def _file(source: Source, file: str, log: _Log) -> Iterator[ReadItem]:
@@ -126,145 +113,100 @@ def _file(source: Source, file: str, log: _Log) -> Iterator[ReadItem]:
         if isinstance(line, Skipped):
             yield line
         elif line.text.strip():
-            yield from _line(log, line.number, line.text)
-    if log.waiting and log.day is not None:
-        log.now = datetime.combine(log.day, time(), UTC)
+            yield from _line(log, line)
+    if log.waiting and log.clock.now is None and log.clock.shown is not None:
+        log.clock.mark(log.clock.shown)
     yield from _waited(log)
 
 
-def _open_log(file: str, options: ReadOptions, twins: frozenset[str]) -> _Log:
-    room, day, part = _named(file)
-    known = f"{_place(file)}/{room}".lstrip("/") if day is None and room in twins else room
-    fallback = file.rpartition("/")[0].rpartition("/")[2] or "irc"
-    return _Log(
+def _open_log(file: str, options: ReadOptions, shared: frozenset[str]) -> _Log:
+    name = read_name(file)
+    zone = options.zone
+    log = _Log(
         file=file,
-        room=IncomingRoom(external_id=(known or fallback)[:255], name=room or fallback),
-        day=options.day or day,
-        part=part,
+        room=room_of(file, name, shared),
+        clock=LocalClock(zone=zone or UTC),
+        part=name.part,
+        zone_named=str(zone) if zone else ASSUMED_UTC,
+        is_unnamed=not name.channel and "/" not in file,
     )
+    day = options.day or name.day
+    if day is not None:
+        log.clock.begin(day)
+    return log
 
 
-def _named(file: str) -> tuple[str, date | None, str]:
-    """Return the channel that a file name tells, its date, and which part of that day it is."""
-    name = file.rpartition("/")[2]
-    while match := _LOG_NAME.search(name):
-        name = name[: match.start()]
-    dated = _DATED.fullmatch(name)
-    day = _day(dated["day"]) if dated else None
-    if dated is None or day is None:
-        return name, None, ""
-    after = "" if _PART.fullmatch(dated["after"]) else dated["after"].strip(_EDGES)
-    return dated["before"].strip(_EDGES) or after, day, dated["after"][:40]
-
-
-def _twins(files: list[str]) -> frozenset[str]:
-    """Return the names that logs without a date share across folders: channels of several networks."""
-    places: dict[str, set[str]] = {}
-    for file in files:
-        room, day, _ = _named(file)
-        if day is None:
-            places.setdefault(room, set()).add(_place(file))
-    return frozenset(room for room, found in places.items() if len(found) > 1)
-
-
-def _place(file: str) -> str:
-    """Return the folders of a file but for those that only count years or months."""
-    folders = file.split("/")[:-1]
-    return "/".join(folder for folder in folders if not _NUMBERED.fullmatch(folder))
-
-
-def _day(written: str) -> date | None:
-    try:
-        return date.fromisoformat(written)
-    except ValueError:
-        return None
-
-
-def _line(log: _Log, number: int, text: str) -> Iterator[ReadItem]:
-    where = f"{log.file} line {number}"
-    match = _TIMED.fullmatch(text)
-    rest = text
-    if match:
-        rest = match["rest"]
-        # A system line that begins with a clock is timed like any other.
-        if not _advance(log, match):
-            yield Skipped(where=where, reason="no time", detail="the clock shows no time of day")
-            return
-    said = _SAID.fullmatch(rest) or _ACTION.fullmatch(rest) if match else None
-    if said is None and not _SYSTEM.fullmatch(rest):
+def _line(log: _Log, line: Line) -> Iterator[ReadItem]:
+    where = f"{log.file} line {line.number}"
+    found = read_line(line.text)
+    if found.moment is not None:
+        log.clock.mark(found.moment)
+    if found.channel and log.is_unnamed:
+        log.room = room_of(log.file, replace(read_name(log.file), channel=found.channel), frozenset())
+        log.is_unnamed = False
+    if found.kind == "mark":
+        return
+    if found.kind == "unknown":
         yield Skipped(where=where, reason="not a line of an IRC log")
         return
-    if log.now is None:
-        log.waiting.append((number, text))
+    if found.reading is not None:
+        if not log.clock.read(found.reading):
+            yield Skipped(where=where, reason="no time", detail="the clock shows no time of day")
+            return
+        log.precision = "s" if found.reading.second is not None else "min"
+    if log.clock.now is None:
+        log.waiting.append((line, found))
         return
     yield from _waited(log)
-    yield _message(log, number, text)
+    yield _message(log, line, found)
 
 
 def _waited(log: _Log) -> Iterator[ReadItem]:
     waiting, log.waiting = log.waiting, []
-    for number, text in waiting:
-        if log.now is None:
-            yield Skipped(where=f"{log.file} line {number}", reason="no date")
+    for line, found in waiting:
+        if log.clock.now is None:
+            yield Skipped(where=f"{log.file} line {line.number}", reason="no date")
         else:
-            yield _message(log, number, text)
+            yield _message(log, line, found)
 
 
-def _advance(log: _Log, match: re.Match[str]) -> bool:
-    """Set the log's clock by a line; return False when it shows no time."""
-    parts = {key.removeprefix("b"): value for key, value in match.groupdict().items() if value is not None}
-    day = _day(parts["day"]) if "day" in parts else log.day
-    if day is None and "day" not in parts:
-        raise _no_day(log.file)
-    try:
-        clock = time(int(parts["hour"]), int(parts["minute"]), int(parts.get("second", "0")))
-    except ValueError:
-        return False
-    if day is None:
-        return False
-    moment = datetime.combine(day, clock, UTC)
-    if "day" not in parts and log.now is not None and log.now - moment > _MIDNIGHT:
-        if day >= date.max - timedelta(days=1):
-            return False
-        moment += timedelta(days=1)
-    log.now = moment
-    log.day = moment.date()
-    log.precision = "s" if "second" in parts else "min"
-    return True
-
-
-def _message(log: _Log, number: int, text: str) -> IncomingMessage:
-    assert log.now is not None
-    match = _TIMED.fullmatch(text)
-    rest = match["rest"] if match else text
-    said = _SAID.fullmatch(rest) if match else None
-    action = _ACTION.fullmatch(rest) if match and not said else None
-    spoken = said or action
-    message = IncomingMessage(
+def _message(log: _Log, line: Line, found: IrcLine) -> IncomingMessage:
+    assert log.clock.now is not None
+    is_spoken = found.kind in _SPOKEN
+    author = IncomingAuthor(account_id=found.nick, name=found.nick) if is_spoken else _SYSTEM_AUTHOR
+    return IncomingMessage(
         platform="irc",
         room=log.room,
-        external_id=_made_id(log, number, text),
-        author=_SYSTEM_AUTHOR,
-        body=rest,
-        sent_at=log.now,
-        kind="system",
+        external_id=_made_id(log, line),
+        author=author,
+        body=found.text,
+        sent_at=log.clock.now,
+        kind="message" if is_spoken else "system",
         precision=log.precision,
-        order=number,
+        order=line.number,
         synthetic_id=True,
-        metadata={"time_zone": "assumed UTC"} | ({"action": True} if action else {}),
-        raw=text,
-        where=f"{log.file} line {number}",
+        metadata=_metadata(log, found),
+        raw=line.text,
+        where=f"{log.file} line {line.number}",
     )
-    if spoken is None:
-        return message
-    author = IncomingAuthor(account_id=spoken["nick"], name=spoken["nick"])
-    return replace(message, author=author, body=spoken["text"] or "", kind="message")
 
 
-def _made_id(log: _Log, number: int, text: str) -> str:
-    assert log.now is not None
-    digest = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:12]
-    return f"{log.now.date().isoformat()}{log.part}:{number}:{digest}"
+def _metadata(log: _Log, found: IrcLine) -> dict[str, Any]:
+    about: dict[str, Any] = {}
+    if found.reading is None or found.reading.offset is None:
+        about["time_zone"] = log.zone_named
+    if found.reading is not None and log.clock.is_moved and log.clock.shown is not None:
+        # The clock was set back; the order of the lines is kept, and what it showed beside it.
+        about["clock"] = log.clock.shown.isoformat(sep=" ")
+    if found.kind in {"action", "notice"}:
+        about[found.kind] = True
+    return about
+
+
+def _made_id(log: _Log, line: Line) -> str:
+    assert log.clock.shown is not None
+    digest = hashlib.sha256(line.text.encode("utf-8", "replace")).hexdigest()[:12]
+    return f"{log.clock.shown.date().isoformat()}{log.part}:{line.number}:{digest}"
 
 
 #: IRC logs.

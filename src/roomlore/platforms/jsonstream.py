@@ -1,12 +1,13 @@
 """Walks JSON as it streams, so that a huge or broken file still yields all that stands before the fault.
 
 The C parser gives events; only the containers named in a `Spine` are walked into, everything below is built
-as plain Python. Bytes are mended first: invalid UTF-8 becomes U+FFFD and bare control characters spaces, since
-one such byte would otherwise cost the rest of the file.
+as plain Python. Bytes are mended first: invalid UTF-8 and escaped halves of surrogate pairs become U+FFFD and bare
+control characters spaces, since one of them would otherwise cost the rest of the file.
 """
 
 import codecs
 import io
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import IO, Any, Literal, NamedTuple
@@ -14,6 +15,7 @@ from typing import IO, Any, Literal, NamedTuple
 import ijson
 
 from roomlore.domain.incoming import Skipped
+from roomlore.domain.patterns import later
 from roomlore.domain.ports import Source
 
 Place = tuple[str, ...]
@@ -33,6 +35,14 @@ _STARTS = {"start_map": "object", "start_array": "list"}
 _FAULTS = ("parse error: ", "lexical error: ")
 _ENDS = frozenset({"end_map", "end_array"})
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+#: A whole pair of surrogates, a half of one, or any other escape; a backslash that is escaped begins none.
+_ESCAPE = later(
+    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.DOTALL,
+)
+_FIRST_HALF = later(r"\\u[dD][89abAB][0-9a-fA-F]{2}")
+_SURROGATE = later(r"\\u[dD][89a-fA-F]")
+_PAIR = len(r"\ud83d\ude00")
 _CONTROLS = bytes.maketrans(bytes([*range(9), 11, 12, *range(14, 32)]), b" " * 29)
 
 
@@ -71,6 +81,8 @@ class _Mended:
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
         self._decoder: codecs.IncrementalDecoder | None = None
+        #: The beginning of an escape that goes on in the next bytes.
+        self._begun = ""
 
     def read(self, size: int = -1) -> bytes:
         if size == 0:
@@ -80,9 +92,36 @@ class _Mended:
             if self._decoder is None:
                 data, encoding = _marked(data)
                 self._decoder = codecs.getincrementaldecoder(encoding)("replace")
-            text = self._decoder.decode(data, final=not data)
+            text = self._begun + self._decoder.decode(data, final=not data)
+            cut = _begun_at(text) if data else len(text)
+            text, self._begun = paired(text[:cut]), text[cut:]
             if text or not data:
                 return text.encode("utf-8", "replace").translate(_CONTROLS)
+
+
+def _begun_at(text: str) -> int:
+    """Return where the escapes at the end begin that may go on; the length of the text where none do."""
+    place = text.find("\\", max(len(text) - _PAIR + 1, 0))
+    if place < 0:
+        return len(text)
+    if _is_escaped(text, place):
+        return place - 1
+    first = place - _PAIR // 2
+    is_second_half = first >= 0 and _FIRST_HALF.match(text, first) and not _is_escaped(text, first)
+    return first if is_second_half else place
+
+
+def _is_escaped(text: str, place: int) -> bool:
+    """Return whether a backslash is escaped by one before it: every second one of a row is."""
+    bare = len(text[:place].rstrip("\\"))
+    return (place - bare) % 2 == 1
+
+
+def paired(text: str) -> str:
+    """Return JSON with U+FFFD for each escaped half of a surrogate pair: it is no character and cannot be stored."""
+    if _SURROGATE.search(text) is None:
+        return text
+    return _ESCAPE.sub(lambda escape: "\\ufffd" if escape["half"] else escape[0], text)
 
 
 def _marked(data: bytes) -> tuple[bytes, str]:

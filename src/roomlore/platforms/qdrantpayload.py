@@ -8,7 +8,7 @@ import hashlib
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from roomlore.domain.incoming import IncomingAuthor, Precision
@@ -39,6 +39,8 @@ _SIDES: dict[str, Side] = {
     "ai": "answered",
     "assistant": "answered",
 }
+#: Ids of points are numbers or UUIDs.
+_LONGEST_POINT_ID = 64
 _TALK = frozenset({"", "conversation"})
 #: What of a pair only one of its messages says.
 _OF_QUESTION, _OF_ANSWER = frozenset({"content", "user_message"}), frozenset({"bot_response"})
@@ -66,6 +68,8 @@ class Said:
     native_reply: str = ""
     #: Of the answer of a pair: the question.
     answers: str = ""
+    #: Of both sides of a pair: the id of the point that held them.
+    pair: str = ""
     raw: Fields = field(default_factory=dict[str, Any])
     where: str = ""
 
@@ -137,6 +141,7 @@ def _pair(point: Fields, fields: Fields, *, bot: str, where: str) -> Iterator[Sa
         body=question,
         native_id=_id(fields, "message_id"),
         native_reply=_id(fields, "reply_to_msg_id"),
+        pair=_point_id(point),
         raw=_raw(point, _OF_ANSWER),
     )
     try:
@@ -224,7 +229,7 @@ def _sent(fields: Fields) -> tuple[datetime, Precision, bool]:
     if value is None:
         value = fields.get("timestamp_unix")
     if isinstance(value, str):
-        moment = iso_time(value, zone_needed=False)
+        moment = iso_time(value, zone=UTC)
         return moment, iso_precision(value), datetime.fromisoformat(value).tzinfo is None
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise Malformed("no time", f"timestamp is {kind_of(value)}")
@@ -232,6 +237,13 @@ def _sent(fields: Fields) -> tuple[datetime, Precision, bool]:
     seconds, part = divmod(in_seconds, 1)
     # A fraction of seconds is not exact to the microsecond; a millisecond is what tells question and answer apart.
     return unix_time(int(seconds), microseconds=round(part * 1000) * 1000), "ms", False
+
+
+def _point_id(point: Fields) -> str:
+    """Return the id of a point, which says nothing of what was said."""
+    value = point.get("id")
+    is_id = isinstance(value, str | int) and not isinstance(value, bool)
+    return str(value)[:_LONGEST_POINT_ID] if is_id and value != "" else "unknown"
 
 
 def _raw(point: Fields, without: frozenset[str]) -> Fields:

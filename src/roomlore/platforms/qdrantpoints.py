@@ -6,7 +6,6 @@ are their own, so a message is named by when it was said, by which side, to whom
 """
 
 import io
-import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,7 +14,15 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import Any, cast
 
-from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, IncomingRoom, ReadItem, Skipped
+from roomlore.domain.incoming import (
+    ASSUMED_UTC,
+    IncomingAuthor,
+    IncomingMessage,
+    IncomingRoom,
+    ReadItem,
+    Skipped,
+)
+from roomlore.domain.patterns import later
 from roomlore.domain.ports import Reader, ReadOptions, Source
 from roomlore.platforms.fields import Fields, Malformed, as_list, as_object, kept, kind_of
 from roomlore.platforms.jsonstream import Spine, Step, TooDeep, fault, walk, walk_file
@@ -32,7 +39,7 @@ _SPINE: Spine = {(): "any", ("result",): "any", ("result", "points"): "list", ("
 #: Members of an answer of the server that hold points.
 _HOLDERS = frozenset({"result", "points"})
 _MARK = b"\xef\xbb\xbf"
-_TELLABLE = re.compile(r"[\w-]{1,64}")
+_TELLABLE = later(r"[\w-]{1,64}")
 
 
 @dataclass(slots=True)
@@ -128,7 +135,7 @@ def _message(said: Said, survey: _Survey, rooms: dict[str, IncomingRoom]) -> Inc
         order=int(said.side == "answered"),
         reply_to=survey.answered_by(said),
         synthetic_id=True,
-        metadata=kept(time_zone="assumed UTC" if said.zone_assumed else ""),
+        metadata=kept(time_zone=ASSUMED_UTC if said.zone_assumed else "", legacy_pair=said.pair),
         raw=said.raw,
         where=said.where,
     )

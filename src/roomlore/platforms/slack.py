@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, cast
 
 from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, IncomingRoom, ReadItem, Skipped
+from roomlore.domain.patterns import later
 from roomlore.domain.ports import Reader, ReadOptions, Source
 from roomlore.platforms.fields import (
     Fields,
@@ -30,6 +31,7 @@ from roomlore.platforms.fields import (
 )
 from roomlore.platforms.jsonstream import fault, walk_file
 from roomlore.platforms.presence import both_sides
+from roomlore.platforms.slackparts import carried, own_words
 from roomlore.platforms.slackrooms import (
     LIST_SPINE,
     SLACKBOT,
@@ -40,9 +42,9 @@ from roomlore.platforms.slackrooms import (
     open_workspace,
     unlisted_room,
 )
-from roomlore.platforms.slacktext import Names, mentions, render
+from roomlore.platforms.slacktext import Names, mentions
 
-_TS = re.compile(r"(\d{1,12})(?:\.(\d{1,6}))?", re.ASCII)
+_TS = later(r"(\d{1,12})(?:\.(\d{1,6}))?", re.ASCII)
 #: Subtypes in which somebody says something; every other one is the workspace reporting.
 _SAID = frozenset(
     {
@@ -59,7 +61,7 @@ _SAID = frozenset(
     }
 )
 _BROADCASTS = frozenset({"reply_broadcast", "thread_broadcast"})
-_BRIDGE = re.compile(
+_BRIDGE = later(
     r"\b(bridge|matterbridge|matrix|irc|xmpp|gitter|discord|telegram|mattermost|zulip)\b", re.IGNORECASE
 )
 #: From how many names with pictures of their own on an app speaks for people.
@@ -265,13 +267,13 @@ def _message(fields: Fields, at: tuple[IncomingRoom, str, _Reading]) -> Incoming
         room=room,
         external_id=ts,
         author=author,
-        body="" if subtype == "tombstone" else render(written, reading.names),
+        body="" if subtype == "tombstone" else own_words(fields, reading.names),
         sent_at=_moment(ts),
         kind="message" if said else "system",
         precision="us",
         thread_root=short(root, "thread_ts") if root and root != ts else None,
         mentions=mentions(written) if said else [],
-        attachments=[*_files(fields), *_unfurled(fields, reading)],
+        attachments=carried(fields, reading.names),
         reactions=[
             kept(emoji=loose_text(item, "name"), count=number(item, "count"), by=ids(item.get("users")))
             for item in objects(fields, "reactions")
@@ -313,32 +315,6 @@ def _metadata(fields: Fields, author: IncomingAuthor, *, edited: bool) -> dict[s
         inviter=loose_text(fields, "inviter"),
         old_name=loose_text(fields, "old_name"),
     )
-
-
-def _files(fields: Fields) -> Iterator[dict[str, Any]]:
-    single = member(fields, "file")
-    for item in [*objects(fields, "files"), *([single] if single else [])]:
-        yield kept(
-            id=loose_text(item, "id"),
-            name=loose_text(item, "name", "title"),
-            title=loose_text(item, "title"),
-            url=loose_text(item, "url_private", "permalink"),
-            size=number(item, "size"),
-            type=loose_text(item, "mimetype"),
-            missing=loose_text(item, "mode") in {"hidden_by_limit", "tombstone"},
-        )
-
-
-def _unfurled(fields: Fields, reading: _Reading) -> Iterator[dict[str, Any]]:
-    """Yield previews and app cards; they may quote others, so they never become body."""
-    for item in objects(fields, "attachments"):
-        shown = loose_text(item, "text", "fallback", "pretext")
-        yield {"type": "card"} | kept(
-            name=loose_text(item, "title"),
-            url=loose_text(item, "title_link", "from_url", "original_url", "image_url"),
-            text=render(shown, reading.names),
-            author=loose_text(item, "author_name"),
-        )
 
 
 #: Slack workspace export.

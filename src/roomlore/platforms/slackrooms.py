@@ -4,7 +4,6 @@ The lists are help, never a condition: folders may be missing from `channels.jso
 A folder that no list explains is readable by those who wrote in it, each from then on, and nobody else.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import cast
@@ -17,12 +16,14 @@ from roomlore.domain.incoming import (
     RoomKind,
     Skipped,
 )
+from roomlore.domain.patterns import later
 from roomlore.domain.ports import Source
 from roomlore.platforms.fields import MAX_ID, Fields, ids, loose_text, member
 from roomlore.platforms.jsonstream import Spine, fault, walk_file
 
-DAY_FILE = re.compile(r"(?:.*/)?([^/]+)/(\d{4}-\d\d-\d\d)\.json")
-_INTEGRATION = re.compile(r"/services/(?P<bot>B[A-Z0-9]+)\|(?P<name>[^<>|]+)>")
+DAY_FILE = later(r"(?:.*/)?([^/]+)/(\d{4}-\d\d-\d\d)\.json")
+_DIRECT = later(r"D[A-Z0-9]{8,}")
+_INTEGRATION = later(r"/services/(?P<bot>B[A-Z0-9]+)\|(?P<name>[^<>|]+)>")
 #: Slack's own account; it is in no list.
 SLACKBOT = "USLACKBOT"
 LIST_SPINE: Spine = {(): "list"}
@@ -167,7 +168,7 @@ def unlisted_room(folder: str) -> IncomingRoom:
     kind: RoomKind = "channel"
     if folder.startswith("mpdm-"):
         kind = "group_dm"
-    elif re.fullmatch(r"D[A-Z0-9]{8,}", folder):
+    elif _DIRECT.fullmatch(folder):
         kind = "dm"
     return IncomingRoom(external_id=folder[:255], name=folder, kind=kind, visibility="members")
 

@@ -3,12 +3,13 @@
 People cannot type a bare `<`: Slack escapes it, so every token is the platform's own structure.
 """
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-_TOKEN = re.compile(r"<([^<>\n]*)>")
-_ENTITY = re.compile(r"&(amp|lt|gt);")
+from roomlore.domain.patterns import later
+
+_TOKEN = later(r"<([^<>\n]*)>")
+_ENTITY = later(r"&(amp|lt|gt);")
 _CHARACTERS = {"amp": "&", "lt": "<", "gt": ">"}
 
 #: Returns the name for an id, or nothing.

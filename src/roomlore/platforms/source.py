@@ -6,7 +6,6 @@ was refused on the way (links, unsafe names, bombs), is settled here and nowhere
 
 import io
 import os
-import re
 import stat
 import zipfile
 import zlib
@@ -18,6 +17,7 @@ from typing import IO, TYPE_CHECKING, Self
 
 from roomlore.domain.errors import BadInput, NotFound
 from roomlore.domain.incoming import Skipped
+from roomlore.domain.patterns import later
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -32,8 +32,8 @@ MAX_RATIO = 200
 #: What a member may always unpack to, whatever the ratio: tiny files compress oddly.
 RATIO_FREE_BYTES = 2**20
 
-_DRIVE = re.compile(r"^[A-Za-z]:(/|$)")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_DRIVE = later(r"^[A-Za-z]:(/|$)")
+_CONTROL = later(r"[\x00-\x1f\x7f]")
 #: What the system adds beside the export.
 _CLUTTER = ("__MACOSX", "Thumbs.db", "desktop.ini")
 _BROKEN_ARCHIVE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError)

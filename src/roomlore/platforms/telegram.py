@@ -5,16 +5,17 @@ share a number; there is no bot flag; older files have local times only; forward
 """
 
 import hashlib
-import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from roomlore.domain.incoming import (
+    ASSUMED_UTC,
     IncomingAuthor,
     IncomingMessage,
     IncomingRoom,
@@ -22,6 +23,7 @@ from roomlore.domain.incoming import (
     RoomKind,
     Skipped,
 )
+from roomlore.domain.patterns import later
 from roomlore.domain.ports import Reader, ReadOptions, Source
 from roomlore.platforms.fields import (
     Fields,
@@ -88,7 +90,7 @@ _TYPES = frozenset({"message", "service", "unsupported"})
 #: Exports of before 2021 number accounts with their type in the upper half.
 _PEER_BITS = 32
 _OLD_USER = 1
-_PREFIX = re.compile("^[a-z]+")
+_PREFIX = later("^[a-z]+")
 
 
 @dataclass(slots=True)
@@ -99,6 +101,17 @@ class _Chat:
     authors: dict[str, IncomingAuthor] = field(default_factory=dict[str, IncomingAuthor])
     #: How often a message without id was met that looks the same.
     repeats: Counter[str] = field(default_factory=Counter[str])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _At:
+    """Where a message stands."""
+
+    room: IncomingRoom
+    where: str
+    repeats: Counter[str]
+    #: The zone of times that name none.
+    zone: ZoneInfo | None
 
 
 def _looks(head: Peek) -> bool:
@@ -120,7 +133,6 @@ def _sniff(source: Source) -> bool:
 
 
 def _read(source: Source, options: ReadOptions) -> Iterator[ReadItem]:
-    del options  # the export says all there is to say
     files, left = json_exports(source, _looks)
     yield from left
     surveys = {file: _survey(source, file) for file in files}
@@ -134,7 +146,7 @@ def _read(source: Source, options: ReadOptions) -> Iterator[ReadItem]:
         for chat in chats:
             room = _room(chat.head, file, list(seen[_room_id(chat.head, file)].values()))
             rooms.append((room, repeats.setdefault(room.external_id, Counter())))
-        yield from _file(source, file, rooms)
+        yield from _file(source, file, rooms, options.zone)
 
 
 def _survey(source: Source, file: str) -> list[_Chat]:
@@ -162,7 +174,9 @@ def _note_author(fields: Fields, chat: _Chat) -> None:
     chat.authors.setdefault(author.account_id, author)
 
 
-def _file(source: Source, file: str, rooms: list[tuple[IncomingRoom, Counter[str]]]) -> Iterator[ReadItem]:
+def _file(
+    source: Source, file: str, rooms: list[tuple[IncomingRoom, Counter[str]]], zone: ZoneInfo | None
+) -> Iterator[ReadItem]:
     current, chat = -1, ""
     for step in walk_file(source, file, _SPINE):
         if step.kind == "fault":
@@ -173,7 +187,8 @@ def _file(source: Source, file: str, rooms: list[tuple[IncomingRoom, Counter[str
         elif step.place[-1:] == ("messages",):
             room, repeats = rooms[0 if len(step.place) == 1 else current]
             where = f"{file}{chat if len(step.place) > 1 else ''} record {step.number}"
-            yield from attempt(step.value, where, build=partial(_message, at=(room, where, repeats)))
+            at = _At(room=room, where=where, repeats=repeats, zone=zone)
+            yield from attempt(step.value, where, build=partial(_message, at=at))
         else:
             yield from _misplaced(step, file)
 
@@ -246,24 +261,26 @@ def _old_account(account: int) -> str:
     return f"user{account}" if 0 < account < 2**_PEER_BITS else f"peer{account}"
 
 
-def _message(fields: Fields, at: tuple[IncomingRoom, str, Counter[str]]) -> IncomingMessage:
-    room, where, repeats = at
+def _message(fields: Fields, at: _At) -> IncomingMessage:
+    room = at.room
     kind = loose_text(fields, "type")
     if kind == "unsupported":
         raise Malformed("unsupported in the export")
     if kind not in _TYPES:
         raise Malformed("not a message")
-    sent_at, assumed = _sent(fields)
+    sent_at, is_zoned = _sent(fields, at.zone)
     author = _author(fields)
     words = text_of(fields)
     given = number(fields, "id")
     if given is None and fields.get("id") is not None:
         raise Malformed("wrong type", f"id is {kind_of(fields.get('id'))}")
-    edited = _edited(fields)
+    edited = _edited(fields, at.zone)
     return IncomingMessage(
         platform="telegram",
         room=room,
-        external_id=str(given) if given is not None else _made_id(sent_at, author, words, repeats),
+        external_id=str(given)
+        if given is not None
+        else _made_id(_sent(fields, None)[0], author, words, at.repeats),
         author=author,
         body="" if is_forward(fields) else words,
         sent_at=sent_at,
@@ -277,9 +294,9 @@ def _message(fields: Fields, at: tuple[IncomingRoom, str, Counter[str]]) -> Inco
         edited_at=edited,
         synthetic_id=given is None,
         metadata=_metadata(fields, room, edited=edited is not None)
-        | ({"time_zone": "assumed UTC"} if assumed else {}),
+        | ({} if is_zoned else {"time_zone": str(at.zone or ASSUMED_UTC)}),
         raw=fields,
-        where=where,
+        where=at.where,
     )
 
 
@@ -298,23 +315,23 @@ def _unix(value: Any) -> datetime | None:
     return None
 
 
-def _sent(fields: Fields) -> tuple[datetime, bool]:
-    """Return the time, and whether its zone had to be assumed."""
+def _sent(fields: Fields, zone: ZoneInfo | None) -> tuple[datetime, bool]:
+    """Return the time, and whether it tells its zone itself."""
     moment = _unix(fields.get("date_unixtime"))
     if moment is not None:
-        return moment, False
+        return moment, True
     local = loose_text(fields, "date")
     if not local:
         raise Malformed("no time")
-    return iso_time(local, zone_needed=False), True
+    return iso_time(local, zone=zone or UTC), False
 
 
-def _edited(fields: Fields) -> datetime | None:
+def _edited(fields: Fields, zone: ZoneInfo | None) -> datetime | None:
     try:
         exact = _unix(fields.get("edited_unixtime"))
     except Malformed:
         exact = None
-    return exact or optional_time(fields.get("edited"), zone_needed=False)
+    return exact or optional_time(fields.get("edited"), zone=zone or UTC)
 
 
 def _reply_to(fields: Fields, room: IncomingRoom) -> str | None:

@@ -17,6 +17,16 @@ from roomlore.platforms.fields import (
     objects,
 )
 
+#: What Telegram says of a file beyond its MIME type, in plain words.
+_KINDS = {
+    "sticker": "sticker",
+    "animation": "animation",
+    "video_message": "video",
+    "voice_message": "voice message",
+    "audio_file": "audio",
+    "video_file": "video",
+}
+
 
 def is_forward(fields: Fields) -> bool:
     """Return whether a message repeats what was said elsewhere; it then says nothing of its own."""
@@ -30,7 +40,7 @@ def text_of(fields: Fields) -> str:
         return said
     if fields.get("type") == "service":
         return _service_line(fields)
-    return loose_text(member(fields, "poll"), "question")
+    return _flat(member(fields, "poll").get("question"))
 
 
 def _pieces(fields: Fields) -> Iterator[str]:
@@ -43,6 +53,12 @@ def _pieces(fields: Fields) -> Iterator[str]:
         if not isinstance(said, str):
             raise Malformed("wrong type", f"a piece of the text is {kind_of(said)}")
         yield said
+
+
+def _flat(value: Any) -> str:
+    """Return a text that may be in pieces; what is none is left out."""
+    pieces = [loose_text(inner, "text") if (inner := as_object(one)) else one for one in as_list(value)]
+    return value if isinstance(value, str) else "".join(one for one in pieces if isinstance(one, str))
 
 
 def _service_line(fields: Fields) -> str:
@@ -73,8 +89,8 @@ def _entities(fields: Fields) -> list[Fields]:
 def poll(fields: Fields) -> dict[str, Any]:
     """Return a poll's question and answers; empty where there is none."""
     given = member(fields, "poll")
-    answers = [loose_text(answer, "text") for answer in objects(given, "answers")]
-    return kept(question=loose_text(given, "question"), answers=answers)
+    answers = [_flat(answer.get("text")) for answer in objects(given, "answers")]
+    return kept(question=_flat(given.get("question")), answers=answers)
 
 
 def attachments(fields: Fields) -> Iterator[dict[str, Any]]:
@@ -88,12 +104,48 @@ def attachments(fields: Fields) -> Iterator[dict[str, Any]]:
 
 
 def _files(fields: Fields) -> Iterator[dict[str, Any]]:
+    yield from _things(fields)
     if loose_text(fields, "photo"):
         yield {"type": "photo"} | _file_of(fields, "photo", "photo_file_size")
     if loose_text(fields, "file"):
-        type_ = loose_text(fields, "mime_type", "media_type") or None
-        sticker = loose_text(fields, "sticker_emoji") or None
-        yield kept(type=type_, emoji=sticker) | _file_of(fields, "file", "file_size")
+        media = loose_text(fields, "media_type")
+        type_ = media if media in _KINDS else loose_text(fields, "mime_type", "media_type")
+        sung = " - ".join(filter(None, (loose_text(fields, "performer"), loose_text(fields, "title"))))
+        about = kept(type=_KINDS.get(media, type_), emoji=loose_text(fields, "sticker_emoji"), title=sung)
+        yield about | _file_of(fields, "file", "file_size")
+
+
+def _things(fields: Fields) -> Iterator[dict[str, Any]]:
+    """Yield what is no file: polls, contacts, places, games and the like."""
+    asked = poll(fields)
+    if asked:
+        yield {"type": "poll"} | kept(name=asked.get("question"), options=asked.get("answers"))
+    contact = member(fields, "contact_information")
+    if contact:
+        full = " ".join(filter(None, (loose_text(contact, "first_name"), loose_text(contact, "last_name"))))
+        yield {"type": "contact"} | kept(name=full, text=loose_text(contact, "phone_number"))
+    place = member(fields, "location_information")
+    if place:
+        where = ", ".join(str(place[key]) for key in ("latitude", "longitude") if _is_degree(place.get(key)))
+        named = kept(name=loose_text(fields, "place_name"), title=loose_text(fields, "address"), text=where)
+        yield {"type": "location"} | named
+    for kind, key, about in (("game", "game_title", "game_description"), ("story", "story_title", "")):
+        if loose_text(fields, key):
+            yield {"type": kind} | kept(name=loose_text(fields, key), text=loose_text(fields, about))
+    for kind in ("invoice", "todo_list", "giveaway_information"):
+        given = member(fields, f"{kind}_information") or member(fields, kind)
+        if given:
+            texts = [loose_text(one, "text") for one in objects(given, "answers")]
+            about = kept(
+                name=loose_text(given, "title", "additional_prize"),
+                text=loose_text(given, "description"),
+                options=texts,
+            )
+            yield {"type": kind.removesuffix("_information").replace("_", " ")} | about
+
+
+def _is_degree(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _file_of(fields: Fields, key: str, size: str) -> dict[str, Any]:

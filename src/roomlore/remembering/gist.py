@@ -9,6 +9,7 @@ import unicodedata
 from collections.abc import Sequence
 from hashlib import sha256
 
+from roomlore.domain.patterns import later
 from roomlore.domain.shortforms import in_full
 
 
@@ -22,12 +23,12 @@ FILLERS = _these(
     " currently"
 )
 #: A word, a number with its parts (3.11, 10:30, -5) or something else that says something (emoji, +, #).
-_PIECE = re.compile(
+_PIECE = later(
     r"[+-]?\d+(?:[.,:/]\d+)*|[\w']+|[^\w\s.,;:!?\"'\u201c\u201d\u201e\u2018\u00ab\u00bb()\[\]*_~`-]",
     re.UNICODE,
 )
 #: How somebody is quoted who speaks of themselves, as extractors write it; what others report is somebody else's word.
-_OF_ONESELF = re.compile(r"(?P<name>[\w.'-]+(?: [\w.'-]+)?): *[\"\u201c]?(?P<self>i|my)(?=[\s'])")
+_OF_ONESELF = later(r"(?P<name>[\w.'-]+(?: [\w.'-]+)?): *[\"\u201c]?(?P<self>i|my)(?=[\s'])")
 _OF_OTHERS = {"am": "is", "have": "has", "do": "does", "go": "goes"}
 #: May stand between "I" and its verb.
 _BETWEEN = _these(

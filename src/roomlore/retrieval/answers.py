@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 from uuid import UUID
 
+from roomlore.domain.patterns import later
 from roomlore.domain.speech import safe_text
 from roomlore.retrieval.cascade import Settled
 from roomlore.retrieval.quotes import remembered, said_where
@@ -52,18 +53,18 @@ SHAPE: Mapping[str, Any] = {
 }
 
 #: Markup, links and addresses; what a renderer or a shell might take for more than words.
-_MARKUP = re.compile(r"[<>{}\[\]|\\`~^]|://|\bwww\.|^\W*#|\b(?:javascript|data|mailto)\s*:", re.IGNORECASE)
+_MARKUP = later(r"[<>{}\[\]|\\`~^]|://|\bwww\.|^\W*#|\b(?:javascript|data|mailto)\s*:", re.IGNORECASE)
 #: Where a sentence ends and something follows. Decimals, times and names of files go on without a blank and in small
 #: letters; an abbreviation is taken for an end, for a sentence too many would seem to rest on what is cited.
-_MORE_FOLLOWS = re.compile(
-    r"[.!?…؟۔।॥]\W*\s+\S|[!?…؟۔।॥‼⁇⁈⁉。｡．！？]\W*\w|[^\WA-Z_]\.\W*[A-ZÀ-ÞΑ-ΩА-Я]"  # noqa: RUF001
+_MORE_FOLLOWS = later(
+    r"[.!?…؟۔।॥]\W{0,99}\s\S|[!?…؟۔।॥‼⁇⁈⁉。｡．！？]\W{0,99}\w|[^\WA-Z_]\.\W{0,99}[A-ZÀ-ÞΑ-ΩА-Я]"  # noqa: RUF001
 )
 #: What stands before the words of a line: the day, what it is, who said it.
-_HEAD = re.compile(
+_HEAD = later(
     r"\A(?:\(memory: [^()]*\) |[^\[\]()]*?, \d+-\d\d-\d\d \d\d:\d\d (?:\([^()]*\) )?(?:\[[^\[\]]*\]: ?|\* )?)"
 )
-_NUMBER = re.compile(r"\d+")
-_WORD = re.compile(r"[^\W\d_]{3,}")
+_NUMBER = later(r"\d+")
+_WORD = later(r"[^\W\d_]{3,}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from typing import get_args
 
 from roomlore.domain.errors import BadInput
 from roomlore.domain.incoming import ParticipantKind
+from roomlore.domain.patterns import in_sentence, later
 from roomlore.domain.speech import safe_name
 from roomlore.retrieval.when import PAST, WHEN, Period, period
 
@@ -219,33 +220,31 @@ _SOON = rf"[ ,]*(?:(?:to \w+|me|us|him|her|them|everyone|everybody|here|anything
 _SOON_TO = rf" \w+ ({WHEN})"
 _LATE = rf"(?P<topic> .+?)[ ,]+(?P<when>{PAST})\W*"
 #: Where a topic has one of these, the time behind it may be that of what it tells, and of something to come.
-_CLAUSE = re.compile(
+_CLAUSE = in_sentence(
     r"\b(?:what|when|where|who|why|how|that|if|whether|will|would|should|could|can|might|may|must|did|does|do|was|were"
     r"|is|are|be|been|has|have|had|going|doing|to|after|before|during|next|tomorrow|happen\w*|\w+'(?:ll|d|re|ve|m))\b"
     r"|\b(?:for|of|from|by|in|on|at|with|about)$",
     re.IGNORECASE,
 )
-_TO_TOPIC = re.compile(
+_TO_TOPIC = later(
     rf"[\s,]*(?:(?:anything|something|everything|things)(?=\W|$)\s*)?(?:(?:{_ABOUT}|of|that|if|whether|to)(?=\W|$))?\s*",
     re.IGNORECASE,
 )
 _TOPICAL = rf"\W*$|[ ,]+(?:about|regarding|concerning|that|anything|something|{WHEN})"
 #: Said of whatever was said; it is no topic.
-_PLAIN = re.compile(
-    rf"(?:else|exactly|often|many times|kind of|sort of|all|things?|{_NOUN}|\s)*", re.IGNORECASE
-)
+_PLAIN = later(rf"(?:else|exactly|often|many times|kind of|sort of|all|things?|{_NOUN}|\s)*", re.IGNORECASE)
 _MARKS = " ?!.,;:"
 #: Whoever asks so points to something, and does not want to see all there is.
 _REASONS = frozenset({"when", "where", "why", "how"})
-_QUESTION = re.compile(
+_QUESTION = later(
     r"(?:who|whom|whose|what|when|where|why|how|which)\b"
     r"|(?:does|do|did|is|are|was|were|can|could|would|should|has|have|will)"
     r" (?:i|you|we|he|she|it|they|there|this|that|the|any\w*|some\w*)\b",
     re.IGNORECASE,
 )
-_QUESTIONS = re.compile(r"\bquestions?\b", re.IGNORECASE)
-_BETWEEN_NAMES = re.compile(r",? and |, | or ", re.IGNORECASE)
-_ARTICLE = re.compile(
+_QUESTIONS = later(r"\bquestions?\b", re.IGNORECASE)
+_BETWEEN_NAMES = later(r",? and |, | or ", re.IGNORECASE)
+_ARTICLE = later(
     r"(?:the|our|any|all|some|other|those|these|both|either|your|my)(?: of the)? (?=\w)", re.IGNORECASE
 )
 _KINDS: dict[str, ParticipantKind] = {
@@ -262,12 +261,12 @@ _NOBODY = frozenset(
     )
 )
 #: With these begins no name: the question has another form than it seemed.
-_NO_NAME = re.compile(
+_NO_NAME = later(
     r"(?:was|were|is|are|be|been|has|have|had|did|does|do|not|happened|happens)\b", re.IGNORECASE
 )
 #: After these what was said is what is spoken of, not what is looked for.
-_VERDICT = re.compile(r" (?:was|were|is|are|has|had)\b", re.IGNORECASE)
-#: A longer text is no question of one of these forms.
+_VERDICT = later(r" (?:was|were|is|are|has|had)\b", re.IGNORECASE)
+#: A longer text is no question of one of these forms; no more than a sentence.
 _LONGEST = 500
 
 
@@ -307,7 +306,7 @@ def without_article(name: str) -> str:
 @cache
 def _found_by(form: str) -> re.Pattern[str]:
     """Return what finds a form in any case; made when first needed, since all of them take a fifth of a second."""
-    return re.compile(form, re.IGNORECASE | re.DOTALL)
+    return in_sentence(form, re.IGNORECASE | re.DOTALL)
 
 
 def _read(question: str, form: re.Match[str], first: str | None) -> Asked:
@@ -355,7 +354,7 @@ def _when(asked: Asked, form: re.Match[str], first: str | None) -> Asked:
     start = form.start("rest")
     timeless = form.string if when is None or first else form.string[:start] + left
     is_pointing = not topic.strip(_MARKS) and (fields.get("wh") or "").lower() in _REASONS
-    if form.re is _found_by(_WHO_SAID) or is_pointing or topic.strip(_MARKS).lower() in _NOBODY:
+    if form.re.pattern == _WHO_SAID or is_pointing or topic.strip(_MARKS).lower() in _NOBODY:
         topic = timeless
     elif not _PLAIN.fullmatch(noun):
         topic = f"{noun.strip()} {topic}"

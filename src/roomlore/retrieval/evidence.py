@@ -1,10 +1,10 @@
 """How well a message speaks to a question, and how sure a search is that it found the answer."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from roomlore.domain.ids import MessageId
+from roomlore.domain.patterns import later
 from roomlore.retrieval.records import Why
 from roomlore.retrieval.scoring import Scored
 
@@ -27,8 +27,8 @@ NAMED, NAMED_MOST = 6.0, 0.1
 #: What the signs of certainty add up to at most, or nearly so.
 MOST = 8.0
 #: What is shorter is rarely a name and often a word.
-NAME = re.compile(r"\w{3,}")
-WORD = re.compile(r"\w+")
+NAME = later(r"\w{3,}")
+WORD = later(r"\w+")
 #: Words of any question, which name nobody in it, even where they are part of a name. Will and May are left out: as
 #: names they are common.
 NAMELESS = frozenset(

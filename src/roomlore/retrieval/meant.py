@@ -17,7 +17,7 @@ from roomlore.store import conversations, directory, messages
 from roomlore.store.db import verbatim
 from roomlore.store.directory import ParticipantKey
 from roomlore.store.queries import Connection
-from roomlore.store.search import Position
+from roomlore.store.search import UNKNOWN, Position
 
 #: A place in a room: as a word for the message there, or by itself; None is after all.
 Before = str | Position | None
@@ -114,9 +114,14 @@ async def message(conn: Connection, org_id: OrgId, word: str, *, room_id: RoomId
 
 
 async def place(conn: Connection, org_id: OrgId, word: str | Position, *, room_id: RoomId) -> Position:
-    """Return the place in a room of the message that is meant; a place by itself needs no message there any more."""
+    """Return the place in a room of the message that is meant; a place by itself needs no message there any more.
+
+    Where it is gone, those of its very time come again.
+    """
     if not isinstance(word, str):
-        return word
+        _, order, message_id = word
+        found = [] if order != UNKNOWN else await messages.messages_by_id(conn, org_id, [message_id], most=0)
+        return next((said.position for said in found if said.room_id == room_id), word)
     return (await message(conn, org_id, word, room_id=room_id)).position
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from roomlore.domain.incoming import MessageKind
 from roomlore.domain.records import Memory, Message
-from roomlore.domain.speech import on_one_line, safe_name, spoken
+from roomlore.domain.speech import on_one_line, own_words, safe_name, spoken
 from roomlore.retrieval.evidence import strength
 from roomlore.retrieval.exchanges import answers_in
 from roomlore.retrieval.records import Hit, RawLine, Recalled
@@ -67,7 +67,7 @@ def _tells(message: Message) -> bool:
 
 
 def _asks(message: Message) -> bool:
-    return message.body.rstrip().endswith("?")
+    return own_words(message.body).rstrip().endswith("?")
 
 
 def quoted(said: Iterable[Quote], *, memories: Iterable[Recalled] = (), lines: Iterable[RawLine] = ()) -> str:

@@ -7,7 +7,6 @@ the bytes or the time are used up, or when told to.
 import errno
 import gzip
 import os
-import re
 import stat
 import threading
 import zlib
@@ -16,12 +15,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from roomlore.domain.patterns import later
+
 SUFFIXES = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
 #: Longer lines are left out; nothing that is said comes near.
 LONGEST_LINE = 2**20
 #: A link, or a file that was there a moment ago.
 _NO_FILE = frozenset({errno.ELOOP, errno.ENOENT})
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_CONTROL = later(r"[\x00-\x1f\x7f]")
 _UTF8_MARK = b"\xef\xbb\xbf"
 
 

@@ -5,12 +5,12 @@ what a line does not say stays empty and is never guessed from the text.
 """
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
 
+from roomlore.domain.patterns import later
 from roomlore.platforms.fields import Malformed, iso_time, unix_time
 from roomlore.store.erased import AccountName, RoomName
 
@@ -18,17 +18,26 @@ SCHEMA = "roomlore.message/1"
 #: Later lines of a file need not name the format again.
 _OURS = frozenset({"id", "room", "author", "text", "sent_at"})
 _TEXTS = ("text", "body", "content", "message", "msg")
+#: What may hold a message besides those, in logs of sessions with agents.
+_HOLDERS = ("payload", "item")
+#: Pieces of a message of a language model that are said, each a paragraph; pieces that nobody says.
+_BLOCKS = frozenset({"text", "input_text", "output_text"})
+_UNSAID = frozenset({"thinking", "reasoning", "tool_use", "tool_result", "tool_call", "function_call"})
+#: Sides of a talk with a language model.
+_SIDES = frozenset({"user", "assistant", "human", "ai"})
+_INNER_AUTHORS = ("author", "user", "sender", "from", "username", "nick")
 _AUTHORS = ("author", "user", "sender", "from", "username", "nick", "name", "display_name")
 _AUTHOR_IDS = ("author_id", "user_id", "sender_id", "from_id", "account_id")
 _ROOMS = ("room", "channel", "room_id", "channel_id", "room_name", "channel_name", "chat", "chat_id")
 #: A room that is stated in a way that is not understood; it is none that anything is mapped to.
 _SOME_ROOM = "?"
 _TIMES = ("sent_at", "timestamp", "time", "ts", "date", "datetime", "created_at", "@timestamp")
-_IDS = ("id", "message_id", "external_id", "msg_id", "ts", "client_msg_id", "event_id")
+_IDS = ("id", "message_id", "external_id", "msg_id", "ts", "client_msg_id", "event_id", "uuid")
 _NAMES = ("name", "display_name", "global_name", "username", "nick", "id")
 _KINDS = ("kind", "type", "subtype")
 _ADDRESSEES = ("to", "recipients", "recipient")
-_MENTION = re.compile(r"<@[!&]?([^>\s]{1,255})>|(?<!\w)@([\w.-]{1,255})")
+_SECONDS = later(r"\d+(\.\d+)?")
+_MENTION = later(r"<@[!&]?([^>\s]{1,255})>|(?<!\w)@([\w.-]{1,255})")
 #: Numbers of seconds are smaller, in this millennium; of milliseconds larger.
 _SECONDS_BELOW = 100_000_000_000
 
@@ -82,50 +91,89 @@ class Said:
 
 def said_in(line: bytes) -> Said | None:
     """Return what a line says; None where it is not JSON, or holds no text and does not say that one is gone."""
+    fields = record_in(line)
+    return None if fields is None else said_by(fields)
+
+
+def record_in(line: bytes) -> Mapping[str, Any] | None:
+    """Return the JSON object that a line is; None where it is none."""
     try:
         value: object = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(value, dict):
-        return None
-    fields = cast("Mapping[str, Any]", value)
+    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else None
+
+
+def said_by(fields: Mapping[str, Any]) -> Said | None:
+    """Return what a record says; None where it holds no text and does not say that one is gone."""
     text, inner = _text(fields)
     is_deleted = fields.get("deleted") is True
     if not (text.strip() or is_deleted):
         return None
-    author = _first(fields, _AUTHORS)
+    author = _first(fields, _AUTHORS) or _first(inner, _INNER_AUTHORS)
+    role = _role(fields, inner)
     is_ours = fields.get("schema") == SCHEMA or fields.keys() >= _OURS
     return Said(
         text=_whole(text),
-        author_name=_whole(_name(author)),
+        author_name=_whole(_name(author) or role),
         accounts=[_whole(one) for one in _accounts(fields, author)],
         persona=_member(author, "persona"),
         mentions=[_whole(one) for one in _mentions(fields, text)],
-        sent_at=_time(_first(fields, _TIMES)),
+        sent_at=_time(_first(fields, _TIMES) or _first(inner, _TIMES)),
         platform=_whole(_word(fields.get("platform"))) or ("jsonl" if is_ours else ""),
         room=_whole(_room(fields) or _room(inner)),
-        ids=list(dict.fromkeys(_whole(word) for key in _IDS if (word := _word(fields.get(key))))),
+        ids=list(dict.fromkeys(_whole(word) for part in (fields, inner) for word in _ids(part))),
         is_ours=is_ours and bool(_id(fields.get("room"))),
         is_deleted=is_deleted,
-        is_for_all=_is_for_all(fields) and _is_for_all(inner),
+        is_for_all=_is_for_all(fields, role) and _is_for_all(inner, role),
     )
 
 
 def _text(fields: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     """Return the text, and the object within the line that holds it; nothing where the line itself does."""
-    for key in _TEXTS:
+    for key in (*_TEXTS, *_HOLDERS):
         value = fields.get(key)
-        if isinstance(value, str) and value.strip():
-            return value, {}
-        inner = _member(value, "text") or _member(value, "content")
-        if inner:
-            return inner, cast("Mapping[str, Any]", value)
+        words = "" if key in _HOLDERS else _words(value)
+        if words.strip():
+            return words, {}
+        if isinstance(value, dict):
+            inner = cast("Mapping[str, Any]", value)
+            words = next((found for name in ("text", "content") if (found := _words(inner.get(name)))), "")
+            words = words or _word(inner.get("text")) or _word(inner.get("content"))
+            if words:
+                return words, inner
     return "", {}
 
 
-def _is_for_all(fields: Mapping[str, Any]) -> bool:
+def _words(value: object) -> str:
+    """Return a text, or the texts of a list of pieces: not what was only thought, asked of a tool or answered by one."""
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, list):
+        return ""
+    told: list[str] = []
+    for piece in cast("list[object]", value):
+        is_block = _member(piece, "type") in _BLOCKS
+        words = piece if isinstance(piece, str) else _member(piece, "text")
+        if words and _member(piece, "type") not in _UNSAID:
+            # Blocks stand apart; pieces of one text follow one another.
+            told += ["\n", words] if is_block and told else [words]
+    return "".join(told)
+
+
+def _role(fields: Mapping[str, Any], inner: Mapping[str, Any]) -> str:
+    """Return which side of a talk with a language model speaks, where a log names nobody."""
+    return _word(inner.get("role")) or _word(fields.get("role"))
+
+
+def _ids(fields: Mapping[str, Any]) -> Iterator[str]:
+    return (word for key in _IDS if (word := _word(fields.get(key))))
+
+
+def _is_for_all(fields: Mapping[str, Any], role: str) -> bool:
     """Return whether this is an ordinary message to nobody in particular; what does not say is one."""
-    is_ordinary = all(_is_empty(fields.get(key)) or fields[key] == "message" for key in _KINDS)
+    ordinary = {"message", role} if role in _SIDES else {"message"}
+    is_ordinary = all(_is_empty(fields.get(key)) or fields[key] in ordinary for key in _KINDS)
     return is_ordinary and all(_is_empty(fields.get(key)) for key in _ADDRESSEES) and "audience" not in fields
 
 
@@ -180,7 +228,7 @@ def _mentions(fields: Mapping[str, Any], text: str) -> list[str]:
 
 def _time(value: object) -> datetime | None:
     try:
-        if isinstance(value, str) and not re.fullmatch(r"\d+(\.\d+)?", value):
+        if isinstance(value, str) and not _SECONDS.fullmatch(value):
             return iso_time(value)
         number = float(_word(value) or "nan")
         seconds = number if number < _SECONDS_BELOW else number / 1000

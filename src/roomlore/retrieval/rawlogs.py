@@ -5,7 +5,6 @@ time of the line. What is stored already is left out, and so is whatever cannot 
 """
 
 import asyncio
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,9 +15,10 @@ from pathlib import Path
 
 from roomlore.domain.audience import Period
 from roomlore.domain.errors import BadInput
+from roomlore.domain.patterns import later
 from roomlore.retrieval.evidence import strength
 from roomlore.retrieval.rawfiles import Budget, FileLine, lines, name_of
-from roomlore.retrieval.rawlines import Said, said_in
+from roomlore.retrieval.rawlines import Said, record_in, said_by
 from roomlore.retrieval.records import RawLine, Why
 from roomlore.store.erased import RoomName
 from roomlore.store.search import Scope
@@ -40,8 +40,8 @@ MOST_NAMED = 3
 #: Ids of messages that a log says are gone.
 MOST_DELETED = 1_000_000
 
-_WORD = re.compile(r"[^\W_]+")
-_ENDING = re.compile(r"(?<=\w{3})(?:ings?|ed|es|s|e)$")
+_WORD = later(r"[^\W_]+")
+_ENDING = later(r"(?<=\w{3})(?:ings?|ed|es|s|e)$")
 _STOP = frozenset(
     _WORD.findall(
         """
@@ -234,9 +234,13 @@ class _Reader:
         return [term.encode() for term in (*self.asked, '"deleted"')]
 
     def _take(self, line: FileLine, data: bytes, wanted: frozenset[str], scanned: Scan) -> None:
-        said = said_in(data)
-        if said is None:
+        record = record_in(data)
+        if record is None:
             scanned.broken += 1
+            return
+        said = said_by(record)
+        if said is None:
+            # A record without words, such as a call of a tool: nothing is wrong with it.
             return
         mapped = self.logs.room_of(line.file)
         if said.is_deleted:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from roomlore.domain.patterns import LONGEST_SENTENCE, later
+
 MONTHS = (
     *("january", "february", "march", "april", "may", "june", "july", "august", "september"),
     *("october", "november", "december"),
@@ -56,7 +58,7 @@ def period(words: str, now: datetime) -> Period | None:
     phrase = " ".join(words.lower().split())
     try:
         for pattern, rule in _BOUND_RULES:
-            bound = re.fullmatch(pattern, phrase)
+            bound = later(pattern, most=LONGEST_SENTENCE).fullmatch(phrase)
             if bound is not None:
                 return rule(bound.groupdict(), now)
         return _point(phrase, now)
@@ -67,7 +69,7 @@ def period(words: str, now: datetime) -> Period | None:
 
 def _point(phrase: str, now: datetime) -> Period | None:
     for pattern, rule in (*_FREE_RULES, *_NAMED_RULES, *_SHORT_RULES):
-        found = re.fullmatch(pattern, phrase)
+        found = later(pattern, most=LONGEST_SENTENCE).fullmatch(phrase)
         if found is not None:
             return rule(found.groupdict(), now)
     return None

@@ -10,6 +10,7 @@ process however that ended, so no crash can leave a wrong answer behind. Three l
 
 import asyncio
 import contextlib
+import errno
 import os
 import signal
 import sys
@@ -21,7 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from roomlore.domain.errors import Conflict, DatabaseUnavailable
+from roomlore.domain.errors import Conflict, DatabaseFull, DatabaseUnavailable
 from roomlore.store.binaries import find_binaries, launch_server
 from roomlore.store.clusterhome import (
     Home,
@@ -40,6 +41,9 @@ _Returned = TypeVar("_Returned")
 _MOMENT = 0.02
 _GATE_SECONDS = 120.0
 _ATTEMPTS = 3
+#: With less a server that crashed may not come up: it writes what it recovered before it serves.
+_ROOM_TO_START = 64 * 2**20
+_NO_ROOM = "the disk of {} is full: the embedded PostgreSQL cannot start"
 #: How long the server may take to finish its work, and then to drop it.
 _STOP_SECONDS, _QUIT_SECONDS = 30.0, 15.0
 
@@ -171,6 +175,11 @@ def cluster_status(data: Path) -> ClusterStatus:
     return _readably(data, _status)
 
 
+def is_down(data: Path) -> bool:
+    """Whether no process of the server of a data directory lives."""
+    return _readably(data, lambda home: not _server_lives(home))
+
+
 def _readably(data: Path, act: Callable[[Home], _Returned]) -> _Returned:
     """Return what the act returns; refusals of the system become ours."""
     if sys.platform == "win32":
@@ -181,6 +190,8 @@ def _readably(data: Path, act: Callable[[Home], _Returned]) -> _Returned:
     try:
         return act(home)
     except OSError as refusal:
+        if refusal.errno in {errno.ENOSPC, errno.EDQUOT}:
+            raise DatabaseFull(_NO_ROOM.format(home.root)) from refusal
         raise DatabaseUnavailable(
             f"cannot use {refusal.filename or home.root}: {refusal.strerror or refusal}",
             cure="choose another data directory with --data, or another server with --database",
@@ -220,6 +231,9 @@ def _bring_up(home: Home, wish: _Wish, gate: int) -> bool:
     while not home.answers():
         with opened(home.lock("server")) as lock:
             if take(lock):
+                if launched and home.room() < _ROOM_TO_START:
+                    # What it had to say may have found no room either.
+                    raise DatabaseFull(_NO_ROOM.format(home.root))
                 if launched:
                     raise DatabaseUnavailable(
                         f"PostgreSQL did not start:\n{home.last_words()}", cure=f"see {home.log}"

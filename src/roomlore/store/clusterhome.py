@@ -6,6 +6,7 @@ files and the socket. A server's data is made beside its place and renamed into 
 
 import contextlib
 import os
+import re
 import shutil
 import socket
 import stat
@@ -39,10 +40,15 @@ _SETTINGS = {
     "log_parameter_max_length_on_error": "0",
 }
 _CONFIGURATION = "roomlore.conf"
+#: How folders are called that hold a socket alone.
+_SHORT = "roomlore-"
+_SOCKETS = re.compile(r"""^unix_socket_directories = '"(.*)"'$""", re.MULTILINE)
 _SOCKET = ".s.PGSQL.5432"
 #: Bytes that fit into sun_path everywhere: macOS has 104, Linux 108, one of them is the end.
 _SOCKET_PATH_LIMIT = 103
 _LOG_LIMIT = 8 * 2**20
+#: What a data directory holds that is Roomlore's alone.
+_OURS = frozenset({"postgres"})
 #: Above the largest process id of any kernel.
 _NO_PROCESS = 2**22 + 7
 _PID_FILE_LINES = 8
@@ -88,7 +94,8 @@ class Home:
         return self.root / f"{name}.lock"
 
     def prepare(self) -> None:
-        """Make the folder, for this user alone."""
+        """Make the folder and the data directory around it, for this user alone."""
+        is_new = not self.root.parent.exists()
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self.root.stat().st_uid != os.geteuid():
             raise DatabaseUnavailable(
@@ -96,6 +103,14 @@ class Home:
                 cure="run as that user, or choose another data directory with --data",
             )
         self.root.chmod(0o700)
+        # Somebody's own folder, in which the data lies among other things, stays as they have it.
+        data = self.root.parent
+        is_ours = data.stat().st_uid == os.geteuid() and {one.name for one in data.iterdir()} <= _OURS
+        if is_new or is_ours:
+            data.chmod(0o700)
+        for file in self.root.iterdir():
+            if file.is_file() and not file.is_symlink() and file.stat().st_mode & 0o077:
+                file.chmod(0o600)
 
     def version(self) -> str | None:
         """Return the major version that wrote the data, or None when there is none."""
@@ -124,12 +139,12 @@ class Home:
         server = self.postmaster()
         if server is None or not server.ready:
             return False
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as knock:
-            try:
-                knock.connect(os.fspath(server.sockets / _SOCKET))
-            except OSError:
-                return False
-        return True
+        return _is_listened_to(server.sockets)
+
+    def room(self) -> int:
+        """Return how many bytes can still be written to the disk that holds it."""
+        disk = os.statvfs(self.root)
+        return disk.f_bavail * disk.f_frsize
 
     def last_words(self) -> str:
         """Return the end of the log."""
@@ -191,15 +206,19 @@ def forget_dead_server(home: Home) -> None:
     A zombie that nobody reaps, or a stranger with the same process id, would make PostgreSQL believe that the server
     runs. The file stays with the id of nobody, so PostgreSQL's own check of shared memory still takes place.
     """
-    server = home.postmaster()
-    if server is None or works_in(server.pid, home.pgdata):
+    file, server = home.pgdata / "postmaster.pid", home.postmaster()
+    if server is not None and works_in(server.pid, home.pgdata):
         return
-    file = home.pgdata / "postmaster.pid"
-    _, newline, rest = file.read_text(encoding="utf-8", errors="surrogateescape").partition("\n")
-    file.write_text(f"{_NO_PROCESS}{newline}{rest}", encoding="utf-8", errors="surrogateescape")
-    if _is_ours_alone(server.sockets):
-        for name in (_SOCKET, f"{_SOCKET}.lock"):
-            (server.sockets / name).unlink(missing_ok=True)
+    sockets = home.root / "socket" if server is None else server.sockets
+    if server is None:
+        # A full disk leaves an empty one, before which PostgreSQL gives up for ever.
+        file.unlink(missing_ok=True)
+    else:
+        _, newline, rest = file.read_text(encoding="utf-8", errors="surrogateescape").partition("\n")
+        # In one step: written in its place, it would be empty where the disk is full.
+        write_private(file, f"{_NO_PROCESS}{newline}{rest}")
+    if _is_ours_alone(sockets):
+        _clear(sockets)
 
 
 def works_in(pid: int, pgdata: Path) -> bool:
@@ -226,10 +245,16 @@ def _sockets(home: Home) -> Path:
         usual.mkdir(mode=0o700, exist_ok=True)
         usual.chmod(0o700)
         return usual
-    left = home.postmaster()
-    if left is not None and _fits(left.sockets) and _is_ours_alone(left.sockets):
-        return left.sockets
-    short = Path(tempfile.mkdtemp(prefix="roomlore-"))
+    # Where it was before, whoever still has an App open looks for it.
+    before = _sockets_before(home)
+    if before is not None and before.name.startswith(_SHORT) and _fits(before):
+        with contextlib.suppress(OSError):
+            before.mkdir(mode=0o700)
+        # A copy of these data may be served there meanwhile.
+        if _is_ours_alone(before) and not _is_listened_to(before):
+            _clear(before)
+            return before
+    short = Path(tempfile.mkdtemp(prefix=_SHORT))
     if not _fits(short):
         short.rmdir()
         raise DatabaseUnavailable(
@@ -239,8 +264,33 @@ def _sockets(home: Home) -> Path:
     return short
 
 
+def _sockets_before(home: Home) -> Path | None:
+    """Return where the socket was when the server was last started; None where it never was."""
+    with contextlib.suppress(FileNotFoundError):
+        settings = (home.pgdata / _CONFIGURATION).read_text(encoding="utf-8", errors="surrogateescape")
+        found = _SOCKETS.search(settings)
+        # As PostgreSQL reads it: quotes are doubled, and backslashes are.
+        return None if found is None else Path(re.sub(r"""(["'\\])\1""", r"\1", found[1]))
+    return None
+
+
 def _fits(folder: Path) -> bool:
     return len(os.fsencode(folder / f"{_SOCKET}.lock")) <= _SOCKET_PATH_LIMIT
+
+
+def _is_listened_to(folder: Path) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as knock:
+        try:
+            knock.connect(os.fspath(folder / _SOCKET))
+        except OSError:
+            return False
+    return True
+
+
+def _clear(folder: Path) -> None:
+    """Remove what a server left that lives no more."""
+    for name in (_SOCKET, f"{_SOCKET}.lock"):
+        (folder / name).unlink(missing_ok=True)
 
 
 def _is_ours_alone(folder: Path) -> bool:

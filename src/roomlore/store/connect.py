@@ -7,7 +7,7 @@ import psycopg
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
-from roomlore.domain.errors import BadInput, DatabaseUnavailable
+from roomlore.domain.errors import BadInput, DatabaseFull, DatabaseUnavailable
 
 #: Seconds to wait for a server that does not answer.
 PATIENCE = 10
@@ -53,10 +53,12 @@ def meeting_outages() -> Generator[None]:
     """Turn the loss of a connection, inside the block, into the error that says so.
 
     Raises:
-        DatabaseUnavailable: the server went away, or gives no connection.
+        DatabaseUnavailable: the server went away, or gives no connection; or its disk is full.
     """
     try:
         yield
+    except psycopg.errors.DiskFull as error:
+        raise DatabaseFull from error
     except psycopg.OperationalError as error:
         if error.sqlstate is not None and not error.sqlstate.startswith(AWAY):
             raise

@@ -4,10 +4,10 @@ What changes them runs for the operator, whoever asked for it.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 
-from roomlore.domain.ids import ConversationId, MessageId, OrgId, ParticipantId, RoomId, id_range
+from roomlore.domain.ids import ConversationId, MessageId, OrgId, ParticipantId, RoomId, named_ids
 from roomlore.domain.incoming import MessageKind, ParticipantKind
 from roomlore.domain.records import (
     Boundary,
@@ -99,12 +99,12 @@ async def newest(
 
 
 async def find(conn: Connection, org_id: OrgId, word: str) -> list[ConversationId]:
-    """Return up to ten visible conversations that an id or its beginning means."""
-    ids = id_range(word)
+    """Return up to ten visible conversations that an id, its beginning or its end means."""
+    ids = named_ids(word)
     if ids is None:
         return []
-    params = {"org_id": org_id, "low": ids[0], "high": ids[1]}
-    return [row.id for row in await QUERIES.all(conn, "beginning_with", ConversationKey, params)]
+    params = {"org_id": org_id, **asdict(ids)}
+    return [row.id for row in await QUERIES.all(conn, "named", ConversationKey, params)]
 
 
 async def by_id(

@@ -4,8 +4,10 @@ Every transaction states an org and a viewer before its first statement; without
 shows nothing. Reads are read-only transactions.
 """
 
+import logging
+from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import LiteralString, TypeVar
@@ -16,12 +18,12 @@ from pgvector.psycopg import register_vector_async
 from psycopg import sql
 from psycopg_pool import AsyncConnectionPool
 
-from roomlore.domain.errors import TookTooLong
+from roomlore.domain.errors import DatabaseFull, TookTooLong
 from roomlore.domain.ids import OrgId, uuid7
 from roomlore.domain.records import Viewer
 from roomlore.store.connect import connect, readable_errors
 from roomlore.store.messages import make_staging
-from roomlore.store.migrate import check_version
+from roomlore.store.migrate import check_server, check_version
 from roomlore.store.queries import Connection
 
 Result = TypeVar("Result")
@@ -32,6 +34,15 @@ CHANGE_ATTEMPTS = 5
 READING = "set transaction isolation level repeatable read, read only"
 KEEPING_PLANS = "set local plan_cache_mode = force_generic_plan"
 RECALLING = "set local roomlore.recall = 'on'"
+#: So many lines of the log wait in memory for room on a full disk; what is older goes.
+WAITING_LINES = 10_000
+#: So much is written to see whether there is room again: several pages, which have to be allocated.
+PROBE = "create temporary table roomlore_probe on commit drop as select repeat(md5(n::text), 200) from generate_series(1, 200) n"
+
+LOG = logging.getLogger(__name__)
+
+#: Writes one line of the log.
+WriteLine = Callable[[Connection], Awaitable[None]]
 
 
 @dataclass(slots=True)
@@ -52,6 +63,14 @@ class Database:
     def __init__(self, pool: AsyncConnectionPool[Connection], dsn: str) -> None:
         self._pool = pool
         self._dsn = dsn
+        self._is_full = False
+        #: Lines of the log for which there was no room.
+        self._waiting = deque[tuple[Viewer, WriteLine]](maxlen=WAITING_LINES)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the disk was full when something was last written."""
+        return self._is_full
 
     @classmethod
     async def connect(cls, dsn: str, *, size: int = 8) -> "Database":
@@ -59,10 +78,11 @@ class Database:
 
         Raises:
             BadInput: the URL is not one.
-            DatabaseUnavailable: nobody answers, or the login is refused.
+            DatabaseUnavailable: nobody answers, the login is refused, or the server is too old.
             SchemaMismatch: the schema is not the one this code was written for.
         """
         async with await connect(dsn) as conn:
+            check_server(conn)
             with readable_errors():
                 await check_version(conn)
                 await conn.execute("set role roomlore_app")
@@ -119,18 +139,72 @@ class Database:
 
     @asynccontextmanager
     async def noting(self, viewer: Viewer) -> AsyncGenerator[Connection]:
-        """Give a connection for adding a viewer's own line to the log, which no answer waits for on disk."""
-        async with self._pool.connection() as conn, conn.transaction():
+        """Give a connection for adding a viewer's own line to the log, which no answer waits for on disk.
+
+        Raises:
+            DatabaseFull: there is no room for it.
+        """
+        async with self._writing() as conn:
             await _state_viewer(conn, viewer)
             await conn.execute("set local synchronous_commit = off")
             yield conn
 
+    async def note(self, viewer: Viewer, write: WriteLine) -> None:
+        """Add a viewer's own line to the log; while the disk is full it waits in memory, so that reads go on."""
+        try:
+            async with self.noting(viewer) as conn:
+                await write(conn)
+        except DatabaseFull:
+            self._waiting.append((viewer, write))
+            LOG.warning("the disk is full; %s lines of the activity log wait for room", len(self._waiting))
+            return
+        with suppress(DatabaseFull, psycopg.OperationalError):
+            # Each is taken by one writer alone, so that none is written twice.
+            while self._waiting:
+                await self._write_line(*self._waiting.popleft())
+
+    async def _write_line(self, viewer: Viewer, write: WriteLine) -> None:
+        try:
+            async with self.noting(viewer) as conn:
+                await write(conn)
+        except BaseException:
+            self._waiting.appendleft((viewer, write))
+            raise
+
+    async def probe(self) -> None:
+        """Do nothing if something can be read, and written if the disk was full before.
+
+        Raises:
+            DatabaseFull: the disk still is.
+        """
+        async with self.outside_orgs() as conn:
+            await conn.execute("select 1")
+        if self._is_full:
+            async with self._writing() as conn:
+                await conn.execute(PROBE)
+            # Not before: a single line may still find a place on a page that is there.
+            self._is_full = False
+
+    @asynccontextmanager
+    async def _writing(self) -> AsyncGenerator[Connection]:
+        """Give a connection in a transaction that writes, and note whether there was room for it."""
+        try:
+            async with self._pool.connection() as conn, conn.transaction():
+                yield conn
+        except psycopg.errors.DiskFull as error:
+            self._is_full = True
+            raise DatabaseFull from error
+
     async def change(self, org_id: OrgId, work: Callable[[Connection], Awaitable[Result]]) -> Result:
-        """Run `work` in one transaction on the operator's behalf, again if it met a deadlock."""
+        """Run `work` in one transaction on the operator's behalf, again if it met a deadlock.
+
+        Raises:
+            DatabaseFull: there is no room for it; nothing of it was written.
+        """
         operator = Viewer.operator(org_id)
         for attempt in range(1, CHANGE_ATTEMPTS + 1):
             try:
-                async with self._pool.connection() as conn, conn.transaction():
+                async with self._writing() as conn:
                     await _state_viewer(conn, operator)
                     result = await work(conn)
             except (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure):

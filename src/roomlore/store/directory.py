@@ -33,6 +33,19 @@ class RoomName:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RoomToSpeakIn:
+    """A room as its platform describes it, and whether somebody may say something there now."""
+
+    platform: str
+    external_id: str
+    name: str
+    kind: RoomKind
+    visibility: Visibility
+    topic: str
+    is_present: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class IdentityKey:
     """How a platform names an author, and the participant behind it."""
 
@@ -210,6 +223,19 @@ async def add_identities(conn: Connection, org_id: OrgId, identities: Sequence[N
     await QUERIES.run(conn, "add_participants", params)
     await QUERIES.run(conn, "add_identities", params)
     await copying.ask_nodes(conn, org_id, [identity.participant_id for identity in identities])
+
+
+async def add_accounts(conn: Connection, org_id: OrgId, identities: Sequence[NewIdentity]) -> None:
+    """Add identities of participants that are there already."""
+    await QUERIES.run(conn, "add_identities", {"org_id": org_id, **columns(NewIdentity, identities)})
+
+
+async def room_to_speak_in(
+    conn: Connection, org_id: OrgId, room_id: RoomId, *, participants: Sequence[ParticipantId], at: datetime
+) -> RoomToSpeakIn | None:
+    """Return a room, and whether one of these participants may say something there at a time."""
+    params = {"org_id": org_id, "room_id": room_id, "participant_ids": list(participants), "at": at}
+    return await QUERIES.first(conn, "room_to_speak_in", RoomToSpeakIn, params)
 
 
 async def note_names(conn: Connection, org_id: OrgId, names: Sequence[NotedName]) -> None:

@@ -1,9 +1,9 @@
 """Keys: who may come in, and with whose eyes they read. The keys themselves are not stored."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 
-from roomlore.domain.ids import KeyId, OrgId, ParticipantId, id_range
+from roomlore.domain.ids import KeyId, OrgId, ParticipantId, named_ids
 from roomlore.domain.records import ApiKey
 from roomlore.domain.roles import Role
 from roomlore.store.queries import Connection, Queries
@@ -40,11 +40,11 @@ async def all_keys(conn: Connection, org_id: OrgId) -> list[ApiKey]:
     return await QUERIES.all(conn, "all_keys", ApiKey, {"org_id": org_id})
 
 
-async def find_keys(conn: Connection, org_id: OrgId, beginning: str) -> list[ApiKey]:
-    """Return the keys whose ids begin so."""
-    if (ids := id_range(beginning)) is None:
+async def find_keys(conn: Connection, org_id: OrgId, word: str) -> list[ApiKey]:
+    """Return the keys whose ids begin or end so."""
+    if (ids := named_ids(word)) is None:
         return []
-    return await QUERIES.all(conn, "find_keys", ApiKey, {"org_id": org_id, "low": ids[0], "high": ids[1]})
+    return await QUERIES.all(conn, "find_keys", ApiKey, {"org_id": org_id, **asdict(ids)})
 
 
 async def valid_key(conn: Connection, org_id: OrgId, key_id: KeyId) -> ApiKey | None:

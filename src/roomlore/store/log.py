@@ -18,11 +18,15 @@ async def append(
     outcome: LogOutcome,
     subject_ids: Sequence[UUID],
     took_ms: float | None = None,
+    line_id: UUID | None = None,
 ) -> None:
-    """Add a line: who did what to which rows, and how long it took where that is watched."""
+    """Add a line: who did what to which rows, and how long it took where that is watched.
+
+    Lines stand in the order of their ids; the time of one is when it was written, whatever anybody says.
+    """
     params = {
         "org_id": viewer.org_id,
-        "id": uuid7(),
+        "id": line_id or uuid7(),
         "key_id": viewer.key_id,
         "viewer_id": viewer.participant_id,
         "action": action,

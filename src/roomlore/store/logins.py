@@ -38,11 +38,15 @@ def write_private(file: Path, text: str) -> None:
     with contextlib.suppress(FileNotFoundError):
         half.unlink()
     descriptor = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(descriptor)
-    half.replace(file)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(descriptor)
+        half.replace(file)
+    except OSError:
+        half.unlink(missing_ok=True)
+        raise
 
 
 def password_in(file: Path) -> tuple[str, bool]:

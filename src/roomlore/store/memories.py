@@ -1,12 +1,11 @@
 """Memories: kept with what they rest on, read as far as the viewer may see all of that."""
 
-import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import Any
 
-from roomlore.domain.ids import MemoryId, MessageId, OrgId, ParticipantId, RoomId
+from roomlore.domain.ids import MemoryId, MessageId, OrgId, ParticipantId, RoomId, named_ids
 from roomlore.domain.records import (
     AssertedFor,
     Memory,
@@ -20,7 +19,6 @@ from roomlore.domain.records import (
 from roomlore.store.queries import Connection, Queries
 
 QUERIES = Queries("memories")
-ID_BEGINNING = re.compile("[0-9a-f]{4,32}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,11 +174,10 @@ async def resting_on(conn: Connection, org_id: OrgId, message_id: MessageId, *, 
 
 
 async def find(conn: Connection, org_id: OrgId, word: str) -> list[Memory]:
-    """Return up to ten visible memories that an id or its beginning means."""
-    digits = word.replace("-", "").lower()
-    if not ID_BEGINNING.fullmatch(digits):
+    """Return up to ten visible memories that an id, its beginning or its end means."""
+    if (ids := named_ids(word)) is None:
         return []
-    params = {"org_id": org_id, "digits": digits}
+    params = {"org_id": org_id, **asdict(ids)}
     return await _whole(conn, org_id, await QUERIES.all(conn, "find", MemoryKey, params))
 
 

@@ -5,7 +5,6 @@ advisory lock, by a login that may create roles; the tables then belong to `room
 nobody logs in, and Roomlore runs as `roomlore_app`, which owns nothing.
 """
 
-import re
 from dataclasses import dataclass
 from importlib import resources
 from typing import LiteralString, cast
@@ -15,11 +14,14 @@ from psycopg import AsyncConnection, sql
 from psycopg.rows import TupleRow
 
 from roomlore.domain.errors import DatabaseUnavailable, SchemaMismatch
+from roomlore.domain.patterns import later
 from roomlore.store.connect import connect, first_line
 
 #: Any constant will do, as long as every Roomlore takes the same.
 MIGRATION_LOCK = 7_266_356_119
-FILE = re.compile(r"(\d{4})_(\w+)\.sql")
+#: The oldest server that is tested; older ones refuse steps of the schema.
+OLDEST_POSTGRES = 160_000
+FILE = later(r"(\d{4})_(\w+)\.sql")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +57,20 @@ async def found_version(conn: AsyncConnection[TupleRow]) -> int:
     return int(row[0]) if row else 0
 
 
+def check_server(conn: AsyncConnection[TupleRow]) -> None:
+    """Refuse a server that is too old.
+
+    Raises:
+        DatabaseUnavailable: with what to do about it.
+    """
+    found = conn.info.server_version
+    if found < OLDEST_POSTGRES:
+        raise DatabaseUnavailable(
+            f"the server is PostgreSQL {found // 10_000}, which is too old",
+            cure=f"use PostgreSQL {OLDEST_POSTGRES // 10_000} or newer with pgvector 0.8 or newer",
+        )
+
+
 async def check_version(conn: AsyncConnection[TupleRow]) -> None:
     """Refuse a database whose schema is older or newer than this code.
 
@@ -71,10 +87,12 @@ async def migrate(dsn: str) -> list[Migration]:
 
     Raises:
         BadInput: the URL is not one.
-        DatabaseUnavailable: the login may not create roles or the extension, or pgvector is not installed.
+        DatabaseUnavailable: the server is too old, the login may not create roles or the extension, or pgvector is
+            not installed.
         SchemaMismatch: the database is newer than this code.
     """
     async with await connect(dsn) as conn:
+        check_server(conn)
         try:
             async with conn.transaction():
                 await conn.execute("select pg_advisory_xact_lock(%s)", [MIGRATION_LOCK])
@@ -91,7 +109,7 @@ async def migrate(dsn: str) -> list[Migration]:
         ) as error:
             raise DatabaseUnavailable(
                 f"cannot prepare the database: {first_line(error)}",
-                cure="install pgvector 0.8 or newer on the server",
+                cure=_missing(error),
             ) from error
 
 
@@ -99,6 +117,12 @@ def _cure(error: psycopg.Error) -> str:
     if "extension" in str(error):
         return "let an administrator run `create extension vector` in it, then run `roomlore migrate` again"
     return "run `roomlore migrate` once with a login that owns the database and may create roles"
+
+
+def _missing(error: psycopg.Error) -> str:
+    if "vector" in str(error):
+        return "install pgvector 0.8 or newer on the server"
+    return "run `roomlore doctor`, which says what the server lacks"
 
 
 async def _apply_missing(conn: AsyncConnection[TupleRow]) -> list[Migration]:

@@ -13,10 +13,12 @@ from typing import Any, LiteralString, TypeVar, cast
 from psycopg import AsyncConnection, sql
 from psycopg.rows import class_row, tuple_row
 
+from roomlore.domain.patterns import later
+
 Connection = AsyncConnection[Any]
 Record = TypeVar("Record")
 
-HEAD = re.compile(r"^-- name: (?P<name>\w+)(?: -> (?P<record>\w+))?$", re.MULTILINE)
+HEAD = later(r"^-- name: (?P<name>\w+)(?: -> (?P<record>\w+))?$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

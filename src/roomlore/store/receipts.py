@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from roomlore.domain.ids import KeyId, MessageId, OrgId, ParticipantId, ReceiptId, RoomId, id_range
+from roomlore.domain.ids import KeyId, MessageId, OrgId, ParticipantId, ReceiptId, RoomId, named_ids
 from roomlore.domain.receipts import Check, ErasureKind, Kept, Receipt, Removed, StillCopied
 from roomlore.store.erased import account_digest
 from roomlore.store.queries import Connection, Queries
@@ -87,11 +87,11 @@ async def newest_receipts(conn: Connection, org_id: OrgId, *, limit: int) -> lis
 
 
 async def find_receipts(conn: Connection, org_id: OrgId, word: str) -> list[Receipt]:
-    """Return the receipts that an id or its beginning means."""
-    ids = id_range(word)
+    """Return the receipts that an id, its beginning or its end means."""
+    ids = named_ids(word)
     if ids is None:
         return []
-    params = {"org_id": org_id, "low": ids[0], "high": ids[1]}
+    params = {"org_id": org_id, **asdict(ids)}
     rows = await QUERIES.all(conn, "find_receipts", KeptReceipt, params)
     return [_receipt(row) for row in rows]
 

@@ -23,6 +23,8 @@ EXACT_UP_TO = 20_000
 #: Up to this many messages every match of every word is counted.
 COUNTED_UP_TO = 20_000
 
+#: The order of a message among those of its time, where only its id is known.
+UNKNOWN = 2**63 - 1
 #: A message's place: (sent_at, native_order, id), comparable.
 Position = tuple[datetime, int, MessageId]
 #: Behind every place.

@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 
+from roomlore.domain.patterns import later
 from roomlore.untangling.wording import bucket, stem, tokens
 
 #: So many words make a label.
@@ -20,10 +21,10 @@ FREQUENT = 3.6
 SHORTEST_WORD = 3
 LONGEST_WORD = 30
 
-_WORDY = re.compile(r"[^\W\d_]{2}")
-_LINK = re.compile(r"(?:https?://|www\.)\S+", re.IGNORECASE)
+_WORDY = later(r"[^\W\d_]{2}")
+_LINK = later(r"(?:https?://|www\.)\S+", re.IGNORECASE)
 #: Whoever says this asks for discretion.
-_DISCREET = re.compile(
+_DISCREET = later(
     r"\b(?:strictly )?confidential(?:ly)?\b|\bin (?:strict(?:est)? )?confidence\b(?! (?:that|in)\b)"
     r"|\boff the record\b|\b(?:just|strictly|only) between (?:you and me|us|ourselves)\b"
     r"|\b(?:do not|don'?t) (?:tell|share|repeat|forward) (?:this|that|it|anyone|anybody)\b"

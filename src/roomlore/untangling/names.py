@@ -7,6 +7,8 @@ a name has *spellings* (the words it may be called by); whoever holds both bring
 import re
 from collections.abc import Callable
 
+from roomlore.domain.patterns import in_sentence, later
+
 #: Shorter names are recognised only where a message calls out to somebody ("al: yes", "@al").
 SHORTEST_PLAIN = 3
 SHORTEST_ABBREVIATION = 4
@@ -19,10 +21,10 @@ CALLED_AT_ONCE = 4
 
 _AROUND = "@(<>\"',:;!?.)*…"
 #: What people hang on a name: "mike_", "mike|away", "mike-2", "mike[m]".
-_TRIMMING = re.compile(
+_TRIMMING = in_sentence(
     r"(?:\[[^\]]*\]|[|^-](?:away|afk|work|home|laptop|bbl|zzz|m)|[\W_\d])+$", re.IGNORECASE
 )
-_LEADING = re.compile(r"^[\W_]+")
+_LEADING = later(r"^[\W_]+")
 
 
 class Callings:

@@ -15,6 +15,8 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
+from roomlore.domain.patterns import later
+
 _Word = TypeVar("_Word")
 
 #: Buckets of the table of word rarity.
@@ -29,15 +31,15 @@ CHARACTERS_READ = 2000
 _LINK_WEIGHT = 12.0
 _LINKS_READ = 4
 
-_TOKEN = re.compile(r"[^\W_](?:[\w.+/'-]*[\w+])?")
-_LINK = re.compile(r"(?:https?://|www\.)\S+", re.IGNORECASE)
+_TOKEN = later(r"[^\W_](?:[\w.+/'-]*[\w+])?")
+_LINK = later(r"(?:https?://|www\.)\S+", re.IGNORECASE)
 #: What shows a command or a file, each after a sign without which there is none and that is found far sooner.
 _CODE = (
-    ("`", re.compile("`")),
-    ("/", re.compile(r"(?<!\w)[~/][\w.-]+/")),
-    ("()", re.compile(r"\w\(\)")),
-    ("=", re.compile(r"(?<!\w)--?\w+=")),
-    (".", re.compile(r"\.(?<=\w\.)(?:conf|list|py|sh|deb|log|tar|gz|iso|so|js|md)\b")),
+    ("`", later("`")),
+    ("/", later(r"(?<!\w)[~/][\w.-]+/")),
+    ("()", later(r"\w\(\)")),
+    ("=", later(r"(?<!\w)--?\w+=")),
+    (".", later(r"\.(?<=\w\.)(?:conf|list|py|sh|deb|log|tar|gz|iso|so|js|md)\b")),
 )
 
 #: Words that tell what a message does, wherever they stand.

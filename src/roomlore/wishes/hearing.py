@@ -6,6 +6,7 @@ wish names, which of its words are values and how far back it reaches are told o
 long as its message says the same: nobody slips away from a wish, or into it, under another name.
 """
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,10 +20,10 @@ from roomlore.store.queries import Connection
 from roomlore.store.wishes import HeardWish
 from roomlore.wishes import rows
 from roomlore.wishes.covering import covers, settled
+from roomlore.wishes.listening import NOTHING, Listened, listen
 from roomlore.wishes.looking import Surroundings, around, starts, under
 from roomlore.wishes.parties import People, parties
 from roomlore.wishes.recogniser import heard, names_nobody_known
-from roomlore.wishes.recogniser import voices as put_like_a_wish
 from roomlore.wishes.records import RULES, Person, Reach, Said, Voice, Wish
 
 #: A message that voices a wish, and one that is covered for it.
@@ -49,6 +50,7 @@ async def hear(
     *,
     rooms: Collection[RoomId],
     at: datetime,
+    listened: Listened = NOTHING,
 ) -> None:
     """Hear the wishes in messages that were just added or changed, and withhold what wishes cover.
 
@@ -58,15 +60,17 @@ async def hear(
         bodies: What the messages say now.
         rooms: Where they were said.
         at: When they are heard.
+        listened: Which texts are put like a wish, as far as that was told before.
     """
-    voices = [key for key, body in bodies.items() if put_like_a_wish(body)]
+    told = await listen(bodies.values(), listened)
+    voices = [key for key, body in bodies.items() if told[body]]
     known = await kept.in_rooms(conn, org_id, rooms)
     if not voices and not known:
         return
     found: list[Pair] = []
     # Where no wish was, nothing is covered but by those that are heard now, which look for it.
     for looked_at in await _rooms(conn, org_id, known, fresh=bodies if known else voices):
-        voiced = _heard(looked_at)
+        voiced = await asyncio.to_thread(_heard, looked_at)
         room = await _without_silenced(conn, org_id, looked_at, voiced)
         found += await _settle(conn, org_id, room, [one for one in voiced if _is_due(one, room)], at=at)
     if known:
@@ -82,7 +86,7 @@ async def hear_again(conn: Connection, org_id: OrgId, rooms: Collection[RoomId])
     at = max(wish.heard_at for wish in known)
     found: list[Pair] = []
     for looked_at in await _rooms(conn, org_id, known, fresh=()):
-        voiced = _heard(looked_at)
+        voiced = await asyncio.to_thread(_heard, looked_at)
         room = await _without_silenced(conn, org_id, looked_at, voiced)
         found += await _settle(conn, org_id, room, voiced, at=at, is_all_new=True)
     await _withhold(conn, org_id, found)
@@ -263,7 +267,7 @@ async def _settle(
         for key, wish in room.known.items()
         if wish.status == "active" and key not in due_ids
     ]
-    found = [(reach.message_id, said.id) for reach in others for said in room.fresh if covers(reach, said)]
+    found = await asyncio.to_thread(_covered_by, others, room.fresh)
     if not due:
         return found
     look = await around(conn, org_id, room.id, due)
@@ -271,7 +275,8 @@ async def _settle(
     since = await starts(conn, org_id, standing) | {
         key: wish.since for key, wish in room.known.items() if wish.is_standing
     }
-    reaches = _reaches(due, room, look, others=others, since=since)
+    # Whoever writes a message chooses its text: nothing else waits until it is gone through.
+    reaches = await asyncio.to_thread(_reaches, due, room, look, others=others, since=since)
     await kept.put(conn, org_id, [rows.kept(room.id, *pair) for pair in reaches], heard_at=at)
     for _, reach in reaches:
         found += await _covered(conn, org_id, room, reach, look=look, is_new=is_all_new)
@@ -320,12 +325,18 @@ async def _covered(
         # What a restriction covers is much, and mostly stays as it was.
         known = room.known.get(reach.message_id)
         if not is_new and known is not None and rows.reach_of(known) == reach:
-            return _pairs(
-                reach, await under(conn, org_id, room.id, reach, among=[one.id for one in room.fresh])
+            among = [one.id for one in room.fresh]
+            return await asyncio.to_thread(
+                _pairs, reach, await under(conn, org_id, room.id, reach, among=among)
             )
         said = await under(conn, org_id, room.id, reach)
     await kept.release(conn, org_id, [reach.message_id])
-    return _pairs(reach, said)
+    return await asyncio.to_thread(_pairs, reach, said)
+
+
+def _covered_by(reaches: Sequence[Reach], fresh: Sequence[Said]) -> list[Pair]:
+    """Return which wishes cover which messages; message by message, for each is taken apart once."""
+    return [(reach.message_id, said.id) for said in fresh for reach in reaches if covers(reach, said)]
 
 
 def _pairs(reach: Reach, said: Collection[Said]) -> list[Pair]:

@@ -5,26 +5,27 @@ A value is compared token by token, so that `415-555-0142` and `(415) 555 0142` 
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import lru_cache
 from hashlib import blake2b
 from zlib import crc32
 
-TOKEN = re.compile(r"[^\W_]+")
+from roomlore.domain.patterns import later
+
+TOKEN = later(r"[^\W_]+")
 #: Of a quotation or a name, no more tokens than these.
 LONGEST = 8
 
-_QUOTED = re.compile(
+_QUOTED = later(
     r"[\"\u201c]([^\"\u201c\u201d\n]{2,80})[\"\u201d]|(?<!\w)[\u2018']([^'\u2018\u2019\n]{3,80}?)[\u2019'](?!\w)"
 )
-_ADDRESS = re.compile(r"[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+){1,4}|https?://\S{4,200}")
+_ADDRESS = later(r"[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+){1,4}|https?://\S{4,200}")
 #: A telephone number, or a run of letters and digits joined by what joins codes.
-_CODE = re.compile(
-    r"(?<![\w.-])(?:\+?(?:\(\d{2,4}\)[ ]?)?\d+(?:[-./ ]\d{2,})+(?![\w])|[^\W_]+(?:[-_./][^\W_]+)*)"
-)
-_NUMBERED = re.compile(r"\b([A-Za-z]{3,12})\s+#?(\d{1,6})\b(?![-.:/ ]\d)")
-_NAME = re.compile(
+_CODE = later(r"(?<![\w.-])(?:\+?(?:\(\d{2,4}\)[ ]?)?\d+(?:[-./ ]\d{2,})+(?![\w])|[^\W_]+(?:[-_./][^\W_]+)*)")
+_NUMBERED = later(r"\b([A-Za-z]{3,12})\s+#?(\d{1,6})\b(?![-.:/ ]\d)")
+_NAME = later(
     r"(?<![\w'\u2019])(?:[A-Z][a-z]+|[A-Z]{2,})(?:[ -](?:[A-Z][a-z]+|[A-Z]{2,}|of|the(?=\s[A-Z])))*(?![a-z])"
 )
-_TIME = re.compile(
+_TIME = later(
     r"^\d{1,2}[:.]\d\d$|^(?:19|20)\d\d$|^\d{1,2}(?:st|nd|rd|th|am|pm|h|mg|ml|kg|gb|mb|k)?$|^\d{4}-\d\d-\d\d$",
     re.IGNORECASE,
 )
@@ -140,36 +141,43 @@ _PLAIN = frozenset(
     ]
 )
 #: Words before a capitalised one that say that it is a name, even if it is also a month.
-_NAMING = re.compile(r"(?:name|alias|called|nickname|codename|ask(?:ing)? for|ask)\s+$", re.IGNORECASE)
+_NAMING = later(r"(?:name|alias|called|nickname|codename|ask(?:ing)? for|ask)\s+$", re.IGNORECASE, most=200)
 #: The same a few words ahead, and what is noted down: `the alias is Nia`, `Falcon = Harbour Foods`.
-_NAMED = re.compile(
+_NAMED = later(
     r"(?:\b(?:alias|nick ?name|code ?name|name|label"
     r"|call(?:ed|s)?|known as|goes by|ask(?:ing)? for)\b\W+(?:\w+\W+){0,3}|=\s*|\bis (?:\w+ ){0,2})$",
     re.IGNORECASE,
+    most=200,
 )
-_QUOTED_OPEN = re.compile(r"[\"\u201c][^\"\u201c\u201d\n]{0,40}$")
+_QUOTED_OPEN = later(r"[\"\u201c][^\"\u201c\u201d\n]{0,40}$", most=200)
 #: How keys begin whose makers mark them as such.
-_MADE_AS_KEY = re.compile(r"(?:(?:[prst]k|gh[oprsu]|glpat|xox[abeprs])[-_]|github_pat_|AKIA|eyJ)")
+_MADE_AS_KEY = later(r"(?:(?:[prst]k|gh[oprsu]|glpat|xox[abeprs])[-_]|github_pat_|AKIA|eyJ)")
 _KEY = r"(?:tokens?|passwords?|passwd|pwd|credentials?|secrets?|(?:api|access|private|secret|auth|ssh)[ _-]?keys?)"
 #: Less sure: also what opens a door, what is important, and what a row is found by.
 _ALSO_KEY = r"(?:keys?|logins?|pin)"
 _IS = r"\s+(?:is|was|remains)(?:\s+now)?"
 _GIVES = rf"(?:,?\s+(?:btw|by the way|again|here))?(?:[*_\"'`\s]*(?:[:=]|[-=]+>)|{_IS})"
 #: What calls what stands just behind it a key: `the API key: VALUE`, `the token in use for the tests is VALUE`.
-_CALLED_KEY = re.compile(
+_CALLED_KEY = later(
     rf"(?<![^\W_])(?:{_KEY}(?:{_GIVES})?|{_ALSO_KEY}(?:\s+for(?:\s+[\w'-]+){{1,3}}?)?{_GIVES}"
     rf"|{_KEY}(?:\s+(?:currently|now|we use|used|in use))*(?:\s+(?:for|in|on|of|at|to)(?:\s+[\w'-]+){{1,6}}?)?{_GIVES})"
     r"[*_\"'`\u201c(\s]*$",
     re.IGNORECASE,
+    most=120,
 )
 #: The same of what stands just before: `VALUE is the token for staging`.
-_IS_KEY = re.compile(
+_IS_KEY = later(
     rf"[*_\"'`\u201d)]*{_IS}\s+(?:the|a|an|my|our|your|his|her|their)\s+"
     rf"(?:(?:[\w-]+\s+){{0,2}}?{_KEY}|key)(?=\s*(?:[.,;!)]|$)|\s+(?:for|in|on|we)\b)",
     re.IGNORECASE,
+    most=120,
 )
 #: No further back than this stands what calls it so.
 _CALLING = 120
+#: No further back than this stands what tells that a name is one.
+_LOOKED_BACK = 200
+#: What is said oftener in one message is no secret of it.
+_MOST_PLACES = 200
 
 
 def straight(text: str) -> str:
@@ -190,7 +198,7 @@ def names(text: str) -> list[str]:
     """Return the capitalised names of a text, without those that only begin a sentence, days and months."""
     found: list[str] = []
     for match in _NAME.finditer(text):
-        before = text[: match.start()]
+        before = text[max(match.start() - _LOOKED_BACK, 0) : match.start()]
         words = match[0].split()
         if _begins_sentence(before):
             # of a sentence's first word nothing tells whether it is a name
@@ -254,13 +262,23 @@ def marked(text: str, marks: Collection[str]) -> Iterator[str]:
     for one in marks:
         head, size, _ = one.split(".")
         sizes.setdefault(int(head, 16), set()).add(int(size))
-    tokens = TOKEN.findall(text)
-    for place, token in enumerate(tokens):
-        for size in sizes.get(_head(token), ()):
-            run = tokens[place : place + size]
-            found = f"{_head(run[0]):08x}.{size}.{_digest(run)}"
+    tokens, places = _taken_apart(text)
+    for head in sizes.keys() & places.keys():
+        for run in {tuple(tokens[place : place + size]) for place in places[head] for size in sizes[head]}:
+            found = f"{head:08x}.{len(run)}.{_digest(run)}"
             if found in marks:
                 yield found
+
+
+# One wish after the other is asked whether it covers the same message.
+@lru_cache(maxsize=1)
+def _taken_apart(text: str) -> tuple[list[str], dict[int, list[int]]]:
+    """Return the tokens of a text, and where each stands by its digest."""
+    tokens: list[str] = TOKEN.findall(text)
+    places: dict[int, list[int]] = {}
+    for place, token in enumerate(tokens):
+        places.setdefault(_head(token), []).append(place)
+    return tokens, places
 
 
 def is_credential(value: str, said: str) -> bool:
@@ -277,7 +295,8 @@ def is_credential(value: str, said: str) -> bool:
     if not is_like_one or _MADE_AS_KEY.match(value):
         return is_like_one
     return any(
-        _CALLED_KEY.search(said, max(place - _CALLING, 0), place) or _IS_KEY.match(said, place + len(value))
+        _CALLED_KEY.search(said, max(place - _CALLING, 0), place)
+        or _IS_KEY.match(said, place + len(value), place + len(value) + _CALLING)
         for place in _places(value, said)
     )
 
@@ -285,13 +304,17 @@ def is_credential(value: str, said: str) -> bool:
 def is_alias(value: str, said: str) -> bool:
     """Return whether what was said gives a value as what somebody or something is called, or noted as."""
     return any(
-        _NAMED.search(said, 0, place) or _QUOTED_OPEN.search(said, 0, place) for place in _places(value, said)
+        _NAMED.search(said, max(place - _LOOKED_BACK, 0), place)
+        or _QUOTED_OPEN.search(said, max(place - _LOOKED_BACK, 0), place)
+        for place in _places(value, said)
     )
 
 
 def _places(value: str, said: str) -> Iterator[int]:
     place = said.find(value)
-    while place >= 0:
+    for _ in range(_MOST_PLACES):
+        if place < 0:
+            return
         yield place
         place = said.find(value, place + 1)
 
@@ -351,7 +374,8 @@ def _has_digit(token: str) -> bool:
 
 
 def _begins_sentence(before: str) -> bool:
-    return not before.strip(" \t>*_-") or bool(re.search(r"[.!?:\n]\s*$", before))
+    said = before.rstrip()
+    return not before.strip(" \t>*_-") or said[-1:] in {".", "!", "?", ":"} or "\n" in before[len(said) :]
 
 
 def _is_plain(word: str, *, is_named: bool) -> bool:

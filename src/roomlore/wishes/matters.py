@@ -3,6 +3,7 @@
 import re
 from functools import lru_cache
 
+from roomlore.domain.patterns import LONGEST_SENTENCE, later
 from roomlore.wishes.records import Matter
 
 _STEMS: dict[Matter, str] = {
@@ -32,26 +33,34 @@ _STEMS: dict[Matter, str] = {
     "status": r"status|logs?|logs-only|reproduction\w*|repro|progress|milestones?|blockers?|high-level",
 }
 _PATTERNS: dict[Matter, re.Pattern[str]] = {
-    matter: re.compile(rf"(?<![\w-])(?:{stems})(?![\w])", re.IGNORECASE) for matter, stems in _STEMS.items()
+    matter: later(rf"(?<![\w-])(?:{stems})(?![\w])", re.IGNORECASE) for matter, stems in _STEMS.items()
 }
 #: A time or a day: of a message that speaks of nothing else it is the schedule.
-_WHEN = re.compile(
+_WHEN = later(
     r"\b\d{1,2}(?::\d\d)?\s?(?:am|pm)\b|\b\d{1,2}:\d\d\b|\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b|\btomorrow\b",
     re.IGNORECASE,
 )
 
 
 #: What is done to somebody: its name is part of a schedule, and otherwise of their health.
-_TREATED = re.compile(
+_TREATED = later(
     r"(?<![\w-])(?:labs?|lab-\w+|tests?|imaging|scans?|ultrasound\w*|mri|x-ray\w*|biops\w+|blood\w*|assessment|oncolog\w+"
     r"|specialty|treatment\w*|surger\w+|therap\w+|charts?|hospital\w*|vaccin\w+|h\w*cg)(?!\w)",
     re.IGNORECASE,
 )
 
 
-@lru_cache(maxsize=4096)
 def matters(text: str) -> frozenset[Matter]:
     """Return what a text speaks of, of the matters that are known."""
+    return _known(text) if len(text) <= LONGEST_SENTENCE else _found(text)
+
+
+@lru_cache(maxsize=4096)
+def _known(text: str) -> frozenset[Matter]:
+    return _found(text)
+
+
+def _found(text: str) -> frozenset[Matter]:
     found: set[Matter] = {matter for matter, pattern in _PATTERNS.items() if pattern.search(text)}
     if _WHEN.search(text):
         found.add("schedule")

@@ -1,11 +1,11 @@
 """Whom a sentence names: by name, by what they are called in the room, by what they are to whoever speaks."""
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from roomlore.domain.ids import ParticipantId
+from roomlore.domain.patterns import later
 from roomlore.wishes.marks import TOKEN
 from roomlore.wishes.records import Person
 
@@ -55,12 +55,12 @@ _TITLES = frozenset(
         "front",
     ]
 )
-_ROLE = re.compile(r"\(([^()]{2,40})\)|\[([^\[\]]{2,40})\]")
+_ROLE = later(r"\(([^()]{2,40})\)|\[([^\[\]]{2,40})\]")
 #: An account written in small letters is no word unless it is as long as this.
 _SHORTEST_ACCOUNT = 3
 #: What stands within a name; anything else stands between two.
-_JOINED = re.compile(r"\s+|-")
-_NAME = re.compile(r"\b[A-Z][^\W_]+(?:(?:\s+|-)[A-Z][^\W_]+)*")
+_JOINED = later(r"\s+|-")
+_NAME = later(r"\b[A-Z][^\W_]+(?:(?:\s+|-)[A-Z][^\W_]+)*")
 NOBODY: frozenset[ParticipantId] = frozenset()
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from uuid import UUID
 
 from roomlore.domain.ids import ParticipantId
+from roomlore.domain.patterns import LONGEST_SENTENCE, in_sentence, later
 from roomlore.wishes import cues
 from roomlore.wishes.marks import TOKEN, names, straight, strong_values, unquoted
 from roomlore.wishes.matters import matters
@@ -18,18 +19,20 @@ from roomlore.wishes.records import Matter, Wish
 
 #: What is longer is a document that tells about wishes, if anything.
 LONGEST = 2_000
+#: So many characters of a message are looked at for what it says of itself: that it is confidential, or restricts.
+READ = 20_000
 
-_SENTENCE = re.compile(r"[^.!?;\n]+(?:[.!?;](?!\s|$)[^.!?;\n]+)*[.!?;]*")
+_SENTENCE = later(r"[^.!?;\n]+(?:[.!?;](?!\s|$)[^.!?;\n]+)*[.!?;]*")
 #: Where a full stop ends no sentence.
-_TITLE = re.compile(r"\b(Dr|Mr|Mrs|Ms|Prof)\.\s")
-_QUOTED_LINE = re.compile(r"^\s*>.*$|```.*?(?:```|\Z)|`[^`\n]*`", re.MULTILINE | re.DOTALL)
-_ABOUT = re.compile(r"\b(?:about|regarding|concerning)\s+(.{2,80})", re.IGNORECASE)
-_ABOUT_ME = re.compile(r"\b(?:that|how|about|on)\s+(?:i|me|my)\b\s+(.{2,80})", re.IGNORECASE)
-_ONLY = re.compile(r"\bonly\b", re.IGNORECASE)
-_SHUT_OUT = re.compile(r"\b(?:not|nor)\b", re.IGNORECASE)
-_NOT_PERMITTED = re.compile(r"\b(?:not|no|nothing|never|without|cannot)\b", re.IGNORECASE)
+_TITLE = later(r"\b(Dr|Mr|Mrs|Ms|Prof)\.\s")
+_QUOTED_LINE = later(r"^[^\S\n]*>.*|```.*?(?:```|\Z)|`[^`\n]*`", re.MULTILINE | re.DOTALL)
+_ABOUT = in_sentence(r"\b(?:about|regarding|concerning)\s+(.{2,80})", re.IGNORECASE)
+_ABOUT_ME = in_sentence(r"\b(?:that|how|about|on)\s+(?:i|me|my)\b\s+(.{2,80})", re.IGNORECASE)
+_ONLY = in_sentence(r"\bonly\b", re.IGNORECASE)
+_SHUT_OUT = in_sentence(r"\b(?:not|nor)\b", re.IGNORECASE)
+_NOT_PERMITTED = in_sentence(r"\b(?:not|no|nothing|never|without|cannot)\b", re.IGNORECASE)
 #: Who else is named, after "Linda" or after "Linda and".
-_MORE = re.compile(r"(?:(?<=\band)|(?<=\bor)|\s+(?:and|or)\b)\s+(?:my\s+)?[\w.'-]+(?:\s+[A-Z][\w.'-]+)?")
+_MORE = in_sentence(r"(?:(?<=\band)|(?<=\bor)|\s+(?:and|or)\b)\s+(?:my\s+)?[\w.'-]+(?:\s+[A-Z][\w.'-]+)?")
 _NOBODY_KNOWN = People.of(())
 _NOBODY = ParticipantId(UUID(int=0))
 #: A confiding sentence of more words says itself what is confided.
@@ -130,8 +133,10 @@ def _own_sentences(body: str) -> list[str]:
 
 
 def _sentences(text: str) -> list[str]:
-    whole = _TITLE.sub(r"\1 ", text)
-    return [found for match in _SENTENCE.finditer(whole) if (found := match[0].strip())]
+    """Return the sentences of the first so many characters; what is longer than any sentence is none."""
+    whole = _TITLE.sub(r"\1 ", text[:READ])
+    found = (match[0].strip() for match in _SENTENCE.finditer(whole))
+    return [one for one in found if one and len(one) <= LONGEST_SENTENCE]
 
 
 # What is to be forgotten

@@ -7,6 +7,7 @@ from hashlib import blake2b
 from typing import Any, cast
 
 from roomlore.domain.ids import RoomId
+from roomlore.domain.patterns import later
 from roomlore.store.wishes import HeardWish, NewWish, RoomSaid
 from roomlore.wishes.marks import TOKEN
 from roomlore.wishes.records import Matter, Reach, Said, Voice, Wish, WishKind
@@ -128,7 +129,7 @@ def _place(words: str, body: str) -> list[int] | None:
     between = r"[\W_]+".join(map(re.escape, tokens))
     for spelled in (re.escape(words), between):
         for flags in (0, re.IGNORECASE):
-            match = re.search(rf"(?<![^\W_]){spelled}(?![^\W_])", body, flags)
+            match = later(rf"(?<![^\W_]){spelled}(?![^\W_])", flags).search(body)
             if match is not None:
                 return list(match.span())
     return None

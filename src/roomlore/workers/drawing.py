@@ -4,12 +4,12 @@ Read in one transaction and written in another, in which a conversation that has
 next time: what was found in it may not be so any more.
 """
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from roomlore.domain.ids import ConversationId, MemoryId, MessageId, OrgId, ParticipantId, RoomId, uuid7
+from roomlore.domain.patterns import later
 from roomlore.domain.records import MemoryRole, MemorySource, Sensitivity
 from roomlore.domain.statements import Person, Remembered, Spoken, Statement
 from roomlore.extraction.taxonomy import TAXONOMY
@@ -23,7 +23,7 @@ from roomlore.wishes.hearing import hear_named
 from roomlore.wishes.records import Wish
 from roomlore.workers.showing import may_be_shown
 
-_WORD = re.compile(r"\w+")
+_WORD = later(r"\w+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

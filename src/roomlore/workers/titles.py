@@ -9,6 +9,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from roomlore.domain.patterns import later
 from roomlore.domain.speech import on_one_line, safe_name, safe_text
 from roomlore.ingest.clean import storable
 from roomlore.ingest.secrets import strip
@@ -42,15 +43,16 @@ SHAPE: Mapping[str, Any] = {
     "additionalProperties": False,
 }
 
-_OBJECT = re.compile(r"\{[^{}]*\}")
-_WORDY = re.compile(r"[^\W\d_]{2}")
+_OBJECT = later(r"\{[^{}]*\}")
+_WORDY = later(r"[^\W\d_]{2}")
 #: Markup, links, mentions and addresses; what a renderer or a shell might take for more than words.
-_MARKUP = re.compile(
+_MARKUP = later(
     r"[<>{}\[\]|\\`*~^@=]|://|\bwww\.|^\W*#|&#?\w+;|\b(?:javascript|data|mailto)\s*:", re.IGNORECASE
 )
 #: Words to a language model that will read the title one day.
-_INSTRUCTION = re.compile(
-    r"\b(?:ignore|disregard|forget|override|bypass)\b.*\b(?:instructions?|rules?|prompts?|above|previous|prior|everything)\b"
+_INSTRUCTION = later(
+    r"(?m:^(?>.*?\b(?:ignore|disregard|forget|override|bypass)\b)"
+    r".*\b(?:instructions?|rules?|prompts?|above|previous|prior|everything)\b)"
     r"|\b(?:system|developer)\s+(?:prompt|message|override|note)\b|^\W*(?:system|assistant|user|developer|tool)\s*:"
     r"|\byou\s+(?:are\s+now|must|shall|should)\b|\bact\s+as\b|\bjailbreak\b",
     re.IGNORECASE,
@@ -126,4 +128,6 @@ def _names(text: str, name: str) -> bool:
     wanted = " ".join(name.split())
     if len(wanted) < _SHORTEST_NAME:
         return False
-    return re.search(rf"(?<!\w){re.escape(wanted)}(?!\w)", " ".join(text.split()), re.IGNORECASE) is not None
+    return (
+        later(rf"(?<!\w){re.escape(wanted)}(?!\w)", re.IGNORECASE).search(" ".join(text.split())) is not None
+    )

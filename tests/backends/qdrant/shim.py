@@ -26,7 +26,11 @@ SCHEMAS = {
     "keyword": edge.PayloadSchemaType.Keyword,
     "integer": edge.PayloadSchemaType.Integer,
     "datetime": edge.PayloadSchemaType.Datetime,
+    "bool": edge.PayloadSchemaType.Bool,
 }
+#: The engine takes `true` in a filter for the number 1, which the server does not: beside each truth stands a number
+#: under this ending, which filters by truth ask for and no answer shows.
+TRUTH = "/truth"
 #: What comes by POST and changes nothing: allowed to whoever may only read.
 READING = ("/points/scroll", "/points/query")
 DONE = {"operation_id": 0, "status": "completed"}
@@ -121,7 +125,16 @@ def _vector(given: Any) -> Any:
 
 def _point(given: Body) -> edge.Point:
     vectors = {name: _vector(one) for name, one in given["vector"].items()}
-    return edge.Point(UUID(given["id"]), vectors, given.get("payload"))
+    return edge.Point(UUID(given["id"]), vectors, _with_truths(given.get("payload") or {}))
+
+
+def _with_truths(payload: Body) -> Body:
+    truths = {f"{key}{TRUTH}": int(value) for key, value in payload.items() if isinstance(value, bool)}
+    return payload | truths
+
+
+def _shown(payload: Body | None) -> Body | None:
+    return payload and {key: value for key, value in payload.items() if not key.endswith(TRUTH)}
 
 
 def _match(given: Body) -> Any:
@@ -137,8 +150,9 @@ def _range(given: Body) -> Any:
 def _condition(given: Body) -> Any:
     if "key" in given:
         match, bounds = given.get("match"), given.get("range")
+        is_truth = isinstance((match or {}).get("value"), bool)
         return edge.FieldCondition(
-            given["key"],
+            given["key"] + (TRUTH if is_truth else ""),
             match=None if match is None else _match(match),
             range=None if bounds is None else _range(bounds),
         )
@@ -179,7 +193,9 @@ def _delete(collection: Collection, given: Body) -> None:
 def _set_payload(collection: Collection, given: Body) -> None:
     if {name for name, one in given.items() if one is not None} != {"filter", "payload"}:
         raise Refusal(400, "not known here")
-    change = edge.UpdateOperation.set_payload_by_filter(_filter(given["filter"]), given["payload"])
+    change = edge.UpdateOperation.set_payload_by_filter(
+        _filter(given["filter"]), _with_truths(given["payload"])
+    )
     collection.shard.update(change)
 
 
@@ -213,7 +229,7 @@ def _scroll(collection: Collection, given: Body) -> Body:
         )
     )
     return {
-        "points": [{"id": str(one.id), "payload": one.payload} for one in points],
+        "points": [{"id": str(one.id), "payload": _shown(one.payload)} for one in points],
         "next_page_offset": None if following is None else str(following),
     }
 
@@ -230,7 +246,9 @@ def _query(collection: Collection, given: Body) -> Body:
             params=_search_params(given.get("params") or {}),
         )
     )
-    points = [{"id": str(one.id), "version": 0, "score": one.score, "payload": one.payload} for one in found]
+    points = [
+        {"id": str(one.id), "version": 0, "score": one.score, "payload": _shown(one.payload)} for one in found
+    ]
     return {"points": points}
 
 

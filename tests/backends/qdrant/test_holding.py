@@ -1,6 +1,9 @@
 """A copy holds the newest of what it was told, and says what it holds."""
 
+import asyncio
+import json
 from dataclasses import replace
+from urllib.request import Request, urlopen
 
 import numpy as np
 import pytest
@@ -190,16 +193,38 @@ async def test_many_that_are_never_taken_do_not_fill_the_log(points, copy):
 
 
 @pytest.mark.usefixtures("server")
-def test_no_word_of_what_was_said_and_no_bare_truth_is_stored():
+def test_no_word_of_what_was_said_is_stored():
     from roomlore.backends.qdrantwire import payload_of  # noqa: PLC0415  needs the extra
 
     stored = payload_of(point(1, lexemes={"secret": 2}, author_kind="agent"))
     assert "secret" not in repr(stored)
-    assert stored["author_is_bot"] == 1
-    assert not any(isinstance(value, bool) for value in stored.values())
+    assert stored["author_is_bot"] is True
     assert stored["sent_at"] == "2026-03-01T12:01:00.000000+00:00"
     assert "audience" not in stored
     assert stored["audience_kind"] == "room"
+
+
+async def test_a_filter_of_somebodys_own_finds_who_is_a_bot(points, copy, server):
+    await points.put(copy, [point(1, author_kind="agent"), point(2, author_kind="human")])
+    url, key = server
+
+    def found(value) -> set[str]:
+        wanted = {"filter": {"must": [{"key": "author_is_bot", "match": {"value": value}}]}}
+        headers = {"content-type": "application/json"} | ({"api-key": key} if key else {})
+        request = Request(
+            f"{url}/collections/{qdrant.PREFIX}{copy}/points/scroll",
+            json.dumps(wanted).encode(),
+            headers,
+            method="POST",
+        )
+        with urlopen(request) as answer:
+            points = json.load(answer)["result"]["points"]
+        assert all(set(one["payload"]) == set(points[0]["payload"]) for one in points)
+        return {one["id"] for one in points}
+
+    assert await asyncio.to_thread(found, True) == {str(point(1).id)}
+    assert await asyncio.to_thread(found, False) == {str(point(2).id)}
+    assert await asyncio.to_thread(found, 1) == set()
 
 
 versions = st.integers(1, 4)

@@ -4,8 +4,9 @@ import asyncio
 import logging
 import random
 import socket
+import sys
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 from uuid import UUID
 
@@ -58,6 +59,59 @@ async def test_half_a_request_is_waited_for_no_longer(app: App, monkeypatch, hal
             said = await reader.read()
         writer.close()
         assert said.startswith(b"HTTP/1.1 200") == half.endswith(b"GET /hea")
+
+
+async def test_idle_connections_make_room_for_those_who_ask(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "CONNECTIONS", 5)
+    async with asyncio.timeout(20), served(app) as (port, _):
+        idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(5)]
+        # One of them is in use, and stays.
+        reader, writer = idle[0]
+        writer.write(b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert (await reader.readuntil(b"}")).startswith(b"HTTP/1.1 200")
+        more = [await asyncio.open_connection("127.0.0.1", port) for _ in range(4)]
+        for gone, _ in idle[1:]:
+            with suppress(ConnectionResetError):
+                assert await gone.read() == b""
+        for reader, writer in (*more, idle[0]):
+            writer.write(b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert (await reader.readuntil(b"}")).startswith(b"HTTP/1.1 200")
+        for _, writer in (*idle, *more):
+            writer.close()
+
+
+async def test_where_all_connections_are_in_use_one_more_is_told_so(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "CONNECTIONS", 1)
+    async with asked_of(endless, app, asyncio.Event()) as (caller, _):
+        await asyncio.get_running_loop().sock_recv(caller, 1000)
+        async with asyncio.timeout(20):
+            reader, writer = await asyncio.open_connection(*caller.getpeername())
+            assert (await reader.read()).startswith(b"HTTP/1.1 503")
+        writer.close()
+
+
+@pytest.mark.slow
+async def test_three_hundred_idle_connections_at_256_files_keep_nobody_out(
+    cluster: Cluster, app: App
+) -> None:
+    made = await app.keys.make("operator", name="x")
+    limited = ["-c", 'ulimit -n 256; exec "$@"', "sh", sys.executable, "-m", "roomlore"]
+    async with process(
+        *database(cluster), "--org", str(app.settings.org), "serve", "--port", "0", program=("sh", *limited)
+    ) as run:
+        place = await address(run)
+        host, port = place.removeprefix("http://").split(":")
+        idle = [await asyncio.open_connection(host, int(port)) for _ in range(300)]
+        async with httpx2.AsyncClient(timeout=20) as client:
+            for _ in range(5):
+                told = await client.get(f"{place}/v1/rooms", headers={"authorization": f"Bearer {made.key}"})
+                assert told.status_code == 200
+        for _, writer in idle:
+            writer.close()
 
 
 class Noted(running._Patient):

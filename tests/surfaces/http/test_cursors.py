@@ -2,10 +2,13 @@
 
 import base64
 import struct
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from app.village import BO, SQUARE, say
+from ingest.stories import at
 from surfaces.http.conftest import Served
 
 
@@ -69,11 +72,26 @@ async def test_a_cursor_holds_nothing_but_the_place_that_its_page_showed(served:
     held = base64.urlsafe_b64decode(page["next"])
 
     first = page["messages"][0]
-    assert held[16:32].hex() == first["id"].replace("-", "")
-    microseconds, native_order = struct.unpack(">qq", held[:16])
-    sent_at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=microseconds)
-    assert (sent_at, native_order) == (datetime.fromisoformat(first["sent_at"]), first["native_order"])
-    assert len(held) == 48
+    assert held[8:24].hex() == first["id"].replace("-", "")
+    sent_at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=struct.unpack(">q", held[:8])[0])
+    assert sent_at == datetime.fromisoformat(first["sent_at"])
+    assert len(held) == 40
+    assert "native_order" not in first
+
+
+async def test_pages_of_what_was_said_at_one_time_come_to_all_of_it(served: Served) -> None:
+    said = [
+        replace(say(30 + number, BO, SQUARE), sent_at=at(40), order=order)
+        for number, order in enumerate((7, 3, 99, 5))
+    ]
+    await served.app.ingest_batch(said)
+    found, path = [], "/v1/rooms/square/messages?limit=1"
+    for _ in said:
+        page = await served.operator.get(path)
+        found += [one["external_id"] for one in page["messages"]]
+        path = f"/v1/rooms/square/messages?limit=1&cursor={page['next']}"
+
+    assert found == ["m32", "m30", "m33", "m31"]
 
 
 @pytest.mark.parametrize("listing", ["messages", "timeline", "exchanges"])

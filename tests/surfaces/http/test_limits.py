@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from roomlore.app import App
+from roomlore.domain.errors import KeyRefused
 from roomlore.surfaces.http.limits import KEYS, Buckets, Limits
 from surfaces.http.calling import ELSEWHERE
 from surfaces.http.conftest import Serve, Served
@@ -216,3 +217,49 @@ async def test_a_key_has_one_rate_however_it_is_spelt(app: App, serve: Serve) ->
     ]
 
     assert told == [200, 200, 429, 429]
+
+
+async def test_a_key_in_other_letters_is_no_key(app: App, serve: Serve) -> None:
+    served = await serve(app, Limits(rate=0.001, burst=2))
+    key = served.operator.key
+    others = {
+        key.replace("-", "+").replace("_", "/").replace("rlk/", "rlk_"),
+        f"{key}=",
+        f"{key}====",
+        f"{key} ",
+    }
+    others |= {key[:-1] + letter for letter in "+/"}
+
+    for other in others - {key, f"{key} "}:
+        assert (await served.nobody(other)("GET", "/v1/rooms")).status_code == 401, other
+        with pytest.raises(KeyRefused):
+            await app.sign_in(other)
+
+
+async def test_of_two_headers_with_keys_neither_is_looked_at_nor_believed_later(
+    app: App, serve: Serve
+) -> None:
+    served = await serve(app, Limits(guesses=0.5, first_guesses=3, rate=10_000, burst=10_000), clock=Clock())
+    guesses = [f"{served.operator.key[:-4]}{number:04}" for number in range(20)]
+    for guess in guesses:
+        second = [("authorization", f"Bearer {guess}")]
+        assert (await served.nobody(guess)("GET", "/v1/rooms", besides=second)).status_code == 400
+
+    told = [(await served.nobody(guess)("GET", "/v1/rooms")).status_code for guess in guesses]
+
+    assert told == [401] * 3 + [429] * 17
+
+
+async def test_guesses_at_the_same_time_are_no_more_than_one_after_the_other(app: App, serve: Serve) -> None:
+    served = await serve(app, Limits(guesses=0.5, first_guesses=3, rate=10_000, burst=10_000), clock=Clock())
+    guesses = [served.nobody(f"{served.operator.key[:-4]}{number:04}") for number in range(20)]
+
+    told = [one.status_code for one in await asyncio.gather(*(one("GET", "/v1/rooms") for one in guesses))]
+
+    assert sorted(told) == [401] * 3 + [429] * 17
+    # The same key many times at once is one guess, and a good one is none.
+    elsewhere = ("203.0.113.77", 1)
+    same = [served.operator("GET", "/v1/rooms", client=elsewhere) for _ in range(20)]
+    assert {one.status_code for one in await asyncio.gather(*same)} == {200}
+    told = [(await one("GET", "/v1/rooms", client=elsewhere)).status_code for one in guesses[:4]]
+    assert told == [401] * 3 + [429]

@@ -232,12 +232,16 @@ async def test_health_tells_whether_the_database_answers(app: App, serve: Serve,
     served = await serve(app)
     nobody = served.nobody()
     assert (await nobody("GET", "/health/live")).json() == {"status": "live"}
-    assert (await nobody("GET", "/health/ready")).json() == {"status": "ready", "database": True}
+    assert (await nobody("GET", "/health/ready")).json() == {
+        "status": "ready",
+        "database": True,
+        "room": True,
+    }
 
     async def fail(*_, **__):
         raise psycopg.OperationalError(SECRET)
 
-    monkeypatch.setattr(type(app.db), "find_org", fail)
+    monkeypatch.setattr(type(app.db), "probe", fail)
     monkeypatch.setattr(health, "KNOWN_FOR", 0)
 
     response = await nobody("GET", "/health/ready")
@@ -251,10 +255,10 @@ async def test_the_database_is_asked_once_however_many_ask_after_its_health(
 ) -> None:
     served, asked = await serve(app), list[str]()
 
-    async def count(_, name: str) -> None:
-        asked.append(name)
+    async def count(_) -> None:
+        asked.append("asked")
 
-    monkeypatch.setattr(type(app.db), "find_org", count)
+    monkeypatch.setattr(type(app.db), "probe", count)
     monkeypatch.setattr(health, "KNOWN_FOR", 3600)
 
     told = await asyncio.gather(*(served.nobody()("GET", "/health/ready") for _ in range(20)))

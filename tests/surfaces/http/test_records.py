@@ -62,7 +62,6 @@ UNSHAPED: list[Any] = [
     SAID | {"order": "3"},
     SAID | {"order": 3.0},
     SAID | {"body": 3},
-    SAID | {"body": "half \ud800"},
     SAID | {"mentions": "ana"},
     SAID | {"platform": None},
     SAID | {"more": 1},
@@ -198,3 +197,24 @@ async def test_operators_are_told_how_the_work_stands(served: Served) -> None:
 
     assert (await served.operator.get("/v1/operations/state"))["failures"] == []
     assert (await ana("GET", "/v1/operations/state")).status_code == 403
+
+
+async def test_half_a_surrogate_pair_is_replaced_and_keeps_nothing_out(served: Served) -> None:
+    batch = [SAID | {"external_id": "h1", "body": "cake \udc00"}, SAID | {"external_id": "h2"}]
+    ours = {
+        "schema": "roomlore.message/1",
+        "room": "green",
+        "author": "ana",
+        "sent_at": "2024-03-02T12:00:00Z",
+    }
+    lines = [ours | {"id": "g1", "text": "tea \ud83d"}, ours | {"id": "g2", "text": "tea"}]
+    headers = {"content-type": "application/json", "idempotency-key": "halves"}
+    for path, messages in [("/v1/messages/records", batch), ("/v1/messages", lines)]:
+        content = json.dumps({"messages": messages}).encode()
+        told = await served.operator("POST", path, headers=headers, content=content)
+        assert told.status_code == 200, told.text
+        headers |= {"idempotency-key": "more halves"}
+    square = await served.operator.get("/v1/rooms/square/messages")
+    green = await served.operator.get("/v1/rooms/green/messages")
+    assert {"cake \ufffd", "the mill is shut"} <= {one["body"] for one in square["messages"]}
+    assert {"tea \ufffd", "tea"} <= {one["body"] for one in green["messages"]}

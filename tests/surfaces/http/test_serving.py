@@ -7,7 +7,7 @@ import re
 import signal
 import socket
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from urllib.parse import urlencode
 
@@ -24,11 +24,13 @@ from roomlore.surfaces.http.running import is_loopback, listen
 
 
 @asynccontextmanager
-async def process(*words: str, **environment: str) -> AsyncGenerator[asyncio.subprocess.Process]:
+async def process(
+    *words: str, program: Sequence[str] = (sys.executable, "-m", "roomlore"), **environment: str
+) -> AsyncGenerator[asyncio.subprocess.Process]:
     """A command of its own, ended whatever happens."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("ROOMLORE_")}
     run = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "roomlore", *words,
+        *program, *words,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, env=clean | environment,
     )  # fmt: skip
     try:

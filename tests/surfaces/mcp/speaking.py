@@ -27,20 +27,20 @@ GENEROUS = Limits(rate=10_000, burst=100_000)
 
 
 @asynccontextmanager
-async def beside(app: App, *, allow_remember: bool = False, mode: str = "auto") -> AsyncGenerator[Client]:
+async def beside(app: App, *, allow_writes: bool = False, mode: str = "auto") -> AsyncGenerator[Client]:
     """A client of an App in this very process."""
-    server = build(lambda _: app, allow_remember=allow_remember)
+    server = build(lambda _: app, allow_writes=allow_writes)
     async with Client(server, mode=mode, read_timeout_seconds=PATIENCE) as client:
         yield client
 
 
 @asynccontextmanager
-async def listening(app: App, *, allow_remember: bool = False) -> AsyncGenerator[str]:
+async def listening(app: App, *, allow_writes: bool = False) -> AsyncGenerator[str]:
     """An App that is served on a socket; gives the address."""
     stop = asyncio.Event()
     with running.listen("127.0.0.1", 0) as sock:
         port = sock.getsockname()[1]
-        beside_api = {PATH: mounted(allow_remember=allow_remember)}
+        beside_api = {PATH: mounted(allow_writes=allow_writes)}
         serving = asyncio.create_task(
             running.serve(app, sock, limits=GENEROUS, workers=False, stop=stop, beside=beside_api)
         )

@@ -15,11 +15,17 @@ from ingest.stories import at, author, message, room
 from roomlore.app import App
 from roomlore.domain.errors import DatabaseUnavailable, ModelUnavailable
 from roomlore.surfaces.mcp.resources import ROOMS_LISTED
+from roomlore.surfaces.mcp.results import AnswerTold, ContextTold, Quoted
 from roomlore.surfaces.mcp.tools import TOOLS
 from surfaces.mcp.conftest import KeyOf
 from surfaces.mcp.speaking import beside, error_of, text_of
 
-READING = {"room_context", "room_search", "ask", "memory_search", "memory_why"}
+READING = {
+    "room_list", "people_list", "room_read", "room_context", "room_search", "ask", "memory_search", "memory_why",
+}  # fmt: skip
+WRITING = {"remember", "room_say", "correct", "forget"}
+#: Tools that cite what people said; the others name rooms, people or what was done.
+CITING = [tool.name for tool in TOOLS if issubclass(tool.result, Quoted | AnswerTold | ContextTold)]
 
 
 async def schemas(client: Client) -> dict[str, Any]:
@@ -27,26 +33,27 @@ async def schemas(client: Client) -> dict[str, Any]:
 
 
 async def test_tools_are_described_briefly_and_say_what_they_do_to_the_world(told: App) -> None:
-    async with beside(told, allow_remember=True) as client:
+    async with beside(told, allow_writes=True) as client:
         tools = await schemas(client)
 
-    assert set(tools) == READING | {"remember"} == {tool.name for tool in TOOLS}
+    assert set(tools) == READING | WRITING == {tool.name for tool in TOOLS}
     for name, tool in tools.items():
         assert len(tool.description) <= 120
         assert len(json.dumps(tool.input_schema)) <= 1_100, name
         assert tool.input_schema["additionalProperties"] is False
         assert tool.annotations.read_only_hint is (name in READING)
-        assert tool.annotations.destructive_hint is False
+        assert tool.annotations.destructive_hint is (name == "forget")
         # Who reads, and of which org, is not for a call to say.
         assert not {"viewer", "as", "org", "key", "participant"} & set(tool.input_schema["properties"])
 
 
-@pytest.mark.parametrize("name", [tool.name for tool in TOOLS])
+@pytest.mark.parametrize("name", CITING)
 async def test_what_is_told_is_as_described_and_every_citation_leads_to_a_message(
     told: App, name: str
 ) -> None:
     [memory, *_] = await told.memories.all(told.operator)
     given = {
+        "room_read": {"room": "attic"},
         "room_context": {"room": "attic"},
         "room_search": {"question": EVERYWHERE},
         "ask": {"question": f"{EVERYWHERE} word4"},
@@ -55,7 +62,7 @@ async def test_what_is_told_is_as_described_and_every_citation_leads_to_a_messag
         "remember": {"content": "the ladder is in the attic", "sources": ["m4"], "about": ["ana"]},
     }[name]
 
-    async with beside(told, allow_remember=True) as client:
+    async with beside(told, allow_writes=True) as client:
         described = (await schemas(client))[name]
         result = await client.call_tool(name, given)
 
@@ -110,7 +117,7 @@ async def test_agents_are_marked_as_bots(told: App) -> None:
 async def test_what_is_wrong_with_a_call_is_told(
     told: App, tool: str, given: dict[str, Any], why: str
 ) -> None:
-    async with beside(told, allow_remember=True) as client:
+    async with beside(told, allow_writes=True) as client:
         refused = await error_of(client.call_tool(tool, given))
 
     assert refused.startswith(why)
@@ -155,10 +162,11 @@ async def test_remembering_is_refused_unless_it_is_allowed_as_if_it_were_not_the
 async def test_remembering_also_needs_the_right_of_the_key(told: App, key_of: KeyOf) -> None:
     ana, pip = await told.sign_in(await key_of("ana")), await told.sign_in(await key_of("pip"))
 
-    async with beside(ana, allow_remember=True) as client:
-        assert set(await schemas(client)) == READING
+    async with beside(ana, allow_writes=True) as client:
+        # A member corrects and takes back what is theirs.
+        assert set(await schemas(client)) == READING | {"correct", "forget"}
         assert "no tool 'remember'" in await error_of(client.call_tool("remember", {"content": "x"}))
-    async with beside(pip, allow_remember=True) as client:
+    async with beside(pip, allow_writes=True) as client:
         kept: Any = await client.call_tool(
             "remember", {"content": "Flour comes on Fridays", "sources": ["m3"]}
         )
@@ -167,6 +175,68 @@ async def test_remembering_also_needs_the_right_of_the_key(told: App, key_of: Ke
     assert kept.structured_content["memories"][0]["memory_id"] == str(memory.id)
     assert [str(one) for one in memory.source_ids] == kept.structured_content["memories"][0]["message_ids"]
     assert memory.asserted_by == pip.desk.caller.participant_id
+
+
+async def test_an_agent_finds_its_way_speaks_and_takes_back_what_is_its_own(told: App, key_of: KeyOf) -> None:
+    pip = await told.sign_in(await key_of("pip"))
+
+    async with beside(pip, allow_writes=True) as client:
+        described = await schemas(client)
+
+        async def call(name: str, **given: Any) -> Any:
+            result = await client.call_tool(name, given)
+            assert not result.is_error, text_of(result)
+            shown = result.structured_content
+            schema = described[name].output_schema
+            jsonschema_rs.Draft202012Validator(schema, validate_formats=True).validate(shown)
+            return shown
+
+        listed = await call("room_list")
+        assert [one["name"] for one in listed["rooms"]] == ["square"]
+        people = await call("people_list", room="square")
+        assert {one["name"]: one["kind"] for one in people["people"]} == {
+            "Bo": "human",
+            "Eve": "human",
+            "Pip": "agent",
+        }
+        said = await call("room_say", room="square", text="The oven is hot.", reply_to="m1")
+        await call("correct", message=said["message_id"], text="The oven is very hot.")
+        [memory] = (await call("remember", content="The oven takes an hour"))["memories"]
+        better = await call("correct", memory=memory["memory_id"], text="The oven takes two hours")
+        assert "two hours" in better["text"]
+        newest = await call("room_read", room="square", since="2026-01-01")
+        assert [one["message_id"] for one in newest["citations"]] == [said["message_id"]]
+        assert "very hot" in newest["text"]
+        await call("forget", message=said["message_id"])
+        assert "very hot" not in (await call("room_read", room="square"))["text"]
+        assert (await call("forget", memory=better["memory_id"]))["done"] == "put aside"
+
+        for name, given in (
+            ("correct", {"message": "m1", "text": "Not mine."}),
+            ("forget", {"message": "m1"}),
+            ("forget", {}),
+            ("forget", {"message": "m3", "memory": better["memory_id"]}),
+            ("room_say", {"room": "attic", "text": "Hello?"}),
+        ):
+            assert (await client.call_tool(name, given)).is_error, name
+    assert (await told.messages(told.operator, "square"))[0].body == f"{EVERYWHERE} word1"
+
+
+async def test_a_span_of_a_room_is_read_backwards_page_by_page(told: App) -> None:
+    async with beside(told) as client:
+
+        async def read(**given: Any) -> list[str]:
+            shown: Any = (await client.call_tool("room_read", {"room": "square"} | given)).structured_content
+            return [one["message_id"] for one in shown["citations"]]
+
+        everything = await read()
+        assert len(everything) > 2
+        newest = await read(limit=2)
+        assert newest == everything[-2:]
+        assert await read(before=newest[0]) == everything[:-2]
+        moment = (await told.messages(told.operator, "square"))[1].sent_at.isoformat()
+        assert await read(until=moment) == everything[:1]
+        assert await read(since=moment) == everything[1:]
 
 
 async def test_a_revoked_key_ends_whatever_reads_with_it(told: App, key_of: KeyOf) -> None:
@@ -179,6 +249,9 @@ async def test_a_revoked_key_ends_whatever_reads_with_it(told: App, key_of: KeyO
             client.call_tool("room_search", {"question": EVERYWHERE}),
             client.call_tool("ask", {"question": EVERYWHERE}),
             client.call_tool("room_context", {"room": "attic"}),
+            client.call_tool("room_list", {}),
+            client.call_tool("people_list", {}),
+            client.call_tool("room_read", {"room": "attic"}),
             client.call_tool("memory_search", {}),
             client.call_tool("memory_why", {"memory": "0199"}),
             client.list_resources(),

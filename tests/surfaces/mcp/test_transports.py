@@ -32,7 +32,11 @@ from surfaces.mcp.speaking import (
 from surfaces.mcp.test_visibility import heard_by
 
 WIDE = {"question": EVERYWHERE, "limit": 20, "budget": 16_000}
-TOOLS = ["room_context", "room_search", "ask", "memory_search", "memory_why"]
+TOOLS = [
+    "room_list", "people_list", "room_read", "room_context", "room_search", "ask", "memory_search", "memory_why",
+]  # fmt: skip
+#: What an agent may do besides.
+WRITING = ["remember", "room_say", "correct", "forget"]
 JSON = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
 LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 
@@ -139,7 +143,7 @@ async def test_over_http_remembering_is_off_unless_the_server_allows_it(people: 
     async with listening(people) as url, over_http(url, key) as client:
         assert "no tool 'remember'" in await error_of(client.call_tool("remember", given))
     assert await people.memories.all(people.operator) == []
-    async with listening(people, allow_remember=True) as url:
+    async with listening(people, allow_writes=True) as url:
         async with over_http(url, key) as client:
             assert not (await client.call_tool("remember", given)).is_error
         async with over_http(url, await key_of("bo")) as client:
@@ -243,8 +247,8 @@ async def test_over_pipes_a_key_reads_for_its_participant_and_ends_when_it_is_re
 ) -> None:
     key = await key_of("pip")
 
-    async with over_pipes(command(cluster, "mcp", "--allow-remember", ROOMLORE_KEY=key)) as client:
-        assert [tool.name for tool in (await client.list_tools()).tools] == [*TOOLS, "remember"]
+    async with over_pipes(command(cluster, "mcp", "--allow-writes", ROOMLORE_KEY=key)) as client:
+        assert [tool.name for tool in (await client.list_tools()).tools] == [*TOOLS, *WRITING]
         assert words(await client.call_tool("room_search", WIDE)) == heard_by("pip")
         assert not (await client.call_tool("remember", {"content": "x", "sources": ["m3"]})).is_error
         held = await people.sign_in(key)

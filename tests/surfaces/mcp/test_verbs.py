@@ -39,7 +39,7 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("bare")
-@pytest.mark.parametrize("words", [["mcp"], ["serve", "--mcp"], ["serve", "--allow-remember"]])
+@pytest.mark.parametrize("words", [["mcp"], ["serve", "--mcp"], ["serve", "--allow-writes"]])
 def test_without_the_extra_it_says_what_to_install(roomlore: Run, words: list[str]) -> None:
     code, out, err = roomlore(*words)
 
@@ -49,15 +49,15 @@ def test_without_the_extra_it_says_what_to_install(roomlore: Run, words: list[st
 
 @pytest.mark.usefixtures("bare")
 def test_without_the_extra_the_api_is_served_alone() -> None:
-    assert serving._beside(mcp=None, allow_remember=False) == {}
+    assert serving._beside(mcp=None, allow_writes=False) == {}
 
 
 def test_with_the_extra_it_is_served_beside_the_api_unless_told_not_to() -> None:
-    assert set(serving._beside(mcp=None, allow_remember=False)) == {"/mcp"}
-    assert set(serving._beside(mcp=True, allow_remember=True)) == {"/mcp"}
-    assert serving._beside(mcp=False, allow_remember=False) == {}
+    assert set(serving._beside(mcp=None, allow_writes=False)) == {"/mcp"}
+    assert set(serving._beside(mcp=True, allow_writes=True)) == {"/mcp"}
+    assert serving._beside(mcp=False, allow_writes=False) == {}
     with pytest.raises(BadInput, match="leave it or --no-mcp out"):
-        serving._beside(mcp=False, allow_remember=True)
+        serving._beside(mcp=False, allow_writes=True)
 
 
 def test_without_an_input_there_is_nobody_to_serve(roomlore: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,6 +75,9 @@ def questions(seeds: Everything) -> list[tuple[str, dict[str, Any], str]]:
     said = [*seeds.messages, *seeds.messages.values(), NOBODYS]
     calls: list[tuple[str, dict[str, Any], str]] = []
     calls += [("room_context", {"room": room}, room) for room in rooms]
+    calls += [("room_read", {"room": room, "limit": 200}, room) for room in rooms]
+    calls += [("room_read", {"room": "square", "before": word}, word) for word in said]
+    calls += [("people_list", {"room": room, "limit": 200}, room) for room in rooms]
     calls += [("room_context", {"room": "square", "message": word}, word) for word in said]
     calls += [("room_search", {"question": EVERYWHERE, "room": room, "limit": 20}, room) for room in rooms]
     calls += [("ask", {"question": f"what is known of {EVERYWHERE}?", "room": room}, room) for room in rooms]
@@ -86,6 +89,8 @@ def questions(seeds: Everything) -> list[tuple[str, dict[str, Any], str]]:
 
 
 WIDE = [
+    ("room_list", {"limit": 200}),
+    ("people_list", {"limit": 200}),
     ("room_search", {"question": EVERYWHERE, "limit": 20, "budget": 16_000}),
     ("room_search", {"question": "wordsens1 wordsens4", "limit": 20}),
     ("ask", {"question": f"what was said in the {EVERYWHERE}?", "budget": 16_000}),
@@ -141,7 +146,7 @@ async def crawl(client: Client, seeds: Everything) -> tuple[str, Refusals]:
 async def reading_as(app: App, key_of: KeyOf, name: str) -> AsyncGenerator[Client]:
     """A client that reads with somebody's key."""
     acting = await app.sign_in(await key_of(name))
-    async with beside(acting, allow_remember=True) as client:
+    async with beside(acting, allow_writes=True) as client:
         yield client
 
 

@@ -195,6 +195,15 @@ async def test_a_forwarded_address_is_believed_of_nobody_else(app: App) -> None:
             assert last.status_code == 429
 
 
+async def test_guesses_in_forms_at_the_same_time_are_no_more_than_one_after_the_other(app: App) -> None:
+    limits = Limits(guesses=0.5, first_guesses=2)
+    asgi = whole(await village(app), Ways(), limits=limits, clock=Clock())
+    async with calling(asgi) as one:
+        forms = [one.client.post("/signin", data={"key": f"rlk_{number}"}) for number in range(8)]
+        told = sorted(response.status_code for response in await asyncio.gather(*forms))
+    assert told == [401] * 2 + [429] * 6
+
+
 # Places
 
 

@@ -25,11 +25,15 @@ where org_id = %(org_id)s and room_id = %(room_id)s
 order by last_at desc, id
 limit %(limit)s;
 
--- name: beginning_with -> ConversationKey
--- Conversations whose ids lie between two.
+-- name: named -> ConversationKey
+-- Conversations whose ids begin or end so.
 select id
 from conversations
-where org_id = %(org_id)s and id between %(low)s and %(high)s
+where org_id = %(org_id)s
+  and (
+    id between %(low)s and %(high)s
+    or id_from_end between %(end_low)s and %(end_high)s
+  )
 order by id
 limit 10;
 

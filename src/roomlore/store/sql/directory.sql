@@ -55,6 +55,22 @@ from unnest(
   %(bridged)s::boolean[]
 ) as added (platform, account_id, persona, participant_id, bridged);
 
+-- name: room_to_speak_in -> RoomToSpeakIn
+-- A room as its platform describes it, and whether one of these participants may say something there now.
+select
+  rooms.platform, rooms.external_id, rooms.name, rooms.kind, rooms.visibility, rooms.topic,
+  rooms.visibility = 'open' or exists (
+    select 1
+    from memberships
+    where memberships.org_id = rooms.org_id
+      and memberships.room_id = rooms.id
+      and memberships.participant_id = any (%(participant_ids)s::uuid[])
+      and memberships.joined_at <= %(at)s
+      and (memberships.left_at is null or memberships.left_at > %(at)s)
+  ) as is_present
+from rooms
+where rooms.org_id = %(org_id)s and rooms.id = %(room_id)s;
+
 -- name: note_names
 -- Keep what each participant is called: now by the newest name, at first by a list's or else the oldest; of two
 -- at the same time by the greater, at first by the lesser, so that the order of arrival does not matter. Rows are

@@ -9,21 +9,46 @@ values (
 
 -- name: all_keys -> ApiKey
 -- Every key of the org, newest first.
-select id, name, role, participant_id, created_at, expires_at, revoked_at
+select
+  id, name, role, participant_id,
+  (
+    select participants.name
+    from participants
+    where participants.org_id = api_keys.org_id and participants.id = api_keys.participant_id
+  ) as participant_name,
+  created_at, expires_at, revoked_at
 from api_keys
 where org_id = %(org_id)s
 order by id desc;
 
 -- name: find_keys -> ApiKey
--- The keys whose id lies in a range.
-select id, name, role, participant_id, created_at, expires_at, revoked_at
+-- The keys whose ids begin or end so.
+select
+  id, name, role, participant_id,
+  (
+    select participants.name
+    from participants
+    where participants.org_id = api_keys.org_id and participants.id = api_keys.participant_id
+  ) as participant_name,
+  created_at, expires_at, revoked_at
 from api_keys
-where org_id = %(org_id)s and id between %(low)s and %(high)s
+where org_id = %(org_id)s
+  and (
+    id between %(low)s and %(high)s
+    or id_from_end between %(end_low)s and %(end_high)s
+  )
 order by id;
 
 -- name: valid_key -> ApiKey
 -- This key, unless it has expired or was revoked.
-select id, name, role, participant_id, created_at, expires_at, revoked_at
+select
+  id, name, role, participant_id,
+  (
+    select participants.name
+    from participants
+    where participants.org_id = api_keys.org_id and participants.id = api_keys.participant_id
+  ) as participant_name,
+  created_at, expires_at, revoked_at
 from api_keys
 where org_id = %(org_id)s
   and id = %(id)s

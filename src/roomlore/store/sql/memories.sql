@@ -18,11 +18,14 @@ order by memory_id desc
 limit %(limit)s;
 
 -- name: find -> MemoryKey
--- The memories whose ids begin with these digits; compared as ids, so that the key finds them.
+-- The memories whose ids begin or end so.
 select memories.id
 from memories
 where memories.org_id = %(org_id)s
-  and memories.id between rpad(%(digits)s, 32, '0')::uuid and rpad(%(digits)s, 32, 'f')::uuid
+  and (
+    memories.id between %(low)s and %(high)s
+    or memories.id_from_end between %(end_low)s and %(end_high)s
+  )
 order by memories.id
 limit 10;
 

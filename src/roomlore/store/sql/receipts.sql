@@ -27,12 +27,16 @@ order by id desc
 limit %(limit)s;
 
 -- name: find_receipts -> KeptReceipt
--- The receipts that an id or its beginning means.
+-- The receipts that an id, its beginning or its end means.
 select
   id, at, kind, room_id, message_id, participant_ids, since, until, key_id, viewer_id, removed, kept, checks,
   checked_at
 from receipts
-where org_id = %(org_id)s and id between %(low)s and %(high)s
+where org_id = %(org_id)s
+  and (
+    id between %(low)s and %(high)s
+    or id_from_end between %(end_low)s and %(end_high)s
+  )
 order by id
 limit 10;
 

@@ -10,12 +10,14 @@ from roomlore.agents.trust import Relationship
 from roomlore.app import App
 from roomlore.app.agents import EXPERIENCES
 from roomlore.app.asserting import KINDS
+from roomlore.app.people import OWN_PLATFORM
 from roomlore.context.memoryblock import DEFAULT_BUDGET, MemoryBlock, block_text
 from roomlore.domain.speech import safe_name
 from roomlore.domain.wording import counted
 from roomlore.retrieval.meant import LAST
 from roomlore.surfaces.cli.memories import show_all
 from roomlore.surfaces.cli.output import Output, plain
+from roomlore.surfaces.cli.people import show_accounts
 from roomlore.surfaces.cli.session import Session, with_app
 from roomlore.surfaces.documents import block_given
 
@@ -148,6 +150,43 @@ def note_reply(session: Session, agent: str, room: str, **said: str) -> None:
             session.output.json({"noted": True})
         else:
             session.output.text("noted")
+
+    with_app(session, use)
+
+
+@agents.command()
+@click.argument("name")
+@click.option("--platform", default=OWN_PLATFORM, show_default=True, help="Where it speaks.")
+@click.option("--account", metavar="ID", help="Its account there. [NAME]")
+@click.pass_obj
+def register(session: Session, name: str, platform: str, account: str | None) -> None:
+    """Add an agent that has not spoken yet, so that a key can be made for it."""
+
+    async def use(app: App) -> None:
+        acting = await session.acting(app)
+        show_accounts(
+            session.output, [await acting.people.register(name, platform=platform, account=account)]
+        )
+
+    with_app(session, use, create_org=True)
+
+
+@agents.command()
+@click.argument("room")
+@click.argument("text")
+@click.option("--reply-to", metavar="MESSAGE", help="The message it answers.")
+@click.option("--to", multiple=True, metavar="NAME", help="Whisper to NAME alone. Repeatable.")
+@click.option("--id", "external_id", metavar="ID", help="The platform's id of the message.")
+@click.pass_obj
+def say(session: Session, room: str, text: str, **options: Any) -> None:
+    """Say TEXT in ROOM, as the agent whose key is used or whom --as names."""
+
+    async def use(app: App) -> None:
+        said = await (await session.acting(app)).intake.say(room, text, **options)
+        if session.output.as_json:
+            session.output.json({"said": said})
+        else:
+            session.output.text(f"said, as message {said}")
 
     with_app(session, use)
 

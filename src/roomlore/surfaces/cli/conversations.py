@@ -8,7 +8,7 @@ import click
 
 from roomlore.app import App
 from roomlore.app.conversations import SENSITIVITIES
-from roomlore.domain.ids import MessageId
+from roomlore.domain.ids import MessageId, short_id, short_ids
 from roomlore.domain.records import Conversation, Placed, Sensitivity
 from roomlore.domain.speech import on_one_line, safe_body, safe_name, spoken
 from roomlore.domain.wording import counted
@@ -17,8 +17,6 @@ from roomlore.surfaces.cli.session import Session, with_app
 from roomlore.surfaces.documents import conversation_found, conversation_read
 
 UNNAMED = "(no label)"
-#: So much of an id is shown, or all of it where that does not tell the listed ones apart.
-SHOWN_OF_ID = 13
 #: Of those who take part, so many are named.
 NAMED = 3
 #: What the platform does not say itself.
@@ -147,12 +145,12 @@ def show_all(output: Output, found: Sequence[Conversation], *, now: datetime) ->
     """Print conversations."""
     if output.as_json:
         return output.json([conversation_found(one, now=now) for one in found])
-    is_enough = len({str(one.id)[:SHOWN_OF_ID] for one in found}) == len(found)
+    short = short_ids(one.id for one in found)
     headings = ("conversation", "id", "who", "messages", "opened", "last", "state", "boundary")
     rows = [
         (
             _called(one),
-            str(one.id)[: SHOWN_OF_ID if is_enough else None],
+            short[one.id],
             _who(one),
             one.message_count,
             minute(one.opened_at),
@@ -181,7 +179,7 @@ def show_one(output: Output, found: Conversation, said: Sequence[Placed], *, now
 
 def show_head(output: Output, one: Conversation, *, now: datetime) -> None:
     """Print what tells a conversation apart, its id first, so that no label passes for it."""
-    output.text(f"{one.id} {_called(one)}", style="bold")
+    output.text(f"{short_id(one.id)} {_called(one)}", style="bold")
     span = f"{minute(one.opened_at)} to {minute(one.last_at)}, {_state(one, now)}"
     marks = ", sensitive" if one.sensitivity == "sensitive" else ""
     why = f"; {BOUNDARIES[one.boundary]}" if one.boundary else ""

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from roomlore.app import App
+from roomlore.domain.ids import short_id, short_ids
 from roomlore.domain.receipts import Receipt, StillCopied, Store
 from roomlore.domain.wording import counted
 from roomlore.surfaces.cli.memories import change
@@ -212,13 +213,20 @@ def show_receipts(output: Output, found: Sequence[Receipt]) -> None:
     if output.as_json:
         return output.json([_receipt_json(receipt) for receipt in found])
     headings = ("id", "at", "kind", "messages", "state")
-    rows = [(str(one.id), minute(one.at), one.kind, _removed(one, "messages"), _state(one)) for one in found]
+    short = short_ids(one.id for one in found)
+    rows = [
+        (short[one.id], minute(one.at), one.kind, _removed(one, "messages"), _state(one)) for one in found
+    ]
     return output.table(headings, rows)
 
 
 def lines(receipt: Receipt) -> list[str]:
     """Return a receipt in lines: what was meant, what went, what stays and why, what a second look found."""
-    head = "dry run, nothing was erased" if receipt.is_dry_run else f"receipt {receipt.id}: {_state(receipt)}"
+    head = (
+        "dry run, nothing was erased"
+        if receipt.is_dry_run
+        else f"receipt {short_id(receipt.id)}: {_state(receipt)}"
+    )
     meant = [f"  {what:<7} {which}" for what, which in _meant(receipt)]
     gone = [f"  gone    {part.count:>7,} {part.what}" for part in receipt.removed] or ["  gone    nothing"]
     kept = [f"  stays   {part.count:>7,} {part.what}: {part.why}" for part in receipt.kept]

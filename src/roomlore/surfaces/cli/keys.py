@@ -8,6 +8,7 @@ import click
 
 from roomlore.app import App
 from roomlore.app.keys import NewKey
+from roomlore.domain.ids import short_id, short_ids
 from roomlore.domain.records import ApiKey
 from roomlore.domain.roles import RIGHTS, Role
 from roomlore.surfaces.cli.output import Output, minute
@@ -68,7 +69,7 @@ def list_(session: Session) -> None:
 def revoke(session: Session, key_id: str) -> None:
     """Make a key invalid from now on.
 
-    ID is what the list shows, or its beginning.
+    ID is what the list shows.
     """
 
     async def use(app: App) -> None:
@@ -88,7 +89,7 @@ def show_new(output: Output, made: NewKey) -> None:
         return output.json(key_made(made))
     until = minute(made.kept.expires_at)
     output.chatter.print(
-        f"key {made.kept.id}, valid {f'until {until} UTC' if until else 'until revoked'}; it is not shown again",
+        f"key {short_id(made.kept.id)}, valid {f'until {until} UTC' if until else 'until revoked'}; it is not shown again",
         soft_wrap=True,
     )
     return output.text(made.key)
@@ -98,9 +99,8 @@ def show_keys(output: Output, keys: Sequence[ApiKey], *, now: datetime) -> None:
     """Print what is kept of keys."""
     if output.as_json:
         return output.json(keys)
-    rows = [
-        (str(key.id), _state(key, now), key.role, key.name, str(key.participant_id or "")) for key in keys
-    ]
+    short = short_ids(key.id for key in keys)
+    rows = [(short[key.id], _state(key, now), key.role, key.name, key.participant_name or "") for key in keys]
     return output.table(("id", "state", "role", "name", "reads as"), rows)
 
 

@@ -16,7 +16,6 @@ import click
 from roomlore import app as composition
 from roomlore import doctor as examination
 from roomlore.app import READERS, App
-from roomlore.config import from_environment
 from roomlore.domain.errors import RoomloreError
 from roomlore.domain.ports import ReadOptions
 from roomlore.domain.wording import counted
@@ -40,9 +39,11 @@ from roomlore.surfaces.cli import (
     wishes,
 )
 from roomlore.surfaces.cli import demo as story
+from roomlore.surfaces.cli.globaloptions import GlobalOptions
 from roomlore.surfaces.cli.output import Output, printable
 from roomlore.surfaces.cli.progress import counting, measuring, working
 from roomlore.surfaces.cli.session import Session, with_app
+from roomlore.surfaces.cli.spans import Zone
 
 INTERRUPTED, TERMINATED, UNREAD = 130, 143, 141
 
@@ -91,30 +92,15 @@ def not_empty(_: click.Context, __: click.Parameter, value: str) -> Path:
     return Path(value)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.option("--data", type=click.Path(path_type=Path), help="Folder of the embedded database. [.roomlore]")
-@click.option("--database", metavar="URL", help="Use this PostgreSQL instead of the embedded one.")
-@click.option("--org", metavar="NAME", help="Whose rooms. [default]")
-@click.option(
-    "--as", "viewer", metavar="VIEWER", help="Read as this participant: name, account or id. [operator]"
+@click.group(
+    cls=GlobalOptions, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
 )
-@click.option("--json/--text", "as_json", default=None, help="JSON or text. [JSON unless on a terminal]")
-@click.option("-q", "--quiet", is_flag=True, help="No progress and no remarks.")
 @click.version_option(package_name="roomlore")
-@click.pass_context
-def cli(ctx: click.Context, **options: Any) -> None:
-    """Conversation memory for rooms full of people and agents."""
-    given = from_environment()
-    settings = replace(
-        given,
-        data=options["data"] or given.data,
-        database=given.database if options["database"] is None else options["database"],
-        org=given.org if options["org"] is None else options["org"],
-    )
-    output = Output.to_streams(as_json=options["as_json"], quiet=options["quiet"])
-    ctx.obj = Session(
-        settings=settings, output=output, wants_json=options["as_json"] is True, viewer=options["viewer"]
-    )
+def cli() -> None:
+    """Conversation memory for rooms full of people and agents.
+
+    The options stand before the verb or after it.
+    """
 
 
 @cli.command()
@@ -122,11 +108,12 @@ def cli(ctx: click.Context, **options: Any) -> None:
 def demo(session: Session) -> None:
     """Load a small story and show what an agent gets: context, search, a refusal, an honest no.
 
-    Its rooms live in an org of their own, "demo". Prints text even into a pipe, unless --json is given.
+    Its rooms live in an org of their own, "demo".
     """
-    output = replace(session.output, as_json=session.wants_json)
     settings = replace(session.settings, org=story.ORG)
-    with_app(replace(session, settings=settings), lambda app: story.tell(app, output), create_org=True)
+    with_app(
+        replace(session, settings=settings), lambda app: story.tell(app, session.output), create_org=True
+    )
 
 
 @cli.command("import")
@@ -141,7 +128,12 @@ def demo(session: Session) -> None:
 @click.option(
     "--agent", "agents", multiple=True, metavar="NAME", help="This account or name is an agent. Repeatable."
 )
-@click.option("--day", type=click.DateTime(["%Y-%m-%d"]), help="The day of a log that names only hours.")
+@click.option(
+    "--day",
+    type=click.DateTime(["%Y-%m-%d"]),
+    help="The day of the first line of a log that names only hours.",
+)
+@click.option("--timezone", type=Zone(), help="The zone of times that name none. [UTC]")
 @click.option("--embed/--no-embed", default=True, help="Also untangle and embed what was imported. [embed]")
 @click.pass_obj
 def import_(session: Session, path: Path, **options: Any) -> None:
@@ -153,7 +145,7 @@ def import_(session: Session, path: Path, **options: Any) -> None:
     day: datetime | None = options["day"]
     wish = ImportWish(
         format=options["name"],
-        options=ReadOptions(day=day.date() if day else None),
+        options=ReadOptions(day=day.date() if day else None, zone=options["timezone"]),
         agents=frozenset(options["agents"]),
     )
 

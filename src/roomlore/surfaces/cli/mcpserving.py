@@ -22,11 +22,9 @@ def is_installed() -> bool:
 
 
 @click.command()
-@click.option(
-    "--allow-remember", is_flag=True, help="Also keep memories, if whoever it reads for has the right."
-)
+@click.option("--allow-writes", is_flag=True, help="Also write what whoever it reads for may write.")
 @click.pass_obj
-def mcp(session: Session, *, allow_remember: bool) -> None:
+def mcp(session: Session, *, allow_writes: bool) -> None:
     """Serve the Model Context Protocol on standard input and output, to the program that starts this.
 
     It reads for whom --as names, or whoever ROOMLORE_KEY lets in; otherwise for the operator, who sees everything.
@@ -43,7 +41,7 @@ def mcp(session: Session, *, allow_remember: bool) -> None:
             asyncio.get_running_loop().add_signal_handler(name, stop.set)
         acting = await session.acting(app)
         await _introduce(acting, session.output)
-        await stdio.serve(acting, allow_remember=allow_remember, stop=stop)
+        await stdio.serve(acting, allow_writes=allow_writes, stop=stop)
 
     with_app(session, use)
 

@@ -10,6 +10,7 @@ import click
 from roomlore.app import App
 from roomlore.app.asserting import KINDS
 from roomlore.app.memories import STATUSES
+from roomlore.domain.ids import short_id
 from roomlore.domain.records import Memory, Provenance
 from roomlore.domain.speech import on_one_line, safe_name
 from roomlore.domain.wording import for_whom
@@ -225,7 +226,7 @@ def show_memory(output: Output, memory: Memory) -> None:
     marks += ["forgotten"] if memory.status == "archived" else []
     marks += ["outdated: a message it rests on was edited"] if memory.is_outdated else []
     content = on_one_line(memory.content)
-    output.text(f"{memory.id} {memory.valid_from:%Y-%m-%d} ({', '.join(marks)}) {content}")
+    output.text(f"{short_id(memory.id)} {memory.valid_from:%Y-%m-%d} ({', '.join(marks)}) {content}")
     for line in (people(memory), _nature(memory)):
         if line:
             output.text(f"    {line}", style="dim")

@@ -15,6 +15,7 @@ from rich.table import Table
 from roomlore.context.records import Context
 from roomlore.context.render import to_text
 from roomlore.doctor import Finding
+from roomlore.domain.ids import short_id
 from roomlore.domain.records import Message, Participant, Room
 from roomlore.domain.speech import safe_body, safe_name, spoken
 from roomlore.domain.wording import counted
@@ -24,6 +25,7 @@ from roomlore.retrieval.quotes import remembered
 from roomlore.retrieval.records import QUOTATION, Answer, Found, Hit, Recalled, TierTrace, Why
 from roomlore.surfaces.documents import answer_given, context_given, found_exchange, found_exchanges
 from roomlore.surfaces.numbers import safe_numbers
+from roomlore.surfaces.shown import shown_fields
 
 PIPE_WIDTH = 120
 AROUND = "What is marked (room) was said around the conversation of the last message, and may be about something else."
@@ -42,11 +44,10 @@ class Output:
     chatter: Console
 
     @classmethod
-    def to_streams(cls, *, as_json: bool | None, quiet: bool) -> "Output":
-        """Return output to the process's streams; JSON unless standard output is a terminal."""
-        wants_json = not sys.stdout.isatty() if as_json is None else as_json
+    def to_streams(cls, *, as_json: bool, quiet: bool) -> "Output":
+        """Return output to the process's streams."""
         return cls(
-            as_json=wants_json,
+            as_json=as_json,
             quiet=quiet,
             # Into a pipe there is no width to keep to.
             console=Console(
@@ -185,7 +186,9 @@ class Output:
         """Print a memory that answers, or stands beside what does, and what it took the place of."""
         for memory in (recalled.memory, *recalled.superseded):
             sources = counted(len(memory.source_ids), "message")
-            self.text(f"memory {memory.id}, {memory.valid_from:%Y-%m-%d}, from {sources}", style="bold")
+            self.text(
+                f"memory {short_id(memory.id)}, {memory.valid_from:%Y-%m-%d}, from {sources}", style="bold"
+            )
             self.text(f"  {remembered(memory)}")
 
     def report(self, report: ImportReport) -> None:
@@ -203,6 +206,14 @@ class Output:
         self.text(f"  replies: {report.resolved} resolved, {report.dangling} dangling; {report.edits} edited")
         if report.secrets_stripped:
             self.text(f"  {counted(report.secrets_stripped, 'secret')} stripped")
+        if report.zone_assumed:
+            zone = "taken as UTC; --timezone names another zone"
+            self.text(f"  {counted(report.zone_assumed, 'message')} with times that name no zone: {zone}")
+        if report.unreadable:
+            mark = "each is shown as \N{REPLACEMENT CHARACTER}"
+            self.text(
+                f"  {counted(report.unreadable, 'message')} with characters that could not be read: {mark}"
+            )
         if report.stored is not None:
             became = ", ".join(f"{count} {name}" for name, count in report.stored.items() if count)
             self.text(f"  stored: {became or 'nothing new'}")
@@ -236,7 +247,7 @@ class Output:
 def plain(value: Any) -> Any:
     """Return records, ids, times and spans (in seconds) as JSON values."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {name: plain(getattr(value, name)) for name in shown_fields(type(value))}
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in cast(Mapping[Any, Any], value).items()}
     if isinstance(value, list | tuple | set | frozenset):

@@ -51,7 +51,9 @@ BEYOND = (
     help="Believe this proxy where a request comes from, by what it adds to X-Forwarded-For.",
 )
 @click.option("--mcp/--no-mcp", default=None, help="Also the Model Context Protocol at /mcp. [if installed]")
-@click.option("--allow-remember", is_flag=True, help="Let language models keep memories at /mcp.")
+@click.option(
+    "--allow-writes", is_flag=True, help="Let language models write at /mcp what their key may write."
+)
 @click.pass_obj
 def serve(session: Session, host: str, port: int, *, workers: bool, rate: float, **more: Any) -> None:
     """Serve pages, and the HTTP API under /v1, to whoever comes with a key, and do the work that waits.
@@ -74,6 +76,7 @@ def serve(session: Session, host: str, port: int, *, workers: bool, rate: float,
     chatter, limits = session.output.chatter, Limits(rate=rate, burst=max(1, round(4 * rate)))
 
     async def use(app: App) -> None:
+        running.ask_for_files()
         stop = asyncio.Event()
         for name in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(name, stop.set)
@@ -109,22 +112,22 @@ def _check_ways(host: str, ways: "Ways", *, is_loopback: bool) -> None:
         raise BadInput("--local", f"is for this machine alone, and {host} is not; leave out --host")
 
 
-def _beside(*, mcp: bool | None, allow_remember: bool) -> Mapping[str, Any]:
+def _beside(*, mcp: bool | None, allow_writes: bool) -> Mapping[str, Any]:
     """Return what is served beside the API, by path.
 
     Raises:
         BadInput: it is wanted, and what it needs is not installed.
     """
-    wanted = mcp or allow_remember
-    if mcp is False and allow_remember:
-        raise BadInput("--allow-remember", "is for /mcp; leave it or --no-mcp out")
+    wanted = mcp or allow_writes
+    if mcp is False and allow_writes:
+        raise BadInput("--allow-writes", "is for /mcp; leave it or --no-mcp out")
     if wanted and not mcpserving.is_installed():
         raise BadInput("--mcp", mcpserving.MISSING)
     if mcp is False or not mcpserving.is_installed():
         return {}
     from roomlore.surfaces.mcp.mounted import PATH, mounted  # noqa: PLC0415  not everybody has what it needs
 
-    return {PATH: mounted(allow_remember=allow_remember)}
+    return {PATH: mounted(allow_writes=allow_writes)}
 
 
 VERBS = (serve,)

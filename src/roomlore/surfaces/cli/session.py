@@ -21,8 +21,6 @@ class Session:
 
     settings: Settings
     output: Output
-    #: Whether --json was given, and not only implied by a pipe.
-    wants_json: bool
     #: Name, account or id of the participant for whom reads are made; None is the operator.
     viewer: str | None
 

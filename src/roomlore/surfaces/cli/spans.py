@@ -1,12 +1,14 @@
-"""Times and spans of time as people write them: 2026-01-31, 90d, 12h."""
+"""Times, spans of time and zones as people write them: 2026-01-31, 90d, 12h, Europe/Berlin."""
 
-import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import click
 
-_SPAN = re.compile(r"(?P<count>[0-9]{1,6})(?P<unit>[a-z])")
+from roomlore.domain.patterns import later
+
+_SPAN = later(r"(?P<count>[0-9]{1,6})(?P<unit>[a-z])")
 _UNITS = {
     "m": timedelta(minutes=1),
     "h": timedelta(hours=1),
@@ -39,6 +41,19 @@ class Span(click.ParamType[timedelta]):
         if written is None or written["unit"] not in self.units or not int(written["count"]):
             self.fail(f"{value!r} is no span of time; write {self.examples}", param, ctx)
         return int(written["count"]) * self.units[written["unit"]]
+
+
+class Zone(click.ParamType[ZoneInfo]):
+    """A time zone by its name in the IANA database."""
+
+    name = "zone"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> ZoneInfo:
+        """Return the zone of that name."""
+        try:
+            return value if isinstance(value, ZoneInfo) else ZoneInfo(str(value))
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            self.fail(f"{value!r} is no time zone; write its name, such as Europe/Berlin or UTC", param, ctx)
 
 
 def in_utc(time: datetime | None) -> datetime | None:

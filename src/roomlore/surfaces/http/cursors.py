@@ -1,6 +1,6 @@
 """Where a listing goes on: opaque, and of no use to anybody but who was given it.
 
-A cursor holds the place of the last message that its page showed, its time and id, authenticated with a secret made from
+A cursor holds time and id of the last message that its page showed, and nothing that the page did not, authenticated with a secret made from
 the key that was shown with the request, for that viewer and that listing. So nothing is stored, every process knows it,
 it ends with its key, and it outlives the message. What stands before the place is read as the viewer: a cursor can never
 show more than asking anew.
@@ -21,11 +21,12 @@ from fastapi import Depends, Query, Request
 from roomlore.domain.errors import BadInput
 from roomlore.domain.ids import MessageId
 from roomlore.retrieval.meant import Before
+from roomlore.store.search import UNKNOWN
 from roomlore.surfaces.http.signin import Acting
 from roomlore.surfaces.http.words import Limit, Word
 
-#: Microseconds, native order, id.
-_PLACE = struct.Struct(">qq16s")
+#: Microseconds, id.
+_PLACE = struct.Struct(">q16s")
 _MAC = 16
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: A cursor is shorter.
@@ -44,8 +45,9 @@ class Cursors:
 
     def seal(self, place: Position) -> str:
         """Return the cursor of a place."""
-        sent_at, native_order, message_id = place
-        held = _PLACE.pack((sent_at - _EPOCH) // timedelta(microseconds=1), native_order, message_id.bytes)
+        # Not the order among messages of one time: it may count what is hidden.
+        sent_at, _, message_id = place
+        held = _PLACE.pack((sent_at - _EPOCH) // timedelta(microseconds=1), message_id.bytes)
         return base64.urlsafe_b64encode(held + self._mac(held)).decode()
 
     def open(self, cursor: str) -> Position:
@@ -59,10 +61,12 @@ class Cursors:
         except (binascii.Error, ValueError):
             held = b""
         place, mac = held[: _PLACE.size], held[_PLACE.size :]
-        if len(held) != _PLACE.size + _MAC or not hmac.compare_digest(mac, self._mac(place)):
+        # Of one spelling, as keys are.
+        is_ours = len(held) == _PLACE.size + _MAC and base64.urlsafe_b64encode(held).decode() == cursor
+        if not is_ours or not hmac.compare_digest(mac, self._mac(place)):
             raise BadInput("cursor", "is none of this listing; begin again without it")
-        microseconds, native_order, message_id = _PLACE.unpack(place)
-        return _EPOCH + timedelta(microseconds=microseconds), native_order, MessageId(UUID(bytes=message_id))
+        microseconds, message_id = _PLACE.unpack(place)
+        return _EPOCH + timedelta(microseconds=microseconds), UNKNOWN, MessageId(UUID(bytes=message_id))
 
     def _mac(self, place: bytes) -> bytes:
         return hmac.digest(self.secret, place + self.about, "sha256")[:_MAC]

@@ -9,8 +9,11 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic import TypeAdapter
 
+from roomlore.domain.records import Message
+from roomlore.surfaces.documents import FoundMessage
 from roomlore.surfaces.http.idempotency import KEEPING
 from roomlore.surfaces.http.problems import Problem
+from roomlore.surfaces.shown import unshown_fields
 
 ABOUT = """\
 Conversation memory for rooms full of people and agents. Who asks is who the key is for: it alone decides what is there.
@@ -33,6 +36,7 @@ ALWAYS = {
     "404": "There is no such thing, or it is not for the viewer: the two are not told apart.",
     "429": "The key asks too often; `Retry-After` says when to come again.",
     "500": "A fault in Roomlore.",
+    "507": "The disk of the database is full: nothing was written, and what is stored can be read.",
     "503": "Too much is asked at once, or the database does not answer; `Retry-After` says when to come again.",
 }
 WITH_BODY = {
@@ -68,6 +72,8 @@ def describe(api: FastAPI) -> dict[str, Any]:
             title="Roomlore", version=version("roomlore"), description=ABOUT, routes=api.routes
         )
         _spans_are_seconds(document)
+        for schema in document["components"]["schemas"].values():
+            _leave_out_unshown(schema)
         components = document["components"]
         components["schemas"].pop("HTTPValidationError", None)
         components["schemas"].pop("ValidationError", None)
@@ -95,6 +101,15 @@ def parameters(api: FastAPI, path: str, method: str) -> frozenset[str]:
 def written(api: FastAPI) -> str:
     """Return the description as the text that is kept."""
     return json.dumps(describe(api), indent=1, ensure_ascii=False) + "\n"
+
+
+def _leave_out_unshown(schema: dict[str, Any]) -> None:
+    """Take out of a record what is never shown of it."""
+    for record in (Message, FoundMessage):
+        if schema.get("title") == record.__name__:
+            for name in unshown_fields(record):
+                schema["properties"].pop(name, None)
+            schema["required"] = [name for name in schema["required"] if name in schema["properties"]]
 
 
 def _operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:

@@ -1,15 +1,16 @@
 """What every request and response carries: an id to ask after it by, and headers that keep browsers out."""
 
-import re
 from collections.abc import Callable
 from uuid import UUID
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from roomlore.domain.patterns import later
+
 REQUEST_ID = "x-request-id"
 #: What is taken as an id from outside: nothing that could pass for a line of a log, or steer anything.
-WELL_FORMED = re.compile(r"[A-Za-z0-9._-]{1,128}")
+WELL_FORMED = later(r"[A-Za-z0-9._-]{1,128}")
 #: The API is for programs: nothing of it is shown, framed, sniffed or kept.
 HEADERS = {
     "cache-control": "no-store",

@@ -28,6 +28,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from roomlore.app import App
 from roomlore.domain.errors import BadInput, DatabaseUnavailable
 from roomlore.domain.ids import OrgId
+from roomlore.domain.patterns import later
 from roomlore.domain.records import Viewer
 from roomlore.store import idempotency
 from roomlore.store.db import noticing_changes
@@ -40,7 +41,7 @@ from roomlore.surfaces.http.wordless import RECORDS, with_words, without_words
 HEADER = "idempotency-key"
 REPLAYED = {"idempotency-replayed": "true"}
 #: Printable ASCII.
-WELL_FORMED = re.compile(r"[\x20-\x7e]{1,255}")
+WELL_FORMED = later(r"[\x20-\x7e]{1,255}")
 #: `whole`: the answer holds ids, numbers and times, and is kept. `memory`, `conversation`: it is read anew. `once`: it holds words
 #: that are read nowhere else, or a secret; that it was done is kept. `read`: nothing is done, and it is asked anew.
 Keeping = Literal["whole", "memory", "conversation", "once", "read"]
@@ -69,6 +70,7 @@ KEEPING: Mapping[tuple[str, str], Keeping] = {
     ("POST", "/v1/receipts/{receipt}/check"): "whole",
     ("POST", "/v1/keys"): "once",
     ("DELETE", "/v1/keys/{key}"): "whole",
+    ("POST", "/v1/participants"): "once",
     ("POST", "/v1/participants/merge"): "once",
     ("POST", "/v1/participants/split"): "once",
     ("POST", "/v1/agents/{agent}/memories"): "read",
@@ -77,6 +79,7 @@ KEEPING: Mapping[tuple[str, str], Keeping] = {
     ("POST", "/v1/rooms/{room}/block"): "read",
     ("POST", "/v1/rooms/{room}/decision"): "read",
     ("POST", "/v1/agents/{agent}/block"): "read",
+    ("POST", "/v1/rooms/{room}/messages"): "whole",
     ("POST", "/v1/rooms/{room}/replies"): "whole",
     ("POST", "/v1/rooms/{room}/compact"): "whole",
     ("PUT", "/v1/rooms/{room}/injecting"): "whole",
@@ -89,6 +92,7 @@ KEEPING: Mapping[tuple[str, str], Keeping] = {
 REPEATABLE = frozenset({
     ("POST", MESSAGES),
     ("POST", RECORDS),
+    ("POST", "/v1/participants"),
     ("PUT", "/v1/conversations/{conversation}/label"),
     ("PUT", "/v1/conversations/{conversation}/sensitivity"),
     ("POST", "/v1/receipts/{receipt}/check"),
@@ -96,7 +100,7 @@ REPEATABLE = frozenset({
     ("PUT", "/v1/rooms/{room}/retention"),
     ("PUT", "/v1/rooms/{room}/embedding"),
 })  # fmt: skip
-_PATTERNS = {route: re.compile(re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(route))) for _, route in KEEPING}
+_PATTERNS = {route: later(re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(route))) for _, route in KEEPING}
 #: Where what is read anew stands.
 PLACES: Mapping[Keeping, str] = {"memory": "memories", "conversation": "conversations"}
 IN_PROGRESS = Kind(

@@ -31,6 +31,8 @@ KEYS = 10_000
 #: Of an address of the sixth version, whoever has it usually has so much of the network.
 NETWORK = 64
 NOT_LET_IN = 401
+#: The state of a request holds this once its key was let in.
+LET_IN = "key"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,9 +81,11 @@ class Buckets:
             self._left.popitem(last=False)
         return wait
 
-    def wait(self, key: bytes) -> float:
-        """Return in how many seconds there will be a token; 0 where there is one, which stays."""
-        return self._wait(self._counted(key)[0])
+    def give_back(self, key: bytes) -> None:
+        """Give back a token that was taken for nothing."""
+        left, now = self._counted(key)
+        if key in self._left:
+            self._left[key] = (min(float(self.limits.burst), left + 1), now)
 
     def _counted(self, key: bytes) -> tuple[float, float]:
         now = self.clock()
@@ -123,25 +127,51 @@ class Slots:
 
 @dataclass(slots=True)
 class Strangers:
-    """How often somebody may show what is no key. A key that was let in before does not wait for others who guess."""
+    """How often somebody may show what is no key. A key that was let in before does not wait for others who guess.
+
+    A guess is counted before it is looked at, so that many at once are no more than one after the other; it is given
+    back where it was none.
+    """
 
     buckets: Buckets
     _known: OrderedDict[bytes, None] = field(default_factory=OrderedDict[bytes, None])
+    _looked_at: Counter[tuple[bytes, bytes]] = field(default_factory=Counter[tuple[bytes, bytes]])
 
-    def wait(self, key: bytes, address: bytes) -> float:
-        """Return in how many seconds a key from an address is looked at; 0 where it is now."""
-        return 0.0 if key in self._known else self.buckets.wait(address)
+    def enter(self, key: bytes, address: bytes) -> float:
+        """Count a key as a guess until it is known to be none.
+
+        Returns:
+            In how many seconds a key from there is looked at; 0 where it is now, and then `leave` must follow.
+        """
+        if key in self._known:
+            return 0.0
+        # The same key many times at once is one guess.
+        if not self._looked_at[key, address] and (wait := self.buckets.take(address)):
+            del self._looked_at[key, address]
+            return wait
+        self._looked_at[key, address] += 1
+        return 0.0
 
     def is_known(self, key: bytes) -> bool:
         """Whether a key was let in before."""
         return key in self._known
 
-    def note(self, key: bytes, address: bytes, *, is_let_in: bool) -> None:
-        """Note whether a key was one."""
+    def leave(self, key: bytes, address: bytes, *, is_let_in: bool, is_guess: bool) -> None:
+        """Note what came of a key that was looked at: it was let in, it was a guess, or nobody knows."""
+        if self._looked_at[key, address] > 1:
+            self._looked_at[key, address] -= 1
+        else:
+            was_counted = self._looked_at.pop((key, address), 0)
+            if was_counted and not is_guess:
+                self.buckets.give_back(address)
+        if is_guess:
+            self._known.pop(key, None)
+        elif is_let_in:
+            self.know(key)
+
+    def know(self, key: bytes) -> None:
+        """Note that a key was let in."""
         self._known.pop(key, None)
-        if not is_let_in:
-            self.buckets.take(address)
-            return
         self._known[key] = None
         if len(self._known) > KEYS:
             self._known.popitem(last=False)
@@ -169,14 +199,22 @@ class Admission:
         # The key itself is kept nowhere. Without one, all share what one key has.
         key, address = hashlib.sha256((shown or "").encode()).digest(), address_of(scope)
         slots = self._streams if scope["path"] == EVENTS else self._requests
-        refused = self._refusal(scope, headers, slots=slots, key=key, address=address)
+        if shown is not None and (wait := self._strangers.enter(key, address)):
+            later = _later(scope, "too many keys that are none were shown from there", wait)
+            await later(scope, receive, send)
+            return
+        refused = self._refusal(scope, headers, slots=slots, key=key)
         if refused is not None:
+            if shown is not None:
+                self._strangers.leave(key, address, is_let_in=False, is_guess=False)
             await refused(scope, receive, send)
             return
 
         async def noted(message: Message) -> None:
             if message["type"] == "http.response.start" and shown is not None:
-                self._strangers.note(key, address, is_let_in=message["status"] != NOT_LET_IN)
+                # What was refused for another reason, such as two keys at once, shows of no key that it is one.
+                is_let_in, is_guess = LET_IN in scope["state"], message["status"] == NOT_LET_IN
+                self._strangers.leave(key, address, is_let_in=is_let_in, is_guess=is_guess)
             await send(message)
 
         with slots.taken(key):
@@ -187,13 +225,9 @@ class Admission:
         is_said = scope["path"].startswith(MESSAGES)
         return self._limits.body if is_said else min(self._limits.body, self._limits.asking)
 
-    def _refusal(
-        self, scope: Scope, headers: Headers, *, slots: Slots, key: bytes, address: bytes
-    ) -> Response | None:
+    def _refusal(self, scope: Scope, headers: Headers, *, slots: Slots, key: bytes) -> Response | None:
         if slots.are_full:
             return refusal(scope, OVERLOADED, "more is asked than can be served now; try again")
-        if key_of(headers) is not None and (wait := self._strangers.wait(key, address)):
-            return _later(scope, "too many keys that are none were shown from there", wait)
         if slots.are_full_of(key):
             return _later(scope, "too much that this key asked for is still under way", 1)
         if wait := self._buckets.take(key):
@@ -218,7 +252,9 @@ def address_of(scope: Scope) -> bytes:
 
 
 def key_of(headers: Headers) -> str | None:
-    """Return the key that a request shows, however it spells that it does."""
+    """Return the key that a request shows, however it spells that it does; of two it shows none."""
+    if len(headers.getlist("authorization")) > 1:
+        return None
     scheme, _, key = headers.get("authorization", "").partition(" ")
     return key.strip() if scheme.lower() == "bearer" and key.strip() else None
 

@@ -24,6 +24,7 @@ from roomlore.domain.errors import (
     Conflict,
     CopyUnavailable,
     DatabaseError,
+    DatabaseFull,
     DatabaseUnavailable,
     KeyRefused,
     ModelUnavailable,
@@ -105,6 +106,14 @@ KINDS: Mapping[type[RoomloreError], Kind] = {
         status=HTTPStatus.SERVICE_UNAVAILABLE,
         title="Took too long",
         detail="reading this took longer than anybody may hold the database; ask for less, or later",
+    ),
+    DatabaseFull: Kind(
+        name="database-full",
+        status=HTTPStatus.INSUFFICIENT_STORAGE,
+        title="Database full",
+        headers={"retry-after": "60"},
+        detail="the disk of the database is full: nothing of this was written, and what is stored can be read; whoever runs"
+        " this server must free some of the disk or make it larger, and it then goes on by itself",
     ),
     DatabaseUnavailable: _unavailable(
         "the database does not answer; what was acknowledged is stored, try again"

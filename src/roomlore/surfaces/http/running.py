@@ -19,9 +19,16 @@ from roomlore.domain.errors import BadInput
 from roomlore.surfaces.http.limits import Limits
 from roomlore.surfaces.http.server import build
 
+try:
+    import resource
+except ImportError:
+    # Windows has no such limits.
+    resource = None  # type: ignore[assignment]
+
 #: What was begun is finished within so many seconds of being told to stop.
 FAREWELL = 10
-BACKLOG = 512
+#: So many connections are taken on at once, before there is a look at how many there are.
+BACKLOG = 64
 #: Seconds in which the head of a request arrives.
 HEADERS_WITHIN = 10.0
 #: Whoever takes in nothing for so many seconds, of what waits to be taken, is not there any more.
@@ -31,9 +38,42 @@ HELD_BACK = 64 * 1024
 NOT_SENT: int | None = getattr(socket, "TCP_NOTSENT_LOWAT", None)
 
 
-class _Patient(H11Protocol):
-    """Closes a connection on which nothing gets on: no head of a request comes, or no answer is taken in."""
+#: Connections that are open at a time; fewer where the system grants fewer files.
+CONNECTIONS = 1024
+#: Files that are left to all else: the database's connections, what is read and written.
+OTHER_FILES = 96 + BACKLOG
+#: So many files are asked of the system at the start.
+FILES = 4096
+FULL = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 1\r\ncontent-length: 0\r\n\r\n"
 
+
+def ask_for_files() -> None:
+    """Let this process open as many files as it needs, as far as the system grants them."""
+    if resource is None:
+        return
+    granted, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES if most == resource.RLIM_INFINITY else min(FILES, most)
+    if granted != resource.RLIM_INFINITY and granted < wanted:
+        # Where it does not, there are fewer connections.
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+
+
+def most_connections() -> int:
+    """Return how many connections may be open at a time."""
+    if resource is None:
+        return CONNECTIONS
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return CONNECTIONS if files == resource.RLIM_INFINITY else max(1, min(CONNECTIONS, files - OTHER_FILES))
+
+
+class _Patient(H11Protocol):
+    """Closes a connection on which nothing gets on: no head of a request comes, or no answer is taken in.
+
+    Where there are too many, the one that has been idle for longest makes room for a new one.
+    """
+
+    idle_since: float = 0.0
     _limit: asyncio.TimerHandle | None = None
     _watch: asyncio.TimerHandle | None = None
     #: Bytes that waited to be taken in when that was last looked at.
@@ -42,6 +82,11 @@ class _Patient(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first request."""
         super().connection_made(transport)
+        self.idle_since = self.loop.time()
+        if not self._finds_room():
+            transport.write(FULL)
+            transport.close()
+            return
         # Writing pauses as soon as anything waits, and goes on once nothing does.
         transport.set_write_buffer_limits(high=0)
         _let_progress_show(transport)
@@ -66,7 +111,25 @@ class _Patient(H11Protocol):
     def on_response_complete(self) -> None:
         """Wait for the next request, or until what was answered is read."""
         super().on_response_complete()
+        self.idle_since = self.loop.time()
         self._wait()
+
+    def _finds_room(self) -> bool:
+        """Whether there is room for one more connection, after letting go of those that have been idle for longest."""
+        others = [one for one in self.connections if one is not self and isinstance(one, _Patient)]
+        too_many = len(others) + 1 - most_connections()
+        if too_many <= 0:
+            return True
+        idle = sorted((one for one in others if not one.is_serving), key=lambda one: one.idle_since)
+        for one in idle[:too_many]:
+            one.transport.abort()
+        return len(idle) >= too_many
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether a request is being answered."""
+        # There is none before the first request, whatever its type says.
+        return bool(self.cycle) and not self.cycle.response_complete
 
     def _wait(self) -> None:
         self._stop_waiting()
@@ -77,9 +140,7 @@ class _Patient(H11Protocol):
             self._limit.cancel()
 
     def _give_up(self) -> None:
-        # There is none before the first request, whatever its type says.
-        is_serving = bool(self.cycle) and not self.cycle.response_complete
-        if is_serving:
+        if self.is_serving:
             return
         if self.transport.get_write_buffer_size():
             # What was answered is still being taken in; that is watched.
@@ -200,6 +261,7 @@ async def serve(
     config = uvicorn.Config(
         _quietly(api if around is None else around(api)),
         access_log=False,
+        backlog=BACKLOG,
         http=_Patient,
         lifespan="off",
         log_config=None,

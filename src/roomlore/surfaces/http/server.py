@@ -39,13 +39,14 @@ from roomlore.surfaces.http.routes import (
     participants,
     records,
     rooms,
+    saying,
     viewers,
     wishes,
 )
 from roomlore.surfaces.http.signin import SignIn
 
 RESOURCES = (
-    rooms, occasions, participants, viewers, messages, records, conversations, finding, memories, agents, wishes,
+    rooms, saying, occasions, participants, viewers, messages, records, conversations, finding, memories, agents, wishes,
     forgetting, events, keys, operations, health,
 )  # fmt: skip
 DESCRIPTION = "/v1/openapi.json"

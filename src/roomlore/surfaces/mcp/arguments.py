@@ -63,6 +63,49 @@ class Arguments(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
+def _moment(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        if len(value) == len("2026-01-31"):
+            return datetime.combine(date.fromisoformat(value), time.min, tzinfo=UTC)
+        moment = datetime.fromisoformat(value)
+    except ValueError:
+        moment = None
+    if moment is None or moment.utcoffset() is None:
+        raise ValueError("must be a day or a time with its zone, like 2026-01-31T09:00:00Z")
+    return moment
+
+
+Moment = Annotated[
+    datetime, BeforeValidator(_moment), Field(description="A day, or a time with its zone, like 2026-01-31.")
+]
+
+
+class RoomList(Arguments):
+    """For `room_list`."""
+
+    limit: Annotated[int, Field(ge=1, le=200, description="How many at most.")] = 50
+
+
+class PeopleList(Arguments):
+    """For `people_list`."""
+
+    room: Annotated[Word | None, Field(description="Only who spoke there; everybody by default.")] = None
+    limit: Annotated[int, Field(ge=1, le=200, description="How many at most.")] = 50
+
+
+class RoomRead(Arguments):
+    """For `room_read`."""
+
+    room: Room
+    since: Moment | None = None
+    until: Moment | None = None
+    before: Annotated[Word | None, Field(description="Id of a message; only what came before it.")] = None
+    limit: Annotated[int, Field(ge=1, le=200, description="How many at most, the newest of the span.")] = 50
+    budget: Budget = DEFAULT_BUDGET
+
+
 class RoomContext(Arguments):
     """For `room_context`."""
 
@@ -124,6 +167,30 @@ class Remember(Arguments):
         Moment | None,
         Field(description="When it was said or became true; by default as the sources, or now."),
     ] = None
+
+
+class RoomSay(Arguments):
+    """For `room_say`."""
+
+    room: Room
+    text: Text
+    reply_to: Annotated[Word | None, Field(description="Id of the message it answers.")] = None
+    to: Annotated[Words, Field(description="Whisper to these alone; to the whole room by default.")] = []
+
+
+class Forget(Arguments):
+    """For `forget`."""
+
+    memory: Annotated[Word | None, Field(description="Id of a memory to put aside.")] = None
+    message: Annotated[Word | None, Field(description="Id of a message of yours to erase for good.")] = None
+
+
+class Correct(Arguments):
+    """For `correct`."""
+
+    text: Annotated[Text, Field(description="What is right.")]
+    memory: Annotated[Word | None, Field(description="Id of a memory to replace.")] = None
+    message: Annotated[Word | None, Field(description="Id of a message of yours to edit.")] = None
 
 
 class CatchUp(Arguments):

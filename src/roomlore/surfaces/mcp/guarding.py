@@ -9,7 +9,7 @@ from pathlib import Path
 from traceback import extract_tb
 from typing import TypeVar
 
-from roomlore.domain.errors import DatabaseError, ModelUnavailable, RoomloreError, TookTooLong
+from roomlore.domain.errors import DatabaseError, DatabaseFull, ModelUnavailable, RoomloreError, TookTooLong
 from roomlore.domain.speech import on_one_line
 from roomlore.store.work import meeting_outages
 
@@ -20,6 +20,7 @@ FAULT = "a fault in Roomlore; nothing was left half-written"
 #: Told instead of what the error says: that names servers, folders and versions.
 INSTEAD: Mapping[type[RoomloreError], str] = {
     TookTooLong: "this took too long; ask for less, or later",
+    DatabaseFull: "the disk of the database is full: nothing was written; whoever runs this server must make room",
     DatabaseError: "the database cannot be used now; try again later",
     ModelUnavailable: "the embedding model cannot be loaded",
 }

@@ -28,13 +28,13 @@ POST_ONLY = Kind(
 ELSEWHERE = Kind(name="not-allowed", status=HTTPStatus.FORBIDDEN, title="Not allowed")
 
 
-def mounted(*, allow_remember: bool) -> ASGIApp:
+def mounted(*, allow_writes: bool) -> ASGIApp:
     """Return what answers at `PATH`, behind what signs in: it reads on behalf of whoever's key was shown.
 
     Args:
-        allow_remember: Whether memories may be kept, by those whose key has the right.
+        allow_writes: Whether anything may be written, by those whose key has the right.
     """
-    server = build(_acting, allow_remember=allow_remember)
+    server = build(_acting, allow_writes=allow_writes)
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         scope["state"]["route"] = PATH

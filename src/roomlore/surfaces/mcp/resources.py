@@ -1,12 +1,12 @@
 """The resources: rooms and memories by address, and the rooms there are for whoever asks."""
 
-import re
 from collections import Counter
 from dataclasses import dataclass
 from urllib.parse import unquote
 
 from roomlore.app import App
 from roomlore.domain.errors import BadInput, NotFound
+from roomlore.domain.patterns import later
 from roomlore.domain.records import Room
 from roomlore.domain.speech import on_one_line, safe_name
 from roomlore.surfaces.mcp import arguments
@@ -20,8 +20,8 @@ TEXT = "text/plain"
 NEWEST, BUDGET = 50, 4_000
 #: Rooms on one page, and choices for a word that was begun.
 ROOMS_LISTED, MOST_CHOICES = 100, 50
-_TIMELINE = re.compile(r"room://([^/?#]+)/timeline")
-_MEMORY = re.compile(r"memory://([^/?#]+)")
+_TIMELINE = later(r"room://([^/?#]+)/timeline")
+_MEMORY = later(r"memory://([^/?#]+)")
 _LONGEST = 2_000
 
 

@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal, Protocol
 
-from roomlore.domain.ids import MemoryId, MessageId, RoomId
+from roomlore.domain.ids import MemoryId, MessageId, ParticipantId, RoomId
+from roomlore.domain.incoming import ParticipantKind, RoomKind
 from roomlore.surfaces.mcp.transcript import NOTE, Cited, MemoryCited, Transcript
 
 
@@ -82,6 +84,95 @@ class AnswerTold:
         """Return all of it as text."""
         known = f"An answer, from {self.tier}:" if self.known else "It is not known."
         return _whole(self, [f"{known}\n{self.answer}"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoomListed:
+    """A room that the viewer may see."""
+
+    id: RoomId
+    #: Harmless.
+    name: str
+    platform: str
+    kind: RoomKind
+    is_closed: bool
+    #: Of what the viewer may read.
+    messages: int
+    last_activity_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersonListed:
+    """Somebody whom the viewer may know of."""
+
+    id: ParticipantId
+    #: Harmless.
+    name: str
+    kind: ParticipantKind
+    #: Of what the viewer may read.
+    messages: int
+    last_seen_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoomsTold:
+    """Rooms, most recently active first."""
+
+    rooms: Sequence[RoomListed]
+    #: How many there are in all.
+    total: int
+
+    def whole(self) -> str:
+        """Return all of it as text."""
+        lines = [
+            f"[{one.name}] {one.platform} {one.kind}{', members only' if one.is_closed else ''}, "
+            f"{one.messages} messages{_last(one.last_activity_at)} = room {one.id}"
+            for one in self.rooms
+        ]
+        return _listed(lines, self.total, nothing="There is no room that you may see.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeopleTold:
+    """People and agents, most talkative first."""
+
+    people: Sequence[PersonListed]
+    #: How many there are in all.
+    total: int
+
+    def whole(self) -> str:
+        """Return all of it as text."""
+        lines = [
+            f"[{one.name}]{' (bot)' if one.kind == 'agent' else ''} "
+            f"{one.messages} messages{_last(one.last_seen_at)} = participant {one.id}"
+            for one in self.people
+        ]
+        return _listed(lines, self.total, nothing="There is nobody whom you may know of.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """What was done, and to which message or memory."""
+
+    done: Literal["said", "edited", "erased", "replaced", "put aside"]
+    message_id: MessageId | None = None
+    memory_id: MemoryId | None = None
+    #: The memory as it is now, on one line.
+    text: str = ""
+
+    def whole(self) -> str:
+        """Return all of it as text."""
+        what = f"message {self.message_id}" if self.message_id else f"memory {self.memory_id}"
+        return "\n".join([f"{self.done}: {what}", *([self.text] if self.text else [])])
+
+
+def _last(at: datetime | None) -> str:
+    return "" if at is None else f", last {at:%Y-%m-%d %H:%M}"
+
+
+def _listed(lines: Sequence[str], total: int, *, nothing: str) -> str:
+    more = [f"({total - len(lines)} more; ask with a larger limit)"] if total > len(lines) else []
+    return "\n".join([*lines, *more]) or nothing
 
 
 def fenced(answer: str) -> str:

@@ -35,16 +35,16 @@ Call = ServerRequestContext[Any, Any]
 Acting = Callable[[Call], App]
 
 
-def build(acting: Acting, *, allow_remember: bool) -> Server[Any]:
+def build(acting: Acting, *, allow_writes: bool) -> Server[Any]:
     """Return a server that reads, and where it is allowed remembers, on behalf of whoever calls.
 
     Args:
         acting: Tells on whose behalf a call is made; nothing that the call itself says does.
-        allow_remember: Whether memories may be kept, by those who have the right.
+        allow_writes: Whether anything may be written, by those who have the right.
     """
     # What the SDK logs of a call may quote it.
     logging.getLogger("mcp").setLevel(logging.CRITICAL)
-    answering = Answering(acting, allow_remember=allow_remember)
+    answering = Answering(acting, allow_writes=allow_writes)
     server: Server[Any] = Server(
         NAME,
         version=version("roomlore"),
@@ -67,19 +67,19 @@ def build(acting: Acting, *, allow_remember: bool) -> Server[Any]:
 class Answering:
     """Answers each kind of request."""
 
-    def __init__(self, acting: Acting, *, allow_remember: bool) -> None:
+    def __init__(self, acting: Acting, *, allow_writes: bool) -> None:
         self._acting = acting
-        self._allow_remember = allow_remember
+        self._allow_writes = allow_writes
 
     async def list_tools(self, call: Call, _: wire.PaginatedRequestParams | None) -> wire.ListToolsResult:
         """Return the tools that the caller may use."""
-        tools = tools_of(self._acting(call), allow_remember=self._allow_remember)
+        tools = tools_of(self._acting(call), allow_writes=self._allow_writes)
         return wire.ListToolsResult(tools=[_described(tool) for tool in tools.values()])
 
     async def call_tool(self, call: Call, params: wire.CallToolRequestParams) -> wire.CallToolResult:
         """Return what a tool tells, or why it does not."""
         app = self._acting(call)
-        tool = tools_of(app, allow_remember=self._allow_remember).get(params.name)
+        tool = tools_of(app, allow_writes=self._allow_writes).get(params.name)
         if tool is None:
             # One that exists and may not be used is like one that does not.
             raise MCPError(wire.INVALID_PARAMS, f"no tool {params.name[:100]!r}")
@@ -186,8 +186,8 @@ def _described(tool: Tool) -> wire.Tool:
         input_schema=_brief(tool.arguments.model_json_schema()),
         output_schema=_brief(_adapter(tool.result).json_schema(mode="serialization")),
         annotations=wire.ToolAnnotations(
-            read_only_hint=not tool.writes,
-            destructive_hint=False,
+            read_only_hint=tool.right is None,
+            destructive_hint=tool.is_destructive,
             idempotent_hint=True,
             open_world_hint=False,
         ),

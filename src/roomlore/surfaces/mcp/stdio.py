@@ -63,17 +63,17 @@ class Output:
         """Do nothing: what is written is out."""
 
 
-async def serve(app: App, *, allow_remember: bool, stop: asyncio.Event) -> None:
+async def serve(app: App, *, allow_writes: bool, stop: asyncio.Event) -> None:
     """Serve the caller of an App until the input ends, or until told to stop.
 
     Args:
         app: Acts on behalf of the one caller.
-        allow_remember: Whether memories may be kept, if the caller has the right.
+        allow_writes: Whether anything may be written, if the caller has the right.
         stop: Ends it once it is set; it is set when nobody reads the output any more.
     """
     with _output() as fd:
         tasks: list[asyncio.Task[Any]] = [
-            asyncio.create_task(_speak(app, fd, allow_remember=allow_remember, closed=stop)),
+            asyncio.create_task(_speak(app, fd, allow_writes=allow_writes, closed=stop)),
             asyncio.create_task(stop.wait()),
         ]
         try:
@@ -87,8 +87,8 @@ async def serve(app: App, *, allow_remember: bool, stop: asyncio.Event) -> None:
             raise outcome
 
 
-async def _speak(app: App, fd: int, *, allow_remember: bool, closed: asyncio.Event) -> None:
-    server = build(lambda _: app, allow_remember=allow_remember)
+async def _speak(app: App, fd: int, *, allow_writes: bool, closed: asyncio.Event) -> None:
+    server = build(lambda _: app, allow_writes=allow_writes)
     # The SDK asks of these no more than they have.
     lines, out = cast("Any", Input(sys.stdin.fileno())), cast("Any", Output(fd, closed))
     async with stdio_server(stdin=lines, stdout=out) as (incoming, outgoing):

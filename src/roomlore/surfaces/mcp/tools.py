@@ -3,19 +3,34 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from roomlore.app import App
 from roomlore.context.render import FORMAT_NOTE, to_text
 from roomlore.domain.errors import BadInput
-from roomlore.domain.roles import RIGHTS
+from roomlore.domain.ids import MessageId
+from roomlore.domain.roles import RIGHTS, Right
 from roomlore.domain.speech import on_one_line, safe_name
-from roomlore.domain.wording import for_whom
 from roomlore.retrieval.records import Answer, Hit
-from roomlore.surfaces.mcp import arguments
+from roomlore.surfaces.mcp import arguments, writing
 from roomlore.surfaces.mcp.arguments import Arguments
-from roomlore.surfaces.mcp.results import AnswerTold, ContextTold, Quoted, Told, fenced, quoted
+from roomlore.surfaces.mcp.results import (
+    AnswerTold,
+    ContextTold,
+    Done,
+    PeopleTold,
+    PersonListed,
+    Quoted,
+    RoomListed,
+    RoomsTold,
+    Told,
+    fenced,
+    quoted,
+)
 from roomlore.surfaces.mcp.transcript import NOTE, Cited, Transcript
 
+#: What stands in a place before every message of a moment.
+FIRST_OF_A_MOMENT = (-(2**63), MessageId(UUID(int=0)))
 #: What it had to do without, in words.
 DEGRADED: Mapping[str, str] = {
     "no embedding model": "Searched by words alone: there is no embedding model.",
@@ -36,7 +51,51 @@ class Tool:
     arguments: type[Arguments]
     result: type[Told]
     call: Callable[[App, Any], Awaitable[Told]]
-    writes: bool = False
+    #: What whoever uses it must be allowed; None for a tool that only reads.
+    right: Right | None = None
+    is_destructive: bool = False
+
+
+async def _room_list(app: App, given: arguments.RoomList) -> RoomsTold:
+    seen = await app.rooms(app.desk.caller)
+    listed = [
+        RoomListed(
+            id=one.id,
+            name=safe_name(one.name),
+            platform=one.platform,
+            kind=one.kind,
+            is_closed=one.visibility == "members",
+            messages=one.message_count,
+            last_activity_at=one.last_activity_at,
+        )
+        for one in seen[: given.limit]
+    ]
+    return RoomsTold(rooms=listed, total=len(seen))
+
+
+async def _people_list(app: App, given: arguments.PeopleList) -> PeopleTold:
+    known = await app.participants(app.desk.caller, room=given.room)
+    listed = [
+        PersonListed(
+            id=one.id,
+            name=safe_name(one.name),
+            kind=one.kind,
+            messages=one.message_count,
+            last_seen_at=one.last_seen_at,
+        )
+        for one in known[: given.limit]
+    ]
+    return PeopleTold(people=listed, total=len(known))
+
+
+async def _room_read(app: App, given: arguments.RoomRead) -> Quoted:
+    if given.before is not None and given.until is not None:
+        raise BadInput("before", "leave out until beside it")
+    before = given.before if given.until is None else (given.until, *FIRST_OF_A_MOMENT)
+    said = await app.messages(app.desk.caller, given.room, limit=given.limit, before=before, recalls=True)
+    told = Transcript(budget=given.budget)
+    told.messages([one for one in said if given.since is None or one.sent_at >= given.since])
+    return quoted(told, nothing="Nothing was said then that you may read.")
 
 
 async def _room_context(app: App, given: arguments.RoomContext) -> ContextTold:
@@ -135,14 +194,6 @@ async def _memory_why(app: App, given: arguments.MemoryWhy) -> Quoted:
     return quoted(told, nothing="")
 
 
-async def _remember(app: App, given: arguments.Remember) -> Quoted:
-    details = given.model_dump(exclude={"content"})
-    kept = await app.memories.remember(given.content, **details)
-    told = Transcript(budget=arguments.DEFAULT_BUDGET)
-    told.memory(kept)
-    return quoted(told, nothing="", remarks=[f"It is {for_whom(kept)}."])
-
-
 def _exchange(told: Transcript, hit: Hit) -> None:
     where = f"in {safe_name(hit.room_name)}" if hit.room_name else "in a whisper"
     told.section(f"-- {where}, score {hit.score:.2f}")
@@ -166,6 +217,30 @@ def _evidence(answer: Answer, budget: int) -> Transcript:
 
 
 TOOLS: Sequence[Tool] = (
+    Tool(
+        name="room_list",
+        title="Rooms",
+        description="The rooms you may see, most recently active first.",
+        arguments=arguments.RoomList,
+        result=RoomsTold,
+        call=_room_list,
+    ),
+    Tool(
+        name="people_list",
+        title="People",
+        description="The people and agents you may know of, or those who spoke in a room.",
+        arguments=arguments.PeopleList,
+        result=PeopleTold,
+        call=_people_list,
+    ),
+    Tool(
+        name="room_read",
+        title="Read a room",
+        description="What was said in a room in a span of time, oldest first, cited.",
+        arguments=arguments.RoomRead,
+        result=Quoted,
+        call=_room_read,
+    ),
     Tool(
         name="room_context",
         title="Context of a room",
@@ -212,14 +287,41 @@ TOOLS: Sequence[Tool] = (
         description="Keep a statement as a memory, seen by those who may read every message it rests on; says who that is.",
         arguments=arguments.Remember,
         result=Quoted,
-        call=_remember,
-        writes=True,
+        call=writing.remember,
+        right="remember",
+    ),
+    Tool(
+        name="room_say",
+        title="Say",
+        description="Say something in a room, as yourself.",
+        arguments=arguments.RoomSay,
+        result=Done,
+        call=writing.say,
+        right="speak",
+    ),
+    Tool(
+        name="correct",
+        title="Correct",
+        description="Replace a memory that has to do with you, or edit a message of yours.",
+        arguments=arguments.Correct,
+        result=Done,
+        call=writing.correct,
+        right="correct",
+    ),
+    Tool(
+        name="forget",
+        title="Forget",
+        description="Put aside a memory that has to do with you, or erase a message of yours for good.",
+        arguments=arguments.Forget,
+        result=Done,
+        call=writing.forget,
+        right="erase own",
+        is_destructive=True,
     ),
 )
 
 
-def tools_of(app: App, *, allow_remember: bool) -> dict[str, Tool]:
+def tools_of(app: App, *, allow_writes: bool) -> dict[str, Tool]:
     """Return the tools of whoever the App acts for, by name; one that may not be used is not there."""
-    caller = app.desk.caller
-    may_write = allow_remember and (caller.is_operator or "remember" in RIGHTS[caller.role])
-    return {tool.name: tool for tool in TOOLS if may_write or not tool.writes}
+    rights = RIGHTS[app.desk.caller.role] if allow_writes else frozenset[Right]()
+    return {tool.name: tool for tool in TOOLS if tool.right is None or tool.right in rights}

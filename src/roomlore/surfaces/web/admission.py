@@ -5,7 +5,7 @@ from; a key that got in before is not slowed down by others who guess.
 """
 
 import hashlib
-import re
+import secrets
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,6 +17,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from roomlore.domain.errors import BadInput
+from roomlore.domain.patterns import later
 from roomlore.surfaces.http.limits import Buckets, Limits, Slots, Strangers, address_of, bounded
 from roomlore.surfaces.http.problems import OVERLOADED, TOO_MANY
 from roomlore.surfaces.web.doors import (
@@ -34,7 +35,7 @@ from roomlore.surfaces.web.faults import on_error, refusal
 #: Pages that are made at a time, and of one visitor; and for all together whose key is not known yet.
 IN_FLIGHT, OF_ONE, UNKNOWN = 32, 8, 8
 #: What streams are called.
-STREAM = re.compile(r"/r/[^/]+/events")
+STREAM = later(r"/r/[^/]+/events")
 
 
 class Admission:
@@ -60,12 +61,31 @@ class Admission:
             return
         request, address, send = Request(scope), address_of(scope), sealed(send)
         shown = None if self._local else _key(request)
-        signs_in = request.method == "POST" and scope["path"] == SIGN_IN
-        wait = self._strangers.wait(shown or b"", address) if shown or signs_in else 0.0
+        signs_in = request.method == "POST" and scope["path"] == SIGN_IN and not self._local
+        # Which key a form holds is not known yet: each is a guess of its own.
+        guess = secrets.token_bytes(8) if signs_in else shown
+        if guess is None:
+            await self._admit(request, receive, send, visitor=(shown, address))
+            return
+        if wait := self._strangers.enter(guess, address):
+            await _later(request, wait)(scope, receive, send)
+            return
+        try:
+            await self._admit(request, receive, send, visitor=(shown, address))
+        finally:
+            let_in, is_guess = scope["state"].get(LET_IN), bool(scope["state"].get(GUESSED))
+            self._strangers.leave(guess, address, is_let_in=False, is_guess=is_guess)
+            if let_in is not None:
+                self._strangers.know(_digest(let_in))
+
+    async def _admit(
+        self, request: Request, receive: Receive, send: Send, *, visitor: tuple[bytes | None, bytes]
+    ) -> None:
+        scope, (shown, address) = request.scope, visitor
         # One that nobody knows yet is no more than where it comes from.
         is_known = shown is not None and self._strangers.is_known(shown)
-        visitor = shown if shown is not None and is_known else address
-        if wait := wait or self._visitors.take(visitor):
+        one = shown if shown is not None and is_known else address
+        if wait := self._visitors.take(one):
             await _later(request, wait)(scope, receive, send)
             return
         try:
@@ -74,13 +94,12 @@ class Admission:
             await (await on_error(request, error))(scope, receive, send)
             return
         slots = self._slots(request, is_known=is_known or self._local)
-        if slots.are_full or slots.are_full_of(visitor):
+        if slots.are_full or slots.are_full_of(one):
             full = refusal(request, OVERLOADED, "More is asked than can be shown now; try again.")
             await full(scope, heard, send)
             return
-        with slots.taken(visitor):
+        with slots.taken(one):
             await self._app(scope, heard, send)
-        self._note(scope, shown, address)
 
     async def _heard(self, request: Request, receive: Receive) -> Receive:
         """Return what gives the body of a form, which has arrived: waiting for it takes nobody's place.
@@ -99,14 +118,6 @@ class Admission:
         if request.method == "GET" and STREAM.fullmatch(request.scope["path"]):
             return self._streams
         return self._pages if is_known else self._unknown
-
-    def _note(self, scope: Scope, shown: bytes | None, address: bytes) -> None:
-        """Note a key that got in, or one that is none."""
-        let_in = scope["state"].get(LET_IN)
-        if let_in is not None:
-            self._strangers.note(_digest(let_in), address, is_let_in=True)
-        elif scope["state"].get(GUESSED):
-            self._strangers.note(shown or b"", address, is_let_in=False)
 
 
 def _later(request: Request, wait: float) -> Response:

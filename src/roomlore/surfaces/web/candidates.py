@@ -1,6 +1,5 @@
 """A context as pages show it: its text by line, what it costs, and each message that was considered."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,13 +10,14 @@ from roomlore.context.render import PARTIAL, line_text
 from roomlore.context.walked import Part, Rule
 from roomlore.domain.ids import MemoryId, MessageId, ParticipantId
 from roomlore.domain.incoming import ParticipantKind
+from roomlore.domain.patterns import later
 from roomlore.domain.records import ReplyMethod
 from roomlore.domain.speech import on_one_line, removed, with_names
 
 #: Characters of a message that a table shows.
 GLANCE = 140
 #: How a line of a memory block says which memory it is.
-CITED = re.compile(r"(?P<before>- |Current focus: )#(?P<label>k\d+)(?=\s|$)")
+CITED = later(r"(?P<before>- |Current focus: )#(?P<label>k\d+)(?=\s|$)")
 #: What the bar tells apart, with its words for people, in the order of the text.
 PARTS: Mapping[str, str] = {
     "memories": "memories",

@@ -7,7 +7,6 @@ machine by a name of its own is served, since another site's name can be made to
 
 import hmac
 import ipaddress
-import re
 import secrets
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -21,6 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from roomlore.app import App
 from roomlore.domain.errors import BadInput, KeyRefused, NotAllowed
+from roomlore.domain.patterns import later
 from roomlore.store.work import meeting_outages
 from roomlore.surfaces.http.limits import key_of
 from roomlore.surfaces.http.signin import sign_in
@@ -44,7 +44,7 @@ LARGEST = 64 * 1024
 LONGEST_WAY = 4096
 SAFE = frozenset({"GET", "HEAD"})
 #: The names by which a browser asks for this machine.
-HERE = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?")
+HERE = later(r"(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?")
 #: What whoever stands between adds, by how it begins: then it is not this machine that asks.
 FORWARDED = ("forwarded", "via", "x-forwarded", "x-real-ip", "x-original")
 #: Who has a browser ask: a page of ours, or whoever sits before it.

@@ -5,8 +5,10 @@ from collections.abc import Iterator
 
 from markupsafe import Markup
 
+from roomlore.domain.patterns import later
+
 #: An address as people write it; what ends a sentence is not of it.
-ADDRESS = re.compile(r"https?://[^\s<>\"'\x00-\x1f]+[^\s<>\"'\x00-\x1f.,;:!?)\]}]", re.IGNORECASE)
+ADDRESS = later(r"https?://[^\s<>\"'\x00-\x1f]+[^\s<>\"'\x00-\x1f.,;:!?)\]}]", re.IGNORECASE)
 LINK = Markup('<a href="{0}" rel="noopener noreferrer nofollow" target="_blank">{0}</a>')
 BEGINNING = 90
 

@@ -14,6 +14,7 @@ from roomlore.app.events import Event, Stream
 from roomlore.domain.errors import RoomloreError
 from roomlore.surfaces.http.signin import Acting
 from roomlore.surfaces.http.words import Word
+from roomlore.surfaces.shown import presentable
 
 ROUTER = APIRouter(prefix="/v1/events", tags=["events"])
 MEDIA_TYPE = "text/event-stream"
@@ -86,7 +87,7 @@ class Telling(Response):
 
 def written(event: Event) -> bytes:
     """Return an event as the lines that tell of it."""
-    data = pydantic_core.to_json(event)
+    data = pydantic_core.to_json(presentable(event))
     return b"id: %b\nevent: %b\ndata: %b\n\n" % (str(event.id).encode(), event.kind.encode(), data)
 
 

@@ -8,8 +8,7 @@ from typing import Literal
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from roomlore.config import DEFAULT_ORG
-from roomlore.domain.errors import DatabaseUnavailable
+from roomlore.domain.errors import DatabaseFull, DatabaseUnavailable
 from roomlore.store.db import Database
 from roomlore.store.work import meeting_outages
 from roomlore.surfaces.http.responses import shown
@@ -33,7 +32,10 @@ class Ready:
     """Whether requests can be served."""
 
     status: Literal["ready", "waiting"]
+    #: Whether the database answers.
     database: bool
+    #: Whether there is room to write; while there is none, what is stored is still read.
+    room: bool
 
 
 @ROUTER.get("/live", response_model=Live)
@@ -44,23 +46,24 @@ async def read_live() -> Response:
 
 @ROUTER.get("/ready", response_model=Ready, responses={503: {"model": Ready}})
 async def read_ready(request: Request) -> Response:
-    """Tell whether requests can be served: whether the database answers."""
+    """Tell whether requests can be served: whether the database answers and has room to write."""
     state, now = request.app.state, asyncio.get_running_loop().time()
-    asked: asyncio.Task[bool] | None = getattr(state, "asked", None)
+    asked: asyncio.Task[Ready] | None = getattr(state, "asked", None)
     if asked is None or (asked.done() and now - state.asked_at >= KNOWN_FOR):
         state.asked = asked = asyncio.create_task(_answers(state.served.db))
         state.asked_at = now
     # Others wait for the same answer, whoever goes meanwhile.
-    if not await asyncio.shield(asked):
-        return shown(Ready(status="waiting", database=False), status=HTTPStatus.SERVICE_UNAVAILABLE)
-    return shown(Ready(status="ready", database=True))
+    told = await asyncio.shield(asked)
+    return shown(told, status=HTTPStatus.OK if told.status == "ready" else HTTPStatus.SERVICE_UNAVAILABLE)
 
 
-async def _answers(db: Database) -> bool:
+async def _answers(db: Database) -> Ready:
     try:
         async with asyncio.timeout(PATIENCE):
             with meeting_outages():
-                await db.find_org(DEFAULT_ORG)
+                await db.probe()
+    except DatabaseFull:
+        return Ready(status="waiting", database=True, room=False)
     except (TimeoutError, DatabaseUnavailable):
-        return False
-    return True
+        return Ready(status="waiting", database=False, room=not db.is_full)
+    return Ready(status="ready", database=True, room=True)

@@ -1,8 +1,12 @@
-"""Participants: who takes part, whose accounts they are, put together and taken apart again."""
+"""Participants: who takes part, registered, whose accounts they are, put together and taken apart again."""
+
+from http import HTTPStatus
 
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from roomlore.app.people import OWN_PLATFORM
+from roomlore.domain.incoming import ParticipantKind
 from roomlore.domain.records import Account
 from roomlore.surfaces.documents import Person, persons
 from roomlore.surfaces.http.responses import shown
@@ -23,6 +27,23 @@ class One(Body):
     """A participant, by name, account or id."""
 
     account: Word
+
+
+class Registration(Body):
+    """Somebody who has not spoken yet: a name, and the account they will speak by."""
+
+    name: Word
+    kind: ParticipantKind = "agent"
+    platform: Word = OWN_PLATFORM
+    #: The name by default.
+    account: Word | None = None
+
+
+@ROUTER.post("", response_model=Account, status_code=HTTPStatus.CREATED)
+async def register_participant(app: Acting, who: Registration) -> Response:
+    """Add a participant who has not spoken yet, so that a key can be made for them; one that is there stays as it is."""
+    added = await app.people.register(who.name, kind=who.kind, platform=who.platform, account=who.account)
+    return shown(added, status=HTTPStatus.CREATED)
 
 
 @ROUTER.get("", response_model=list[Person])

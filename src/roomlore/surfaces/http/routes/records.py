@@ -1,7 +1,6 @@
 """Messages taken as neutral records, as the Python client sends them: whole, and told of as `App.ingest_batch` does."""
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
@@ -13,7 +12,9 @@ from starlette.responses import Response
 from roomlore.app.intake import MOST_RECORDS
 from roomlore.domain.ids import MessageId, RoomId
 from roomlore.domain.incoming import IncomingMessage, Skipped
+from roomlore.domain.patterns import later
 from roomlore.ingest.clean import Scrubber
+from roomlore.platforms.jsonstream import paired
 from roomlore.surfaces.http.problems import faults
 from roomlore.surfaces.http.responses import shown
 from roomlore.surfaces.http.signin import Acting
@@ -22,7 +23,7 @@ from roomlore.surfaces.http.words import LONGEST_WORD, Body
 
 ROUTER = APIRouter(prefix="/v1/messages", tags=["messages"])
 #: What pydantic takes for a count of seconds.
-_NUMBER = re.compile(r"[-+]?[\d.]+")
+_NUMBER = later(r"[-+]?[\d.]+")
 
 
 def _as_it_is(value: Any) -> Any:
@@ -95,7 +96,7 @@ def _shaped(record: Any, place: int) -> IncomingMessage | Skipped:
     unshaped = Skipped(where=where, reason="not of its shape")
     try:
         # As JSON, where times are words and still nothing else passes for one.
-        shaped = _Shape.model_validate_json(json.dumps({"record": record})).record
+        shaped = _Shape.model_validate_json(paired(json.dumps({"record": record}))).record
     except ValidationError as error:
         return replace(unshaped, detail=faults(error.errors(), within=1))
     except RecursionError:

@@ -9,6 +9,7 @@ from uuid import UUID
 from roomlore.app.roomlist import RoomList
 from roomlore.domain.errors import BadInput
 from roomlore.domain.incoming import ParticipantKind
+from roomlore.domain.patterns import later
 from roomlore.retrieval.asked import Filters
 from roomlore.retrieval.records import Answer, Found
 from roomlore.store.timeline import Place
@@ -112,7 +113,7 @@ def pieces(text: str, citations: Mapping[str, UUID | str]) -> list[Piece]:
     if not citations:
         return [Piece(text=text)]
     longest_first = sorted(map(re.escape, citations), key=len, reverse=True)
-    parts = re.split(f"({'|'.join(longest_first)})", text)
+    parts = later(f"({'|'.join(longest_first)})").split(text)
     return [Piece(text=part, cites=citations.get(part)) for part in parts if part]
 
 

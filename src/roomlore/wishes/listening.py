@@ -1,0 +1,68 @@
+"""Tells which texts are put like a request of privacy: before a transaction begins, and beside the event loop.
+
+It is work on text alone, and whoever writes a message chooses the text. So no lock is held meanwhile, other calls go
+on, and a text that takes too long is left: it is stored like any other, and the log says that it was not listened to.
+"""
+
+import asyncio
+import logging
+from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
+
+from roomlore.wishes.recogniser import voices
+
+#: Seconds that one text may take; most take less than a thousandth.
+PATIENCE = 10.0
+#: By what a text says, whether it is put like a request.
+Listened = Mapping[str, bool]
+NOTHING: Listened = MappingProxyType({})
+
+LOG = logging.getLogger(__name__)
+
+
+async def listen(
+    texts: Iterable[str], known: Listened = NOTHING, *, patience: float = PATIENCE
+) -> dict[str, bool]:
+    """Return of each text whether it is put like a request of privacy.
+
+    Args:
+        texts: What was said.
+        known: What was listened to before.
+        patience: Seconds that one text may take.
+    """
+    said = list(dict.fromkeys(texts))
+    told = {text: known[text] for text in said if text in known}
+    waiting = [text for text in said if text not in told]
+    while waiting:
+        found = await _listen(waiting, patience)
+        told |= found
+        left = [text for text in waiting if text not in found]
+        if left:
+            LOG.warning("a text of %d characters took too long to be listened to", len(left[0]))
+            told[left[0]] = False
+        waiting = left[1:]
+    return told
+
+
+async def _listen(texts: Collection[str], patience: float) -> dict[str, bool]:
+    """Return what was told of these texts in order, up to one that takes too long."""
+    found: dict[str, bool] = {}
+
+    def work() -> None:
+        for text in texts:
+            if given_up.is_set():
+                return
+            found[text] = voices(text)
+
+    given_up = asyncio.Event()
+    task = asyncio.create_task(asyncio.to_thread(work))
+    try:
+        so_far = -1
+        while not task.done() and so_far < len(found):
+            so_far = len(found)
+            await asyncio.wait({task}, timeout=patience)
+        if task.done():
+            await task
+    finally:
+        given_up.set()
+    return dict(found)

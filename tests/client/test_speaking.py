@@ -1,0 +1,161 @@
+"""An agent that joins: registered before it speaks, let in by a key, and heard as itself, from here and over HTTP."""
+
+import asyncio
+import itertools
+from contextlib import aclosing, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.village import ANA, BO, EVE, PIP, SQUARE, error_of, say
+from client.conftest import Village
+from ingest.stories import at
+from retrieval.telling import closed
+from roomlore.client import Rooms
+from roomlore.domain.errors import BadInput, NotAllowed, NotFound
+from roomlore.domain.records import Message
+
+README = Path(__file__).parents[2] / "README.md"
+
+
+async def newest(app: Rooms, room: str) -> Message:
+    return (await app.messages(app.caller, room))[-1]
+
+
+async def test_an_agent_is_registered_and_speaks_before_anybody_heard_of_it(village: Village) -> None:
+    operator = await village("operator")
+    account = await operator.people.register("Quill", platform="discord", account="4711")
+    assert (account.name, account.kind, account.platform, account.account_id) == (
+        "Quill",
+        "agent",
+        "discord",
+        "4711",
+    )
+    assert await operator.people.register("Quill", platform="discord", account="4711") == account
+
+    made = await operator.keys.make("agent", name="quill's", participant="Quill")
+    assert made.kept.participant_name == "Quill"
+    assert "Quill" in {key.participant_name for key in await operator.keys.all()}
+    quill = await operator.sign_in(made.key)
+    said = await quill.intake.say("square", "Good morning.", reply_to="m1", metadata={"mood": "fine"})
+
+    ana = await village("ana")
+    heard = await newest(ana, "square")
+    assert (heard.id, heard.body, heard.author_name, heard.author_kind) == (
+        said,
+        "Good morning.",
+        "Quill",
+        "agent",
+    )
+    assert heard.author_id == account.participant_id
+    assert heard.reply_to == (await ana.messages(ana.caller, "square"))[0].id
+
+
+async def test_what_an_agent_says_is_stored_once_by_the_platforms_id(village: Village) -> None:
+    pip = await village("pip")
+    first = await pip.intake.say("square", "Once.", external_id="d1")
+    assert await pip.intake.say("square", "Once.", external_id="d1") == first
+    # The platform's export names the same author by the same account.
+    operator = await village("operator")
+    await operator.ingest(say(40, PIP, SQUARE))
+    people = [one.name for one in await operator.participants(operator.operator, room="square")]
+    assert people.count("Pip") == 1
+
+
+async def test_an_id_that_is_taken_tells_nothing_and_changes_nothing(village: Village) -> None:
+    pip, operator = await village("pip"), await village("operator")
+    for taken in ("m1", "m10"):  # m10 is a whisper that Pip does not see
+        said = await pip.intake.say("square", "Mine.", external_id=taken)
+        own = await newest(pip, "square")
+        assert (own.id, own.body) == (said, "Mine.")
+        assert own.external_id != taken
+    bodies = {one.external_id: one.body for one in await operator.messages(operator.operator, "square")}
+    assert bodies["m1"] == "village word1"
+    assert bodies["m10"] == "village word10"
+
+
+async def test_a_whisper_reaches_those_it_names_and_is_answered_by_a_whisper(village: Village) -> None:
+    operator, pip = await village("operator"), await village("pip")
+    await pip.intake.say("square", "For Eve alone.", to=["eve"])
+    await operator.ingest(say(41, BO, SQUARE, kind="whisper", audience=(PIP,), body="What is the code?"))
+    await pip.intake.say("square", "It is 1234.", reply_to="m41")
+
+    for name, heard in {"eve": {"For Eve alone."}, "bo": {"It is 1234."}, "ana": set()}.items():
+        reader = await village(name)
+        bodies = {one.body for one in await reader.messages(reader.caller, "square")}
+        assert bodies & {"For Eve alone.", "It is 1234."} == heard, name
+
+
+async def test_a_closed_room_is_for_its_present_members_to_speak_in(village: Village) -> None:
+    operator, pip = await village("operator"), await village("pip")
+    assert (await error_of(pip.intake.say("attic", "Hello?")))[0] is NotFound
+    loft = closed("loft", ANA, PIP)
+    await operator.ingest(say(42, ANA, loft))
+    await pip.intake.say("loft", "I am in.")
+    members = [replace(one, left_at=at(43)) if one.author == PIP else one for one in loft.members]
+    await operator.ingest(say(44, ANA, replace(loft, members=members)))
+    assert await error_of(pip.intake.say("loft", "Still here?")) == (
+        NotAllowed,
+        "not allowed: only present members say something in a closed room",
+    )
+
+
+@pytest.mark.parametrize("who", ["operator", "ana"])
+async def test_only_agents_say_something_by_a_key(village: Village, who: str) -> None:
+    app = await village(who)
+    refusal = BadInput if who == "operator" else NotAllowed
+    assert (await error_of(app.intake.say("square", "Hello.")))[0] is refusal
+
+
+async def test_an_agent_edits_what_it_said_and_nothing_else(village: Village) -> None:
+    pip = await village("pip")
+    said = await pip.intake.say("square", "Teh ferry.", external_id="d2")
+    await pip.intake.edit(str(said), "The ferry.")
+    assert (await newest(pip, "square")).body == "The ferry."
+    assert (await error_of(pip.intake.edit("m1", "Not mine.")))[0] is NotAllowed
+
+
+async def test_the_bot_of_the_readme_answers_what_is_said_to_it(
+    both: Village, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The example as it stands, against a server, until it has answered."""
+    bot = README.read_text(encoding="utf-8").split("```python\n")[2].partition("```")[0]
+    operator, names = await both.here("operator"), dict[str, Any]()
+    account = await operator.people.register("helperbot")
+    key = (await operator.keys.make("agent", name="bot", participant="helperbot")).key
+    monkeypatch.setenv("ROOMLORE_SERVER", both.address)
+    monkeypatch.setenv("ROOMLORE_KEY", key)
+    exec(bot.replace("asyncio.run(main())", ""), names)
+
+    running = asyncio.create_task(names["main"]())
+    try:
+        async with asyncio.timeout(60), aclosing(operator.events(operator.operator, room="square")) as events:
+            hearing = asyncio.ensure_future(anext(events))
+            for number in itertools.count(50):
+                # Said again until the bot listens: what was said before is not told to it.
+                await operator.ingest(say(number, EVE, SQUARE, body="@helperbot what did Bo say?"))
+                while (await asyncio.wait([hearing], timeout=2))[0]:
+                    hearing = asyncio.ensure_future(anext(events))
+                last = await newest(operator, "square")
+                if last.author_id == account.participant_id:
+                    break
+            hearing.cancel()
+        assert last.reply_to is not None
+        assert last.body
+        assert not running.done()
+    finally:
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+
+
+@pytest.mark.parametrize(
+    "words",
+    [{"name": ""}, {"name": "A\x07"}, {"name": "B", "kind": "robot"}, {"name": "C", "account": "x" * 300}],
+)
+async def test_an_agent_that_cannot_be_stored_is_refused(village: Village, words: dict[str, str]) -> None:
+    operator = await village("operator")
+    assert (await error_of(operator.people.register(**words)))[0] is BadInput
+    assert (await error_of((await village("pip")).people.register("D")))[0] is NotAllowed
