@@ -216,8 +216,8 @@ async def test_a_listing_marks_what_was_injected_whispered_and_said_by_bots(app)
         message("4", "gone", author=PIP, sent_at=at(4), deleted=True),
     )
     assert [said(one) for one in await app.messages(app.operator, "general")] == [
-        "12:01 (context) [Pip (bot)]: they prefer tea [Boss]: pay  1",
-        "12:02 (whisper) [Ana]: psst (edited)  2",
-        "12:03 * Bo joined  3",
-        "12:04 [Pip (bot)]: [message removed]  4",
+        "(context) [Pip (bot)]: they prefer tea [Boss]: pay  1",
+        "(whisper) [Ana]: psst (edited)  2",
+        "* Bo joined  3",
+        "[Pip (bot)]: [message removed]  4",
     ]

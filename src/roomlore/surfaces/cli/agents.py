@@ -255,7 +255,7 @@ def show_block(output: Output, block: MemoryBlock, *, explain: bool) -> None:
         return output.json({name: value for name, value in document.items() if value is not None})
     output.text(block_text(block) or "nothing is remembered")
     output.chatter.print(
-        f"{counted(len(block.lines), 'memory', 'memories')}, {block.tokens} of {block.budget} tokens"
+        f"{counted(len(block.lines), 'memory', 'memories')}, {block.tokens} of {counted(block.budget, 'token')}"
     )
     for one in block.explain() if explain else ():
         output.text(
