@@ -7,7 +7,8 @@ from ingest.stories import at, author, message, room
 from retrieval.telling import closed
 from roomlore.app import App
 from roomlore.context.render import to_text
-from roomlore.domain.records import Mention, Message, Viewer
+from roomlore.domain.mentions import Mention
+from roomlore.domain.records import Message, Viewer
 from roomlore.domain.speech import safe_body, with_names
 from roomlore.surfaces.cli.output import said
 

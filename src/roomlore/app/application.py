@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -22,7 +21,7 @@ from roomlore.app.generations import Generations
 from roomlore.app.graph import Graphing
 from roomlore.app.growth import Growth
 from roomlore.app.history import History
-from roomlore.app.importing import read_export, sort_out
+from roomlore.app.importing import StoredRooms, read_export, sort_out
 from roomlore.app.intake import Intake, take_in
 from roomlore.app.keys import Keys, sign_in
 from roomlore.app.memories import Memories
@@ -30,7 +29,9 @@ from roomlore.app.operations import Operations
 from roomlore.app.people import People, viewer_of
 from roomlore.app.projecting import Projecting
 from roomlore.app.proposing import Servers
+from roomlore.app.rooms import RoomManagement
 from roomlore.app.wishes import Wishes
+from roomlore.app.withholding import left_out_of, told_of
 from roomlore.app.working import Working
 from roomlore.backends.articles import open_reader
 from roomlore.config import Settings
@@ -38,6 +39,7 @@ from roomlore.context.builder import DEFAULT_BUDGET, build, with_articles
 from roomlore.context.records import Context
 from roomlore.context.replygraph import DEFAULT_LIMITS, WalkLimits
 from roomlore.context.storesource import StoreSource
+from roomlore.domain.clock import utc_now
 from roomlore.domain.errors import BadInput, NotAllowed
 from roomlore.domain.ids import MessageId, OrgId
 from roomlore.domain.incoming import IncomingMessage
@@ -146,6 +148,11 @@ class App:
         return Erasures(desk=self.desk)
 
     @property
+    def room_management(self) -> RoomManagement:
+        """Who may read rooms, what they are called, and who their members are; for operators."""
+        return RoomManagement(desk=self.desk)
+
+    @property
     def intake(self) -> Intake:
         """What is said: records of our own format, what agents say as themselves, and edits."""
         return Intake(desk=self.desk, take=self.ingest_batch, count=partial(self._growth.note, self.db))
@@ -197,7 +204,7 @@ class App:
 
     async def ingest_batch(self, batch: Sequence[IncomingMessage]) -> accept.Accepted:
         """Store a batch of messages in one transaction; what cannot be stored is named and left out."""
-        fit, unfit = await asyncio.to_thread(sort_out, batch, now=datetime.now(UTC))
+        fit, unfit = await asyncio.to_thread(sort_out, batch, now=utc_now())
         accepted = await self._accept(fit, action="ingest")
         return replace(accepted, skipped=[*unfit, *accepted.skipped])
 
@@ -209,15 +216,16 @@ class App:
     async def import_path(
         self, path: Path, *, wish: ImportWish | None = None, progress: Progress | None = None
     ) -> ImportReport:
-        """Read an export into the store, batch by batch, and report what it held.
+        """Read an export into the store, batch by batch, and report what it held and who may read it.
 
         Raises:
-            BadInput: the path cannot be read.
+            BadInput: the path cannot be read, or a room is named that is not in it.
             UnknownFormat: no reader recognises it.
         """
         await self.desk.check("administer", "import")
-        store = partial(self._accept, action="import")
-        return await read_export(path, wish, store=store, progress=progress)
+        store, there = partial(self._accept, action="import"), StoredRooms(desk=self.desk)
+        importing = read_export(path, wish, store=store, there=there, progress=progress)
+        return await self.wishes.counted(importing)
 
     # What is worked on
 
@@ -300,10 +308,8 @@ class App:
             BadInput: articles are wanted and what reads them is not installed.
         """
         reader = open_reader() if articles else None
-        began = perf_counter()
-        async with self.desk.reading(
-            viewer, "context", keeps_plans=True, recalls=True, began=began
-        ) as reading:
+        opened = self.desk.reading(viewer, "context", keeps_plans=True, recalls=True, began=perf_counter())
+        async with opened as reading:
             room_id = await meant.room(reading.conn, self.org_id, room)
             message = await meant.trigger(reading.conn, self.org_id, trigger, room_id=room_id)
             block = await self.agents.block_beside(reading, viewer, message, budget=budget)
@@ -312,6 +318,8 @@ class App:
             built = await build(source, message, viewer=viewer, limits=limits, budget=left)
             built = await self.agents.beside(reading, built, block) if block else built
             reading.shows([room_id, *(line.message.id for line in built.lines)])
+            hidden = await left_out_of(reading.conn, built)
+        built = await told_of(self.desk, built, hidden)
         # No connection is held while others are waited for.
         return built if reader is None else await with_articles(built, reader)
 
@@ -383,9 +391,8 @@ class App:
 
     @property
     def _find(self) -> Finding:
-        now = partial(datetime.now, UTC)
         return Finding(
-            desk=self.desk, settings=self.settings, models=self._models, now=now, servers=self._servers
+            desk=self.desk, settings=self.settings, models=self._models, now=utc_now, servers=self._servers
         )
 
     @property

@@ -19,6 +19,7 @@ from roomlore.retrieval.records import (
     Tier,
     TierTrace,
     Why,
+    Withheld,
 )
 
 
@@ -59,11 +60,18 @@ class FoundTold:
     certainty: float | None
     degraded: list[Degradation]
     read: Read | None
+    withheld: list[Withheld]
 
     def found(self) -> Found:
         """Return it as a search returns it."""
         hits = [one.hit() for one in self.hits]
-        return Found(hits=hits, certainty=self.certainty, degraded=self.degraded, read=self.read)
+        return Found(
+            hits=hits,
+            certainty=self.certainty,
+            degraded=self.degraded,
+            read=self.read,
+            withheld=self.withheld,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +90,7 @@ class AnswerTold:
     trace: list[TierTrace]
     degraded: list[Degradation]
     read: Read | None
+    withheld: list[Withheld]
 
     def given(self) -> Answer:
         """Return it as `ask` returns it."""
@@ -98,6 +107,7 @@ class AnswerTold:
             note=self.note,
             degraded=self.degraded,
             read=self.read,
+            withheld=self.withheld,
         )
 
 

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from roomlore.domain.ids import ConversationId, KeyId, MemoryId, MessageId, OrgId, ParticipantId, RoomId
 from roomlore.domain.incoming import MessageKind, ParticipantKind, Precision, RoomKind, Visibility
+from roomlore.domain.mentions import Mention, Reaction
 from roomlore.domain.roles import Role
 
 ReplyMethod = Literal["explicit", "thread", "mention", "inferred"]
@@ -89,12 +90,33 @@ class Room:
     id: RoomId
     platform: str
     external_id: str
+    #: The server, workspace or network it belongs to; empty where there is none.
+    workspace: str
     name: str
     kind: RoomKind
     visibility: Visibility
     topic: str
     message_count: int
     last_activity_at: datetime | None
+    #: How long it keeps what is said; None is forever.
+    keep_for: timedelta | None
+    #: From when on it does; until then it keeps more, and this can be taken back. None where it does so already.
+    retention_starts_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoomMember:
+    """A presence of somebody in a room."""
+
+    participant_id: ParticipantId
+    name: str
+    kind: ParticipantKind
+    #: None: since before the records begin.
+    joined_at: datetime | None
+    #: None: still there.
+    left_at: datetime | None
+    #: The platform lists it, they wrote there, or an operator said so.
+    known_by: Literal["platform", "wrote", "operator"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,29 +158,6 @@ class Account:
     kind: ParticipantKind
     #: Whether the viewer may know of another account of the same person.
     is_merged: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mention:
-    """Somebody, or a room, that a message names, as the viewer may call them."""
-
-    #: The account or room as its platform knows it.
-    external_id: str
-    name: str
-    #: One of the two.
-    participant_id: ParticipantId | None = None
-    room_id: RoomId | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reaction:
-    """A reaction to a message."""
-
-    emoji: str
-    #: How many reacted so.
-    count: int
-    #: Those of them whom the viewer may know, where the platform says who they are.
-    by: Sequence[Mention] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

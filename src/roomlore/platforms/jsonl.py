@@ -25,6 +25,7 @@ from roomlore.domain.incoming import (
     Visibility,
 )
 from roomlore.domain.ports import Reader, ReadOptions, Source
+from roomlore.domain.roomaudience import DIRECT
 from roomlore.platforms.fields import (
     Fields,
     Malformed,
@@ -48,7 +49,6 @@ from roomlore.platforms.unknown import left_aside, refuse_misspelt, unknown_keys
 #: The version of the format; what a first line must say.
 SCHEMA = "roomlore.message/1"
 _SUFFIXES = (".jsonl", ".ndjson", ".json", ".txt")
-_DIRECT = frozenset({"dm", "group_dm"})
 
 
 @dataclass(slots=True)
@@ -95,9 +95,10 @@ def _line(file: str, line: Line, declared: _Declared) -> Iterator[ReadItem]:
     if isinstance(value, _NotJson):
         yield Skipped(where=where, reason="not JSON", detail=value.why)
         return
-    yield from attempt(value, where, build=partial(_message, declared=declared, at=(line.number, where)))
+    item = next(attempt(value, where, build=partial(_message, declared=declared, at=(line.number, where))))
+    yield item
     fresh = [key for key in _unknown(value) if key not in declared.unknown]
-    if fresh:
+    if fresh and not isinstance(item, Skipped):
         # Once is enough: whoever writes a key writes it in every line.
         declared.unknown.update(fresh)
         yield left_aside(fresh, where)
@@ -257,18 +258,19 @@ def _room(value: Any, platform: str, declared: _Declared) -> IncomingRoom:
     external_id = need(fields, "id", "no room")
     known = declared.rooms.get((platform, external_id))
     room = known or IncomingRoom(external_id=external_id, name=external_id)
-    kind = text(fields, "kind") or room.kind
-    if kind not in get_args(RoomKind):
-        raise Malformed("unknown room kind")
-    visibility = text(fields, "visibility") or ("members" if kind in _DIRECT else room.visibility)
-    if visibility not in get_args(Visibility):
+    stated = text(fields, "kind")
+    kind = (cast("RoomKind", stated) if stated in get_args(RoomKind) else None) if stated else room.kind
+    visibility = text(fields, "visibility") or ("members" if kind in DIRECT else room.visibility)
+    if visibility not in (*get_args(Visibility), None):
         raise Malformed("unknown visibility")
     room = replace(
         room,
         name=text(fields, "name") or room.name,
-        kind=cast("RoomKind", kind),
-        visibility=cast("Visibility", visibility),
+        kind=kind,
+        visibility=cast("Visibility | None", visibility),
         topic=text(fields, "topic") or room.topic,
+        workspace=text(fields, "workspace") or room.workspace,
+        category=text(fields, "category") or room.category,
         members=_members(fields.get("members"), room),
     )
     declared.rooms[platform, external_id] = room

@@ -26,17 +26,16 @@ _STATED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """A statement that is to be remembered."""
+    """A statement that is to be remembered; importance is 1..5, confidence 0..1."""
 
     id: MemoryId
     kind: MemoryKind
     title: str = ""
     content: str
-    #: 1..5.
     importance: float
-    #: 0..1.
     confidence: float = 1.0
     sensitivity: Sensitivity = "normal"
+    is_hushed: bool = False  # sensitive only because a conversation that it rests on is
     #: For whom it is where it rests on no message.
     audience: AssertedFor = "self"
     asserted_by: ParticipantId | None = None
@@ -249,6 +248,7 @@ async def add(conn: Connection, org_id: OrgId, place: Place, *, confidence: floa
         **stated,
         "confidence": confidence,
         "metadata": json.dumps(dict(draft.metadata)),
+        "is_hushed": draft.is_hushed,
     }
     await QUERIES.run(conn, "add", {**place.params, **params})
     await add_sources(conn, org_id, draft.id, draft)

@@ -8,7 +8,8 @@ from uuid import UUID
 
 from roomlore.domain.ids import MessageId, OrgId, ParticipantId, RoomId, id_range
 from roomlore.domain.incoming import MessageKind, ParticipantKind, Precision, RoomKind, Visibility
-from roomlore.domain.records import Mention, Message, Reaction, Reply, ReplyMethod
+from roomlore.domain.mentions import Mention, Reaction
+from roomlore.domain.records import Message, Reply, ReplyMethod
 from roomlore.store import copying
 from roomlore.store.queries import SHAPES, Connection, Queries, columns
 

@@ -40,6 +40,7 @@ from roomlore.retrieval.records import (
     Tier,
     TierTrace,
     Why,
+    Withheld,
 )
 
 
@@ -72,6 +73,8 @@ class FoundExchanges:
     certainty: float | None
     degraded: Sequence[Degradation]
     read: Read | None
+    #: What spoken requests left out; told to operators alone.
+    withheld: Sequence[Withheld]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +94,8 @@ class AnswerGiven:
     trace: Sequence[TierTrace]
     degraded: Sequence[Degradation]
     read: Read | None
+    #: What it would rest on, too, if no spoken request withheld it; told to operators alone.
+    withheld: Sequence[Withheld]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +113,8 @@ class ContextGiven:
     #: Whether messages of the exchange that the trigger belongs to are left out; no other is ever shown in part.
     is_partial: bool
     citations: Mapping[str, Citation]
+    #: What spoken requests leave out of this stretch of the room; told to operators alone, None for others.
+    withheld: Sequence[Withheld] | None = None
     #: None for those who are no agents, as the last.
     memories: Mapping[str, MemoryId] | None = None
     explain: Sequence[Explained] | None = None
@@ -227,7 +234,13 @@ def found_exchange(hit: Hit) -> FoundExchange:
 def found_exchanges(found: Found) -> FoundExchanges:
     """Return what a search found."""
     hits = [found_exchange(hit) for hit in found.hits]
-    return FoundExchanges(hits=hits, certainty=found.certainty, degraded=found.degraded, read=found.read)
+    return FoundExchanges(
+        hits=hits,
+        certainty=found.certainty,
+        degraded=found.degraded,
+        read=found.read,
+        withheld=found.withheld,
+    )
 
 
 def answer_given(answer: Answer) -> AnswerGiven:
@@ -246,6 +259,7 @@ def answer_given(answer: Answer) -> AnswerGiven:
         trace=answer.trace,
         degraded=answer.degraded,
         read=answer.read,
+        withheld=answer.withheld,
     )
 
 
@@ -262,6 +276,7 @@ def context_given(context: Context, *, explain: bool) -> ContextGiven:
         text=to_text(context),
         is_partial=context.is_partial,
         citations=context.citations,
+        withheld=context.withheld if context.viewer.is_operator else None,
         memories=block.citations if block else None,
         explain=context.explain() if explain else None,
         sealed=context.sealed if explain else None,
