@@ -89,6 +89,8 @@ class Memory:
     #: External ids of messages of any rooms.
     sources: Sequence[str] = ()
     sensitivity: str = "normal"
+    #: Heeded where it rests on nothing.
+    audience: str = "self"
     #: An account, as all below.
     asserted_by: str | None = None
     #: (account, role) of whom it names.
@@ -269,6 +271,7 @@ def memory(draw: st.DrawFn, number: int, said: Sequence[IncomingMessage]) -> Mem
         number=number,
         sources=draw(st.lists(sources, max_size=3, unique=True)),
         sensitivity=draw(SENSITIVITIES),
+        audience=draw(st.sampled_from(["self", "org"])),
         asserted_by=draw(st.none() | ACCOUNTS),
         people=draw(st.lists(st.tuples(ACCOUNTS, st.sampled_from(ROLES)), max_size=3, unique=True)),
     )
@@ -434,9 +437,12 @@ async def _add_memories(conn, held: Held, world: World) -> None:
     for one in world.memories:
         key = made_id("memory", one.number)
         await conn.execute(
-            "insert into memories (org_id, id, kind, content, sensitivity, asserted_by, recorded_at)"
-            " values (%s, %s, 'fact', %s, %s, %s, %s)",
-            [held.org_id, key, one.content, one.sensitivity, held.accounts[one.asserted_by], at(one.number)],
+            "insert into memories (org_id, id, kind, content, sensitivity, audience, asserted_by, recorded_at)"
+            " values (%s, %s, 'fact', %s, %s, %s, %s, %s)",
+            [
+                *(held.org_id, key, one.content, one.sensitivity, one.audience),
+                *(held.accounts[one.asserted_by], at(one.number)),
+            ],
         )
         [vector] = FAKE.embed([one.content])
         await conn.execute(
@@ -833,9 +839,10 @@ async def truth(admin: psycopg.AsyncConnection, app: App) -> Truth:
                 sources=[messages[one] for one in sources],
                 is_sensitive=sensitivity == "sensitive",
                 asserted_by=asserted_by,
+                is_for_org=audience == "org",
             )
-            for key, sensitivity, asserted_by, sources in await rows(
-                "id, sensitivity, asserted_by, array(select message_id from memory_sources s"
+            for key, sensitivity, audience, asserted_by, sources in await rows(
+                "id, sensitivity, audience, asserted_by, array(select message_id from memory_sources s"
                 " where s.org_id = memories.org_id and s.memory_id = memories.id) from memories"
             )
         },

@@ -21,6 +21,7 @@ from roomlore.context.memoryblock import MemoryBlock, without
 from roomlore.context.records import Context
 from roomlore.domain.errors import BadInput, NotAllowed
 from roomlore.domain.ids import ParticipantId
+from roomlore.domain.keywords import refuse_unknown
 from roomlore.domain.records import Memory, MemoryKind, Message, Viewer
 from roomlore.domain.speech import safe_name
 from roomlore.retrieval import meant
@@ -95,6 +96,7 @@ class Agents:
             NotFound: there is no such agent or person, or the viewer may not know of them.
             BadInput: several are meant, or nothing is wanted.
         """
+        refuse_unknown("agents.memories", looked, Looked)
         check_limit(limit)
         async with self.desk.reading(viewer, "list memories", recalls=True) as reading:
             agent_ids = await self._agent(reading.conn, agent)

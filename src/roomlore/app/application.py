@@ -282,7 +282,7 @@ class App:
     ) -> list[Exchange]:
         """Return the newest exchanges of a room, each whole, or those that open before a message, newest first.
 
-        Of one with more than 50 messages the opening and the newest are told, and how many are left out.
+        Of one with more than 200 messages the beginning of each text is told, and that it is.
         """
         return await self._history.exchanges(viewer, room, limit=limit, before=before)
 

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from roomlore.domain.records import Viewer
-from roomlore.domain.speech import spoken
 from roomlore.retrieval import cascade
 from roomlore.retrieval.listed import listed
+from roomlore.retrieval.quotes import said_where
 from roomlore.retrieval.records import Answer, Tier, TierTrace
 from roomlore.store.queries import Connection
 from roomlore.store.search import Scope
@@ -25,7 +25,9 @@ async def recited(conn: Connection, viewer: Viewer, question: str, scope: Scope)
         best, outcome = (1.0, "answered") if hits else (None, "empty")
         trace.append(TierTrace(tier=tier, candidates=len(hits), best=best, bar=0.0, outcome=outcome))
         if hits:
-            lines = (spoken(message) for hit in hits for message in hit.messages if message.id in hit.why)
+            lines = (
+                said_where(message, hit) for hit in hits for message in hit.messages if message.id in hit.why
+            )
             return Answer(question=question, tier=tier, text="\n".join(lines), hits=hits, trace=trace)
     text = f"{cascade.UNKNOWN} Nobody said anything then that you may read."
     return Answer(question=question, tier="none", text=text, hits=(), trace=trace)

@@ -140,6 +140,8 @@ class MemoryFacts:
     #: Sensitive ones are for those who were there, however open the room is.
     is_sensitive: bool = False
     asserted_by: ParticipantId | None = None
+    #: Whether it is for the whole org, where it rests on no message; then it is fit for every place as well.
+    is_for_org: bool = False
     #: What took its place, if anything did.
     superseded_by: "MemoryFacts | None" = None
 
@@ -274,7 +276,7 @@ def can_see_merge(viewer: ViewerFacts, *, org_id: OrgId, knows: bool, knows_anot
 
 
 def can_recall(memory: MemoryFacts, viewer: ViewerFacts) -> bool:
-    """Return whether the viewer may see a memory: all its sources, or their own assertion without any.
+    """Return whether the viewer may see a memory: all its sources, or without any their own or the org's.
 
     One that was superseded is there for those only who may see what took its place: to others it would still stand.
     """
@@ -285,8 +287,10 @@ def can_recall(memory: MemoryFacts, viewer: ViewerFacts) -> bool:
     if memory.superseded_by is not None and not can_recall(memory.superseded_by, viewer):
         return False
     if not memory.sources:
-        is_told = viewer.place is None or _is_of(memory.asserted_by, viewer.place)
-        return is_told and viewer.is_own(memory.asserted_by)
+        return _is_told(memory, viewer.place) and (
+            viewer.is_own(memory.asserted_by)
+            or (memory.is_for_org and (viewer.is_participant or viewer.is_org))
+        )
     return _can_see_all(memory.sources, viewer, is_sensitive=memory.is_sensitive)
 
 
@@ -296,9 +300,11 @@ def can_follow(conversation: ConversationFacts, viewer: ViewerFacts) -> bool:
         return False
     if viewer.viewer.is_operator:
         return True
-    told = conversation.messages
-    is_sensitive = conversation.is_sensitive and not viewer.is_one_of(conversation.spoken_by)
-    return bool(told) and _can_see_all(told, viewer, is_sensitive=is_sensitive)
+    told = [
+        replace(message, spoken_with=message.spoken_with | conversation.spoken_by)
+        for message in conversation.messages
+    ]
+    return bool(told) and _can_see_all(told, viewer, is_sensitive=conversation.is_sensitive)
 
 
 def can_see_encounter(
@@ -337,15 +343,17 @@ def _can_see_all(messages: Iterable[MessageFacts], viewer: ViewerFacts, *, is_se
     )
 
 
-def _was_there(message: MessageFacts, viewer: ViewerFacts) -> bool:
-    is_heard = viewer.place is None or _was_heard_by_all(message, viewer.place)
-    return is_heard and (viewer.is_org or _attended(message, viewer))
+def _is_told(memory: MemoryFacts, place: PlaceFacts | None) -> bool:
+    """Return whether what somebody asserted may be told at a place: what is for the org, and what is the only reader's."""
+    if place is None:
+        return True
+    return (memory.is_for_org and place.is_somebodys) or _is_of(memory.asserted_by, place)
 
 
 def _can_tell(memory: MemoryFacts, place: PlaceFacts) -> bool:
     """Return whether everybody who reads at a place could see a memory."""
     if not memory.sources:
-        return _is_of(memory.asserted_by, place)
+        return _is_told(memory, place)
     return all(
         can_post(message, place) and (not memory.is_sensitive or _was_heard_by_all(message, place))
         for message in memory.sources
@@ -368,7 +376,10 @@ def _may_hear(message: MessageFacts, viewer: ViewerFacts) -> bool:
 
 
 def _was_there(message: MessageFacts, viewer: ViewerFacts) -> bool:
-    return _attended(message, viewer) or viewer.is_one_of(message.spoken_with)
+    """Return whether the viewer was there when a message was said, and so was everybody who reads at the place."""
+    if viewer.place is not None and not _was_heard_by_all(message, viewer.place):
+        return False
+    return viewer.is_org or _attended(message, viewer) or viewer.is_one_of(message.spoken_with)
 
 
 def _attended(message: MessageFacts, viewer: ViewerFacts) -> bool:

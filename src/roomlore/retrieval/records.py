@@ -45,13 +45,16 @@ class Why:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
-    """An opening message and what was replied: its messages in room order, all of them unless it is very large."""
+    """An opening message and what was replied: its messages in room order."""
 
     messages: Sequence[Message]
     #: For each of the messages but the opening what it stands under, which may be left out; in room order.
     replies: Sequence[Reply] = ()
-    #: How many messages of a very large exchange are left out; only such as the viewer may see count.
+    #: How many messages of a very large exchange that was found are left out; only such as the viewer may see count.
+    #: None are where the history of a room is listed.
     omitted: int = 0
+    #: So many characters of each text are there at most, and a mark at the end of each that is longer; None: all.
+    shortened_to: int | None = None
 
     @property
     def opening(self) -> Message:

@@ -115,6 +115,8 @@ class ContextGiven:
     #: How to read the text; for the system prompt.
     note: str
     text: str
+    #: Whether messages of the exchange that the trigger belongs to are left out; no other is ever shown in part.
+    is_partial: bool
     citations: Mapping[str, Citation]
     #: What spoken requests leave out of this stretch of the room; told to operators alone, None for others.
     withheld: Sequence[Withheld] | None = None
@@ -146,7 +148,8 @@ class ExchangeSaid:
     opening: MessageId
     messages: Sequence[Message]
     replies: Sequence[Reply]
-    omitted: int
+    #: So many characters of each text at most, where it has very many messages.
+    shortened_to: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,6 +284,7 @@ def context_given(context: Context, *, explain: bool) -> ContextGiven:
         budget=context.budget,
         note=FORMAT_NOTE,
         text=to_text(context),
+        is_partial=context.is_partial,
         citations=context.citations,
         withheld=context.withheld if context.viewer.is_operator else None,
         memories=block.citations if block else None,
@@ -305,7 +309,12 @@ def block_given(block: MemoryBlock, *, explain: bool) -> BlockGiven:
 
 def exchange_said(exchange: Exchange) -> ExchangeSaid:
     """Return an exchange that says which of its messages opened it."""
-    return ExchangeSaid(opening=exchange.opening.id, **_facts(exchange))
+    return ExchangeSaid(
+        opening=exchange.opening.id,
+        messages=exchange.messages,
+        replies=exchange.replies,
+        shortened_to=exchange.shortened_to,
+    )
 
 
 def conversation_found(one: Conversation, *, now: datetime) -> ConversationFound:

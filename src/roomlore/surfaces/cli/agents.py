@@ -13,9 +13,10 @@ from roomlore.app.asserting import KINDS
 from roomlore.app.people import OWN_PLATFORM
 from roomlore.context.memoryblock import DEFAULT_BUDGET, MemoryBlock, block_text
 from roomlore.domain.speech import safe_name
+from roomlore.domain.wording import counted
 from roomlore.retrieval.meant import LAST
 from roomlore.surfaces.cli.memories import show_all
-from roomlore.surfaces.cli.output import Output, counted, plain
+from roomlore.surfaces.cli.output import Output, plain
 from roomlore.surfaces.cli.people import show_accounts
 from roomlore.surfaces.cli.reading import PRIVATE
 from roomlore.surfaces.cli.session import Session, with_app
@@ -257,7 +258,7 @@ def show_block(output: Output, block: MemoryBlock, *, explain: bool) -> None:
     output.text(block_text(block) or "nothing is remembered")
     output.posting(block.postable, room="")
     output.chatter.print(
-        f"{counted(len(block.lines), 'memory', 'memories')}, {block.tokens} of {block.budget} tokens"
+        f"{counted(len(block.lines), 'memory', 'memories')}, {block.tokens} of {counted(block.budget, 'token')}"
     )
     for one in block.explain() if explain else ():
         output.text(

@@ -10,7 +10,7 @@ from roomlore.context.builder import DEFAULT_BUDGET
 from roomlore.retrieval.asked import EVERYTHING, KINDS, Filters
 from roomlore.retrieval.meant import LAST
 from roomlore.retrieval.records import Exchange
-from roomlore.surfaces.cli.output import Output, said
+from roomlore.surfaces.cli.output import Output, dated
 from roomlore.surfaces.cli.session import Session, with_app
 from roomlore.surfaces.documents import exchange_said
 
@@ -52,12 +52,13 @@ def show_exchanges(output: Output, exchanges: Sequence[Exchange]) -> None:
         return output.json({"exchanges": [exchange_said(exchange) for exchange in exchanges]})
     for exchange in exchanges:
         opening = exchange.opening
-        output.text(f"{opening.sent_at:%Y-%m-%d} {said(opening)}", style="bold")
-        for message in exchange.messages:
-            if message.id != opening.id:
-                output.text(f"    {said(message)}")
-        if exchange.omitted:
-            output.text(f"    {exchange.omitted} more messages of this exchange are left out", style="dim")
+        others = [message for message in exchange.messages if message.id != opening.id]
+        first, *rest = dated([opening, *others])
+        output.text(first, style="bold")
+        for line in rest:
+            output.text(f"    {line}")
+        if exchange.shortened_to is not None:
+            output.text(f"    of each text the first {exchange.shortened_to} characters", style="dim")
     return None
 
 

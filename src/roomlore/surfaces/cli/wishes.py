@@ -9,7 +9,8 @@ from roomlore.app import App
 from roomlore.app.wishes import SpokenWish, WishMode, WishStatus
 from roomlore.domain.ids import short_ids
 from roomlore.domain.speech import on_one_line, safe_name
-from roomlore.surfaces.cli.output import Output, counted
+from roomlore.domain.wording import counted
+from roomlore.surfaces.cli.output import Output
 from roomlore.surfaces.cli.session import Session, with_app
 
 #: What hears most wishes; anything else is named.

@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 from roomlore.domain.ids import MemoryId, MessageId, ParticipantId, RoomId
 from roomlore.domain.incoming import ParticipantKind, RoomKind
 from roomlore.domain.records import Postable
+from roomlore.domain.wording import counted
 from roomlore.surfaces.mcp.transcript import NOTE, Cited, MemoryCited, Transcript
 
 
@@ -131,7 +132,7 @@ class RoomsTold:
         """Return all of it as text."""
         lines = [
             f"[{one.name}] {one.platform} {one.kind}{', members only' if one.is_closed else ''}, "
-            f"{one.messages} messages{_last(one.last_activity_at)} = room {one.id}"
+            f"{counted(one.messages, 'message')}{_last(one.last_activity_at)} = room {one.id}"
             for one in self.rooms
         ]
         return _listed(lines, self.total, nothing="There is no room that you may see.")
@@ -149,7 +150,7 @@ class PeopleTold:
         """Return all of it as text."""
         lines = [
             f"[{one.name}]{' (bot)' if one.kind == 'agent' else ''} "
-            f"{one.messages} messages{_last(one.last_seen_at)} = participant {one.id}"
+            f"{counted(one.messages, 'message')}{_last(one.last_seen_at)} = participant {one.id}"
             for one in self.people
         ]
         return _listed(lines, self.total, nothing="There is nobody whom you may know of.")

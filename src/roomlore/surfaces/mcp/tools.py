@@ -295,7 +295,7 @@ TOOLS: Sequence[Tool] = (
     Tool(
         name="remember",
         title="Remember",
-        description="Keep a statement as a memory, seen by those who may read every message it rests on.",
+        description="Keep a statement as a memory, seen by those who may read every message it rests on; says who that is.",
         arguments=arguments.Remember,
         result=Quoted,
         call=writing.remember,
