@@ -15,7 +15,7 @@ each of them; to a whisper the same, of those who hear it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from roomlore.domain.ids import OrgId, ParticipantId, RoomId
