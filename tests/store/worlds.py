@@ -23,6 +23,7 @@ from roomlore.domain.audience import (
     MemoryFacts,
     MessageFacts,
     Period,
+    PlaceFacts,
     Presence,
     RoomFacts,
     ViewerFacts,
@@ -379,10 +380,11 @@ async def _keep_out(conn: psycopg.AsyncConnection, held: Held, world: World) -> 
         " (select participant_id from identities where account_id = %s)",
         [SCRIBE.account_id],
     )
-    await conn.execute(
-        "insert into erased_accounts (org_id, digest, erased_at) values (%s, sha256('somebody'), now())",
-        [held.org_id],
-    )
+    for table in ("erased_accounts", "erased_names"):
+        await conn.execute(
+            f"insert into {table} (org_id, digest, erased_at) values (%s, sha256('somebody'), now())",
+            [held.org_id],
+        )
     await conn.execute(
         "insert into erased_ranges (org_id, room_id, since, until, erased_at)"
         " select org_id, room_id, sent_at, sent_at + interval '1 second', now() from messages where id = %s",
@@ -421,6 +423,11 @@ async def _add_conversations(conn, held: Held, world: World) -> None:
             "insert into placements (org_id, message_id, conversation_id) select %s, unnest(%s::uuid[]), %s",
             [held.org_id, said, key],
         )
+        # Every other one became sensitive when all of this was said, the others before.
+        if one.sensitivity == "sensitive" and one.number % 2:
+            await conn.execute(
+                "update conversations set spoken_by = speakers(org_id, id) where id = %s", [key]
+            )
 
 
 async def _add_memories(conn, held: Held, world: World) -> None:
@@ -545,6 +552,7 @@ KEYS = {
     "work": "subject_id",
     "api_keys": "id",
     "erased_accounts": "org_id",
+    "erased_names": "org_id",
     "erased_ranges": "room_id",
 }
 _EVERYTHING = " union all ".join(
@@ -600,6 +608,26 @@ class Truth:
     embedded: set[UUID]
     redacted: set[UUID]
 
+    def place(self, viewer: Viewer, own: set[UUID]) -> PlaceFacts | None:
+        """Who reads where a viewer's answer is posted, each person once."""
+        if viewer.place is None:
+            return None
+        room = self.rooms.get(viewer.place)
+        if room is not None and room.visibility == "open":
+            return PlaceFacts(room_id=room.id, readers=None)
+        said = self.messages.get(viewer.place)
+        accounts = {
+            one.participant_id for one in self.presences if one.room == room and one.period.left_at is None
+        }
+        if said is not None and said.kind == "whisper":
+            accounts = {said.author_id, *said.audience}
+        if not (accounts and (viewer.participant_id is None or accounts & own)):
+            return PlaceFacts(room_id=None, readers=())
+        persons = {self.persons.get(key, key): key for key in accounts}
+        readers = [Viewer(org_id=viewer.org_id, participant_id=key) for key in persons.values()]
+        room_id = room.id if room is not None else said.room.id
+        return PlaceFacts(room_id=room_id, readers=[self.facts(one) for one in readers])
+
     def facts(self, viewer: Viewer) -> ViewerFacts:
         one = viewer.participant_id
         person = self.persons.get(one) if viewer.org_id == self.app.org_id else None
@@ -614,6 +642,7 @@ class Truth:
             is_agent=all(self.kinds.get(key) == "agent" for key in own),
             periods=periods,
             accounts=frozenset(own - {one}),
+            place=self.place(viewer, own),
         )
 
     def viewer(self, account: str) -> Viewer:
@@ -696,7 +725,15 @@ class Truth:
             ),
             **dict.fromkeys(("receipts", "activity_log"), by_owner),
             **dict.fromkeys(
-                ("activity", "work", "api_keys", "erased_accounts", "erased_ranges", "placements"),
+                (
+                    "activity",
+                    "work",
+                    "api_keys",
+                    "erased_accounts",
+                    "erased_names",
+                    "erased_ranges",
+                    "placements",
+                ),
                 by_operator,
             ),
         }
@@ -730,9 +767,23 @@ async def truth(admin: psycopg.AsyncConnection, app: App) -> Truth:
     said = await rows(
         "id, room_id, kind, author_id, sent_at, external_id, redacted_at is not null from messages"
     )
+    spoken = dict(
+        await _rows(
+            admin,
+            "select message_id, spoken_by from placements p join conversations c"
+            " on c.org_id = p.org_id and c.id = p.conversation_id"
+            " where p.org_id = %s and c.sensitivity = 'sensitive'",
+            [app.org_id],
+        )
+    )
     messages = {
         key: MessageFacts(
-            room=rooms[room], kind=kind, author_id=author, sent_at=sent, audience=frozenset(heard[key])
+            room=rooms[room],
+            kind=kind,
+            author_id=author,
+            sent_at=sent,
+            audience=frozenset(heard[key]),
+            spoken_with=frozenset(spoken.get(key, ())),
         )
         for key, room, kind, author, sent, _, _ in said
     }
@@ -768,9 +819,10 @@ async def truth(admin: psycopg.AsyncConnection, app: App) -> Truth:
                 org_id=app.org_id,
                 messages=[messages[one] for one in held],
                 is_sensitive=sensitivity == "sensitive",
+                spoken_by=frozenset(spoken_by),
             )
-            for key, sensitivity, held in await rows(
-                "id, sensitivity, array(select message_id from placements p"
+            for key, sensitivity, spoken_by, held in await rows(
+                "id, sensitivity, spoken_by, array(select message_id from placements p"
                 " where p.org_id = conversations.org_id and p.conversation_id = conversations.id)"
                 " from conversations"
             )
