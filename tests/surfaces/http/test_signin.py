@@ -137,7 +137,7 @@ OPERATORS = [
     ("POST", "/v1/participants/split", {"account": "ana"}),
     ("PUT", "/v1/rooms/square/retention", {"keep_for": None}),
     ("POST", "/v1/rooms/square/open", {"dry_run": True}),
-    ("POST", "/v1/rooms/square/open", {}),
+    ("POST", "/v1/rooms/square/open?", {}),
     ("POST", "/v1/rooms/square/close", None),
     ("PUT", "/v1/rooms/square/name", {"name": "mine"}),
     ("GET", "/v1/rooms/square/members", None),
