@@ -143,7 +143,7 @@ OPERATORS = [
     ("GET", "/v1/rooms/square/members", None),
     ("POST", "/v1/rooms/square/members", {"participant": "eve", "always": True}),
     ("DELETE", "/v1/rooms/square/members/ana", None),
-    ("POST", "/v1/erasures?room", {"kind": "room", "room": "square"}),
+    ("POST", "/v1/erasures?&", {"kind": "room", "room": "square"}),
     ("PUT", "/v1/rooms/square/embedding", {"policy": "message"}),
     ("PUT", "/v1/rooms/square/injecting", {"on": False}),
     ("POST", "/v1/erasures", {"kind": "range", "room": "square", "everything": True}),
