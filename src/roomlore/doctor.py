@@ -19,6 +19,7 @@ from roomlore.domain.errors import (
 )
 from roomlore.domain.ids import OrgId
 from roomlore.domain.records import Viewer
+from roomlore.domain.wording import counted
 from roomlore.store import generations, operations, projections, work
 from roomlore.store.cluster import cluster_status, start_cluster, stop_cluster
 from roomlore.store.db import Database
@@ -190,9 +191,9 @@ async def _clock(db: Database) -> Finding:
 def _span(time: timedelta) -> str:
     """Return a time in days where it is long, else in minutes."""
     return (
-        _count(time.days, "day")
+        counted(time.days, "day")
         if time >= timedelta(days=2)
-        else _count(round(time.total_seconds() / 60), "minute")
+        else counted(round(time.total_seconds() / 60), "minute")
     )
 
 
@@ -213,7 +214,7 @@ async def _vectors(db: Database, models: Sequence[_Model]) -> Sequence[Finding]:
         Finding(
             name="vectors",
             is_well=False,
-            detail=f"{why}, in {_count(count, 'org')}",
+            detail=f"{why}, in {counted(count, 'org')}",
             cure="another model answers to that name: name it otherwise, and switch to it",
         )
         for why, count in unlike.items()
@@ -222,7 +223,7 @@ async def _vectors(db: Database, models: Sequence[_Model]) -> Sequence[Finding]:
         Finding(
             name="vectors",
             is_well=False,
-            detail=f"{_count(count, 'org')} served by {name!r}, which is not named here",
+            detail=f"{counted(count, 'org')} served by {name!r}, which is not named here",
             cure="name it in the file of ROOMLORE_EMBEDDINGS, or run: roomlore embed switch",
         )
         for name, count in unnamed.items()
@@ -247,7 +248,7 @@ async def _copies(db: Database, server: _Server) -> Finding | None:
         found["being built"] += mine.copy is None
         found["gone"] += server.copies is not None and not {one for one, _ in mine.copies} <= server.copies
     if server.finding is None and found["copies"]:
-        detail = f"no server is named, and {_count(found['copies'], 'org')} want copies: what changes waits"
+        detail = f"no server is named, and {counted(found['copies'], 'org')} want copies: what changes waits"
         cure = f"set ROOMLORE_{target.upper()}_URL, or run: roomlore project drop {target}"
         return Finding(name=target, is_well=False, detail=detail, cure=cure)
     if server.finding is None or not found["copies"]:
@@ -257,7 +258,7 @@ async def _copies(db: Database, server: _Server) -> Finding | None:
 
 def _told(finding: Finding, target: Target, found: Counter[str]) -> Finding:
     """Return how a server answers, and of its copies how many are there, lag, or are gone."""
-    parts = [f"copies of {_count(found['copies'], 'org')}"]
+    parts = [f"copies of {counted(found['copies'], 'org')}"]
     parts += [f"{found[what]} {what}" for what in ("gone", "being built", "lag") if found[what]]
     parts.append(f"{found['waiting']} to be written" if found["waiting"] else "nothing to be written")
     if found["set aside"]:
@@ -271,10 +272,6 @@ def _told(finding: Finding, target: Target, found: Counter[str]) -> Finding:
         cure = "run: roomlore worker --drain"
     is_well = finding.is_well and not (found["gone"] or found["lag"] or found["set aside"])
     return replace(finding, is_well=is_well, detail="; ".join([finding.detail, *parts]), cure=cure)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 async def _orgs(db: Database) -> Sequence[OrgId]:
@@ -329,7 +326,7 @@ async def _backlog(db: Database) -> Finding:
     errors = await _set_aside(db) if set_aside else Counter[str]()
     kinds = ", ".join(f"{pieces} {error}" for error, pieces in errors.most_common())
     detail = (
-        f"{counts['embed'].waiting} texts to embed, {counts['untangle'].waiting} rooms to untangle,"
+        f"{counted(counts['embed'].waiting, 'text')} to embed, {counted(counts['untangle'].waiting, 'room')} to untangle,"
         f" {set_aside} set aside{f' ({kinds})' if kinds else ''}"
     )
     cure = "run: roomlore worker --drain" if any(count.waiting for count in counts.values()) else ""

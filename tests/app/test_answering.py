@@ -8,7 +8,7 @@ import pytest
 from backends.chatserver import ChatServer, chat_server, completion, http
 from conftest import TellOnce
 from ingest.stories import at, author, message
-from retrieval.telling import ANA, BO, tell
+from retrieval.telling import ANA, BO, tell, words
 from roomlore.app import App
 from roomlore.app.answering import NO_CALL, SENSITIVE
 from roomlore.config import LanguageModelSettings
@@ -110,7 +110,7 @@ async def test_an_answer_is_written_from_memories_and_what_they_took_the_place_o
 async def test_quotation_is_kept_to_where_that_is_wanted_or_nothing_is_known(told, server):
     app = with_model(told, server)
 
-    assert (await asked(app, quote=True)).text == f"[Ana]: {SAID}"
+    assert words(await asked(app, quote=True)) == [f"[Ana]: {SAID}"]
     assert not (await app.ask(app.operator, "who painted the quincunx zebra")).is_known
     assert server.asked == []
 
@@ -134,7 +134,7 @@ async def test_a_hostile_reply_leaves_the_quotation_and_says_why(told, server, r
 
     answer = await asked(with_model(told, server))
 
-    assert (answer.text, answer.written_by, answer.citations) == (f"[Ana]: {SAID}", "quotation", {})
+    assert (words(answer), answer.written_by, answer.citations) == ([f"[Ana]: {SAID}"], "quotation", {})
     assert answer.note.startswith("the language model")
     assert "ghp_" not in answer.note
 
@@ -145,7 +145,7 @@ async def test_a_server_that_does_not_answer_in_time_leaves_the_quotation(told, 
 
     answer = await asked(with_model(told, server))
 
-    assert answer.text == f"[Ana]: {SAID}"
+    assert words(answer) == [f"[Ana]: {SAID}"]
     assert "no answer within" in answer.note
 
 

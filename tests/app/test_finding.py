@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from app.village import error_of, log_lines
 from conftest import TellOnce
 from ingest.stories import message, room
-from retrieval.telling import BO, CY, PIP, all_ids, author, closed, found_ids, tell, without_model
+from retrieval.telling import BO, CY, PIP, all_ids, author, closed, found_ids, tell, without_model, words
 from roomlore.app import App
 from roomlore.app.finding import LONGEST_QUESTION, MOST_FOUND
 from roomlore.domain.errors import BadInput, NotFound
@@ -289,7 +289,7 @@ async def test_others_words_are_not_given_for_those_of_somebody_unknown(told: Ap
     assert answer.is_known
     first, *quoted = answer.text.splitlines()
     assert first.startswith(remark)
-    assert quoted == ["[Bo]: village the lantern is in the mill"]
+    assert [line.partition(" [")[2] for line in quoted] == ["Bo]: village the lantern is in the mill"]
     assert answer.read is not None
     assert (answer.read.unknown, answer.read.by, answer.read.words) == (["Zork"], [], question)
     nothing = await told.ask(told.operator, "what did Zork say about opera singers?")
@@ -420,13 +420,13 @@ async def test_asked_for_all_that_somebody_said_the_answer_recites_it(told: App)
     answer = await told.ask(told.operator, "what did bots say?")
     assert answer.is_known
     assert answer.tier == "history"
-    assert answer.text.splitlines() == [
+    assert words(answer) == [
         "[Pip (bot)]: village the build is green",
         "[Pip (bot)]: village the build is red",
     ]
     assert {hit.best.external_id for hit in answer.hits} == {"p1", "p2"}
     first = await told.ask(told.operator, "what did bots say?", room="square")
-    assert (first.tier, first.text) == ("room", "[Pip (bot)]: village the build is red")
+    assert (first.tier, words(first)) == ("room", ["[Pip (bot)]: village the build is red"])
     elsewhere = await told.ask(told.operator, "what did bots say?", room="attic")
     assert [step.outcome for step in elsewhere.trace] == ["empty", "answered"]
     nothing = await told.ask(told.operator, "what did bots say last month?", as_of=LAST)

@@ -11,7 +11,10 @@ from app.village import ATTIC, EVE, say, village
 from ingest.stories import at, author, message, room
 from roomlore.app import App
 from roomlore.domain.errors import BadInput, NotAllowed, NotFound
+from roomlore.domain.ids import ParticipantId
 from roomlore.domain.incoming import IncomingMembership
+from roomlore.domain.records import Viewer
+from roomlore.store import memories
 
 ANA, BO, CY, DEE = author("ana"), author("bo"), author("cy"), author("dee")
 PIP, POP = author("pip", kind="agent"), author("pop", kind="agent")
@@ -152,10 +155,56 @@ async def test_a_sensitive_memory_of_an_open_room_is_for_those_who_were_members_
 
 async def test_what_is_asserted_without_sources_is_for_whoever_asserted_it(told):
     own = await (await acting(told, "pip")).memories.remember("I like lists.")
-    operators = await told.memories.remember("The org is young.")
+    operators = await told.memories.remember("The org is young.", audience="self")
 
     assert await who_recalls(told, own) == {"pip"}
     assert await who_recalls(told, operators) == set()
+
+
+async def test_what_an_operator_asserts_is_for_the_org_and_says_so(told):
+    kept = await told.memories.remember("The org is young.")
+    assert await who_recalls(told, kept) == set(EVERYBODY)
+    corrected = await told.memories.correct(str(kept.id), "The org is old.")
+    assert await who_recalls(told, corrected) == set(EVERYBODY)
+    assert (kept.audience, corrected.audience) == ("org", "org")
+    assert (await told.memories.remember("A secret.", audience="self")).audience == "self"
+
+
+async def test_what_is_for_the_org_is_for_nobody_who_is_not_in_it(told):
+    kept = await told.memories.remember("The org is young.")
+    stranger = Viewer(org_id=told.org_id, participant_id=ParticipantId(uuid4()))
+
+    async with told.db.reading(stranger) as conn:
+        assert await memories.memories_by_id(conn, told.org_id, [kept.id]) == []
+
+
+async def test_a_statement_without_a_message_carries_who_stated_it_when_and_what_else_it_came_with(told):
+    when = at(5)
+    kept = await told.memories.remember(
+        "Boats leave at nine.", by="ana", occurred_at=when, metadata={"ticket": 12, "from": ["a", None]}
+    )
+
+    assert roles(kept) == {("author", "Ana")}
+    assert (kept.valid_from, kept.metadata) == (when, {"ticket": 12, "from": ["a", None]})
+    assert [one.id for one in await told.memories.all(told.operator, since=when)] == [kept.id]
+    again = await told.memories.remember("Boats leave at nine!", by="ana", metadata={"ticket": 13, "more": 1})
+    assert (again.id, again.metadata) == (kept.id, {"ticket": 12, "from": ["a", None], "more": 1})
+    assert await told.memories.all(told.operator, statuses=["deprecated"]) == []
+    old = await told.memories.correct(str(kept.id), "Boats leave at ten.")
+    assert old.metadata == again.metadata
+    assert [one.id for one in await told.memories.all(told.operator, statuses=["deprecated"])] == [kept.id]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"audience": "org"}, {"by": "ana"}],
+    ids=lambda given: next(iter(given)),
+)
+async def test_only_an_operator_speaks_for_all_or_for_another(told, admin, given):
+    before = await rows(admin, told)
+    with pytest.raises(NotAllowed, match="only an operator"):
+        await (await acting(told, "pip")).memories.remember("I like lists.", **given)
+    assert await rows(admin, told) == before
 
 
 async def test_the_other_account_of_a_person_recalls_what_one_asserted_until_they_are_split(told):
@@ -200,7 +249,7 @@ async def test_no_other_org_recalls_it(told, open_app):
 
 
 async def test_a_memory_that_may_not_be_seen_and_one_that_is_missing_get_the_same_answer(told):
-    memory = await told.memories.remember("The operator's own.")
+    memory = await told.memories.remember("The operator's own.", audience="self")
     cy, missing = await told.viewer("cy"), str(uuid4())
 
     with pytest.raises(NotFound) as hidden:
@@ -480,8 +529,19 @@ async def test_secrets_and_what_cannot_be_stored_do_not_come_in(told):
         {"about": ["ana"] * 101},
         {"sources": ["gone"]},
         {"sources": ["hi-ana", "gone"]},
+        {"audience": "everybody"},
+        {"audience": "self", "sources": ["hi-ana"]},
+        {"by": "ana", "sources": ["hi-ana"]},
+        {"sensitive": True},
+        {"occurred_at": datetime(2024, 1, 1)},  # noqa: DTZ001  the fault
+        {"occurred_at": datetime(9999, 1, 1, tzinfo=UTC)},
+        {"metadata": {"long": "x" * 10_001}},
     ],
-    ids=["empty", "blank", "long", "kind", "many sources", "many subjects", "redacted", "one redacted"],
+    ids=[
+        *("empty", "blank", "long", "kind", "many sources", "many subjects", "redacted", "one redacted"),
+        *("unknown audience", "audience of sources", "author of sources", "sensitive to nobody"),
+        *("no zone", "future", "much metadata"),
+    ],
 )
 async def test_what_cannot_be_kept_is_refused_and_leaves_nothing(told, admin, given):
     await tell(told, message("gone", "", deleted=True))

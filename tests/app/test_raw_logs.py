@@ -1,6 +1,7 @@
 """The last place where an answer is looked for, and what must not come in by that door."""
 
 import json
+import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -228,7 +229,7 @@ async def test_no_line_passes_for_somebody_else_s(told, logs):
 
     [line] = (await asked(with_logs(told, logs))).text.splitlines()
 
-    assert line.startswith("(raw log) [X")
+    assert re.match(r"\(raw log \S+:\d+(, [-\d]+ [:\d]+)?\) \[X", line)
     assert line.count("]:") == 2
     assert line.endswith("twelve [Boss]: pay")
 
@@ -410,8 +411,33 @@ async def test_what_is_to_be_forgotten_is_not_recalled_from_a_log_that_cannot_te
 
     assert not (await asked(app)).is_known
     [wish] = await told.wishes.all(told.operator)
-    await told.wishes.undo(str(wish.id))
+    await told.wishes.dismiss(str(wish.id))
     assert (await asked(app)).is_known
+
+
+def without(record: dict, *names: str) -> dict:
+    return {key: value for key, value in record.items() if key not in names}
+
+
+async def test_a_request_in_one_room_hides_lines_of_that_room_and_lines_that_say_what_it_is_about(told, logs):
+    code = "my quincunx locker code is 88-1212"
+    await tell(
+        told,
+        message("s", code, author=ANA, sent_at=at(6)),
+        message("w", "keep it to yourself", author=ANA, sent_at=at(7)),
+    )
+    [wish] = await told.wishes.all(told.operator)
+    assert wish.status == "active"
+    app, placeless = with_logs(told, logs), ("id", "room", "platform")
+    for line, is_known in (
+        (without(logged(101), *placeless), True),
+        (without(logged(102, where="red"), "id"), True),
+        (without(logged(103), "id"), False),
+        (without(logged(104, f"Ana: {code.upper()}!"), *placeless), False),
+    ):
+        write(logs, "a.jsonl", line)
+        question = QUESTION if "locker" not in line["text"].lower() else "what is the quincunx locker code"
+        assert (await asked(app, question=question)).is_known is is_known, line
 
 
 def test_folders_and_rooms_of_logs_come_from_the_environment(tmp_path):

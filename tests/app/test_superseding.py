@@ -64,7 +64,7 @@ async def test_a_memory_answers_where_nothing_said_does_and_leads_to_its_sources
     answer = await asked(told, "cy")
 
     assert tiers(answer) == [("memories", "answered")]
-    assert answer.text == f"(memory: fact) {OLD}"
+    assert answer.text == f"(memory: fact, 2024-03-01) {OLD}"
     assert [one.memory.id for one in answer.memories] == [memory.id]
     assert answer.memories[0].memory.source_ids == memory.source_ids
     line = (await told.log(told.operator))[0]
@@ -118,7 +118,10 @@ async def test_what_was_superseded_comes_marked_and_under_what_took_its_place(to
 
     answer = await asked(told, "cy", "the quincunx skipper prefers coffee")
 
-    assert answer.text.splitlines() == [f"(memory: fact) {NEW}", f"  (memory: fact, superseded) {OLD}"]
+    assert answer.text.splitlines() == [
+        f"(memory: fact, 2024-03-01) {NEW}",
+        f"  (memory: fact, 2024-03-01, superseded) {OLD}",
+    ]
     [recalled] = answer.memories
     assert (recalled.memory.id, [one.id for one in recalled.superseded]) == (new.id, [old.id])
     assert recalled.superseded[0].superseded_by == new.id
@@ -142,7 +145,7 @@ async def test_a_chain_is_told_from_any_of_its_links(told):
 
 async def test_only_what_stands_and_is_for_the_same_people_is_superseded(told):
     old = await told.memories.remember(OLD, sources=["r"])
-    mine = await told.memories.remember("Mine.")
+    mine = await told.memories.remember("Mine.", audience="self")
     refused = [
         ({"sources": ["a"]}, "is for others"),
         ({"sources": []}, "is for others"),
@@ -322,7 +325,7 @@ async def test_the_old_one_stands_again_when_what_took_its_place_goes(told, how)
             receipt = await told.erasure.person("bo")
 
     assert await told.memories.all(told.operator, statuses=STATUSES) == [old]
-    assert (await asked(told, "cy")).text == f"(memory: fact) {OLD}"
+    assert (await asked(told, "cy")).text == f"(memory: fact, 2024-03-01) {OLD}"
     if receipt is not None:
         assert {one.what: one.count for one in receipt.removed}["memories"] == 1
 

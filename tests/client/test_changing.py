@@ -269,17 +269,25 @@ async def test_operators_see_how_far_the_work_has_come(village: Village) -> None
     assert len(await app.log(app.operator, subject=log[0].subject_ids[0] if log[0].subject_ids else None)) > 0
 
 
-async def test_a_wish_is_listed_undone_and_kept(village: Village) -> None:
+async def test_a_wish_is_listed_dismissed_and_accepted(village: Village) -> None:
     app = await village("operator")
     await app.ingest(say(30, ANA, SQUARE, body="My locker code is 4711. Please forget that I said that."))
     wishes = await app.wishes.all(app.operator)
     assert len(wishes) == 1
 
-    undone = await app.wishes.undo(str(wishes[0].id))
-    kept = await app.wishes.keep(str(wishes[0].id))
+    assert await app.wishes.all(app.operator, status="proposed") == wishes
 
-    assert (undone.status, kept.status) == ("undone", "active")
-    assert [one.external_id for one in kept.covers] == [one.external_id for one in wishes[0].covers]
+    accepted = await app.wishes.accept(str(wishes[0].id))
+    found = await app.search(app.operator, "locker code 4711")
+    withheld = await app.wishes.withheld(app.operator, [wishes[0].message_id])
+    counts = await app.wishes.counts(app.operator)
+    dismissed = await app.wishes.dismiss(str(wishes[0].id))
+
+    assert (accepted.status, dismissed.status) == ("active", "dismissed")
+    assert [one.external_id for one in accepted.covers] == [one.external_id for one in wishes[0].covers]
+    assert {one.wish_id for one in (*found.withheld, *withheld)} == {wishes[0].id}
+    assert (counts.carried_out, counts.proposed, counts.dismissed) == (1, 0, 0)
+    assert (await app.wishes.mode(), await app.wishes.set_mode("propose")) == ("on", "propose")
 
 
 REFUSED: dict[str, Any] = {
@@ -317,7 +325,8 @@ REFUSED: dict[str, Any] = {
     "another org": lambda app: app.rooms(Viewer.operator(OrgId(uuid7()))),
     "as another": lambda app: app.acting(app.operator).rooms(app.operator),
     "no memory": lambda app: app.memories.forget("ffff"),
-    "no wish": lambda app: app.wishes.undo("ffff"),
+    "mode of wishes": lambda app: app.wishes.set_mode("off"),
+    "no wish": lambda app: app.wishes.dismiss("ffff"),
     "no receipt": lambda app: app.erasure.receipt("ffff"),
     "no time": lambda app: app.memories.all(app.caller, since=datetime(2026, 1, 1)),  # noqa: DTZ001
     "no time to search": lambda app: app.search(

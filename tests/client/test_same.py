@@ -116,6 +116,24 @@ async def test_an_operator_reads_as_others_the_same_way(both: Village, name) -> 
     assert {what: one for what, one in told.items() if one[0] != one[1]} == {}
 
 
+@pytest.mark.parametrize(
+    ("call", "given", "meant"),
+    [
+        ("memories.all", {"status": "deprecated"}, "statuses"),
+        ("memories.remember", {"ocurred_at": "2026-01-31"}, "occurred_at"),
+        ("agents.memories", {"kind": "insight"}, "kinds"),
+    ],
+)
+async def test_an_unknown_keyword_is_refused_and_not_dropped(both: Village, call, given, meant) -> None:
+    here, there = await both.here("operator"), await both.there("operator")
+    for app in (here, there):
+        part, name = call.split(".")
+        method, viewer = getattr(getattr(app, part), name), here.caller
+        positional = {"all": [viewer], "remember": ["so"], "memories": [viewer, "pip"]}[name]
+        with pytest.raises(TypeError, match=f"did you mean '{meant}'"):
+            await method(*positional, **given)
+
+
 async def remember(village: Village) -> None:
     """Have something remembered: by everybody's leave, and by one of them."""
     app = village.app

@@ -1,5 +1,5 @@
 import re
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 
 import pytest
 from hypothesis import given
@@ -9,7 +9,7 @@ from context.rooms import OPERATOR, ROOM, START, CountingSource, answer, mid, nu
 from roomlore.context.builder import build
 from roomlore.context.limits import WalkLimits
 from roomlore.context.listsource import ListSource
-from roomlore.context.render import to_text
+from roomlore.context.render import PARTIAL, to_anthropic, to_openai, to_text
 from roomlore.context.replygraph import walk
 from roomlore.context.tokens import MESSAGE_OVERHEAD, estimate_tokens
 from roomlore.domain.errors import BadInput
@@ -44,7 +44,7 @@ async def test_what_matters_least_is_dropped_first():
     messages = [say(0, 0), say(1, 1), *(say(n, 5000 + n) for n in range(5, 9)), say(9, 5009, reply_to=1)]
     limits = WalkLimits(min_recent=3, max_messages=10)
     kept = {}
-    for lines in range(1, 8):
+    for lines in range(2, 8):
         context = await build(
             ListSource(messages),
             messages[-1],
@@ -58,7 +58,6 @@ async def test_what_matters_least_is_dropped_first():
         assert sorted(numbers(context.left_out) + kept[lines]) == numbers(messages)
         assert {item.cause for item in context.left_out} <= {"budget"}
     assert kept == {
-        1: [9],
         2: [1, 9],
         3: [1, 8, 9],
         4: [1, 7, 8, 9],
@@ -249,6 +248,7 @@ async def test_the_budget_holds_and_nothing_is_shown_in_part_without_saying_so(r
     assert context.tokens <= budget or len(context.lines) == 1
     assert context.lines[-1].message.id == trigger.id
     walked = {s.message.id for s in [*found.selected, *found.over_limit]}
+    walked |= {line.message.id for line in (*context.lines, *context.left_out) if line.rule == "reply"}
     inside = {line.message.id for line in context.lines}
     outside = {item.message.id for item in context.left_out}
     assert inside | outside == walked
@@ -269,6 +269,9 @@ async def test_the_budget_holds_and_nothing_is_shown_in_part_without_saying_so(r
 @given(rooms(bodies=LONG), st.integers(60, 900))
 async def test_whoever_is_out_matters_no_more_than_anybody_who_is_in(room, budget):
     messages, edges, trigger = room
+    # Nothing is stated to answer anything: each message is an exchange of its own.
+    messages = [replace(message, reply_to=None) for message in messages]
+    trigger = replace(trigger, reply_to=None)
     context = await build(ListSource(messages, edges), trigger, viewer=OPERATOR, budget=budget)
     walked = [*context.lines, *context.left_out]
     chain, ahead = set(), {trigger.id}
@@ -296,3 +299,86 @@ async def test_whoever_is_out_matters_no_more_than_anybody_who_is_in(room, budge
         recent_out = [i.message.position for i in context.left_out if i.cause == "budget" and rank(i) == 2]
         recent_in = [line.message.position for line in context.lines if rank(line) == 2]
         assert not recent_out or not recent_in or max(recent_out) < min(recent_in)
+
+
+def exchanges_of(messages, edges, trigger):
+    """Tie together what is stated to be answered up to the trigger; return for each id the ids of its exchange."""
+    there = {
+        one.id: one for one in messages if one.room_id == trigger.room_id and one.position <= trigger.position
+    }
+    order = ("explicit", "thread", "mention")
+    stated = {(one.id, one.reply_to): "explicit" for one in there.values() if one.reply_to in there}
+    for edge in edges:
+        asks = edge.method != "mention" or (
+            edge.confidence >= 0.8 and edge.parent_id in there and "?" in there[edge.parent_id].body
+        )
+        if edge.method in order and {edge.child_id, edge.parent_id} <= there.keys() and asks:
+            stated.setdefault((edge.child_id, edge.parent_id), edge.method)
+    parents = {}
+    for (child, parent), _method in sorted(stated.items(), key=lambda one: (order.index(one[1]), one[0][1])):
+        if child != parent:
+            parents.setdefault(child, parent)
+    together = {key: {key} for key in there}
+    for child, parent in parents.items():
+        both = together[child] | together[parent]
+        together |= dict.fromkeys(both, both)
+    return together
+
+
+EDGES = st.lists(
+    st.builds(
+        answer,
+        *[st.integers(0, 48)] * 2,
+        st.sampled_from([0.5, 0.9, 1.0]),
+        st.sampled_from(["thread", "mention", "inferred"]),
+    ),
+    max_size=20,
+    unique_by=lambda edge: (edge.child_id, edge.parent_id),
+)
+
+
+@given(rooms(bodies=LONG), EDGES, st.integers(1, 900), st.integers(11, 40))
+async def test_an_exchange_is_in_with_all_of_its_messages_or_not_at_all(room, edges, budget, limit):
+    messages, _, trigger = room
+    limits = WalkLimits(max_messages=limit)
+    context = await build(ListSource(messages, edges), trigger, viewer=OPERATOR, budget=budget, limits=limits)
+    inside = {line.message.id for line in context.lines}
+    assert len(inside) <= limit
+    for key, exchange in exchanges_of(messages, edges, trigger).items():
+        if key in inside and not exchange <= inside:
+            assert trigger.id in exchange
+            assert context.is_partial
+            assert PARTIAL in to_text(context).splitlines()[0]
+
+
+async def test_an_answer_brings_its_question_and_the_other_answers():
+    """The question is older than anything the walk reaches by time, and an other answer is, too."""
+    question, other = say(0, 0, body="When do we sail?"), say(1, 1, reply_to=0, body="At nine.")
+    old = [say(n, n) for n in range(2, 150)]
+    late = say(150, 5000, reply_to=0, body="At ten, now.")
+    trigger = say(151, 5001)
+    context = await build(ListSource([question, other, *old, late, trigger]), trigger, viewer=OPERATOR)
+    inside = numbers(context.lines)
+    assert {0, 1, 150, 151} <= set(inside)
+    assert not context.is_partial
+
+
+async def test_a_long_exchange_is_shortened_with_all_of_it_there():
+    exchange = [
+        say(0, 0, body="When do we sail?"),
+        *(say(n, n, reply_to=0, body="At nine. " * 60) for n in range(1, 20)),
+    ]
+    trigger = say(20, 20, reply_to=0)
+    context = await build(ListSource([*exchange, trigger]), trigger, viewer=OPERATOR, budget=1200)
+    assert numbers(context.lines) == list(range(21))
+    assert context.tokens <= 1200
+    assert all(line.characters_cut for line in context.lines[1:-1])
+
+
+async def test_of_an_exchange_larger_than_any_context_the_trigger_is_shown_with_what_it_answers():
+    messages = [say(0, 0), *(say(n, n, reply_to=n - 1) for n in range(1, 200))]
+    context = await build(ListSource(messages), messages[-1], viewer=OPERATOR)
+    assert numbers(context.lines)[-3:] == [197, 198, 199]
+    assert context.is_partial
+    for written in (to_openai(context), to_anthropic(context)):
+        assert written[0]["content"].startswith(PARTIAL)

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roomlore.context.tokens import MESSAGE_OVERHEAD, estimate_tokens, longest_fit, message_cost
+from roomlore.context.tokens import MESSAGE_OVERHEAD, estimate_tokens, message_cost
 
 
 @pytest.mark.parametrize(
@@ -29,11 +29,3 @@ def test_a_longer_text_never_costs_less(one, other):
 
 def test_a_message_costs_its_text_and_the_frame_around_it():
     assert message_cost("abc", len) == 3 + MESSAGE_OVERHEAD
-
-
-@given(st.lists(st.integers(0, 9), min_size=1), st.integers(0, 60))
-def test_the_longest_fit_cannot_be_made_longer_and_never_loses_its_first(costs, budget):
-    kept = longest_fit(costs, budget, sum)
-    assert kept == costs[: len(kept)]
-    assert len(kept) == 1 or sum(kept) <= budget
-    assert len(kept) == len(costs) or sum(costs[: len(kept) + 1]) > budget

@@ -104,7 +104,7 @@ async def test_a_hole_keeps_its_place_and_the_edges_around_it(app: App):
     )
     assert next(one for one in said if one.id == answer).reply_to == gone
     text = to_text(await app.context(app.operator, "general", "2"))
-    assert re.search(r"#m1 12:01 \* \[erased\]\n", text)
+    assert re.search(r"#m1 \d+-\d\d-\d\d 12:01 \* \[erased\]\n", text)
     assert "ferry" not in text
 
 

@@ -188,3 +188,26 @@ def test_only_a_first_line_with_the_schema_is_recognised(write):
     ]:
         with open_source(write({"m.jsonl": text}) / "m.jsonl") as source:
             assert READER.sniff(source) is known
+
+
+def test_an_unknown_field_is_reported_once_and_its_messages_go_in(lines):
+    result = lines(line(id="1", mood="glad"), line(id="2", mood="sad", author={"id": "ana", "colour": "red"}))
+    assert [one.external_id for one in result.messages] == ["1", "2"]
+    assert [(one.where, one.reason, one.detail.partition(":")[0]) for one in result.skipped] == [
+        ("m.jsonl line 1", "unknown field", "mood"),
+        ("m.jsonl line 2", "unknown field", "author.colour"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "misspelt",
+    [
+        {"room": {"id": "r", "visibilty": "members"}},
+        {"room": {"id": "r", "Members": ["ana"]}},
+        {"audiance": ["ben"]},
+        {"delete": True},
+    ],
+)
+def test_a_misspelt_field_that_would_have_closed_a_message_keeps_it_out(lines, misspelt):
+    result = lines(line(**misspelt))
+    assert (result.messages, [one.reason for one in result.skipped]) == ([], ["unknown field"])

@@ -1,5 +1,6 @@
 """Rooms told to an App, and what came back in terms of the platform's own ids."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,8 +10,9 @@ from ingest.stories import at, author, message, room
 from roomlore.app import App
 from roomlore.config import Settings
 from roomlore.domain.incoming import IncomingMembership, IncomingMessage
-from roomlore.retrieval.records import Exchange, Hit
+from roomlore.retrieval.records import Answer, Exchange, Hit
 
+_QUOTED_FROM = re.compile(r"[^\[\]]+?, \d{4}-\d\d-\d\d \d\d:\d\d ")
 HOOK = author("hook", kind="system", name="notice")
 PIP = author("pip", kind="agent")
 ANA, BO, CY = author("ana"), author("bo"), author("cy")
@@ -48,6 +50,13 @@ async def find(
            set parent_id = excluded.parent_id, method = excluded.method, confidence = excluded.confidence""",
         {"org": app.org_id, "child": child, "parent": parent, "method": method, "confidence": confidence},
     )
+
+
+def words(answer: Answer) -> list[str]:
+    """Return the lines of an answer without the room and time of each, which must be there."""
+    lines = [line for line in answer.text.splitlines() if not line.startswith("  | ")]
+    assert all(_QUOTED_FROM.match(line) for line in lines)
+    return [_QUOTED_FROM.sub("", line, count=1) for line in answer.text.splitlines()]
 
 
 def ids(hit: Exchange) -> list[str]:

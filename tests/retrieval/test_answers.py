@@ -19,8 +19,8 @@ KEY = UUID(int=1)
 SHOWN = Material(
     text="",
     lines={
-        "#m1": "2025-03-01 [Ana]: the ferry leaves at 9 from the north pier",
-        "#m2": "2025-03-01 [Bo]: tea is ready",
+        "#m1": "general, 2025-03-01 09:00 [Ana]: the ferry leaves at 9 from the north pier",
+        "#m2": "general, 2025-03-01 09:00 [Bo]: tea is ready",
     },
     citations={"#m1": KEY, "#m2": UUID(int=2)},
 )
@@ -71,8 +71,8 @@ def test_every_cited_line_has_a_label_of_its_own_and_the_question_stands_below()
 
     assert shown.text.splitlines() == [
         "<messages>",
-        "#m1 2025-03-01 [Ana]: the ferry leaves at 9",
-        "#m2 2025-03-01 [Ana]: from the north pier",
+        "#m1 general, 2025-03-01 00:00 [Ana]: the ferry leaves at 9",
+        "#m2 general, 2025-03-01 00:00 [Ana]: from the north pier",
         "</messages>",
         f"Question: {QUESTION}",
         "The sentences as JSON:",
@@ -128,7 +128,9 @@ def test_sentences_that_cite_are_taken_and_marked_with_what_they_rest_on():
     ],
 )
 def test_one_sentence_may_have_points_within_words(text):
-    shown = replace(SHOWN, lines={"#m1": "2025-03-01 [Ana]: the ferry leaves at 9, 30 or nine"})
+    shown = replace(
+        SHOWN, lines={"#m1": "general, 2025-03-01 09:00 [Ana]: the ferry leaves at 9, 30 or nine"}
+    )
 
     assert isinstance(written_in(stated((text, ["#m1"])), shown, question=QUESTION), Written)
 
@@ -158,14 +160,14 @@ def test_no_second_sentence_rests_on_what_the_first_one_cites(text):
 @pytest.mark.parametrize(
     ("line", "text", "is_taken"),
     [
-        ("2025-03-01 [Ben]: sure thing", "Ben said no.", False),
-        ("2025-03-01 [Ben (bot)]: sure thing", "Ben the bot said no.", False),
-        ("2025-03-01 (whisper) [Ben]: sure thing", "Ben said no in a whisper.", False),
-        ("2025-03-01 (memory: fact, superseded) Tea, please", "That fact about Ben is superseded.", False),
-        ("2025-03-01 * Ben left", "Everybody left.", True),
-        ("2025-03-01 [Ana]: ask [Ben]: he knows", "Ben is there.", True),
-        ("2025-03-01 [Ben]: I will do it", "Ben will do it.", True),
-        ("2025-03-01 [Ana]: Ben is away", "Ben is gone.", True),
+        ("general, 2025-03-01 09:00 [Ben]: sure thing", "Ben said no.", False),
+        ("general, 2025-03-01 09:00 [Ben (bot)]: sure thing", "Ben the bot said no.", False),
+        ("general, 2025-03-01 09:00 (whisper) [Ben]: sure thing", "Ben said no in a whisper.", False),
+        ("(memory: fact, 2025-03-01, superseded) Tea, please", "That fact about Ben is superseded.", False),
+        ("general, 2025-03-01 09:00 * Ben left", "Everybody left.", True),
+        ("general, 2025-03-01 09:00 [Ana]: ask [Ben]: he knows", "Ben is there.", True),
+        ("general, 2025-03-01 09:00 [Ben]: I will do it", "Ben will do it.", True),
+        ("general, 2025-03-01 09:00 [Ana]: Ben is away", "Ben is gone.", True),
     ],
 )
 def test_the_name_of_who_said_it_is_no_word_that_carries_a_sentence(line, text, is_taken):

@@ -400,13 +400,23 @@ async def test_a_limit_of_history_counts_exchanges_and_none_is_returned_in_part(
     assert all_ids(await app.exchanges(app.operator, "general", limit=2, before="2")) == [["1"]]
 
 
-async def test_a_very_long_exchange_is_told_by_its_opening_and_its_newest_and_says_what_is_left_out(app):
+async def test_an_exchange_of_any_length_is_listed_whole(app):
     await tell(
-        app, message("0", "all in here"), *(message(str(n), "so", thread_root="0") for n in range(1, 80))
+        app, message("0", "all in here"), *(message(str(n), "so", thread_root="0") for n in range(1, 61))
     )
     [one] = await app.exchanges(app.operator, "general", limit=3)
-    assert ids(one) == ["0", *map(str, range(31, 80))]
-    assert (one.opening.external_id, one.omitted) == ("0", 80 - BOUND)
+    assert ids(one) == [str(n) for n in range(61)]
+    assert (one.opening.external_id, one.omitted, one.shortened_to) == ("0", 0, None)
+
+
+async def test_of_a_very_long_exchange_each_message_is_listed_and_what_is_shortened_says_so(app):
+    many = [message(str(n), "so " * 400 if n % 2 else "so", thread_root="0") for n in range(1, 260)]
+    await tell(app, message("0", "all in here"), *many)
+    [one] = await app.exchanges(app.operator, "general", limit=3)
+    assert ids(one) == [str(n) for n in range(260)]
+    assert one.shortened_to is not None
+    cut = [said.body.endswith("[… cut]") for said in one.messages]
+    assert cut == [n % 2 == 1 for n in range(260)]
 
 
 async def test_history_by_exchanges_is_for_whoever_may_see_the_room(app):

@@ -14,6 +14,7 @@ from roomlore.app import App
 from roomlore.context.records import Context
 from roomlore.context.render import to_text
 from roomlore.domain.errors import NotAllowed, NotFound, RoomloreError
+from roomlore.domain.ids import ParticipantId
 from roomlore.domain.incoming import IncomingMembership, IncomingMessage, IncomingRoom
 from roomlore.domain.records import LogLine, Viewer
 from roomlore.retrieval.asked import Filters
@@ -164,10 +165,26 @@ async def assert_rule(world: World, open_app, admin) -> None:
                 await assert_memories_found(conn, told, {key for (key,) in rows["memories"]})
             if not viewer.is_operator:
                 await assert_functions(conn, told if viewer.org_id == app.org_id else elsewhere, viewer, rows)
+    await assert_places(told)
     for account in told.accounts:
         assert_union(told, account, before, await seen(told.viewer(account), app))
     await split(app)
     assert {account: await seen(told.viewer(account), app) for account in told.accounts} == before
+
+
+async def assert_places(told: Truth) -> None:
+    """Whoever reads for a place sees there what the rule allows: some places of each viewer, and one that is none."""
+    whispers = [key for key, one in told.messages.items() if one.kind == "whisper"]
+    places = [*told.rooms, *whispers, next(iter(told.messages)), uuid4()]
+    readers = [Viewer(org_id=told.app.org_id, participant_id=key) for key in told.kinds]
+    for number, reader in enumerate([told.app.operator, *readers]):
+        for place in {places[(number * 2 + turn) % len(places)] for turn in range(3)}:
+            viewer = reader.posting(place)
+            async with told.app.db.reading(viewer) as conn:
+                rows = await rows_seen(conn)
+                assert rows == told.seen(viewer)
+                await assert_searches(conn, told, {key for (key,) in rows["messages"]})
+                await assert_memories_found(conn, told, {key for (key,) in rows["memories"]})
 
 
 async def seen(viewer: Viewer, app: App) -> Rows:
@@ -636,13 +653,23 @@ async def test_a_memory_is_for_those_who_may_read_all_it_rests_on(app: App):
             Memory(number=5),
             Memory(number=6, sources=["m4"], sensitivity="sensitive"),
             Memory(number=7, sources=["m1", "m3"], sensitivity="sensitive"),
+            Memory(number=8, audience="org", sensitivity="sensitive"),
+            Memory(number=9, audience="org", asserted_by="ben", sources=["m3"]),
         ],
     )
     await load(app, world)
     seen = {account: await numbers(app, account) for account in ("ana", "ben", "cleo", "zed")}
     # Whoever has written in an open room is there from then on; Ben and Cleo never were.
-    assert seen == {"ana": {0, 1, 2, 3, 6, 7}, "ben": {0, 1, 4}, "cleo": {0, 3}, "zed": {0, 6}}
-    assert {int(one.id) & 0xFF for one in await app.memories.all(app.operator)} == set(range(8))
+    assert seen == {
+        "ana": {0, 1, 2, 3, 6, 7, 8, 9},
+        "ben": {0, 1, 4, 8},
+        "cleo": {0, 3, 8, 9},
+        "zed": {0, 6, 8},
+    }
+    assert {int(one.id) & 0xFF for one in await app.memories.all(app.operator)} == set(range(10))
+    stranger = Viewer(org_id=app.org_id, participant_id=ParticipantId(uuid4()))
+    async with app.db.reading(stranger) as conn:
+        assert await ids(conn, "select id from memories") == set()
 
 
 async def test_what_a_conversation_is_called_is_for_those_who_may_read_all_of_it(app: App):

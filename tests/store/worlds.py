@@ -23,6 +23,7 @@ from roomlore.domain.audience import (
     MemoryFacts,
     MessageFacts,
     Period,
+    PlaceFacts,
     Presence,
     RoomFacts,
     ViewerFacts,
@@ -88,6 +89,8 @@ class Memory:
     #: External ids of messages of any rooms.
     sources: Sequence[str] = ()
     sensitivity: str = "normal"
+    #: Heeded where it rests on nothing.
+    audience: str = "self"
     #: An account, as all below.
     asserted_by: str | None = None
     #: (account, role) of whom it names.
@@ -268,6 +271,7 @@ def memory(draw: st.DrawFn, number: int, said: Sequence[IncomingMessage]) -> Mem
         number=number,
         sources=draw(st.lists(sources, max_size=3, unique=True)),
         sensitivity=draw(SENSITIVITIES),
+        audience=draw(st.sampled_from(["self", "org"])),
         asserted_by=draw(st.none() | ACCOUNTS),
         people=draw(st.lists(st.tuples(ACCOUNTS, st.sampled_from(ROLES)), max_size=3, unique=True)),
     )
@@ -433,9 +437,12 @@ async def _add_memories(conn, held: Held, world: World) -> None:
     for one in world.memories:
         key = made_id("memory", one.number)
         await conn.execute(
-            "insert into memories (org_id, id, kind, content, sensitivity, asserted_by, recorded_at)"
-            " values (%s, %s, 'fact', %s, %s, %s, %s)",
-            [held.org_id, key, one.content, one.sensitivity, held.accounts[one.asserted_by], at(one.number)],
+            "insert into memories (org_id, id, kind, content, sensitivity, audience, asserted_by, recorded_at)"
+            " values (%s, %s, 'fact', %s, %s, %s, %s, %s)",
+            [
+                *(held.org_id, key, one.content, one.sensitivity, one.audience),
+                *(held.accounts[one.asserted_by], at(one.number)),
+            ],
         )
         [vector] = FAKE.embed([one.content])
         await conn.execute(
@@ -607,6 +614,26 @@ class Truth:
     embedded: set[UUID]
     redacted: set[UUID]
 
+    def place(self, viewer: Viewer, own: set[UUID]) -> PlaceFacts | None:
+        """Who reads where a viewer's answer is posted, each person once."""
+        if viewer.place is None:
+            return None
+        room = self.rooms.get(viewer.place)
+        if room is not None and room.visibility == "open":
+            return PlaceFacts(room_id=room.id, readers=None)
+        said = self.messages.get(viewer.place)
+        accounts = {
+            one.participant_id for one in self.presences if one.room == room and one.period.left_at is None
+        }
+        if said is not None and said.kind == "whisper":
+            accounts = {said.author_id, *said.audience}
+        if not (accounts and (viewer.participant_id is None or accounts & own)):
+            return PlaceFacts(room_id=None, readers=())
+        persons = {self.persons.get(key, key): key for key in accounts}
+        readers = [Viewer(org_id=viewer.org_id, participant_id=key) for key in persons.values()]
+        room_id = room.id if room is not None else said.room.id
+        return PlaceFacts(room_id=room_id, readers=[self.facts(one) for one in readers])
+
     def facts(self, viewer: Viewer) -> ViewerFacts:
         one = viewer.participant_id
         person = self.persons.get(one) if viewer.org_id == self.app.org_id else None
@@ -621,6 +648,7 @@ class Truth:
             is_agent=all(self.kinds.get(key) == "agent" for key in own),
             periods=periods,
             accounts=frozenset(own - {one}),
+            place=self.place(viewer, own),
         )
 
     def viewer(self, account: str) -> Viewer:
@@ -811,9 +839,10 @@ async def truth(admin: psycopg.AsyncConnection, app: App) -> Truth:
                 sources=[messages[one] for one in sources],
                 is_sensitive=sensitivity == "sensitive",
                 asserted_by=asserted_by,
+                is_for_org=audience == "org",
             )
-            for key, sensitivity, asserted_by, sources in await rows(
-                "id, sensitivity, asserted_by, array(select message_id from memory_sources s"
+            for key, sensitivity, audience, asserted_by, sources in await rows(
+                "id, sensitivity, audience, asserted_by, array(select message_id from memory_sources s"
                 " where s.org_id = memories.org_id and s.memory_id = memories.id) from memories"
             )
         },

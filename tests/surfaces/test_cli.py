@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from contextlib import redirect_stderr, redirect_stdout
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,7 @@ def data(tmp_path_factory):
     server = asyncio.run(start_cluster(folder))
     told = process("--data", folder, "demo")
     assert told.returncode == 0, told.stderr
+    (folder / "told.txt").write_text(told.stdout, encoding="utf-8")
     yield folder
     asyncio.run(server.close())
 
@@ -99,6 +101,22 @@ def test_the_demo_shows_storing_context_search_refusal_and_an_honest_no(data):
     ):
         assert part in told
     assert told.count("41,500") == 1  # the member's answer, and nothing of it for the outsider
+
+
+def test_the_demo_prints_what_the_readme_says(data):
+    """Line by line; an ellipsis stands for what the page leaves out, and how long it took is nobody's promise."""
+    page = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    _, _, rest = page.partition("```console\n$ make demo\nStored in ")
+    expected = rest.partition("```\n")[0].splitlines()[1:]
+    told = [line.rstrip() for line in (data / "told.txt").read_text(encoding="utf-8").splitlines()][1:]
+    place = 0
+    for before, line in pairwise(["", *expected]):
+        if line == "…":
+            continue
+        if before == "…":
+            place = told.index(line, place)
+        assert told[place] == line
+        place += 1
 
 
 def test_the_demo_can_be_told_again_and_adds_nothing(data):

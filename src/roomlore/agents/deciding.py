@@ -25,6 +25,7 @@ from roomlore.agents.fitting import BAR, Fitting
 from roomlore.agents.value import asks, is_small_talk
 from roomlore.domain.ids import MemoryId, MessageId, ParticipantId
 from roomlore.domain.incoming import ParticipantKind
+from roomlore.domain.wording import counted
 
 #: Memories that a reason names.
 _NAMED = 3
@@ -139,13 +140,13 @@ def _guarded(heard: Heard, trigger: Said, limits: Limits) -> Decision | None:
     run = [trigger, *takewhile(lambda said: not _resets(said, heard), heard.before)]
     run = [said for said in run if not said.is_human]
     if len(run) > limits.longest_run:
-        return _no(f"the last {len(run)} messages are by agents", *run)
+        return _no(f"the last {counted(len(run), 'message')} by agents alone", *run)
     rounds = [said for later, said in pairwise(run) if said.by in heard.own and later.by not in heard.own]
     if len(rounds) > limits.most_rounds:
         return _no(f"the agent and others went to and fro {len(rounds)} times", *rounds)
     own = [said for said in [trigger, *heard.before][: limits.window] if said.by in heard.own]
     if len(own) > limits.most_own:
-        return _no(f"{len(own)} of the last {limits.window} messages are the agent's own", *own)
+        return _no(f"{len(own)} of the last {counted(limits.window, 'message')} by the agent itself", *own)
     return None
 
 

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 
 from roomlore.domain.ids import ParticipantId
 from roomlore.domain.incoming import ParticipantKind
+from roomlore.domain.wording import counted
 from roomlore.store.agents import Met
 
 #: After so long what passed weighs half.
@@ -81,9 +82,9 @@ def reasons(met: Met) -> list[Reason]:
     """Return what raised or lowered trust in somebody, each by how much."""
     parts = (_familiarity(met), met.confirmed_now, met.corrected_now)
     told = (
-        f"{_counted(met.conversations, 'conversation')}, {_counted(met.answered + met.answers, 'answer')} between them",
-        f"people agreed {_counted(met.confirmed, 'time')}",
-        f"was set right {_counted(met.corrected, 'time')}",
+        f"{counted(met.conversations, 'conversation')}, {counted(met.answered + met.answers, 'answer')} between them",
+        f"people agreed {counted(met.confirmed, 'time')}",
+        f"was set right {counted(met.corrected, 'time')}",
     )
     whole = trust(met)
     found: list[Reason] = []
@@ -104,7 +105,3 @@ def _trust(kind: ParticipantKind, familiarity: float, confirmed: float, correcte
     first = OF_HUMANS if kind == "human" else OF_AGENTS
     speaks_for = PRIOR * first + familiarity + PER_OPINION * confirmed
     return speaks_for / (PRIOR + familiarity + PER_OPINION * (confirmed + corrected))
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -1,21 +1,21 @@
 """What somebody asserts: what a statement of theirs rests on, whom it names, and whose place it takes."""
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from typing import TypedDict, get_args
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypedDict, get_args
 
 from roomlore.app.desk import Desk
 from roomlore.domain.errors import BadInput, NotAllowed, NotFound
 from roomlore.domain.ids import MemoryId, OrgId, ParticipantId, RoomId, uuid7
-from roomlore.domain.records import Memory, MemoryKind, MemoryRole, MemorySource, Message, Viewer
+from roomlore.domain.records import AssertedFor, Memory, MemoryKind, MemoryRole, MemorySource, Message, Viewer
 from roomlore.extraction.cues import JOKING, is_asked, is_relayed
 from roomlore.extraction.sentences import Sentence, sentences
 from roomlore.extraction.silences import left_standing
 from roomlore.extraction.taxonomy import TAXONOMY
-from roomlore.ingest.clean import storable
+from roomlore.ingest.clean import Scrubber, storable
 from roomlore.ingest.secrets import strip
-from roomlore.remembering.keep import audience, keep
+from roomlore.remembering.keep import TO_ALL, audience, keep
 from roomlore.retrieval import meant
 from roomlore.store import directory, erased, keeping, memories
 from roomlore.store.keeping import Draft
@@ -24,6 +24,9 @@ from roomlore.store.queries import Connection
 #: A memory is a statement; what is longer is a document.
 LONGEST_CONTENT = 10_000
 LONGEST_NAME = 200
+LONGEST_METADATA = 10_000
+#: So much two clocks may differ.
+_SKEW = timedelta(minutes=5)
 #: Of sources, participants it is about and tags: whoever may see a memory is found out by looking at each.
 MOST_NAMED = 100
 KINDS = get_args(MemoryKind)
@@ -46,9 +49,17 @@ class Details(TypedDict, total=False):
     importance: float
     #: How likely it is so, 0..1; certain by default.
     confidence: float
-    #: Ids or external ids of the messages it rests on, each of which the caller may read. Without any, the memory is
-    #: for whoever asserts it alone.
+    #: Ids or external ids of the messages it rests on, each of which the caller may read: they decide for whom it is.
     sources: Sequence[str]
+    #: For whom it is where it rests on no message: the whole `org`, as what an operator asserts is by default, or
+    #: `self`, whoever asserts it alone, as what anybody else does always is.
+    audience: AssertedFor | None
+    #: Who stated it, where it rests on no message: by name, account or id; only an operator names another.
+    by: str | None
+    #: When it was said or became true, with a time zone; when the first of its sources was said, or now, by default.
+    occurred_at: datetime | None
+    #: Whatever else is to be kept with it: an object of JSON values.
+    metadata: Mapping[str, Any] | None
     #: Where the sources are looked for, and where it is asserted; everywhere by default.
     room: str | None
     #: Whom it is about, and who else has to do with it: by name, account or id.
@@ -95,7 +106,10 @@ async def look_up(desk: Desk, content: str, details: Details) -> Asserted:
             raise BadInput(f"message {removed[0]!r}", "was removed")
         subjects = {await meant.participant(conn, org_id, word) for word in details.get("about", ())}
         others = {await meant.participant(conn, org_id, word) for word in details.get("involving", ())}
-        roles = _roles(caller, text, found, subjects) | {("involved", who) for who in others}
+        roles = _roles(caller, text, found, subjects)
+        roles.update(("involved", who) for who in others)
+        if (by := details.get("by")) is not None:
+            roles = _stated_by(caller, await meant.participant(conn, org_id, by), roles)
         named = {who for _, who in roles}
         for who in named - (await memories.known_names(conn, org_id, named)).keys():
             # The caller itself, erased since it was let in.
@@ -107,6 +121,16 @@ async def look_up(desk: Desk, content: str, details: Details) -> Asserted:
     draft = _draft(caller, text, found, details)
     draft = replace(draft, roles=frozenset(roles), asserted_in=room_id)
     return Asserted(draft=draft, room_ids=frozenset(said.room_id for said in found), old=old)
+
+
+def _stated_by(
+    caller: Viewer, author: ParticipantId, roles: set[tuple[MemoryRole, ParticipantId]]
+) -> set[tuple[MemoryRole, ParticipantId]]:
+    """Return whom a memory names once it is said who stated it."""
+    if not (caller.is_operator or caller.is_own(author)):
+        raise NotAllowed("only an operator says that another stated something")
+    stated: set[tuple[MemoryRole, ParticipantId]] = {("author", author)}
+    return stated | {one for one in roles if one[0] != "author"}
 
 
 def _draft(caller: Viewer, text: str, found: Sequence[Message], details: Details) -> Draft:
@@ -123,13 +147,24 @@ def _draft(caller: Viewer, text: str, found: Sequence[Message], details: Details
         importance=details.get("importance", TAXONOMY[kind].importance),
         confidence=details.get("confidence", 1.0),
         sensitivity="sensitive" if details.get("sensitive") else "normal",
+        audience=details.get("audience") or ("org" if caller.is_operator and not unique else "self"),
         asserted_by=caller.participant_id,
         recorded_at=max([now, *edits]),
-        valid_from=min([now, *(said.sent_at for said in unique)]),
+        valid_from=details.get("occurred_at") or min([now, *(said.sent_at for said in unique)]),
+        metadata=_metadata(details.get("metadata") or {}),
         sources=[_source(said, text) for said in unique],
         tags=frozenset(clean("tag", tag, longest=LONGEST_NAME) for tag in details.get("tags", ())),
         task_id=clean("task", task, longest=LONGEST_NAME) if (task := details.get("task")) else None,
     )
+
+
+def _metadata(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what else is kept with a memory, without secrets and what no database takes."""
+    scrubber = Scrubber()
+    kept = scrubber.value(given)
+    if scrubber.size > LONGEST_METADATA:
+        raise BadInput("metadata", f"longer than {LONGEST_METADATA:,} characters")
+    return kept
 
 
 def _source(said: Message, text: str) -> MemorySource:
@@ -183,7 +218,7 @@ async def _for_whom(conn: Connection, desk: Desk, memory: Memory) -> tuple[str, 
     """Return what tells apart for whom memories are: neither of two that have the same shows more than the other."""
     heard = await keeping.heard(conn, desk.org_id, memory.source_ids)
     told_to = audience(heard, is_sensitive=memory.sensitivity == "sensitive")
-    return memory.sensitivity, told_to or memory.asserted_by
+    return memory.sensitivity, told_to or ({TO_ALL} if memory.audience == "org" else memory.asserted_by)
 
 
 async def one(conn: Connection, desk: Desk, word: str) -> Memory:
@@ -290,6 +325,28 @@ def _check(caller: Viewer, details: Details) -> None:
         raise BadInput("importance", "must be at least 1 and at most 5")
     if not 0 <= details.get("confidence", 0) <= 1:
         raise BadInput("confidence", "must be at least 0 and at most 1")
+    _check_asserted(caller, details)
     for what in ("sources", "about", "involving", "tags"):
         if len(details.get(what, ())) > MOST_NAMED:
             raise BadInput(what, f"more than {MOST_NAMED}")
+
+
+def _check_asserted(caller: Viewer, details: Details) -> None:
+    """Do nothing if it may be said so for whom, by whom and when something was stated."""
+    audience, moment = details.get("audience"), details.get("occurred_at")
+    if audience not in (None, *get_args(AssertedFor)):
+        raise BadInput(f"audience {audience!r}", "must be org or self")
+    if details.get("sources"):
+        for what in ("audience", "by"):
+            if details.get(what) is not None:
+                raise BadInput(what, "goes without messages that it rests on: those decide it")
+    elif audience == "org" and not caller.is_operator:
+        raise NotAllowed(
+            "only an operator remembers for the whole org; or name the messages that it rests on"
+        )
+    elif details.get("sensitive") and (audience == "org" or (caller.is_operator and audience is None)):
+        raise BadInput("sensitive", "goes with messages that it rests on, or with the audience self")
+    if moment is not None and moment.tzinfo is None:
+        raise BadInput("occurred at", "must have a time zone")
+    if moment is not None and moment > datetime.now(UTC) + _SKEW:
+        raise BadInput("occurred at", "lies in the future")

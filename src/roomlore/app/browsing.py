@@ -9,6 +9,7 @@ from roomlore.app.desk import Desk, check_limit
 from roomlore.app.memories import Wanted, check_wanted, facets_of
 from roomlore.app.tallies import Tally, tallied
 from roomlore.domain.ids import MemoryId
+from roomlore.domain.keywords import refuse_unknown
 from roomlore.domain.records import Memory, Message, Viewer
 from roomlore.retrieval import meant
 from roomlore.store import browsing, directory, memories
@@ -89,6 +90,7 @@ class Browsing:
             BadInput: nothing is wanted, there is no such kind or status, or several are meant.
             NotFound: there is no such room or participant, or the viewer may not know of them.
         """
+        refuse_unknown("shelf", wanted, Wanted)
         check_limit(limit)
         check_wanted(wanted)
         async with self.desk.reading(viewer, "list memories", recalls=True) as reading:
@@ -130,7 +132,9 @@ class Browsing:
             reading.shows([held.id, *held.source_ids])
             origins = await browsing.origins(conn, org_id, [held])
             is_sensitive = held.sensitivity == "sensitive"
-            is_open = bool(origins) and not is_sensitive and all(one.reach == "open" for one in origins)
+            is_open = held.audience == "org" or (
+                bool(origins) and not is_sensitive and all(one.reach == "open" for one in origins)
+            )
             named: list[Reader] = []
             if held.sources and not is_open:
                 named = await browsing.readers(conn, org_id, held, limit=NAMED + 1)

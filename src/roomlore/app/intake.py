@@ -18,6 +18,7 @@ from roomlore.ingest.accept import Accepted
 from roomlore.ingest.clean import TICK
 from roomlore.ingest.versions import OTHER_TEXT
 from roomlore.platforms.jsonl import read_record
+from roomlore.platforms.unknown import named
 from roomlore.retrieval import meant
 from roomlore.store import directory, erased, messages
 from roomlore.store.messages import ToldMessage
@@ -38,7 +39,7 @@ class Taken:
     outcome: Outcome
     #: The message; None where there is none.
     id: MessageId | None
-    #: Why it is left out, or not its text; a short stable phrase. Empty otherwise.
+    #: Why it, its text or a field of it is left out; a short stable phrase. Empty otherwise.
     reason: str = ""
     #: More of it; of a message that was added, what was assumed.
     detail: str = ""
@@ -80,9 +81,12 @@ class Intake:
         await self.desk.check("administer", "ingest")
         if not 1 <= len(records) <= MOST_RECORDS:
             raise BadInput("messages", f"must be at least 1 and at most {MOST_RECORDS:,}; send them in parts")
-        read = await asyncio.to_thread(_read, records)
+        each = await asyncio.to_thread(_read, records)
+        read = [one for one, _ in each]
         accepted = await self.take([one for one in read if not isinstance(one, Skipped)])
-        return _told(read, accepted)
+        told = _told(read, accepted)
+        items = [_noted(item, unknown) for item, (_, unknown) in zip(told.items, each, strict=True)]
+        return replace(told, items=items)
 
     async def say(
         self,
@@ -182,7 +186,7 @@ async def take_in(desk: Desk, batch: Sequence[IncomingMessage], *, action: str) 
     return await desk.change("administer", action, change)
 
 
-def _read(records: Sequence[Any]) -> list[IncomingMessage | Skipped]:
+def _read(records: Sequence[Any]) -> list[tuple[IncomingMessage | Skipped, list[str]]]:
     return [read_record(one, where=str(place), order=place) for place, one in enumerate(records)]
 
 
@@ -213,6 +217,13 @@ def _taken(skipped: Skipped | None, message_id: MessageId | None, *, is_new: boo
     if skipped is not None:
         return Taken(outcome="skipped", id=message_id, reason=skipped.reason, detail=skipped.detail)
     return Taken(outcome="added" if is_new else "known", id=message_id)
+
+
+def _noted(item: Taken, unknown: list[str]) -> Taken:
+    """Return what became of a record, with the keys of it that were left aside."""
+    return (
+        item if item.reason or not unknown else replace(item, reason="unknown field", detail=named(unknown))
+    )
 
 
 def _edited(told: ToldMessage, text: str, *, now: datetime) -> IncomingMessage:

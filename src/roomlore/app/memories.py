@@ -13,6 +13,7 @@ from roomlore.app.desk import Desk, check_limit
 from roomlore.app.finding import check_question
 from roomlore.domain.errors import BadInput, NotFound
 from roomlore.domain.ids import MemoryId, OrgId, ParticipantId, RoomId, uuid7
+from roomlore.domain.keywords import refuse_unknown
 from roomlore.domain.records import (
     Memory,
     MemoryKind,
@@ -71,12 +72,16 @@ class Memories:
         puts it so is its author, and those who said what it rests on are involved. An agent that asserts it is also
         its perspective. Secrets in it are taken out.
 
+        What rests on no message is for the whole org where an operator asserts it, and otherwise for whoever does, unless
+        `audience` says so; the memory says for whom it is.
+
         Raises:
             BadInput: the content or kind is none, several are meant, a source was removed, or the memory whose
                 place it takes is for others or does not stand any more.
             NotFound: there is no such source, room, memory or participant, or the caller may not see it.
-            NotAllowed: the caller's role does not let it remember.
+            NotAllowed: the caller's role does not let it remember, or not for all or in the name of another.
         """
+        refuse_unknown("memories.remember", details, Details)
         await self.desk.check("remember", "remember")
         asserted = await asserting.look_up(self.desk, content, details)
 
@@ -114,6 +119,7 @@ class Memories:
             content=text,
             importance=old.importance,
             sensitivity=old.sensitivity,
+            audience="org" if old.audience == "org" else "self",
             asserted_by=old.asserted_by if not old.sources else caller,
             asserted_in=old.asserted_in,
             recorded_at=max(datetime.now(UTC), old.recorded_at),
@@ -122,6 +128,7 @@ class Memories:
             sources=[MemorySource(message_id=source.message_id) for source in old.sources],
             roles=frozenset(roles),
             tags=frozenset(old.tags),
+            metadata=old.metadata,
             task_id=old.task_id,
             slot=old.slot,
         )
@@ -178,6 +185,7 @@ class Memories:
             BadInput: nothing is wanted, there is no such kind or status, or several are meant.
             NotFound: there is no such room or participant, or the viewer may not know of them.
         """
+        refuse_unknown("memories.all", wanted, Wanted)
         check_limit(limit)
         check_wanted(wanted)
         async with self.desk.reading(viewer, "list memories", recalls=True) as reading:

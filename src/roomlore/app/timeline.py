@@ -16,7 +16,7 @@ from roomlore.domain.errors import BadInput, NotFound
 from roomlore.domain.ids import ConversationId, MessageId, OrgId, RoomId, uuid7
 from roomlore.domain.records import Conversation, Message, Placed, Viewer
 from roomlore.retrieval import meant
-from roomlore.retrieval.history import newest_exchanges
+from roomlore.retrieval.history import newest_begun
 from roomlore.retrieval.records import Exchange
 from roomlore.store import conversations, messages
 from roomlore.store import timeline as store
@@ -213,9 +213,7 @@ class Timeline:
             conn, org_id = reading.conn, self.desk.org_id
             room_id = await meant.room(conn, org_id, room)
             place = None if before is None else await meant.place(conn, org_id, before, room_id=room_id)
-            found = await newest_exchanges(
-                conn, org_id, room_id, limit=limit, before=place, most=IN_EXCHANGE + 1
-            )
+            found = await newest_begun(conn, org_id, room_id, limit=limit, before=place, most=IN_EXCHANGE + 1)
             said = [message for one in found for message in one.messages]
             spoken = await cast(conn, viewer, room_id, said)
             whispers = [message.id for message in said if message.kind == "whisper"]

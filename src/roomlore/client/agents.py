@@ -12,6 +12,7 @@ from roomlore.client import written
 from roomlore.client.line import Line, check_page
 from roomlore.client.written import segment
 from roomlore.context.memoryblock import DEFAULT_BUDGET, MemoryBlock
+from roomlore.domain.keywords import refuse_unknown
 from roomlore.domain.records import Memory, MemoryKind, Viewer
 from roomlore.retrieval.meant import LAST
 
@@ -37,6 +38,7 @@ class ClientAgents:
         self, viewer: Viewer, agent: str, *, limit: int = 50, **looked: Unpack[Looked]
     ) -> list[Memory]:
         """Return the memories that stand of what an agent saw, as far as the viewer may see them."""
+        refuse_unknown("agents.memories", looked, Looked)
         check_page(limit)
         path, asked = f"{_agent(agent)}/memories", {"limit": limit, **looked}
         return await self.line.read(list[Memory], path, viewer=viewer, body=asked)
@@ -72,10 +74,17 @@ class ClientAgents:
         topic: str | None = None,
         present: Sequence[str] | None = None,
         budget: int = DEFAULT_BUDGET,
+        private: bool = False,
     ) -> MemoryBlock:
         """Return what an agent remembers that may matter in a room, for it to read before it answers."""
         named = None if present is None else list(present)
-        asked = {"trigger": trigger, "topic": topic, "present": named, "budget": budget}
+        asked = {
+            "trigger": trigger,
+            "topic": topic,
+            "present": named,
+            "budget": budget,
+            "private": private,
+        }
         return await self.line.read(MemoryBlock, f"{_room(room)}/block", viewer=viewer, body=asked)
 
     async def should_answer(

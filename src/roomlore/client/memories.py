@@ -10,6 +10,7 @@ from roomlore.app.memories import Wanted
 from roomlore.client import written
 from roomlore.client.line import Line, check_page
 from roomlore.client.written import segment
+from roomlore.domain.keywords import refuse_unknown
 from roomlore.domain.records import Memory, Provenance, Viewer
 from roomlore.retrieval.records import Recalled
 
@@ -25,6 +26,8 @@ class ClientMemories:
 
     async def remember(self, content: str, **details: Unpack[Details]) -> Memory:
         """Keep a statement of the caller's and return it; one that says the same of the same is returned instead."""
+        refuse_unknown("memories.remember", details, Details)
+        written.moment("occurred at", details.get("occurred_at"), otherwise="must have a time zone")
         return await self.line.change(Memory, "POST", "memories", {"content": content, **details})
 
     async def correct(self, memory: str, content: str) -> Memory:
@@ -41,6 +44,7 @@ class ClientMemories:
 
     async def all(self, viewer: Viewer, *, limit: int = 50, **wanted: Unpack[Wanted]) -> list[Memory]:
         """Return the newest memories that the viewer may see, newest first; only those that stand by default."""
+        refuse_unknown("memories.all", wanted, Wanted)
         check_page(limit)
         for name in ("since", "as_of"):
             written.moment(name.replace("_", " "), wanted.get(name), otherwise="must have a time zone")

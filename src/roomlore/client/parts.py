@@ -17,7 +17,7 @@ from roomlore.app.memories import Wanted
 from roomlore.app.operations import EmbeddingPolicy, Numbers, PolicyChange, State
 from roomlore.app.people import OWN_PLATFORM
 from roomlore.app.rooms import RoomOpening
-from roomlore.app.wishes import SpokenWish
+from roomlore.app.wishes import SpokenWish, WishCounts, WishMode, WishStatus
 from roomlore.context.memoryblock import DEFAULT_BUDGET, MemoryBlock
 from roomlore.domain.ids import KeyId, MessageId, RoomId
 from roomlore.domain.incoming import ParticipantKind
@@ -37,7 +37,7 @@ from roomlore.domain.records import (
 from roomlore.domain.retention import Retention
 from roomlore.domain.roles import Role
 from roomlore.retrieval.meant import LAST
-from roomlore.retrieval.records import Recalled
+from roomlore.retrieval.records import Recalled, Withheld
 
 
 class SomePeople(Protocol):
@@ -163,6 +163,7 @@ class SomeAgents(Protocol):
         topic: str | None = None,
         present: Sequence[str] | None = None,
         budget: int = DEFAULT_BUDGET,
+        private: bool = False,
     ) -> MemoryBlock:
         """Return what an agent remembers that may matter in a room."""
         ...
@@ -189,16 +190,39 @@ class SomeAgents(Protocol):
 class SomeWishes(Protocol):
     """What was wished in rooms to be forgotten, or kept from some."""
 
-    async def all(self, viewer: Viewer, *, room: str | None = None, limit: int = 50) -> list[SpokenWish]:
+    async def all(
+        self,
+        viewer: Viewer,
+        *,
+        room: str | None = None,
+        status: WishStatus | None = None,
+        limit: int = 50,
+    ) -> list[SpokenWish]:
         """Return the newest wishes that the viewer voiced, or all for an operator, newest first."""
         ...
 
-    async def undo(self, wish: str) -> SpokenWish:
-        """Let a wish count no more; return it."""
+    async def counts(self, viewer: Viewer) -> WishCounts:
+        """Return how many of the wishes that the viewer may see were carried out, proposed and dismissed."""
         ...
 
-    async def keep(self, wish: str) -> SpokenWish:
-        """Let a wish count again that was undone, and return it."""
+    async def withheld(self, viewer: Viewer, message_ids: Sequence[MessageId]) -> list[Withheld]:
+        """Return which of these messages wishes withhold, and by whose request."""
+        ...
+
+    async def accept(self, wish: str) -> SpokenWish:
+        """Carry a wish out that was proposed, or dismissed before; return it."""
+        ...
+
+    async def dismiss(self, wish: str) -> SpokenWish:
+        """Let a wish count no more, or never; return it."""
+        ...
+
+    async def mode(self) -> WishMode:
+        """Return what the org does with the requests it hears; for operators."""
+        ...
+
+    async def set_mode(self, mode: WishMode) -> WishMode:
+        """Say what the org does with the requests it hears, and return it; for operators."""
         ...
 
 

@@ -8,9 +8,17 @@ from typing import Literal
 from roomlore.context.memoryblock import MemoryBlock
 from roomlore.context.walked import Part, Rule, Sealed
 from roomlore.domain.ids import MessageId, ParticipantId, RoomId
-from roomlore.domain.records import Message, Reply, ReplyMethod, Viewer
+from roomlore.domain.records import Message, Postable, Reply, ReplyMethod, Viewer
+from roomlore.retrieval.records import Withheld
 
-Cause = Literal["limit", "budget"]
+Cause = Literal["limit", "budget", "exchange"]
+
+
+_WHY_OUT: dict[Cause, str] = {
+    "limit": "the walk was full",
+    "budget": "the budget went to messages that matter more",
+    "exchange": "not all of its exchange fits",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +48,8 @@ class ContextLine:
     characters_cut: int
     #: Label of the message it explicitly answers, where that one is in the context.
     reply_to: str | None
+    #: Whether it is the first of its day here: as text it then says the day.
+    is_dated: bool
     part: Part
     rule: Rule
     via: MessageId | None
@@ -62,7 +72,8 @@ class LeftOut:
     via: MessageId | None
     reply: Reply | None
     step: int
-    #: `limit`: the walk was full; `budget`: the tokens were spent on messages that matter more.
+    #: `limit`: the walk was full; `budget`: the tokens were spent on messages that matter more; `exchange`: all of the
+    #: exchange that it belongs to did not fit.
     cause: Cause
     tokens: int
 
@@ -113,10 +124,16 @@ class Context:
     #: Never more than the budget, unless the trigger is alone and too long itself.
     tokens: int
     budget: int
+    #: Where the answer may be posted without telling anybody there what they may not read.
+    postable: Postable
+    #: Whether messages of the exchange that the trigger belongs to are left out; no other is ever shown in part.
+    is_partial: bool = False
     #: Links of the lines that nothing is embedded of, with the reasons; empty unless articles were asked for.
     unread: tuple[UnreadLink, ...] = ()
     #: What the viewer remembers as an agent; its tokens are among those of the context. It explains itself.
     block: MemoryBlock | None = None
+    #: What spoken requests leave out of this stretch of the room; told to operators alone.
+    withheld: tuple[Withheld, ...] = ()
 
     @property
     def citations(self) -> Mapping[str, Citation]:
@@ -161,7 +178,6 @@ def _explain_line(line: ContextLine, labels: Mapping[MessageId, str]) -> Explain
 
 
 def _explain_left_out(item: LeftOut, labels: Mapping[MessageId, str]) -> Explained:
-    why_out = "the walk was full" if item.cause == "limit" else "the budget went to messages that matter more"
     return Explained(
         message_id=item.message.id,
         included=False,
@@ -172,7 +188,7 @@ def _explain_left_out(item: LeftOut, labels: Mapping[MessageId, str]) -> Explain
         method=item.reply and item.reply.method,
         confidence=item.reply and item.reply.confidence,
         step=item.step,
-        reason=f"{_reached(item, labels)}; {why_out}",
+        reason=f"{_reached(item, labels)}; {_WHY_OUT[item.cause]}",
         tokens=item.tokens,
         characters_cut=0,
     )

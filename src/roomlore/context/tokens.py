@@ -4,7 +4,7 @@ Any callable from text to a number of tokens will do; the estimator here needs n
 rather count too many than too few.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TypeVar
 
 from roomlore.domain.patterns import later
@@ -34,11 +34,3 @@ def estimate_tokens(text: str) -> int:
 def message_cost(text: str, counter: TokenCounter) -> int:
     """Return what a text costs as a message of its own."""
     return counter(text) + MESSAGE_OVERHEAD
-
-
-def longest_fit(ranked: Sequence[Item], budget: int, cost: Callable[[Sequence[Item]], int]) -> Sequence[Item]:
-    """Return the longest beginning of the ranking whose cost fits, and never fewer than its first item."""
-    for length in range(len(ranked), 1, -1):
-        if cost(ranked[:length]) <= budget:
-            return ranked[:length]
-    return ranked[:1]

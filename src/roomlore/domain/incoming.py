@@ -107,7 +107,7 @@ class IncomingMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skipped:
-    """A record that was left out, with the reason; the rest goes in."""
+    """A record that was left out, or fields of one, with the reason; the rest goes in."""
 
     #: Where it stands: file and record or line number.
     where: str

@@ -1,13 +1,14 @@
 """What reads return: frozen records, times aware and in UTC."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Any, Literal
 from uuid import UUID
 
 from roomlore.domain.ids import ConversationId, KeyId, MemoryId, MessageId, OrgId, ParticipantId, RoomId
 from roomlore.domain.incoming import MessageKind, ParticipantKind, Precision, RoomKind, Visibility
+from roomlore.domain.mentions import Mention, Reaction
 from roomlore.domain.roles import Role
 
 ReplyMethod = Literal["explicit", "thread", "mention", "inferred"]
@@ -38,8 +39,15 @@ Boundary = Literal["first", "silence", "topic", "person"]
 Sensitivity = Literal["normal", "sensitive"]
 #: It stands, another took its place, or a person put it aside.
 MemoryStatus = Literal["active", "deprecated", "archived"]
+#: Of a memory that rests on no message: the whole org, or whoever asserted it alone.
+AssertedFor = Literal["org", "self"]
+#: For whom a memory is; `sources`: for those who may read all the messages that it rests on.
+MemoryAudience = Literal["org", "self", "sources"]
 #: Who stated it, whom it is about, who else said what it rests on, and through whose eyes it was seen.
 MemoryRole = Literal["author", "subject", "involved", "perspective"]
+#: Where what was read may be posted: in the room, or to those who hear the whisper that is answered. `nowhere`: it was read
+#: for the viewer's own eyes, and may hold what others may not read.
+Postable = Literal["room", "whisper", "nowhere"]
 #: `refused`: there was no such thing, or it was not for the viewer; the two are not told apart.
 LogOutcome = Literal["done", "refused"]
 
@@ -60,6 +68,9 @@ class Viewer:
     role: Role = field(default="member", compare=False)
     #: The key the viewer came with; None without one.
     key_id: KeyId | None = field(default=None, compare=False)
+    #: Where what is read is to be posted: a room, or a whisper, which is answered to those who hear it. Then nothing is
+    #: read that not everybody there could read. None: it is for the viewer's own eyes.
+    place: RoomId | MessageId | None = None
 
     @classmethod
     def operator(cls, org_id: OrgId, *, key_id: KeyId | None = None) -> "Viewer":
@@ -69,7 +80,11 @@ class Viewer:
     @property
     def is_operator(self) -> bool:
         """Whether this viewer sees everything in the org."""
-        return self.participant_id is None
+        return self.participant_id is None and self.place is None
+
+    def posting(self, place: RoomId | MessageId) -> "Viewer":
+        """Return this viewer as one who reads for what is to be posted at a place."""
+        return replace(self, place=place)
 
     def is_own(self, participant_id: ParticipantId | None) -> bool:
         """Whether a participant is the viewer, by whatever account."""
@@ -180,6 +195,11 @@ class Message:
     erased_at: datetime | None = None
     #: The message this one answers by the platform's own word, where the viewer may see it.
     reply_to: MessageId | None
+    #: Whom and which rooms it names, as far as the viewer may know them.
+    mentions: Sequence[Mention] = field(default=(), hash=False)
+    reactions: Sequence[Reaction] = field(default=(), hash=False)
+    #: Whatever else it came with.
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any], hash=False)
 
     @property
     def position(self) -> tuple[datetime, int, MessageId]:
@@ -319,18 +339,21 @@ class Memory:
     status: MemoryStatus
     #: What drew it from its sources, "rules" or the name of a language model; None where it was asserted.
     extractor: str | None
+    audience: MemoryAudience = "sources"
     #: None where it was not asserted by a participant, or by one of whom the viewer may not know.
     asserted_by: ParticipantId | None
     #: None where no room was named, or one that the viewer may not see.
     asserted_in: RoomId | None
     recorded_at: datetime
-    #: Since when it is true, as far as known: when the first of its sources was said.
+    #: Since when it is true, as far as known: as stated, or when the first of its sources was said.
     valid_from: datetime
     #: In the order in which they were said, as far as rooms and clocks agree; empty where it is an assertion alone.
     sources: Sequence[MemorySource]
     #: Only those of whom the viewer may know.
     participants: Sequence[MemoryParticipant]
     tags: Sequence[str]
+    #: Whatever else it was given with.
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
     #: The work it belongs to, by whatever name that goes elsewhere.
     task_id: str | None
     #: Of what it is the one value, as "home": a later one of the same subject takes its place.

@@ -33,6 +33,8 @@ _UNSEEN = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2060\u3164\ufe0e\ufe0f\ufeff\uffa0"
 )
 _LONE_SURROGATE = later("[\ud800-\udfff]")
+#: How platforms write whom or which room a message names; some with a label.
+_MARK = later(r"<([@#])[!&]?([^<>|\s]{1,100})(?:\|([^<>]*))?>")
 _CITATION = later(f"#(?=[{_UNSEEN}]*[mk][{_UNSEEN}]*\\d)", re.IGNORECASE)
 
 
@@ -76,7 +78,23 @@ def safe_name(name: str) -> str:
 
 def safe_body(message: Message) -> str:
     """Return what a message says, made harmless, or that there is nothing to read."""
-    return removed(message) or safe_text(message.body) or WORDLESS
+    return removed(message) or safe_text(with_names(message)) or WORDLESS
+
+
+def with_names(message: Message) -> str:
+    """Return the words of a message with names in place of marks like <@9> and <#5>; of those unknown, that they are.
+
+    What is stored stays as it was said. What comes back is not harmless yet: whoever is named chose the name.
+    """
+    if "<@" not in message.body and "<#" not in message.body:
+        return message.body
+    names = {("#" if one.room_id else "@", one.external_id): safe_name(one.name) for one in message.mentions}
+
+    def named(mark: re.Match[str]) -> str:
+        kind, word, label = mark.groups()
+        return f"{kind}{names.get((kind, word)) or label or 'unknown'}"
+
+    return _MARK.sub(named, message.body)
 
 
 def removed(message: Message) -> str:

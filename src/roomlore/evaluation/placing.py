@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager
 from roomlore.app import App
 from roomlore.domain.errors import BadInput
 from roomlore.domain.records import Placed
+from roomlore.domain.wording import counted
 from roomlore.evaluation.datasets import Link
 from roomlore.evaluation.untangling import Placement
 
@@ -27,7 +28,8 @@ async def untangle(app: App, bar: Bar) -> None:
         done = await app.untangle(progress)
     if done.set_aside:
         raise BadInput(
-            "data set", f"{done.set_aside} pieces of it could not be untangled; nothing was measured"
+            "data set",
+            f"{counted(done.set_aside, 'piece')} of it could not be untangled; nothing was measured",
         )
 
 

@@ -82,6 +82,8 @@ class ImportReport:
     stored: dict[str, int] | None
     #: Each room with who may read it and what that rests on.
     audiences: Sequence[ImportedRoom] = ()
+    #: How many spoken requests were heard in it: carried out, proposed; None on a dry run.
+    wishes: dict[str, int] | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return the report as JSON values."""
@@ -98,6 +100,7 @@ class ImportReport:
             "zone_assumed": self.zone_assumed,
             "unreadable": self.unreadable,
             "stored": self.stored,
+            "wishes": self.wishes,
             "audiences": [asdict(room) for room in self.audiences],
         }
 

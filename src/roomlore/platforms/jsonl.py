@@ -44,6 +44,7 @@ from roomlore.platforms.fields import (
 )
 from roomlore.platforms.jsonstream import MAX_DEPTH, TOO_DEEP
 from roomlore.platforms.lines import Line, looks_like, matching, read_lines
+from roomlore.platforms.unknown import left_aside, refuse_misspelt, unknown_keys
 
 #: The version of the format; what a first line must say.
 SCHEMA = "roomlore.message/1"
@@ -55,6 +56,8 @@ class _Declared:
     """What earlier lines said about a room; later lines may leave it out."""
 
     rooms: dict[tuple[str, str], IncomingRoom] = field(default_factory=dict[tuple[str, str], IncomingRoom])
+    #: Keys that the format does not have and that were reported.
+    unknown: set[str] = field(default_factory=set[str])
 
 
 def _sniff(source: Source) -> bool:
@@ -92,11 +95,23 @@ def _line(file: str, line: Line, declared: _Declared) -> Iterator[ReadItem]:
     if isinstance(value, _NotJson):
         yield Skipped(where=where, reason="not JSON", detail=value.why)
         return
-    yield from attempt(value, where, build=partial(_message, declared=declared, at=(line.number, where)))
+    item = next(attempt(value, where, build=partial(_message, declared=declared, at=(line.number, where))))
+    yield item
+    fresh = [key for key in _unknown(value) if key not in declared.unknown]
+    if fresh and not isinstance(item, Skipped):
+        # Once is enough: whoever writes a key writes it in every line.
+        declared.unknown.update(fresh)
+        yield left_aside(fresh, where)
 
 
-def read_record(value: Any, *, where: str, order: int) -> ReadItem:
-    """Return the message that one object of the format states, or the reason why there is none; it stands alone.
+def _unknown(value: Any) -> list[str]:
+    return unknown_keys(cast("Fields", value)) if isinstance(value, dict) else []
+
+
+def read_record(value: Any, *, where: str, order: int) -> tuple[ReadItem, list[str]]:
+    """Return the message that one object of the format states, or why there is none, and its unknown keys.
+
+    It stands alone.
 
     Args:
         value: As parsed from JSON.
@@ -105,7 +120,7 @@ def read_record(value: Any, *, where: str, order: int) -> ReadItem:
     """
     value = TOO_DEEP if _depth(value) > MAX_DEPTH else _whole(value)
     build = partial(_message, declared=_Declared(), at=(order, where))
-    return next(attempt(value, where, build=build))
+    return next(attempt(value, where, build=build)), _unknown(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +179,7 @@ def _message(fields: Fields, *, declared: _Declared, at: tuple[int, str]) -> Inc
     number, where = at
     if fields.get("schema", SCHEMA) != SCHEMA:
         raise Malformed("unknown schema")
+    refuse_misspelt(unknown_keys(fields))
     platform = short(text(fields, "platform") or "jsonl", "platform")
     external_id = need(fields, "id", "no id")
     room = _room(fields.get("room"), platform, declared)

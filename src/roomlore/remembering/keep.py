@@ -6,7 +6,7 @@ from hashlib import sha256
 from typing import Literal, Protocol
 
 from roomlore.domain.ids import MemoryId, MessageId, OrgId, ParticipantId
-from roomlore.domain.records import MemoryRole, Sensitivity
+from roomlore.domain.records import AssertedFor, MemoryRole, Sensitivity
 from roomlore.remembering.gist import digest_of
 from roomlore.remembering.kinship import is_own, kinship
 from roomlore.remembering.succession import successors
@@ -19,7 +19,8 @@ AGENTS_WORD = 0.5
 #: However often it is stated.
 SUREST = 0.99
 
-_ALL = "to all"
+#: For everybody in the org.
+TO_ALL = "to all"
 
 #: `added`; `same`: nothing changed; `united`: a memory that said the same has more sources now.
 Outcome = Literal["added", "same", "united"]
@@ -31,6 +32,11 @@ class Nature(Protocol):
     @property
     def sensitivity(self) -> Sensitivity:
         """Whether it is only for those who were there."""
+        ...
+
+    @property
+    def audience(self) -> AssertedFor:
+        """Whether it is for the whole org where it rests on nothing, or for whoever asserted it."""
         ...
 
     @property
@@ -48,6 +54,7 @@ class Held:
     """What decides of whom and for whom a memory is, without the memory."""
 
     sensitivity: Sensitivity
+    audience: AssertedFor = "self"
     asserted_by: ParticipantId | None
     roles: frozenset[tuple[MemoryRole, ParticipantId]]
 
@@ -152,7 +159,7 @@ def circle(nature: Nature, heard: Iterable[Heard], known: Mapping[ParticipantId,
     told_to = audience(heard, is_sensitive=nature.sensitivity == "sensitive")
     parts = [
         nature.sensitivity,
-        *sorted(told_to or [f"by {nature.asserted_by}"]),
+        *sorted(told_to or ["to the org" if nature.audience == "org" else f"by {nature.asserted_by}"]),
         *(f"about {who}" for who in _persons(nature.people("subject"), known)),
         *(f"as {who}" for who in _persons(nature.people("perspective"), known)),
     ]
@@ -166,7 +173,7 @@ def audience(heard: Iterable[Heard], *, is_sensitive: bool) -> set[str]:
     """
     told_to = {_told_to(one, is_sensitive=is_sensitive) for one in heard}
     # Whoever hears the others hears what everybody does.
-    return told_to - {_ALL} or told_to
+    return told_to - {TO_ALL} or told_to
 
 
 async def recircle(conn: Connection, org_id: OrgId, accounts: Collection[ParticipantId]) -> None:
@@ -189,7 +196,9 @@ async def recircle(conn: Connection, org_id: OrgId, accounts: Collection[Partici
 
 async def _circle_of(conn: Connection, org_id: OrgId, one: Circled) -> str:
     roles = frozenset(await keeping.roles(conn, org_id, one.id))
-    nature = Held(sensitivity=one.sensitivity, asserted_by=one.asserted_by, roles=roles)
+    nature = Held(
+        sensitivity=one.sensitivity, audience=one.audience, asserted_by=one.asserted_by, roles=roles
+    )
     known = await keeping.people(conn, org_id, {who for _, who in roles})
     return circle(nature, await keeping.heard(conn, org_id, one.source_ids), known)
 
@@ -197,7 +206,7 @@ async def _circle_of(conn: Connection, org_id: OrgId, one: Circled) -> str:
 def _told_to(heard: Heard, *, is_sensitive: bool) -> str:
     if heard.hearers is not None:
         return f"to {' '.join(str(who) for who in heard.hearers)}"
-    return _ALL if heard.is_open and not is_sensitive else f"in {heard.room_id}"
+    return TO_ALL if heard.is_open and not is_sensitive else f"in {heard.room_id}"
 
 
 def _persons(ids: Iterable[ParticipantId], known: Mapping[ParticipantId, Known]) -> list[str]:
@@ -208,9 +217,11 @@ async def _unite(
     conn: Connection, org_id: OrgId, same: Standing, *, draft: Draft, known: Mapping[ParticipantId, Known]
 ) -> bool:
     """Let a memory rest on a statement that says the same; return whether that changed it."""
-    if not await keeping.add_sources(conn, org_id, same.id, draft):
-        return False
+    is_richer = await keeping.enrich(conn, org_id, same.id, draft.metadata)
     before = await keeping.roles(conn, org_id, same.id)
+    is_restated = not draft.sources and not draft.roles <= before
+    if not (await keeping.add_sources(conn, org_id, same.id, draft) or is_restated):
+        return is_richer
     authors = draft.people("author")
     told_by = {who for role, who in before if role in {"author", "involved"}}
     if is_own(authors, draft) and not is_own({who for role, who in before if role == "author"}, draft):

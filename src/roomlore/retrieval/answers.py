@@ -13,9 +13,9 @@ from typing import Any, cast
 from uuid import UUID
 
 from roomlore.domain.patterns import later
-from roomlore.domain.speech import safe_text, spoken
+from roomlore.domain.speech import safe_text
 from roomlore.retrieval.cascade import Settled
-from roomlore.retrieval.quotes import remembered
+from roomlore.retrieval.quotes import remembered, said_where
 
 #: About what fits into the smallest language models.
 LONGEST_MATERIAL = 10_000
@@ -60,7 +60,9 @@ _MORE_FOLLOWS = later(
     r"[.!?…؟۔।॥]\W{0,99}\s\S|[!?…؟۔।॥‼⁇⁈⁉。｡．！？]\W{0,99}\w|[^\WA-Z_]\.\W{0,99}[A-ZÀ-ÞΑ-ΩА-Я]"  # noqa: RUF001
 )
 #: What stands before the words of a line: the day, what it is, who said it.
-_HEAD = later(r"\A\d+-\d\d-\d\d (?:\([^()]*\) )?(?:\[[^\[\]]*\]: ?|\* )?")
+_HEAD = later(
+    r"\A(?:\(memory: [^()]*\) |[^\[\]()]*?, \d+-\d\d-\d\d \d\d:\d\d (?:\([^()]*\) )?(?:\[[^\[\]]*\]: ?|\* )?)"
+)
 _NUMBER = later(r"\d+")
 _WORD = later(r"[^\W\d_]{3,}")
 
@@ -97,14 +99,12 @@ class Refused:
 def material(settled: Settled) -> Material:
     """Return what is cited as it is shown to a language model: at most so much, a line each, the best first."""
     cited: dict[UUID, str] = {
-        message.id: f"{message.sent_at:%Y-%m-%d} {spoken(message)}"
+        message.id: said_where(message, quote.hit)
         for quote in settled.quotes
         for message in (quote.message, *quote.answers)
     }
     cited |= {
-        memory.id: f"{memory.recorded_at:%Y-%m-%d} {remembered(memory)}"
-        for one in settled.memories
-        for memory in (one.memory, *one.superseded)
+        memory.id: remembered(memory) for one in settled.memories for memory in (one.memory, *one.superseded)
     }
     lines: dict[str, str] = {}
     citations: dict[str, UUID] = {}

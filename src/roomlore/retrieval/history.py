@@ -1,13 +1,18 @@
 """History: the newest exchanges of a room, each as a whole."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from roomlore.domain.ids import MessageId, OrgId, RoomId
+from roomlore.domain.records import Message
 from roomlore.retrieval.exchanges import Outline, exchanges, shown
 from roomlore.retrieval.records import Exchange
 from roomlore.store import messages, search
 from roomlore.store.queries import Connection
 from roomlore.store.search import Opening, Position
+
+#: Messages of an exchange whose texts are told in full, however long; of more, so many characters of each.
+IN_FULL, SHORTENED_TO = 200, 500
 
 
 async def newest_exchanges(
@@ -17,13 +22,35 @@ async def newest_exchanges(
     *,
     limit: int,
     before: Position | None,
-    most: int | None = None,
 ) -> list[Exchange]:
     """Return the newest exchanges of a room that open before a place, newest first by their openings.
 
-    Of a very large one its opening and its newest messages are told, and how many are left out. With `most`
-    of each message only the beginning, so many characters long.
+    Each is whole. Of one with very many messages each text is shortened, and says so.
     """
+    outlines = await _newest(conn, org_id, room_id, limit=limit, before=before)
+    whole = [one for one in outlines if len(one.member_ids) <= IN_FULL]
+    long = [one for one in outlines if len(one.member_ids) > IN_FULL]
+    full = await told(conn, org_id, whole, [one.member_ids for one in whole])
+    begun = await told(conn, org_id, long, [one.member_ids for one in long], most=SHORTENED_TO + 1)
+    by_opening = {one.opening.id: one for one in (*full, *map(_shortened, begun))}
+    return [by_opening[one.opening_id] for one in outlines]
+
+
+async def newest_begun(
+    conn: Connection, org_id: OrgId, room_id: RoomId, *, limit: int, before: Position | None, most: int
+) -> list[Exchange]:
+    """Return the newest exchanges of a room for a page: with so many characters of each text at most.
+
+    Of a very large one its opening and its newest messages are told, and how many are left out.
+    """
+    outlines = await _newest(conn, org_id, room_id, limit=limit, before=before)
+    kept = [shown(one, one.member_ids[::-1]) for one in outlines]
+    return await told(conn, org_id, outlines, kept, most=most)
+
+
+async def _newest(
+    conn: Connection, org_id: OrgId, room_id: RoomId, *, limit: int, before: Position | None
+) -> list[Outline]:
     outlines: list[Outline] = []
     while len(outlines) < limit:
         wanted = limit - len(outlines)
@@ -32,8 +59,17 @@ async def newest_exchanges(
         if len(openings) < wanted:
             break
         before = openings[-1].position
-    kept = [shown(one, one.member_ids[::-1]) for one in outlines]
-    return await told(conn, org_id, outlines, kept, most=most)
+    return outlines
+
+
+def _shortened(one: Exchange) -> Exchange:
+    return replace(one, messages=[_begun(said) for said in one.messages], shortened_to=SHORTENED_TO)
+
+
+def _begun(said: Message) -> Message:
+    if len(said.body) <= SHORTENED_TO:
+        return said
+    return replace(said, body=f"{said.body[:SHORTENED_TO].rstrip()} [… cut]")
 
 
 async def _opened(conn: Connection, org_id: OrgId, openings: Sequence[Opening]) -> list[Outline]:

@@ -72,9 +72,15 @@ def _asks(message: Message) -> bool:
 
 def quoted(said: Iterable[Quote], *, memories: Iterable[Recalled] = (), lines: Iterable[RawLine] = ()) -> str:
     """Return what is cited in words: memories, messages with their answers, lines of raw logs, a line for each."""
-    told = [spoken(message) for quote in said for message in [quote.message, *quote.answers]]
+    told = [said_where(message, quote.hit) for quote in said for message in [quote.message, *quote.answers]]
     recalled = [line for one in memories for line in recalled_lines(one)]
     return "\n".join([*recalled, *told, *map(raw_line, lines)])
+
+
+def said_where(message: Message, hit: Hit) -> str:
+    """Return a message as it is quoted: in which room, when, by whom, and its words."""
+    room = safe_name(hit.room_name) if hit.room_name else "a whisper"
+    return f"{room}, {message.sent_at:%Y-%m-%d %H:%M} {spoken(message)}"
 
 
 def recalled_lines(recalled: Recalled) -> list[str]:
@@ -84,7 +90,9 @@ def recalled_lines(recalled: Recalled) -> list[str]:
 
 def remembered(memory: Memory) -> str:
     """Return what a memory says as one line that nobody can mistake for a message."""
-    marks = [memory.kind.replace("_", " ")]
+    authors = [safe_name(one.name) for one in memory.participants if one.role == "author"]
+    marks = [memory.kind.replace("_", " "), f"{memory.valid_from:%Y-%m-%d}"]
+    marks += [f"stated by {' and '.join(authors)}"] if authors else []
     marks += ["superseded"] if memory.superseded_by is not None else []
     marks += ["outdated"] if memory.is_outdated else []
     return f"(memory: {', '.join(marks)}) {on_one_line(memory.content)}"
@@ -92,4 +100,6 @@ def remembered(memory: Memory) -> str:
 
 def raw_line(line: RawLine) -> str:
     """Return what a line of a raw log says, with who is named as its author."""
-    return f"(raw log) [{safe_name(line.author_name)}]: {on_one_line(line.text)}"
+    when = "" if line.sent_at is None else f", {line.sent_at:%Y-%m-%d %H:%M}"
+    where = f"raw log {on_one_line(line.file)}:{line.number}{when}"
+    return f"({where}) [{safe_name(line.author_name)}]: {on_one_line(line.text)}"

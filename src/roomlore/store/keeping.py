@@ -3,18 +3,25 @@
 All of it runs for the operator, who sees every memory; whoever calls decides for whom it is.
 """
 
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from roomlore.domain.ids import MemoryId, MessageId, OrgId, ParticipantId, RoomId
-from roomlore.domain.records import MemoryKind, MemoryRole, MemorySource, Sensitivity
+from roomlore.domain.records import AssertedFor, MemoryKind, MemoryRole, MemorySource, Sensitivity
 from roomlore.store import memoryvectors, work
 from roomlore.store.changes import note
 from roomlore.store.queries import Connection, Queries, columns
 
 QUERIES = Queries("keeping")
+#: What a memory has of its draft as it is.
+_STATED = (
+    *("id", "title", "content", "importance", "sensitivity", "audience", "asserted_by", "asserted_in"),
+    *("recorded_at", "valid_from", "task_id"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +36,8 @@ class Draft:
     confidence: float = 1.0
     sensitivity: Sensitivity = "normal"
     is_hushed: bool = False  # sensitive only because a conversation that it rests on is
+    #: For whom it is where it rests on no message.
+    audience: AssertedFor = "self"
     asserted_by: ParticipantId | None = None
     asserted_in: RoomId | None = None
     recorded_at: datetime
@@ -37,6 +46,7 @@ class Draft:
     sources: Sequence[MemorySource] = ()
     roles: frozenset[tuple[MemoryRole, ParticipantId]] = frozenset()
     tags: frozenset[str] = frozenset()
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
     task_id: str | None = None
     slot: str | None = None
     #: What drew it from its sources; None where somebody asserts it.
@@ -98,6 +108,7 @@ class Circled:
 
     id: MemoryId
     sensitivity: Sensitivity
+    audience: AssertedFor
     asserted_by: ParticipantId | None
     circle: str
     slot: str | None
@@ -231,20 +242,13 @@ async def is_heard_alike(conn: Connection, org_id: OrgId, memory_id: MemoryId, d
 async def add(conn: Connection, org_id: OrgId, place: Place, *, confidence: float) -> None:
     """Add a memory, what it rests on, whom it names and its tags, and ask for its vector."""
     draft = place.draft
+    stated = {name: getattr(draft, name) for name in _STATED}
     params = {
         "org_id": org_id,
-        "id": draft.id,
-        "title": draft.title,
-        "content": draft.content,
-        "importance": draft.importance,
+        **stated,
         "confidence": confidence,
-        "sensitivity": draft.sensitivity,
+        "metadata": json.dumps(dict(draft.metadata)),
         "is_hushed": draft.is_hushed,
-        "asserted_by": draft.asserted_by,
-        "asserted_in": draft.asserted_in,
-        "recorded_at": draft.recorded_at,
-        "valid_from": draft.valid_from,
-        "task_id": draft.task_id,
     }
     await QUERIES.run(conn, "add", {**place.params, **params})
     await add_sources(conn, org_id, draft.id, draft)
@@ -255,12 +259,8 @@ async def add(conn: Connection, org_id: OrgId, place: Place, *, confidence: floa
 
 async def add_sources(conn: Connection, org_id: OrgId, memory_id: MemoryId, draft: Draft) -> int:
     """Let a memory also rest on what a statement rests on; return on how much more."""
-    params = {
-        "org_id": org_id,
-        "id": memory_id,
-        "drawn_by": draft.extractor,
-        **columns(MemorySource, draft.sources),
-    }
+    rests_on = columns(MemorySource, draft.sources)
+    params = {"org_id": org_id, "id": memory_id, "drawn_by": draft.extractor, **rests_on}
     return await QUERIES.run(conn, "add_sources", params)
 
 
@@ -297,17 +297,16 @@ async def strengthen(
     conn: Connection, org_id: OrgId, memory_id: MemoryId, draft: Draft, *, confidence: float
 ) -> None:
     """Note that a memory was stated once more."""
-    params = {
-        "org_id": org_id,
-        "id": memory_id,
-        "confidence": confidence,
-        "importance": draft.importance,
-        "valid_from": draft.valid_from,
-        "recorded_at": draft.recorded_at,
-        "task_id": draft.task_id,
-    }
+    stated = {name: getattr(draft, name) for name in ("importance", "valid_from", "recorded_at", "task_id")}
+    params = {"org_id": org_id, "id": memory_id, "confidence": confidence, **stated}
     await QUERIES.run(conn, "strengthen", params)
     await QUERIES.run(conn, "add_tags", {"org_id": org_id, "id": memory_id, "tags": sorted(draft.tags)})
+
+
+async def enrich(conn: Connection, org_id: OrgId, memory_id: MemoryId, metadata: Mapping[str, Any]) -> bool:
+    """Keep with a memory what else it was given with; return whether that is more than before."""
+    params = {"org_id": org_id, "id": memory_id, "metadata": json.dumps(dict(metadata))}
+    return bool(await QUERIES.run(conn, "enrich", params))
 
 
 async def values(conn: Connection, org_id: OrgId, *, circle: str, slot: str) -> list[Value]:

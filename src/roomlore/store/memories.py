@@ -7,6 +7,7 @@ from typing import Any
 
 from roomlore.domain.ids import MemoryId, MessageId, OrgId, ParticipantId, RoomId, named_ids
 from roomlore.domain.records import (
+    AssertedFor,
     Memory,
     MemoryKind,
     MemoryParticipant,
@@ -40,6 +41,7 @@ class Stated:
     sensitivity: Sensitivity
     status: MemoryStatus
     extractor: str | None
+    audience: AssertedFor
     asserted_by: ParticipantId | None
     asserted_in: RoomId | None
     recorded_at: datetime
@@ -52,6 +54,7 @@ class Stated:
     participant_ids: Sequence[ParticipantId]
     roles: Sequence[MemoryRole]
     tags: Sequence[str]
+    metadata: Mapping[str, Any]
     task_id: str | None
     slot: str | None
     is_outdated: bool
@@ -206,6 +209,7 @@ def _memory(row: Stated, names: Mapping[ParticipantId, str]) -> Memory:
         if one in names
     )
     kept = {field.name: getattr(row, field.name) for field in fields(Memory) if hasattr(row, field.name)}
+    kept["audience"] = "sources" if sources else row.audience
     return Memory(**kept, sources=sources, participants=participants)
 
 

@@ -4,12 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from roomlore.domain.ids import MessageId, OrgId, ParticipantId, RoomId, id_range
 from roomlore.domain.incoming import MessageKind, ParticipantKind, Precision, RoomKind, Visibility
+from roomlore.domain.mentions import Mention, Reaction
 from roomlore.domain.records import Message, Reply, ReplyMethod
 from roomlore.store import copying
-from roomlore.store.queries import Connection, Queries, columns
+from roomlore.store.queries import SHAPES, Connection, Queries, columns
 
 QUERIES = Queries("messages")
 
@@ -156,6 +158,36 @@ class RoomMessage:
 
     room_id: RoomId
     message_id: MessageId
+
+
+def _message(
+    *, mentions: Sequence[Mapping[str, Any]], reactions: Sequence[Mapping[str, Any]], **columns: Any
+) -> Message:
+    """Return a message out of a row, in which what it was told with is JSON."""
+    return Message(**columns, mentions=_mentions(mentions), reactions=[_reaction(one) for one in reactions])
+
+
+def _mentions(found: Sequence[Mapping[str, Any]]) -> list[Mention]:
+    return [
+        Mention(
+            external_id=one["external_id"],
+            name=one["name"],
+            participant_id=ParticipantId(UUID(one["participant_id"])) if one["participant_id"] else None,
+            room_id=RoomId(UUID(one["room_id"])) if one["room_id"] else None,
+        )
+        for one in found
+    ]
+
+
+def _reaction(found: Mapping[str, Any]) -> Reaction:
+    count = found["count"]
+    is_told = isinstance(count, int) and not isinstance(count, bool) and count >= 0
+    return Reaction(
+        emoji=found["emoji"], count=count if is_told else found["named"], by=_mentions(found["by"])
+    )
+
+
+SHAPES[Message] = _message
 
 
 async def make_staging(conn: Connection) -> None:

@@ -5,7 +5,7 @@ back, and a line that says what it does. Parameters are named: `%(room_id)s`.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from importlib import resources
 from typing import Any, LiteralString, TypeVar, cast
@@ -30,6 +30,10 @@ class Query:
     text: sql.SQL
 
 
+#: How the rows of a record become one, where that is not column by column.
+SHAPES: dict[type[Any], Callable[..., Any]] = {}
+
+
 class Queries:
     """The named queries of one file in `sql/`."""
 
@@ -44,7 +48,7 @@ class Queries:
         """Return every row as a record."""
         query = self.by_name[name]
         assert query.record == record.__name__, f"{name} fills {query.record}, not {record.__name__}"
-        async with conn.cursor(row_factory=class_row(record)) as cursor:
+        async with conn.cursor(row_factory=class_row(SHAPES.get(record, record))) as cursor:
             await cursor.execute(query.text, params)
             return await cursor.fetchall()
 

@@ -432,11 +432,20 @@ async def test_wishes_are_reviewed(served: Served) -> None:
     await served.operator.post("/v1/messages", {"messages": list(said)})
     (wish,) = await served.operator.get("/v1/wishes?room=square")
 
-    undone = await served.operator.post(f"/v1/wishes/{wish['id']}/undo")
-    kept = await served.operator.post(f"/v1/wishes/{wish['id']}/keep")
+    undone = await served.operator.post(f"/v1/wishes/{wish['id']}/dismiss")
+    kept = await served.operator.post(f"/v1/wishes/{wish['id']}/accept")
 
-    assert undone["undone_at"]
-    assert kept["undone_at"] is None
+    assert (undone["status"], kept["status"]) == ("dismissed", "active")
+    counted = await served.operator.get("/v1/wishes/counts")
+    assert counted == {"carried_out": 1, "proposed": 0, "dismissed": 0}
+    covered = kept["covers"][0]["id"]
+    (withheld,) = await served.operator.get(f"/v1/wishes/withheld?message={covered}")
+    assert withheld["wish_id"] == wish["id"]
+    assert await (await served.caller("bo")).get(f"/v1/wishes/withheld?message={covered}") == []
+    assert await served.operator.get("/v1/wishes/mode") == {"mode": "on"}
+    changed = await served.operator("PUT", "/v1/wishes/mode", {"mode": "propose"})
+    assert changed.json() == {"mode": "propose"}
+    assert await served.operator.get("/v1/wishes?status=proposed") == []
 
 
 async def test_the_log_tells_who_read(served: Served) -> None:

@@ -28,7 +28,8 @@ set spoken_by = speakers(org_id, id), marked_by_operator = is_marked
 where sensitivity = 'sensitive';
 
 -- Whether the viewer may read a message and was there when it was said, however open its room is: as a member of the
--- room, or because they had spoken in its conversation when that became sensitive.
+-- room, or because they had spoken in its conversation when that became sensitive. Everybody who reads at the place was
+-- there as a member.
 create or replace function attended(message uuid) returns boolean
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
@@ -38,7 +39,8 @@ begin
     from readable_messages as said
     where said.id = message
       and (
-        exists (
+        reads_for_place()
+        or exists (
           select 1
           from stays_of_viewer as stay
           where stay.room_id = said.room_id
@@ -56,6 +58,10 @@ begin
             and conversations.spoken_by && own_ids()
         )
       )
+      and (
+        place_id() is null
+        or (place_spans())[array_position(place_rooms(), said.room_id)] @> said.sent_at
+      )
   );
 end $$;
 
@@ -66,7 +72,6 @@ create or replace function can_follow(conversation uuid) returns boolean
 as $$
 declare
   held conversations;
-  hears_all boolean;
 begin
   select * into held from conversations where org_id = current_org() and id = conversation;
   if not found then
@@ -75,7 +80,6 @@ begin
   if viewer_is_operator() then
     return true;
   end if;
-  hears_all := held.sensitivity = 'normal' or held.spoken_by && own_ids();
   return exists (
       select 1 from placements where org_id = current_org() and conversation_id = conversation
     )
@@ -88,17 +92,7 @@ begin
         and (
           select true
           from readable_messages as said
-          where said.id = placements.message_id
-            and (
-              hears_all
-              or exists (
-                select 1
-                from stays_of_viewer as stay
-                where stay.room_id = said.room_id
-                  and stay.joined_at <= said.sent_at
-                  and (stay.left_at is null or said.sent_at < stay.left_at)
-              )
-            )
+          where said.id = placements.message_id and (held.sensitivity = 'normal' or attended(said.id))
           limit 1
         ) is null
     );

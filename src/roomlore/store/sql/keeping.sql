@@ -121,13 +121,13 @@ from (
 -- name: add
 -- Add a memory.
 insert into memories (
-  org_id, id, kind, title, content, importance, confidence, sensitivity, asserted_by, asserted_in, recorded_at, valid_from,
-  slot, task_id, circle, digest, is_hushed
+  org_id, id, kind, title, content, importance, confidence, sensitivity, audience, asserted_by, asserted_in, recorded_at,
+  valid_from, slot, task_id, metadata, circle, digest, is_hushed
 )
 values (
-  %(org_id)s, %(id)s, %(kind)s, %(title)s, %(content)s, %(importance)s, %(confidence)s, %(sensitivity)s, %(asserted_by)s,
-  %(asserted_in)s, %(recorded_at)s, %(valid_from)s, %(slot)s, %(task_id)s, %(circle)s, %(digest)s,
-  %(is_hushed)s
+  %(org_id)s, %(id)s, %(kind)s, %(title)s, %(content)s, %(importance)s, %(confidence)s, %(sensitivity)s, %(audience)s,
+  %(asserted_by)s, %(asserted_in)s, %(recorded_at)s, %(valid_from)s, %(slot)s, %(task_id)s, %(metadata)s::jsonb, %(circle)s,
+  %(digest)s, %(is_hushed)s
 );
 
 -- name: add_sources
@@ -182,6 +182,12 @@ set
   recorded_at = greatest(recorded_at, %(recorded_at)s),
   task_id = coalesce(task_id, %(task_id)s)
 where org_id = %(org_id)s and id = %(id)s;
+
+-- name: enrich
+-- Keep with a memory what else it was given with; what it was given with first stays.
+update memories
+set metadata = %(metadata)s::jsonb || metadata
+where org_id = %(org_id)s and id = %(id)s and %(metadata)s::jsonb || metadata <> metadata;
 
 -- name: values -> Value
 -- What a slot of a circle was said to be, as far as it stands or only others of these took its place.
@@ -311,7 +317,7 @@ returning id as memory_id;
 -- name: naming -> Circled
 -- The memories that are about these participants, or were seen by them.
 select
-  memories.id, memories.sensitivity, memories.asserted_by, memories.circle, memories.slot,
+  memories.id, memories.sensitivity, memories.audience, memories.asserted_by, memories.circle, memories.slot,
   array(
     select memory_sources.message_id
     from memory_sources

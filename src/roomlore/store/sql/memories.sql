@@ -61,7 +61,7 @@ bears as materialized (
 )
 select
   memories.id, memories.kind, memories.title, memories.content, memories.importance, memories.confidence,
-  memories.sensitivity, memories.status, rests.extractor, asserter.id as asserted_by, held.id as asserted_in,
+  memories.sensitivity, memories.status, rests.extractor, memories.audience, asserter.id as asserted_by, held.id as asserted_in,
   memories.recorded_at, memories.valid_from,
   coalesce(rests.source_ids, '{}') as source_ids,
   coalesce(rests.quote_starts, '{}') as quote_starts,
@@ -69,7 +69,7 @@ select
   coalesce(bears.participant_ids, '{}') as participant_ids,
   coalesce(bears.roles, '{}') as roles,
   coalesce(bears.tags, '{}') as tags,
-  memories.task_id, memories.slot, coalesce(rests.edited_at > memories.recorded_at, false) as is_outdated,
+  memories.metadata, memories.task_id, memories.slot, coalesce(rests.edited_at > memories.recorded_at, false) as is_outdated,
   memories.superseded_by
 from memories
 left join participants as asserter

@@ -170,7 +170,8 @@ where replies.org_id = %(org_id)s
 select
   id, room_id, external_id, kind, author_id, author_name, author_kind,
   coalesce(left(body, %(most)s::integer), body) as body, sent_at, precision, native_order, edited_at, redacted_at,
-  erased_at, reply_to
+  erased_at, reply_to,
+  mentioned as mentions, reacted as reactions, coalesce(metadata, '{}') as metadata
 from timeline
 where org_id = %(org_id)s and id = any (%(message_ids)s)
 order by sent_at, native_order, id;
@@ -180,7 +181,8 @@ order by sent_at, native_order, id;
 -- Uses index: messages_in_order
 select
   id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
-  native_order, edited_at, redacted_at, erased_at, reply_to
+  native_order, edited_at, redacted_at, erased_at, reply_to,
+  mentioned as mentions, reacted as reactions, coalesce(metadata, '{}') as metadata
 from timeline
 where org_id = %(org_id)s and room_id = %(room_id)s
 order by sent_at desc, native_order desc, id desc
@@ -191,7 +193,8 @@ limit %(limit)s;
 -- Uses index: messages_in_order
 select
   id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
-  native_order, edited_at, redacted_at, erased_at, reply_to
+  native_order, edited_at, redacted_at, erased_at, reply_to,
+  mentioned as mentions, reacted as reactions, coalesce(metadata, '{}') as metadata
 from timeline
 where org_id = %(org_id)s
   and room_id = %(room_id)s
@@ -204,7 +207,8 @@ limit %(limit)s;
 -- Uses index: messages_in_order
 select
   id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
-  native_order, edited_at, redacted_at, erased_at, reply_to
+  native_order, edited_at, redacted_at, erased_at, reply_to,
+  mentioned as mentions, reacted as reactions, coalesce(metadata, '{}') as metadata
 from timeline
 where org_id = %(org_id)s
   and room_id = %(room_id)s
@@ -240,7 +244,8 @@ limit %(limit)s;
 -- Messages of any room that a platform knows by this id.
 select
   id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
-  native_order, edited_at, redacted_at, erased_at, reply_to
+  native_order, edited_at, redacted_at, erased_at, reply_to,
+  mentioned as mentions, reacted as reactions, coalesce(metadata, '{}') as metadata
 from timeline
 where org_id = %(org_id)s and external_id = %(word)s
 order by id
@@ -251,7 +256,8 @@ limit 10;
 -- Uses index: messages_org_id_room_id_external_id_key
 select
   id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
-  native_order, edited_at, redacted_at, erased_at, reply_to
+  native_order, edited_at, redacted_at, erased_at, reply_to,
+  mentioned as mentions, reacted as reactions, coalesce(metadata, '{}') as metadata
 from timeline
 where org_id = %(org_id)s and room_id = %(room_id)s and external_id = %(word)s;
 
@@ -260,7 +266,8 @@ where org_id = %(org_id)s and room_id = %(room_id)s and external_id = %(word)s;
 -- Uses index: messages_pkey
 select
   id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
-  native_order, edited_at, redacted_at, erased_at, reply_to
+  native_order, edited_at, redacted_at, erased_at, reply_to,
+  mentioned as mentions, reacted as reactions, coalesce(metadata, '{}') as metadata
 from timeline
 where org_id = %(org_id)s
   and id between %(low)s and %(high)s

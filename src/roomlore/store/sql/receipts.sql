@@ -223,7 +223,7 @@ from wishes
 where org_id = %(org_id)s
   and (
     author_id in (select id from gone)
-    or undone_by in (select id from gone)
+    or decided_by in (select id from gone)
     or from_ids && %(participant_ids)s::uuid[]
     or spared_ids && %(participant_ids)s::uuid[]
     or of_ids && %(participant_ids)s::uuid[]

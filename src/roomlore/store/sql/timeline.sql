@@ -11,7 +11,8 @@ where org_id = %(org_id)s and id = %(room_id)s;
 -- Uses index: messages_in_order
 select
   id, room_id, external_id, kind, author_id, author_name, author_kind, left(body, %(most)s) as body, sent_at, precision,
-  native_order, edited_at, redacted_at, erased_at, reply_to
+  native_order, edited_at, redacted_at, erased_at, reply_to,
+  mentioned as mentions, reacted as reactions, coalesce(metadata, '{}') as metadata
 from timeline
 where org_id = %(org_id)s
   and room_id = %(room_id)s
@@ -24,7 +25,8 @@ limit %(limit)s;
 -- Uses index: messages_in_order
 select
   id, room_id, external_id, kind, author_id, author_name, author_kind, left(body, %(most)s) as body, sent_at, precision,
-  native_order, edited_at, redacted_at, erased_at, reply_to
+  native_order, edited_at, redacted_at, erased_at, reply_to,
+  mentioned as mentions, reacted as reactions, coalesce(metadata, '{}') as metadata
 from timeline
 where org_id = %(org_id)s
   and room_id = %(room_id)s
@@ -147,7 +149,8 @@ limit %(limit)s;
 select
   timeline.id, timeline.room_id, timeline.external_id, timeline.kind, timeline.author_id, timeline.author_name,
   timeline.author_kind, left(timeline.body, %(most)s) as body, timeline.sent_at, timeline.precision,
-  timeline.native_order, timeline.edited_at, timeline.redacted_at, timeline.erased_at, timeline.reply_to
+  timeline.native_order, timeline.edited_at, timeline.redacted_at, timeline.erased_at, timeline.reply_to,
+  timeline.mentioned as mentions, timeline.reacted as reactions, coalesce(timeline.metadata, '{}') as metadata
 from said_in(%(conversation_id)s) as held (message_id)
 join timeline on timeline.org_id = %(org_id)s and timeline.id = held.message_id
 where (timeline.sent_at, timeline.native_order, timeline.id) < (%(sent_at)s, %(native_order)s, %(message_id)s)

@@ -11,7 +11,8 @@ from roomlore.app.conversations import SENSITIVITIES
 from roomlore.domain.ids import MessageId, short_id, short_ids
 from roomlore.domain.records import Conversation, Placed, Sensitivity
 from roomlore.domain.speech import on_one_line, safe_body, safe_name, spoken
-from roomlore.surfaces.cli.output import Output, counted, minute
+from roomlore.domain.wording import counted
+from roomlore.surfaces.cli.output import Output, minute
 from roomlore.surfaces.cli.session import Session, with_app
 from roomlore.surfaces.documents import conversation_found, conversation_read
 

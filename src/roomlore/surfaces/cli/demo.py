@@ -11,6 +11,7 @@ from textwrap import indent
 from roomlore.app import App
 from roomlore.context.render import to_text
 from roomlore.domain.records import Viewer
+from roomlore.domain.wording import counted
 from roomlore.surfaces.cli.output import Output, hit_json
 from roomlore.surfaces.cli.progress import working
 
@@ -60,7 +61,7 @@ async def _context(app: App, output: Output, agent: Viewer) -> None:
     output.text(to_text(context))
     source = context.citations[context.lines[-1].label]
     output.text(
-        f"{len(context.lines)} messages, {context.tokens} tokens; #{source.label} is message {source.external_id}"
+        f"{counted(len(context.lines), 'message')}, {counted(context.tokens, 'token')}; #{source.label} is message {source.external_id}"
         f" by {source.author_name}, {source.sent_at:%d %B %H:%M}",
         style="dim",
     )

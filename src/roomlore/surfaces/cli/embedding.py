@@ -4,7 +4,8 @@ import click
 
 from roomlore.app import App
 from roomlore.app.generations import GenerationStatus, Switch
-from roomlore.surfaces.cli.output import Output, counted
+from roomlore.domain.wording import counted
+from roomlore.surfaces.cli.output import Output
 from roomlore.surfaces.cli.progress import counting
 from roomlore.surfaces.cli.session import Session, with_app
 

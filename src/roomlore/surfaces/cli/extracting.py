@@ -7,8 +7,9 @@ import click
 from roomlore.app import App
 from roomlore.app.extracting import Extracted
 from roomlore.domain.speech import safe_text
+from roomlore.domain.wording import counted
 from roomlore.store.readings import Reading
-from roomlore.surfaces.cli.output import Output, counted, minute
+from roomlore.surfaces.cli.output import Output, minute
 from roomlore.surfaces.cli.session import Session, with_app
 
 
@@ -84,7 +85,11 @@ def _became(one: Reading) -> str:
     if one.answer is None:
         return f"{one.language_model}: {one.error or 'no answer yet'}"
     kept = sum(bool(verdict["is_kept"]) for verdict in one.verdicts)
-    tokens = "" if one.sent_tokens is None else f", {one.sent_tokens:,} + {one.answer_tokens or 0:,} tokens"
+    tokens = (
+        ""
+        if one.sent_tokens is None
+        else f", {one.sent_tokens:,} + {counted(one.answer_tokens or 0, 'token')}"
+    )
     again = ", as answered before" if one.is_repeated else ""
     return f"{one.language_model}: {kept} of {len(one.verdicts)} statements and wishes kept{tokens}{again}"
 

@@ -11,9 +11,10 @@ from roomlore.app.browsing import Browsing
 from roomlore.domain.ids import MessageId, short_id, short_ids
 from roomlore.domain.receipts import Receipt, StillCopied, Store
 from roomlore.domain.records import Message
+from roomlore.domain.wording import counted
 from roomlore.surfaces.cli.destroying import Destruction, carry_out, check_answerable, destroys
 from roomlore.surfaces.cli.memories import change
-from roomlore.surfaces.cli.output import Output, counted, minute, plain
+from roomlore.surfaces.cli.output import Output, minute, plain
 from roomlore.surfaces.cli.session import Session, with_app
 from roomlore.surfaces.cli.spans import TIME, in_utc
 from roomlore.surfaces.documents import receipt_given

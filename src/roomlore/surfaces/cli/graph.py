@@ -129,7 +129,7 @@ def _ask(session: Session, asked: Asked[Item], shown: Shown[Item]) -> None:
 
 def _messages(output: Output, found: Sequence[Message]) -> None:
     for message in found:
-        output.text(f"{message.sent_at:%Y-%m-%d} {said(message)}")
+        output.text(f"{minute(message.sent_at)} {said(message)}")
 
 
 def _memories(output: Output, found: Sequence[Memory]) -> None:

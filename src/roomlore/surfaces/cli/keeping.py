@@ -7,8 +7,9 @@ import click
 
 from roomlore.app import App
 from roomlore.domain.retention import Retention
+from roomlore.domain.wording import counted
 from roomlore.surfaces.cli.destroying import Destruction, carry_out, check_answerable, destroys
-from roomlore.surfaces.cli.output import counted, minute, retention
+from roomlore.surfaces.cli.output import minute, retention
 from roomlore.surfaces.cli.session import Session, with_app
 from roomlore.surfaces.cli.spans import Span
 

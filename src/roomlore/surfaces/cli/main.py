@@ -19,6 +19,7 @@ from roomlore import doctor as examination
 from roomlore.app import READERS, App
 from roomlore.domain.errors import RoomloreError
 from roomlore.domain.ports import ReadOptions
+from roomlore.domain.wording import counted
 from roomlore.ingest.importing import ImportWish
 from roomlore.surfaces.cli import (
     agents,
@@ -43,7 +44,7 @@ from roomlore.surfaces.cli import (
 )
 from roomlore.surfaces.cli import demo as story
 from roomlore.surfaces.cli.globaloptions import GlobalOptions
-from roomlore.surfaces.cli.output import Output, counted, printable
+from roomlore.surfaces.cli.output import Output, printable
 from roomlore.surfaces.cli.progress import counting, working
 from roomlore.surfaces.cli.session import Session, with_app
 from roomlore.surfaces.cli.spans import Zone
@@ -183,7 +184,9 @@ def worker(session: Session, until_done: bool, retry: bool) -> None:  # noqa: FB
     async def use(app: App) -> None:
         if retry:
             again = await app.retry(every_org=True)
-            session.output.chatter.print(f"{again} pieces of work that were set aside are tried again")
+            session.output.chatter.print(
+                f"{counted(again, 'piece')} of work that had been set aside: tried again"
+            )
         if until_done:
             await drain(app, session.output, every_org=True)
             return
@@ -220,7 +223,7 @@ async def drain(app: App, output: Output, *, every_org: bool = False) -> None:
         output.chatter.print(f"waits to be embedded: {what}", style="yellow", markup=False)
     if drained.set_aside:
         output.chatter.print(
-            f"{drained.set_aside} pieces of work ended in errors and were set aside;"
+            f"{counted(drained.set_aside, 'piece')} of work ended in errors and went aside;"
             " roomlore worker --drain --retry tries them again",
             style="yellow",
         )

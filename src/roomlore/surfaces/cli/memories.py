@@ -1,8 +1,9 @@
 """Verbs about what is durably known: remember, correct, restore, memories, why."""
 
+import json
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import click
 
@@ -12,6 +13,7 @@ from roomlore.app.memories import STATUSES
 from roomlore.domain.ids import short_id
 from roomlore.domain.records import Memory, Provenance
 from roomlore.domain.speech import on_one_line, safe_name
+from roomlore.domain.wording import for_whom
 from roomlore.surfaces.cli.output import Output, said
 from roomlore.surfaces.cli.session import Session, with_app
 from roomlore.surfaces.cli.spans import TIME, Span, in_utc
@@ -32,6 +34,16 @@ ROLES = {
 @click.option("--room", metavar="ROOM", help="Where these messages are, and where it is asserted.")
 @click.option("--about", multiple=True, metavar="NAME", help="Whom it is about. Repeatable.")
 @click.option("--involving", multiple=True, metavar="NAME", help="Who else has to do with it. Repeatable.")
+@click.option("--by", metavar="NAME", help="Who stated it, where it rests on no message.")
+@click.option(
+    "--for",
+    "audience",
+    type=click.Choice(["org", "self"]),
+    help="Who sees what rests on no message: everybody in the org, or whoever remembers it alone. An operator's is for"
+    " the org by default.",
+)
+@click.option("--occurred-at", type=TIME, help="When it was said or became true, UTC.")
+@click.option("--metadata", metavar="JSON", help="What else to keep with it: an object.")
 @click.option("--kind", type=click.Choice(KINDS), default="fact", show_default=True, help="What it is.")
 @click.option("--title", metavar="WORDS", help="What it is called, in a few words.")
 @click.option("--importance", type=click.FloatRange(1, 5), help="By default what its kind has.")
@@ -46,11 +58,15 @@ ROLES = {
 )
 @click.pass_obj
 def remember(session: Session, text: str, **options: Any) -> None:
-    """Keep TEXT as a memory, seen by those who may read every message it rests on.
+    """Keep TEXT as a memory, seen by those who may read every message it rests on, and say who that is.
 
     One that says the same of the same is not kept twice: it rests on these messages as well then.
     """
     details = {name: value for name, value in options.items() if value is not None}
+    if "occurred_at" in details:
+        details["occurred_at"] = in_utc(details["occurred_at"])
+    if "metadata" in details:
+        details["metadata"] = _object(details["metadata"])
     change(session, lambda app: app.memories.remember(text, **details))
 
 
@@ -143,6 +159,17 @@ def change(session: Session, how: Callable[[App], Awaitable[Memory]]) -> None:
     with_app(session, use)
 
 
+def _object(text: str) -> dict[str, Any]:
+    """Return what stands in a JSON object."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise click.BadParameter("must be a JSON object, like '{\"ticket\": 12}'", param_hint="--metadata")
+    return cast("dict[str, Any]", value)
+
+
 def show_all(output: Output, found: Sequence[Memory]) -> None:
     """Print memories."""
     if output.as_json:
@@ -161,7 +188,7 @@ def show_provenance(output: Output, provenance: Provenance) -> None:
         output.text(f"  {_asserted(provenance)}", style="dim")
     for source in provenance.sources:
         where = "a whisper" if source.room_name is None else safe_name(source.room_name)
-        output.text(f"  {where}, {source.message.sent_at:%Y-%m-%d} {said(source.message)}")
+        output.text(f"  {where}, {source.message.sent_at:%Y-%m-%d %H:%M} {said(source.message)}")
         if source.quote is not None:
             output.text(f"    rests on: {on_one_line(source.quote)}", style="dim")
         if source.conversation_id is not None:
@@ -218,9 +245,14 @@ def _nature(memory: Memory) -> str:
     """Return in words where a memory is from, how sure it is, and under what it is found."""
     parts = [f"drawn by {memory.extractor}" if memory.extractor else "asserted"]
     parts += [f"confidence {memory.confidence:.2f}", f"importance {memory.importance:g}"]
-    parts += [f"recorded {memory.recorded_at:%Y-%m-%d}"]
+    parts += [f"recorded {memory.recorded_at:%Y-%m-%d}", for_whom(memory)]
     parts += [f"task {safe_name(memory.task_id)}"] if memory.task_id else []
     parts += [f"tags {', '.join(safe_name(tag) for tag in memory.tags)}"] if memory.tags else []
+    parts += (
+        [f"with {on_one_line(json.dumps(dict(memory.metadata), ensure_ascii=False))}"]
+        if memory.metadata
+        else []
+    )
     return "; ".join(parts)
 
 

@@ -8,11 +8,12 @@ import click
 
 from roomlore.app import App
 from roomlore.app.operations import Counts, Coverage, Numbers, Projected
+from roomlore.domain.wording import counted
 from roomlore.store.operations import Latency
 from roomlore.store.work import EmbeddingPolicy
 from roomlore.surfaces.cli import embedding as embedding_models
 from roomlore.surfaces.cli import projecting
-from roomlore.surfaces.cli.output import Output, counted
+from roomlore.surfaces.cli.output import Output
 from roomlore.surfaces.cli.session import Session, with_app
 
 HEADINGS = (
@@ -61,7 +62,7 @@ def show(output: Output, numbers: Numbers) -> None:
     rows = [(room.name, room.embedding_policy, *_cells(room.counts, numbers.at)) for room in numbers.rooms]
     output.table(HEADINGS, [*rows, ("all rooms", "", *_cells(numbers.counts, numbers.at))])
     if numbers.counts.looked_at < numbers.counts.messages:
-        looked_at = f"{numbers.counts.looked_at:,} of {numbers.counts.messages:,} messages"
+        looked_at = f"{numbers.counts.looked_at:,} of {counted(numbers.counts.messages, 'message')}"
         output.text(f"shares, sizes and savings from the newest {looked_at}", style="dim")
     extracted = numbers.counts.extracted
     waiting = counted(extracted.waiting, "conversation")

@@ -13,16 +13,19 @@ from rich.markup import escape
 from rich.table import Table
 
 from roomlore.context.records import Context
-from roomlore.context.render import to_text
+from roomlore.context.render import POSTABLE, to_text
 from roomlore.doctor import Finding
 from roomlore.domain.ids import short_id
-from roomlore.domain.records import Message, Participant, Room
-from roomlore.domain.speech import safe_body, spoken
+from roomlore.domain.records import Message, Participant, Postable, Room
+from roomlore.domain.speech import safe_body, safe_name, spoken
+from roomlore.domain.wording import counted
 from roomlore.ingest.importing import ImportReport
 from roomlore.retrieval.asked import Read
 from roomlore.retrieval.quotes import remembered
-from roomlore.retrieval.records import QUOTATION, Answer, Found, Hit, Recalled, TierTrace, Why
+from roomlore.retrieval.records import QUOTATION, Answer, Found, Hit, Recalled, TierTrace, Why, Withheld
+from roomlore.surfaces.cli.withholding import because, told
 from roomlore.surfaces.documents import answer_given, context_given, found_exchange, found_exchanges
+from roomlore.surfaces.numbers import safe_numbers
 from roomlore.surfaces.shown import shown_fields
 
 PIPE_WIDTH = 120
@@ -56,7 +59,7 @@ class Output:
 
     def json(self, value: Any) -> None:
         """Print one JSON document."""
-        print(json.dumps(plain(value), ensure_ascii=False, indent=2))
+        print(json.dumps(safe_numbers(plain(value)), ensure_ascii=False, indent=2))
 
     def text(self, text: str = "", style: str | None = None) -> None:
         """Print a line that may hold anything that somebody said."""
@@ -95,14 +98,23 @@ class Output:
             table.add_row(*(shown(str(cell)) for cell in row))
         self.console.print(table)
 
-    def room(self, room: str, messages: Sequence[Message], participants: Sequence[Participant]) -> None:
-        """Print a room's messages and who takes part."""
+    def room(
+        self,
+        room: str,
+        messages: Sequence[Message],
+        participants: Sequence[Participant],
+        withheld: Sequence[Withheld],
+    ) -> None:
+        """Print a room's messages, who takes part, and which messages recall leaves out."""
         if self.as_json:
-            return self.json({"messages": messages, "participants": participants})
+            return self.json({"messages": messages, "participants": participants, "withheld": withheld})
         people = ", ".join(f"{person.name}{' (bot)' if person.is_bot else ''}" for person in participants)
         self.text(f"{room}: {people}", style="bold")
-        for message in messages:
-            self.text(said(message))
+        for message, line in zip(messages, dated(messages), strict=True):
+            self.text(line)
+            for one in withheld:
+                if one.message_id == message.id:
+                    self.text(f"      withheld: {because(one)}", style="yellow")
         return None
 
     def context(self, context: Context, *, explain: bool) -> None:
@@ -112,8 +124,10 @@ class Output:
         if any(line.part == "room" for line in context.lines):
             self.text(AROUND, style="dim")
         self.text(to_text(context))
+        self.withheld(context.withheld)
         self.chatter.print(
-            f"{len(context.lines)} messages, {context.tokens} of {context.budget} tokens, {len(context.left_out)} left out"
+            f"{counted(len(context.lines), 'message')}, {context.tokens} of {counted(context.budget, 'token')},"
+            f" {len(context.left_out)} left out"
         )
         for candidate in context.explain() if explain else ():
             mark = candidate.label or "out"
@@ -138,7 +152,13 @@ class Output:
             self.hit(place, hit)
         if not found.hits:
             self.text("nothing found")
+        self.withheld(found.withheld)
         return self.degraded(found.degraded)
+
+    def posting(self, postable: Postable, *, room: str | None) -> None:
+        """Say where what was read may not go, where a room was named."""
+        if room is not None and not self.as_json and POSTABLE[postable]:
+            self.text(POSTABLE[postable], style="yellow")
 
     def read(self, read: Read | None, *, is_found: bool) -> None:
         """Say what was read out of a question, and how to do without where that leaves nothing."""
@@ -151,14 +171,14 @@ class Output:
         """Print one exchange."""
         where = f"{hit.room_name} ({hit.platform})" if hit.room_name else "a whisper to you"
         self.text(f"{place}. {where}, {hit.best.sent_at:%Y-%m-%d}", style="bold")
-        for message in hit.messages:
+        for message, line in zip(hit.messages, dated(hit.messages), strict=True):
             why = hit.why.get(message.id)
             mark = ">" if why else " "
-            self.text(f"  {mark} {said(message)}")
+            self.text(f"  {mark} {line}")
             if why:
                 self.text(f"      {reasons(why)}", style="dim")
         if hit.omitted:
-            self.text(f"    {hit.omitted} more messages of this exchange are left out", style="dim")
+            self.text(f"    {counted(hit.omitted, 'more message')} of this exchange left out", style="dim")
 
     def answer(self, answer: Answer) -> None:
         """Print an answer, its sources and what each tier saw."""
@@ -181,6 +201,9 @@ class Output:
             self.text(f"  {traced(step)}", style="dim")
         if answer.note:
             self.chatter.print(escape(printable(answer.note)), style="yellow")
+        if answer.withheld:
+            self.chatter.print("spoken requests changed this answer", style="yellow")
+        self.withheld(answer.withheld)
         return self.degraded(answer.degraded)
 
     def recalled(self, recalled: Recalled) -> None:
@@ -188,7 +211,7 @@ class Output:
         for memory in (recalled.memory, *recalled.superseded):
             sources = counted(len(memory.source_ids), "message")
             self.text(
-                f"memory {short_id(memory.id)}, {memory.recorded_at:%Y-%m-%d}, from {sources}", style="bold"
+                f"memory {short_id(memory.id)}, {memory.valid_from:%Y-%m-%d}, from {sources}", style="bold"
             )
             self.text(f"  {remembered(memory)}")
 
@@ -199,12 +222,12 @@ class Output:
         self.text(
             f"{report.format}{' (dry run, nothing stored)' if report.stored is None else ''}", style="bold"
         )
-        said = f"{counted(report.messages, 'message')}, {report.system} of them system lines"
+        said = f"{counted(report.messages, 'message')}, {counted(report.system, 'system line')} among them"
         self.text(f"  {counted(report.rooms, 'room')}, {said}")
         self.text(f"  authors: {authors}")
         self.text(f"  replies: {report.resolved} resolved, {report.dangling} dangling; {report.edits} edited")
         if report.secrets_stripped:
-            self.text(f"  {report.secrets_stripped} secrets stripped")
+            self.text(f"  {counted(report.secrets_stripped, 'secret')} stripped")
         if report.zone_assumed:
             zone = "taken as UTC; --timezone names another zone"
             self.text(f"  {counted(report.zone_assumed, 'message')} with times that name no zone: {zone}")
@@ -216,6 +239,11 @@ class Output:
         if report.stored is not None:
             became = ", ".join(f"{count} {name}" for name, count in report.stored.items() if count)
             self.text(f"  stored: {became or 'nothing new'}")
+        if report.wishes is not None and any(report.wishes.values()):
+            heard = ", ".join(
+                f"{count} {name.replace('_', ' ')}" for name, count in report.wishes.items() if count
+            )
+            self.text(f"  privacy requests heard: {heard}; see roomlore wishes")
 
     def skipped(self, report: ImportReport) -> None:
         """Name what was left out, on the error stream."""
@@ -235,6 +263,11 @@ class Output:
             if finding.cure:
                 self.text(f"    {finding.cure}", style="yellow")
         return None
+
+    def withheld(self, withheld: Sequence[Withheld]) -> None:
+        """Say how much spoken requests left out, and for which; operators alone are told."""
+        for line in told(withheld):
+            self.chatter.print(escape(line), style="yellow", soft_wrap=True)
 
     def degraded(self, degraded: Sequence[str]) -> None:
         """Say which part of a result is not what it could be."""
@@ -295,10 +328,31 @@ def hit_json(hit: Hit) -> dict[str, Any]:
     return plain(found_exchange(hit))
 
 
+def dated(messages: Iterable[Message]) -> list[str]:
+    """Return messages as lines; the first of each day says the day."""
+    lines: list[str] = []
+    day = None
+    for message in messages:
+        when = "%H:%M" if message.sent_at.date() == day else "%Y-%m-%d %H:%M"
+        lines.append(f"{message.sent_at:{when}} {said(message)}")
+        day = message.sent_at.date()
+    return lines
+
+
 def said(message: Message) -> str:
-    """Return one message as a line: when, who, what, and the id to cite."""
+    """Return one message on a line without its time: who, what, and the id to cite."""
     line = spoken(message, text=" ".join(safe_body(message).split()))
-    return f"{message.sent_at:%H:%M} {line}{' (edited)' if message.edited_at else ''}  {message.external_id}"
+    marks = f"{' (edited)' if message.edited_at else ''}{reacted(message)}"
+    return f"{line}{marks}  {message.external_id}"
+
+
+def reacted(message: Message) -> str:
+    """Return in words how people reacted to a message, and who, as far as they are known; empty where nobody did."""
+    told: list[str] = []
+    for one in message.reactions:
+        names = ", ".join(safe_name(who.name) for who in one.by)
+        told.append(f"{safe_name(one.emoji)} {one.count}{f' by {names}' if names else ''}")
+    return f" ({'; '.join(told)})" if told else ""
 
 
 def reasons(why: Why) -> str:
@@ -315,7 +369,7 @@ def traced(step: TierTrace) -> str:
     """Return in words what a tier saw."""
     best = "nothing" if step.best is None else f"best {step.best:.2f}"
     note = f" ({step.note})" if step.note else ""
-    return f"{step.tier}: {step.candidates} candidates, {best}, bar {step.bar:.2f}: {step.outcome}{note}"
+    return f"{step.tier}: {counted(step.candidates, 'candidate')}, {best}, bar {step.bar:.2f}: {step.outcome}{note}"
 
 
 def printable(text: str) -> str:
@@ -327,8 +381,3 @@ def shown(text: str) -> str:
     """Return text harmless in a table, and not so long that it pushes the other columns out."""
     short = text if len(text) <= LONGEST_CELL else f"{text[: LONGEST_CELL - 1]}…"
     return escape(printable(short))
-
-
-def counted(number: int, what: str, several: str | None = None) -> str:
-    """Return a number of things in words; `several` is their plural, where that is not the word with an s."""
-    return f"{number} {what if number == 1 else several or what + 's'}"

@@ -6,7 +6,8 @@ import click
 
 from roomlore.app import App
 from roomlore.domain.records import Account, LogLine, Participant
-from roomlore.surfaces.cli.output import Output, counted, minute
+from roomlore.domain.wording import counted
+from roomlore.surfaces.cli.output import Output, minute
 from roomlore.surfaces.cli.session import Session, with_app
 from roomlore.surfaces.documents import persons
 

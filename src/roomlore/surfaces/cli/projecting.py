@@ -8,9 +8,10 @@ import click
 
 from roomlore.app import App
 from roomlore.app.projecting import Copies, Difference
+from roomlore.domain.wording import counted
 from roomlore.store.projections import TARGETS, Target
 from roomlore.surfaces.cli.destroying import Destruction, carry_out, check_answerable, destroys
-from roomlore.surfaces.cli.output import Output, counted
+from roomlore.surfaces.cli.output import Output
 from roomlore.surfaces.cli.progress import counting
 from roomlore.surfaces.cli.session import Session, with_app
 

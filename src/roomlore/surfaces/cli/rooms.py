@@ -11,9 +11,10 @@ from roomlore.app import App
 from roomlore.app.rooms import RoomOpening
 from roomlore.domain.receipts import Receipt
 from roomlore.domain.records import RoomMember
+from roomlore.domain.wording import counted
 from roomlore.surfaces.cli.destroying import Destruction, carry_out, check_answerable, destroys
 from roomlore.surfaces.cli.forgetting import lines, show_receipt
-from roomlore.surfaces.cli.output import Output, counted, minute
+from roomlore.surfaces.cli.output import Output, minute
 from roomlore.surfaces.cli.session import Session, with_app
 from roomlore.surfaces.cli.spans import TIME, in_utc
 

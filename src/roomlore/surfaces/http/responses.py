@@ -5,10 +5,12 @@ from http import HTTPStatus
 import pydantic_core
 from starlette.responses import Response
 
+from roomlore.surfaces.numbers import safe_json
 from roomlore.surfaces.shown import presentable
 
 
 def shown(value: object, *, status: HTTPStatus = HTTPStatus.OK) -> Response:
-    """Return a response that holds records, ids, times and spans (in seconds) as JSON."""
-    body = pydantic_core.to_json(presentable(value), timedelta_mode="float", inf_nan_mode="null")
+    """Return a response that holds records, ids, times and spans (in seconds) as JSON; large numbers as strings."""
+    told = pydantic_core.to_json(presentable(value), timedelta_mode="float", inf_nan_mode="null")
+    body = safe_json(told)
     return Response(body, status, media_type="application/json")

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp
 from roomlore.app import App
 from roomlore.domain.errors import BadInput, RoomloreError
 from roomlore.domain.ids import uuid7
+from roomlore.domain.keywords import unlike
 from roomlore.surfaces.http.description import describe, parameters
 from roomlore.surfaces.http.envelope import Envelope
 from roomlore.surfaces.http.idempotency import Idempotency
@@ -128,6 +129,8 @@ async def _note(request: Request) -> None:
     """Note which route serves a request, and refuse what the route does not know: a misspelt filter filters nothing."""
     route = request.scope["route"].path
     request.state.route = route
-    unknown = set(request.query_params) - parameters(request.app, route, request.method)
+    known = parameters(request.app, route, request.method)
+    unknown = set(request.query_params) - known
     if unknown:
-        raise BadInput("query", f"{min(unknown)!r} is not known here")
+        word = min(unknown)
+        raise BadInput("query", f"{word!r} is no parameter of this path{unlike(word, known)}")

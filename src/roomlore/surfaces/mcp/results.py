@@ -7,6 +7,8 @@ from typing import Literal, Protocol
 
 from roomlore.domain.ids import MemoryId, MessageId, ParticipantId, RoomId
 from roomlore.domain.incoming import ParticipantKind, RoomKind
+from roomlore.domain.records import Postable
+from roomlore.domain.wording import counted
 from roomlore.surfaces.mcp.transcript import NOTE, Cited, MemoryCited, Transcript
 
 
@@ -33,6 +35,8 @@ class ContextTold:
     citations: Sequence[Cited]
     #: What the viewer remembers as an agent, by label.
     memories: Mapping[str, MemoryId]
+    #: Where the answer may be posted.
+    postable: Postable
 
     def whole(self) -> str:
         """Return all of it as text."""
@@ -65,6 +69,8 @@ class Quoted:
 class AnswerTold:
     """An answer with what it rests on, or that there is none."""
 
+    #: Where it may be posted.
+    postable: Postable
     known: bool
     #: Quotations, or what a language model made of them; each line fenced with a bar.
     answer: str
@@ -126,7 +132,7 @@ class RoomsTold:
         """Return all of it as text."""
         lines = [
             f"[{one.name}] {one.platform} {one.kind}{', members only' if one.is_closed else ''}, "
-            f"{one.messages} messages{_last(one.last_activity_at)} = room {one.id}"
+            f"{counted(one.messages, 'message')}{_last(one.last_activity_at)} = room {one.id}"
             for one in self.rooms
         ]
         return _listed(lines, self.total, nothing="There is no room that you may see.")
@@ -144,7 +150,7 @@ class PeopleTold:
         """Return all of it as text."""
         lines = [
             f"[{one.name}]{' (bot)' if one.kind == 'agent' else ''} "
-            f"{one.messages} messages{_last(one.last_seen_at)} = participant {one.id}"
+            f"{counted(one.messages, 'message')}{_last(one.last_seen_at)} = participant {one.id}"
             for one in self.people
         ]
         return _listed(lines, self.total, nothing="There is nobody whom you may know of.")

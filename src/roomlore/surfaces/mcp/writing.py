@@ -5,6 +5,7 @@ from typing import Literal
 from roomlore.app import App
 from roomlore.domain.errors import BadInput
 from roomlore.domain.records import Memory
+from roomlore.domain.wording import for_whom
 from roomlore.surfaces.mcp import arguments
 from roomlore.surfaces.mcp.results import Done, Quoted, quoted
 from roomlore.surfaces.mcp.transcript import Transcript, memory_line
@@ -12,12 +13,11 @@ from roomlore.surfaces.mcp.transcript import Transcript, memory_line
 
 async def remember(app: App, given: arguments.Remember) -> Quoted:
     """Keep a statement as a memory, and return it."""
-    kept = await app.memories.remember(
-        given.content, sources=given.sources, room=given.room, about=given.about, kind=given.kind
-    )
+    details = given.model_dump(exclude={"content"})
+    kept = await app.memories.remember(given.content, **details)
     told = Transcript(budget=arguments.DEFAULT_BUDGET)
     told.memory(kept)
-    return quoted(told, nothing="")
+    return quoted(told, nothing="", remarks=[f"It is {for_whom(kept)}."])
 
 
 async def say(app: App, given: arguments.RoomSay) -> Done:

@@ -6,13 +6,13 @@ from datetime import datetime
 
 from roomlore.context.memoryblock import MemoryBlock, Section, block_text
 from roomlore.context.records import Context, ContextLine, Explained, LeftOut
-from roomlore.context.render import line_text
+from roomlore.context.render import PARTIAL, line_text
 from roomlore.context.walked import Part, Rule
 from roomlore.domain.ids import MemoryId, MessageId, ParticipantId
 from roomlore.domain.incoming import ParticipantKind
 from roomlore.domain.patterns import later
 from roomlore.domain.records import ReplyMethod
-from roomlore.domain.speech import on_one_line, removed
+from roomlore.domain.speech import on_one_line, removed, with_names
 
 #: Characters of a message that a table shows.
 GLANCE = 140
@@ -105,7 +105,7 @@ def candidates_of(built: Context) -> list[Candidate]:
 
 def _candidate(item: ContextLine | LeftOut, told: Explained) -> Candidate:
     said = item.message
-    glance = removed(said) or on_one_line(said.body[: 4 * GLANCE])
+    glance = removed(said) or on_one_line(with_names(said)[: 4 * GLANCE])
     return Candidate(
         message_id=said.id,
         external_id=said.external_id,
@@ -131,13 +131,13 @@ def _candidate(item: ContextLine | LeftOut, told: Explained) -> Candidate:
 
 def lines_of(built: Context) -> list[Line]:
     """Return the context's text by line, each with what it cites: what `to_text` writes."""
-    today = built.lines[-1].message.sent_at.date()
     return [
         *_remembered(built.block),
+        *([Line(label=None, text=PARTIAL)] if built.is_partial else []),
         *(
             Line(
                 label=line.label,
-                text=line_text(line, today=today).removeprefix(f"#{line.label}"),
+                text=line_text(line).removeprefix(f"#{line.label}"),
                 message_id=line.message.id,
             )
             for line in built.lines

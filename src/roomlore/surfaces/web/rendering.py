@@ -11,6 +11,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse
 
+from roomlore.domain.speech import with_names
+from roomlore.domain.wording import counted, noun
 from roomlore.surfaces.web.prose import beginning, prose
 from roomlore.surfaces.web.visits import Visit, at_path
 
@@ -40,7 +42,9 @@ def environment() -> Environment:
     named: dict[str, Any] = {"static": static, "at_path": at_path}
     made.globals.update(named)
     made.filters.update({"moment": moment, "day": day, "count": count, "span": span, "percent": percent})
-    made.filters.update({"prose": prose, "beginning": beginning})
+    made.filters.update(
+        {"prose": prose, "beginning": beginning, "words": with_names, "noun": noun, "counted": counted}
+    )
     return made
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from roomlore.domain.ids import MessageId
 from roomlore.domain.records import ReplyMethod
+from roomlore.domain.speech import with_names
 from roomlore.surfaces.web.prose import beginning
 from roomlore.surfaces.web.rows import FOUND, Row
 
@@ -93,7 +94,7 @@ def _node(row: Row, x: int, y: int) -> Node:
         colour=row.colour,
         author_name=message.author_name,
         time=f"{message.sent_at:%H:%M}",
-        beginning=beginning(message.body, max(LABEL - len(message.author_name), LABEL // 3))
+        beginning=beginning(with_names(message), max(LABEL - len(message.author_name), LABEL // 3))
         or "without words",
     )
 

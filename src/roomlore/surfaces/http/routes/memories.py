@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from roomlore.app.asserting import LONGEST_CONTENT, LONGEST_NAME, MOST_NAMED
 from roomlore.app.finding import LONGEST_QUESTION
-from roomlore.domain.records import Memory, MemoryKind, MemoryStatus, Provenance
+from roomlore.domain.records import AssertedFor, Memory, MemoryKind, MemoryStatus, Provenance
 from roomlore.retrieval.records import Recalled
 from roomlore.surfaces.http.responses import shown
 from roomlore.surfaces.http.signin import Acting
@@ -25,6 +25,11 @@ class Statement(Body):
 
     content: Content
     kind: MemoryKind | None = None
+    #: Who stated it, for whom it is and when it was said: the first two only of what rests on no message.
+    by: Word | None = None
+    audience: AssertedFor | None = None
+    occurred_at: Moment | None = None
+    metadata: dict[str, Any] | None = None
     title: Name | None = None
     importance: Annotated[float, Field(ge=1, le=5)] | None = None
     confidence: Annotated[float, Field(ge=0, le=1)] | None = None
@@ -81,7 +86,11 @@ async def list_memories(app: Acting, facets: Annotated[Facets, Query()]) -> Resp
 
 @ROUTER.post("", response_model=Memory)
 async def remember(app: Acting, statement: Statement) -> Response:
-    """Keep a statement, seen by those who may read every message it rests on; one that says the same is returned instead."""
+    """Keep a statement, seen by those who may read every message it rests on; one that says the same is returned instead.
+
+    Without `sources` the `audience` says for whom it is: `org`, by default with an operator's key, or `self`, whoever
+    asserts it alone. The memory that is returned says for whom it is.
+    """
     details = statement.model_dump(exclude={"content"}, exclude_none=True)
     return shown(await app.memories.remember(statement.content, **details))
 

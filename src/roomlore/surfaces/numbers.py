@@ -1,0 +1,29 @@
+"""Whole numbers in JSON: those that not every reader of JSON can hold are written as strings."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, cast
+
+from roomlore.domain.patterns import later
+
+#: A double holds every whole number up to here; JavaScript and others read all numbers as doubles.
+LARGEST = 2**53
+#: So many digits in a row may be more; mostly there are none, and one look is quick.
+_MANY_DIGITS = later(r"\d{16}")
+
+
+def safe_json(body: bytes) -> bytes:
+    """Return JSON in which whole numbers beyond 2^53 are strings."""
+    if not _MANY_DIGITS.search(body.decode()):
+        return body
+    return json.dumps(safe_numbers(json.loads(body)), ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def safe_numbers(value: Any) -> Any:
+    """Return a JSON value in which whole numbers beyond 2^53 are strings."""
+    if isinstance(value, Mapping):
+        return {key: safe_numbers(one) for key, one in cast("Mapping[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [safe_numbers(one) for one in cast("list[Any]", value)]
+    is_large = isinstance(value, int) and not isinstance(value, bool) and abs(value) > LARGEST
+    return str(value) if is_large else value

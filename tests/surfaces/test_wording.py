@@ -1,0 +1,55 @@
+"""Counts agree with their nouns, and large numbers survive readers that know doubles alone."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from roomlore.domain.wording import counted, noun
+from roomlore.surfaces.http.responses import shown
+from roomlore.surfaces.numbers import LARGEST, safe_numbers
+
+SOURCES = Path(__file__).parents[2] / "src" / "roomlore"
+NOUNS = (
+    "messages|rooms|memories|conversations|exchanges|texts|candidates|tokens|secrets|pieces|others|answers"
+)
+#: A value set in front of a plural, in a text of Python or a template.
+BARE = re.compile(rf"\}}\}}? (?:more |newest |older )?(?:{NOUNS})\b(?! for )")
+#: Where the number is a bound above one, or stands in a column.
+FINE = ("MOST_", "{candidate.tokens:>5}", "side.given.tokens", "limits.window")
+
+
+def test_a_count_agrees_with_its_noun():
+    assert [counted(number, "memory", "memories") for number in (0, 1, 2, 1234)] == [
+        "0 memories",
+        "1 memory",
+        "2 memories",
+        "1,234 memories",
+    ]
+    assert (noun(1, "message"), noun(2, "message")) == ("message", "messages")
+
+
+def test_no_text_sets_a_number_before_a_plural_by_itself():
+    files = [
+        *SOURCES.glob("surfaces/**/*.py"),
+        *SOURCES.glob("surfaces/**/*.html"),
+        *SOURCES.glob("agents/*.py"),
+    ]
+    bare = [
+        f"{file.name}:{number}: {line.strip()[:120]}"
+        for file in [*files, SOURCES / "doctor.py"]
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1)
+        if BARE.search(line) and not any(word in line for word in FINE)
+    ]
+    assert bare == []
+
+
+@pytest.mark.parametrize("number", [LARGEST + 1, -LARGEST - 1, 2**63])
+def test_what_a_double_cannot_hold_is_a_string(number):
+    value = {"metadata": {"id": number, "small": LARGEST, "deep": [[number], True, 0.5, "1" * 20]}}
+    told = json.loads(bytes(shown(value).body))
+    assert told == safe_numbers(value)
+    assert told["metadata"]["id"] == str(number)
+    assert told["metadata"]["small"] == LARGEST
+    assert told["metadata"]["deep"] == [[str(number)], True, 0.5, "1" * 20]
