@@ -4,6 +4,7 @@ import asyncio
 import os
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -87,6 +88,12 @@ def open_app(db: Database) -> OpenApp:
 @pytest.fixture
 async def app(open_app: OpenApp) -> App:
     return await open_app("org")
+
+
+@pytest.fixture
+def no_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rooms that are to keep less than before begin at once."""
+    monkeypatch.setattr("roomlore.domain.retention.GRACE", timedelta(0))
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,7 @@
 """What doctor finds of servers that hold copies and of models that embed: whether they answer, and nothing secret."""
 
 from collections.abc import Generator, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -168,3 +169,13 @@ async def test_an_org_whose_model_is_named_no_more_is_told_of(
     assert (found.is_well, found.detail) == (False, "1 org served by 'lost', which is not named here")
     found = of(await examined(cluster, embeddings={"lost": tmp_path}), "vectors")
     assert found.is_well
+
+
+async def test_a_clock_that_disagrees_with_what_was_said_is_told_of(app: App, cluster: Cluster):
+    await app.ingest(message("1", sent_at=datetime.now(UTC)))
+    assert of(await examined(cluster), "clock").is_well
+    await app.ingest(message("2", sent_at=datetime.now(UTC) + timedelta(days=3, minutes=1)))
+    found = of(await examined(cluster), "clock")
+    assert not found.is_well
+    assert "dated 3 days from now" in found.detail
+    assert "clock" in found.cure

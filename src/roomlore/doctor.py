@@ -5,6 +5,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 
 from roomlore.app import projecting
 from roomlore.app.embedding import load_embedder
@@ -18,7 +19,7 @@ from roomlore.domain.errors import (
 )
 from roomlore.domain.ids import OrgId
 from roomlore.domain.records import Viewer
-from roomlore.store import generations, projections, work
+from roomlore.store import generations, operations, projections, work
 from roomlore.store.cluster import cluster_status, start_cluster, stop_cluster
 from roomlore.store.db import Database
 from roomlore.store.inspect import Inspection, inspect
@@ -28,6 +29,9 @@ from roomlore.store.projections import TARGETS, Target
 OLDEST_PGVECTOR = (0, 8)
 #: For each answer of a server or an embedding model.
 PATIENCE = 5.0
+#: More than this between two clocks, and between a message and now, is told.
+CLOCKS_APART = timedelta(minutes=1)
+MESSAGES_AHEAD = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,9 +162,38 @@ async def _database(
     db = await Database.connect(dsn, size=1)
     try:
         copies = [finding for server in servers if (finding := await _copies(db, server)) is not None]
-        return [*findings, await _backlog(db), *await _vectors(db, models), *copies]
+        return [*findings, await _clock(db), await _backlog(db), *await _vectors(db, models), *copies]
     finally:
         await db.close()
+
+
+async def _clock(db: Database) -> Finding:
+    """Return whether the clock of this machine agrees with that of the database, and with what was said."""
+    apart, ahead = timedelta(0), timedelta(0)
+    for org_id in await _orgs(db):
+        async with db.reading(Viewer.operator(org_id)) as conn:
+            newest = await operations.newest_said(conn, org_id)
+        now = datetime.now(UTC)
+        apart = max(apart, abs(newest.now - now))
+        if newest.sent_at is not None:
+            ahead = max(ahead, newest.sent_at - now)
+    wrong = [
+        *([f"{_span(apart)} apart from the database's"] if apart > CLOCKS_APART else ()),
+        *([f"a message is dated {_span(ahead)} from now"] if ahead > MESSAGES_AHEAD else ()),
+    ]
+    if not wrong:
+        return Finding(name="clock", is_well=True, detail="agrees with the database and with what was said")
+    cure = "set the clock of this machine, by NTP for example; if it is right, a platform's or the database's is wrong"
+    return Finding(name="clock", is_well=False, detail="; ".join(wrong), cure=cure)
+
+
+def _span(time: timedelta) -> str:
+    """Return a time in days where it is long, else in minutes."""
+    return (
+        _count(time.days, "day")
+        if time >= timedelta(days=2)
+        else _count(round(time.total_seconds() / 60), "minute")
+    )
 
 
 async def _vectors(db: Database, models: Sequence[_Model]) -> Sequence[Finding]:

@@ -371,9 +371,9 @@ async def test_a_name_given_by_a_person_survives_the_worker(app: App):
 async def test_a_sensitive_conversation_is_for_those_who_were_there(app: App, talks: Ids):
     marked = await (await acting(app, "cy")).conversations.mark(talks["apples"], "sensitive")
     assert marked.sensitivity == "sensitive"
-    # Ana and Cy had spoken here by then, Eve had not, and Dee never did.
+    # Ana was a member by then, Cy and Eve spoke in it, and Dee did neither.
     seeing = {account: await seen_by(app, account) for account in ("ana", "cy", "dee", "eve")}
-    assert {account for account, ids in seeing.items() if talks["apples"] in ids} == {"ana", "cy"}
+    assert {account for account, ids in seeing.items() if talks["apples"] in ids} == {"ana", "cy", "eve"}
     # And whatever gets something out of it is too.
     made = await app.conversations.split(["4"])
     assert made.sensitivity == "sensitive"
@@ -382,6 +382,71 @@ async def test_a_sensitive_conversation_is_for_those_who_were_there(app: App, ta
     assert str(made.id) not in await seen_by(app, "dee")
     assert (await app.conversations.mark(str(made.id), "normal")).sensitivity == "normal"
     assert str(made.id) in await seen_by(app, "dee")
+
+
+async def test_marking_hides_a_conversation_from_nobody_who_spoke_in_it_and_they_undo_it(
+    app: App, talks: Ids
+):
+    """Eve spoke in it last; she was no member of the room when it began, and so was shut out of her own words."""
+    apples = talks["apples"]
+    eve, cy = await acting(app, "eve"), await acting(app, "cy")
+    assert apples in await seen_by(app, "dee")
+    await cy.conversations.mark(apples, "sensitive")
+    assert apples not in await seen_by(app, "dee")
+    assert apples in await seen_by(app, "eve")
+    assert (await eve.conversations.mark(apples, "normal")).sensitivity == "normal"
+    assert apples in await seen_by(app, "dee")
+
+
+async def test_who_has_not_spoken_in_a_conversation_does_not_say_how_sensitive_it_is(app: App, talks: Ids):
+    dee, cy = await acting(app, "dee"), await acting(app, "cy")
+    assert talks["apples"] in await seen_by(app, "dee")
+    with pytest.raises(NotAllowed, match="spoke"):
+        await dee.conversations.mark(talks["apples"], "sensitive")
+    # What an operator said stands, also against those who spoke.
+    await app.conversations.mark(talks["apples"], "sensitive")
+    with pytest.raises(NotAllowed, match="operator"):
+        await cy.conversations.mark(talks["apples"], "normal")
+    assert talks["apples"] not in await seen_by(app, "dee")
+    # Another account of somebody who spoke is theirs.
+    await app.conversations.mark(talks["apples"], "normal")
+    await app.people.merge("cy", "dee")
+    assert talks["apples"] in await seen_by(app, "dee")
+
+
+async def test_nobody_comes_into_a_sensitive_conversation_by_speaking_in_it(app: App, talks: Ids):
+    await (await acting(app, "cy")).conversations.mark(talks["apples"], "sensitive")
+    kept = await app.memories.remember("Apples are cheap.", sources=["3"])
+    await app.ingest(message("51", "cheap, are they?", author=DEE, room=SQUARE, reply_to="3", sent_at=at(60)))
+    [said] = await ids_of(app, ["51"])
+
+    async def answer(conn) -> None:
+        await conn.execute(
+            "insert into placements (org_id, message_id, conversation_id) values (%s, %s, %s)",
+            [app.org_id, said, talks["apples"]],
+        )
+
+    await app.db.change(app.org_id, answer)
+    assert str(kept.id) not in {str(one.id) for one in await app.memories.all(await app.viewer("dee"))}
+    for account, sees in (("dee", False), ("cy", True)):
+        assert (talks["apples"] in await seen_by(app, account)) == sees
+        viewer = await app.viewer(account)
+        assert bool([one for one in await app.memories.all(viewer) if one.id == kept.id]) == sees
+    with pytest.raises(NotFound):
+        await (await acting(app, "dee")).conversations.mark(talks["apples"], "normal")
+
+
+async def test_what_was_asserted_meanwhile_is_as_sensitive_as_its_conversation_is_now(app: App, talks: Ids):
+    async def held() -> dict[str, str]:
+        return {one.content: one.sensitivity for one in await app.memories.all(app.operator)}
+
+    await app.memories.remember("Before.", sources=["3"])
+    await app.memories.remember("For who was there.", sources=["3"], sensitive=True)
+    await app.conversations.mark(talks["apples"], "sensitive")
+    await app.memories.remember("Meanwhile.", sources=["3"])
+    assert set((await held()).values()) == {"sensitive"}
+    await app.conversations.mark(talks["apples"], "normal")
+    assert await held() == {"Before.": "normal", "For who was there.": "sensitive", "Meanwhile.": "normal"}
 
 
 async def test_a_label_tells_nothing_of_what_is_not_there_any_more(app: App, talks: Ids):

@@ -41,6 +41,7 @@ async def test_a_time_outside_of_all_time_is_no_fault_of_ours(app: App, since: d
         assert error.what == "time"  # noqa: PT017  either answer is one
 
 
+@pytest.mark.usefixtures("no_grace")
 async def test_what_was_erased_stays_out_after_its_room_kept_for_a_time_and_then_forever(app: App):
     await app.ingest_batch([message("1", "a secret"), message("2", "no secret")])
     await app.erasure.message("1", room="general")
@@ -52,6 +53,7 @@ async def test_what_was_erased_stays_out_after_its_room_kept_for_a_time_and_then
     assert await bodies(app) == ["", "no secret"]
 
 
+@pytest.mark.usefixtures("no_grace")
 async def test_the_receipt_of_an_expiry_stays_clean_when_the_room_takes_things_in_again(app: App):
     await app.ingest(message("1"))
     await app.erasure.keep("general", HOUR)

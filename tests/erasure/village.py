@@ -50,6 +50,7 @@ TABLES = {
     "readings": "id",
     "reading_messages": "message_id, reading_id",
     "erased_accounts": "digest",
+    "erased_names": "digest",
     "erased_ranges": "room_id, since, until",
     "api_keys": "id",
 }
@@ -108,7 +109,7 @@ def rooms_again(went: dict[str, Change]) -> set[str]:
     rooms = [row for row in work.came if row["stage"] == "untangle"]
     touched = [(row, columns) for row, columns in work.differ if row["stage"] == "untangle"]
     for _, columns in touched:
-        assert columns <= {"version", "since", "until", "due_at"}
+        assert columns <= {"version", "since", "until", "due_at"}, columns
     left = Change(
         went=work.went,
         came=[row for row in work.came if row not in rooms],

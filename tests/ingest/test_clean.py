@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from ingest.stories import at, author, message, room
 from roomlore.domain.incoming import IncomingMembership, IncomingMessage, Skipped
 from roomlore.ingest.clean import (
+    AHEAD,
     DEEPEST,
     LARGEST_RAW,
     LONGEST_BODY,
@@ -161,11 +162,19 @@ def test_an_ordinary_record_stays_as_it_is():
         ({"sent_at": datetime(1969, 12, 31, tzinfo=UTC)}, "absurd date"),
         ({"sent_at": datetime.max.replace(tzinfo=UTC)}, "absurd date"),
         ({"sent_at": datetime.min.replace(tzinfo=timezone(timedelta(hours=14)))}, "absurd date"),
-        ({"edited_at": NOW + timedelta(days=2)}, "absurd date"),
+        ({"edited_at": NOW + timedelta(days=400)}, AHEAD),
+        ({"sent_at": NOW + timedelta(days=400)}, AHEAD),
     ],
 )
 def test_what_cannot_be_stored_is_left_out_with_its_reason(fields: dict[str, Any], why: str):
     assert reason(replace(message(), **fields)) == why
+
+
+def test_what_is_said_now_is_kept_by_a_server_whose_clock_is_days_behind():
+    said = message(sent_at=NOW + timedelta(days=3), edited_at=NOW + timedelta(days=4))
+    kept = clean(said, now=NOW)
+    assert not isinstance(kept, Skipped)
+    assert (kept.message.sent_at, kept.message.edited_at) == (said.sent_at, said.edited_at)
 
 
 def test_a_zone_that_tells_no_offset_is_no_zone():

@@ -157,6 +157,7 @@ async def test_whoever_came_back_is_named_by_what_is_said_since_only(app: App, a
     ).fetchall() == [("3", None, 0), ("4", ["ana"], 1)]
 
 
+@pytest.mark.usefixtures("no_grace")
 async def test_what_a_room_would_not_keep_is_not_taken_in(app: App):
     await app.ingest_batch([message("1", sent_at=datetime.now(UTC)), message("1", room=room("other"))])
     await app.erasure.keep("general", timedelta(days=1))

@@ -115,8 +115,10 @@ async def _erase(town: Town) -> None:
 
 
 async def _expire(town: Town) -> None:
-    await town.app.erasure.keep("auction", timedelta(days=21))
-    await town.app.erasure.keep("tea", timedelta(days=10))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("roomlore.domain.retention.GRACE", timedelta(0))
+        await town.app.erasure.keep("auction", timedelta(days=21))
+        await town.app.erasure.keep("tea", timedelta(days=10))
     receipts = await town.app.erasure.expire(now=EXPIRY)
     assert len(receipts) == 2
     assert all(receipt.is_clean for receipt in receipts)

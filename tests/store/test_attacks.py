@@ -24,7 +24,8 @@ TABLES = (
     "orgs", "participants", "identities", "rooms", "memberships", "messages", "message_audience",
     "revisions", "replies", "activity", "message_embeddings", "work", "merges", "conversations", "memories",
     "memory_embeddings",
-    "memory_sources", "memory_participants", "encounters", "injections", "erased_accounts", "erased_ranges", "receipts",
+    "memory_sources", "memory_participants", "encounters", "injections", "erased_accounts", "erased_names",
+    "erased_ranges", "receipts",
     "api_keys", "activity_log", "placements", "wishes", "withheld",
     "readings", "reading_messages", "asking", "asked_of_rooms", "heartbeats", "changes", "idempotency",
 )  # fmt: skip
@@ -119,7 +120,8 @@ async def whispered(app: App) -> None:
 async def secrets(app: App, admin, tell_once: TellOnce) -> App:
     """What was whispered, after some of it was erased."""
     await tell_once(app, whispered)
-    await admin.execute("insert into erased_accounts values (%s, sha256('secret'), now())", [app.org_id])
+    for table in ("erased_accounts", "erased_names"):
+        await admin.execute(f"insert into {table} values (%s, sha256('secret'), now())", [app.org_id])
     await admin.execute(
         "insert into erased_ranges select org_id, id, now(), now() + interval '1 day', now() from rooms"
         " where org_id = %s and external_id = 'attic'",
@@ -467,6 +469,7 @@ CHANGES = {
     "asking": "calls = 0",
     "asked_of_rooms": "calls = 0",
     "erased_accounts": "erased_at = now()",
+    "erased_names": "erased_at = now()",
     "erased_ranges": "erased_at = now()",
     "receipts": "checks = '{}'",
     "api_keys": "revoked_at = null",
@@ -580,6 +583,7 @@ ORACLES = [
         "digested",
     ),
     ("erased_accounts", "erased_accounts values ('{org}', sha256('{}'), now())", "erased"),
+    ("erased_names", "erased_names values ('{org}', sha256('{}'), now())", "erased"),
     (
         "activity_log",
         "activity_log (org_id, id, viewer_id, action, outcome) values ('{org}', '{}', '{ana}', 'search', 'done')",
@@ -683,6 +687,7 @@ WAYS_IN = [
     ("encounters values ('{org}', '{conversation}', '{ben}', '{ana}', 1, 0, 0, 0, 0, now())"),
     ("injections values ('{org}', '{secret}', '{attic}', '{ben}', '{memory}', '{secret}', now())"),
     "erased_accounts (org_id, digest, erased_at) values ('{org}', sha256('ana'), now())",
+    "erased_names (org_id, digest, erased_at) values ('{org}', sha256('ana'), now())",
     (
         "erased_ranges (org_id, room_id, since, until, erased_at)"
         " values ('{org}', '{attic}', now(), now() + interval '1 day', now())"

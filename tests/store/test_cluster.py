@@ -475,6 +475,19 @@ async def test_rights_given_to_the_application_by_mistake_are_gone_after_a_start
     await cluster.close()
 
 
+async def test_what_the_application_told_its_own_role_is_gone_after_a_start(data):
+    cluster = await start_cluster(data, settings=FAST)
+    do(
+        cluster.app_dsn,
+        "alter role current_user set search_path = pg_temp",
+        "alter role current_user in database roomlore set default_transaction_read_only = on",
+    )
+    await cluster.close()
+    cluster = await start_cluster(data, settings=FAST)
+    assert one(cluster.admin_dsn, "select count(*) from pg_db_role_setting where setrole <> 0") == 0
+    await cluster.close()
+
+
 async def test_a_lost_password_of_the_owner_is_named_and_not_replaced(data):
     file = data / "postgres/admin.password"
     file.unlink()

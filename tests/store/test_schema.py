@@ -373,6 +373,7 @@ async def test_the_applications_login_may_not_migrate(fresh):
         await migrate(fresh[1])
 
 
-def test_migrations_are_numbered_without_gaps():
-    assert [step.version for step in migrations()] == list(range(1, len(migrations()) + 1))
+def test_migrations_have_numbers_of_their_own():
+    versions = [step.version for step in migrations()]
+    assert versions == sorted(set(versions))
     assert find_spec("roomlore.store.migrate") is not None

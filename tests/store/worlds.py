@@ -380,10 +380,11 @@ async def _keep_out(conn: psycopg.AsyncConnection, held: Held, world: World) -> 
         " (select participant_id from identities where account_id = %s)",
         [SCRIBE.account_id],
     )
-    await conn.execute(
-        "insert into erased_accounts (org_id, digest, erased_at) values (%s, sha256('somebody'), now())",
-        [held.org_id],
-    )
+    for table in ("erased_accounts", "erased_names"):
+        await conn.execute(
+            f"insert into {table} (org_id, digest, erased_at) values (%s, sha256('somebody'), now())",
+            [held.org_id],
+        )
     await conn.execute(
         "insert into erased_ranges (org_id, room_id, since, until, erased_at)"
         " select org_id, room_id, sent_at, sent_at + interval '1 second', now() from messages where id = %s",
@@ -422,6 +423,11 @@ async def _add_conversations(conn, held: Held, world: World) -> None:
             "insert into placements (org_id, message_id, conversation_id) select %s, unnest(%s::uuid[]), %s",
             [held.org_id, said, key],
         )
+        # Every other one became sensitive when all of this was said, the others before.
+        if one.sensitivity == "sensitive" and one.number % 2:
+            await conn.execute(
+                "update conversations set spoken_by = speakers(org_id, id) where id = %s", [key]
+            )
 
 
 async def _add_memories(conn, held: Held, world: World) -> None:
@@ -546,6 +552,7 @@ KEYS = {
     "work": "subject_id",
     "api_keys": "id",
     "erased_accounts": "org_id",
+    "erased_names": "org_id",
     "erased_ranges": "room_id",
 }
 _EVERYTHING = " union all ".join(
@@ -718,7 +725,15 @@ class Truth:
             ),
             **dict.fromkeys(("receipts", "activity_log"), by_owner),
             **dict.fromkeys(
-                ("activity", "work", "api_keys", "erased_accounts", "erased_ranges", "placements"),
+                (
+                    "activity",
+                    "work",
+                    "api_keys",
+                    "erased_accounts",
+                    "erased_names",
+                    "erased_ranges",
+                    "placements",
+                ),
                 by_operator,
             ),
         }
@@ -752,9 +767,23 @@ async def truth(admin: psycopg.AsyncConnection, app: App) -> Truth:
     said = await rows(
         "id, room_id, kind, author_id, sent_at, external_id, redacted_at is not null from messages"
     )
+    spoken = dict(
+        await _rows(
+            admin,
+            "select message_id, spoken_by from placements p join conversations c"
+            " on c.org_id = p.org_id and c.id = p.conversation_id"
+            " where p.org_id = %s and c.sensitivity = 'sensitive'",
+            [app.org_id],
+        )
+    )
     messages = {
         key: MessageFacts(
-            room=rooms[room], kind=kind, author_id=author, sent_at=sent, audience=frozenset(heard[key])
+            room=rooms[room],
+            kind=kind,
+            author_id=author,
+            sent_at=sent,
+            audience=frozenset(heard[key]),
+            spoken_with=frozenset(spoken.get(key, ())),
         )
         for key, room, kind, author, sent, _, _ in said
     }
@@ -790,9 +819,10 @@ async def truth(admin: psycopg.AsyncConnection, app: App) -> Truth:
                 org_id=app.org_id,
                 messages=[messages[one] for one in held],
                 is_sensitive=sensitivity == "sensitive",
+                spoken_by=frozenset(spoken_by),
             )
-            for key, sensitivity, held in await rows(
-                "id, sensitivity, array(select message_id from placements p"
+            for key, sensitivity, spoken_by, held in await rows(
+                "id, sensitivity, spoken_by, array(select message_id from placements p"
                 " where p.org_id = conversations.org_id and p.conversation_id = conversations.id)"
                 " from conversations"
             )

@@ -95,9 +95,14 @@ def counts(receipt) -> dict[str, int]:
 
 
 def test_a_message_is_redacted(roomlore: Line):
-    assert roomlore("redact", "0", "--room", "general").document["redacted"]
+    dry = roomlore("redact", "0", "--room", "general", "--dry-run").document
+    assert dry["is_dry_run"]
+    assert roomlore.shown()[0] == "mira says 0"
+    done = roomlore("redact", "0", "--room", "general", "--yes").document
+    assert done == {"redacted": dry["redacted"], "is_dry_run": False}
     assert roomlore.shown()[0] == ""
-    assert "redacted" in roomlore("--text", "redact", "1").out
+    assert "bo says 1" in roomlore("--text", "redact", "1", "--dry-run").out
+    assert "redacted" in roomlore("--text", "redact", "1", "--yes").out
     assert "[message removed]" in roomlore("--text", "show", "general").out
 
 
@@ -130,14 +135,29 @@ def test_what_is_to_be_forgotten_is_and_nothing_else(roomlore: Line, words, left
     assert kept == receipt
 
 
-def test_nobody_there_to_be_asked_is_told_so_and_nothing_goes(roomlore: Line):
-    for words in (("message", "1"), ("range", "general", "--all"), ("person", "mira")):
-        done = roomlore("forget", *words)
-        assert done.code == 2
-        assert "--yes" in done.err
-        assert done.out == ""
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("redact", "1"),
+        ("forget", "message", "1"),
+        ("forget", "range", "general", "--all"),
+        ("forget", "person", "mira"),
+        ("keep", "general", "1d"),
+        ("project", "drop", "qdrant"),
+    ],
+)
+def test_nobody_there_to_be_asked_is_told_so_and_nothing_goes(roomlore: Line, words):
+    done = roomlore(*words)
+    assert done.code == 2
+    assert "--yes" in done.err
+    assert done.out == ""
     assert len(roomlore.shown()) == 4
     assert "" not in roomlore.shown()
+    assert roomlore("rooms").document[0]["keep_for"] is None
+    assert roomlore(*words, "--dry-run", "--yes").code == 0
+    assert len(roomlore.shown()) == 4
+    assert "" not in roomlore.shown()
+    assert roomlore("rooms").document[0]["keep_for"] is None
 
 
 @pytest.mark.parametrize("words", [(), ("--all", "--since", "2026-01-01"), ("--since", "yesterday")])
@@ -226,11 +246,17 @@ def test_what_a_second_look_finds_is_shown_and_ends_in_an_error(roomlore: Line):
 
 
 def test_a_room_keeps_what_it_is_told_to(roomlore: Line):
-    assert roomlore("keep", "general", "90d").document["keep_for"] == 90 * 86400
+    kept = roomlore("keep", "general", "90d", "--yes").document
+    assert (kept["keep_for"], kept["messages"]) == (90 * 86400, 4)
+    [room] = roomlore("rooms").document
+    assert room["retention_starts_at"] == kept["starts_at"]
+    assert "90 days, from 20" in roomlore("--text", "rooms").out
+    # Whoever keeps more than before destroys nothing, and is not asked.
+    assert roomlore("keep", "general", "91d").code == 2
     assert roomlore("keep", "general", "forever").document["keep_for"] is None
     for span in ("90", "-1d", "0d", "soon"):
         assert roomlore("keep", "general", "--", span).code == 2
-    assert roomlore("keep", "nowhere", "1d").code == 1
+    assert roomlore("keep", "nowhere", "1d", "--yes").code == 1
 
 
 @pytest.mark.parametrize(
@@ -246,7 +272,31 @@ def test_a_room_keeps_what_it_is_told_to(roomlore: Line):
     ],
 )
 def test_a_time_to_keep_is_told_in_words(roomlore: Line, span, told):
-    assert roomlore("--text", "keep", "general", span).out.strip() == f"general keeps what was said {told}"
+    lines = roomlore("--text", "keep", "general", span, "--yes").out.splitlines()
+    assert lines[0].partition(",")[0] == f"general keeps what was said {told}"
+    if span == "forever":
+        assert lines[1:] == []
+        return
+    assert ", from 20" in lines[0]
+    assert lines[1] == "  goes    4 messages, sent from 2026-01-12 08:00 to 2026-01-12 08:03 UTC"
+    assert "`roomlore keep general forever` takes this back" in lines[2]
+
+
+@pytest.mark.parametrize(("answer", "code", "kept"), [("n", 1, None), ("y", 0, 30 * 86400)])
+def test_whoever_keeps_less_on_a_terminal_is_shown_what_goes_and_asked(roomlore: Line, answer, code, kept):
+    done = at_a_terminal(roomlore, "keep", "general", "30d", answer=answer, asks=b"no more than that?")
+    assert "4 messages, sent from 2026-01-12 08:00 to 2026-01-12 08:03 UTC" in done.err
+    assert done.code == code
+    assert roomlore("rooms").document[0]["keep_for"] == kept
+    assert len(roomlore.shown()) == 4
+
+
+@pytest.mark.parametrize(("answer", "code", "left"), [("n", 1, "bo says 1"), ("y", 0, "")])
+def test_whoever_redacts_on_a_terminal_is_shown_the_message_and_asked(roomlore: Line, answer, code, left):
+    done = at_a_terminal(roomlore, "redact", "1", answer=answer, asks=b"Redact?")
+    assert "bo says 1" in done.err
+    assert done.code == code
+    assert roomlore.shown()[1] == left
 
 
 def test_months_or_minutes_are_not_guessed_where_something_is_erased(roomlore: Line):
@@ -258,10 +308,10 @@ def test_months_or_minutes_are_not_guessed_where_something_is_erased(roomlore: L
     assert roomlore(*made, "6y").code == 2
 
 
-@pytest.mark.usefixtures("nobody_else")
+@pytest.mark.usefixtures("nobody_else", "no_grace")
 def test_a_drain_tells_how_much_went_that_a_room_no_longer_keeps(roomlore: Line, tmp_path: Path):
     assert "erased" not in roomlore("worker", "--drain").err
-    roomlore("keep", "general", "1d")
+    roomlore("keep", "general", "1d", "--yes")
     assert "erased 4 messages that rooms no longer keep" in roomlore("worker", "--drain").err
     assert roomlore.shown() == []
     # An import drains too, and another room of it has something to embed.
@@ -271,16 +321,16 @@ def test_a_drain_tells_how_much_went_that_a_room_no_longer_keeps(roomlore: Line,
     lines = [json.dumps({**record, "id": number, "sent_at": time}) for number, time in times.items()]
     export.write_text(lines[0])
     roomlore("import", "--no-embed", export)
-    roomlore("keep", "other", "1d")
+    roomlore("keep", "other", "1d", "--yes")
     export.write_text("\n".join(json.dumps({**json.loads(one), "room": "third"}) for one in lines))
     assert "erased 1 message that rooms no longer keep" in roomlore("import", export).err
     assert roomlore.shown("other") == []
     assert len(roomlore.shown("third")) == 2
 
 
-@pytest.mark.usefixtures("nobody_else")
+@pytest.mark.usefixtures("nobody_else", "no_grace")
 def test_a_running_worker_tells_how_much_went_that_a_room_no_longer_keeps(roomlore: Line):
-    roomlore("keep", "general", "1d")
+    roomlore("keep", "general", "1d", "--yes")
     process = subprocess.Popen(
         [sys.executable, "-m", "roomlore", *roomlore.options, "worker"],
         stderr=subprocess.PIPE,
@@ -307,7 +357,9 @@ def outside() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("ROOMLORE_")}
 
 
-def at_a_terminal(roomlore: Line, *words: str, answer: str, meanwhile: Callable[[], object] = int) -> Done:
+def at_a_terminal(
+    roomlore: Line, *words: str, answer: str, asks: bytes = b"Erase?", meanwhile: Callable[[], object] = int
+) -> Done:
     """Say the words on a terminal, and the answer once asked; `meanwhile` is done before that."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
@@ -320,7 +372,7 @@ def at_a_terminal(roomlore: Line, *words: str, answer: str, meanwhile: Callable[
     os.close(theirs)
     try:
         asked = b""
-        while b"Erase?" not in asked:
+        while asks not in asked:
             asked += os.read(ours, 1000)
         meanwhile()
         os.write(ours, f"{answer}\n".encode())

@@ -22,6 +22,8 @@ from roomlore.store.queries import Connection
 from roomlore.workers import loop, retain
 from roomlore.workers.embed import EmbedWorker
 
+pytestmark = pytest.mark.usefixtures("no_grace")
+
 HOUR = timedelta(hours=1)
 
 
@@ -168,7 +170,7 @@ async def test_a_room_that_cannot_be_emptied_stops_neither_others_nor_embedding(
 
 async def test_who_asks_for_it_is_told_what_broke(app: App, locked: set[UUID]):
     await app.ingest(message("1"))
-    locked.add(await app.erasure.keep("general", HOUR))
+    locked.add((await app.erasure.keep("general", HOUR)).room_id)
     with pytest.raises(psycopg.errors.LockNotAvailable):
         await app.erasure.expire()
 
@@ -176,7 +178,7 @@ async def test_who_asks_for_it_is_told_what_broke(app: App, locked: set[UUID]):
 async def test_what_went_before_a_room_broke_is_counted(app: App, db: Database, locked, monkeypatch):
     monkeypatch.setattr("roomlore.erasure.carrying.PORTION", 3)
     await app.ingest_batch([message(str(n)) for n in range(5)])
-    room_id = await app.erasure.keep("general", HOUR)
+    room_id = (await app.erasure.keep("general", HOUR)).room_id
     append = retain.log.append
 
     async def append_and_lock(*args: Any, **options: Any) -> None:
@@ -205,7 +207,7 @@ async def test_a_running_worker_outlives_what_breaks_and_tries_again(app: App, d
     counts: list[int] = []
     stop = asyncio.Event()
     await app.ingest(message("1"))
-    locked.add(await app.erasure.keep("general", HOUR))
+    locked.add((await app.erasure.keep("general", HOUR)).room_id)
     worker = EmbedWorker(db=db, embedder=FakeEmbedder())
     chore = partial(retain.run, db, every=0.02, expired=counts.append)
     running = asyncio.create_task(loop.run(db, worker, stop=stop, pace=loop.BRISK, chores=[chore]))

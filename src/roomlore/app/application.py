@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from uuid import UUID
@@ -22,7 +21,7 @@ from roomlore.app.generations import Generations
 from roomlore.app.graph import Graphing
 from roomlore.app.growth import Growth
 from roomlore.app.history import History
-from roomlore.app.importing import read_export, sort_out
+from roomlore.app.importing import StoredRooms, read_export, sort_out
 from roomlore.app.intake import Intake, take_in
 from roomlore.app.keys import Keys, sign_in
 from roomlore.app.memories import Memories
@@ -31,12 +30,14 @@ from roomlore.app.people import People, viewer_of
 from roomlore.app.posting import Place
 from roomlore.app.projecting import Projecting
 from roomlore.app.proposing import Servers
+from roomlore.app.rooms import RoomManagement
 from roomlore.app.wishes import Wishes
 from roomlore.app.working import Working
 from roomlore.config import Settings
 from roomlore.context.builder import DEFAULT_BUDGET
 from roomlore.context.records import Context
 from roomlore.context.replygraph import DEFAULT_LIMITS, WalkLimits
+from roomlore.domain.clock import utc_now
 from roomlore.domain.errors import BadInput, NotAllowed
 from roomlore.domain.ids import MessageId, OrgId
 from roomlore.domain.incoming import IncomingMessage
@@ -145,6 +146,11 @@ class App:
         return Erasures(desk=self.desk)
 
     @property
+    def room_management(self) -> RoomManagement:
+        """Who may read rooms, what they are called, and who their members are; for operators."""
+        return RoomManagement(desk=self.desk)
+
+    @property
     def intake(self) -> Intake:
         """What is said: records of our own format, what agents say as themselves, and edits."""
         return Intake(desk=self.desk, take=self.ingest_batch, count=partial(self._growth.note, self.db))
@@ -196,7 +202,7 @@ class App:
 
     async def ingest_batch(self, batch: Sequence[IncomingMessage]) -> accept.Accepted:
         """Store a batch of messages in one transaction; what cannot be stored is named and left out."""
-        fit, unfit = await asyncio.to_thread(sort_out, batch, now=datetime.now(UTC))
+        fit, unfit = await asyncio.to_thread(sort_out, batch, now=utc_now())
         accepted = await self._accept(fit, action="ingest")
         return replace(accepted, skipped=[*unfit, *accepted.skipped])
 
@@ -208,15 +214,16 @@ class App:
     async def import_path(
         self, path: Path, *, wish: ImportWish | None = None, progress: Progress | None = None
     ) -> ImportReport:
-        """Read an export into the store, batch by batch, and report what it held.
+        """Read an export into the store, batch by batch, and report what it held and who may read it.
 
         Raises:
-            BadInput: the path cannot be read.
+            BadInput: the path cannot be read, or a room is named that is not in it.
             UnknownFormat: no reader recognises it.
         """
         await self.desk.check("administer", "import")
-        store = partial(self._accept, action="import")
-        return await read_export(path, wish, store=store, progress=progress)
+        store, there = partial(self._accept, action="import"), StoredRooms(desk=self.desk)
+        importing = read_export(path, wish, store=store, there=there, progress=progress)
+        return await self.wishes.counted(importing)
 
     # What is worked on
 
@@ -390,9 +397,8 @@ class App:
 
     @property
     def _find(self) -> Finding:
-        now = partial(datetime.now, UTC)
         return Finding(
-            desk=self.desk, settings=self.settings, models=self._models, now=now, servers=self._servers
+            desk=self.desk, settings=self.settings, models=self._models, now=utc_now, servers=self._servers
         )
 
     @property

@@ -12,20 +12,19 @@ from datetime import datetime
 from typing import get_args
 from uuid import UUID
 
+from roomlore.app import marking
 from roomlore.app.desk import Desk, check_limit
+from roomlore.app.marking import checked_label
 from roomlore.domain.errors import BadInput, NotFound
 from roomlore.domain.ids import ConversationId, MessageId, RoomId, uuid7
 from roomlore.domain.records import Conversation, Message, Placed, Sensitivity, Viewer
-from roomlore.domain.speech import on_one_line
-from roomlore.ingest.clean import storable
-from roomlore.ingest.secrets import strip
 from roomlore.retrieval import meant
 from roomlore.store import conversations, erased, messages, untangling, work
 from roomlore.store.queries import Connection
+from roomlore.untangling.unnamed import without_erased
 from roomlore.workers.untangle import LABELLED, describe
 
 #: A label is a few words.
-LONGEST_LABEL = 100
 #: Of messages that one call makes a conversation of.
 MOST_NAMED = 200
 #: So begins a word that means the conversation of a message.
@@ -167,7 +166,7 @@ class Conversations:
             NotFound: there is no such message or room, or the caller may not see it or its conversation.
             NotAllowed: the caller's role does not let it arrange conversations.
         """
-        name, opened = _label(label), ConversationId(uuid7())
+        name, opened = checked_label(label), ConversationId(uuid7())
         if not 1 <= len(words) <= MOST_NAMED:
             raise BadInput("messages", f"name at least one and at most {MOST_NAMED:,}")
         async with self._looking("split conversation") as conn:
@@ -218,7 +217,7 @@ class Conversations:
             NotFound: there is no such conversation, or the caller may not see it.
             NotAllowed: the caller's role does not let it arrange conversations.
         """
-        name = _label(label)
+        name = checked_label(label)
         looked, found = await self._look_at(conversation, "rename conversation")
 
         async def carry(conn: Connection) -> tuple[ConversationId, set[ConversationId]]:
@@ -228,19 +227,22 @@ class Conversations:
         return await self._change("rename conversation", looked, carry)
 
     async def mark(self, conversation: str, sensitivity: Sensitivity) -> Conversation:
-        """Say how sensitive a conversation is and return it, also where the caller may see it no more.
+        """Say how sensitive a conversation is and return it.
+
+        An operator may, and whoever has spoken in it. What an operator said, only an operator changes. Whoever has spoken
+        in it goes on seeing it.
 
         Raises:
             BadInput: several are meant, or there is no such sensitivity.
             NotFound: there is no such conversation, or the caller may not see it.
-            NotAllowed: the caller's role does not let it arrange conversations.
+            NotAllowed: the caller may not say so.
         """
         if sensitivity not in SENSITIVITIES:
             raise BadInput(f"sensitivity {sensitivity!r}", f"must be one of {', '.join(SENSITIVITIES)}")
         looked, found = await self._look_at(conversation, "mark conversation")
 
         async def carry(conn: Connection) -> tuple[ConversationId, set[ConversationId]]:
-            await conversations.mark(conn, self.desk.org_id, found, sensitivity=sensitivity)
+            await marking.mark(conn, self.desk.org_id, found, sensitivity=sensitivity, by=self.desk.caller)
             return found, set()
 
         return await self._change("mark conversation", looked, carry)
@@ -372,6 +374,7 @@ class Conversations:
     async def _relabel(self, conn: Connection, ids: Collection[ConversationId]) -> None:
         """Say anew what conversations are about: a label tells of nothing that is elsewhere now."""
         words = await untangling.words_of(conn, self.desk.org_id, ids, limit=LABELLED)
+        words = await without_erased(conn, self.desk.org_id, words)
         described = await asyncio.to_thread(describe, words, [])
         await untangling.describe(conn, self.desk.org_id, described)
 
@@ -386,14 +389,3 @@ class Conversations:
 
 def _span(conversation: Conversation) -> tuple[datetime, datetime]:
     return conversation.opened_at, conversation.last_at
-
-
-def _label(label: str) -> str:
-    """Return a label as it may be stored and shown: one line without secrets and without marks of ours."""
-    # Secrets last: what is invisible in the midst of one is gone by then.
-    text, _ = strip(on_one_line(storable(label)))
-    if len(text) > LONGEST_LABEL:
-        raise BadInput("label", f"longer than {LONGEST_LABEL} characters")
-    if bool(text) != bool(label.strip()) or not text.isprintable():
-        raise BadInput("label", "must be printable")
-    return text

@@ -11,16 +11,19 @@ from functools import partial
 from uuid import UUID
 
 from roomlore.app.desk import Desk, check_limit
+from roomlore.domain import retention
 from roomlore.domain.errors import BadInput, NotAllowed, NotFound
 from roomlore.domain.ids import MessageId, ParticipantId, RoomId
 from roomlore.domain.receipts import ErasureKind, Receipt
 from roomlore.domain.records import Message, Viewer
+from roomlore.domain.retention import Retention
 from roomlore.domain.roles import Right
 from roomlore.erasure.accounting import Asked
 from roomlore.erasure.carrying import Done, erase, look_again
 from roomlore.ingest import accept
 from roomlore.retrieval import meant
 from roomlore.store import directory, erased, receipts
+from roomlore.store.erased import SaidBefore
 from roomlore.store.queries import Connection
 from roomlore.wishes import hearing
 from roomlore.workers import retain
@@ -34,16 +37,22 @@ class Erasures:
 
     desk: Desk
 
-    async def redact(self, message: str, *, room: str | None = None) -> MessageId:
+    async def redact(self, message: str, *, room: str | None = None, dry_run: bool = False) -> MessageId:
         """Remove a message's content and all that was derived from it, and keep place and author; return its id.
+
+        On a dry run nothing changes: it only tells which message is meant, and whether the caller may.
 
         Raises:
             NotFound: there is no such message, or the caller may not see it.
             NotAllowed: it is somebody else's, and the caller is no operator.
         """
-        found = await self._message(message, room, "redact")
+        action = "dry run of redact" if dry_run else "redact"
+        found = await self._message(message, room, action)
 
         async def work(conn: Connection) -> tuple[MessageId, Sequence[UUID]]:
+            if dry_run:
+                await self._check_own(conn, found.author_id)
+                return found.id, [found.id]
             # An edit that is just arriving would otherwise keep the text as history.
             await erased.keep_writers_out(conn, self.desk.org_id)
             await self._check_own(conn, found.author_id)
@@ -51,7 +60,7 @@ class Erasures:
             await hearing.hear_again(conn, self.desk.org_id, [found.room_id])
             return found.id, [found.id]
 
-        return await self.desk.change("erase own", "redact", work)
+        return await self.desk.change("erase own", action, work)
 
     async def message(self, word: str, *, room: str | None = None, dry_run: bool = False) -> Receipt:
         """Erase a message and leave a hole in its place; return the receipt.
@@ -94,6 +103,21 @@ class Erasures:
             room_id = await meant.room(conn, self.desk.org_id, room)
         asked = Asked(kind="range", room_id=room_id, since=since, until=until)
         return await self._erase(asked, own=None, dry_run=dry_run)
+
+    async def room(self, room: str, *, dry_run: bool = False) -> Receipt:
+        """Erase a room whole: all that was said in it and made of it, its members, its name; return the receipt.
+
+        Nothing of it is taken in again.
+
+        Raises:
+            NotFound: there is no such room.
+            BadInput: several are meant.
+            NotAllowed: the caller is no operator.
+        """
+        await self.desk.check("administer", _action("room", dry_run=dry_run))
+        async with self.desk.looking(_action("room", dry_run=dry_run)) as conn:
+            room_id = await meant.room(conn, self.desk.org_id, room)
+        return await self._erase(Asked(kind="room", room_id=room_id), own=None, dry_run=dry_run)
 
     async def person(self, word: str, *, dry_run: bool = False) -> Receipt:
         """Erase a person: all accounts, all they wrote, and their traces in what others said.
@@ -142,8 +166,11 @@ class Erasures:
 
         return await self._with_copies(await self.desk.change("erase own", "check receipt", work))
 
-    async def keep(self, room: str, keep_for: timedelta | None) -> RoomId:
-        """Say how long a room keeps what was said in it, None being forever; return its id.
+    async def keep(self, room: str, keep_for: timedelta | None, *, dry_run: bool = False) -> Retention:
+        """Say how long a room keeps what was said in it, None being forever; return when that begins and what goes.
+
+        A shorter time than before begins after a day of grace. Until then the room keeps what it kept before, and to keep
+        it forever takes this back.
 
         Raises:
             NotFound: there is no such room.
@@ -153,12 +180,12 @@ class Erasures:
         if keep_for is not None and not timedelta(0) < keep_for <= LONGEST_KEPT:
             raise BadInput("time to keep", "must be more than nothing, and at most a thousand years")
 
-        async def work(conn: Connection) -> tuple[RoomId, Sequence[UUID]]:
+        async def work(conn: Connection) -> tuple[Retention, Sequence[UUID]]:
             room_id = await meant.room(conn, self.desk.org_id, room)
-            await erased.keep(conn, self.desk.org_id, room_id, keep_for=keep_for)
-            return room_id, [room_id]
+            told = await self._keep(conn, room_id, keep_for, dry_run=dry_run)
+            return told, [room_id]
 
-        return await self.desk.change("administer", "keep", work)
+        return await self.desk.change("administer", "dry run of keep" if dry_run else "keep", work)
 
     async def expire(self, now: datetime | None = None) -> list[Receipt]:
         """Erase what is older than its room keeps, and return a receipt for each portion that went.
@@ -175,6 +202,27 @@ class Erasures:
             raise BadInput("time", "has not come yet")
         await self.desk.check("administer", retain.ACTION)
         return await retain.expire(self.desk.db, self.desk.org_id, now=now or clock, by=self.desk.caller)
+
+    async def _keep(
+        self, conn: Connection, room_id: RoomId, keep_for: timedelta | None, *, dry_run: bool
+    ) -> Retention:
+        org_id = self.desk.org_id
+        held, now = await erased.kept_by(conn, org_id, room_id)
+        keeping = retention.changed(held, keep_for, now=now, grace=retention.GRACE)
+        if not dry_run:
+            await erased.keep(conn, org_id, room_id, keeping)
+        gone = SaidBefore(messages=0, oldest_at=None, newest_at=None)
+        if keep_for is not None:
+            gone = await erased.said_before(conn, org_id, room_id, (keeping.starts_at or now) - keep_for)
+        return Retention(
+            room_id=room_id,
+            keep_for=keep_for,
+            starts_at=keeping.starts_at,
+            messages=gone.messages,
+            oldest_at=gone.oldest_at,
+            newest_at=gone.newest_at,
+            is_dry_run=dry_run,
+        )
 
     async def _message(self, word: str, room: str | None, action: str) -> Message:
         async with self.desk.looking(action) as conn:

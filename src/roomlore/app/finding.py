@@ -15,16 +15,18 @@ from roomlore.app.meaning import Meaning
 from roomlore.app.nearness import Acquaintance
 from roomlore.app.posting import Place, bind
 from roomlore.app.proposing import Proposing, Servers
+from roomlore.app.reciting import recited
+from roomlore.app.withholding import kept_from_all, left_out, rests_on, said_in
 from roomlore.config import Settings
 from roomlore.domain.errors import BadInput, RoomloreError
+from roomlore.domain.ids import MemoryId, MessageId
 from roomlore.domain.incoming import ParticipantKind
 from roomlore.domain.ports import Embedder
 from roomlore.domain.records import Viewer
-from roomlore.domain.speech import spoken
 from roomlore.retrieval import cascade, meant
 from roomlore.retrieval.asked import Asked, Filters, Read, asks, is_anybody, read
 from roomlore.retrieval.listed import listed
-from roomlore.retrieval.records import Answer, Degradation, Found, Hit, Tier, TierTrace
+from roomlore.retrieval.records import Answer, Degradation, Found, Hit
 from roomlore.retrieval.search import NEAR, Question, Searched, search
 from roomlore.retrieval.when import Period
 from roomlore.store import directory
@@ -41,8 +43,6 @@ LOOKED_THROUGH = 100
 MOST_FOUND = 1_000
 #: In characters; what is longer is a document, and PostgreSQL refuses its words beyond a megabyte.
 LONGEST_QUESTION = 10_000
-#: So many of the newest exchanges answer a question for everything that somebody said.
-RECITED = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,12 +122,19 @@ class Finding:
             reach = max(limit, LOOKED_THROUGH) if wanted.asks else limit
             found = await _searched(reading.conn, wanted, limit=reach)
             hits = ((wanted.asks and _questions(found.hits)) or found.hits)[:limit]
-            reading.shows([*wanted.named, *_ids(hits)])
+            reading.shows([*wanted.named, *said_in(hits)])
+
+            async def look() -> list[MessageId]:
+                return said_in((await _searched(reading.conn, wanted, limit=limit)).hits)
+
+            hidden = await left_out(reading.conn, viewer, look, shown=said_in(hits))
+        withheld = await kept_from_all(self.desk, viewer, hidden)
         return Found(
             hits=hits,
             certainty=found.certainty,
             degraded=asking.degraded,
             read=wanted.read,
+            withheld=withheld,
             postable=place.postable,
         )
 
@@ -148,25 +155,32 @@ class Finding:
         async with self._recalling(viewer, "ask", asking) as reading:
             conn = reading.conn
             wanted = await self._wanted(conn, viewer, asking, place)
-            if wanted.question is None:
-                answer = await _recited(conn, wanted.viewer, question, scope=wanted.scope)
-                settled = None
-            else:
-                settled = await cascade.settle(
-                    conn, wanted.viewer, wanted.question, scope=wanted.scope, near=near
-                )
-                answer = settled.answer()
+            settled = await _settled(conn, wanted, near)
+            answer = (
+                settled.answer() if settled else await recited(conn, wanted.viewer, question, wanted.scope)
+            )
             recalled = [one.memory.id for one in answer.memories]
-            reading.shows([*wanted.named, *_ids(answer.hits), *recalled])
+            reading.shows([*wanted.named, *said_in(answer.hits), *recalled])
+
+            async def look() -> list[MessageId]:
+                again = await _settled(conn, wanted, near)
+                found = (
+                    again.answer() if again else await recited(conn, wanted.viewer, question, wanted.scope)
+                )
+                return rests_on(found)
+
+            hidden = await left_out(conn, viewer, look, shown=rests_on(answer))
         if settled is not None:
             answer = await answering.finish(wanted.viewer, settled, scope=wanted.scope, quote=quote)
         answer = _remarked(answer, wanted.read)
+        withheld = await kept_from_all(self.desk, viewer, hidden)
         return replace(
             answer,
             question=question,
             degraded=asking.degraded,
             read=wanted.read,
             postable=place.postable,
+            withheld=withheld,
         )
 
     async def similar(self, viewer: Viewer, question: str, *, place: Place, limit: int) -> Found:
@@ -177,7 +191,7 @@ class Finding:
             wanted = await self._wanted(reading.conn, viewer, asking, place)
             found = await _searched(reading.conn, wanted, limit=max(limit, LOOKED_THROUGH))
             hits = _questions(found.hits)[:limit]
-            reading.shows([*wanted.named, *_ids(hits)])
+            reading.shows([*wanted.named, *said_in(hits)])
         return Found(hits=hits, degraded=asking.degraded, postable=place.postable)
 
     def _recalling(
@@ -339,21 +353,13 @@ def _remarked(answer: Answer, read: Read | None) -> Answer:
     return replace(answer, text=("\n" if answer.is_known else " ").join(parts))
 
 
-async def _recited(conn: Connection, viewer: Viewer, question: str, *, scope: Scope) -> Answer:
-    """Return the newest that was said in a scope: it is all that was asked for, so nothing has to fit better."""
-    tiers: list[tuple[Tier, Scope]] = [("history", replace(scope, room_ids=None))]
-    if scope.room_ids is not None:
-        tiers.insert(0, ("room", scope))
-    trace: list[TierTrace] = []
-    for tier, where in tiers:
-        hits = await listed(conn, viewer, scope=where, limit=RECITED)
-        best, outcome = (1.0, "answered") if hits else (None, "empty")
-        trace.append(TierTrace(tier=tier, candidates=len(hits), best=best, bar=0.0, outcome=outcome))
-        if hits:
-            lines = (spoken(message) for hit in hits for message in hit.messages if message.id in hit.why)
-            return Answer(question=question, tier=tier, text="\n".join(lines), hits=hits, trace=trace)
-    text = f"{cascade.UNKNOWN} Nobody said anything then that you may read."
-    return Answer(question=question, tier="none", text=text, hits=(), trace=trace)
+async def _settled(
+    conn: Connection, wanted: _Wanted, near: Mapping[MemoryId, float]
+) -> cascade.Settled | None:
+    """Return what answers; None where everything is wanted, which is recited."""
+    if wanted.question is None:
+        return None
+    return await cascade.settle(conn, wanted.viewer, wanted.question, scope=wanted.scope, near=near)
 
 
 async def _searched(conn: Connection, wanted: _Wanted, *, limit: int) -> Searched:
@@ -385,7 +391,3 @@ def _questions(hits: Iterable[Hit]) -> list[Hit]:
         why = {key: hit.why[key] for key in hit.why if key in asking}
         found += [replace(hit, why=why)] if why else []
     return found
-
-
-def _ids(hits: Iterable[Hit]) -> list[UUID]:
-    return [message.id for hit in hits for message in hit.messages]

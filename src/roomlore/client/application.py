@@ -15,6 +15,7 @@ from roomlore.client.finding import AnswerTold, FoundTold, narrowed
 from roomlore.client.forgetting import ClientErasures
 from roomlore.client.intake import ClientIntake, ClientOperations, ingest_batch
 from roomlore.client.line import Line, check_page
+from roomlore.client.managing import ClientRoomManagement
 from roomlore.client.memories import ClientMemories
 from roomlore.client.paging import Page, whole
 from roomlore.client.people import ClientKeys, ClientPeople, ClientWishes, Person
@@ -122,6 +123,11 @@ class Client:
     def operations(self) -> ClientOperations:
         """How far the work has come, and what rooms embed; for operators."""
         return ClientOperations(line=self.line)
+
+    @property
+    def room_management(self) -> ClientRoomManagement:
+        """Who may read rooms, what they are called, and who their members are; for operators."""
+        return ClientRoomManagement(line=self.line)
 
     @property
     def erasure(self) -> ClientErasures:

@@ -19,6 +19,7 @@ from roomlore.retrieval.records import (
     Tier,
     TierTrace,
     Why,
+    Withheld,
 )
 
 
@@ -59,6 +60,7 @@ class FoundTold:
     certainty: float | None
     degraded: list[Degradation]
     read: Read | None
+    withheld: list[Withheld]
     postable: Postable
 
     def found(self) -> Found:
@@ -69,6 +71,7 @@ class FoundTold:
             certainty=self.certainty,
             degraded=self.degraded,
             read=self.read,
+            withheld=self.withheld,
             postable=self.postable,
         )
 
@@ -89,6 +92,7 @@ class AnswerTold:
     trace: list[TierTrace]
     degraded: list[Degradation]
     read: Read | None
+    withheld: list[Withheld]
     postable: Postable
 
     def given(self) -> Answer:
@@ -106,6 +110,7 @@ class AnswerTold:
             note=self.note,
             degraded=self.degraded,
             read=self.read,
+            withheld=self.withheld,
             postable=self.postable,
         )
 

@@ -9,6 +9,7 @@ from roomlore.client.line import Line, check_page
 from roomlore.client.written import moment, segment
 from roomlore.domain.ids import KeyId, MessageId, ParticipantId, ReceiptId, RoomId, uuid7
 from roomlore.domain.receipts import Check, ErasureKind, Kept, Receipt, Removed, StillCopied
+from roomlore.domain.retention import Retention
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,22 +48,16 @@ class _Redacted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _KeptFor:
-    """The room that keeps what was said for some time."""
-
-    room: RoomId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ClientErasures:
     """What is to be gone, and receipts of what is; the calls are those of `app.erasures.Erasures`."""
 
     line: Line
 
-    async def redact(self, message: str, *, room: str | None = None) -> MessageId:
+    async def redact(self, message: str, *, room: str | None = None, dry_run: bool = False) -> MessageId:
         """Remove a message's content and all that was derived from it, and keep place and author; return its id."""
         path = f"messages/{segment('message', message)}/redact"
-        return (await self.line.change(_Redacted, "POST", path, {"room": room})).redacted
+        asked = {"room": room, "dry_run": dry_run}
+        return (await self.line.change(_Redacted, "POST", path, asked)).redacted
 
     async def message(self, word: str, *, room: str | None = None, dry_run: bool = False) -> Receipt:
         """Erase a message and leave a hole in its place; return the receipt."""
@@ -87,6 +82,10 @@ class ClientErasures:
         }
         return await self._erase(asked)
 
+    async def room(self, room: str, *, dry_run: bool = False) -> Receipt:
+        """Erase a room whole: all that was said in it and made of it, its members, its name; return the receipt."""
+        return await self._erase({"kind": "room", "room": room, "dry_run": dry_run})
+
     async def person(self, word: str, *, dry_run: bool = False) -> Receipt:
         """Erase a person: all accounts, all they wrote, and their traces in what others said."""
         return await self._erase({"kind": "person", "participant": word, "dry_run": dry_run})
@@ -106,11 +105,11 @@ class ClientErasures:
         path = f"receipts/{segment('receipt', receipt_id)}/check"
         return (await self.line.change(_Receipt, "POST", path)).receipt()
 
-    async def keep(self, room: str, keep_for: timedelta | None) -> RoomId:
-        """Say how long a room keeps what was said in it, None being forever; return its id."""
+    async def keep(self, room: str, keep_for: timedelta | None, *, dry_run: bool = False) -> Retention:
+        """Say how long a room keeps what was said in it, None being forever; return when that begins and what goes."""
         seconds = None if keep_for is None else keep_for.total_seconds()
         path = f"rooms/{segment('room', room)}/retention"
-        return (await self.line.change(_KeptFor, "PUT", path, {"keep_for": seconds})).room
+        return await self.line.change(Retention, "PUT", path, {"keep_for": seconds, "dry_run": dry_run})
 
     async def expire(self, now: datetime | None = None) -> list[Receipt]:
         """Erase what is older than its room keeps, and return a receipt for each portion that went."""

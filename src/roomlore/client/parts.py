@@ -16,7 +16,8 @@ from roomlore.app.keys import NewKey
 from roomlore.app.memories import Wanted
 from roomlore.app.operations import EmbeddingPolicy, Numbers, PolicyChange, State
 from roomlore.app.people import OWN_PLATFORM
-from roomlore.app.wishes import SpokenWish
+from roomlore.app.rooms import RoomOpening
+from roomlore.app.wishes import SpokenWish, WishCounts, WishMode, WishStatus
 from roomlore.context.memoryblock import DEFAULT_BUDGET, MemoryBlock
 from roomlore.domain.ids import KeyId, MessageId, RoomId
 from roomlore.domain.incoming import ParticipantKind
@@ -29,12 +30,14 @@ from roomlore.domain.records import (
     MemoryKind,
     Placed,
     Provenance,
+    RoomMember,
     Sensitivity,
     Viewer,
 )
+from roomlore.domain.retention import Retention
 from roomlore.domain.roles import Role
 from roomlore.retrieval.meant import LAST
-from roomlore.retrieval.records import Recalled
+from roomlore.retrieval.records import Recalled, Withheld
 
 
 class SomePeople(Protocol):
@@ -187,16 +190,39 @@ class SomeAgents(Protocol):
 class SomeWishes(Protocol):
     """What was wished in rooms to be forgotten, or kept from some."""
 
-    async def all(self, viewer: Viewer, *, room: str | None = None, limit: int = 50) -> list[SpokenWish]:
+    async def all(
+        self,
+        viewer: Viewer,
+        *,
+        room: str | None = None,
+        status: WishStatus | None = None,
+        limit: int = 50,
+    ) -> list[SpokenWish]:
         """Return the newest wishes that the viewer voiced, or all for an operator, newest first."""
         ...
 
-    async def undo(self, wish: str) -> SpokenWish:
-        """Let a wish count no more; return it."""
+    async def counts(self, viewer: Viewer) -> WishCounts:
+        """Return how many of the wishes that the viewer may see were carried out, proposed and dismissed."""
         ...
 
-    async def keep(self, wish: str) -> SpokenWish:
-        """Let a wish count again that was undone, and return it."""
+    async def withheld(self, viewer: Viewer, message_ids: Sequence[MessageId]) -> list[Withheld]:
+        """Return which of these messages wishes withhold, and by whose request."""
+        ...
+
+    async def accept(self, wish: str) -> SpokenWish:
+        """Carry a wish out that was proposed, or dismissed before; return it."""
+        ...
+
+    async def dismiss(self, wish: str) -> SpokenWish:
+        """Let a wish count no more, or never; return it."""
+        ...
+
+    async def mode(self) -> WishMode:
+        """Return what the org does with the requests it hears; for operators."""
+        ...
+
+    async def set_mode(self, mode: WishMode) -> WishMode:
+        """Say what the org does with the requests it hears, and return it; for operators."""
         ...
 
 
@@ -260,10 +286,40 @@ class SomeOperations(Protocol):
         ...
 
 
+class SomeRoomManagement(Protocol):
+    """Who may read rooms, what they are called, and who their members are; for operators."""
+
+    async def open(self, room: str, *, dry_run: bool = False) -> RoomOpening:
+        """Let the whole org read a room, and return how much that is; on a dry run only that."""
+        ...
+
+    async def close(self, room: str) -> RoomId:
+        """Let only its members read a room, and return its id."""
+        ...
+
+    async def rename(self, room: str, name: str) -> RoomId:
+        """Call a room by another name, which stays; return its id."""
+        ...
+
+    async def members(self, room: str) -> list[RoomMember]:
+        """Return who is and was a member of a room, those who are first."""
+        ...
+
+    async def add_member(
+        self, room: str, participant: str, *, since: datetime | None = None, always: bool = False
+    ) -> list[RoomMember]:
+        """Make somebody a member of a room and return who its members are then."""
+        ...
+
+    async def remove_member(self, room: str, participant: str) -> list[RoomMember]:
+        """End somebody's membership of a room; return who its members are then."""
+        ...
+
+
 class SomeErasures(Protocol):
     """What is to be gone, and receipts of what is."""
 
-    async def redact(self, message: str, *, room: str | None = None) -> MessageId:
+    async def redact(self, message: str, *, room: str | None = None, dry_run: bool = False) -> MessageId:
         """Remove a message's content and all that was derived from it; return its id."""
         ...
 
@@ -282,6 +338,10 @@ class SomeErasures(Protocol):
         """Erase the messages that were sent in a room in a time; return the receipt."""
         ...
 
+    async def room(self, room: str, *, dry_run: bool = False) -> Receipt:
+        """Erase a room whole: all that was said in it and made of it, its members, its name."""
+        ...
+
     async def person(self, word: str, *, dry_run: bool = False) -> Receipt:
         """Erase a person: all accounts, all they wrote, and their traces in what others said."""
         ...
@@ -298,8 +358,8 @@ class SomeErasures(Protocol):
         """Look once more whether everything that a receipt names is gone; return it with what was found."""
         ...
 
-    async def keep(self, room: str, keep_for: timedelta | None) -> RoomId:
-        """Say how long a room keeps what was said in it, None being forever; return its id."""
+    async def keep(self, room: str, keep_for: timedelta | None, *, dry_run: bool = False) -> Retention:
+        """Say how long a room keeps what was said in it, None being forever; return when that begins and what goes."""
         ...
 
     async def expire(self, now: datetime | None = None) -> list[Receipt]:

@@ -17,6 +17,7 @@ from roomlore.client.parts import (
     SomeMemories,
     SomeOperations,
     SomePeople,
+    SomeRoomManagement,
     SomeWishes,
 )
 from roomlore.context.builder import DEFAULT_BUDGET
@@ -96,6 +97,11 @@ class Rooms(Protocol):
     @property
     def operations(self) -> SomeOperations:
         """How far the work has come, and what rooms embed; for operators."""
+        ...
+
+    @property
+    def room_management(self) -> SomeRoomManagement:
+        """Who may read rooms, what they are called, and who their members are; for operators."""
         ...
 
     @property

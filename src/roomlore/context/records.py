@@ -9,6 +9,7 @@ from roomlore.context.memoryblock import MemoryBlock
 from roomlore.context.walked import Part, Rule, Sealed
 from roomlore.domain.ids import MessageId, ParticipantId, RoomId
 from roomlore.domain.records import Message, Postable, Reply, ReplyMethod, Viewer
+from roomlore.retrieval.records import Withheld
 
 Cause = Literal["limit", "budget"]
 
@@ -119,6 +120,8 @@ class Context:
     unread: tuple[UnreadLink, ...] = ()
     #: What the viewer remembers as an agent; its tokens are among those of the context. It explains itself.
     block: MemoryBlock | None = None
+    #: What spoken requests leave out of this stretch of the room; told to operators alone.
+    withheld: tuple[Withheld, ...] = ()
 
     @property
     def citations(self) -> Mapping[str, Citation]:

@@ -126,6 +126,8 @@ class MessageFacts:
     #: What Roomlore itself gives by it: then it is for those it is addressed to alone, as long as that stands and they
     #: may recall it. None for what a platform injected, which is for every agent in the room besides.
     gives: "MemoryFacts | None" = None
+    #: Who had spoken in its conversation when that became sensitive; nobody where it is not.
+    spoken_with: frozenset[ParticipantId] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +137,7 @@ class MemoryFacts:
     org_id: OrgId
     #: The messages it rests on.
     sources: Sequence[MessageFacts]
-    #: Sensitive ones are for those who were in the room, however open it is.
+    #: Sensitive ones are for those who were there, however open the room is.
     is_sensitive: bool = False
     asserted_by: ParticipantId | None = None
     #: What took its place, if anything did.
@@ -149,6 +151,8 @@ class ConversationFacts:
     org_id: OrgId
     messages: Sequence[MessageFacts]
     is_sensitive: bool = False
+    #: Who had spoken in it when it became sensitive.
+    spoken_by: frozenset[ParticipantId] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,7 +297,8 @@ def can_follow(conversation: ConversationFacts, viewer: ViewerFacts) -> bool:
     if viewer.viewer.is_operator:
         return True
     told = conversation.messages
-    return bool(told) and _can_see_all(told, viewer, is_sensitive=conversation.is_sensitive)
+    is_sensitive = conversation.is_sensitive and not viewer.is_one_of(conversation.spoken_by)
+    return bool(told) and _can_see_all(told, viewer, is_sensitive=is_sensitive)
 
 
 def can_see_encounter(
@@ -360,6 +365,10 @@ def _was_heard_by_all(message: MessageFacts, place: PlaceFacts) -> bool:
 
 def _may_hear(message: MessageFacts, viewer: ViewerFacts) -> bool:
     return _is_open_to(message.room, viewer) or _attended(message, viewer)
+
+
+def _was_there(message: MessageFacts, viewer: ViewerFacts) -> bool:
+    return _attended(message, viewer) or viewer.is_one_of(message.spoken_with)
 
 
 def _attended(message: MessageFacts, viewer: ViewerFacts) -> bool:

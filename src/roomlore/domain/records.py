@@ -95,12 +95,33 @@ class Room:
     id: RoomId
     platform: str
     external_id: str
+    #: The server, workspace or network it belongs to; empty where there is none.
+    workspace: str
     name: str
     kind: RoomKind
     visibility: Visibility
     topic: str
     message_count: int
     last_activity_at: datetime | None
+    #: How long it keeps what is said; None is forever.
+    keep_for: timedelta | None
+    #: From when on it does; until then it keeps more, and this can be taken back. None where it does so already.
+    retention_starts_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoomMember:
+    """A presence of somebody in a room."""
+
+    participant_id: ParticipantId
+    name: str
+    kind: ParticipantKind
+    #: None: since before the records begin.
+    joined_at: datetime | None
+    #: None: still there.
+    left_at: datetime | None
+    #: The platform lists it, they wrote there, or an operator said so.
+    known_by: Literal["platform", "wrote", "operator"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,10 @@ from roomlore.domain.patterns import later
 
 ERASED = "[erased]"
 AT_ERASED = "@[erased]"
+#: What a room is called that was named like somebody who is gone.
+NAMELESS = "erased"
+#: Rooms of these kinds are called like those who are in them.
+PRIVATE_KINDS = frozenset({"dm", "group_dm"})
 #: Shorter names are words of many other meanings.
 SHORTEST_WORD = 3
 #: A shorter number under a key of several people is a count more often than an account.
@@ -101,6 +105,10 @@ class Trace:
     def is_named_in(self, text: str) -> bool:
         """Return whether one of the names stands in a text as a word, in whatever case."""
         return self._patterns["anywhere"].search(text) is not None
+
+    def erased_from(self, text: str) -> str:
+        """Return a text in which each of the names is replaced, wherever it stands as a word, in whatever case."""
+        return self._patterns["anywhere"].sub(ERASED, text)
 
     def out_of(self, text: str, *, mentioned: bool, notice: bool) -> str:
         """Return a text without marks, where it mentions them without mentions, as a notice without names."""
@@ -245,3 +253,9 @@ def _either(strings: Iterable[str]) -> str:
     """Return a pattern of any of the strings, longer ones first; of none it matches nothing."""
     longest_first = sorted(strings, key=lambda string: (-len(string), string))
     return "|".join(re.escape(string) for string in longest_first) or "(?!)"
+
+
+def nameless(name: str, trace: Trace) -> str:
+    """Return what a room for a few is called without the names of somebody who is in it no more."""
+    left = trace.erased_from(name)
+    return NAMELESS if left == ERASED else left

@@ -14,13 +14,23 @@ REMOVED = (
     *("messages", "revisions", "audiences", "replies", "embeddings", "work", "memories", "memory links"),
     *("memory embeddings", "readings"),
     *("placements", "labels", "conversations", "participants", "identities", "memberships", "activity"),
-    *("merges", "keys", "encounters", "injections", "wishes", "mentions in others' messages", "room names"),
+    *(
+        "merges",
+        "keys",
+        "encounters",
+        "injections",
+        "wishes",
+        "mentions in others' messages",
+        "room names",
+        "rooms",
+    ),
+    *("tags", "speakers"),
 )
 #: What an asker who is no operator may count: what is their own. All else may hang on what they cannot see.
 OWN = frozenset(
     {
         *("messages", "revisions", "audiences", "embeddings", "work", "participants", "identities"),
-        *("memberships", "activity", "merges", "keys", "digests"),
+        *("memberships", "activity", "merges", "keys", "digests", "name digests"),
     }
 )
 #: What was counted and stays, with the reason.
@@ -33,6 +43,10 @@ COUNTED = {
         "digests of accounts",
         "so that what these accounts have said so far is not taken in again; an account cannot be read from one",
     ),
+    "name digests": (
+        "digests of the words of their names",
+        "so that no label or title is made of them again; whoever guesses a word can confirm it",
+    ),
     "wishes without words": (
         "wishes to forget, without author and words",
         "what others repeated of what was to be forgotten stays out of recall; an operator may undo them",
@@ -41,6 +55,18 @@ COUNTED = {
         "messages of others with their names in the words",
         "plain words are those of who said them",
     ),
+    "names in others' records": (
+        "records of messages of others with their names in a field that is not known to be about people",
+        "a platform sent them so, and they are shown to nobody but the operator",
+    ),
+    "names of rooms": (
+        "rooms with their names in what they are called or are for",
+        "a room of many bears the words of those who run it; an operator may rename it",
+    ),
+    "names of keys": (
+        "keys of others with their names in what they are called",
+        "an operator called them so, and may revoke them",
+    ),
     "names in others' memories": (
         "memories with their names in the words",
         "they rest on the words of others and are not about them",
@@ -48,6 +74,7 @@ COUNTED = {
 }
 HOLE = "the place, the time and the platform's id stay, so that it is not taken in again and what answered it is whole"
 RANGE = "so that what was said then is not taken in again"
+ROOM = "so that nothing of it is taken in again; neither its name nor its id can be read from one"
 MEMBERS = (
     "who was a member, and how participants are called, are facts about them and not about what was said"
 )
@@ -101,6 +128,8 @@ def _kept(kind: ErasureKind, tally: Mapping[str, int]) -> list[Kept]:
         kept.append(("holes", tally["messages"], HOLE))
     if kind == "range":
         kept.append(("the range", 1, RANGE))
+    if kind == "room":
+        kept.append(("the digest of the room", 1, ROOM))
     if kind in {"range", "expiry"}:
         kept.append(("memberships", tally["memberships of the room"], MEMBERS))
     kept += [(what, tally[key], why) for key, (what, why) in COUNTED.items() if tally[key]]

@@ -3,13 +3,14 @@
 Plain words stay as said and are counted, for the receipt.
 """
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from roomlore.domain.ids import OrgId
-from roomlore.domain.scrub import Scrubber, Trace
-from roomlore.store import changes, erasing, readings, untangling, work
+from roomlore.domain.scrub import PRIVATE_KINDS, Scrubber, Trace, nameless
+from roomlore.store import changes, erasednames, erasing, readings, untangling, work
 from roomlore.store.erased import AccountName
 from roomlore.store.erasing import SaidByOthers
 from roomlore.store.queries import Connection
@@ -59,8 +60,22 @@ async def scrub(conn: Connection, org_id: OrgId, traced: Traces) -> Counter[str]
                 await work.embed_anew(conn, org_id, retold)
             tally["mentions in others' messages"] += len(changed)
             tally["names in others' words"] += sum(_names(one, trace) for one in scrubbed)
-        tally["room names"] += await erasing.rename_rooms(conn, org_id, platform, trace.names)
+            tally["names in others' records"] += sum(_is_recorded(one, trace) for one in scrubbed)
+        tally.update(await _rename_rooms(conn, org_id, platform, trace))
     return tally
+
+
+async def _rename_rooms(conn: Connection, org_id: OrgId, platform: str, trace: Trace) -> Counter[str]:
+    """Take somebody out of what rooms for a few are called and are for; return how many, and how many others name them."""
+    rooms = await erasednames.rooms_saying(conn, org_id, platform, trace.names)
+    naming = [room for room in rooms if trace.is_named_in(room.name) or trace.is_named_in(room.topic)]
+    renamed = [
+        replace(room, name=nameless(room.name, trace), topic=trace.erased_from(room.topic))
+        for room in naming
+        if room.kind in PRIVATE_KINDS
+    ]
+    count = await erasednames.rename_rooms(conn, org_id, renamed)
+    return Counter({"room names": count, "names of rooms": len(naming) - len(renamed)})
 
 
 async def remaining(conn: Connection, org_id: OrgId, traced: Traces) -> int:
@@ -98,6 +113,14 @@ async def _saying(
     ids = await erasing.messages_saying(conn, org_id, platform, strings=sorted(trace.accounts | trace.names))
     for start in range(0, len(ids), BATCH):
         yield await erasing.said_by_others(conn, org_id, ids[start : start + BATCH])
+
+
+def _is_recorded(said: SaidByOthers, trace: Trace) -> bool:
+    """Return whether something that came with a message, and nobody said in it, has one of the names in its words."""
+    fields = (said.attachments, said.metadata, said.raw)
+    return any(
+        trace.is_named_in(json.dumps(field, ensure_ascii=False)) for field in fields if field is not None
+    )
 
 
 def _names(said: SaidByOthers, trace: Trace) -> bool:

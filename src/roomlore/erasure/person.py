@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from roomlore.domain.ids import OrgId, ParticipantId
+from roomlore.domain.names import words_of
 from roomlore.domain.scrub import Trace
 from roomlore.erasure import others
 from roomlore.erasure.messages import make_holes_of
 from roomlore.erasure.others import Traces
-from roomlore.store import erased, erasing, injections, keeping, readings
+from roomlore.store import erased, erasednames, erasing, injections, keeping, readings
 from roomlore.store.queries import Connection
 
 
@@ -37,9 +38,12 @@ async def erase(
         await keeping.disown(conn, org_id, accounts)
     else:
         tally.update(await _drop_memories(conn, org_id, accounts, names=names))
+        tally["name digests"] = await erasednames.remember(conn, org_id, words_of(names), at=at)
     tally["injections"] += await injections.take_back_from(conn, org_id, accounts)
     tally.update(await erasing.drop_person(conn, org_id, accounts))
     tally.update(await others.scrub(conn, org_id, traced))
+    keys = await erasednames.keys_called(conn, org_id, names)
+    tally["names of keys"] += sum(Trace(names=names).is_named_in(key) for key in keys)
     await erased.remember_accounts(conn, org_id, account_names, at=at)
     tally["digests"] = len(account_names)
     return GonePerson(tally=tally, traces=traced)
@@ -54,6 +58,10 @@ async def _drop_memories(
     called = Trace(names=names)
     saying = await erasing.memories_saying(conn, org_id, names, participant_ids=accounts)
     naming = [memory for memory in saying if called.is_named_in(memory.content)]
+    tags = await erasednames.tags_saying(conn, org_id, names)
+    tally["tags"] += await erasednames.drop_tags(
+        conn, org_id, [one for one in tags if called.is_named_in(one.tag)]
+    )
     involved = [memory.id for memory in naming if memory.is_involved]
     tally.update(await erasing.drop_memories(conn, org_id, involved))
     tally["names in others' memories"] += len(naming) - len(involved)

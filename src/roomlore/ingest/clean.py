@@ -24,6 +24,7 @@ from roomlore.domain.incoming import (
     Visibility,
 )
 from roomlore.domain.patterns import later
+from roomlore.domain.roomaudience import is_direct_stated_open
 from roomlore.ingest.carried import with_carried
 from roomlore.ingest.secrets import MARKER, SECRET_FIELDS, is_harmless, strip
 
@@ -42,7 +43,9 @@ DEEPEST = 40
 WIDEST_INTEGER = 2**256
 WIDEST_ORDER = 2**63
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
-CLOCK_SKEW = timedelta(days=1)
+#: How far our own clock may be behind: what is said now must not be dropped because of it.
+SLOWEST_CLOCK = timedelta(days=366)
+AHEAD = "dated more than a year after the server's clock"
 LATEST = datetime(9999, 1, 1, tzinfo=UTC)
 #: An edit is later than what it edits, also where the platform's clock is too coarse to say so.
 TICK = timedelta(microseconds=1)
@@ -56,10 +59,12 @@ FEW_DIGITS, DIGITS_APART = later(r"[0-9]{4}"), 19
 JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 MESSAGE_KINDS = get_args(MessageKind)
 PARTICIPANT_KINDS = get_args(ParticipantKind)
-ROOM_KINDS = get_args(RoomKind)
-VISIBILITIES = get_args(Visibility)
+#: None: a kind, or an audience, that the platform does not say.
+ROOM_KINDS = (*get_args(RoomKind), None)
+VISIBILITIES = (*get_args(Visibility), None)
 PRECISIONS = get_args(Precision)
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+DIRECT_STATED_OPEN = "a direct room is never open"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +97,7 @@ def clean(message: IncomingMessage, *, now: datetime, rooms: Rooms | None = None
 
     Args:
         message: The record as a reader or a caller gives it.
-        now: No record is later than this, give or take a day.
+        now: No record is later than this by more than a year: clocks may be wrong, ours too.
         rooms: The rooms of records that came before, for those who clean many.
     """
     reason = _fault(message, now=now)
@@ -299,7 +304,7 @@ def _kind_fault(message: IncomingMessage) -> str | None:
     ):
         if kind not in kinds:
             return f"unknown {what}"
-    return None
+    return DIRECT_STATED_OPEN if is_direct_stated_open(message.room) else None
 
 
 def _time_fault(message: IncomingMessage, now: datetime) -> str | None:
@@ -307,11 +312,9 @@ def _time_fault(message: IncomingMessage, now: datetime) -> str | None:
     for time in times:
         if time.utcoffset() is None:
             return "time without zone"
-    latest = now + CLOCK_SKEW
-    for time in times:
-        if not EARLIEST <= time <= latest:
-            return "absurd date"
-    return None
+    if not all(EARLIEST <= time < LATEST for time in times):
+        return "absurd date"
+    return AHEAD if max(times) > now + SLOWEST_CLOCK else None
 
 
 def _is_named(author: IncomingAuthor) -> bool:
@@ -344,6 +347,8 @@ def clean_room(room: IncomingRoom) -> IncomingRoom:
         room,
         name=_plain(room.name).strip()[:LONGEST_NAME] or room.external_id,
         topic=_plain(room.topic)[:LONGEST_TOPIC],
+        workspace=_plain(room.workspace).strip()[:LONGEST_NAME],
+        category=_plain(room.category).strip()[:LONGEST_NAME],
         members=tuple(_clean_member(member) for member in room.members if _is_possible(member)),
     )
     return room if cleaned == room else cleaned

@@ -14,17 +14,17 @@ from typing import Any, cast
 
 from roomlore.domain.ids import OrgId
 from roomlore.domain.incoming import IncomingMessage, IncomingRoom, Skipped
-from roomlore.domain.scrub import Scrubber, Trace
+from roomlore.domain.scrub import PRIVATE_KINDS, Scrubber, Trace, nameless
 from roomlore.ingest.resolve import author_name, authors_named
 from roomlore.ingest.secrets import strip
 from roomlore.store import directory, erased
 from roomlore.store.erased import AccountName, ErasedRange, PlaceName, RoomName
 from roomlore.store.queries import Connection
+from roomlore.store.rooms import erased_rooms
 
 ERASED = "erased"
+ROOM_ERASED = "its room was erased"
 TOO_OLD = "older than its room keeps"
-#: What a room is called that was named like somebody who is gone.
-NAMELESS = "erased"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +40,8 @@ class Gone:
     """What is to be kept out of a batch."""
 
     holes: set[PlaceName] = field(default_factory=set[PlaceName])
+    #: Rooms that were erased whole.
+    rooms: frozenset[RoomName] = frozenset()
     ranges: Mapping[RoomName, Sequence[ErasedRange]] = field(
         default_factory=dict[RoomName, Sequence[ErasedRange]]
     )
@@ -54,6 +56,8 @@ class Gone:
         """Return why a message is left out, or None where it may be stored."""
         room: RoomName = (message.platform, message.room.external_id)
         sent_at = message.sent_at
+        if room in self.rooms:
+            return ROOM_ERASED
         if (*room, message.external_id) in self.holes or self._wrote_before(message):
             return ERASED
         for one in self.ranges.get(room, ()):
@@ -75,7 +79,7 @@ async def leave_out(
 ) -> Staying:
     """Return a batch without what was erased and what is too old for its room, and what that was."""
     removals = await erased.removals(conn, org_id)
-    if not (removals.accounts or removals.ranges or removals.holes or removals.keeping):
+    if not (removals.accounts or removals.ranges or removals.holes or removals.keeping or removals.rooms):
         return Staying(batch=batch)
     gone = await _gone(conn, org_id, batch, removals=removals, now=now)
     staying: list[IncomingMessage] = []
@@ -108,6 +112,8 @@ async def _gone(
 ) -> Gone:
     rooms = sorted({(message.platform, message.room.external_id) for message in batch})
     gone = Gone()
+    if removals.rooms:
+        gone = replace(gone, rooms=await erased_rooms(conn, org_id, rooms))
     if removals.holes:
         places = [(message.platform, message.room.external_id, message.external_id) for message in batch]
         gone = replace(gone, holes=await erased.holes(conn, org_id, places))
@@ -206,9 +212,12 @@ class _Rewriting:
             members = tuple(
                 one for one in room.members if author_name(message.platform, one.author) not in out
             )
-            names = {name for account in out for name in self.traces[account].names}
-            named = NAMELESS if room.kind == "dm" and room.name in names else room.name
-            made = replace(room, members=members, name=named)
+            made = replace(room, members=members)
+            if room.kind in PRIVATE_KINDS:
+                for account in sorted(out):
+                    trace = self.traces[account]
+                    topic = trace.erased_from(made.topic)
+                    made = replace(made, name=nameless(made.name, trace), topic=topic)
             self._rooms[id(room), out] = made
         return made
 

@@ -79,8 +79,8 @@ async def keep(conn: Connection, org_id: OrgId, draft: Draft) -> Kept | None:
     if not await keeping.is_grounded(conn, org_id, draft):
         return None
     message_ids = {source.message_id for source in draft.sources}
-    if await keeping.is_hushed(conn, org_id, message_ids):
-        draft = replace(draft, sensitivity="sensitive")
+    if draft.sensitivity == "normal" and await keeping.is_hushed(conn, org_id, message_ids):
+        draft = replace(draft, sensitivity="sensitive", is_hushed=True)
     known = await keeping.people(conn, org_id, {who for _, who in draft.roles})
     heard = await keeping.heard(conn, org_id, message_ids)
     place = Place(circle=circle(draft, heard, known), digest=digest_of(draft.content), draft=draft)

@@ -15,15 +15,21 @@ PATIENCE = 10
 AWAY = ("08", "57P", "53300")
 
 
-async def connect(dsn: str) -> AsyncConnection[TupleRow]:
+async def connect(dsn: str, *, options: str | None = None) -> AsyncConnection[TupleRow]:
     """Return a connection of its own, outside the pool.
+
+    Args:
+        dsn: Where, and as whom.
+        options: How its session begins; as the DSN says by default.
 
     Raises:
         BadInput: the URL is not one.
         DatabaseUnavailable: nobody answers, or the login is refused.
     """
     with readable_errors():
-        return await AsyncConnection.connect(dsn, autocommit=True, connect_timeout=PATIENCE)
+        if options is None:
+            return await AsyncConnection.connect(dsn, autocommit=True, connect_timeout=PATIENCE)
+        return await AsyncConnection.connect(dsn, autocommit=True, connect_timeout=PATIENCE, options=options)
 
 
 @contextmanager

@@ -40,6 +40,14 @@ class MessageKey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Marking:
+    """What decides who may say how sensitive a conversation is."""
+
+    has_spoken: bool
+    is_operators: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
     """A conversation without those who take part in it."""
 
@@ -246,11 +254,29 @@ async def rename(conn: Connection, org_id: OrgId, conversation_id: ConversationI
 
 
 async def mark(
-    conn: Connection, org_id: OrgId, conversation_id: ConversationId, *, sensitivity: Sensitivity
+    conn: Connection,
+    org_id: OrgId,
+    conversation_id: ConversationId,
+    *,
+    sensitivity: Sensitivity,
+    by_operator: bool,
 ) -> None:
-    """Say how sensitive a conversation is."""
-    params = {"org_id": org_id, "conversation_id": conversation_id, "sensitivity": sensitivity}
+    """Say how sensitive a conversation is; those who had spoken in it keep seeing it."""
+    params = {
+        "org_id": org_id,
+        "conversation_id": conversation_id,
+        "sensitivity": sensitivity,
+        "by_operator": by_operator,
+    }
     await QUERIES.run(conn, "mark", params)
+
+
+async def marking(
+    conn: Connection, org_id: OrgId, conversation_id: ConversationId, accounts: Collection[ParticipantId]
+) -> Marking | None:
+    """Return what decides whether these accounts may say how sensitive a conversation is."""
+    params = {"org_id": org_id, "conversation_id": conversation_id, "participant_ids": list(accounts)}
+    return await QUERIES.first(conn, "marking", Marking, params)
 
 
 async def close(conn: Connection, org_id: OrgId, conversation_id: ConversationId) -> None:

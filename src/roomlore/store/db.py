@@ -21,6 +21,7 @@ from psycopg_pool import AsyncConnectionPool
 from roomlore.domain.errors import DatabaseFull, TookTooLong
 from roomlore.domain.ids import MessageId, OrgId, RoomId, uuid7
 from roomlore.domain.records import Viewer
+from roomlore.store import sessions
 from roomlore.store.connect import connect, readable_errors
 from roomlore.store.messages import make_staging
 from roomlore.store.migrate import check_server, check_version
@@ -28,8 +29,6 @@ from roomlore.store.queries import Connection
 
 Result = TypeVar("Result")
 
-# Temporary tables come last in the search path, or one of them could stand in for a table of ours.
-SESSION_OPTIONS = "-c search_path=roomlore,public,pg_temp -c timezone=UTC"
 CHANGE_ATTEMPTS = 5
 READING = "set transaction isolation level repeatable read, read only"
 KEEPING_PLANS = "set local plan_cache_mode = force_generic_plan"
@@ -81,14 +80,15 @@ class Database:
             DatabaseUnavailable: nobody answers, the login is refused, or the server is too old.
             SchemaMismatch: the schema is not the one this code was written for.
         """
-        async with await connect(dsn) as conn:
+        async with await connect(dsn, options=sessions.OPTIONS) as conn:
             check_server(conn)
             with readable_errors():
                 await check_version(conn)
                 await conn.execute("set role roomlore_app")
+                await sessions.take_back(conn)
         pool = AsyncConnectionPool[Connection](
             dsn,
-            kwargs={"autocommit": True, "options": SESSION_OPTIONS},
+            kwargs={"autocommit": True, "options": sessions.OPTIONS},
             min_size=1,
             max_size=size,
             configure=_configure,
@@ -243,7 +243,7 @@ class Database:
 
         It returns what came with the notifications, none of which is lost.
         """
-        async with await connect(self._dsn) as conn:
+        async with await connect(self._dsn, options=sessions.OPTIONS) as conn:
             await conn.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
 
             async def wait(seconds: float) -> list[str]:
@@ -307,6 +307,8 @@ async def enter_place(conn: Connection, place: RoomId | MessageId) -> bool:
 async def _configure(conn: Connection) -> None:
     # A login that is more than the application role steps down; the embedded server logs in as it directly.
     await conn.execute("set role roomlore_app")
+    if await sessions.take_back(conn):
+        raise sessions.Spoiled("the settings of roomlore_app were taken back; connecting anew")
     await register_vector_async(conn)
     await make_staging(conn)
 

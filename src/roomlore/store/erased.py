@@ -12,8 +12,9 @@ from datetime import datetime, timedelta
 
 import psycopg
 
-from roomlore.domain.errors import Conflict
+from roomlore.domain.errors import Conflict, NotFound
 from roomlore.domain.ids import OrgId, RoomId
+from roomlore.domain.retention import Keeping
 from roomlore.store.queries import Connection, Queries
 
 QUERIES = Queries("erased")
@@ -34,6 +35,7 @@ class Removals:
     ranges: bool
     holes: bool
     keeping: bool
+    rooms: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +85,25 @@ class KeepingRoom:
     kept_since: datetime
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """How long a room keeps what was said, what it keeps until then, and what time it is."""
+
+    keep_for: timedelta | None
+    before: timedelta | None
+    starts_at: datetime | None
+    now: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaidBefore:
+    """How much was said before a time, and of which times it is."""
+
+    messages: int
+    oldest_at: datetime | None
+    newest_at: datetime | None
+
+
 async def keep_erasures_out(conn: Connection, org_id: OrgId) -> None:
     """Wait for an erasure that is under way, and let the next one wait until the transaction ends.
 
@@ -119,6 +140,11 @@ def account_digest(org_id: OrgId, name: AccountName) -> bytes:
     SHA-256 over four parts: the 16 bytes of the org's id, then platform, account and persona in UTF-8. Each
     part is preceded by its length in bytes, as four bytes, the highest first.
     """
+    return digest_of(org_id, name)
+
+
+def digest_of(org_id: OrgId, name: Sequence[str]) -> bytes:
+    """Return the digest of the parts of a name, each preceded by its length, in an org."""
     parts = [org_id.bytes, *(part.encode("utf-8") for part in name)]
     return hashlib.sha256(b"".join(len(part).to_bytes(4, "big") + part for part in parts)).digest()
 
@@ -189,6 +215,29 @@ async def keeping_rooms(
     return await QUERIES.all(conn, "keeping_rooms", KeepingRoom, params)
 
 
-async def keep(conn: Connection, org_id: OrgId, room_id: RoomId, *, keep_for: timedelta | None) -> None:
-    """Say how long a room keeps what was said; None is forever."""
-    await QUERIES.run(conn, "keep", {"org_id": org_id, "room_id": room_id, "keep_for": keep_for})
+async def kept_by(conn: Connection, org_id: OrgId, room_id: RoomId) -> tuple[Keeping, datetime]:
+    """Return how long a room keeps what was said, and the time by the clock of the database."""
+    row = await QUERIES.first(conn, "kept_by", Kept, {"org_id": org_id, "room_id": room_id})
+    if row is None:
+        raise NotFound("room", str(room_id))
+    return Keeping(keep_for=row.keep_for, before=row.before, starts_at=row.starts_at), row.now
+
+
+async def keep(conn: Connection, org_id: OrgId, room_id: RoomId, keeping: Keeping) -> None:
+    """Say how long a room keeps what was said, and from when on."""
+    params = {
+        "org_id": org_id,
+        "room_id": room_id,
+        "keep_for": keeping.keep_for,
+        "before": keeping.before,
+        "starts_at": keeping.starts_at,
+    }
+    await QUERIES.run(conn, "keep", params)
+
+
+async def said_before(conn: Connection, org_id: OrgId, room_id: RoomId, before: datetime) -> SaidBefore:
+    """Return how much was said in a room before a time."""
+    params = {"org_id": org_id, "room_id": room_id, "before": before}
+    row = await QUERIES.first(conn, "said_before", SaidBefore, params)
+    assert row is not None
+    return row

@@ -32,6 +32,7 @@ OF_PERSON = (
     ("keys", "drop_keys"),
     ("encounters", "drop_encounters_of"),
     ("memory links", "drop_involved"),
+    ("speakers", "drop_spoken"),
     ("identities", "drop_identities"),
     ("participants", "drop_participants"),
 )
@@ -376,12 +377,6 @@ async def rewrite(conn: Connection, org_id: OrgId, said: Sequence[SaidByOthers])
     params = {"org_id": org_id, "message_id": [row[0] for row in earlier]}
     params |= {"written_at": [row[1] for row in earlier], "body": [row[2] for row in earlier]}
     await QUERIES.run(conn, "rewrite_revisions", params)
-
-
-async def rename_rooms(conn: Connection, org_id: OrgId, platform: str, names: Iterable[str]) -> int:
-    """Take these names away from a platform's rooms for two; return how many bore one."""
-    params = {"org_id": org_id, "platform": platform, "names": list(names)}
-    return await QUERIES.run(conn, "rename_rooms", params)
 
 
 async def _run_all(

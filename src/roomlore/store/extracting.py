@@ -37,7 +37,7 @@ class ConversationKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hushed:
-    """A memory that is sensitive now."""
+    """A memory that is sensitive now, or no more."""
 
     id: MemoryId
 
@@ -205,11 +205,12 @@ async def retry(conn: Connection, org_id: OrgId) -> int:
 
 
 async def note_changes(conn: Connection, org_id: OrgId, ids: Collection[ConversationId]) -> None:
-    """Let conversations be gone through again that have changed; what was drawn from sensitive ones is sensitive now."""
+    """Let conversations be gone through again that have changed; what rests on them is as sensitive as they are now."""
     params = {"org_id": org_id, "conversation_ids": list(ids)}
     await QUERIES.run(conn, "note_changes", params)
     hushed = await QUERIES.all(conn, "hush", Hushed, params)
-    await note(conn, org_id, "memory.changed", [row.id for row in hushed])
+    unhushed = await QUERIES.all(conn, "unhush", Hushed, params)
+    await note(conn, org_id, "memory.changed", [row.id for row in (*hushed, *unhushed)])
 
 
 async def draw_anew(conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]) -> None:

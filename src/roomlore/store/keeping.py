@@ -19,17 +19,16 @@ QUERIES = Queries("keeping")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """A statement that is to be remembered."""
+    """A statement that is to be remembered; importance is 1..5, confidence 0..1."""
 
     id: MemoryId
     kind: MemoryKind
     title: str = ""
     content: str
-    #: 1..5.
     importance: float
-    #: 0..1.
     confidence: float = 1.0
     sensitivity: Sensitivity = "normal"
+    is_hushed: bool = False  # sensitive only because a conversation that it rests on is
     asserted_by: ParticipantId | None = None
     asserted_in: RoomId | None = None
     recorded_at: datetime
@@ -240,6 +239,7 @@ async def add(conn: Connection, org_id: OrgId, place: Place, *, confidence: floa
         "importance": draft.importance,
         "confidence": confidence,
         "sensitivity": draft.sensitivity,
+        "is_hushed": draft.is_hushed,
         "asserted_by": draft.asserted_by,
         "asserted_in": draft.asserted_in,
         "recorded_at": draft.recorded_at,

@@ -8,6 +8,7 @@ import contextlib
 import os
 import secrets
 from pathlib import Path
+from typing import LiteralString
 
 import psycopg
 from psycopg import pq, sql
@@ -18,6 +19,14 @@ from roomlore.domain.errors import DatabaseUnavailable
 ADMIN = "roomlore_admin"
 APP = "roomlore_app"
 DATABASE = "roomlore"
+#: Where the application's role was told how its sessions begin: in one database, or null in all.
+TOLD: LiteralString = """
+    select databases.datname
+    from pg_catalog.pg_db_role_setting as told
+    join pg_catalog.pg_roles as roles on roles.oid = told.setrole
+    left join pg_catalog.pg_database as databases on databases.oid = told.setdatabase
+    where roles.rolname = 'roomlore_app'
+"""
 
 
 def dsn(sockets: Path, user: str, password: str, *, database: str = DATABASE) -> str:
@@ -79,11 +88,19 @@ def ensure_app(admin_dsn: str, password: str, *, renew: bool) -> None:
                 is None
             ):
                 conn.execute(sql.SQL("create database {}").format(sql.Identifier(DATABASE)))
+            for (database,) in conn.execute(TOLD).fetchall():
+                conn.execute(reset(database))
     except psycopg.OperationalError as error:
         raise DatabaseUnavailable(
             f"the embedded PostgreSQL refuses us: {str(error).strip()}",
             cure=f"if the password of {ADMIN} was lost, bring its file back from a backup",
         ) from error
+
+
+def reset(database: str | None) -> sql.Composed:
+    """Return what takes back how sessions of the application's role begin in a database, or in all."""
+    where = sql.SQL("") if database is None else sql.SQL(" in database {}").format(sql.Identifier(database))
+    return sql.SQL("alter role {}{} reset all").format(sql.Identifier(APP), where)
 
 
 def _set_attributes(conn: psycopg.Connection, password: str) -> None:

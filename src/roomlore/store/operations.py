@@ -24,6 +24,14 @@ class Ingested:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Newest:
+    """When the newest message was sent, and what time it is by the clock of the database."""
+
+    sent_at: datetime | None
+    now: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RoomCount:
     """How many of something there are in a room."""
 
@@ -150,6 +158,13 @@ async def looks(conn: Connection, org_id: OrgId, *, sample: int) -> dict[RoomId,
     """Return what a look at the newest messages of each room, so many at most, shows."""
     rows = await QUERIES.all(conn, "looks", Look, {"org_id": org_id, "sample": sample})
     return {row.room_id: row for row in rows}
+
+
+async def newest_said(conn: Connection, org_id: OrgId) -> Newest:
+    """Return when the newest message was sent, and what time it is by the clock of the database."""
+    row = await QUERIES.first(conn, "newest_said", Newest, {"org_id": org_id})
+    assert row is not None
+    return row
 
 
 async def latencies(conn: Connection, org_id: OrgId, *, newest: int) -> list[Latency]:

@@ -41,6 +41,7 @@ from roomlore.retrieval.records import (
     Tier,
     TierTrace,
     Why,
+    Withheld,
 )
 
 
@@ -73,6 +74,8 @@ class FoundExchanges:
     certainty: float | None
     degraded: Sequence[Degradation]
     read: Read | None
+    #: What spoken requests left out; told to operators alone.
+    withheld: Sequence[Withheld]
     postable: Postable
 
 
@@ -93,6 +96,8 @@ class AnswerGiven:
     trace: Sequence[TierTrace]
     degraded: Sequence[Degradation]
     read: Read | None
+    #: What it would rest on, too, if no spoken request withheld it; told to operators alone.
+    withheld: Sequence[Withheld]
     postable: Postable
 
 
@@ -111,6 +116,8 @@ class ContextGiven:
     note: str
     text: str
     citations: Mapping[str, Citation]
+    #: What spoken requests leave out of this stretch of the room; told to operators alone, None for others.
+    withheld: Sequence[Withheld] | None = None
     #: None for those who are no agents, as the last.
     memories: Mapping[str, MemoryId] | None = None
     explain: Sequence[Explained] | None = None
@@ -236,6 +243,7 @@ def found_exchanges(found: Found) -> FoundExchanges:
         certainty=found.certainty,
         degraded=found.degraded,
         read=found.read,
+        withheld=found.withheld,
         postable=found.postable,
     )
 
@@ -256,6 +264,7 @@ def answer_given(answer: Answer) -> AnswerGiven:
         trace=answer.trace,
         degraded=answer.degraded,
         read=answer.read,
+        withheld=answer.withheld,
         postable=answer.postable,
     )
 
@@ -273,6 +282,7 @@ def context_given(context: Context, *, explain: bool) -> ContextGiven:
         note=FORMAT_NOTE,
         text=to_text(context),
         citations=context.citations,
+        withheld=context.withheld if context.viewer.is_operator else None,
         memories=block.citations if block else None,
         explain=context.explain() if explain else None,
         sealed=context.sealed if explain else None,

@@ -17,6 +17,7 @@ from roomlore.store import asking, naming
 from roomlore.store.asking import Purpose, Reserved
 from roomlore.store.naming import Said, Unnamed
 from roomlore.store.queries import Connection
+from roomlore.untangling.unnamed import erased_words
 from roomlore.workers import titles
 from roomlore.workers.asking import Caller, Question
 from roomlore.workers.showing import may_be_shown
@@ -114,6 +115,8 @@ class NameWorker:
             names = await naming.names_in(conn, org_id, title)
             if titles.names_strangers(title, names=names, said=asked.said):
                 title = None
+        if title is not None and await erased_words(conn, org_id, [title]):
+            title = None
         if not await naming.put_title(conn, org_id, asked.unnamed, title):
             return "changed"
         return "refused" if title is None else "named"

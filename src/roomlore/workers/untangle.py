@@ -36,6 +36,7 @@ from roomlore.untangling.conversations import WHISPERED_SILENCE, Hearers, Untang
 from roomlore.untangling.labels import asks_for_discretion, label
 from roomlore.untangling.linker import WINDOW
 from roomlore.untangling.records import Said, Untangled
+from roomlore.untangling.unnamed import without_erased
 
 #: Messages gone through at once: many enough that reading the window before them costs little.
 PORTION = 1_000
@@ -251,6 +252,7 @@ async def _write_results(
         conn, org_id, touched, changed=aloud | (changed - whispered), whispered=whispered - aloud
     )
     words = await untangling.words_of(conn, org_id, touched, limit=LABELLED)
+    words = await without_erased(conn, org_id, words)
     await untangling.describe(conn, org_id, await asyncio.to_thread(describe, words, results))
 
 

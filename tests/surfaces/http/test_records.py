@@ -172,6 +172,7 @@ async def test_a_block_and_a_decision_are_for_agents_alone(served: Served) -> No
         assert (await pip("POST", f"/v1/rooms/attic/{what}", {})).status_code == 404
 
 
+@pytest.mark.usefixtures("no_grace")
 async def test_what_a_room_keeps_no_longer_goes_when_an_operator_says_so(served: Served) -> None:
     ana = await served.caller("ana")
     await served.operator("PUT", "/v1/rooms/square/retention", {"keep_for": 60})

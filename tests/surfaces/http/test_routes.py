@@ -2,12 +2,13 @@
 
 import json
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from app.village import ANA, SQUARE, say
+from roomlore.ingest.clean import AHEAD
 from roomlore.surfaces import documents
 from roomlore.surfaces.cli.output import plain
 from surfaces.http.conftest import Served
@@ -325,14 +326,65 @@ async def test_a_stretch_and_a_person_go(served: Served) -> None:
     assert (await served.operator("GET", "/v1/participants/eve/accounts")).status_code == 404
 
 
+async def test_nothing_is_dropped_in_silence_by_a_server_whose_clock_is_behind(served: Served) -> None:
+    now = datetime.now(UTC)
+    sent = {"soon": now + timedelta(days=3), "far": now + timedelta(days=800)}
+    said = [record(name, sent_at=at.isoformat()) for name, at in sent.items()]
+    taken = await served.operator.post("/v1/messages", {"messages": said})
+    assert [(one["outcome"], one["reason"]) for one in taken["items"]] == [("added", ""), ("skipped", AHEAD)]
+    assert datetime.fromisoformat((await messages_of(served))["soon"]["sent_at"]) == sent["soon"]
+
+
 # Rooms, agents, wishes, the running of it
+
+
+async def test_rooms_are_opened_closed_named_and_erased(served: Served) -> None:
+    ask = served.operator
+    eve = await served.caller("eve")
+
+    assert (await ask.post("/v1/rooms/attic/open", {"dry_run": True}))["messages"] == 3
+    assert (await eve("GET", "/v1/rooms/attic/messages")).status_code == 404
+    assert (await ask.post("/v1/rooms/attic/open", {}))["is_dry_run"] is False
+    assert len((await eve.get("/v1/rooms/attic/messages"))["messages"]) == 3
+    room_id = (await ask.post("/v1/rooms/attic/close"))["room"]
+    assert (await ask("PUT", "/v1/rooms/attic/name", {"name": "loft"})).json() == {"room": room_id}
+    added = await ask.post("/v1/rooms/loft/members", {"participant": "eve", "always": True})
+    assert ("Eve", None) in {(one["name"], one["joined_at"]) for one in added}
+    assert await ask.get("/v1/rooms/loft/members") == added
+    removed = (await ask("DELETE", "/v1/rooms/loft/members/eve")).json()
+    assert all(one["left_at"] for one in removed if one["name"] == "Eve")
+    receipt = await ask.post("/v1/erasures", {"kind": "room", "room": "loft"})
+    assert (receipt["kind"], receipt["is_clean"]) == ("room", True)
+    assert {room["name"] for room in await ask.get("/v1/rooms")} == {"square", "cellar"}
+
+
+async def test_no_record_opens_a_direct_room(served: Served) -> None:
+    def record(number: str, **room: Any) -> dict[str, Any]:
+        who = {"account_id": "ana", "name": "Ana"}
+        described = {"external_id": f"r{number}", "name": f"r{number}"} | room
+        said = {"platform": "test", "external_id": number, "author": who, "body": "hi"}
+        return said | {"room": described, "sent_at": "2026-01-01T00:00:00Z"}
+
+    rooms = [{"kind": "dm"}, {"kind": "group_dm"}, {"kind": None}, {"kind": "dm", "visibility": "open"}, {}]
+    batch = [record(str(number), **room) for number, room in enumerate(rooms)]
+    taken = await served.operator.post("/v1/messages/records", {"messages": batch})
+    assert [one["reason"] for one in taken["skipped"]] == ["a direct room is never open"]
+    told = {room["name"]: room["visibility"] for room in await served.operator.get("/v1/rooms")}
+    assert [told.get(f"r{number}") for number in range(5)] == ["members", "members", "members", None, "open"]
 
 
 async def test_rooms_are_set(served: Served) -> None:
     ask = served.operator
 
-    assert (await ask("PUT", "/v1/rooms/square/retention", {"keep_for": 86400.0})).json()["keep_for"] == 86400
-    assert (await ask("PUT", "/v1/rooms/square/retention", {"keep_for": None})).json()["keep_for"] is None
+    kept = (await ask("PUT", "/v1/rooms/square/retention", {"keep_for": 86400.0})).json()
+    assert (kept["keep_for"], kept["messages"]) == (
+        86400,
+        len((await ask.get("/v1/rooms/square/messages"))["messages"]),
+    )
+    [room] = [one for one in await ask.get("/v1/rooms") if one["name"] == "square"]
+    assert (room["keep_for"], room["retention_starts_at"]) == (86400, kept["starts_at"])
+    taken_back = (await ask("PUT", "/v1/rooms/square/retention", {"keep_for": None})).json()
+    assert (taken_back["keep_for"], taken_back["starts_at"]) == (None, None)
     assert (await ask("PUT", "/v1/rooms/square/embedding", {"policy": "exchange"})).json()[
         "policy"
     ] == "exchange"
@@ -380,11 +432,20 @@ async def test_wishes_are_reviewed(served: Served) -> None:
     await served.operator.post("/v1/messages", {"messages": list(said)})
     (wish,) = await served.operator.get("/v1/wishes?room=square")
 
-    undone = await served.operator.post(f"/v1/wishes/{wish['id']}/undo")
-    kept = await served.operator.post(f"/v1/wishes/{wish['id']}/keep")
+    undone = await served.operator.post(f"/v1/wishes/{wish['id']}/dismiss")
+    kept = await served.operator.post(f"/v1/wishes/{wish['id']}/accept")
 
-    assert undone["undone_at"]
-    assert kept["undone_at"] is None
+    assert (undone["status"], kept["status"]) == ("dismissed", "active")
+    counted = await served.operator.get("/v1/wishes/counts")
+    assert counted == {"carried_out": 1, "proposed": 0, "dismissed": 0}
+    covered = kept["covers"][0]["id"]
+    (withheld,) = await served.operator.get(f"/v1/wishes/withheld?message={covered}")
+    assert withheld["wish_id"] == wish["id"]
+    assert await (await served.caller("bo")).get(f"/v1/wishes/withheld?message={covered}") == []
+    assert await served.operator.get("/v1/wishes/mode") == {"mode": "on"}
+    changed = await served.operator("PUT", "/v1/wishes/mode", {"mode": "propose"})
+    assert changed.json() == {"mode": "propose"}
+    assert await served.operator.get("/v1/wishes?status=proposed") == []
 
 
 async def test_the_log_tells_who_read(served: Served) -> None:

@@ -257,12 +257,14 @@ async def test_a_conversation_is_closed_and_marked(operator: Visitor, told: Told
     assert ">sensitive</span>" in await operator.page(here)
 
 
-async def test_whoever_marks_what_they_did_not_attend_goes_to_the_room(app: App, told: Told):
+async def test_only_who_spoke_in_a_conversation_marks_it_and_goes_on_seeing_it(app: App, told: Told):
+    here = f"/c/{told.ferry}"
     async with visiting(app, await key_of(app, "eve")) as visitor:
-        answer = await visitor.send(f"/c/{told.ferry}/mark", on=f"/c/{told.ferry}", sensitivity="sensitive")
-        assert answer.headers["location"] == f"/r/{told.room}?done=marked"
-        assert "not for you" in await visitor.page(answer.headers["location"])
-        assert (await visitor.get(f"/c/{told.ferry}")).status_code == 404
+        assert (await visitor.send(f"{here}/mark", on=here, sensitivity="sensitive")).status_code == 403
+    async with visiting(app, await key_of(app, "bo")) as visitor:
+        answer = await visitor.send(f"{here}/mark", on=here, sensitivity="sensitive")
+        assert answer.headers["location"] == f"{here}?done=marked"
+        assert ">sensitive</span>" in await visitor.page(here)
 
 
 async def test_messages_are_moved_split_off_and_put_together(operator: Visitor, told: Told):

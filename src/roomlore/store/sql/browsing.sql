@@ -31,9 +31,12 @@ order by 1, 4, 3, 2;
 
 -- name: readers -> Reader
 -- The first whom the viewer may know of those who may read everything that a memory rests on, each person once; where
--- it is sensitive, of those who were members when that was said. What everybody may read keeps nobody out.
+-- it is sensitive, of those who were there when that was said: as members, or as who had spoken in the conversation when
+-- it became sensitive. What everybody may read keeps nobody out.
 with said as (
-  select messages.id, messages.kind, messages.author_id, messages.room_id, messages.sent_at
+  select
+    messages.id, messages.kind, messages.author_id, messages.room_id, messages.sent_at,
+    rooms.visibility is not distinct from 'open' as is_open
   from messages
   left join rooms on rooms.org_id = messages.org_id and rooms.id = messages.room_id
   where messages.org_id = %(org_id)s
@@ -44,8 +47,8 @@ with said as (
       or rooms.visibility is distinct from 'open'
     )
 ),
-heard (message_id, participant_id, attended) as (
-  select said.id, memberships.participant_id, true
+heard (message_id, participant_id, how) as (
+  select said.id, memberships.participant_id, 'attended'
   from said
   join memberships
     on memberships.org_id = %(org_id)s
@@ -53,9 +56,15 @@ heard (message_id, participant_id, attended) as (
     and (memberships.joined_at is null or memberships.joined_at <= said.sent_at)
     and (memberships.left_at is null or said.sent_at < memberships.left_at)
   union all
-  select said.id, said.author_id, false from said
+  select said.id, said.author_id, 'addressed' from said
   union all
-  select said.id, message_audience.participant_id, false
+  select said.id, spoken.participant_id, 'spoke'
+  from said
+  join conversations on conversations.org_id = %(org_id)s and conversations.id = conversation_of(said.id)
+  cross join lateral unnest(conversations.spoken_by) as spoken (participant_id)
+  where conversations.sensitivity = 'sensitive'
+  union all
+  select said.id, message_audience.participant_id, 'addressed'
   from said
   join message_audience on message_audience.org_id = %(org_id)s and message_audience.message_id = said.id
   where said.kind in ('whisper', 'context_injection')
@@ -65,8 +74,9 @@ persons as (
     coalesce(merges.person_id, heard.participant_id) as person_id,
     heard.message_id,
     min(heard.participant_id::text)::uuid as id,
-    bool_or(heard.attended) as attended,
-    bool_or(not heard.attended) as addressed
+    bool_or(heard.how = 'attended') as attended,
+    bool_or(heard.how = 'spoke') as spoke,
+    bool_or(heard.how = 'addressed') as addressed
   from heard
   left join merges on merges.org_id = %(org_id)s and merges.participant_id = heard.participant_id
   group by 1, 2
@@ -75,8 +85,8 @@ readers as (
   select min(persons.id::text)::uuid as id
   from persons
   join said on said.id = persons.message_id
-  where (persons.addressed or (persons.attended and said.kind in ('message', 'system')))
-    and (persons.attended or not %(is_sensitive)s::boolean)
+  where (persons.addressed or ((persons.attended or said.is_open) and said.kind in ('message', 'system')))
+    and (persons.attended or persons.spoke or not %(is_sensitive)s::boolean)
   group by persons.person_id
   having count(*) = (select count(*) from said)
 )

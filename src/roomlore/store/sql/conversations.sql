@@ -163,9 +163,25 @@ set label = %(label)s, is_named = %(label)s <> ''
 where org_id = %(org_id)s and id = %(conversation_id)s;
 
 -- name: mark
--- Say how sensitive a conversation is.
+-- Say how sensitive a conversation is. Those who had spoken in it when it became sensitive keep seeing it.
 update conversations
-set sensitivity = %(sensitivity)s, is_marked = true
+set
+  sensitivity = %(sensitivity)s,
+  is_marked = true,
+  marked_by_operator = %(by_operator)s::boolean,
+  spoken_by = case
+    when %(sensitivity)s = 'normal' then '{}'
+    when sensitivity = 'sensitive' then spoken_by
+    else speakers(org_id, id)
+  end
+where org_id = %(org_id)s and id = %(conversation_id)s;
+
+-- name: marking -> Marking
+-- Whether these accounts have spoken in a conversation, and whether an operator said how sensitive it is.
+select
+  speakers(org_id, id) && %(participant_ids)s::uuid[] as has_spoken,
+  is_marked and marked_by_operator as is_operators
+from conversations
 where org_id = %(org_id)s and id = %(conversation_id)s;
 
 -- name: close
@@ -173,19 +189,42 @@ where org_id = %(org_id)s and id = %(conversation_id)s;
 update conversations set closed_at = last_at where org_id = %(org_id)s and id = %(conversation_id)s;
 
 -- name: mark_like
--- Mark a conversation as sensitive where a person said so of one of others, out of which it got messages.
+-- Mark a conversation as sensitive where a person said so of one of others, out of which it got messages. Of those who
+-- had spoken in the other, whoever has now spoken in this one keeps seeing it.
 update conversations
-set sensitivity = 'sensitive', is_marked = true
-where org_id = %(org_id)s
-  and id = %(conversation_id)s
-  and exists (
-    select 1
-    from conversations as other
-    where other.org_id = %(org_id)s
-      and other.id = any (%(other_ids)s)
-      and other.is_marked
-      and other.sensitivity = 'sensitive'
-  );
+set
+  sensitivity = 'sensitive',
+  is_marked = true,
+  marked_by_operator = conversations.marked_by_operator or marked.by_operator,
+  spoken_by = case
+    when conversations.sensitivity = 'normal' then said.speakers
+    else array(
+      select unnest(conversations.spoken_by)
+      union
+      (select unnest(marked.spoken_by) intersect select unnest(said.speakers))
+      order by 1
+    )
+  end
+from (
+  select
+    bool_or(other.marked_by_operator) as by_operator,
+    array(
+      select unnest(each.spoken_by)
+      from conversations as each
+      where each.org_id = %(org_id)s
+        and each.id = any (%(other_ids)s)
+        and each.is_marked
+        and each.sensitivity = 'sensitive'
+    ) as spoken_by
+  from conversations as other
+  where other.org_id = %(org_id)s
+    and other.id = any (%(other_ids)s)
+    and other.is_marked
+    and other.sensitivity = 'sensitive'
+  having count(*) > 0
+) as marked
+cross join lateral (select speakers(%(org_id)s, %(conversation_id)s) as speakers) as said
+where conversations.org_id = %(org_id)s and conversations.id = %(conversation_id)s;
 
 -- name: take_name
 -- Call a conversation as a person called one of others that has gone into it as a whole.

@@ -38,7 +38,8 @@ select
   exists (select 1 from erased_accounts where org_id = %(org_id)s) as accounts,
   exists (select 1 from erased_ranges where org_id = %(org_id)s) as ranges,
   exists (select 1 from messages where org_id = %(org_id)s and author_id = %(org_id)s) as holes,
-  exists (select 1 from rooms where org_id = %(org_id)s and keep_for is not null) as keeping;
+  exists (select 1 from rooms where org_id = %(org_id)s and keep_for is not null) as keeping,
+  exists (select 1 from erased_rooms where org_id = %(org_id)s) as rooms;
 
 -- name: erased_accounts -> ErasedAccount
 -- Those of these digests that are of erased accounts.
@@ -75,14 +76,41 @@ cross join lateral (
 where held.erased_at is not null;
 
 -- name: keeping_rooms -> KeepingRoom
--- Rooms that keep what was said for a time only, and since when they keep it.
-select id as room_id, platform, external_id as room, %(now)s::timestamptz - keep_for as kept_since
+-- Rooms that keep what was said for a time only, and since when they keep it. A shorter time than before does not count
+-- until its time of grace is over, by the clock of the database.
+select id as room_id, platform, external_id as room, %(now)s::timestamptz - in_force.keep_for as kept_since
 from rooms
+cross join lateral (
+  select case when retention_starts_at > now() then kept_for_before else rooms.keep_for end as keep_for
+) as in_force
 where org_id = %(org_id)s
-  and keep_for is not null
+  and in_force.keep_for is not null
   and (%(room_id)s::uuid is null or id = %(room_id)s)
 order by id;
 
+-- name: kept_by -> Kept
+-- How long a room keeps what was said, by the clock of the database. Whoever changes it meanwhile is waited for.
+select
+  keep_for,
+  case when retention_starts_at > now() then kept_for_before end as before,
+  case when retention_starts_at > now() then retention_starts_at end as starts_at,
+  now() as now
+from rooms
+where org_id = %(org_id)s and id = %(room_id)s
+for update;
+
 -- name: keep
--- Say how long a room keeps what was said.
-update rooms set keep_for = %(keep_for)s::interval where org_id = %(org_id)s and id = %(room_id)s;
+-- Say how long a room keeps what was said, and from when on.
+update rooms
+set
+  keep_for = %(keep_for)s::interval,
+  kept_for_before = %(before)s::interval,
+  retention_starts_at = %(starts_at)s::timestamptz
+where org_id = %(org_id)s and id = %(room_id)s;
+
+-- name: said_before -> SaidBefore
+-- How much was said in a room before a time, and of which times it is; holes do not count.
+-- Uses index: messages_in_order
+select count(*) as messages, min(sent_at) as oldest_at, max(sent_at) as newest_at
+from messages
+where org_id = %(org_id)s and room_id = %(room_id)s and sent_at < %(before)s and erased_at is null;

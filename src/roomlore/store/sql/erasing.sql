@@ -323,7 +323,7 @@ where memories.org_id = %(org_id)s
 -- name: memories_saying -> MemoryText
 -- Memories in which one of these strings occurs, in any case, and whether they involve one of the participants.
 select
-  memories.id, memories.content,
+  memories.id, concat_ws(E'\n', memories.title, memories.content, memories.task_id, memories.slot) as content,
   exists (
     select 1
     from memory_participants as linked
@@ -335,8 +335,22 @@ from memories
 where memories.org_id = %(org_id)s
   and exists (
     select 1 from unnest(%(strings)s::text[]) as wanted (string)
-    where strpos(lower(memories.content), lower(wanted.string)) > 0
+    where
+      strpos(
+        lower(concat_ws(E'\n', memories.title, memories.content, memories.task_id, memories.slot)),
+        lower(wanted.string)
+      ) > 0
   );
+
+-- name: drop_spoken
+-- Take participants out of those who had spoken in conversations when these became sensitive.
+update conversations
+set spoken_by = array(
+  select spoken.id
+  from unnest(conversations.spoken_by) as spoken (id)
+  where spoken.id <> all (%(participant_ids)s::uuid[])
+)
+where org_id = %(org_id)s and spoken_by && %(participant_ids)s::uuid[];
 
 -- name: drop_involved
 -- Take participants out of the memories that stay.
@@ -430,9 +444,3 @@ from unnest(%(message_id)s::uuid[], %(written_at)s::timestamptz[], %(body)s::tex
 where revisions.org_id = %(org_id)s
   and revisions.message_id = scrubbed.message_id
   and revisions.written_at = scrubbed.written_at;
-
--- name: rename_rooms
--- Take names away from rooms for two that are called like the one who goes.
-update rooms
-set name = 'erased'
-where org_id = %(org_id)s and kind = 'dm' and platform = %(platform)s and name = any (%(names)s);

@@ -165,7 +165,7 @@ where held.org_id = %(org_id)s
 -- Let what rests on sensitive conversations be sensitive at once, whoever put it how.
 -- Uses indexes: placements_in, memory_sources_of_message
 update memories
-set sensitivity = 'sensitive'
+set sensitivity = 'sensitive', is_hushed = true
 where memories.org_id = %(org_id)s
   and memories.sensitivity = 'normal'
   and memories.id in (
@@ -176,6 +176,32 @@ where memories.org_id = %(org_id)s
       on resting.org_id = placements.org_id and resting.message_id = placements.message_id
     where conversations.org_id = %(org_id)s
       and conversations.id = any (%(conversation_ids)s)
+      and conversations.sensitivity = 'sensitive'
+  )
+returning memories.id;
+
+-- name: unhush -> Hushed
+-- Let what was sensitive only because of these conversations be so no more, unless it rests on another one that is.
+-- Uses indexes: placements_in, memory_sources_of_message
+update memories
+set sensitivity = 'normal', is_hushed = false
+where memories.org_id = %(org_id)s
+  and memories.is_hushed
+  and memories.id in (
+    select resting.memory_id
+    from placements
+    join memory_sources as resting
+      on resting.org_id = placements.org_id and resting.message_id = placements.message_id
+    where placements.org_id = %(org_id)s and placements.conversation_id = any (%(conversation_ids)s)
+  )
+  and not exists (
+    select 1
+    from memory_sources as source
+    join placements on placements.org_id = source.org_id and placements.message_id = source.message_id
+    join conversations
+      on conversations.org_id = placements.org_id and conversations.id = placements.conversation_id
+    where source.org_id = %(org_id)s
+      and source.memory_id = memories.id
       and conversations.sensitivity = 'sensitive'
   )
 returning memories.id;

@@ -122,11 +122,12 @@ from (
 -- Add a memory.
 insert into memories (
   org_id, id, kind, title, content, importance, confidence, sensitivity, asserted_by, asserted_in, recorded_at, valid_from,
-  slot, task_id, circle, digest
+  slot, task_id, circle, digest, is_hushed
 )
 values (
   %(org_id)s, %(id)s, %(kind)s, %(title)s, %(content)s, %(importance)s, %(confidence)s, %(sensitivity)s, %(asserted_by)s,
-  %(asserted_in)s, %(recorded_at)s, %(valid_from)s, %(slot)s, %(task_id)s, %(circle)s, %(digest)s
+  %(asserted_in)s, %(recorded_at)s, %(valid_from)s, %(slot)s, %(task_id)s, %(circle)s, %(digest)s,
+  %(is_hushed)s
 );
 
 -- name: add_sources

@@ -12,6 +12,10 @@ where rooms.org_id = %(org_id)s
 group by rooms.org_id, rooms.id
 order by messages desc, rooms.id;
 
+-- name: newest_said -> Newest
+-- When the newest message of all rooms was sent, and what time it is by the clock of the database.
+select max(last_at) as sent_at, clock_timestamp() as now from activity where org_id = %(org_id)s;
+
 -- name: vectors -> RoomCount
 -- How many messages of each room have a vector of whatever model.
 -- Uses index: message_embeddings_in_room

@@ -403,6 +403,13 @@ with described as (
       when conversations.is_marked or (told.goes_on and conversations.sensitivity = 'sensitive')
         then conversations.sensitivity
       else told.sensitivity
+    end,
+    spoken_by = case
+      when conversations.is_marked or conversations.sensitivity = 'sensitive'
+        and (told.goes_on or told.sensitivity = 'sensitive')
+        then conversations.spoken_by
+      when told.sensitivity = 'sensitive' then speakers(conversations.org_id, conversations.id)
+      else '{}'
     end
   from unnest(
     %(id)s::uuid[], %(label)s::text[], %(sensitivity)s::text[], %(goes_on)s::boolean[]

@@ -116,7 +116,8 @@ def rename(session: Session, id_: str, label: str) -> None:
 def mark(session: Session, id_: str, sensitivity: Sensitivity) -> None:
     """Say how sensitive conversation ID is.
 
-    A sensitive one is only for those who were members of its room when it was said.
+    A sensitive one is only for those who were members of its room when it was said, and those who spoke in it. Operators
+    say so, and whoever has spoken in it.
     """
     _change(session, lambda app: app.conversations.mark(id_, sensitivity))
 

@@ -1,47 +1,86 @@
-"""Verbs that make things go: redact, forget, keep; and the receipts of what went."""
+"""Verbs that make things go: redact, forget; and the receipts of what went."""
 
-import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import click
 
 from roomlore.app import App
-from roomlore.domain.ids import short_id, short_ids
+from roomlore.app.browsing import Browsing
+from roomlore.domain.ids import MessageId, short_id, short_ids
 from roomlore.domain.receipts import Receipt, StillCopied, Store
+from roomlore.domain.records import Message
+from roomlore.surfaces.cli.destroying import Destruction, carry_out, check_answerable, destroys
 from roomlore.surfaces.cli.memories import change
-from roomlore.surfaces.cli.output import Output, counted, minute, plain, printable
+from roomlore.surfaces.cli.output import Output, counted, minute, plain
 from roomlore.surfaces.cli.session import Session, with_app
-from roomlore.surfaces.cli.spans import TIME, Span, in_utc
+from roomlore.surfaces.cli.spans import TIME, in_utc
 from roomlore.surfaces.documents import receipt_given
 
-FOREVER = "forever"
 #: What copies in a server consist of.
 HELD: Mapping[Store, str] = {"qdrant": "point", "neo4j": "node"}
 #: Erases, or on a dry run only tells what would go.
 Erasing = Callable[[App, bool], Awaitable[Receipt]]
 
-dry_run_option = click.option("--dry-run", is_flag=True, help="Only show what would go.")
-yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 room_option = click.option("--room", metavar="ROOM", help="Where the message is.")
 
 
 @click.command()
 @click.argument("message")
 @room_option
+@destroys
 @click.pass_obj
-def redact(session: Session, message: str, room: str | None) -> None:
+def redact(session: Session, message: str, room: str | None, **options: bool) -> None:
     """Take the words of MESSAGE back, and all that was made from them; its place and author stay."""
+    check_answerable(**options)
 
-    async def use(app: App) -> None:
-        redacted = await (await session.acting(app)).erasure.redact(message, room=room)
-        if session.output.as_json:
-            session.output.json({"redacted": redacted})
-        else:
-            session.output.text(f"redacted {redacted}")
+    async def look(app: App) -> Message:
+        # Whether it is theirs to redact is asked before it is shown.
+        found = await app.erasure.redact(message, room=room, dry_run=True)
+        return await _said(app, found)
 
-    with_app(session, use)
+    async def destroy(app: App, seen: Message | None) -> MessageId:
+        if seen is None:
+            return await app.erasure.redact(message, room=room)
+        return await app.erasure.redact(str(seen.id), room=str(seen.room_id))
+
+    redaction = Destruction(
+        look=look,
+        destroy=destroy,
+        lines=lambda seen: ["dry run, nothing was redacted", *_message_lines(seen)],
+        question="This cannot be undone. Redact?",
+        refusal="nothing was redacted",
+    )
+
+    async def use(app: App) -> Message | MessageId:
+        return await carry_out(await session.acting(app), redaction, **options)
+
+    done = with_app(session, use)
+    is_dry_run = isinstance(done, Message)
+    redacted = done.id if is_dry_run else done
+    if session.output.as_json:
+        session.output.json({"redacted": redacted, "is_dry_run": is_dry_run})
+    elif is_dry_run:
+        for line in redaction.lines(done):
+            session.output.text(line)
+    else:
+        session.output.text(f"redacted {redacted}")
+
+
+async def _said(app: App, message_id: MessageId) -> Message:
+    """Return a message that is there."""
+    return (await Browsing(desk=app.desk).message(app.desk.caller, str(message_id))).message
+
+
+def _message_lines(message: Message) -> list[str]:
+    """Return which message it is, in lines."""
+    return [
+        f"  message {message.id}",
+        f"  sent    {_exactly(message.sent_at)}",
+        f"  by      {message.author_name}",
+        f"  said    {message.body}",
+    ]
 
 
 @click.group()
@@ -63,8 +102,7 @@ def memory_(session: Session, memory: str) -> None:
 @forget.command("message")
 @click.argument("message")
 @room_option
-@dry_run_option
-@yes_option
+@destroys
 @click.pass_obj
 def message_(session: Session, message: str, room: str | None, **options: bool) -> None:
     """Erase MESSAGE: words, author and all that hangs on it. A hole stays in its place."""
@@ -80,8 +118,7 @@ def message_(session: Session, message: str, room: str | None, **options: bool) 
 @click.option("--since", type=TIME, help="From this time on, UTC.")
 @click.option("--until", type=TIME, help="Up to this time, UTC; until now by default.")
 @click.option("--all", "everything", is_flag=True, help="Everything said so far.")
-@dry_run_option
-@yes_option
+@destroys
 @click.pass_obj
 def range_(session: Session, room: str, **options: Any) -> None:
     """Erase what was sent in ROOM in a time: messages altogether, and all that hangs on them."""
@@ -98,8 +135,7 @@ def range_(session: Session, room: str, **options: Any) -> None:
 
 @forget.command()
 @click.argument("name")
-@dry_run_option
-@yes_option
+@destroys
 @click.pass_obj
 def person(session: Session, name: str, **options: bool) -> None:
     """Erase NAME with all accounts: what they said, what is known of them, and where others mention them."""
@@ -108,25 +144,6 @@ def person(session: Session, name: str, **options: bool) -> None:
         return await app.erasure.person(name, dry_run=is_dry_run)
 
     _forget(session, erase, **options)
-
-
-@click.command()
-@click.argument("room")
-@click.argument("span", metavar=f"90d|12h|4w|{FOREVER}")
-@click.pass_context
-def keep(ctx: click.Context, room: str, span: str) -> None:
-    """Say how long ROOM keeps what was said; the worker erases what is older."""
-    session: Session = ctx.obj
-    keep_for = None if span == FOREVER else Span(minutes=False).convert(span, None, ctx)
-
-    async def use(app: App) -> None:
-        room_id = await (await session.acting(app)).erasure.keep(room, keep_for)
-        if session.output.as_json:
-            session.output.json({"room": room_id, "keep_for": keep_for})
-        else:
-            session.output.text(f"{room} keeps what was said {_for(keep_for)}")
-
-    with_app(session, use)
 
 
 @click.command()
@@ -151,34 +168,23 @@ def receipts(session: Session, receipt: str | None, *, check: bool, limit: int) 
     _end(with_app(session, use))
 
 
-def _forget(session: Session, erase: Erasing, *, dry_run: bool, yes: bool) -> None:
+def _forget(session: Session, erase: Erasing, **options: bool) -> None:
     """Erase and show the receipt; whoever did not say --yes sees first what would go, and is asked."""
-    on_terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    if not (dry_run or yes or on_terminal):
-        raise click.UsageError("nobody is there to be asked: --yes erases, --dry-run shows what would go")
+    check_answerable(**options)
+
+    async def look(app: App) -> Receipt:
+        return await erase(app, True)
+
+    async def destroy(app: App, seen: Receipt | None) -> Receipt:
+        return await (erase(app, False) if seen is None else _erase_shown(app, seen))
 
     async def use(app: App) -> Receipt:
-        acting = await session.acting(app)
-        if dry_run or yes:
-            receipt = await erase(acting, dry_run)
-        else:
-            dry = await erase(acting, True)
-            _ask(dry)
-            receipt = await _erase_shown(acting, dry)
-        show_receipt(session.output, receipt)
-        return receipt
+        erasure = Destruction(look=look, destroy=destroy, lines=lines)
+        return await carry_out(await session.acting(app), erasure, **options)
 
     receipt = with_app(session, use)
-    _end(None if dry_run else receipt)
-
-
-def _ask(dry: Receipt) -> None:
-    """Show what would go and ask; whoever says no ends the command."""
-    for line in lines(dry):
-        click.echo(printable(line), err=True)
-    if not click.confirm("This cannot be undone. Erase?", err=True):
-        click.echo("nothing was erased", err=True)
-        raise click.exceptions.Exit(1)
+    show_receipt(session.output, receipt)
+    _end(None if receipt.is_dry_run else receipt)
 
 
 async def _erase_shown(app: App, dry: Receipt) -> Receipt:
@@ -189,6 +195,8 @@ async def _erase_shown(app: App, dry: Receipt) -> Receipt:
             return await app.erasure.message(str(dry.message_id), room=room)
         case "person":
             return await app.erasure.person(str(dry.participant_ids[0]))
+        case "room":
+            return await app.erasure.room(room)
         case "range" | "expiry":
             return await app.erasure.range(room, since=dry.since, until=dry.until)
 
@@ -297,11 +305,4 @@ def _receipt_json(receipt: Receipt) -> dict[str, Any]:
     return document
 
 
-def _for(keep_for: timedelta | None) -> str:
-    if keep_for is None:
-        return FOREVER
-    days, hours = divmod(keep_for // timedelta(hours=1), 24)
-    return f"for {counted(days * 24 + hours, 'hour') if hours else counted(days, 'day')}"
-
-
-VERBS = (redact, forget, keep, receipts)
+VERBS = (redact, forget, receipts)

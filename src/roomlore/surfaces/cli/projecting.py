@@ -1,6 +1,6 @@
 """Verbs for whoever runs it: copies in other servers."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 
@@ -9,6 +9,7 @@ import click
 from roomlore.app import App
 from roomlore.app.projecting import Copies, Difference
 from roomlore.store.projections import TARGETS, Target
+from roomlore.surfaces.cli.destroying import Destruction, carry_out, check_answerable, destroys
 from roomlore.surfaces.cli.output import Output, counted
 from roomlore.surfaces.cli.progress import counting
 from roomlore.surfaces.cli.session import Session, with_app
@@ -85,15 +86,41 @@ def diff(session: Session, target: str, repair: bool) -> None:  # noqa: FBT001  
 
 @project.command()
 @click.argument("target", type=click.Choice(TARGETS))
+@destroys
 @click.pass_obj
-def drop(session: Session, target: str) -> None:
+def drop(session: Session, target: str, **options: bool) -> None:
     """Have no copies in a server any more; the database alone is read."""
+    check_answerable(**options)
 
-    async def use(app: App) -> None:
-        await (await session.acting(app)).projecting.drop(target)
+    async def look(app: App) -> list[Copies]:
+        return [one for one in await app.projecting.status() if one.target == target]
+
+    async def destroy(app: App, _seen: list[Copies] | None) -> None:
+        await app.projecting.drop(target)
+
+    dropping = Destruction(
+        look=look,
+        destroy=destroy,
+        lines=lambda seen: _would_drop(target, seen),
+        question=f"Drop them? `roomlore project rebuild {target}` makes new ones.",
+        refusal="nothing was dropped",
+    )
+
+    async def use(app: App) -> list[Copies] | None:
+        return await carry_out(await session.acting(app), dropping, **options)
+
+    seen = with_app(session, use)
+    if seen is None:
         session.output.chatter.print(f"no copies in {target} any more")
+    elif session.output.as_json:
+        session.output.json(seen)
+    else:
+        for one in _would_drop(target, seen):
+            session.output.text(one)
 
-    with_app(session, use)
+
+def _would_drop(target: str, seen: Sequence[Copies]) -> list[str]:
+    return ["dry run, nothing was dropped", *(map(line, seen) if seen else [f"no copies in {target}"])]
 
 
 def line(one: Copies) -> str:

@@ -18,17 +18,6 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
 @click.command()
-@click.pass_obj
-def rooms(session: Session) -> None:
-    """List the rooms, most recently active first."""
-
-    async def use(app: App) -> None:
-        session.output.rooms(await app.rooms(await session.viewed_by(app)))
-
-    with_app(session, use)
-
-
-@click.command()
 @click.argument("room")
 @click.option(
     "--limit",
@@ -51,7 +40,8 @@ def show(session: Session, room: str, limit: int, before: str | None, *, by_exch
             show_exchanges(session.output, await app.exchanges(viewer, room, limit=limit, before=before))
             return
         messages = await app.messages(viewer, room, limit=limit, before=before)
-        session.output.room(room, messages, await app.participants(viewer, room=room))
+        withheld = await app.wishes.withheld(viewer, [message.id for message in messages])
+        session.output.room(room, messages, await app.participants(viewer, room=room), withheld)
 
     with_app(session, use)
 
@@ -233,4 +223,4 @@ def ask(
     with_app(session, use)
 
 
-VERBS = (rooms, show, context, search, ask)
+VERBS = (show, context, search, ask)

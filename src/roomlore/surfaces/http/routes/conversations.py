@@ -7,7 +7,8 @@ from fastapi import APIRouter
 from pydantic import Field
 from starlette.responses import Response
 
-from roomlore.app.conversations import LONGEST_LABEL, MOST_NAMED
+from roomlore.app.conversations import MOST_NAMED
+from roomlore.app.marking import LONGEST_LABEL
 from roomlore.domain.records import Conversation, Sensitivity
 from roomlore.surfaces.documents import (
     ConversationFound,
@@ -101,7 +102,7 @@ async def rename_conversation(app: Acting, conversation: Word, label: Label) -> 
 
 @ROUTER.put("/{conversation}/sensitivity", response_model=ConversationFound)
 async def mark_conversation(app: Acting, conversation: Word, mark: Mark) -> Response:
-    """Say how sensitive a conversation is."""
+    """Say how sensitive a conversation is: an operator does, or somebody who has spoken in it."""
     return _changed(await app.conversations.mark(conversation, mark.sensitivity))
 
 

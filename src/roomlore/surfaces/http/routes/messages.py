@@ -45,9 +45,16 @@ class Edited:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redacted:
-    """The message whose content is gone."""
+    """The message whose content is gone, or on a dry run would be."""
 
     redacted: MessageId
+    is_dry_run: bool
+
+
+class Redaction(InRoom):
+    """Where the message is, and whether only to tell."""
+
+    dry_run: bool = False
 
 
 @ROUTER.post("", response_model=BatchTaken)
@@ -67,9 +74,13 @@ async def edit_message(app: Acting, message: Word, edit: Edit) -> Response:
 
 
 @ROUTER.post("/{message}/redact", response_model=Redacted)
-async def redact_message(app: Acting, message: Word, where: InRoom) -> Response:
-    """Remove a message's content and all that was derived from it; its place and author stay."""
-    return shown(Redacted(redacted=await app.erasure.redact(message, room=where.room)))
+async def redact_message(app: Acting, message: Word, wanted: Redaction) -> Response:
+    """Remove a message's content and all that was derived from it; its place and author stay.
+
+    With `dry_run` it only tells which message is meant.
+    """
+    redacted = await app.erasure.redact(message, room=wanted.room, dry_run=wanted.dry_run)
+    return shown(Redacted(redacted=redacted, is_dry_run=wanted.dry_run))
 
 
 @ROUTER.get("/{message}/memories", response_model=list[Memory])

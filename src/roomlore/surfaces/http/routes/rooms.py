@@ -11,8 +11,8 @@ from starlette.responses import Response
 
 from roomlore.app.erasures import LONGEST_KEPT
 from roomlore.context.builder import DEFAULT_BUDGET
-from roomlore.domain.ids import RoomId
 from roomlore.domain.records import Message, Placed, Room
+from roomlore.domain.retention import Retention
 from roomlore.retrieval.meant import LAST
 from roomlore.store.work import EmbeddingPolicy, PolicyChange
 from roomlore.surfaces.documents import (
@@ -63,14 +63,6 @@ class Compacted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeptFor:
-    """How long a room keeps what was said in it, in seconds; None is forever."""
-
-    room: RoomId
-    keep_for: timedelta | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Embeds:
     """What a room embeds now, and what that changed."""
 
@@ -79,10 +71,11 @@ class Embeds:
     change: PolicyChange
 
 
-class Retention(Body):
+class KeepFor(Body):
     """How long to keep what was said, in seconds; null is forever."""
 
     keep_for: Annotated[float, Field(gt=0, le=LONGEST_KEPT.total_seconds())] | None
+    dry_run: bool = False
 
 
 class Embedding(Body):
@@ -183,11 +176,15 @@ async def set_injecting(app: Acting, room: Word, switch: Injecting) -> Response:
     return Response(status_code=204)
 
 
-@ROUTER.put("/{room}/retention", response_model=KeptFor)
-async def set_retention(app: Acting, room: Word, kept: Retention) -> Response:
-    """Say how long a room keeps what was said in it; a worker erases what is older."""
-    keep_for = None if kept.keep_for is None else timedelta(seconds=kept.keep_for)
-    return shown(KeptFor(room=await app.erasure.keep(room, keep_for), keep_for=keep_for))
+@ROUTER.put("/{room}/retention", response_model=Retention)
+async def set_retention(app: Acting, room: Word, wanted: KeepFor) -> Response:
+    """Say how long a room keeps what was said in it, in seconds; null is forever. A worker erases what is older.
+
+    A shorter time than before begins after a day, at `starts_at`; until then it can be taken back with null. The answer
+    tells how many messages are older by then, and of which times. With `dry_run` it only tells.
+    """
+    keep_for = None if wanted.keep_for is None else timedelta(seconds=wanted.keep_for)
+    return shown(await app.erasure.keep(room, keep_for, dry_run=wanted.dry_run))
 
 
 @ROUTER.put("/{room}/embedding", response_model=Embeds)

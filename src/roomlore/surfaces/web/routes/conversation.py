@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from roomlore.app.timeline import Timeline, Told
-from roomlore.domain.errors import BadInput, NotFound
+from roomlore.domain.errors import BadInput
 from roomlore.domain.ids import MessageId
 from roomlore.domain.records import Boundary, Conversation, Sensitivity, Talker
 from roomlore.domain.roles import RIGHTS
@@ -123,15 +123,11 @@ async def close(visit: Visit, form: Form, conversation: str) -> str:
 
 @PAGES.action("/c/{conversation}/mark")
 async def mark(visit: Visit, form: Form, conversation: str) -> str:
-    """Say how sensitive a conversation is; whoever may see it no more then goes to its room."""
+    """Say how sensitive a conversation is."""
     sensitivity = SENSITIVITIES.get(form.word("sensitivity"))
     if sensitivity is None:
         raise BadInput("sensitivity", f"must be {' or '.join(SENSITIVITIES)}")
     kept = await visit.app.conversations.mark(conversation, sensitivity)
-    try:
-        await visit.app.conversations.read(visit.viewer, str(kept.id), limit=1)
-    except NotFound:
-        return visit.address(at_path("r", kept.room_id), {"done": "marked"})
     return _at(visit, kept, "marked")
 
 

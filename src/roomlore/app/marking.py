@@ -1,0 +1,53 @@
+"""What people say of a conversation: how sensitive it is, and what it is called."""
+
+from roomlore.domain.errors import BadInput, NotAllowed
+from roomlore.domain.ids import ConversationId, OrgId
+from roomlore.domain.records import Sensitivity, Viewer
+from roomlore.domain.speech import on_one_line
+from roomlore.ingest.clean import storable
+from roomlore.ingest.secrets import strip
+from roomlore.store import conversations, directory
+from roomlore.store.queries import Connection
+
+#: In characters.
+LONGEST_LABEL = 100
+
+
+async def mark(
+    conn: Connection,
+    org_id: OrgId,
+    conversation_id: ConversationId,
+    *,
+    sensitivity: Sensitivity,
+    by: Viewer,
+) -> None:
+    """Say how sensitive a conversation is, on behalf of an operator or of somebody who has spoken in it.
+
+    Raises:
+        NotAllowed: the caller has not spoken in it, or an operator said otherwise.
+    """
+    if not by.is_operator:
+        accounts = await directory.accounts(conn, org_id, by.participant_id)
+        found = await conversations.marking(conn, org_id, conversation_id, {one.id for one in accounts})
+        if found is None or not found.has_spoken:
+            raise NotAllowed("only operators and those who spoke in a conversation say how sensitive it is")
+        if found.is_operators:
+            raise NotAllowed("an operator said how sensitive it is, and only an operator changes that")
+    await conversations.mark(
+        conn, org_id, conversation_id, sensitivity=sensitivity, by_operator=by.is_operator
+    )
+
+
+def checked_label(label: str) -> str:
+    """Return a label as it may be stored and shown: one line without secrets and without marks of ours.
+
+    Raises:
+        BadInput: it is too long, or cannot be printed.
+    """
+    # Secrets last: what is invisible in the midst of one is gone by then.
+    text, _ = strip(on_one_line(storable(label)))
+    if len(text) > LONGEST_LABEL:
+        raise BadInput("label", f"longer than {LONGEST_LABEL} characters")
+    if bool(text) != bool(label.strip()) or not text.isprintable():
+        raise BadInput("label", "must be printable")
+    return text

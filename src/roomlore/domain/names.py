@@ -1,0 +1,21 @@
+"""The words that names are made of."""
+
+from collections.abc import Iterable
+
+from roomlore.domain.patterns import later
+
+#: Shorter parts of names are too often words of other meanings.
+SHORTEST = 3
+_WORD = later(r"[^\W_]+")
+
+
+def words_of(names: Iterable[str]) -> set[str]:
+    """Return the words of names, as far as they tell anything."""
+    words = {word for name in names for word in _WORD.findall(name.casefold())}
+    return {word for word in words if len(word) >= SHORTEST}
+
+
+def forms(word: str) -> set[str]:
+    """Return how a word may be a name: whole, in its parts, and each without the s of a plural or possessive."""
+    parts = {word.casefold(), *_WORD.findall(word.casefold())}
+    return parts | {part[:-1] for part in parts if part.endswith("s") and len(part) > SHORTEST}

@@ -1,0 +1,124 @@
+-- A sensitive conversation stays there for those who had spoken in it, and what rests on it is sensitive no longer than it.
+
+-- Who had spoken in a sensitive conversation when it became so: they were there, whatever is known of memberships. Whoever
+-- speaks in it later does not come in by that.
+alter table conversations add column spoken_by uuid[] not null default '{}';
+-- An operator said how sensitive it is, and only an operator says otherwise.
+alter table conversations add column marked_by_operator boolean not null default false;
+-- Sensitive only because a conversation that it rests on is.
+alter table memories add column is_hushed boolean not null default false;
+alter table memories add check (not is_hushed or sensitivity = 'sensitive');
+
+-- Who has spoken in a conversation. Nobody speaks in erased places.
+create function speakers(org uuid, conversation uuid) returns uuid[]
+  language sql stable set search_path = roomlore, pg_temp
+  return array(
+    select distinct messages.author_id
+    from placements
+    join messages on messages.org_id = placements.org_id and messages.id = placements.message_id
+    where placements.org_id = org
+      and placements.conversation_id = conversation
+      and messages.kind in ('message', 'whisper')
+      and messages.erased_at is null
+    order by messages.author_id
+  );
+
+update conversations
+set spoken_by = speakers(org_id, id), marked_by_operator = is_marked
+where sensitivity = 'sensitive';
+
+-- Whether the viewer may read a message and was there when it was said, however open its room is: as a member of the
+-- room, or because they had spoken in its conversation when that became sensitive.
+create or replace function attended(message uuid) returns boolean
+  language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
+as $$
+begin
+  return exists (
+    select 1
+    from readable_messages as said
+    where said.id = message
+      and (
+        exists (
+          select 1
+          from stays_of_viewer as stay
+          where stay.room_id = said.room_id
+            and stay.joined_at <= said.sent_at
+            and (stay.left_at is null or said.sent_at < stay.left_at)
+        )
+        or exists (
+          select 1
+          from placements
+          join conversations
+            on conversations.org_id = placements.org_id and conversations.id = placements.conversation_id
+          where placements.org_id = current_org()
+            and placements.message_id = said.id
+            and conversations.sensitivity = 'sensitive'
+            and conversations.spoken_by && own_ids()
+        )
+      )
+  );
+end $$;
+
+-- Whether the viewer may see a conversation: everything said in it, and of a sensitive one they had spoken in it when it
+-- became so, or were there when it was said. A conversation without messages is the operator's.
+create or replace function can_follow(conversation uuid) returns boolean
+  language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
+as $$
+declare
+  held conversations;
+  hears_all boolean;
+begin
+  select * into held from conversations where org_id = current_org() and id = conversation;
+  if not found then
+    return false;
+  end if;
+  if viewer_is_operator() then
+    return true;
+  end if;
+  hears_all := held.sensitivity = 'normal' or held.spoken_by && own_ids();
+  return exists (
+      select 1 from placements where org_id = current_org() and conversation_id = conversation
+    )
+    and not exists (
+      select 1
+      from placements
+      where placements.org_id = current_org()
+        and placements.conversation_id = conversation
+        -- A single value and not an existence, which might be answered by reading all that the viewer may.
+        and (
+          select true
+          from readable_messages as said
+          where said.id = placements.message_id
+            and (
+              hears_all
+              or exists (
+                select 1
+                from stays_of_viewer as stay
+                where stay.room_id = said.room_id
+                  and stay.joined_at <= said.sent_at
+                  and (stay.left_at is null or said.sent_at < stay.left_at)
+              )
+            )
+          limit 1
+        ) is null
+    );
+end $$;
+
+revoke execute on function speakers(uuid, uuid) from public;
+grant execute on function speakers(uuid, uuid) to roomlore_app;
+
+-- The words by which erased persons were called, as digests only, so that nothing that is derived says them again.
+create table erased_names (
+  org_id uuid not null references orgs,
+  digest bytea not null check (length(digest) = 32),
+  erased_at timestamptz not null,
+  primary key (org_id, digest)
+);
+
+alter table erased_names enable row level security;
+alter table erased_names force row level security;
+grant select, insert on erased_names to roomlore_app;
+create policy owner on erased_names to roomlore_owner using (true) with check (true);
+create policy change on erased_names to roomlore_app
+  using (org_id = (select current_org()) and (select viewer_is_operator()))
+  with check (org_id = (select current_org()) and (select viewer_is_operator()));

@@ -1,0 +1,25 @@
+"""Leaves the names of erased persons out of what conversations are called, whoever still says them in plain words."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from roomlore.domain.ids import OrgId
+from roomlore.domain.names import forms
+from roomlore.store import erasednames
+from roomlore.store.queries import Connection
+from roomlore.store.untangling import Words
+from roomlore.untangling.wording import tokens
+
+
+async def erased_words(conn: Connection, org_id: OrgId, texts: Iterable[str]) -> set[str]:
+    """Return the words of texts that are of names of erased persons."""
+    if not await erasednames.are_any(conn, org_id):
+        return set()
+    words = {word for text in texts for word in tokens(text)}
+    return await erasednames.among(conn, org_id, {word: forms(word) for word in words})
+
+
+async def without_erased(conn: Connection, org_id: OrgId, found: Sequence[Words]) -> Sequence[Words]:
+    """Return how conversations begin, with the names of erased persons among those that no label says."""
+    erased = await erased_words(conn, org_id, (body for one in found for body in one.told or ()))
+    return [replace(one, names=[*one.names, *sorted(erased)]) for one in found] if erased else found
