@@ -29,9 +29,7 @@ async def connect(dsn: str, *, options: str | None = None) -> AsyncConnection[Tu
     with readable_errors():
         if options is None:
             return await AsyncConnection.connect(dsn, autocommit=True, connect_timeout=PATIENCE)
-        return await AsyncConnection.connect(
-            dsn, autocommit=True, connect_timeout=PATIENCE, options=options
-        )
+        return await AsyncConnection.connect(dsn, autocommit=True, connect_timeout=PATIENCE, options=options)
 
 
 @contextmanager
