@@ -261,6 +261,10 @@ async def erase_range(app: App):
     await app.erasure.range("general", since=at(4), until=at(6))
 
 
+async def erase_room(app: App):
+    await app.erasure.room("general")
+
+
 async def erase_person(app: App):
     await app.erasure.person("ana")
 
@@ -270,7 +274,7 @@ async def keep_for_a_day(app: App):
     await app.erasure.expire()
 
 
-REMOVALS = (erase_message, redact, remove_on_platform, erase_range, erase_person, keep_for_a_day)
+REMOVALS = (erase_message, redact, remove_on_platform, erase_range, erase_room, erase_person, keep_for_a_day)
 
 
 LINES = (
@@ -305,8 +309,9 @@ async def whisper(app: App):
     await tell(app, message("s", SECRET, author=ANA, sent_at=at(5), kind="whisper", audience=[BO]))
 
 
+# Of a room that was erased nothing stays to be found.
 @pytest.mark.usefixtures("no_grace")
-@pytest.mark.parametrize("remove", [*REMOVALS, whisper])
+@pytest.mark.parametrize("remove", [*(one for one in REMOVALS if one is not erase_room), whisper])
 async def test_words_of_what_is_not_shown_cannot_be_tried_out(told, logs, remove):
     if remove is not whisper:
         await tell(told, message("s", SECRET, author=ANA, sent_at=at(5)))
@@ -405,8 +410,33 @@ async def test_what_is_to_be_forgotten_is_not_recalled_from_a_log_that_cannot_te
 
     assert not (await asked(app)).is_known
     [wish] = await told.wishes.all(told.operator)
-    await told.wishes.undo(str(wish.id))
+    await told.wishes.dismiss(str(wish.id))
     assert (await asked(app)).is_known
+
+
+def without(record: dict, *names: str) -> dict:
+    return {key: value for key, value in record.items() if key not in names}
+
+
+async def test_a_request_in_one_room_hides_lines_of_that_room_and_lines_that_say_what_it_is_about(told, logs):
+    code = "my quincunx locker code is 88-1212"
+    await tell(
+        told,
+        message("s", code, author=ANA, sent_at=at(6)),
+        message("w", "keep it to yourself", author=ANA, sent_at=at(7)),
+    )
+    [wish] = await told.wishes.all(told.operator)
+    assert wish.status == "active"
+    app, placeless = with_logs(told, logs), ("id", "room", "platform")
+    for line, is_known in (
+        (without(logged(101), *placeless), True),
+        (without(logged(102, where="red"), "id"), True),
+        (without(logged(103), "id"), False),
+        (without(logged(104, f"Ana: {code.upper()}!"), *placeless), False),
+    ):
+        write(logs, "a.jsonl", line)
+        question = QUESTION if "locker" not in line["text"].lower() else "what is the quincunx locker code"
+        assert (await asked(app, question=question)).is_known is is_known, line
 
 
 def test_folders_and_rooms_of_logs_come_from_the_environment(tmp_path):

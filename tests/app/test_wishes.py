@@ -36,6 +36,13 @@ async def viewer(app: App, name: str) -> Viewer:
     return await app.viewer(name)
 
 
+async def accept_all(app: App) -> None:
+    """What was heard with doubt is carried out, once an operator says so."""
+    for wish in await app.wishes.all(app.operator):
+        if wish.status == "proposed":
+            await app.wishes.accept(str(wish.id))
+
+
 async def found(app: App, who: Viewer, question: str = SECRET) -> set[str]:
     """What search shows of what speaks of the secret, however it came to be shown."""
     hits = (await app.search(who, question, limit=50)).hits
@@ -228,6 +235,7 @@ async def test_what_somebody_asked_or_was_answered_is_not_kept_from_them_by_a_la
 
 async def test_a_restriction_lets_through_what_it_permits_and_keeps_the_rest_from_whom_it_names(app: App):
     await tell(app, *CLINIC)
+    await accept_all(app)
     assert await found(app, await viewer(app, "linda")) == {"1", "5"}
     assert await found(app, await viewer(app, "ella")) >= {"1", "4", "5"}
     assert await found(app, app.operator) >= {"1", "4", "5"}
@@ -241,6 +249,7 @@ async def test_a_restriction_that_nobody_seconds_covers_its_authors_words_only(a
         say("3", BO, f"the {SECRET} result is in"),
         say("4", CY, f"the {SECRET} result is mine"),
     )
+    await accept_all(app)
     assert await found(app, await viewer(app, "linda")) == {"3"}
 
 
@@ -263,6 +272,7 @@ async def test_what_is_said_of_somebody_else_seconds_no_restriction(app: App, se
 async def test_somebody_who_joins_later_is_restricted_by_what_was_said_before(app: App):
     await tell(app, *CLINIC[1:])
     await tell(app, CLINIC[0])
+    await accept_all(app)
     assert await found(app, await viewer(app, "linda")) == {"1", "5"}
 
 
@@ -325,11 +335,11 @@ MALLORY, FAKE = author("mallory", name="Mallory"), author("mallory", name="Bo Fa
 
 
 def confided_to_bo(last) -> list:
-    """Something is confided to Bo while somebody else spoke last."""
+    """Something is confided to Bo, days after he and others spoke; somebody else spoke last."""
     return [
-        say("1", BO, "hello", sent_at=at(1)),
-        say("2", CY, "hi", sent_at=at(2)),
-        say("3", last, "morning everybody", sent_at=at(3)),
+        say("1", BO, "hello", sent_at=at(-5_003)),
+        say("2", CY, "hi", sent_at=at(-5_002)),
+        say("3", last, "morning everybody", sent_at=at(-5_001)),
         say("4", ANA, f"Bo, the {SECRET} diagnosis is diabetes", sent_at=at(4)),
         say("5", ANA, "Bo, that stays just between us", sent_at=at(5)),
     ]
@@ -358,7 +368,7 @@ async def test_nobody_becomes_a_confidant_by_a_name_and_by_what_settles_wishes_a
     )
     mallory = await viewer(app, "mallory")
     (wish,) = await app.acting(mallory).wishes.all(mallory)
-    await app.acting(mallory).wishes.undo(str(wish.id))
+    await app.acting(mallory).wishes.dismiss(str(wish.id))
     assert await told_to(app) == ["Ana", "Bo"]
     assert await found(app, mallory) == set()
 
@@ -379,6 +389,7 @@ async def test_whoever_calls_themselves_like_two_people_frees_neither(app: App, 
         say("2", ANA, f"my {SECRET} diagnosis is diabetes"),
         say("3", ANA, f"{both} may receive scheduling only"),
     )
+    await accept_all(app)
     for name in ("linda", "carl", "mallory"):
         assert await found(app, await viewer(app, name)) == set()
 
@@ -390,6 +401,7 @@ async def test_whoever_calls_themselves_like_two_people_frees_neither(app: App, 
 async def test_of_several_who_are_named_each_is_bound_when_they_come_and_nobody_after_them(app: App, wish):
     carl = author("carl", name="Carl Ode")
     await tell(app, *KEPT_FROM_LINDA[:2], say("3", ANA, wish, sent_at=at(3)))
+    await accept_all(app)
     assert await found(app, await viewer(app, "linda")) == set()
     await tell(app, say("4", carl, "hi", sent_at=at(4)))
     await tell(app, say("5", author("mallory", name="Carl Fake"), "hi", sent_at=at(5)))
@@ -408,6 +420,7 @@ async def test_whoever_restricts_somebody_of_their_own_name_restricts_not_themse
         say("2", kay, f"my {SECRET} diagnosis is diabetes", sent_at=at(2)),
         say("3", kay, "Linda may receive scheduling only", sent_at=at(3)),
     )
+    await accept_all(app)
     assert await found(app, await viewer(app, "linda")) == set()
     assert await found(app, await viewer(app, "kay")) == {"2"}
 
@@ -426,6 +439,7 @@ async def test_a_value_is_what_was_named_and_no_part_of_another_word(app: App, w
         say("2", BO, f"{SECRET} alias Nia, got it", sent_at=at(2)),
         say("3", ANA, wish, sent_at=at(3)),
     )
+    await accept_all(app)
     assert await found(app, app.operator) == set()
     [one] = await app.wishes.all(app.operator)
     assert [said.external_id for said in one.covers] == ["1", "2", "3"]
@@ -469,19 +483,19 @@ async def test_a_wish_is_reviewed_and_undone_by_its_author(app: App):
     (wish,) = await ana.wishes.all(await viewer(app, "ana"))
     assert (wish.kind, wish.status, wish.author_name, wish.room_name) == ("forget", "active", "Ana", "office")
     assert [one.external_id for one in wish.covers] == ["2", "3", "4", "5"]
-    undone = await ana.wishes.undo(str(wish.id))
-    assert undone.status == "undone"
+    undone = await ana.wishes.dismiss(str(wish.id))
+    assert undone.status == "dismissed"
     assert undone.covers == []
     assert await found(app, app.operator) == {"2", "3", "5", "6"}
-    assert (await error_of(ana.wishes.undo(str(wish.id))))[0] is BadInput
-    await ana.wishes.keep(str(wish.id)[:-2])
+    assert (await error_of(ana.wishes.dismiss(str(wish.id))))[0] is BadInput
+    await ana.wishes.accept(str(wish.id)[:-2])
     assert await found(app, app.operator) == {"6"}
 
 
 async def test_a_wish_that_was_undone_stays_so_when_more_is_said(app: App):
     await tell(app, *FORGOTTEN)
     (wish,) = await app.wishes.all(app.operator)
-    await app.wishes.undo(str(wish.id))
+    await app.wishes.dismiss(str(wish.id))
     await tell(app, say("0", CY, "before all that"), say("7", CY, f"{SECRET} 4412-9981 again"))
     assert await found(app, app.operator) == {"2", "3", "5", "6", "7"}
 
@@ -489,25 +503,25 @@ async def test_a_wish_that_was_undone_stays_so_when_more_is_said(app: App):
 async def test_a_wish_that_was_undone_stays_so_when_it_is_edited_away_and_back(app: App):
     await tell(app, *FORGOTTEN)
     (wish,) = await app.wishes.all(app.operator)
-    await app.wishes.undo(str(wish.id))
+    await app.wishes.dismiss(str(wish.id))
     await tell(app, replace(FORGOTTEN[3], body="never mind", edited_at=at(50)))
     await tell(app, replace(FORGOTTEN[3], edited_at=at(51)))
-    assert [one.status for one in await app.wishes.all(app.operator)] == ["undone"]
+    assert [one.status for one in await app.wishes.all(app.operator)] == ["dismissed"]
     assert await found(app, app.operator) == {"2", "3", "5", "6"}
-    await app.wishes.keep(str(wish.id))
+    await app.wishes.accept(str(wish.id))
     assert await found(app, app.operator) == {"6"}
 
 
 async def test_an_undone_wish_that_is_edited_away_is_not_listed_and_counts_not_again(app: App):
     await tell(app, *FORGOTTEN)
     (wish,) = await app.wishes.all(app.operator)
-    await app.wishes.undo(str(wish.id))
+    await app.wishes.dismiss(str(wish.id))
     await tell(app, replace(FORGOTTEN[3], body="lunch?", edited_at=at(50)))
     assert await app.wishes.all(app.operator) == []
     with pytest.raises(BadInput, match="says no wish any more"):
-        await app.wishes.keep(str(wish.id))
+        await app.wishes.accept(str(wish.id))
     await tell(app, replace(FORGOTTEN[3], edited_at=at(51)))
-    assert (await app.wishes.keep(str(wish.id))).status == "active"
+    assert (await app.wishes.accept(str(wish.id))).status == "active"
 
 
 async def test_nobody_else_sees_or_undoes_a_wish(app: App):
@@ -515,7 +529,7 @@ async def test_nobody_else_sees_or_undoes_a_wish(app: App):
     (wish,) = await app.wishes.all(app.operator)
     cy = app.acting(await viewer(app, "cy"))
     assert await cy.wishes.all(await viewer(app, "cy")) == []
-    assert (await error_of(cy.wishes.undo(str(wish.id))))[0] is NotFound
+    assert (await error_of(cy.wishes.dismiss(str(wish.id))))[0] is NotFound
 
 
 async def while_held(admin, monkeypatch, where, *, first, then):
@@ -546,7 +560,7 @@ async def while_held(admin, monkeypatch, where, *, first, then):
 async def test_what_is_said_while_a_wish_is_undone_is_recalled(app: App, admin, monkeypatch):
     await tell(app, *FORGOTTEN[:4])
     [wish] = await app.wishes.all(app.operator)
-    said, undone = app.ingest_batch([FORGOTTEN[4]]), app.wishes.undo(str(wish.id))
+    said, undone = app.ingest_batch([FORGOTTEN[4]]), app.wishes.dismiss(str(wish.id))
     await while_held(admin, monkeypatch, (hearing, "hear"), first=said, then=undone)
     assert await found(app, app.operator) == {"2", "3", "5"}
 
@@ -554,8 +568,8 @@ async def test_what_is_said_while_a_wish_is_undone_is_recalled(app: App, admin, 
 async def test_what_is_said_while_a_wish_is_kept_is_covered(app: App, admin, monkeypatch):
     await tell(app, *FORGOTTEN[:4])
     [wish] = await app.wishes.all(app.operator)
-    await app.wishes.undo(str(wish.id))
-    said, again = app.ingest_batch([FORGOTTEN[4]]), app.wishes.keep(str(wish.id))
+    await app.wishes.dismiss(str(wish.id))
+    said, again = app.ingest_batch([FORGOTTEN[4]]), app.wishes.accept(str(wish.id))
     await while_held(admin, monkeypatch, (hearing, "hear"), first=said, then=again)
     assert await found(app, app.operator) == set()
 
@@ -568,9 +582,9 @@ async def test_a_wish_that_is_erased_while_another_is_kept_stays_gone(app: App, 
         say("8", BO, "please forget that"),
     )
     theirs, _ = sorted(await app.wishes.all(app.operator), key=lambda wish: wish.author_name)
-    await app.wishes.undo(str(theirs.id))
+    await app.wishes.dismiss(str(theirs.id))
     await app.drain()
-    again, erased = app.wishes.keep(str(theirs.id)), app.erasure.message("8", room="office")
+    again, erased = app.wishes.accept(str(theirs.id)), app.erasure.message("8", room="office")
     _, receipt = await while_held(admin, monkeypatch, (kept, "said_before"), first=again, then=erased)
     assert receipt.is_clean
     assert [wish.id for wish in await app.wishes.all(app.operator) if wish.message_id] == [theirs.id]
@@ -580,7 +594,7 @@ async def test_a_wish_that_went_meanwhile_is_not_there(app: App, admin, monkeypa
     await tell(app, *FORGOTTEN[:4])
     [wish] = await app.wishes.all(app.operator)
     edited = app.ingest_batch([replace(FORGOTTEN[3], body="never mind", edited_at=at(50))])
-    undone = error_of(app.wishes.undo(str(wish.id)))
+    undone = error_of(app.wishes.dismiss(str(wish.id)))
     _, (error, _) = await while_held(admin, monkeypatch, (hearing, "hear"), first=edited, then=undone)
     assert error is NotFound
 
@@ -588,19 +602,24 @@ async def test_a_wish_that_went_meanwhile_is_not_there(app: App, admin, monkeypa
 # Before an answer
 
 
+#: Linda was in the room long before, and not when it was said.
 ASIDE = [
-    say("0", LINDA, "hello"),
-    say("1", BO, "how is it?"),
-    say("2", ANA, f"Off the record, Bo: the {SECRET} account is 4412-9981"),
+    say("0", LINDA, "hello", sent_at=at(0)),
+    say("1", BO, "how is it?", sent_at=at(3_000)),
+    say("2", ANA, f"Off the record, Bo: the {SECRET} account is 4412-9981", sent_at=at(3_001)),
 ]
 
 
 async def test_the_last_to_answer_is_the_last_that_is_not_kept_from_the_viewer(app: App):
     await tell(app, *ASIDE)
     for name, last in (("linda", "1"), ("bo", "2"), ("ana", "2")):
-        built = await app.context(await viewer(app, name), "office")
+        built = await app.context(await viewer(app, name), "office", private=True)
         assert built.lines[-1].message.external_id == last
         assert ("4412" in to_text(built)) == (last == "2")
+        # Linda reads what is posted there, whoever writes it.
+        posted = await app.context(await viewer(app, name), "office")
+        assert posted.lines[-1].message.external_id == "1"
+        assert "4412" not in to_text(posted)
     await tell(app, replace(ASIDE[0], room=room("aside"), body="off the record: hello", author=ANA))
     assert (await error_of(app.context(await viewer(app, "linda"), "aside")))[0] is NotFound
 
@@ -608,7 +627,9 @@ async def test_the_last_to_answer_is_the_last_that_is_not_kept_from_the_viewer(a
 async def test_what_is_to_be_answered_by_name_has_no_words_for_those_it_is_kept_from(app: App):
     await tell(app, *ASIDE)
     for name, text in (("linda", "[no text]"), ("bo", ASIDE[2].body)):
-        built = await app.context(await viewer(app, name), "office", "2")
+        posted = await app.context(await viewer(app, name), "office", "2")
+        assert posted.lines[-1].text == "[no text]"
+        built = await app.context(await viewer(app, name), "office", "2", private=True)
         assert [line.message.external_id for line in built.lines] == ["0", "1", "2"]
         assert built.lines[-1].text == text
         assert built.lines[-1].message.body == ("" if name == "linda" else text)
@@ -641,6 +662,7 @@ async def test_what_is_confided_or_kept_from_some_is_so_as_long_as_the_message_t
     app: App, said
 ):
     await tell(app, *said)
+    await accept_all(app)
     [wish, *_] = await app.wishes.all(app.operator)
     await app.erasure.redact(str(wish.message_id), room="office")
     assert wish.id not in {one.id for one in await app.wishes.all(app.operator)}
@@ -697,10 +719,10 @@ async def test_what_others_repeated_stays_forgotten_when_the_wish_is_gone_till_a
 
     await tell(app, replace(NEWER[5], external_id="7", body="what comes later changes nothing"))
     assert await found(app, app.operator) == {"6"}
-    undone = await app.wishes.undo(str(wish.id))
-    assert (undone.status, undone.covers) == ("undone", [])
+    undone = await app.wishes.dismiss(str(wish.id))
+    assert (undone.status, undone.covers) == ("dismissed", [])
     assert await found(app, app.operator) == {"3", "5", "6"} | own
-    assert (await error_of(app.wishes.keep(str(wish.id))))[0] is BadInput
+    assert (await error_of(app.wishes.accept(str(wish.id))))[0] is BadInput
 
 
 async def test_a_wish_that_is_gone_goes_with_the_last_of_what_it_covers(app: App):
@@ -717,7 +739,7 @@ async def test_a_wish_that_is_gone_goes_with_the_last_of_what_it_covers(app: App
 async def test_a_wish_that_was_undone_leaves_nothing_when_it_goes(app: App):
     await tell(app, *FORGOTTEN)
     [wish] = await app.wishes.all(app.operator)
-    await app.wishes.undo(str(wish.id))
+    await app.wishes.dismiss(str(wish.id))
     await app.erasure.person("ana")
     assert await app.wishes.all(app.operator) == []
     assert await found(app, app.operator) == {"3", "5", "6"}
@@ -770,7 +792,7 @@ async def test_memories_that_rest_on_what_is_forgotten_are_recalled_for_nobody(a
     await tell(app, FORGOTTEN[3])
     assert await app.memories.all(app.operator) == []
     [wish] = await app.wishes.all(app.operator)
-    await app.wishes.undo(str(wish.id))
+    await app.wishes.dismiss(str(wish.id))
     assert [one.id for one in await app.memories.all(app.operator)] == [memory.id]
 
 
@@ -800,6 +822,7 @@ async def test_the_end_is_the_same_in_whatever_order_messages_arrive(open_app, a
 
     expected = await open_app("expected")
     await expected.ingest_batch(said)
+    await accept_all(expected)
     whole = await withheld(expected)
     assert whole
 
@@ -816,6 +839,7 @@ async def test_the_end_is_the_same_in_whatever_order_messages_arrive(open_app, a
             await app.ingest_batch(order[start:end])
         if again:
             await app.ingest_batch(order)
+        await accept_all(app)
         assert await withheld(app) == whole, (order, cuts)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import roomlore
-from app.village import ANA, BO, SQUARE, error_of, say
+from app.village import ANA, ATTIC, BO, SQUARE, error_of, say
 from client.conftest import Village
 from ingest.stories import at
 from roomlore.client.intake import MOST_RECORDS
@@ -209,6 +209,34 @@ async def test_what_is_said_can_go_with_a_receipt(village: Village) -> None:
     assert "Eve" not in {one.name for one in await app.participants(app.operator)}
 
 
+async def test_rooms_are_opened_renamed_seen_to_and_erased(village: Village) -> None:
+    app = await village("operator")
+    manage = app.room_management
+    eve = await app.viewer("eve")
+    dry = await manage.open("attic", dry_run=True)
+    assert await manage.open("attic") == replace(dry, is_dry_run=False)
+    assert (dry.messages, dry.name) == (3, "attic")
+    assert [one.external_id for one in await app.messages(eve, "attic")] == ["m4", "m5", "m11"]
+    assert await manage.close("attic") == dry.room_id == await manage.rename("attic", "loft")
+    assert await error_of(app.messages(eve, "loft")) == (NotFound, "no room 'loft'")
+    added = await manage.add_member("loft", "eve", since=at(4.5))
+    assert added == await manage.members("loft")
+    assert [one.external_id for one in await app.messages(eve, "loft")] == ["m5", "m11"]
+    removed = await manage.remove_member("loft", "eve")
+    assert {one.name: one.left_at is None for one in removed} == {
+        "Ana": True,
+        "Bo": True,
+        "Dee": True,
+        "Eve": False,
+    }
+    would = await app.erasure.room("loft", dry_run=True)
+    receipt = await app.erasure.room("loft")
+    assert (receipt.kind, receipt.room_id, receipt.is_clean) == ("room", dry.room_id, True)
+    assert would.removed == receipt.removed
+    assert {room.name for room in await app.rooms(app.operator)} == {"square", "cellar"}
+    assert (await app.ingest_batch([say(40, BO, ATTIC)])).skipped[0].reason == "its room was erased"
+
+
 @pytest.mark.usefixtures("no_grace")
 async def test_a_room_keeps_what_was_said_for_as_long_as_it_is_told(village: Village) -> None:
     app = await village("operator")
@@ -241,17 +269,25 @@ async def test_operators_see_how_far_the_work_has_come(village: Village) -> None
     assert len(await app.log(app.operator, subject=log[0].subject_ids[0] if log[0].subject_ids else None)) > 0
 
 
-async def test_a_wish_is_listed_undone_and_kept(village: Village) -> None:
+async def test_a_wish_is_listed_dismissed_and_accepted(village: Village) -> None:
     app = await village("operator")
     await app.ingest(say(30, ANA, SQUARE, body="My locker code is 4711. Please forget that I said that."))
     wishes = await app.wishes.all(app.operator)
     assert len(wishes) == 1
 
-    undone = await app.wishes.undo(str(wishes[0].id))
-    kept = await app.wishes.keep(str(wishes[0].id))
+    assert await app.wishes.all(app.operator, status="proposed") == wishes
 
-    assert (undone.status, kept.status) == ("undone", "active")
-    assert [one.external_id for one in kept.covers] == [one.external_id for one in wishes[0].covers]
+    accepted = await app.wishes.accept(str(wishes[0].id))
+    found = await app.search(app.operator, "locker code 4711")
+    withheld = await app.wishes.withheld(app.operator, [wishes[0].message_id])
+    counts = await app.wishes.counts(app.operator)
+    dismissed = await app.wishes.dismiss(str(wishes[0].id))
+
+    assert (accepted.status, dismissed.status) == ("active", "dismissed")
+    assert [one.external_id for one in accepted.covers] == [one.external_id for one in wishes[0].covers]
+    assert {one.wish_id for one in (*found.withheld, *withheld)} == {wishes[0].id}
+    assert (counts.carried_out, counts.proposed, counts.dismissed) == (1, 0, 0)
+    assert (await app.wishes.mode(), await app.wishes.set_mode("propose")) == ("on", "propose")
 
 
 REFUSED: dict[str, Any] = {
@@ -265,6 +301,13 @@ REFUSED: dict[str, Any] = {
     "numbers": lambda app: app.operations.numbers(),
     "state": lambda app: app.operations.state(),
     "embed": lambda app: app.operations.embed("square", "message"),
+    "open a room": lambda app: app.room_management.open("square"),
+    "close a room": lambda app: app.room_management.close("square"),
+    "rename a room": lambda app: app.room_management.rename("square", "x"),
+    "list members": lambda app: app.room_management.members("square"),
+    "add a member": lambda app: app.room_management.add_member("square", "bo", always=True),
+    "remove a member": lambda app: app.room_management.remove_member("square", "bo"),
+    "erase a room": lambda app: app.erasure.room("square"),
     "erase a stretch": lambda app: app.erasure.range("square"),
     "erase another's": lambda app: app.erasure.message("m2"),
     "redact another's": lambda app: app.erasure.redact("m2"),
@@ -282,7 +325,8 @@ REFUSED: dict[str, Any] = {
     "another org": lambda app: app.rooms(Viewer.operator(OrgId(uuid7()))),
     "as another": lambda app: app.acting(app.operator).rooms(app.operator),
     "no memory": lambda app: app.memories.forget("ffff"),
-    "no wish": lambda app: app.wishes.undo("ffff"),
+    "mode of wishes": lambda app: app.wishes.set_mode("off"),
+    "no wish": lambda app: app.wishes.dismiss("ffff"),
     "no receipt": lambda app: app.erasure.receipt("ffff"),
     "no time": lambda app: app.memories.all(app.caller, since=datetime(2026, 1, 1)),  # noqa: DTZ001
     "no time to search": lambda app: app.search(

@@ -74,7 +74,16 @@ async def test_the_report_counts_what_was_found_and_stored(app: App, export: Pat
     report = await app.import_path(export)
     # The key stands in the text and in the record as it came, and is one secret.
     stored = {"added": 5, "unchanged": 0, "revised": 0, "redacted": 0}
-    assert report.as_json() == FOUND | {"secrets_stripped": 1, "stored": stored}
+    told = report.as_json()
+    assert [(room["name"], room["messages"]) for room in told.pop("audiences")] == [
+        ("general", 4),
+        ("other", 1),
+    ]
+    assert told == FOUND | {
+        "secrets_stripped": 1,
+        "stored": stored,
+        "wishes": {"carried_out": 0, "proposed": 0},
+    }
     assert {skipped.where for skipped in report.skipped} == {
         f"chat.jsonl line {place}" for place in (3, 6, 8)
     }
@@ -88,6 +97,7 @@ async def test_a_dry_run_writes_nothing_and_reports_the_same(app: App, export: P
     wet = (await app.import_path(export)).as_json()
     assert dry.pop("stored") is None
     assert wet.pop("stored") is not None
+    assert (dry.pop("wishes"), wet.pop("wishes")) == (None, {"carried_out": 0, "proposed": 0})
     assert dry == wet
 
 

@@ -37,11 +37,12 @@ Read = Callable[..., Result]
 
 @pytest.fixture
 def read() -> Read:
-    def run(reader: Reader, path: Path, *, day: date | None = None, zone: str | None = None) -> Result:
+    def run(
+        reader: Reader, path: Path, *, day: date | None = None, zone: str | None = None, workspace: str = ""
+    ) -> Result:
         with open_source(path) as source:
-            return Result(
-                list(reader.read(source, ReadOptions(day=day, zone=ZoneInfo(zone) if zone else None)))
-            )
+            options = ReadOptions(day=day, zone=ZoneInfo(zone) if zone else None, workspace=workspace)
+            return Result(list(reader.read(source, options)))
 
     return run
 

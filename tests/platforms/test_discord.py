@@ -3,6 +3,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from roomlore.domain.roomaudience import audience_of
 from roomlore.platforms.discord import READER
 from roomlore.platforms.source import open_source
 
@@ -55,8 +56,8 @@ def export(*messages, channel=CHANNEL, **more):
 
 @pytest.fixture
 def one(read, write):
-    def run(*messages, channel=CHANNEL):
-        return read(READER, write({"plans.json": export(*messages, channel=channel)}))
+    def run(*messages, channel=CHANNEL, **more):
+        return read(READER, write({"plans.json": export(*messages, channel=channel) | more}))
 
     return run
 
@@ -81,7 +82,7 @@ def test_a_message_keeps_what_the_export_says(one):
     ).only
     assert message.platform == "discord"
     assert (message.room.external_id, message.room.name, message.room.topic) == ("900", "plans", "what next")
-    assert (message.room.kind, message.room.visibility, message.room.members) == ("channel", "open", ())
+    assert (message.room.kind, message.room.visibility, message.room.members) == ("channel", None, ())
     assert (message.author.account_id, message.author.name, message.author.kind) == ("1", "Ana", "human")
     assert message.sent_at == datetime(2024, 5, 1, 8, 0, 0, 123000, UTC)
     assert message.edited_at == datetime(2024, 5, 1, 8, 5, tzinfo=UTC)
@@ -216,15 +217,16 @@ def test_a_message_of_embeds_only_has_no_body(one):
     [
         ("DirectGroupTextChat", "group_dm"),
         ("GuildPrivateThread", "channel"),
-        ("99", "channel"),
-        (None, "channel"),
+        ("99", None),
+        (None, None),
     ],
 )
 def test_nobody_is_stated_to_have_always_been_in_a_private_room_of_many(one, type_, kind):
     result = one(said("1"), said("2", author=user("2", "ben")), said("3"), channel=CHANNEL | {"type": type_})
     assert len(result.messages) == 3
     for message in result.messages:
-        assert (message.room.kind, message.room.visibility, message.room.members) == (kind, "members", ())
+        read_by = audience_of(message.room).visibility
+        assert (message.room.kind, read_by, message.room.members) == (kind, "members", ())
 
 
 def test_both_sides_of_a_direct_room_were_always_there(one):
@@ -349,3 +351,15 @@ def test_a_file_someone_sent_is_not_taken_for_an_export(read, write):
 def test_sniffing_knows_its_own(write):
     with open_source(write({"a.json": export(said())})) as source:
         assert READER.sniff(source)
+
+
+def test_a_channel_of_a_server_bears_its_name_and_category_and_a_direct_message_does_not(one):
+    channel = CHANNEL | {"category": "Staff area"}
+    room = one(said(), channel=channel, guild={"id": "7", "name": "Harbour"}).only.room
+    assert (room.workspace, room.category, audience_of(room).visibility) == (
+        "Harbour",
+        "Staff area",
+        "members",
+    )
+    direct = CHANNEL | {"type": "DirectTextChat"}
+    assert one(said(), channel=direct, guild={"id": "0", "name": "Direct Messages"}).only.room.workspace == ""

@@ -4,6 +4,7 @@ from datetime import UTC, date, datetime
 import pytest
 
 from roomlore.domain.errors import BadInput
+from roomlore.domain.roomaudience import audience_of
 from roomlore.platforms.irc import READER
 from roomlore.platforms.source import open_source
 
@@ -236,3 +237,24 @@ def test_a_damaged_archive_member_is_reported_and_the_other_logs_go_in(read, tmp
     result = read(READER, path)
     assert [message.body for message in result.messages] == ["words 2"]
     assert [(item.where, item.reason) for item in result.skipped] == [("2024-05-01.log", "unreadable file")]
+
+
+def test_a_talk_of_two_is_for_its_sides_and_a_channel_is_not(read, write):
+    two = "[12:00] <ana> hi\n[12:01] <ben> psst\n"
+    three = f"{two}[12:02] <cleo> hello\n"
+    files = {"#plans_2024-05-01.log": two, "ben_2024-05-01.log": two, "deb_2024-05-01.log": two}
+    result = read(READER, write(files | {"python_2024-05-01.log": three}))
+    kinds = {message.room.name: message.room.kind for message in result.messages}
+    assert kinds == {"#plans": "channel", "ben": "dm", "deb": None, "python": "channel"}
+    read_by = {message.room.name: audience_of(message.room).visibility for message in result.messages}
+    assert read_by == {"#plans": "open", "ben": "members", "deb": "members", "python": "open"}
+
+
+def test_one_name_on_two_networks_is_two_rooms_where_the_network_is_told(read, write):
+    root = write({"#general_2024-05-01.log": LOG})
+    rooms = [read(READER, root, workspace=name).messages[0].room for name in ("libera", "oftc", "")]
+    assert [(room.external_id, room.workspace, room.name) for room in rooms] == [
+        ("libera/#general", "libera", "#general"),
+        ("oftc/#general", "oftc", "#general"),
+        ("#general", "", "#general"),
+    ]

@@ -200,7 +200,7 @@ def test_what_two_said_and_what_the_client_says_is_for_nobody_else(read, write):
         READER, write(files | {"irc.server.libera.weechatlog": line, "core.weechat.weechatlog": line})
     )
     assert {(m.room.name, m.room.kind, m.room.visibility) for m in result.messages} == {
-        ("#plans", "channel", "open"),
+        ("#plans", "channel", None),
         ("ben", "dm", "members"),
         ("irc.server.libera", "system", "members"),
         ("core.weechat", "system", "members"),

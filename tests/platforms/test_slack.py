@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from roomlore.domain.roomaudience import audience_of
 from roomlore.platforms.slack import READER
 from roomlore.platforms.slacktext import Names, mentions, render
 from roomlore.platforms.source import open_source
@@ -255,9 +256,10 @@ def test_lists_help_but_are_never_required(read, write):
     result = read(READER, root)
     assert [message.author.name for message in result.messages] == ["U77", "slackbot", "U1"]
     # Nothing says that these are public, nor who was there when: whoever wrote may read from then on.
-    assert {(message.room.visibility, message.room.members) for message in result.messages} == {
-        ("members", ())
-    }
+    assert {
+        (message.room.kind, audience_of(message.room).visibility, message.room.members)
+        for message in result.messages
+    } == {(None, "members", ())}
     assert result.skipped == []
 
 
@@ -308,7 +310,7 @@ def test_a_private_room_whose_list_is_missing_states_nobody(day, write):
     [
         ("mpdm-ana--ben-1", None, "group_dm", []),
         ("D0ABCDEFGH", None, "dm", ["U1", "U2"]),
-        ("renamed", None, "channel", []),
+        ("renamed", None, None, []),
         ("D5", {"id": "D5", "is_im": True, "members": ["U1", "U2"]}, "dm", ["U1", "U2"]),
         ("G5", {"id": "G5", "is_mpim": True, "members": ["U1", "U2"]}, "group_dm", ["U1", "U2"]),
     ],
@@ -317,7 +319,7 @@ def test_direct_rooms_are_known_by_mark_or_folder_name(day, write, *, folder, en
     private = [said("in private", ts="5.1"), said("so it is", ts="6.1", user="U2")]
     write({f"{folder}/2023-11-14.json": private})
     room = day(said(), channels=[*CHANNELS, *([entry] if entry else [])]).by_id("5.1").room
-    assert (room.external_id, room.kind, room.visibility) == (folder, kind, "members")
+    assert (room.external_id, room.kind, audience_of(room).visibility) == (folder, kind, "members")
     assert [(member.author.account_id, member.joined_at) for member in room.members] == [
         (who, None) for who in members
     ]
@@ -467,3 +469,10 @@ def test_sniffing_goes_by_names_alone(write):
         assert READER.sniff(source)
     with open_source(write({"general/2023-11-14.json": b"\0"}) / "general") as source:
         assert not READER.sniff(source)
+
+
+def test_the_workspace_is_told_by_the_name_that_slack_gives_an_export(read, write, tmp_path):
+    root = write({"channels.json": CHANNELS, "general/2023-11-14.json": [said()]})
+    assert read(READER, root).only.room.workspace == ""
+    named = root.rename(tmp_path / "Harbour Works Slack export Jan 1 2024 - Feb 2 2024")
+    assert read(READER, named).only.room.workspace == "Harbour Works"

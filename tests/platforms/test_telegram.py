@@ -194,7 +194,7 @@ def test_accounts_are_ids_and_only_without_one_a_marked_name(one):
         ("private_supergroup", ("channel50", "channel", "members")),
         ("private_channel", ("channel50", "channel", "members")),
         ("public_channel", ("channel50", "channel", "open")),
-        ("something_new", ("50", "channel", "members")),
+        ("something_new", ("50", None, None)),
     ],
 )
 def test_who_may_read_follows_the_type_of_chat(one, type_, room):

@@ -1,4 +1,4 @@
-"""wishes on the command line: listed, undone, counting again."""
+"""wishes on the command line: listed, dismissed, accepted; and what an org does with them."""
 
 import io
 import json
@@ -62,18 +62,35 @@ def listed(roomlore, *words) -> list[dict]:
     return json.loads(out)
 
 
-def test_a_wish_is_listed_with_what_it_covers_undone_and_kept(roomlore):
+def test_a_wish_is_listed_with_what_it_covers_dismissed_and_accepted(roomlore):
     [wish] = listed(roomlore)
     assert (wish["kind"], wish["status"], wish["author_name"]) == ("forget", "active", "ana")
     assert [one["external_id"] for one in wish["covers"]] == ["1", "2", "3"]
     code, out, _ = roomlore("--json", "search", "village account")
     assert code == 0
     assert not SECRET.search(out)
-    assert roomlore("wishes", "undo", wish["id"])[0] == 0
+    # What the operator is not shown, they are told of.
+    assert {one["wish_id"] for one in json.loads(out)["withheld"]} == {wish["id"]}
+    assert (
+        f"asked by ana; roomlore wishes lists request {wish['id'][-8:]}"
+        in roomlore("--text", "show", "general")[1]
+    )
+    assert "spoken requests changed this answer" in roomlore("--text", "ask", "village account")[2]
+    assert "spoken requests" not in roomlore("--text", "--as", "bo", "ask", "village account")[2]
+    assert roomlore("wishes", "dismiss", wish["id"])[0] == 0
     assert SECRET.search(roomlore("--json", "search", "village account")[1])
-    assert listed(roomlore)[0]["status"] == "undone"
-    assert roomlore("wishes", "keep", wish["id"])[0] == 0
+    assert listed(roomlore)[0]["status"] == "dismissed"
+    assert roomlore("wishes", "accept", wish["id"])[0] == 0
     assert not SECRET.search(roomlore("--json", "search", "village account")[1])
+
+
+def test_an_org_hears_no_requests_or_only_proposes_them(roomlore):
+    assert json.loads(roomlore("--json", "wishes", "mode")[1]) == {"mode": "on"}
+    assert roomlore("wishes", "mode", "off")[0] == 0
+    assert SECRET.search(roomlore("--json", "search", "village account")[1])
+    assert json.loads(roomlore("--json", "wishes", "mode", "propose")[1]) == {"mode": "propose"}
+    assert not SECRET.search(roomlore("--json", "search", "village account")[1])
+    assert roomlore("--as", "ana", "wishes", "mode", "off")[0] == 1
 
 
 def test_everybody_sees_their_own_wishes_only(roomlore):
@@ -82,7 +99,7 @@ def test_everybody_sees_their_own_wishes_only(roomlore):
 
 
 def test_a_wish_that_is_not_there_is_an_error_without_a_traceback(roomlore):
-    code, _, err = roomlore("wishes", "undo", "0000")
+    code, _, err = roomlore("wishes", "dismiss", "0000")
     assert code == 1
     assert "no wish" in err
     assert "Traceback" not in err

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.test_wishes import SECRET, found, say
+from app.test_wishes import SECRET, accept_all, found, say
 from ingest.stories import at, room
 from retrieval.telling import ANA, BO, CY, tell
 from roomlore.app import App
@@ -41,7 +41,9 @@ async def name(app: App, admin, wishes: Mapping[str, Wish], *, heard_by="a langu
         await directory.lock_rooms(conn, [room_id])
         return await hearing.hear_named(conn, app.org_id, room_id, named, heard_by=heard_by, at=at(60))
 
-    return await app.db.change(app.org_id, work)
+    count = await app.db.change(app.org_id, work)
+    await accept_all(app)
+    return count
 
 
 async def test_a_wish_that_rules_do_not_hear_counts_once_it_is_named(app: App, admin):
@@ -65,10 +67,10 @@ async def test_a_named_wish_that_was_undone_stays_so(app: App, admin):
     await tell(app, *SAID)
     await name(app, admin, {"3": BACK})
     [wish] = await app.wishes.all(app.operator)
-    await app.wishes.undo(str(wish.id))
+    await app.wishes.dismiss(str(wish.id))
     assert await name(app, admin, {"3": BACK}) == 0
     assert await found(app, app.operator) == {"2", "4"}
-    await app.wishes.keep(str(wish.id))
+    await app.wishes.accept(str(wish.id))
     assert await found(app, app.operator) == set()
 
 
@@ -149,6 +151,7 @@ async def test_a_restriction_reaches_back_so_far_and_on_without_end_wherever_mor
     voice = say("v", ANA, "Bo may receive scheduling only", sent_at=at(6.5))
     hello = say("b", BO, "hello", sent_at=at(0))
     await app.ingest_batch([hello, *told, voice])
+    await accept_all(app)
     expected = {("v", key) for key in ("v", "4", "5", "6", "7", "8", "9")}
     assert await withheld(admin, app) == expected
     await app.ingest_batch([say(f"c{n}", CY, "chatter", sent_at=at(5 + n / 10)) for n in range(4)])
@@ -165,6 +168,7 @@ async def test_what_was_heard_of_a_wish_is_kept_without_a_word_of_it(app: App, a
     said = 'my "sea otter" code: 4412-9981. Dr. Fell knows.'
     voice = "Please delete Falcon, (4412 9981), and what I said about Dr. Fell from memory."
     await app.ingest_batch([say("1", ANA, said, sent_at=at(1)), say("2", ANA, voice, sent_at=at(2))])
+    await accept_all(app)
     before = await withheld(admin, app)
     assert before == {("2", "1"), ("2", "2")}
     await app.ingest_batch([say("3", BO, "late", sent_at=at(0))])
@@ -193,6 +197,7 @@ STORY = [
 async def test_what_is_looked_up_is_all_that_a_wish_covers_in_whatever_order_messages_arrive(open_app, admin):
     whole = await open_app("expected")
     await whole.ingest_batch(STORY)
+    await accept_all(whole)
     expected = await withheld(admin, whole)
     assert {pair for pair in expected if pair[0] in {"6", "7"}} == {
         *(("6", key) for key in ("2", "3", "6", "8")),
@@ -210,4 +215,5 @@ async def test_what_is_looked_up_is_all_that_a_wish_covers_in_whatever_order_mes
         app = await open_app("shuffled")
         for start, end in zip([0, *cuts], [*cuts, len(order)], strict=True):
             await app.ingest_batch(order[start:end])
+        await accept_all(app)
         assert await withheld(admin, app) == expected, ([one.external_id for one in order], cuts)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from app.test_wishes import accept_all
 from ingest.stories import at, author, message
 from roomlore.app import App
 from workers.test_extract import draw, everything, hear, known, message_id
@@ -32,12 +33,15 @@ async def read(app: App, answer: str) -> str:
     return await reader(app, Scripted(lambda _: answer)).next(app.org_id, now=LATER)
 
 
-async def test_what_a_wish_that_it_hears_covers_becomes_no_memory_in_the_same_answer(app: App, admin):
+async def test_a_wish_that_it_hears_is_proposed_and_hides_nothing_until_it_is_accepted(app: App, admin):
     await hear(app, slipped())
     home = statement("Ana lives in Porto.", "I live in Porto", "m1", kind="fact")
     tea = statement()
     assert await read(app, answering(home, tea, wishes=[wish("m3")])) == "read"
-    assert await known(admin, app) == ["Ana lives in Porto."]
+    assert len(await known(admin, app)) == 2
+    [heard] = await app.wishes.all(app.operator, status="proposed")
+    await accept_all(app)
+    assert [one.content for one in await app.memories.all(app.operator)] == ["Ana lives in Porto."]
     [heard] = await app.wishes.all(app.operator)
     assert (heard.heard_by, heard.kind, heard.author_name, heard.body) == ("scripted", "forget", "Ana", SLIP)
     assert {one.external_id for one in heard.covers} == {"general-2", "s"}
@@ -59,10 +63,11 @@ async def test_recall_shows_nothing_of_it_and_a_person_may_undo_it_for_good(app:
     await hear(app, slipped())
     answer = answering(statement(), wishes=[wish("m3")])
     assert await read(app, answer) == "read"
+    await accept_all(app)
     viewer = await app.viewer("bo")
     assert (await app.search(viewer, "tea coffee")).hits == []
     [heard] = await app.wishes.all(app.operator)
-    await app.wishes.undo(str(heard.id))
+    await app.wishes.dismiss(str(heard.id))
     await app.untangle()
     await app.ingest_batch(
         [message("more", "and the kettle is on", author=author("bo"), sent_at=at(0.5), reply_to="s")]
@@ -70,7 +75,7 @@ async def test_recall_shows_nothing_of_it_and_a_person_may_undo_it_for_good(app:
     await app.untangle()
     assert await read(app, answer) == "read"
     [still] = await app.wishes.all(app.operator)
-    assert (still.id, still.status) == (heard.id, "undone")
+    assert (still.id, still.status) == (heard.id, "dismissed")
     assert len(await known(admin, app)) == 1
 
 
@@ -142,6 +147,7 @@ async def test_a_wish_spoken_during_the_call_costs_the_answer_and_its_trace(app:
 async def test_what_voices_a_wish_that_is_redacted_takes_it_along(app: App):
     await hear(app, slipped())
     assert await read(app, answering(wishes=[wish("m3")])) == "read"
+    await accept_all(app)
     await app.erasure.redact(await message_id(app, "s"))
     assert [one.message_id for one in await app.wishes.all(app.operator)] == [None]
     assert await app.extracting.readings() == []
@@ -160,4 +166,5 @@ async def test_what_rules_find_of_what_it_covers_is_recalled_by_nobody(app: App,
     await draw(app)
     assert await known(admin, app) == ["Ana lives in Porto.", "Ana prefers tea."]
     assert await read(app, answering(wishes=[wish("m3")])) == "read"
+    await accept_all(app)
     assert [one.content for one in await app.memories.all(await app.viewer("bo"))] == ["Ana prefers tea."]

@@ -104,6 +104,21 @@ class Erasures:
         asked = Asked(kind="range", room_id=room_id, since=since, until=until)
         return await self._erase(asked, own=None, dry_run=dry_run)
 
+    async def room(self, room: str, *, dry_run: bool = False) -> Receipt:
+        """Erase a room whole: all that was said in it and made of it, its members, its name; return the receipt.
+
+        Nothing of it is taken in again.
+
+        Raises:
+            NotFound: there is no such room.
+            BadInput: several are meant.
+            NotAllowed: the caller is no operator.
+        """
+        await self.desk.check("administer", _action("room", dry_run=dry_run))
+        async with self.desk.looking(_action("room", dry_run=dry_run)) as conn:
+            room_id = await meant.room(conn, self.desk.org_id, room)
+        return await self._erase(Asked(kind="room", room_id=room_id), own=None, dry_run=dry_run)
+
     async def person(self, word: str, *, dry_run: bool = False) -> Receipt:
         """Erase a person: all accounts, all they wrote, and their traces in what others said.
 

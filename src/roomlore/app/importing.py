@@ -1,13 +1,22 @@
 """Exports read into the store: the one place that knows which formats there are."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from uuid import UUID
 
-from roomlore.domain.incoming import IncomingMessage, Skipped
+from roomlore.app.desk import Desk
+from roomlore.domain.errors import RoomloreError
+from roomlore.domain.incoming import IncomingMessage, IncomingRoom, Skipped, Visibility
+from roomlore.domain.records import Viewer
 from roomlore.ingest.clean import Rooms, clean, clean_room
-from roomlore.ingest.importing import ImportReport, ImportWish, Progress, Store, import_export
+from roomlore.ingest.deciding import RoomName, RoomsThere, check_names
+from roomlore.ingest.importing import ImportReport, ImportWish, Progress, Store, import_export, rooms_in
 from roomlore.platforms import discord, irc, jsonl, qdrantpoints, slack, telegram
+from roomlore.store import directory, rooms
+from roomlore.store.queries import Connection
 
 READERS = (
     jsonl.READER,
@@ -28,11 +37,16 @@ async def preview(
         BadInput: the path cannot be read.
         UnknownFormat: no reader recognises it.
     """
-    return await read_export(path, wish, store=None, progress=progress)
+    return await read_export(path, wish, store=None, there=None, progress=progress)
 
 
 async def read_export(
-    path: Path, wish: ImportWish | None, *, store: Store, progress: Progress | None
+    path: Path,
+    wish: ImportWish | None,
+    *,
+    store: Store,
+    there: RoomsThere | None,
+    progress: Progress | None,
 ) -> ImportReport:
     """Read an export into the store, or only look at it where there is none, and report what it held."""
     return await import_export(
@@ -40,9 +54,50 @@ async def read_export(
         READERS,
         wish=wish or ImportWish(),
         store=store,
+        there=there,
         now=datetime.now(UTC),
         progress=progress or _silent,
     )
+
+
+def check_rooms(paths: Sequence[Path], wish: ImportWish) -> ImportWish:
+    """Return a wish whose rooms are known to be in one of the exports, or a wish that names none as it is.
+
+    Raises:
+        BadInput: a room is named that is in none of them.
+    """
+    if not wish.audience.names:
+        return wish
+    found: list[IncomingRoom] = []
+    for path in paths:
+        # What cannot be read is told when it is imported.
+        with suppress(RoomloreError):
+            found += rooms_in(path, READERS, wish)
+    check_names(wish.audience, found)
+    return replace(wish, is_checked=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredRooms:
+    """The rooms of an org that are there already."""
+
+    desk: Desk
+
+    async def visibilities(self, names: Sequence[RoomName]) -> Mapping[RoomName, Visibility]:
+        """Return who may read those of these rooms that are there."""
+        async with self.desk.db.reading(Viewer.operator(self.desk.org_id)) as conn:
+            return await rooms.visibilities(conn, self.desk.org_id, names)
+
+    async def close(self, names: Sequence[RoomName]) -> None:
+        """Make rooms rooms for their members."""
+        org_id = self.desk.org_id
+
+        async def work(conn: Connection) -> tuple[None, Sequence[UUID]]:
+            found = await directory.rooms_by_external_id(conn, org_id, names)
+            await rooms.set_visibility(conn, org_id, found.values(), "members")
+            return None, sorted(found.values())
+
+        await self.desk.change("administer", "close room", work)
 
 
 def sort_out(

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 from uuid import UUID
@@ -26,6 +26,7 @@ from roomlore.wishes.listening import listen
 
 #: Of records in one call: what is larger is a file, and imported.
 MOST_RECORDS = 1_000
+UNKNOWN_ROOM = "the kind of its room is not known: it is for its members"
 #: `known`: it was there before; a newer text of it is its text now.
 Outcome = Literal["added", "known", "skipped"]
 
@@ -39,6 +40,7 @@ class Taken:
     id: MessageId | None
     #: Why it is left out, or not its text; a short stable phrase. Empty otherwise.
     reason: str = ""
+    #: More of it; of a message that was added, what was assumed.
     detail: str = ""
 
 
@@ -190,11 +192,13 @@ def _told(read: Sequence[IncomingMessage | Skipped], accepted: Accepted) -> Batc
     gone = {where for where, one in said.items() if one.reason != OTHER_TEXT}
     ids, fresh = iter(accepted.message_ids), set(accepted.added.values())
     items: list[Taken] = []
-    for place in range(len(read)):
+    for place, one in enumerate(read):
         where = str(place)
         skipped = said.get(where)
         message_id = None if where in gone else next(ids)
-        items.append(_taken(skipped, message_id, is_new=message_id in fresh))
+        taken = _taken(skipped, message_id, is_new=message_id in fresh)
+        is_odd = isinstance(one, IncomingMessage) and one.room.kind is None and taken.outcome == "added"
+        items.append(replace(taken, detail=UNKNOWN_ROOM) if is_odd else taken)
         fresh.discard(message_id or MessageId(UUID(int=0)))
     return BatchTaken(
         items=items,
@@ -217,7 +221,6 @@ def _edited(told: ToldMessage, text: str, *, now: datetime) -> IncomingMessage:
         external_id=told.room_external_id,
         name=told.room_name,
         kind=told.room_kind,
-        visibility=told.visibility,
         topic=told.topic,
     )
     author = IncomingAuthor(

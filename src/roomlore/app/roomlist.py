@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from roomlore.app.desk import Desk
+from roomlore.domain.errors import NotFound
 from roomlore.domain.records import Room, Viewer
+from roomlore.retrieval import meant
 from roomlore.store import timeline as store
 from roomlore.store.timeline import Place
 
@@ -23,6 +25,21 @@ class RoomList:
             found = await store.rooms(reading.conn, viewer, named=named, skip=skip, limit=limit + 1)
             reading.shows(room.id for room in found[:limit])
         return found[:limit], len(found) > limit
+
+    async def one(self, viewer: Viewer, room: str) -> Place:
+        """Return a room.
+
+        Raises:
+            NotFound: there is no such room, or the viewer may not see it.
+            BadInput: several are meant.
+        """
+        async with self.desk.reading(viewer, "read room") as reading:
+            room_id = await meant.room(reading.conn, self.desk.org_id, room)
+            reading.shows([room_id])
+            found = await store.room(reading.conn, self.desk.org_id, room_id)
+        if found is None:
+            raise NotFound("room", room)
+        return found
 
     async def names(self, viewer: Viewer, *, limit: int) -> Sequence[Place]:
         """Return rooms by name, without going through what was said in them."""

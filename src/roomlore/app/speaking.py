@@ -179,7 +179,6 @@ def _message(
             external_id=room.external_id,
             name=room.name,
             kind=room.kind,
-            visibility=room.visibility,
             topic=room.topic,
         ),
         external_id=external_id,

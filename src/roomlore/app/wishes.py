@@ -1,24 +1,26 @@
-"""Wishes that were heard in rooms: reviewed, undone, and counting again."""
+"""Wishes that were heard in rooms: reviewed, accepted and dismissed, and how many an org wants carried out."""
 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from typing import get_args
 from uuid import UUID
 
 from roomlore.app.desk import Desk, check_limit
+from roomlore.app.withholding import withheld_of
 from roomlore.domain.errors import BadInput, NotFound
-from roomlore.domain.ids import MessageId, ParticipantId, RoomId
+from roomlore.domain.ids import MessageId, ParticipantId, RoomId, named_ids
 from roomlore.domain.records import Message, Viewer
+from roomlore.ingest.importing import ImportReport
 from roomlore.retrieval import meant
-from roomlore.store import directory, erased, memories, messages, wishes
+from roomlore.retrieval.records import Withheld
+from roomlore.store import directory, erased, memories, messages, wishreview
 from roomlore.store.queries import Connection
-from roomlore.store.wishes import WishRow, WishStatus
+from roomlore.store.wishes import WishMode, WishStatus
+from roomlore.store.wishreview import WishCounts, WishRow
 from roomlore.wishes import hearing, rows
-
-#: So many digits at least tell a wish apart.
-_SHORTEST, _LONGEST = 4, 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +29,11 @@ class SpokenWish:
 
     id: UUID
     kind: str
+    #: `proposed`: heard with doubt, it hides nothing until its author or an operator accepts it; `active`: it is carried
+    #: out; `dismissed`: one of them said that it does not count.
     status: WishStatus
+    #: Why a person is asked first; empty where it was put plainly.
+    doubt: str
     room_id: RoomId
     room_name: str
     #: None of a wish to forget that was erased: only what it covers of others' words is kept.
@@ -46,73 +52,161 @@ class SpokenWish:
     is_standing: bool
     permits: Sequence[str]
     denies: Sequence[str]
-    undone_at: datetime | None
-    #: What it covers, as far as the viewer may read it, oldest first; its own words are among it.
+    #: When somebody last accepted or dismissed it.
+    decided_at: datetime | None
+    #: What it covers, or what a proposed one would at least, as far as the viewer may read it, oldest first; its own words are among it.
     covers: Sequence[Message]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WishSetting:
+    """What an org does with the requests it hears."""
+
+    mode: WishMode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Wishes:
-    """The spoken wishes of an org: each is its author's to see and to undo, and the operator's."""
+    """The spoken wishes of an org: each is its author's to see and to decide, and the operator's."""
 
     desk: Desk
 
-    async def all(self, viewer: Viewer, *, room: str | None = None, limit: int = 50) -> list[SpokenWish]:
+    async def all(
+        self,
+        viewer: Viewer,
+        *,
+        room: str | None = None,
+        status: WishStatus | None = None,
+        limit: int = 50,
+    ) -> list[SpokenWish]:
         """Return the newest wishes that the viewer voiced, or all for an operator, newest first.
+
+        Args:
+            viewer: For whom.
+            room: Only those voiced there.
+            status: Only those of which this became.
+            limit: How many.
 
         Raises:
             BadInput: nothing is wanted.
             NotFound: there is no such room, or the viewer may not see it.
         """
         check_limit(limit)
+        if status is not None and status not in get_args(WishStatus):
+            raise BadInput("status", f"must be one of {', '.join(get_args(WishStatus))}")
         async with self.desk.reading(viewer, "list wishes") as reading:
             conn, org_id = reading.conn, self.desk.org_id
             room_id = None if room is None else await meant.room(conn, org_id, room)
-            found = await wishes.newest(conn, org_id, room_id=room_id, limit=limit)
+            found = await wishreview.newest(conn, org_id, room_id=room_id, status=status, limit=limit)
             held = [row for row in found if _is_said(row)]
             reading.shows([row.id for row in held])
         return await self._told(viewer, held)
 
-    async def undo(self, wish: str) -> SpokenWish:
-        """Let a wish count no more: what it covered is recalled again; return it.
+    async def counts(self, viewer: Viewer) -> WishCounts:
+        """Return how many of the wishes that the viewer may see were carried out, proposed and dismissed."""
+        async with self.desk.reading(viewer, "count wishes") as reading:
+            return await wishreview.counts(reading.conn, self.desk.org_id)
+
+    async def counted(self, importing: Awaitable[ImportReport]) -> ImportReport:
+        """Return the report of an import with how many requests were heard in it."""
+        before = await self._counts()
+        report = await importing
+        return replace(report, wishes=(await self._counts()).since(before))
+
+    async def _counts(self) -> WishCounts:
+        async with self.desk.db.reading(Viewer.operator(self.desk.org_id)) as conn:
+            return await wishreview.counts(conn, self.desk.org_id)
+
+    async def withheld(self, viewer: Viewer, message_ids: Sequence[MessageId]) -> list[Withheld]:
+        """Return which of these messages wishes withhold, and by whose request; of others' requests operators alone know."""
+        async with self.desk.reading(viewer, "look at what is withheld") as reading:
+            said = await messages.messages_by_id(reading.conn, self.desk.org_id, list(message_ids))
+        return await withheld_of(self.desk, viewer, [one.id for one in said])
+
+    async def accept(self, wish: str) -> SpokenWish:
+        """Carry a wish out that was proposed, or dismissed before; return it.
 
         Args:
-            wish: Its id, or the beginning of it.
+            wish: Its id, or the beginning or end of it.
 
         Raises:
-            BadInput: several are meant, or it was undone before.
+            BadInput: several are meant, it counts already, its message says something else by now, it was erased, or
+                the org hears no requests.
             NotFound: there is no such wish any more, or it is neither the caller's nor is the caller an operator.
         """
         at, by = datetime.now(UTC), self.desk.caller.participant_id
-
-        async def write(conn: Connection, held: WishRow) -> bool:
-            if not await wishes.undo(conn, self.desk.org_id, held.id, at=at, by=by):
-                return False
-            await hearing.uncover(conn, self.desk.org_id, held.room_id, held.id)
-            return True
-
-        return await self._changed(wish, "undo wish", write, "was undone before")
-
-    async def keep(self, wish: str) -> SpokenWish:
-        """Let a wish count again that was undone, and return it.
-
-        Raises:
-            BadInput: several are meant, it counts already, its message says something else by now, or it was erased
-                before it was undone.
-            NotFound: there is no such wish, or it is neither the caller's nor is the caller an operator.
-        """
 
         async def write(conn: Connection, held: WishRow) -> bool:
             if held.message_id is None:
                 raise BadInput(f"wish {held.id}", "was erased, and what it was about is known no more")
             if not _is_said(held):
                 raise BadInput(f"wish {held.id}", "says no wish any more: its message was edited since")
-            if not await wishes.redo(conn, self.desk.org_id, held.id):
+            if await wishreview.mode(conn, self.desk.org_id) == "off":
+                raise BadInput(
+                    f"wish {held.id}",
+                    'counts not while the org\'s mode is "off"; set it to "propose" or "on"',
+                )
+            if not await wishreview.decide(conn, self.desk.org_id, held.id, "active", at=at, by=by):
                 return False
             await hearing.hear_again(conn, self.desk.org_id, [held.room_id])
             return True
 
-        return await self._changed(wish, "keep wish", write, "counts already")
+        return await self._changed(wish, "accept wish", write, "counts already")
+
+    async def dismiss(self, wish: str) -> SpokenWish:
+        """Let a wish count no more, or never: what it covered is recalled again; return it.
+
+        Args:
+            wish: Its id, or the beginning or end of it.
+
+        Raises:
+            BadInput: several are meant, or it was dismissed before.
+            NotFound: there is no such wish any more, or it is neither the caller's nor is the caller an operator.
+        """
+        at, by = datetime.now(UTC), self.desk.caller.participant_id
+
+        async def write(conn: Connection, held: WishRow) -> bool:
+            if not await wishreview.decide(conn, self.desk.org_id, held.id, "dismissed", at=at, by=by):
+                return False
+            await hearing.uncover(conn, self.desk.org_id, held.room_id, held.id)
+            return True
+
+        return await self._changed(wish, "dismiss wish", write, "was dismissed before")
+
+    async def mode(self) -> WishMode:
+        """Return what the org does with the requests it hears; for operators."""
+        await self.desk.check("administer", "look at the mode of wishes")
+        async with self.desk.looking("look at the mode of wishes") as conn:
+            return await wishreview.mode(conn, self.desk.org_id)
+
+    async def set_mode(self, mode: WishMode) -> WishMode:
+        """Say what the org does with the requests it hears, and return it; for operators.
+
+        Args:
+            mode: "on" carries plain requests out and proposes the others; "propose" proposes all that are heard from
+                now on; "off" hears none, and nothing is withheld for those that were heard, till it is another again.
+
+        Raises:
+            BadInput: it is none of these.
+            NotAllowed: the caller is no operator.
+        """
+        if mode not in get_args(WishMode):
+            raise BadInput("mode", f"must be one of {', '.join(get_args(WishMode))}")
+
+        async def work(conn: Connection) -> tuple[None, Sequence[UUID]]:
+            await erased.keep_erasures_out(conn, self.desk.org_id)
+            rooms = await wishreview.rooms_with_wishes(conn, self.desk.org_id)
+            await directory.lock_rooms(conn, rooms)
+            before = await wishreview.mode(conn, self.desk.org_id)
+            await wishreview.set_mode(conn, self.desk.org_id, mode)
+            if mode == "off":
+                await hearing.silence(conn, self.desk.org_id)
+            elif before == "off":
+                await hearing.hear_again(conn, self.desk.org_id, rooms)
+            return None, []
+
+        await self.desk.change("administer", "set the mode of wishes", work)
+        return mode
 
     async def _changed(
         self,
@@ -141,11 +235,12 @@ class Wishes:
         return (await self._told(self.desk.caller, [changed]))[0]
 
     async def _one(self, conn: Connection, word: str) -> WishRow:
-        digits = word.replace("-", "").lower()
-        if not _SHORTEST <= len(digits) <= _LONGEST or set(digits) - set("0123456789abcdef"):
+        named = named_ids(word)
+        if named is None:
             raise NotFound("wish", word)
-        span = (UUID(hex=digits.ljust(32, "0")), UUID(hex=digits.ljust(32, "f")))
-        found = await wishes.newest(conn, self.desk.org_id, room_id=None, limit=10, span=span)
+        found = await wishreview.newest(
+            conn, self.desk.org_id, room_id=None, status=None, limit=10, named=named
+        )
         if not found:
             raise NotFound("wish", word)
         if len(found) > 1:
@@ -162,7 +257,7 @@ class Wishes:
         covered: dict[UUID, list[MessageId]] = defaultdict(list)
         # What is withheld is told to nobody but operators: that a row is there would tell.
         async with self.desk.db.reading(Viewer.operator(org_id)) as whole:
-            for one in await wishes.covered_by(whole, org_id, [row.id for row in held]):
+            for one in await wishreview.covered_by(whole, org_id, [row.id for row in held]):
                 covered[one.wish_id].append(one.message_id)
         readable = {key for keys in covered.values() for key in keys}
         people = {key for row in held for key in (*(row.from_ids or ()), *row.spared_ids)}
@@ -175,6 +270,7 @@ class Wishes:
                 id=row.id,
                 kind=row.kind,
                 status=row.status,
+                doubt=row.doubt,
                 room_id=row.room_id,
                 room_name=row.room_name,
                 author_id=row.author_id,
@@ -188,7 +284,7 @@ class Wishes:
                 is_standing=row.is_standing,
                 permits=sorted(row.permits),
                 denies=sorted(row.denies),
-                undone_at=row.undone_at,
+                decided_at=row.decided_at,
                 covers=[said[key] for key in covered[row.id] if key in said],
             )
             for row in held

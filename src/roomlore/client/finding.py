@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from roomlore.client.written import moment, part
-from roomlore.domain.records import Message, Reply
+from roomlore.domain.records import Message, Postable, Reply
 from roomlore.retrieval.asked import Filters, Read, Time
 from roomlore.retrieval.records import (
     Answer,
@@ -19,6 +19,7 @@ from roomlore.retrieval.records import (
     Tier,
     TierTrace,
     Why,
+    Withheld,
 )
 
 
@@ -59,11 +60,20 @@ class FoundTold:
     certainty: float | None
     degraded: list[Degradation]
     read: Read | None
+    withheld: list[Withheld]
+    postable: Postable
 
     def found(self) -> Found:
         """Return it as a search returns it."""
         hits = [one.hit() for one in self.hits]
-        return Found(hits=hits, certainty=self.certainty, degraded=self.degraded, read=self.read)
+        return Found(
+            hits=hits,
+            certainty=self.certainty,
+            degraded=self.degraded,
+            read=self.read,
+            withheld=self.withheld,
+            postable=self.postable,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +92,8 @@ class AnswerTold:
     trace: list[TierTrace]
     degraded: list[Degradation]
     read: Read | None
+    withheld: list[Withheld]
+    postable: Postable
 
     def given(self) -> Answer:
         """Return it as `ask` returns it."""
@@ -98,15 +110,20 @@ class AnswerTold:
             note=self.note,
             degraded=self.degraded,
             read=self.read,
+            withheld=self.withheld,
+            postable=self.postable,
         )
 
 
-def narrowed(question: str, *, room: str | None, as_of: str | None, filters: Filters) -> dict[str, Any]:
+def narrowed(
+    question: str, *, room: str | None, as_of: str | None, filters: Filters, private: bool
+) -> dict[str, Any]:
     """Return a question, and what narrows it, as a server is asked."""
     return {
         "question": question,
         "room": room,
         "as_of": as_of,
+        "private": private,
         "by": list(filters.by),
         "kinds": list(filters.kinds),
         "since": _time("since", filters.since),

@@ -82,6 +82,10 @@ class ClientErasures:
         }
         return await self._erase(asked)
 
+    async def room(self, room: str, *, dry_run: bool = False) -> Receipt:
+        """Erase a room whole: all that was said in it and made of it, its members, its name; return the receipt."""
+        return await self._erase({"kind": "room", "room": room, "dry_run": dry_run})
+
     async def person(self, word: str, *, dry_run: bool = False) -> Receipt:
         """Erase a person: all accounts, all they wrote, and their traces in what others said."""
         return await self._erase({"kind": "person", "participant": word, "dry_run": dry_run})

@@ -16,9 +16,10 @@ from roomlore.app.keys import NewKey
 from roomlore.app.memories import Wanted
 from roomlore.app.operations import EmbeddingPolicy, Numbers, PolicyChange, State
 from roomlore.app.people import OWN_PLATFORM
-from roomlore.app.wishes import SpokenWish
+from roomlore.app.rooms import RoomOpening
+from roomlore.app.wishes import SpokenWish, WishCounts, WishMode, WishStatus
 from roomlore.context.memoryblock import DEFAULT_BUDGET, MemoryBlock
-from roomlore.domain.ids import KeyId, MessageId
+from roomlore.domain.ids import KeyId, MessageId, RoomId
 from roomlore.domain.incoming import ParticipantKind
 from roomlore.domain.receipts import Receipt
 from roomlore.domain.records import (
@@ -29,13 +30,14 @@ from roomlore.domain.records import (
     MemoryKind,
     Placed,
     Provenance,
+    RoomMember,
     Sensitivity,
     Viewer,
 )
 from roomlore.domain.retention import Retention
 from roomlore.domain.roles import Role
 from roomlore.retrieval.meant import LAST
-from roomlore.retrieval.records import Recalled
+from roomlore.retrieval.records import Recalled, Withheld
 
 
 class SomePeople(Protocol):
@@ -161,6 +163,7 @@ class SomeAgents(Protocol):
         topic: str | None = None,
         present: Sequence[str] | None = None,
         budget: int = DEFAULT_BUDGET,
+        private: bool = False,
     ) -> MemoryBlock:
         """Return what an agent remembers that may matter in a room."""
         ...
@@ -187,16 +190,39 @@ class SomeAgents(Protocol):
 class SomeWishes(Protocol):
     """What was wished in rooms to be forgotten, or kept from some."""
 
-    async def all(self, viewer: Viewer, *, room: str | None = None, limit: int = 50) -> list[SpokenWish]:
+    async def all(
+        self,
+        viewer: Viewer,
+        *,
+        room: str | None = None,
+        status: WishStatus | None = None,
+        limit: int = 50,
+    ) -> list[SpokenWish]:
         """Return the newest wishes that the viewer voiced, or all for an operator, newest first."""
         ...
 
-    async def undo(self, wish: str) -> SpokenWish:
-        """Let a wish count no more; return it."""
+    async def counts(self, viewer: Viewer) -> WishCounts:
+        """Return how many of the wishes that the viewer may see were carried out, proposed and dismissed."""
         ...
 
-    async def keep(self, wish: str) -> SpokenWish:
-        """Let a wish count again that was undone, and return it."""
+    async def withheld(self, viewer: Viewer, message_ids: Sequence[MessageId]) -> list[Withheld]:
+        """Return which of these messages wishes withhold, and by whose request."""
+        ...
+
+    async def accept(self, wish: str) -> SpokenWish:
+        """Carry a wish out that was proposed, or dismissed before; return it."""
+        ...
+
+    async def dismiss(self, wish: str) -> SpokenWish:
+        """Let a wish count no more, or never; return it."""
+        ...
+
+    async def mode(self) -> WishMode:
+        """Return what the org does with the requests it hears; for operators."""
+        ...
+
+    async def set_mode(self, mode: WishMode) -> WishMode:
+        """Say what the org does with the requests it hears, and return it; for operators."""
         ...
 
 
@@ -260,6 +286,36 @@ class SomeOperations(Protocol):
         ...
 
 
+class SomeRoomManagement(Protocol):
+    """Who may read rooms, what they are called, and who their members are; for operators."""
+
+    async def open(self, room: str, *, dry_run: bool = False) -> RoomOpening:
+        """Let the whole org read a room, and return how much that is; on a dry run only that."""
+        ...
+
+    async def close(self, room: str) -> RoomId:
+        """Let only its members read a room, and return its id."""
+        ...
+
+    async def rename(self, room: str, name: str) -> RoomId:
+        """Call a room by another name, which stays; return its id."""
+        ...
+
+    async def members(self, room: str) -> list[RoomMember]:
+        """Return who is and was a member of a room, those who are first."""
+        ...
+
+    async def add_member(
+        self, room: str, participant: str, *, since: datetime | None = None, always: bool = False
+    ) -> list[RoomMember]:
+        """Make somebody a member of a room and return who its members are then."""
+        ...
+
+    async def remove_member(self, room: str, participant: str) -> list[RoomMember]:
+        """End somebody's membership of a room; return who its members are then."""
+        ...
+
+
 class SomeErasures(Protocol):
     """What is to be gone, and receipts of what is."""
 
@@ -280,6 +336,10 @@ class SomeErasures(Protocol):
         dry_run: bool = False,
     ) -> Receipt:
         """Erase the messages that were sent in a room in a time; return the receipt."""
+        ...
+
+    async def room(self, room: str, *, dry_run: bool = False) -> Receipt:
+        """Erase a room whole: all that was said in it and made of it, its members, its name."""
         ...
 
     async def person(self, word: str, *, dry_run: bool = False) -> Receipt:

@@ -1,19 +1,21 @@
 """People behind a server: whose accounts the participants are, who may come in, and what they wished."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from roomlore.app.keys import NewKey
 from roomlore.app.people import OWN_PLATFORM
-from roomlore.app.wishes import SpokenWish
+from roomlore.app.wishes import SpokenWish, WishCounts, WishMode, WishSetting, WishStatus
 from roomlore.client import written
 from roomlore.client.line import Line, check_page
 from roomlore.client.written import segment
-from roomlore.domain.ids import KeyId, ParticipantId
+from roomlore.domain.ids import KeyId, MessageId, ParticipantId
 from roomlore.domain.incoming import ParticipantKind
 from roomlore.domain.records import Account, ApiKey, Participant, Viewer
 from roomlore.domain.roles import Role
+from roomlore.retrieval.records import Withheld
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,16 +127,40 @@ class ClientWishes:
 
     line: Line
 
-    async def all(self, viewer: Viewer, *, room: str | None = None, limit: int = 50) -> list[SpokenWish]:
+    async def all(
+        self,
+        viewer: Viewer,
+        *,
+        room: str | None = None,
+        status: WishStatus | None = None,
+        limit: int = 50,
+    ) -> list[SpokenWish]:
         """Return the newest wishes that the viewer voiced, or all for an operator, newest first."""
         check_page(limit)
-        asked = written.query(room=room, limit=limit)
+        asked = written.query(room=room, status=status, limit=limit)
         return await self.line.read(list[SpokenWish], "wishes", viewer=viewer, query=asked)
 
-    async def undo(self, wish: str) -> SpokenWish:
-        """Let a wish count no more: what it covered is recalled again; return it."""
-        return await self.line.change(SpokenWish, "POST", f"wishes/{segment('wish', wish)}/undo")
+    async def counts(self, viewer: Viewer) -> WishCounts:
+        """Return how many of the wishes that the viewer may see were carried out, proposed and dismissed."""
+        return await self.line.read(WishCounts, "wishes/counts", viewer=viewer)
 
-    async def keep(self, wish: str) -> SpokenWish:
-        """Let a wish count again that was undone, and return it."""
-        return await self.line.change(SpokenWish, "POST", f"wishes/{segment('wish', wish)}/keep")
+    async def withheld(self, viewer: Viewer, message_ids: Sequence[MessageId]) -> list[Withheld]:
+        """Return which of these messages wishes withhold, and by whose request; of others' requests operators alone know."""
+        asked = [("message", str(message_id)) for message_id in message_ids]
+        return await self.line.read(list[Withheld], "wishes/withheld", viewer=viewer, query=asked)
+
+    async def accept(self, wish: str) -> SpokenWish:
+        """Carry a wish out that was proposed, or dismissed before; return it."""
+        return await self.line.change(SpokenWish, "POST", f"wishes/{segment('wish', wish)}/accept")
+
+    async def dismiss(self, wish: str) -> SpokenWish:
+        """Let a wish count no more, or never: what it covered is recalled again; return it."""
+        return await self.line.change(SpokenWish, "POST", f"wishes/{segment('wish', wish)}/dismiss")
+
+    async def mode(self) -> WishMode:
+        """Return what the org does with the requests it hears; for operators."""
+        return (await self.line.read(WishSetting, "wishes/mode")).mode
+
+    async def set_mode(self, mode: WishMode) -> WishMode:
+        """Say what the org does with the requests it hears, and return it; for operators."""
+        return (await self.line.change(WishSetting, "PUT", "wishes/mode", {"mode": mode})).mode

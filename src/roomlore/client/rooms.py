@@ -17,6 +17,7 @@ from roomlore.client.parts import (
     SomeMemories,
     SomeOperations,
     SomePeople,
+    SomeRoomManagement,
     SomeWishes,
 )
 from roomlore.context.builder import DEFAULT_BUDGET
@@ -99,6 +100,11 @@ class Rooms(Protocol):
         ...
 
     @property
+    def room_management(self) -> SomeRoomManagement:
+        """Who may read rooms, what they are called, and who their members are; for operators."""
+        ...
+
+    @property
     def erasure(self) -> SomeErasures:
         """What is to be gone, and receipts of what is."""
         ...
@@ -157,6 +163,7 @@ class Rooms(Protocol):
         budget: int = DEFAULT_BUDGET,
         limits: WalkLimits = DEFAULT_LIMITS,
         articles: bool = False,
+        private: bool = False,
     ) -> Context:
         """Return what the viewer should read before answering a message of the room."""
         ...
@@ -170,12 +177,19 @@ class Rooms(Protocol):
         as_of: str | None = None,
         filters: Filters = EVERYTHING,
         limit: int = 10,
+        private: bool = False,
     ) -> Found:
         """Return up to `limit` exchanges the viewer may see, best first, each with its reasons."""
         ...
 
     async def similar(
-        self, viewer: Viewer, question: str, *, room: str | None = None, limit: int = 10
+        self,
+        viewer: Viewer,
+        question: str,
+        *,
+        room: str | None = None,
+        limit: int = 10,
+        private: bool = False,
     ) -> Found:
         """Return exchanges in which the viewer asked something like this before, most alike first."""
         ...
@@ -189,6 +203,7 @@ class Rooms(Protocol):
         as_of: str | None = None,
         filters: Filters = EVERYTHING,
         quote: bool = False,
+        private: bool = False,
     ) -> Answer:
         """Return what is known of a question, or that it is not."""
         ...

@@ -8,7 +8,8 @@ from typing import Literal
 from roomlore.context.memoryblock import MemoryBlock
 from roomlore.context.walked import Part, Rule, Sealed
 from roomlore.domain.ids import MessageId, ParticipantId, RoomId
-from roomlore.domain.records import Message, Reply, ReplyMethod, Viewer
+from roomlore.domain.records import Message, Postable, Reply, ReplyMethod, Viewer
+from roomlore.retrieval.records import Withheld
 
 Cause = Literal["limit", "budget"]
 
@@ -113,10 +114,14 @@ class Context:
     #: Never more than the budget, unless the trigger is alone and too long itself.
     tokens: int
     budget: int
+    #: Where the answer may be posted without telling anybody there what they may not read.
+    postable: Postable
     #: Links of the lines that nothing is embedded of, with the reasons; empty unless articles were asked for.
     unread: tuple[UnreadLink, ...] = ()
     #: What the viewer remembers as an agent; its tokens are among those of the context. It explains itself.
     block: MemoryBlock | None = None
+    #: What spoken requests leave out of this stretch of the room; told to operators alone.
+    withheld: tuple[Withheld, ...] = ()
 
     @property
     def citations(self) -> Mapping[str, Citation]:

@@ -53,11 +53,16 @@ class IncomingRoom:
 
     external_id: str
     name: str
-    kind: RoomKind = "channel"
-    #: `members` where the platform says that only members may read; `open` otherwise.
-    visibility: Visibility = "open"
+    #: None where the platform states a kind that nobody here knows: such a room is for its members.
+    kind: RoomKind | None = "channel"
+    #: Who may read it, as the platform says; None where it says nothing (`domain.roomaudience` then decides).
+    visibility: Visibility | None = None
     topic: str = ""
     members: Sequence[IncomingMembership] = ()
+    #: The server, workspace or network that the room belongs to; empty where there is none.
+    workspace: str = ""
+    #: The heading that the platform lists the room under; it counts when the audience has to be assumed.
+    category: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -314,6 +314,8 @@ class ReadOptions:
     day: date | None = None
     #: The zone of times that name none; UTC is assumed without it.
     zone: ZoneInfo | None = None
+    #: The server, workspace or network; for a log, the network that its channel is on.
+    workspace: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

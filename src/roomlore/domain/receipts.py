@@ -11,7 +11,7 @@ from typing import Literal
 from roomlore.domain.ids import KeyId, MessageId, ParticipantId, ReceiptId, RoomId
 
 #: `expiry` is what the retention of a room removes.
-ErasureKind = Literal["message", "range", "person", "expiry"]
+ErasureKind = Literal["message", "range", "person", "expiry", "room"]
 #: Where it lay: the truth, and the projections made from it.
 Store = Literal["postgresql", "qdrant", "neo4j"]
 

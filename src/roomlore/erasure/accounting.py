@@ -14,7 +14,16 @@ REMOVED = (
     *("messages", "revisions", "audiences", "replies", "embeddings", "work", "memories", "memory links"),
     *("memory embeddings", "readings"),
     *("placements", "labels", "conversations", "participants", "identities", "memberships", "activity"),
-    *("merges", "keys", "encounters", "injections", "wishes", "mentions in others' messages", "room names"),
+    *(
+        "merges",
+        "keys",
+        "encounters",
+        "injections",
+        "wishes",
+        "mentions in others' messages",
+        "room names",
+        "rooms",
+    ),
     *("tags", "speakers"),
 )
 #: What an asker who is no operator may count: what is their own. All else may hang on what they cannot see.
@@ -65,6 +74,7 @@ COUNTED = {
 }
 HOLE = "the place, the time and the platform's id stay, so that it is not taken in again and what answered it is whole"
 RANGE = "so that what was said then is not taken in again"
+ROOM = "so that nothing of it is taken in again; neither its name nor its id can be read from one"
 MEMBERS = (
     "who was a member, and how participants are called, are facts about them and not about what was said"
 )
@@ -118,6 +128,8 @@ def _kept(kind: ErasureKind, tally: Mapping[str, int]) -> list[Kept]:
         kept.append(("holes", tally["messages"], HOLE))
     if kind == "range":
         kept.append(("the range", 1, RANGE))
+    if kind == "room":
+        kept.append(("the digest of the room", 1, ROOM))
     if kind in {"range", "expiry"}:
         kept.append(("memberships", tally["memberships of the room"], MEMBERS))
     kept += [(what, tally[key], why) for key, (what, why) in COUNTED.items() if tally[key]]

@@ -11,7 +11,7 @@ from roomlore.domain.errors import NotFound
 from roomlore.domain.ids import OrgId, RoomId
 from roomlore.domain.receipts import Check, Receipt
 from roomlore.domain.records import Viewer
-from roomlore.erasure import accounting, others, person
+from roomlore.erasure import accounting, others, person, rooms
 from roomlore.erasure.accounting import Asked
 from roomlore.erasure.messages import PORTION, Stretch, drop, make_holes
 from roomlore.erasure.others import Traces
@@ -90,8 +90,8 @@ async def look_again(conn: Connection, org_id: OrgId, done: Done) -> Receipt:
 
 
 async def _keep_accounts(conn: Connection, org_id: OrgId, asked: Asked) -> None:
-    """Let nobody get another account, or lose one, while a person is erased."""
-    if asked.kind == "person":
+    """Let nobody get another account, or lose one, nor a room come back, while one is erased."""
+    if asked.kind in {"person", "room"}:
         await directory.lock_directory(conn, org_id)
 
 
@@ -128,5 +128,8 @@ async def _remove(
                 conn, org_id, stretch.room_id, since=stretch.since, until=stretch.until, at=at
             )
             return await drop(conn, org_id, stretch), None
+        case "room":
+            assert asked.room_id is not None
+            return await rooms.erase(conn, org_id, asked.room_id, at=at), None
         case "expiry":
             raise AssertionError("is carried out in portions")

@@ -72,7 +72,7 @@ def _record(
 ) -> IncomingMessage:
     return IncomingMessage(
         platform=PLATFORM,
-        room=IncomingRoom(external_id=message.room, name=message.room),
+        room=IncomingRoom(external_id=message.room, name=message.room, visibility="open"),
         external_id=message.id,
         author=IncomingAuthor(
             account_id=message.author_id,

@@ -1,6 +1,7 @@
 """The task `access`: rooms are told message by message, and each question is asked at its time, by whoever asks.
 
-What was wished, withheld or forgotten by then counts, and nothing that came later does.
+What was wished, withheld or forgotten by then counts, and nothing that came later does. Requests that are proposed are
+accepted at once: measured is what they cover, not whether somebody is asked first.
 """
 
 from collections import defaultdict
@@ -55,6 +56,9 @@ async def _tell(trial: Trial, part: list[IncomingMessage], progress: Progress) -
         accepted = await trial.app.ingest_batch(part)
         if accepted.skipped:
             raise BadInput(f"message {accepted.skipped[0].where}", accepted.skipped[0].reason)
+        # Whoever speaks there stands by what they asked for.
+        for wish in await trial.app.wishes.all(trial.app.operator, status="proposed", limit=len(part)):
+            await trial.app.wishes.accept(str(wish.id))
         await trial.app.drain()
         progress(len(part))
         part.clear()

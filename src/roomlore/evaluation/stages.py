@@ -91,7 +91,7 @@ async def rankings_without(
 async def _searched(
     app: App, viewer: Viewer, question: Question, asked: Asked, *, stages: Stages
 ) -> Searched:
-    async with app.db.reading(viewer, keeps_plans=True) as conn:
+    async with app.db.reading(viewer, keeps_plans=True, recalls=True) as conn:
         scope = await _scope(conn, app, question)
         return await search(conn, viewer, asked, scope=scope, limit=EXCHANGES, stages=stages)
 

@@ -24,6 +24,7 @@ from roomlore.domain.incoming import (
     Visibility,
 )
 from roomlore.domain.patterns import later
+from roomlore.domain.roomaudience import is_direct_stated_open
 from roomlore.ingest.carried import with_carried
 from roomlore.ingest.secrets import MARKER, SECRET_FIELDS, is_harmless, strip
 
@@ -58,10 +59,12 @@ FEW_DIGITS, DIGITS_APART = later(r"[0-9]{4}"), 19
 JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 MESSAGE_KINDS = get_args(MessageKind)
 PARTICIPANT_KINDS = get_args(ParticipantKind)
-ROOM_KINDS = get_args(RoomKind)
-VISIBILITIES = get_args(Visibility)
+#: None: a kind, or an audience, that the platform does not say.
+ROOM_KINDS = (*get_args(RoomKind), None)
+VISIBILITIES = (*get_args(Visibility), None)
 PRECISIONS = get_args(Precision)
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+DIRECT_STATED_OPEN = "a direct room is never open"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -301,7 +304,7 @@ def _kind_fault(message: IncomingMessage) -> str | None:
     ):
         if kind not in kinds:
             return f"unknown {what}"
-    return None
+    return DIRECT_STATED_OPEN if is_direct_stated_open(message.room) else None
 
 
 def _time_fault(message: IncomingMessage, now: datetime) -> str | None:
@@ -344,6 +347,8 @@ def clean_room(room: IncomingRoom) -> IncomingRoom:
         room,
         name=_plain(room.name).strip()[:LONGEST_NAME] or room.external_id,
         topic=_plain(room.topic)[:LONGEST_TOPIC],
+        workspace=_plain(room.workspace).strip()[:LONGEST_NAME],
+        category=_plain(room.category).strip()[:LONGEST_NAME],
         members=tuple(_clean_member(member) for member in room.members if _is_possible(member)),
     )
     return room if cleaned == room else cleaned

@@ -20,8 +20,10 @@ from roomlore.ingest.secrets import strip
 from roomlore.store import directory, erased
 from roomlore.store.erased import AccountName, ErasedRange, PlaceName, RoomName
 from roomlore.store.queries import Connection
+from roomlore.store.rooms import erased_rooms
 
 ERASED = "erased"
+ROOM_ERASED = "its room was erased"
 TOO_OLD = "older than its room keeps"
 
 
@@ -38,6 +40,8 @@ class Gone:
     """What is to be kept out of a batch."""
 
     holes: set[PlaceName] = field(default_factory=set[PlaceName])
+    #: Rooms that were erased whole.
+    rooms: frozenset[RoomName] = frozenset()
     ranges: Mapping[RoomName, Sequence[ErasedRange]] = field(
         default_factory=dict[RoomName, Sequence[ErasedRange]]
     )
@@ -52,6 +56,8 @@ class Gone:
         """Return why a message is left out, or None where it may be stored."""
         room: RoomName = (message.platform, message.room.external_id)
         sent_at = message.sent_at
+        if room in self.rooms:
+            return ROOM_ERASED
         if (*room, message.external_id) in self.holes or self._wrote_before(message):
             return ERASED
         for one in self.ranges.get(room, ()):
@@ -73,7 +79,7 @@ async def leave_out(
 ) -> Staying:
     """Return a batch without what was erased and what is too old for its room, and what that was."""
     removals = await erased.removals(conn, org_id)
-    if not (removals.accounts or removals.ranges or removals.holes or removals.keeping):
+    if not (removals.accounts or removals.ranges or removals.holes or removals.keeping or removals.rooms):
         return Staying(batch=batch)
     gone = await _gone(conn, org_id, batch, removals=removals, now=now)
     staying: list[IncomingMessage] = []
@@ -106,6 +112,8 @@ async def _gone(
 ) -> Gone:
     rooms = sorted({(message.platform, message.room.external_id) for message in batch})
     gone = Gone()
+    if removals.rooms:
+        gone = replace(gone, rooms=await erased_rooms(conn, org_id, rooms))
     if removals.holes:
         places = [(message.platform, message.room.external_id, message.external_id) for message in batch]
         gone = replace(gone, holes=await erased.holes(conn, org_id, places))

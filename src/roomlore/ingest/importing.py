@@ -7,7 +7,7 @@ Importing the same export again adds only what is missing.
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -25,6 +25,7 @@ from roomlore.domain.incoming import (
 from roomlore.domain.ports import Reader, ReadOptions
 from roomlore.ingest.accept import Accepted
 from roomlore.ingest.clean import REPLACEMENT, Clean, Rooms, clean, clean_room
+from roomlore.ingest.deciding import AudienceWish, Deciding, ImportedRoom, RoomsThere, check_names
 from roomlore.ingest.secrets import strip
 from roomlore.platforms.sniff import choose
 from roomlore.platforms.source import Export, open_source
@@ -49,6 +50,10 @@ class ImportWish:
     options: ReadOptions = field(default_factory=ReadOptions)
     #: Account ids or display names of agents, for platforms that do not mark them.
     agents: frozenset[str] = frozenset()
+    #: Who may read the rooms.
+    audience: AudienceWish = field(default_factory=AudienceWish)
+    #: Whether it is known that the rooms named in `audience` are in one of the exports that are imported.
+    is_checked: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +80,10 @@ class ImportReport:
     unreadable: int
     #: What became of the records in the store: added, unchanged, revised, redacted; None on a dry run.
     stored: dict[str, int] | None
+    #: Each room with who may read it and what that rests on.
+    audiences: Sequence[ImportedRoom] = ()
+    #: How many spoken requests were heard in it: carried out, proposed; None on a dry run.
+    wishes: dict[str, int] | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return the report as JSON values."""
@@ -91,6 +100,8 @@ class ImportReport:
             "zone_assumed": self.zone_assumed,
             "unreadable": self.unreadable,
             "stored": self.stored,
+            "wishes": self.wishes,
+            "audiences": [asdict(room) for room in self.audiences],
         }
 
 
@@ -100,13 +111,14 @@ async def import_export(
     *,
     wish: ImportWish,
     store: Store,
+    there: RoomsThere | None,
     now: datetime,
     progress: Progress,
 ) -> ImportReport:
     """Read an export, store it unless there is no store, and return the report.
 
     Raises:
-        BadInput: the path cannot be read.
+        BadInput: the path cannot be read, or a room is named that is not in it.
         UnknownFormat: no reader recognises it.
     """
     with open_source(path) as source:
@@ -120,15 +132,36 @@ async def import_export(
             rooms=Rooms(clean_room),
             marked_rooms=Rooms(partial(_marked_room, agents=wish.agents)),
         )
+        if wish.audience.names and not wish.is_checked:
+            check_names(wish.audience, await _beside(partial(_rooms, source, reader, wish)))
+        deciding = Deciding(wish=wish.audience, there=there)
         batches = _batches(source, reader, check)
         while batch := await _beside(partial(next, batches, None)):
             progress(source.bytes_read, source.bytes_total, tally.messages)
+            decided = await deciding.decided(batch)
             if store is not None:
-                tally.note_stored(await store(batch))
+                tally.note_stored(await store(decided))
         progress(source.bytes_total, source.bytes_total, tally.messages)
         if not tally.messages and not reader.sniff(source):
             raise UnknownFormat(source.name, f"holds nothing of the format {reader.name!r}")
-        return tally.report(dry_run=store is None)
+        return replace(tally.report(dry_run=store is None), audiences=await deciding.report())
+
+
+def rooms_in(path: Path, readers: Sequence[Reader], wish: ImportWish) -> list[IncomingRoom]:
+    """Return the rooms of an export.
+
+    Raises:
+        BadInput: the path cannot be read.
+        UnknownFormat: no reader recognises it.
+    """
+    with open_source(path) as source:
+        return _rooms(source, choose(source, readers, wish.format), wish)
+
+
+def _rooms(source: Export, reader: Reader, wish: ImportWish) -> list[IncomingRoom]:
+    messages = (item for item in reader.read(source, wish.options) if isinstance(item, IncomingMessage))
+    rooms = {(message.platform, message.room.external_id): message.room for message in messages}
+    return [clean_room(room) for room in rooms.values()]
 
 
 async def _beside(work: Callable[[], Result]) -> Result:

@@ -14,6 +14,7 @@ from itertools import zip_longest
 
 from roomlore.domain.ids import OrgId, ParticipantId, RoomId
 from roomlore.domain.incoming import IncomingMessage, IncomingRoom
+from roomlore.domain.roomaudience import audience_of
 from roomlore.ingest.resolve import Names
 from roomlore.store import directory
 from roomlore.store.directory import MembersTold, Presence, StatedMembership
@@ -32,7 +33,7 @@ class MemberList:
 
 def is_complete(room: IncomingRoom) -> bool:
     """Return whether a room as described lists all who may read it."""
-    return room.visibility == "members" and bool(room.members)
+    return audience_of(room).visibility == "members" and bool(room.members)
 
 
 async def note(conn: Connection, org_id: OrgId, batch: Sequence[IncomingMessage], names: Names) -> None:

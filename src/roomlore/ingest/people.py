@@ -10,6 +10,7 @@ from datetime import datetime
 
 from roomlore.domain.ids import MessageId, OrgId, ParticipantId, RoomId
 from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, IncomingRoom
+from roomlore.domain.roomaudience import DIRECT, UNKNOWN_KIND, is_stated_closed
 from roomlore.ingest import members
 from roomlore.ingest.resolve import Names, distinct_rooms
 from roomlore.store import directory, messages
@@ -31,9 +32,10 @@ async def note(
     if stated:
         await directory.state_memberships(conn, org_id, stated)
     await members.note(conn, org_id, batch, names)
-    closed = {names.rooms[name] for name, room in rooms if room.visibility == "members"}
+    closed = {names.rooms[name] for name, room in rooms if is_stated_closed(room)}
     if closed:
-        await directory.narrow_rooms(conn, org_id, closed)
+        direct = {names.rooms[name] for name, room in rooms if room.kind in DIRECT}
+        await directory.narrow_rooms(conn, org_id, closed, direct=direct)
     await directory.note_names(conn, org_id, _current_names(batch, rooms, names))
     if names.turned_out:
         await directory.note_kinds(conn, org_id, names.turned_out)
@@ -130,7 +132,13 @@ async def _note_rooms(
     newest = await messages.newest_of_rooms(conn, org_id, room_ids)
     rooms = {room_id: fresh[message_id].room for room_id, message_id in newest.items() if message_id in fresh}
     noted = [
-        NotedRoom(room_id=room_id, name=room.name, kind=room.kind, topic=room.topic)
+        NotedRoom(
+            room_id=room_id,
+            name=room.name,
+            kind=room.kind or UNKNOWN_KIND,
+            topic=room.topic,
+            workspace=room.workspace,
+        )
         for room_id, room in rooms.items()
     ]
     if noted:

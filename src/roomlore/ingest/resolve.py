@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from roomlore.domain.ids import OrgId, ParticipantId, RoomId, uuid7
 from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, IncomingRoom, ParticipantKind
+from roomlore.domain.roomaudience import UNKNOWN_KIND, audience_of, is_stated_closed
 from roomlore.store import directory
 from roomlore.store.directory import IdentityKey, NewIdentity, NewRoom, NotedKind
 from roomlore.store.queries import Connection
@@ -119,9 +120,11 @@ async def _add_rooms(
             platform=name[0],
             external_id=room.external_id,
             name=room.name,
-            kind=room.kind,
-            visibility=room.visibility,
+            kind=room.kind or UNKNOWN_KIND,
+            visibility=audience_of(room).visibility,
+            is_stated_closed=is_stated_closed(room),
             topic=room.topic,
+            workspace=room.workspace,
         )
         for name, room in rooms.items()
         if name not in known

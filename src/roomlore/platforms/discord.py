@@ -16,9 +16,9 @@ from roomlore.domain.incoming import (
     ReadItem,
     RoomKind,
     Skipped,
-    Visibility,
 )
 from roomlore.domain.ports import Reader, ReadOptions, Source
+from roomlore.domain.roomaudience import DIRECT
 from roomlore.platforms.discordparts import carried, forwarded, forwarded_part, is_forward
 from roomlore.platforms.fields import (
     Fields,
@@ -42,8 +42,8 @@ from roomlore.platforms.presence import both_sides
 
 _SPINE: Spine = {(): "object", ("messages",): "list"}
 _DIRECT: dict[str, RoomKind] = {"DirectTextChat": "dm", "DirectGroupTextChat": "group_dm"}
-#: Channels that the whole server may read as far as the export tells; anything else is for its members.
-_OPEN = frozenset(
+#: Channels of which the export does not tell who may read them. Anything else is for its members.
+_UNTOLD = frozenset(
     {
         "GuildTextChat",
         "GuildVoiceChat",
@@ -56,6 +56,8 @@ _OPEN = frozenset(
         "GuildForum",
     }
 )
+_PRIVATE = frozenset({"GuildPrivateThread"})
+_KNOWN = _UNTOLD | _PRIVATE | _DIRECT.keys()
 _SAID = frozenset({"Default", "Reply"})
 
 
@@ -94,34 +96,37 @@ def _file(source: Source, file: str, room: IncomingRoom) -> Iterator[ReadItem]:
 
 def _rooms(source: Source, files: list[str]) -> dict[str, IncomingRoom]:
     """Return the room of each file; a one-to-one room with both sides, whichever of its partitions shows them."""
-    channels: dict[str, Fields] = {}
+    channels: dict[str, tuple[Fields, Fields]] = {}
     seen: dict[str, dict[tuple[str, str], IncomingAuthor]] = {}
     for file in files:
-        channel, authors = _survey(source, file)
+        channel, guild, authors = _survey(source, file)
         if loose_text(channel, "id"):
-            channels[file] = channel
+            channels[file] = channel, guild
             seen.setdefault(channel["id"], {}).update(authors)
     rooms: dict[str, IncomingRoom] = {}
-    for file, channel in channels.items():
+    for file, (channel, guild) in channels.items():
         try:
-            rooms[file] = _room(channel, list(seen[channel["id"]].values()))
+            rooms[file] = _room(channel, guild, list(seen[channel["id"]].values()))
         except Malformed:
             continue
     return rooms
 
 
-def _survey(source: Source, file: str) -> tuple[Fields, dict[tuple[str, str], IncomingAuthor]]:
-    """Return the channel, and who speaks in it if that tells who may read all of it."""
+def _survey(source: Source, file: str) -> tuple[Fields, Fields, dict[tuple[str, str], IncomingAuthor]]:
+    """Return the channel, its server, and who speaks in it if that tells who may read all of it."""
     channel: Fields = {}
+    guild: Fields = {}
     authors: dict[tuple[str, str], IncomingAuthor] = {}
     for step in walk_file(source, file, _SPINE):
         if step.kind == "value" and step.key == "channel":
             channel = as_object(step.value) or {}
+        elif step.kind == "value" and step.key == "guild":
+            guild = as_object(step.value) or {}
         elif step.place == ("messages",) and step.kind == "value":
             if channel and _kind(channel) != "dm":
                 break
             _note_author(step, authors)
-    return channel, authors
+    return channel, guild, authors
 
 
 def _note_author(step: Step, authors: dict[tuple[str, str], IncomingAuthor]) -> None:
@@ -136,15 +141,17 @@ def _kind(channel: Fields) -> RoomKind:
     return _DIRECT.get(loose_text(channel, "type"), "channel")
 
 
-def _room(channel: Fields, authors: list[IncomingAuthor]) -> IncomingRoom:
-    visibility: Visibility = "open" if loose_text(channel, "type") in _OPEN else "members"
+def _room(channel: Fields, guild: Fields, authors: list[IncomingAuthor]) -> IncomingRoom:
+    type_, kind = loose_text(channel, "type"), _kind(channel)
     return IncomingRoom(
         external_id=need(channel, "id", "no room"),
         name=loose_text(channel, "name", "id"),
-        kind=_kind(channel),
-        visibility=visibility,
+        kind=kind if type_ in _KNOWN else None,
+        visibility="members" if type_ in _PRIVATE or kind in DIRECT else None,
         topic=loose_text(channel, "topic"),
-        members=both_sides(_kind(channel), authors),
+        members=both_sides(kind, authors),
+        workspace="" if kind in DIRECT else loose_text(guild, "name"),
+        category=loose_text(channel, "category"),
     )
 
 

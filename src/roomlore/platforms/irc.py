@@ -26,8 +26,12 @@ from roomlore.platforms.irclines import IrcLine, read_line
 from roomlore.platforms.ircnames import LOG_NAME, read_name, room_of, twins
 from roomlore.platforms.lines import Line, looks_like, matching, read_lines
 from roomlore.platforms.localclock import LocalClock
+from roomlore.platforms.presence import both_sides
 
 _LOOKED_AT = 40
+#: What tells the name of a channel from a nick.
+_CHANNEL_MARKS = frozenset("#&")
+_SIDES = 2
 _SYSTEM_AUTHOR = IncomingAuthor(account_id="", name="IRC", kind="system")
 _SPOKEN = frozenset({"said", "action", "notice"})
 #: How marks of days begin.
@@ -47,6 +51,8 @@ class _Log:
     zone_named: str
     #: Whether the file name says nothing of the room, so that a mark in the log may.
     is_unnamed: bool
+    #: The network, as the caller says.
+    workspace: str
     precision: Precision = "min"
     #: System lines before the first time; they get that time.
     waiting: list[tuple[Line, IrcLine]] = field(default_factory=list[tuple[Line, IrcLine]])
@@ -80,8 +86,10 @@ def _read(source: Source, options: ReadOptions) -> Iterator[ReadItem]:
     for file in files:
         _require_days(source, file, options)
     shared = twins(files)
-    for file in files:
-        yield from _file(source, file, _open_log(file, options, shared))
+    logs = [_open_log(file, options, shared) for file in files]
+    _with_sides(source, logs)
+    for log in logs:
+        yield from _file(source, log.file, log)
 
 
 def _require_days(source: Source, file: str, options: ReadOptions) -> None:
@@ -124,16 +132,44 @@ def _open_log(file: str, options: ReadOptions, shared: frozenset[str]) -> _Log:
     zone = options.zone
     log = _Log(
         file=file,
-        room=room_of(file, name, shared),
+        room=room_of(file, name, shared, workspace=options.workspace),
         clock=LocalClock(zone=zone or UTC),
         part=name.part,
         zone_named=str(zone) if zone else ASSUMED_UTC,
         is_unnamed=not name.channel and "/" not in file,
+        workspace=options.workspace,
     )
     day = options.day or name.day
     if day is not None:
         log.clock.begin(day)
     return log
+
+
+def _with_sides(source: Source, logs: list[_Log]) -> None:
+    """Tell talks of two from channels, where a log is not named as a channel: a talk is for its two sides.
+
+    Clients name the log of a talk by the other side. With one or two people in it and neither of that name it may be
+    either, and counts as a room of unknown kind.
+    """
+    speakers: dict[str, set[str]] = {}
+    for log in logs:
+        if read_name(log.file).channel and _CHANNEL_MARKS.isdisjoint(log.room.name):
+            speakers.setdefault(log.room.external_id, set()).update(_speakers(source, log.file))
+    for log in logs:
+        nicks = speakers.get(log.room.external_id)
+        if nicks is None or log.room.kind == "system":
+            continue
+        if log.room.name.casefold() in {nick.casefold() for nick in nicks}:
+            sides = [IncomingAuthor(account_id=nick, name=nick) for nick in sorted(nicks)]
+            log.room = replace(log.room, kind="dm", members=both_sides("dm", sides))
+        elif len(nicks) <= _SIDES and log.room.kind != "dm":
+            log.room = replace(log.room, kind=None)
+
+
+def _speakers(source: Source, file: str) -> set[str]:
+    lines = (line for line in read_lines(source, file) if not isinstance(line, Skipped))
+    said = (read_line(line.text) for line in lines)
+    return {one.nick for one in said if one.kind in _SPOKEN and one.reading is not None}
 
 
 def _line(log: _Log, line: Line) -> Iterator[ReadItem]:
@@ -142,7 +178,8 @@ def _line(log: _Log, line: Line) -> Iterator[ReadItem]:
     if found.moment is not None:
         log.clock.mark(found.moment)
     if found.channel and log.is_unnamed:
-        log.room = room_of(log.file, replace(read_name(log.file), channel=found.channel), frozenset())
+        name = replace(read_name(log.file), channel=found.channel)
+        log.room = room_of(log.file, name, frozenset(), workspace=log.workspace)
         log.is_unnamed = False
     if found.kind == "mark":
         return

@@ -81,11 +81,22 @@ def twins(files: Sequence[str]) -> frozenset[str]:
     return frozenset(channel for (channel, _, _), found in places.items() if len(found) > 1)
 
 
-def room_of(file: str, name: LogName, known_twins: frozenset[str]) -> IncomingRoom:
-    """Return the room of a log."""
+def room_of(file: str, name: LogName, known_twins: frozenset[str], *, workspace: str = "") -> IncomingRoom:
+    """Return the room of a log; channels of two networks may have one name.
+
+    Args:
+        file: The log.
+        name: What its name says.
+        known_twins: Names that logs of several folders share.
+        workspace: The network, as the caller says.
+    """
     channel = name.channel or _folder(file) or "irc"
-    place = f"{name.network}/" if name.network else f"{_place(file)}/" if channel in known_twins else ""
-    room = IncomingRoom(external_id=f"{place}{channel}".lstrip("/")[:255], name=channel)
+    place = _place(file) if channel in known_twins and not name.network else name.network
+    network = workspace or name.network or place.rpartition("/")[2]
+    key = f"{place}/{channel}".lstrip("/")
+    if workspace and not key.startswith(f"{workspace}/"):
+        key = f"{workspace}/{key}"
+    room = IncomingRoom(external_id=key[:255], name=channel, workspace=network)
     if not name.is_private:
         return room
     return replace(room, kind="system" if name.is_client else "dm", visibility="members")

@@ -25,6 +25,7 @@ from roomlore.domain.incoming import (
     Visibility,
 )
 from roomlore.domain.ports import Reader, ReadOptions, Source
+from roomlore.domain.roomaudience import DIRECT
 from roomlore.platforms.fields import (
     Fields,
     Malformed,
@@ -47,7 +48,6 @@ from roomlore.platforms.lines import Line, looks_like, matching, read_lines
 #: The version of the format; what a first line must say.
 SCHEMA = "roomlore.message/1"
 _SUFFIXES = (".jsonl", ".ndjson", ".json", ".txt")
-_DIRECT = frozenset({"dm", "group_dm"})
 
 
 @dataclass(slots=True)
@@ -242,18 +242,19 @@ def _room(value: Any, platform: str, declared: _Declared) -> IncomingRoom:
     external_id = need(fields, "id", "no room")
     known = declared.rooms.get((platform, external_id))
     room = known or IncomingRoom(external_id=external_id, name=external_id)
-    kind = text(fields, "kind") or room.kind
-    if kind not in get_args(RoomKind):
-        raise Malformed("unknown room kind")
-    visibility = text(fields, "visibility") or ("members" if kind in _DIRECT else room.visibility)
-    if visibility not in get_args(Visibility):
+    stated = text(fields, "kind")
+    kind = (cast("RoomKind", stated) if stated in get_args(RoomKind) else None) if stated else room.kind
+    visibility = text(fields, "visibility") or ("members" if kind in DIRECT else room.visibility)
+    if visibility not in (*get_args(Visibility), None):
         raise Malformed("unknown visibility")
     room = replace(
         room,
         name=text(fields, "name") or room.name,
-        kind=cast("RoomKind", kind),
-        visibility=cast("Visibility", visibility),
+        kind=kind,
+        visibility=cast("Visibility | None", visibility),
         topic=text(fields, "topic") or room.topic,
+        workspace=text(fields, "workspace") or room.workspace,
+        category=text(fields, "category") or room.category,
         members=_members(fields.get("members"), room),
     )
     declared.rooms[platform, external_id] = room

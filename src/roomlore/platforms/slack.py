@@ -113,7 +113,7 @@ def _read(source: Source, options: ReadOptions) -> Iterator[ReadItem]:
 
 
 def _unlisted(source: Source, folder: str, reading: _Reading) -> IncomingRoom:
-    room = unlisted_room(folder)
+    room = unlisted_room(reading.space, folder)
     if room.kind != "dm":
         return room
     speakers = _speakers(source, reading.space.folders[folder], reading)

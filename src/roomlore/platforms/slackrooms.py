@@ -18,12 +18,15 @@ from roomlore.domain.incoming import (
 )
 from roomlore.domain.patterns import later
 from roomlore.domain.ports import Source
+from roomlore.domain.roomaudience import DIRECT
 from roomlore.platforms.fields import MAX_ID, Fields, ids, loose_text, member
 from roomlore.platforms.jsonstream import Spine, fault, walk_file
 
 DAY_FILE = later(r"(?:.*/)?([^/]+)/(\d{4}-\d\d-\d\d)\.json")
-_DIRECT = later(r"D[A-Z0-9]{8,}")
+_DIRECT_ID = later(r"D[A-Z0-9]{8,}")
 _INTEGRATION = later(r"/services/(?P<bot>B[A-Z0-9]+)\|(?P<name>[^<>|]+)>")
+#: "Harbour Works Slack export Jan 1 2024 - Feb 2 2024.zip".
+_NAMED = " Slack export "
 #: Slack's own account; it is in no list.
 SLACKBOT = "USLACKBOT"
 LIST_SPINE: Spine = {(): "list"}
@@ -40,6 +43,8 @@ class Workspace:
     """What the lists of an export say; filled once, before the first message."""
 
     folders: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    #: As the file is called that Slack offers; empty where it is called otherwise.
+    name: str = ""
     users: dict[str, Fields] = field(default_factory=dict[str, Fields])
     apps: dict[str, str] = field(default_factory=dict[str, str])
     rooms: dict[str, IncomingRoom] = field(default_factory=dict[str, IncomingRoom])
@@ -70,7 +75,8 @@ class Workspace:
 
 def open_workspace(source: Source) -> Workspace:
     """Return what the export's lists and folders say."""
-    space = Workspace(folders=day_files(source))
+    name, found, _ = source.name.partition(_NAMED)
+    space = Workspace(folders=day_files(source), name=name if found else "")
     for name in ("users.json", "integration_logs.json", *_LISTS):
         for file in _named(source, name):
             for record in _records(source, file, space):
@@ -154,6 +160,7 @@ def _add_room(space: Workspace, record: Fields, listed: tuple[RoomKind, bool]) -
         kind=kind,
         visibility="open" if is_open and not private else "members",
         topic=loose_text(member(record, "topic"), "value"),
+        workspace=space.name,
         members=tuple(IncomingMembership(author=space.user(who)) for who in members),
     )
     space.room_names[external_id] = name
@@ -163,14 +170,20 @@ def _add_room(space: Workspace, record: Fields, listed: tuple[RoomKind, bool]) -
             space.rooms[folder] = room
 
 
-def unlisted_room(folder: str) -> IncomingRoom:
-    """Return the room of a folder that no list explains, without its members."""
-    kind: RoomKind = "channel"
+def unlisted_room(space: Workspace, folder: str) -> IncomingRoom:
+    """Return the room of a folder that no list explains, without its members; it may be a private one."""
+    kind: RoomKind | None = None
     if folder.startswith("mpdm-"):
         kind = "group_dm"
-    elif _DIRECT.fullmatch(folder):
+    elif _DIRECT_ID.fullmatch(folder):
         kind = "dm"
-    return IncomingRoom(external_id=folder[:255], name=folder, kind=kind, visibility="members")
+    return IncomingRoom(
+        external_id=folder[:255],
+        name=folder,
+        kind=kind,
+        visibility="members" if kind in DIRECT else None,
+        workspace=space.name,
+    )
 
 
 def note_integration(space: Workspace, fields: Fields) -> None:

@@ -22,6 +22,7 @@ from roomlore.domain.incoming import (
     ReadItem,
     RoomKind,
     Skipped,
+    Visibility,
 )
 from roomlore.domain.patterns import later
 from roomlore.domain.ports import Reader, ReadOptions, Source
@@ -219,9 +220,8 @@ def _room_id(head: Fields, file: str) -> str:
 
 def _room(head: Fields, file: str, authors: list[IncomingAuthor]) -> IncomingRoom:
     type_ = str(head.get("type"))
-    kind, _ = _KINDS.get(type_, ("channel", ""))
     # A type that is missing or new may be a private one: nobody may read it but those who write in it.
-    is_open = type_.startswith("public_")
+    kind = _KINDS[type_][0] if type_ in _KINDS else None
     name = loose_text(head, "name") or (
         "Saved messages" if type_ == "saved_messages" else PurePosixPath(file).stem
     )
@@ -229,9 +229,16 @@ def _room(head: Fields, file: str, authors: list[IncomingAuthor]) -> IncomingRoo
         external_id=_room_id(head, file),
         name=name,
         kind=kind,
-        visibility="open" if is_open else "members",
+        visibility=_visibility(type_),
         members=both_sides(kind, authors),
     )
+
+
+def _visibility(type_: str) -> Visibility | None:
+    """Return who may read a chat of a type; None where the type does not tell."""
+    if type_ not in _KINDS:
+        return None
+    return "open" if type_.startswith("public_") else "members"
 
 
 def _author(fields: Fields) -> IncomingAuthor:

@@ -15,7 +15,7 @@ from roomlore.domain.speech import safe_name
 from roomlore.retrieval.asked import without_article
 from roomlore.store import conversations, directory, messages
 from roomlore.store.db import verbatim
-from roomlore.store.directory import ParticipantKey
+from roomlore.store.directory import ParticipantKey, RoomKey
 from roomlore.store.queries import Connection
 from roomlore.store.search import UNKNOWN, Position
 
@@ -92,13 +92,17 @@ async def conversation(conn: Connection, org_id: OrgId, word: str) -> Conversati
 
 
 async def room(conn: Connection, org_id: OrgId, word: str) -> RoomId:
-    """Return the room of that name, external id or id."""
+    """Return the room of that name, external id or id; `workspace/name` tells rooms of one name apart."""
     _check("room", word)
     found = await directory.find_rooms(conn, org_id, word)
-    _check_one(
-        "room", word, [f"{key.id} [{safe_name(f'{key.platform} {key.external_id}')}]" for key in found]
-    )
+    _check_one("room", word, [f"{key.id} [{safe_name(_place(key))}]" for key in found])
     return found[0].id
+
+
+def _place(key: RoomKey) -> str:
+    """Return what tells a room from another of its name."""
+    named = f"{key.workspace}/{key.name} " if key.workspace else ""
+    return f"{named}{key.platform} {key.external_id}"
 
 
 async def message(conn: Connection, org_id: OrgId, word: str, *, room_id: RoomId | None) -> Message:

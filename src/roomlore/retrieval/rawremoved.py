@@ -14,6 +14,8 @@ from roomlore.retrieval.rawlogs import CHECKED, ENOUGH, Candidate
 from roomlore.store import erased, rawlogs
 from roomlore.store.erased import AccountName, ErasedRange, PlaceName, RoomName
 from roomlore.store.queries import Connection
+from roomlore.store.rooms import erased_rooms
+from roomlore.wishes.marks import found_in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,8 +29,15 @@ class Removed:
     ranges: Mapping[RoomName, Sequence[ErasedRange]] = field(
         default_factory=dict[RoomName, Sequence[ErasedRange]]
     )
+    #: Rooms in which a spoken request keeps something from somebody.
+    withheld_in: set[RoomName] = field(default_factory=set[RoomName])
+    #: Of lines whose place is not known, those that say what a request withholds.
+    repeating: set[str] = field(default_factory=set[str])
     #: Whether a stretch of any room was erased.
     has_ranges: bool = False
+    #: Those of the rooms of these lines that were erased whole, and whether any room was.
+    erased_rooms: frozenset[RoomName] = frozenset()
+    has_erased_rooms: bool = False
     #: Since when rooms keep what was said.
     kept_since: Mapping[RoomName, datetime] = field(default_factory=dict[RoomName, datetime])
     has_accounts: bool = False
@@ -46,9 +55,13 @@ class Removed:
     def may_be_removed(self, one: Candidate) -> bool:
         """Return whether somebody may have removed what a line says."""
         places = one.said.places(one.mapped)
-        if not places and (self.rooms or self.has_ranges):
+        if not places and (self.rooms or self.has_ranges or self.has_erased_rooms):
             return True
-        if not one.said.is_exact and any(place in self.rooms for place in places):
+        if any(place in self.erased_rooms for place in places):
+            return True
+        if one.said.text in self.repeating:
+            return True
+        if not one.said.is_exact and any(place in self.rooms | self.withheld_in for place in places):
             return True
         return self._is_out_of_time(one, places) or self._is_of_somebody_gone(one)
 
@@ -95,18 +108,33 @@ async def removed(conn: Connection, org_id: OrgId, found: Sequence[Candidate], *
     for one in await erased.erased_ranges(conn, org_id, names) if flags.ranges else ():
         ranges.setdefault((one.platform, one.room), []).append(one)
     keeping = await erased.keeping_rooms(conn, org_id, now=now) if flags.keeping else []
+    withheld_in = await rawlogs.withheld_in(conn, org_id)
+    unplaced = [one.said.text for one in found if not one.said.places(one.mapped)]
     platforms = await rawlogs.platforms(conn, org_id)
     accounts = {name for one in found for name in one.said.names(platforms_of(one, platforms))}
     return Removed(
         stored=await rawlogs.stored(conn, org_id, places),
         rooms=await rawlogs.removed_in(conn, org_id),
+        withheld_in=withheld_in,
+        repeating=await _repeating(conn, org_id, unplaced) if withheld_in else set(),
         ranges=ranges,
         has_ranges=flags.ranges,
+        erased_rooms=await erased_rooms(conn, org_id, names) if flags.rooms else frozenset(),
+        has_erased_rooms=flags.rooms,
         kept_since={(one.platform, one.room): one.kept_since for one in keeping},
         has_accounts=flags.accounts,
         accounts=await erased.erased_accounts(conn, org_id, accounts) if flags.accounts else {},
         platforms=platforms,
     )
+
+
+async def _repeating(conn: Connection, org_id: OrgId, texts: Sequence[str]) -> set[str]:
+    """Return those of some texts that say what a request withholds, or a value that it wants forgotten."""
+    if not texts:
+        return set()
+    marks = await rawlogs.marks(conn, org_id)
+    named = {text for text in texts if found_in(text, marks)}
+    return named | await rawlogs.repeating(conn, org_id, texts)
 
 
 async def staying(

@@ -7,7 +7,7 @@ from typing import Literal
 from uuid import UUID
 
 from roomlore.domain.ids import MessageId
-from roomlore.domain.records import Memory, Message, Reply
+from roomlore.domain.records import Memory, Message, Postable, Reply
 from roomlore.retrieval.asked import Read
 
 Tier = Literal["room", "memories", "history", "raw logs", "none"]
@@ -82,6 +82,21 @@ class Hit(Exchange):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Withheld:
+    """A message that recall leaves out, and the request for which it does."""
+
+    message_id: MessageId
+    wish_id: UUID
+    #: forget, confide or withhold.
+    kind: str
+    room_name: str
+    #: Who asked for it; empty where they are gone.
+    author_name: str
+    #: From whom; None: from everybody but those it was said to.
+    from_names: Sequence[str] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
     """What a search returns: exchanges, best first, and what could not be used."""
 
@@ -91,6 +106,10 @@ class Found:
     degraded: Sequence[Degradation] = ()
     #: What was read out of the question: what narrowed the search, and whom it names that nobody is; None where neither.
     read: Read | None = None
+    #: What spoken requests left out of it; told to operators alone.
+    withheld: Sequence[Withheld] = ()
+    #: In the room, where one was named and it was not asked for privately.
+    postable: Postable = "nowhere"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +177,10 @@ class Answer:
     #: What was read out of the question: what narrowed where was looked, and whom it names that nobody is; None where
     #: neither. Of the latter the text tells, too.
     read: Read | None = None
+    #: What it would rest on, too, if no spoken request withheld it; told to operators alone.
+    withheld: Sequence[Withheld] = ()
+    #: In the room, where one was named and it was not asked for privately.
+    postable: Postable = "nowhere"
 
     @property
     def is_known(self) -> bool:

@@ -21,6 +21,9 @@ class RoomKey:
     platform: str
     external_id: str
     id: RoomId
+    name: str
+    workspace: str
+    visibility: Visibility
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +91,10 @@ class NewRoom:
     name: str
     kind: RoomKind
     visibility: Visibility
+    #: Whether its platform says that it is for its members; else that is only assumed.
+    is_stated_closed: bool
     topic: str
+    workspace: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +137,7 @@ class NotedRoom:
     name: str
     kind: RoomKind
     topic: str
+    workspace: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +160,7 @@ class MembersTold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Narrowed:
-    """A room that was open and is no more."""
+    """A room that was open and is no more, or of which that was not known."""
 
     room_id: RoomId
 
@@ -256,9 +263,14 @@ async def note_rooms(conn: Connection, org_id: OrgId, rooms: Sequence[NotedRoom]
     await QUERIES.run(conn, "note_rooms", {"org_id": org_id, **columns(NotedRoom, rooms)})
 
 
-async def narrow_rooms(conn: Connection, org_id: OrgId, room_ids: Iterable[RoomId]) -> None:
-    """Close rooms to all but their members; what was closed once is not opened by a later record."""
-    params = {"org_id": org_id, "room_ids": list(room_ids)}
+async def narrow_rooms(
+    conn: Connection, org_id: OrgId, room_ids: Iterable[RoomId], *, direct: Iterable[RoomId] = ()
+) -> None:
+    """Close rooms that records say are for their members; what was closed once is not opened by a later record.
+
+    A room that an operator opened although its records said so before stays open, unless it is direct.
+    """
+    params = {"org_id": org_id, "room_ids": list(room_ids), "direct_ids": list(direct)}
     narrowed = await QUERIES.all(conn, "narrow_rooms", Narrowed, params)
     await copying.ask_nodes(conn, org_id, [row.room_id for row in narrowed])
 

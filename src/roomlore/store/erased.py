@@ -35,6 +35,7 @@ class Removals:
     ranges: bool
     holes: bool
     keeping: bool
+    rooms: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +140,11 @@ def account_digest(org_id: OrgId, name: AccountName) -> bytes:
     SHA-256 over four parts: the 16 bytes of the org's id, then platform, account and persona in UTF-8. Each
     part is preceded by its length in bytes, as four bytes, the highest first.
     """
+    return digest_of(org_id, name)
+
+
+def digest_of(org_id: OrgId, name: Sequence[str]) -> bytes:
+    """Return the digest of the parts of a name, each preceded by its length, in an org."""
     parts = [org_id.bytes, *(part.encode("utf-8") for part in name)]
     return hashlib.sha256(b"".join(len(part).to_bytes(4, "big") + part for part in parts)).digest()
 

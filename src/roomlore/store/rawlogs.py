@@ -39,6 +39,20 @@ class RemovedIn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Repeating:
+    """A text that repeats what is withheld, by its place in a list, from 1."""
+
+    place: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marked:
+    """The digest of a value that is to be forgotten."""
+
+    mark: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Platform:
     """The name of a platform."""
 
@@ -66,9 +80,26 @@ async def stays(conn: Connection, room_ids: Collection[RoomId]) -> list[Stay]:
 
 
 async def removed_in(conn: Connection, org_id: OrgId) -> set[RoomName]:
-    """Return the rooms in which something was redacted or erased, or is kept from somebody by a wish."""
+    """Return the rooms in which something was redacted or erased."""
     rows = await QUERIES.all(conn, "removed_in", RemovedIn, {"org_id": org_id})
     return {(row.platform, row.room) for row in rows}
+
+
+async def withheld_in(conn: Connection, org_id: OrgId) -> set[RoomName]:
+    """Return the rooms in which something is kept from somebody by a request."""
+    rows = await QUERIES.all(conn, "withheld_in", RemovedIn, {"org_id": org_id})
+    return {(row.platform, row.room) for row in rows}
+
+
+async def repeating(conn: Connection, org_id: OrgId, texts: Sequence[str]) -> set[str]:
+    """Return those of some texts that repeat what a request withholds; for the operator's connection."""
+    rows = await QUERIES.all(conn, "repeating", Repeating, {"org_id": org_id, "texts": list(texts)})
+    return {texts[row.place - 1] for row in rows}
+
+
+async def marks(conn: Connection, org_id: OrgId) -> set[str]:
+    """Return the digests of the values that requests want forgotten; for the operator's connection."""
+    return {row.mark for row in await QUERIES.all(conn, "marked", Marked, {"org_id": org_id})}
 
 
 async def platforms(conn: Connection, org_id: OrgId) -> list[str]:

@@ -113,6 +113,8 @@ async def remnants(conn: Connection, org_id: OrgId, receipt: Receipt) -> list[Re
             return await QUERIES.all(conn, "left_of_message", Remnant, params)
         case "range" | "expiry":
             return await QUERIES.all(conn, "left_of_range", Remnant, params)
+        case "room":
+            return await QUERIES.all(conn, "left_of_room", Remnant, params)
         case "person":
             found = await QUERIES.all(conn, "left_of_person", Remnant, params)
             return found + await QUERIES.all(conn, "left_in_holes", Remnant, params)

@@ -26,6 +26,8 @@ class Place:
     id: RoomId
     platform: str
     external_id: str
+    #: The server, workspace or network it belongs to; empty where there is none.
+    workspace: str
     name: str
     kind: RoomKind
     visibility: Visibility

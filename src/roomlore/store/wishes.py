@@ -13,8 +13,10 @@ from roomlore.store.queries import Connection, Queries, columns
 
 QUERIES = Queries("wishes")
 
-WishStatus = Literal["active", "undone"]
-FIRST, LAST = UUID(int=0), UUID(int=2**128 - 1)
+#: `proposed`: heard with doubt, it hides nothing until somebody accepts it; `dismissed`: somebody said that it does not count.
+WishStatus = Literal["proposed", "active", "dismissed"]
+#: Carry plain requests out, propose all of them, or hear none.
+WishMode = Literal["on", "propose", "off"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,10 +29,12 @@ class HeardWish:
     author_id: ParticipantId
     kind: str
     status: WishStatus
+    #: Why a person is asked first; empty: it was put plainly.
+    doubt: str
     heard_by: str
     heard_at: datetime
-    undone_at: datetime | None
-    undone_by: ParticipantId | None
+    decided_at: datetime | None
+    decided_by: ParticipantId | None
     target_ids: Sequence[MessageId]
     marks: Sequence[str]
     own_marks: Sequence[str]
@@ -54,6 +58,8 @@ class NewWish:
     message_id: MessageId
     author_id: ParticipantId
     kind: str
+    status: WishStatus
+    doubt: str
     heard_by: str
     told: Mapping[str, Any] | None
     target_ids: Collection[MessageId]
@@ -129,37 +135,11 @@ class RoomPerson:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WishRow:
-    """A wish as people review it."""
+class Present:
+    """Somebody who was there when a message was said."""
 
-    id: UUID
-    room_id: RoomId
-    room_name: str
-    #: None of a wish that is gone: only what it covers of others' words is kept.
-    message_id: MessageId | None
-    author_id: ParticipantId | None
-    author_name: str
-    kind: str
-    status: WishStatus
-    heard_by: str
-    sent_at: datetime | None
-    body: str
-    undone_at: datetime | None
-    undone_by: ParticipantId | None
-    from_ids: Sequence[ParticipantId] | None
-    spared_ids: Sequence[ParticipantId]
-    is_standing: bool
-    permits: Sequence[str]
-    denies: Sequence[str]
-    told: Mapping[str, Any] | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Covered:
-    """A message that a wish withholds."""
-
-    wish_id: UUID
     message_id: MessageId
+    participant_id: ParticipantId
 
 
 async def in_rooms(conn: Connection, org_id: OrgId, room_ids: Collection[RoomId]) -> list[HeardWish]:
@@ -240,7 +220,7 @@ async def people_of(conn: Connection, org_id: OrgId, room_ids: Collection[RoomId
 
 
 async def put(conn: Connection, org_id: OrgId, wishes: Iterable[NewWish], *, heard_at: datetime) -> None:
-    """Keep wishes, each once for its message; one that was undone stays so."""
+    """Keep wishes, each once for its message."""
     params = {
         "org_id": org_id,
         "rows": json.dumps([_row(wish) for wish in wishes]),
@@ -256,6 +236,8 @@ def _row(wish: NewWish) -> dict[str, Any]:
         "message_id": str(wish.message_id),
         "author_id": str(wish.author_id),
         "kind": wish.kind,
+        "status": wish.status,
+        "doubt": wish.doubt,
         "heard_by": wish.heard_by,
         "told": wish.told,
         "target_ids": _words(wish.target_ids),
@@ -327,46 +309,17 @@ async def forget_people(conn: Connection, org_id: OrgId, participant_ids: Collec
     await QUERIES.run(conn, "forget_people_withheld", params)
 
 
-async def newest(
-    conn: Connection,
-    org_id: OrgId,
-    *,
-    room_id: RoomId | None,
-    limit: int,
-    span: tuple[UUID, UUID] = (FIRST, LAST),
-) -> list[WishRow]:
-    """Return the newest wishes that the viewer may see, newest first, of one room or of all.
-
-    Args:
-        conn: Reads for the viewer.
-        org_id: The viewer's org.
-        room_id: None for all rooms.
-        limit: How many.
-        span: The smallest and the largest id.
-    """
-    low, high = span
-    params = {"org_id": org_id, "room_id": room_id, "limit": limit, "low": low, "high": high}
-    return await QUERIES.all(conn, "all_of", WishRow, params)
-
-
-async def covered_by(conn: Connection, org_id: OrgId, wish_ids: Collection[UUID]) -> list[Covered]:
-    """Return what wishes withhold, oldest first; for the operator's connection."""
-    return await QUERIES.all(conn, "covered_by", Covered, {"org_id": org_id, "wish_ids": list(wish_ids)})
-
-
 async def is_any_withheld(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> bool:
     """Return whether a wish withholds one of these messages from anybody; for the operator's connection."""
     params = {"org_id": org_id, "message_ids": list(ids)}
-    return await QUERIES.first(conn, "any_withheld", Covered, params) is not None
+    return await QUERIES.first(conn, "any_withheld", Found, params) is not None
 
 
-async def undo(
-    conn: Connection, org_id: OrgId, wish_id: UUID, *, at: datetime, by: ParticipantId | None
-) -> bool:
-    """Let a wish count no more; return whether it did."""
-    return bool(await QUERIES.run(conn, "undo", {"org_id": org_id, "id": wish_id, "at": at, "by": by}))
+async def release_all(conn: Connection, org_id: OrgId) -> int:
+    """Withhold nothing any more for the wishes of an org, but for those that are gone; return how much that was."""
+    return await QUERIES.run(conn, "release_all", {"org_id": org_id})
 
 
-async def redo(conn: Connection, org_id: OrgId, wish_id: UUID) -> bool:
-    """Let a wish count again that was undone; return whether it was."""
-    return bool(await QUERIES.run(conn, "redo", {"org_id": org_id, "id": wish_id}))
+async def present_at(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> list[Present]:
+    """Return who was in the room when these messages were said, as far as the platform tells; and who was whispered to."""
+    return await QUERIES.all(conn, "present_at", Present, {"org_id": org_id, "message_ids": list(ids)})

@@ -24,6 +24,7 @@ from roomlore.domain.records import (
     Message,
     Participant,
     Placed,
+    Postable,
     Reply,
     Sensitivity,
     Talker,
@@ -40,6 +41,7 @@ from roomlore.retrieval.records import (
     Tier,
     TierTrace,
     Why,
+    Withheld,
 )
 
 
@@ -72,6 +74,9 @@ class FoundExchanges:
     certainty: float | None
     degraded: Sequence[Degradation]
     read: Read | None
+    #: What spoken requests left out; told to operators alone.
+    withheld: Sequence[Withheld]
+    postable: Postable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +96,9 @@ class AnswerGiven:
     trace: Sequence[TierTrace]
     degraded: Sequence[Degradation]
     read: Read | None
+    #: What it would rest on, too, if no spoken request withheld it; told to operators alone.
+    withheld: Sequence[Withheld]
+    postable: Postable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,12 +108,16 @@ class ContextGiven:
     room_id: RoomId
     trigger_id: MessageId
     viewer: ParticipantId | Literal["operator"]
+    #: Where the answer may be posted.
+    postable: Postable
     tokens: int
     budget: int
     #: How to read the text; for the system prompt.
     note: str
     text: str
     citations: Mapping[str, Citation]
+    #: What spoken requests leave out of this stretch of the room; told to operators alone, None for others.
+    withheld: Sequence[Withheld] | None = None
     #: None for those who are no agents, as the last.
     memories: Mapping[str, MemoryId] | None = None
     explain: Sequence[Explained] | None = None
@@ -119,6 +131,8 @@ class BlockGiven:
     """What an agent remembers that may matter now."""
 
     text: str
+    #: Where the answer may be posted.
+    postable: Postable
     tokens: int
     budget: int
     citations: Mapping[str, MemoryId]
@@ -224,7 +238,14 @@ def found_exchange(hit: Hit) -> FoundExchange:
 def found_exchanges(found: Found) -> FoundExchanges:
     """Return what a search found."""
     hits = [found_exchange(hit) for hit in found.hits]
-    return FoundExchanges(hits=hits, certainty=found.certainty, degraded=found.degraded, read=found.read)
+    return FoundExchanges(
+        hits=hits,
+        certainty=found.certainty,
+        degraded=found.degraded,
+        read=found.read,
+        withheld=found.withheld,
+        postable=found.postable,
+    )
 
 
 def answer_given(answer: Answer) -> AnswerGiven:
@@ -243,6 +264,8 @@ def answer_given(answer: Answer) -> AnswerGiven:
         trace=answer.trace,
         degraded=answer.degraded,
         read=answer.read,
+        withheld=answer.withheld,
+        postable=answer.postable,
     )
 
 
@@ -253,11 +276,13 @@ def context_given(context: Context, *, explain: bool) -> ContextGiven:
         room_id=context.room_id,
         trigger_id=context.trigger_id,
         viewer=context.viewer.participant_id or "operator",
+        postable=context.postable,
         tokens=context.tokens,
         budget=context.budget,
         note=FORMAT_NOTE,
         text=to_text(context),
         citations=context.citations,
+        withheld=context.withheld if context.viewer.is_operator else None,
         memories=block.citations if block else None,
         explain=context.explain() if explain else None,
         sealed=context.sealed if explain else None,
@@ -270,6 +295,7 @@ def block_given(block: MemoryBlock, *, explain: bool) -> BlockGiven:
     """Return a memory block, and with `explain` why each memory is in or out."""
     return BlockGiven(
         text=block_text(block),
+        postable=block.postable,
         tokens=block.tokens,
         budget=block.budget,
         citations=block.citations,

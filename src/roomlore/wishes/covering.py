@@ -8,11 +8,15 @@ of whoever states it; for everybody's once a second person or an agent puts it o
 themselves.
 """
 
+import re
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 
 from roomlore.domain.ids import MessageId, ParticipantId
+from roomlore.domain.patterns import later
+from roomlore.wishes import cues
 from roomlore.wishes.marks import (
     TOKEN,
     found_in,
@@ -21,11 +25,12 @@ from roomlore.wishes.marks import (
     is_telling,
     marks_of,
     parts,
+    straight,
     strong_values,
 )
 from roomlore.wishes.matters import matters
 from roomlore.wishes.parties import People, parties
-from roomlore.wishes.recogniser import forgets, heard, is_confidential, restricts
+from roomlore.wishes.recogniser import LONGEST, forgets, heard, is_confidential, restricts
 from roomlore.wishes.records import Reach, Said, Wish
 
 #: So far back a wish that names nothing may point.
@@ -36,71 +41,30 @@ NEAR = 6
 COMMON = 8
 
 _SMALL = frozenset(
-    [
-        "the",
-        "and",
-        "for",
-        "with",
-        "that",
-        "this",
-        "what",
-        "from",
-        "about",
-        "into",
-        "onto",
-        "over",
-        "your",
-        "have",
-        "has",
-        "had",
-        "was",
-        "were",
-        "are",
-        "been",
-        "being",
-        "not",
-        "but",
-        "our",
-        "old",
-        "new",
-        "all",
-        "any",
-        "some",
-        "just",
-        "only",
-        "also",
-        "then",
-        "than",
-        "them",
-        "they",
-        "their",
-        "there",
-        "here",
-        "his",
-        "her",
-        "him",
-        "she",
-        "who",
-        "whom",
-        "whose",
-        "which",
-        "when",
-        "where",
-        "said",
-        "told",
-        "mentioned",
-        "note",
-        "notes",
-        "please",
-        "tied",
-        "related",
-        "saved",
-        "temporary",
-        "deleted",
-        "thing",
-        "things",
-        "stuff",
-    ]
+    TOKEN.findall(
+        """
+    the and for with that this what from about into onto over your have has had was were are been being
+    not but our old new all any some just only also then than them they their there here his her him she
+    who whom whose which when where said told mentioned note notes please tied related saved temporary
+    deleted thing things stuff
+    """
+    )
+)
+
+#: Whoever spoke in this time before something was said was there when it was.
+SAME_TALK = timedelta(days=1)
+_CLAUSE = later(r"(?<=[.!?])\s|[\n;:]|,\s|\s[-\u2013\u2014]\s")
+#: A statement has a verb of these, or shows code.
+_STATES = later(
+    r"\b(?:is|are|was|were|am|be|will|can|should|must|use|let's|have|has|had|do|does|did|run|try|go|take|meet|see|means?|needs?)\b"
+    r"|'(?:s|re|m|ll|ve)\b|`",
+    re.IGNORECASE,
+)
+#: What is to be forgotten stands in the request itself: "forget that I told you I am ill".
+_SAYS_IT_AGAIN = later(
+    r"\b(?:forget|pretend) (?:that )?i (?:ever |just )?(?:said|mentioned|told you|brought up) (?!that\b|this\b|it\b|anything\b)"
+    r"|\b(?:forget|erase|delete) (?:that|how) (?:i|my)\b",
+    re.IGNORECASE,
 )
 
 #: So many values a wish is about at most: those it names, and then those that were said last.
@@ -115,8 +79,9 @@ def settled(
     people: People,
     earlier: Collection[Reach],
     common: Collection[str] = (),
+    present: Collection[ParticipantId] = (),
 ) -> Reach:
-    """Return what a wish covers; at least the message that voices it, whose words are no content.
+    """Return what a wish covers; mostly also the message that voices it, whose words are no content.
 
     Args:
         wish: What was heard.
@@ -126,6 +91,7 @@ def settled(
         people: Who takes part.
         earlier: What earlier wishes of the room cover.
         common: Values that are said so often that not all who say them are in `room`.
+        present: Who was in the room when it was said, as far as the platform tells.
     """
     before = before_of(voice, room)
     reach = Reach(
@@ -150,9 +116,10 @@ def settled(
     if wish.kind == "forget":
         values = values_of(wish, voice, before, about=about)
         secrets = _secrets(values, before, _owners(wish, voice, before, earlier), common=common)
+        # What holds from now on, and stands in the same message, is not to be forgotten.
         return replace(
             reach,
-            targets=frozenset({voice.id, *about}),
+            targets=frozenset(about if adds_news(voice.body) else [voice.id, *about]),
             marks=marks_of(secrets),
             own_marks=marks_of(pieces(one for one in values if _is_distinctive(one, before, common)))
             - marks_of(secrets),
@@ -161,7 +128,9 @@ def settled(
         unheard = set(about) - _exchanged_with(wish.party_ids, before)
         return replace(reach, targets=frozenset({voice.id, *unheard}), from_ids=wish.party_ids)
     targets = frozenset({voice.id, *about})
-    return replace(reach, targets=targets, spared_ids=_hearers(voice, before, about, people))
+    return replace(
+        reach, targets=targets, spared_ids=_hearers(voice, before, about, people) | frozenset(present)
+    )
 
 
 def covers(reach: Reach, said: Said) -> bool:
@@ -371,9 +340,10 @@ _GUARDED = frozenset({"health", "contact", "money", "credentials", "customer", "
 def _hearers(
     voice: Said, before: Sequence[Said], about: Sequence[MessageId], people: People
 ) -> frozenset[ParticipantId]:
-    """Return whom something was said to: whoever is named, answered, or spoke last before.
+    """Return who heard something: whoever was there already, is named or answered, or spoke last before.
 
-    Whom a name means that several bear nobody knows: then it is none of them, nor whoever spoke last.
+    Whom a name means that several bear nobody knows: then it is none of them. What agents recall they may tell others:
+    of these it is only those it was said to.
     """
     by_id: Mapping[MessageId, Said] = {said.id: said for said in before[-FAR:]}
     told = [voice, *(by_id[key] for key in about if key in by_id)]
@@ -381,12 +351,30 @@ def _hearers(
     sure = people.sure()
     named = {one for said in told for one in parties(said.body, sure)}
     answered = {by_id[said.reply_to].author_id for said in told if said.reply_to and said.reply_to in by_id}
+    opening = min(said.position for said in told)
+    others = [said for said in before[-FAR:] if said.author_id != voice.author_id]
     if not is_addressed and not answered:
-        opening = min(said.position for said in told)
-        others = [
-            said.author_id
-            for said in before[-FAR:]
-            if said.position < opening and said.author_id != voice.author_id
-        ]
-        answered = set(others[-1:])
-    return frozenset({voice.author_id, *named, *answered})
+        answered = set([said.author_id for said in others if said.position < opening][-1:])
+    there = {
+        said.author_id
+        for said in others
+        if said.author_kind != "agent" and opening[0] - said.sent_at <= SAME_TALK
+    }
+    return frozenset({voice.author_id, *named, *answered, *there})
+
+
+# What a message says besides its wish
+
+
+def adds_news(body: str) -> bool:
+    """Return whether a message that wants something forgotten also says what holds instead."""
+    body = straight(body[:LONGEST])
+    clauses = _CLAUSE.split(body)
+    rest = [clause for clause in clauses if not cues.FORGETTING.search(clause.lower())]
+    if len(rest) == len(clauses) or _SAYS_IT_AGAIN.search(body):
+        # Where no rule hears a wish, none tells what else is said either.
+        return False
+    return any(
+        not clause.rstrip().endswith("?") and len(TOKEN.findall(clause)) > 2 and _STATES.search(clause)  # noqa: PLR2004
+        for clause in rest
+    )

@@ -14,14 +14,15 @@ from datetime import datetime
 from uuid import UUID
 
 from roomlore.domain.ids import MessageId, OrgId, RoomId
-from roomlore.store import untangling, work
+from roomlore.store import untangling, wishreview, work
 from roomlore.store import wishes as kept
 from roomlore.store.queries import Connection
-from roomlore.store.wishes import HeardWish
+from roomlore.store.wishes import HeardWish, NewWish, WishMode, WishStatus
 from roomlore.wishes import rows
-from roomlore.wishes.covering import covers, settled
+from roomlore.wishes.certainty import doubt
+from roomlore.wishes.covering import before_of, covers, settled
 from roomlore.wishes.listening import NOTHING, Listened, listen
-from roomlore.wishes.looking import Surroundings, around, starts, under
+from roomlore.wishes.looking import Surroundings, around, present, starts, under
 from roomlore.wishes.parties import People, parties
 from roomlore.wishes.recogniser import heard, names_nobody_known
 from roomlore.wishes.records import RULES, Person, Reach, Said, Voice, Wish
@@ -62,6 +63,8 @@ async def hear(
         at: When they are heard.
         listened: Which texts are put like a wish, as far as that was told before.
     """
+    if await wishreview.mode(conn, org_id) == "off":
+        return
     told = await listen(bodies.values(), listened)
     voices = [key for key, body in bodies.items() if told[body]]
     known = await kept.in_rooms(conn, org_id, rooms)
@@ -81,7 +84,7 @@ async def hear(
 async def hear_again(conn: Connection, org_id: OrgId, rooms: Collection[RoomId]) -> None:
     """Settle the wishes of rooms anew from which something was taken."""
     known = await kept.in_rooms(conn, org_id, rooms)
-    if not known:
+    if not known or await wishreview.mode(conn, org_id) == "off":
         return
     at = max(wish.heard_at for wish in known)
     found: list[Pair] = []
@@ -101,10 +104,10 @@ async def hear_named(
     heard_by: str,
     at: datetime,
 ) -> int:
-    """Keep wishes that something else than the rules heard, withhold what they cover, and return how many were kept.
+    """Keep wishes that something else than the rules heard, for a person to decide, and return how many were kept.
 
     Left out are those in messages that are not in the room or have no words, those where the rules heard a wish
-    themselves, and those that were undone. Of a topic or a value counts what the message says of it, word for word.
+    themselves, and those that were dismissed. Of a topic or a value counts what the message says of it, word for word.
     One that was kept is heard anew as long as its message is not changed.
 
     Args:
@@ -115,9 +118,11 @@ async def hear_named(
         heard_by: The name of the language model that heard it.
         at: When they are heard.
     """
+    if await wishreview.mode(conn, org_id) == "off":
+        return 0
     known = await kept.in_rooms(conn, org_id, [room_id])
-    undone = {wish.message_id for wish in known if wish.status == "undone"}
-    for room in await _rooms(conn, org_id, known, fresh=wishes.keys() - undone):
+    dismissed = {wish.message_id for wish in known if wish.status == "dismissed"}
+    for room in await _rooms(conn, org_id, known, fresh=wishes.keys() - dismissed):
         if room.id == room_id:
             voices = [
                 _told(said, wishes[said.id], heard_by)
@@ -130,11 +135,17 @@ async def hear_named(
 
 
 async def uncover(conn: Connection, org_id: OrgId, room_id: RoomId, wish_id: UUID) -> None:
-    """Withhold nothing any more for a wish that was undone, nor what others covered because of it."""
-    covered = await kept.covered_by(conn, org_id, [wish_id])
+    """Withhold nothing any more for a wish that was dismissed, nor what others covered because of it."""
+    covered = await wishreview.covered_by(conn, org_id, [wish_id])
     await _name_again(conn, org_id, [one.message_id for one in covered])
     await kept.release_wish(conn, org_id, wish_id)
     await hear_again(conn, org_id, [room_id])
+
+
+async def silence(conn: Connection, org_id: OrgId) -> None:
+    """Withhold nothing any more in an org, but for wishes that are gone."""
+    await _name_again(conn, org_id, await wishreview.withheld_in_org(conn, org_id))
+    await kept.release_all(conn, org_id)
 
 
 # What is known of the rooms
@@ -229,11 +240,11 @@ def _told(said: Said, wish: Wish, heard_by: str) -> Voice:
 async def _without_silenced(conn: Connection, org_id: OrgId, room: _Room, voiced: Sequence[Voice]) -> _Room:
     """Forget the known wishes that are heard no more where they were voiced, and return the room without them.
 
-    Those that were undone are kept: said again, they stay so.
+    Those that somebody dismissed are kept: said again, they stay so.
     """
     looked_at = {said.id for said in (*room.fresh, *room.voices)}
-    active = {key for key, wish in room.known.items() if wish.status == "active"}
-    silenced = looked_at & active - {voice.said.id for voice in voiced}
+    open_ones = {key for key, wish in room.known.items() if wish.status != "dismissed"}
+    silenced = looked_at & open_ones - {voice.said.id for voice in voiced}
     if not silenced:
         return room
     await kept.drop(conn, org_id, silenced)
@@ -275,25 +286,42 @@ async def _settle(
     since = await starts(conn, org_id, standing) | {
         key: wish.since for key, wish in room.known.items() if wish.is_standing
     }
+    look = replace(look, present=await present(conn, org_id, due_ids))
+    mode = await wishreview.mode(conn, org_id)
     # Whoever writes a message chooses its text: nothing else waits until it is gone through.
-    reaches = await asyncio.to_thread(_reaches, due, room, look, others=others, since=since)
-    await kept.put(conn, org_id, [rows.kept(room.id, *pair) for pair in reaches], heard_at=at)
-    for _, reach in reaches:
-        found += await _covered(conn, org_id, room, reach, look=look, is_new=is_all_new)
+    now = await asyncio.to_thread(_settled, due, room, look, others=others, since=since, mode=mode)
+    await kept.put(conn, org_id, [one.row(room.id) for one in now], heard_at=at)
+    for one in now:
+        found += await _covered(conn, org_id, room, one, look=look, is_new=is_all_new)
     return found
 
 
-def _reaches(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Settled:
+    """A wish, what it covers, and whether it is carried out."""
+
+    voice: Voice
+    reach: Reach
+    status: WishStatus
+    doubt: str
+
+    def row(self, room_id: RoomId) -> NewWish:
+        """Return how it is kept."""
+        return rows.kept(room_id, self.voice, self.reach, status=self.status, doubt=self.doubt)
+
+
+def _settled(
     due: Sequence[Voice],
     room: _Room,
     look: Surroundings,
     *,
     others: Sequence[Reach],
     since: Mapping[MessageId, datetime | None],
-) -> list[tuple[Voice, Reach]]:
+    mode: WishMode,
+) -> list[_Settled]:
     """Return what wishes cover, settled in the order of the room: later ones may rest on earlier ones."""
     before = list(others)
-    found: list[tuple[Voice, Reach]] = []
+    found: list[_Settled] = []
     for voice in sorted(due, key=lambda one: one.said.position):
         said = voice.said
         reach = settled(
@@ -303,6 +331,7 @@ def _reaches(
             people=room.people,
             earlier=[one for one in before if one.position < said.position],
             common=look.common.get(said.id, frozenset()),
+            present=look.present.get(said.id, frozenset()),
         )
         if reach.is_standing:
             reach = replace(reach, since=since.get(said.id))
@@ -310,22 +339,36 @@ def _reaches(
         if known is not None and reach.kind == known.kind == "confide" and known.told == voice.told:
             # Whom it was told to was told once: nobody is let in later, whatever they or others call themselves.
             reach = replace(reach, spared_ids=frozenset(known.spared_ids))
-        found.append((voice, reach))
-        if known is None or known.status == "active":
+        why = doubt(voice, before_of(said, look.said))
+        status = _status(known, why, mode)
+        found.append(_Settled(voice=voice, reach=reach, status=status, doubt=why))
+        if status == "active":
             before.append(reach)
     return found
 
 
+def _status(known: HeardWish | None, why: str, mode: WishMode) -> WishStatus:
+    """Return what becomes of a wish: what somebody decided stays, and so does what was as plain, or as doubtful, before."""
+    if known is not None and (known.decided_at is not None or bool(known.doubt) == bool(why)):
+        return known.status
+    return "proposed" if why or mode != "on" else "active"
+
+
 async def _covered(
-    conn: Connection, org_id: OrgId, room: _Room, reach: Reach, *, look: Surroundings, is_new: bool
+    conn: Connection, org_id: OrgId, room: _Room, one: _Settled, *, look: Surroundings, is_new: bool
 ) -> list[Pair]:
     """Release what a wish covered, as far as that may have changed, and return what it covers now of it."""
+    reach = one.reach
+    if one.status != "active":
+        await kept.release(conn, org_id, [reach.message_id])
+        return []
     said: Collection[Said] = (*look.said, *room.fresh)
     if reach.is_standing:
         # What a restriction covers is much, and mostly stays as it was.
         known = room.known.get(reach.message_id)
-        if not is_new and known is not None and rows.reach_of(known) == reach:
-            among = [one.id for one in room.fresh]
+        is_known = known is not None and known.status == "active" and rows.reach_of(known) == reach
+        if is_known and not is_new:
+            among = [said.id for said in room.fresh]
             return await asyncio.to_thread(
                 _pairs, reach, await under(conn, org_id, room.id, reach, among=among)
             )

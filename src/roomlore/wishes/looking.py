@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from roomlore.domain.ids import MessageId, OrgId, RoomId
+from roomlore.domain.ids import MessageId, OrgId, ParticipantId, RoomId
 from roomlore.store import wishes as kept
 from roomlore.store.queries import Connection
 from roomlore.store.wishes import Sought
@@ -32,6 +32,10 @@ class Surroundings:
     said: Sequence[Said]
     #: By the message that voices a wish: what it names that is said too often for all who say it to be here.
     common: Mapping[MessageId, frozenset[str]] = field(default_factory=dict[MessageId, frozenset[str]])
+    #: By the same: who was there when it was said.
+    present: Mapping[MessageId, frozenset[ParticipantId]] = field(
+        default_factory=dict[MessageId, frozenset[ParticipantId]]
+    )
 
 
 async def around(conn: Connection, org_id: OrgId, room_id: RoomId, voices: Sequence[Voice]) -> Surroundings:
@@ -54,6 +58,16 @@ async def around(conn: Connection, org_id: OrgId, room_id: RoomId, voices: Seque
     }
     common = await looked.holders(room_id, values)
     return Surroundings(said=looked.in_order(), common=common)
+
+
+async def present(
+    conn: Connection, org_id: OrgId, ids: Collection[MessageId]
+) -> dict[MessageId, frozenset[ParticipantId]]:
+    """Return who was there when messages were said, as far as the platform tells."""
+    found: dict[MessageId, set[ParticipantId]] = defaultdict(set)
+    for one in await kept.present_at(conn, org_id, ids):
+        found[one.message_id].add(one.participant_id)
+    return {message_id: frozenset(those) for message_id, those in found.items()}
 
 
 async def starts(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> dict[MessageId, datetime]:

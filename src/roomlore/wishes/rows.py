@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from roomlore.domain.ids import RoomId
 from roomlore.domain.patterns import later
-from roomlore.store.wishes import HeardWish, NewWish, RoomSaid
+from roomlore.store.wishes import HeardWish, NewWish, RoomSaid, WishStatus
 from roomlore.wishes.marks import TOKEN
 from roomlore.wishes.records import Matter, Reach, Said, Voice, Wish, WishKind
 
@@ -47,13 +47,15 @@ def reach_of(row: HeardWish) -> Reach:
     )
 
 
-def kept(room_id: RoomId, voice: Voice, reach: Reach) -> NewWish:
+def kept(room_id: RoomId, voice: Voice, reach: Reach, *, status: WishStatus, doubt: str) -> NewWish:
     """Return the row of a wish that was settled."""
     return NewWish(
         room_id=room_id,
         message_id=reach.message_id,
         author_id=reach.wisher_id,
         kind=reach.kind,
+        status=status,
+        doubt=doubt,
         heard_by=voice.heard_by,
         told=voice.told,
         target_ids=reach.targets,

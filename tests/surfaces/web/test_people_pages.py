@@ -357,15 +357,15 @@ async def test_wishes_are_shown_to_who_voiced_them_and_to_operators(app: App) ->
             assert bool(twin["wishes"]) is sees, name
             assert (wish["id"] in page) is sees, name
             if not sees:
-                for deed in ("undo", "keep"):
+                for deed in ("accept", "dismiss"):
                     assert (await visitor.send(f"{path}/wishes/{wish['id']}/{deed}")).status_code == 404
     async with visiting(app, await key_of(app, "ana")) as visitor:
-        told = await visitor.send(f"{path}/wishes/{wish['id']}/undo", on=path)
-        assert told.headers["location"] == f"{path}?done=undone#wishes"
-        assert (await visitor.twin(f"{path}.json"))["wishes"][0]["undone_at"]
-        assert "Let it count again" in await visitor.page(path)
-        await visitor.send(f"{path}/wishes/{wish['id']}/keep", on=path)
-        assert (await visitor.twin(f"{path}.json"))["wishes"][0]["undone_at"] is None
+        told = await visitor.send(f"{path}/wishes/{wish['id']}/dismiss", on=path)
+        assert told.headers["location"] == f"{path}?done=dismissed#wishes"
+        assert (await visitor.twin(f"{path}.json"))["wishes"][0]["status"] == "dismissed"
+        assert "Carry it out" in await visitor.page(path)
+        await visitor.send(f"{path}/wishes/{wish['id']}/accept", on=path)
+        assert (await visitor.twin(f"{path}.json"))["wishes"][0]["status"] == "active"
 
 
 async def test_what_an_agent_makes_of_others_is_its_own_and_operators(app: App) -> None:

@@ -12,19 +12,23 @@ from (select unnest(%(room_ids)s::uuid[]) as id order by 1) as sorted;
 
 -- name: rooms_by_external_id -> RoomKey
 -- The rooms known by these (platform, external id) pairs.
-select rooms.platform, rooms.external_id, rooms.id
+select
+  rooms.platform, rooms.external_id, rooms.id, rooms.name, rooms.workspace, rooms.visibility
 from unnest(%(platform)s::text[], %(external_id)s::text[]) as asked (platform, external_id)
 join rooms
   on rooms.org_id = %(org_id)s and rooms.platform = asked.platform and rooms.external_id = asked.external_id;
 
 -- name: add_rooms
 -- Add rooms; one that exists is left as it is.
-insert into rooms (org_id, id, platform, external_id, name, kind, visibility, topic)
-select %(org_id)s, id, platform, external_id, name, kind, visibility, topic
+insert into rooms (
+  org_id, id, platform, external_id, name, kind, visibility, is_stated_closed, topic, workspace
+)
+select
+  %(org_id)s, id, platform, external_id, name, kind, visibility, is_stated_closed, topic, workspace
 from unnest(
   %(id)s::uuid[], %(platform)s::text[], %(external_id)s::text[], %(name)s::text[], %(kind)s::text[],
-  %(visibility)s::text[], %(topic)s::text[]
-) as added (id, platform, external_id, name, kind, visibility, topic)
+  %(visibility)s::text[], %(is_stated_closed)s::boolean[], %(topic)s::text[], %(workspace)s::text[]
+) as added (id, platform, external_id, name, kind, visibility, is_stated_closed, topic, workspace)
 on conflict (org_id, platform, external_id) do nothing;
 
 -- name: identities_by_account -> IdentityKey
@@ -141,20 +145,29 @@ where participants.org_id = %(org_id)s
   and messages.author_kind <> participants.kind;
 
 -- name: note_rooms
--- Keep how rooms are called.
+-- Keep how rooms are called; a name that an operator gave stays, and so does a workspace that is not told again.
 update rooms
-set name = noted.name, kind = noted.kind, topic = noted.topic
-from unnest(%(room_id)s::uuid[], %(name)s::text[], %(kind)s::text[], %(topic)s::text[])
-  as noted (id, name, kind, topic)
+set
+  name = case when rooms.is_named then rooms.name else noted.name end,
+  kind = noted.kind,
+  topic = noted.topic,
+  workspace = coalesce(nullif(noted.workspace, ''), rooms.workspace)
+from unnest(
+  %(room_id)s::uuid[], %(name)s::text[], %(kind)s::text[], %(topic)s::text[], %(workspace)s::text[]
+) as noted (id, name, kind, topic, workspace)
 where rooms.org_id = %(org_id)s
   and rooms.id = noted.id
-  and (rooms.name, rooms.kind, rooms.topic) is distinct from (noted.name, noted.kind, noted.topic);
+  and (rooms.name, rooms.kind, rooms.topic, rooms.workspace)
+    is distinct from (noted.name, noted.kind, noted.topic, noted.workspace);
 
 -- name: narrow_rooms -> Narrowed
--- Close rooms to all but their members; return those that were open.
+-- Close rooms that are said to be for their members, where that is news or the room is direct; return those that
+-- were open or of which it was not known.
 update rooms
-set visibility = 'members'
-where org_id = %(org_id)s and id = any (%(room_ids)s) and visibility = 'open'
+set visibility = 'members', is_stated_closed = true
+where org_id = %(org_id)s
+  and id = any (%(room_ids)s)
+  and (not is_stated_closed or (visibility = 'open' and id = any (%(direct_ids)s)))
 returning id as room_id;
 
 -- name: state_memberships -> Presence
@@ -165,6 +178,15 @@ with stated as (
   from unnest(
     %(room_id)s::uuid[], %(participant_id)s::uuid[], %(joined_at)s::timestamptz[], %(left_at)s::timestamptz[]
   ) as stated (room_id, participant_id, joined_at, left_at)
+  -- what an operator said of somebody stays
+  where not exists (
+    select 1
+    from memberships as said
+    where said.org_id = %(org_id)s
+      and said.room_id = stated.room_id
+      and said.participant_id = stated.participant_id
+      and said.by_operator
+  )
 ),
 implied as (
   delete from memberships
@@ -226,6 +248,7 @@ where memberships.org_id = %(org_id)s
   and memberships.room_id = told.room_id
   and memberships.left_at is null
   and not memberships.implied
+  and not memberships.by_operator
   and (memberships.room_id, memberships.participant_id) not in (
     select * from unnest(%(listed_room_id)s::uuid[], %(participant_id)s::uuid[])
   )
@@ -283,7 +306,7 @@ set
 -- name: rooms_for_operator -> Room
 -- Every room of the org with its maintained counts, most recently active first.
 select
-  rooms.id, rooms.platform, rooms.external_id, rooms.name, rooms.kind, rooms.visibility, rooms.topic,
+  rooms.id, rooms.platform, rooms.external_id, rooms.workspace, rooms.name, rooms.kind, rooms.visibility, rooms.topic,
   coalesce(counted.message_count, 0) as message_count,
   counted.last_activity_at,
   rooms.keep_for,
@@ -301,7 +324,7 @@ order by counted.last_activity_at desc nulls last, rooms.name, rooms.id;
 -- name: rooms_for_viewer -> Room
 -- The rooms a viewer may see, counting only the messages the viewer may see; an erased place counts no more.
 select
-  rooms.id, rooms.platform, rooms.external_id, rooms.name, rooms.kind, rooms.visibility, rooms.topic,
+  rooms.id, rooms.platform, rooms.external_id, rooms.workspace, rooms.name, rooms.kind, rooms.visibility, rooms.topic,
   coalesce(counted.message_count, 0) as message_count,
   counted.last_activity_at,
   rooms.keep_for,
@@ -321,13 +344,14 @@ order by counted.last_activity_at desc nulls last, rooms.name, rooms.id;
 select id, name, platform from rooms where org_id = %(org_id)s and id = any (%(room_ids)s);
 
 -- name: find_rooms -> RoomKey
--- Rooms meant by a word: id, beginning of an id, external id, or name.
-select platform, external_id, id
+-- Rooms meant by a word: id, beginning of an id, external id, name, or workspace and name.
+select platform, external_id, id, name, workspace, visibility
 from rooms
 where org_id = %(org_id)s
   and (
     external_id = %(word)s
     or lower(name) = lower(%(word)s)
+    or (workspace <> '' and lower(workspace || '/' || name) = lower(%(word)s))
     or (length(%(word)s) >= 4 and starts_with(id::text, lower(%(word)s)))
   )
 order by id;

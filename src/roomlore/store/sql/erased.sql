@@ -38,7 +38,8 @@ select
   exists (select 1 from erased_accounts where org_id = %(org_id)s) as accounts,
   exists (select 1 from erased_ranges where org_id = %(org_id)s) as ranges,
   exists (select 1 from messages where org_id = %(org_id)s and author_id = %(org_id)s) as holes,
-  exists (select 1 from rooms where org_id = %(org_id)s and keep_for is not null) as keeping;
+  exists (select 1 from rooms where org_id = %(org_id)s and keep_for is not null) as keeping,
+  exists (select 1 from erased_rooms where org_id = %(org_id)s) as rooms;
 
 -- name: erased_accounts -> ErasedAccount
 -- Those of these digests that are of erased accounts.

@@ -16,8 +16,8 @@ from stays_of_viewer
 where room_id = any (%(room_ids)s);
 
 -- name: removed_in -> RemovedIn
--- The rooms in which something was redacted or erased, or is kept from somebody by a wish.
--- Uses indexes: messages_removed, wishes_of_room
+-- The rooms in which something was redacted or erased.
+-- Uses index: messages_removed
 select rooms.platform, rooms.external_id as room
 from rooms
 where rooms.org_id = %(org_id)s
@@ -27,11 +27,42 @@ where rooms.org_id = %(org_id)s
     where messages.org_id = rooms.org_id
       and messages.room_id = rooms.id
       and (messages.redacted_at is not null or messages.erased_at is not null)
-  )
-union
-select rooms.platform, rooms.external_id
+  );
+
+-- name: withheld_in -> RemovedIn
+-- The rooms in which something is kept from somebody by a request.
+-- Uses index: wishes_of_room
+select distinct rooms.platform, rooms.external_id as room
 from wishes
 join rooms on rooms.org_id = wishes.org_id and rooms.id = wishes.room_id
+where wishes.org_id = %(org_id)s
+  and wishes.status = 'active'
+  and (select wish_mode from orgs where orgs.org_id = %(org_id)s) <> 'off';
+
+-- name: repeating -> Repeating
+-- Those of some texts that say, whole and in whatever signs, what a request withholds; by their places in the list.
+with withheld_texts as (
+  select distinct regexp_replace(lower(said.body), '[^[:alnum:]]+', ' ', 'g') as text
+  from withheld
+  join messages as said on said.org_id = withheld.org_id and said.id = withheld.message_id
+  where withheld.org_id = %(org_id)s and said.body <> ''
+)
+select asked.place::integer as place
+from unnest(%(texts)s::text[]) with ordinality as asked (text, place)
+where exists (
+  select 1
+  from withheld_texts
+  where position(
+    ' ' || btrim(withheld_texts.text) || ' '
+    in ' ' || btrim(regexp_replace(lower(asked.text), '[^[:alnum:]]+', ' ', 'g')) || ' '
+  ) > 0
+);
+
+-- name: marked -> Marked
+-- The digests of the values that requests want forgotten.
+select distinct mark
+from wishes
+cross join lateral unnest(wishes.marks || wishes.own_marks) as mark
 where wishes.org_id = %(org_id)s and wishes.status = 'active';
 
 -- name: platforms -> Platform

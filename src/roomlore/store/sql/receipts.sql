@@ -171,6 +171,39 @@ where org_id = %(org_id)s
     where not exists (select from messages where messages.org_id = %(org_id)s and messages.id = named)
   );
 
+-- name: left_of_room -> Remnant
+-- What is left of an erased room: everything must be nothing.
+select 'rooms' as what, count(*) as found from rooms where org_id = %(org_id)s and id = %(room_id)s
+union all
+select 'messages', count(*) from messages where org_id = %(org_id)s and room_id = %(room_id)s
+union all
+select 'replies', count(*) from replies where org_id = %(org_id)s and room_id = %(room_id)s
+union all
+select 'embeddings', count(*) from message_embeddings where org_id = %(org_id)s and room_id = %(room_id)s
+union all
+select 'conversations', count(*) from conversations where org_id = %(org_id)s and room_id = %(room_id)s
+union all
+select 'memberships', count(*) from memberships where org_id = %(org_id)s and room_id = %(room_id)s
+union all
+select 'activity', count(*) from activity where org_id = %(org_id)s and room_id = %(room_id)s
+union all
+select 'memories', count(*) from memories where org_id = %(org_id)s and asserted_in = %(room_id)s
+union all
+select 'readings', count(*) from readings where org_id = %(org_id)s and room_id = %(room_id)s
+union all
+select 'wishes', count(*) from wishes where org_id = %(org_id)s and room_id = %(room_id)s
+union all
+select 'injections', count(*) from injections where org_id = %(org_id)s and room_id = %(room_id)s
+union all
+select 'changes', count(*) from changes where org_id = %(org_id)s and room_id = %(room_id)s
+union all
+select 'erased ranges', count(*) from erased_ranges where org_id = %(org_id)s and room_id = %(room_id)s
+union all
+select 'calls', count(*) from asked_of_rooms where org_id = %(org_id)s and room_id = %(room_id)s
+union all
+select 'work', count(*)
+from work where org_id = %(org_id)s and subject_id = %(room_id)s and stage not in ('qdrant', 'neo4j');
+
 -- name: left_of_person -> Remnant
 -- What is left of erased participants: everything must be nothing.
 with gone as (select unnest(%(participant_ids)s::uuid[]) as id)
@@ -190,7 +223,7 @@ from wishes
 where org_id = %(org_id)s
   and (
     author_id in (select id from gone)
-    or undone_by in (select id from gone)
+    or decided_by in (select id from gone)
     or from_ids && %(participant_ids)s::uuid[]
     or spared_ids && %(participant_ids)s::uuid[]
     or of_ids && %(participant_ids)s::uuid[]

@@ -2,7 +2,7 @@
 
 -- name: room -> Place
 -- A room, without counts.
-select id, platform, external_id, name, kind, visibility, topic
+select id, platform, external_id, workspace, name, kind, visibility, topic
 from rooms
 where org_id = %(org_id)s and id = %(room_id)s;
 
@@ -178,7 +178,7 @@ order by messages.id, held.place;
 
 -- name: names -> Place
 -- Rooms by name, without counts.
-select id, platform, external_id, name, kind, visibility, topic
+select id, platform, external_id, workspace, name, kind, visibility, topic
 from rooms
 where org_id = %(org_id)s
 order by lower(name), id
@@ -187,7 +187,7 @@ limit %(limit)s;
 -- name: rooms_for_operator -> Room
 -- Rooms with a part of a name, with their maintained counts, most recently active first.
 select
-  rooms.id, rooms.platform, rooms.external_id, rooms.name, rooms.kind, rooms.visibility, rooms.topic,
+  rooms.id, rooms.platform, rooms.external_id, rooms.workspace, rooms.name, rooms.kind, rooms.visibility, rooms.topic,
   coalesce(counted.message_count, 0) as message_count,
   counted.last_activity_at,
   rooms.keep_for,
@@ -208,7 +208,7 @@ limit %(limit)s;
 -- The same for a viewer: only what they may read counts, and it is counted in the rooms of one page alone.
 -- Uses index: messages_in_order
 select
-  shown.id, shown.platform, shown.external_id, shown.name, shown.kind, shown.visibility, shown.topic,
+  shown.id, shown.platform, shown.external_id, shown.workspace, shown.name, shown.kind, shown.visibility, shown.topic,
   (
     select count(*)
     from messages
@@ -219,7 +219,8 @@ select
   shown.retention_starts_at
 from (
   select
-    rooms.id, rooms.platform, rooms.external_id, rooms.name, rooms.kind, rooms.visibility, rooms.topic, rooms.keep_for,
+    rooms.id, rooms.platform, rooms.external_id, rooms.workspace, rooms.name, rooms.kind, rooms.visibility, rooms.topic,
+    rooms.keep_for,
     case when rooms.retention_starts_at > now() then rooms.retention_starts_at end as retention_starts_at,
     (
       select messages.sent_at

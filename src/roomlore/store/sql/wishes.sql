@@ -4,8 +4,8 @@
 -- The wishes voiced in these rooms, in the order of the rooms.
 -- Uses index: wishes_of_room
 select
-  wishes.id, wishes.room_id, wishes.message_id, wishes.author_id, wishes.kind, wishes.status, wishes.heard_by,
-  wishes.heard_at, wishes.undone_at, wishes.undone_by, wishes.target_ids, wishes.marks, wishes.own_marks,
+  wishes.id, wishes.room_id, wishes.message_id, wishes.author_id, wishes.kind, wishes.status, wishes.doubt,
+  wishes.heard_by, wishes.heard_at, wishes.decided_at, wishes.decided_by, wishes.target_ids, wishes.marks, wishes.own_marks,
   wishes.from_ids, wishes.spared_ids, wishes.is_standing, wishes.since, wishes.permits, wishes.denies,
   wishes.of_ids, wishes.told, said.sent_at, said.native_order
 from wishes
@@ -166,13 +166,16 @@ where participants.id <> participants.org_id
 order by present.room_id, participants.id;
 
 -- name: put
--- Keep wishes; of one that is there already what it covers is written anew, and whether it was undone stays.
+-- Keep wishes; of one that is there already what it covers is written anew.
 insert into wishes (
-  org_id, id, room_id, message_id, author_id, kind, heard_by, heard_at, target_ids, marks, own_marks, from_ids,
+  org_id, id, room_id, message_id, author_id, kind, status, decided_at, doubt, heard_by, heard_at, target_ids, marks, own_marks, from_ids,
   spared_ids, is_standing, since, permits, denies, of_ids, told
 )
 select
-  %(org_id)s, heard.id, heard.room_id, heard.message_id, heard.author_id, heard.kind, heard.heard_by, %(heard_at)s,
+  %(org_id)s, heard.id, heard.room_id, heard.message_id, heard.author_id, heard.kind, heard.status,
+  -- what somebody decided is there already, with when; this row then only takes its place
+  case when heard.status = 'dismissed' then %(heard_at)s end,
+  heard.doubt, heard.heard_by, %(heard_at)s,
   array(select jsonb_array_elements_text(heard.target_ids)::uuid),
   array(select jsonb_array_elements_text(heard.marks)),
   array(select jsonb_array_elements_text(heard.own_marks)),
@@ -184,14 +187,15 @@ select
   case when heard.of_ids is not null then array(select jsonb_array_elements_text(heard.of_ids)::uuid) end,
   heard.told
 from jsonb_to_recordset(%(rows)s::jsonb) as heard (
-  id uuid, room_id uuid, message_id uuid, author_id uuid, kind text, heard_by text, told jsonb, target_ids jsonb,
+  id uuid, room_id uuid, message_id uuid, author_id uuid, kind text, status text, doubt text, heard_by text, told jsonb, target_ids jsonb,
   marks jsonb, own_marks jsonb, from_ids jsonb, spared_ids jsonb, is_standing boolean, since timestamptz, permits jsonb, denies jsonb,
   of_ids jsonb
 )
 on conflict (org_id, message_id) do update
 set
   heard_at = case when wishes.heard_by = excluded.heard_by then wishes.heard_at else excluded.heard_at end,
-  heard_by = excluded.heard_by, told = excluded.told, kind = excluded.kind, target_ids = excluded.target_ids,
+  heard_by = excluded.heard_by, told = excluded.told, kind = excluded.kind, status = excluded.status,
+  doubt = excluded.doubt, target_ids = excluded.target_ids,
   marks = excluded.marks, own_marks = excluded.own_marks,
   from_ids = excluded.from_ids, spared_ids = excluded.spared_ids, is_standing = excluded.is_standing,
   since = excluded.since,
@@ -262,50 +266,43 @@ where org_id = %(org_id)s
 -- Forget the wishes that these messages voice.
 delete from wishes where org_id = %(org_id)s and message_id = any (%(message_ids)s);
 
--- name: all_of -> WishRow
--- The newest wishes that the viewer may see, newest first.
-select
-  wishes.id, wishes.room_id, coalesce(rooms.name, '') as room_name, wishes.message_id, wishes.author_id,
-  coalesce(said.author_name, '') as author_name, wishes.kind, wishes.status, wishes.heard_by, said.sent_at,
-  coalesce(said.body, '') as body, wishes.undone_at, wishes.undone_by, wishes.from_ids, wishes.spared_ids,
-  wishes.is_standing, wishes.permits, wishes.denies, wishes.told
-from wishes
-left join rooms on rooms.org_id = wishes.org_id and rooms.id = wishes.room_id
-left join messages as said on said.org_id = wishes.org_id and said.id = wishes.message_id
-where wishes.org_id = %(org_id)s
-  and (%(room_id)s::uuid is null or wishes.room_id = %(room_id)s)
-  and wishes.id between %(low)s and %(high)s
-  -- one that names nobody who is known waits, and means nothing yet
-  and (wishes.from_ids is null or wishes.from_ids <> '{}')
-order by said.sent_at desc nulls last, wishes.id desc
-limit %(limit)s;
-
--- name: covered_by -> Covered
--- What wishes withhold, as far as the viewer may read it, oldest first.
-select withheld.wish_id, said.id as message_id
-from withheld
-join messages as said on said.org_id = withheld.org_id and said.id = withheld.message_id
-where withheld.org_id = %(org_id)s and withheld.wish_id = any (%(wish_ids)s)
-order by said.sent_at, said.native_order, said.id;
-
--- name: any_withheld -> Covered
+-- name: any_withheld -> Found
 -- One of these messages that wishes withhold from anybody, if there is one.
-select wish_id, message_id
+select message_id
 from withheld
 where org_id = %(org_id)s and message_id = any (%(message_ids)s)
 limit 1;
 
--- name: undo
--- Note that a wish counts no more.
-update wishes
-set status = 'undone', undone_at = %(at)s, undone_by = %(by)s
-where org_id = %(org_id)s and id = %(id)s and status = 'active';
+-- name: release_all
+-- Withhold nothing any more, but for wishes that are gone: what they were about is known no more.
+delete from withheld
+using wishes
+where withheld.org_id = %(org_id)s
+  and wishes.org_id = withheld.org_id
+  and wishes.id = withheld.wish_id
+  and wishes.message_id is not null;
 
--- name: redo
--- Note that a wish counts again.
-update wishes
-set status = 'active', undone_at = null, undone_by = null
-where org_id = %(org_id)s and id = %(id)s and status = 'undone';
+-- name: present_at -> Present
+-- Who was a member of the room when these messages were said, and who was whispered to. Whoever only spoke in an open
+-- room once is no member of it.
+select said.id as message_id, stays.participant_id
+from messages as said
+join rooms on rooms.org_id = said.org_id and rooms.id = said.room_id
+join memberships as stays
+  on stays.org_id = said.org_id
+  and stays.room_id = said.room_id
+  and stays.joined_at <= said.sent_at
+  and (stays.left_at is null or stays.left_at > said.sent_at)
+  and (not stays.implied or rooms.visibility = 'members')
+join participants on participants.org_id = stays.org_id and participants.id = stays.participant_id
+where said.org_id = %(org_id)s
+  and said.id = any (%(message_ids)s)
+  -- what an agent recalls it may tell to all who may read an open room
+  and (participants.kind <> 'agent' or rooms.visibility = 'members')
+union
+select message_audience.message_id, message_audience.participant_id
+from message_audience
+where message_audience.org_id = %(org_id)s and message_audience.message_id = any (%(message_ids)s);
 
 -- name: forget_people
 -- Take participants out of what wishes say of whom.
@@ -318,7 +315,7 @@ set
   of_ids = case
     when of_ids is not null then array(select one from unnest(of_ids) as one where one <> all (%(participant_ids)s::uuid[]))
   end,
-  undone_by = case when undone_by <> all (%(participant_ids)s::uuid[]) then undone_by end,
+  decided_by = case when decided_by <> all (%(participant_ids)s::uuid[]) then decided_by end,
   -- one that names nobody any more waits again: whoever comes back under their name is who is meant
   told = case when heard_by <> 'rules' or from_ids is null or not from_ids <@ %(participant_ids)s::uuid[] then told end
 where org_id = %(org_id)s
@@ -326,7 +323,7 @@ where org_id = %(org_id)s
     from_ids && %(participant_ids)s::uuid[]
     or spared_ids && %(participant_ids)s::uuid[]
     or of_ids && %(participant_ids)s::uuid[]
-    or undone_by = any (%(participant_ids)s)
+    or decided_by = any (%(participant_ids)s)
   );
 
 -- name: forget_people_withheld

@@ -5,6 +5,7 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -27,6 +28,7 @@ from roomlore.surfaces.cli import (
     extracting,
     forgetting,
     graph,
+    importing,
     keeping,
     keys,
     mcpserving,
@@ -35,13 +37,14 @@ from roomlore.surfaces.cli import (
     people,
     projecting,
     reading,
+    rooms,
     serving,
     wishes,
 )
 from roomlore.surfaces.cli import demo as story
 from roomlore.surfaces.cli.globaloptions import GlobalOptions
 from roomlore.surfaces.cli.output import Output, counted, printable
-from roomlore.surfaces.cli.progress import counting, measuring, working
+from roomlore.surfaces.cli.progress import counting, working
 from roomlore.surfaces.cli.session import Session, with_app
 from roomlore.surfaces.cli.spans import Zone
 
@@ -85,11 +88,11 @@ def run() -> None:
         sys.exit(1)
 
 
-def not_empty(_: click.Context, __: click.Parameter, value: str) -> Path:
-    """Return the path; an empty one, perhaps of an unset variable, would mean the current folder."""
-    if not value:
+def not_empty(_: click.Context, __: click.Parameter, value: Sequence[str]) -> Sequence[Path]:
+    """Return the paths; an empty one, perhaps of an unset variable, would mean the current folder."""
+    if not all(value):
         raise click.BadParameter("must not be empty")
-    return Path(value)
+    return [Path(one) for one in value]
 
 
 @click.group(
@@ -117,7 +120,7 @@ def demo(session: Session) -> None:
 
 
 @cli.command("import")
-@click.argument("path", metavar="PATH", callback=not_empty)
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, callback=not_empty)
 @click.option(
     "--format",
     "name",
@@ -134,34 +137,37 @@ def demo(session: Session) -> None:
     help="The day of the first line of a log that names only hours.",
 )
 @click.option("--timezone", type=Zone(), help="The zone of times that name none. [UTC]")
+@importing.audience_options
 @click.option("--embed/--no-embed", default=True, help="Also untangle and embed what was imported. [embed]")
 @click.pass_obj
-def import_(session: Session, path: Path, **options: Any) -> None:
-    """Read an export: Discord, Slack (folder or zip), Telegram, IRC, or our own JSON lines.
+def import_(session: Session, paths: Sequence[Path], **options: Any) -> None:
+    """Read exports: Discord, Slack (folder or zip), Telegram, IRC, or our own JSON lines.
 
-    Safe to repeat: only what is missing is added. Embedding it also empties rooms that keep what was said
-    for a time of what is older.
+    Safe to repeat: only what is missing is added, and nothing that is closed is opened. The report says who may read
+    each room and what that rests on. Embedding it also empties rooms that keep what was said for a time of what is
+    older.
     """
     day: datetime | None = options["day"]
     wish = ImportWish(
         format=options["name"],
-        options=ReadOptions(day=day.date() if day else None, zone=options["timezone"]),
+        options=ReadOptions(
+            day=day.date() if day else None, zone=options["timezone"], workspace=options["workspace"]
+        ),
         agents=frozenset(options["agents"]),
+        audience=importing.audience_wish(options),
     )
+    imports = importing.Imports(session.output, paths, wish)
 
     async def use(app: App) -> None:
-        with measuring(session.output) as progress:
-            report = await app.import_path(path, wish=wish, progress=progress)
-        session.output.report(report)
+        await imports.run(app)
         if options["embed"]:
             await drain(app, session.output)
 
     if options["dry_run"]:
-        with measuring(session.output) as progress:
-            report = asyncio.run(composition.preview(path, wish=wish, progress=progress))
-        session.output.report(report)
+        asyncio.run(imports.run(None))
     else:
         with_app(session, use, create_org=True)
+    imports.end()
 
 
 @cli.command()
@@ -253,6 +259,7 @@ def migrate(session: Session) -> None:
 
 
 for verb in (
+    *rooms.VERBS,
     *reading.VERBS,
     *conversations.VERBS,
     *memories.VERBS,

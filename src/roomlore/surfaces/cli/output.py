@@ -13,15 +13,16 @@ from rich.markup import escape
 from rich.table import Table
 
 from roomlore.context.records import Context
-from roomlore.context.render import to_text
+from roomlore.context.render import POSTABLE, to_text
 from roomlore.doctor import Finding
 from roomlore.domain.ids import short_id
-from roomlore.domain.records import Message, Participant, Room
+from roomlore.domain.records import Message, Participant, Postable, Room
 from roomlore.domain.speech import safe_body, spoken
 from roomlore.ingest.importing import ImportReport
 from roomlore.retrieval.asked import Read
 from roomlore.retrieval.quotes import remembered
-from roomlore.retrieval.records import QUOTATION, Answer, Found, Hit, Recalled, TierTrace, Why
+from roomlore.retrieval.records import QUOTATION, Answer, Found, Hit, Recalled, TierTrace, Why, Withheld
+from roomlore.surfaces.cli.withholding import because, told
 from roomlore.surfaces.documents import answer_given, context_given, found_exchange, found_exchanges
 from roomlore.surfaces.shown import shown_fields
 
@@ -69,7 +70,7 @@ class Output:
         headings = ["room", "platform", "kind", "messages", "last activity", "external id"]
         rows = [
             [
-                room.name,
+                f"{room.workspace}/{room.name}" if room.workspace else room.name,
                 room.platform,
                 f"{room.kind}, members only" if room.visibility == "members" else room.kind,
                 room.message_count,
@@ -95,14 +96,23 @@ class Output:
             table.add_row(*(shown(str(cell)) for cell in row))
         self.console.print(table)
 
-    def room(self, room: str, messages: Sequence[Message], participants: Sequence[Participant]) -> None:
-        """Print a room's messages and who takes part."""
+    def room(
+        self,
+        room: str,
+        messages: Sequence[Message],
+        participants: Sequence[Participant],
+        withheld: Sequence[Withheld],
+    ) -> None:
+        """Print a room's messages, who takes part, and which messages recall leaves out."""
         if self.as_json:
-            return self.json({"messages": messages, "participants": participants})
+            return self.json({"messages": messages, "participants": participants, "withheld": withheld})
         people = ", ".join(f"{person.name}{' (bot)' if person.is_bot else ''}" for person in participants)
         self.text(f"{room}: {people}", style="bold")
         for message in messages:
             self.text(said(message))
+            for one in withheld:
+                if one.message_id == message.id:
+                    self.text(f"      withheld: {because(one)}", style="yellow")
         return None
 
     def context(self, context: Context, *, explain: bool) -> None:
@@ -112,6 +122,7 @@ class Output:
         if any(line.part == "room" for line in context.lines):
             self.text(AROUND, style="dim")
         self.text(to_text(context))
+        self.withheld(context.withheld)
         self.chatter.print(
             f"{len(context.lines)} messages, {context.tokens} of {context.budget} tokens, {len(context.left_out)} left out"
         )
@@ -138,7 +149,13 @@ class Output:
             self.hit(place, hit)
         if not found.hits:
             self.text("nothing found")
+        self.withheld(found.withheld)
         return self.degraded(found.degraded)
+
+    def posting(self, postable: Postable, *, room: str | None) -> None:
+        """Say where what was read may not go, where a room was named."""
+        if room is not None and not self.as_json and POSTABLE[postable]:
+            self.text(POSTABLE[postable], style="yellow")
 
     def read(self, read: Read | None, *, is_found: bool) -> None:
         """Say what was read out of a question, and how to do without where that leaves nothing."""
@@ -181,6 +198,9 @@ class Output:
             self.text(f"  {traced(step)}", style="dim")
         if answer.note:
             self.chatter.print(escape(printable(answer.note)), style="yellow")
+        if answer.withheld:
+            self.chatter.print("spoken requests changed this answer", style="yellow")
+        self.withheld(answer.withheld)
         return self.degraded(answer.degraded)
 
     def recalled(self, recalled: Recalled) -> None:
@@ -195,8 +215,6 @@ class Output:
     def report(self, report: ImportReport) -> None:
         """Print what an import held and what became of it."""
         self.skipped(report)
-        if self.as_json:
-            return self.json(report.as_json())
         authors = ", ".join(f"{count} {kind}" for kind, count in report.authors.items()) or "none"
         self.text(
             f"{report.format}{' (dry run, nothing stored)' if report.stored is None else ''}", style="bold"
@@ -218,7 +236,11 @@ class Output:
         if report.stored is not None:
             became = ", ".join(f"{count} {name}" for name, count in report.stored.items() if count)
             self.text(f"  stored: {became or 'nothing new'}")
-        return None
+        if report.wishes is not None and any(report.wishes.values()):
+            heard = ", ".join(
+                f"{count} {name.replace('_', ' ')}" for name, count in report.wishes.items() if count
+            )
+            self.text(f"  privacy requests heard: {heard}; see roomlore wishes")
 
     def skipped(self, report: ImportReport) -> None:
         """Name what was left out, on the error stream."""
@@ -238,6 +260,11 @@ class Output:
             if finding.cure:
                 self.text(f"    {finding.cure}", style="yellow")
         return None
+
+    def withheld(self, withheld: Sequence[Withheld]) -> None:
+        """Say how much spoken requests left out, and for which; operators alone are told."""
+        for line in told(withheld):
+            self.chatter.print(escape(line), style="yellow", soft_wrap=True)
 
     def degraded(self, degraded: Sequence[str]) -> None:
         """Say which part of a result is not what it could be."""

@@ -9,8 +9,27 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from roomlore.surfaces.cli.output import Output
 
 
+class Measured:
+    """How far an export has been read, as a bar that gives way to a question."""
+
+    def __init__(self, bar: Progress) -> None:
+        self._bar = bar
+        self._task = bar.add_task("reading", total=None, records=0)
+
+    def __call__(self, read: int, total: int, records: int) -> None:
+        """Show how far it is."""
+        self._bar.update(self._task, completed=read, total=total, records=records)
+
+    @contextmanager
+    def paused(self) -> Generator[None]:
+        """Show no bar while somebody is asked."""
+        self._bar.stop()
+        yield
+        self._bar.start()
+
+
 @contextmanager
-def measuring(output: Output) -> Generator[Callable[[int, int, int], None]]:
+def measuring(output: Output) -> Generator[Measured]:
     """Show how far an export has been read: bytes, and records so far."""
     columns = (
         TextColumn("reading"),
@@ -19,12 +38,7 @@ def measuring(output: Output) -> Generator[Callable[[int, int, int], None]]:
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=output.chatter, disable=output.quiet, transient=True) as bar:
-        task = bar.add_task("reading", total=None, records=0)
-
-        def show(read: int, total: int, records: int) -> None:
-            bar.update(task, completed=read, total=total, records=records)
-
-        yield show
+        yield Measured(bar)
 
 
 @contextmanager

@@ -1,31 +1,41 @@
-"""Verbs about wishes that were spoken in rooms: what is heard, and what it keeps from whom."""
+"""Verbs about requests that were spoken in rooms: what is heard, what it keeps from whom, and what is to become of it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import get_args
 
 import click
 
 from roomlore.app import App
-from roomlore.app.wishes import SpokenWish
+from roomlore.app.wishes import SpokenWish, WishMode, WishStatus
+from roomlore.domain.ids import short_ids
 from roomlore.domain.speech import on_one_line, safe_name
 from roomlore.surfaces.cli.output import Output, counted
 from roomlore.surfaces.cli.session import Session, with_app
 
 #: What hears most wishes; anything else is named.
 RULES = "rules"
+#: What each mode does with the requests that are heard.
+MODES: Mapping[WishMode, str] = {
+    "on": "plain requests are carried out, the others proposed",
+    "propose": "requests are proposed, and none carried out unasked",
+    "off": "no request is heard, and nothing is withheld",
+}
 #: Of each wish so many of the messages it covers are shown.
 SHOWN = 5
 
 
 @click.group(invoke_without_command=True)
 @click.option("--room", help="Only those voiced in this room.")
+@click.option("--status", type=click.Choice(get_args(WishStatus)), help="Only those of which this became.")
 @click.option(
     "--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="How many wishes."
 )
 @click.pass_context
-def wishes(context: click.Context, room: str | None, limit: int) -> None:
-    """List the wishes heard in rooms, newest first, with what they cover and for whom.
+def wishes(context: click.Context, room: str | None, status: WishStatus | None, limit: int) -> None:
+    """List the requests heard in rooms, newest first, with what they cover and for whom.
 
-    Everybody sees their own, an operator all of them.
+    Everybody sees their own, an operator all of them. Those that are proposed hide nothing until their author or an
+    operator accepts them.
     """
     if context.invoked_subcommand is not None:
         return
@@ -33,7 +43,7 @@ def wishes(context: click.Context, room: str | None, limit: int) -> None:
 
     async def use(app: App) -> None:
         viewer = await session.viewed_by(app)
-        show_wishes(session.output, await app.wishes.all(viewer, room=room, limit=limit))
+        show_wishes(session.output, await app.wishes.all(viewer, room=room, status=status, limit=limit))
 
     with_app(session, use)
 
@@ -41,13 +51,13 @@ def wishes(context: click.Context, room: str | None, limit: int) -> None:
 @wishes.command()
 @click.argument("wish")
 @click.pass_obj
-def undo(session: Session, wish: str) -> None:
-    """Let WISH count no more, so that what it covered is recalled again."""
+def accept(session: Session, wish: str) -> None:
+    """Carry WISH out, which was proposed, or dismissed before."""
 
     async def use(app: App) -> None:
-        undone = await (await session.acting(app)).wishes.undo(wish)
-        session.output.chatter.print("undone")
-        show_wishes(session.output, [undone])
+        accepted = await (await session.acting(app)).wishes.accept(wish)
+        session.output.chatter.print("carried out")
+        show_wishes(session.output, [accepted])
 
     with_app(session, use)
 
@@ -55,13 +65,34 @@ def undo(session: Session, wish: str) -> None:
 @wishes.command()
 @click.argument("wish")
 @click.pass_obj
-def keep(session: Session, wish: str) -> None:
-    """Let WISH count again, after it was undone."""
+def dismiss(session: Session, wish: str) -> None:
+    """Let WISH not count: what it covered is recalled again."""
 
     async def use(app: App) -> None:
-        kept = await (await session.acting(app)).wishes.keep(wish)
-        session.output.chatter.print("counts again")
-        show_wishes(session.output, [kept])
+        dismissed = await (await session.acting(app)).wishes.dismiss(wish)
+        session.output.chatter.print("dismissed")
+        show_wishes(session.output, [dismissed])
+
+    with_app(session, use)
+
+
+@wishes.command()
+@click.argument("mode", required=False, type=click.Choice(list(MODES)))
+@click.pass_obj
+def mode(session: Session, mode: WishMode | None) -> None:
+    """Print what becomes of the requests that are heard, or set it: on, propose, off.
+
+    on carries plain requests out and proposes the others; propose proposes all that are heard from now on; off hears
+    none, and what was withheld is recalled, until it is on or propose again. For operators.
+    """
+
+    async def use(app: App) -> None:
+        acting = await session.acting(app)
+        now = await acting.wishes.mode() if mode is None else await acting.wishes.set_mode(mode)
+        if session.output.as_json:
+            session.output.json({"mode": now})
+        else:
+            session.output.text(f"{now}: {MODES[now]}")
 
     with_app(session, use)
 
@@ -72,21 +103,35 @@ def show_wishes(output: Output, found: Sequence[SpokenWish]) -> None:
         return output.json(found)
     if not found:
         output.text("no wish was heard", style="dim")
+    short = short_ids(wish.id for wish in found)
     for wish in found:
         when = "" if wish.said_at is None else f" {wish.said_at:%Y-%m-%d %H:%M}"
-        undone = "" if wish.undone_at is None else f", undone {wish.undone_at:%Y-%m-%d}"
         heard = "" if wish.heard_by == RULES else f", heard by {safe_name(wish.heard_by)}"
-        output.text(f"{wish.id} ({meaning(wish)}{heard}{undone})")
+        output.text(f"{short[wish.id]} ({_standing(wish)}{meaning(wish)}{heard})")
         said = f"[{safe_name(wish.author_name)}]: {on_one_line(wish.body)}"
         who = "by somebody who is gone" if wish.message_id is None else said
         output.text(f"  {safe_name(wish.room_name)}{when} {who}")
+        if wish.status == "proposed":
+            output.text(
+                f"  proposed, since {wish.doubt or 'the mode is propose'}: accept or dismiss it",
+                style="yellow",
+            )
         covered = [one for one in wish.covers if one.id != wish.message_id]
         if covered:
-            output.text(f"  covers {counted(len(covered), 'other message')}", style="dim")
+            covers = "would cover" if wish.status == "proposed" else "covers"
+            output.text(f"  {covers} {counted(len(covered), 'other message')}", style="dim")
         for one in covered[:SHOWN]:
             text = on_one_line(one.body)
             output.text(f"    {one.sent_at:%Y-%m-%d} [{safe_name(one.author_name)}]: {text}", style="dim")
     return None
+
+
+def _standing(wish: SpokenWish) -> str:
+    """Return in words whether a wish counts, where it does not."""
+    if wish.status == "proposed":
+        return "proposed, hides nothing; "
+    when = "" if wish.decided_at is None else f" {wish.decided_at:%Y-%m-%d}"
+    return f"dismissed{when}; " if wish.status == "dismissed" else ""
 
 
 def meaning(wish: SpokenWish) -> str:

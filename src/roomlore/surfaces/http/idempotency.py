@@ -85,8 +85,14 @@ KEEPING: Mapping[tuple[str, str], Keeping] = {
     ("PUT", "/v1/rooms/{room}/injecting"): "whole",
     ("PUT", "/v1/rooms/{room}/retention"): "whole",
     ("PUT", "/v1/rooms/{room}/embedding"): "once",
-    ("POST", "/v1/wishes/{wish}/undo"): "once",
-    ("POST", "/v1/wishes/{wish}/keep"): "once",
+    ("PUT", "/v1/wishes/mode"): "whole",
+    ("POST", "/v1/wishes/{wish}/accept"): "once",
+    ("POST", "/v1/wishes/{wish}/dismiss"): "once",
+    ("POST", "/v1/rooms/{room}/open"): "once",
+    ("POST", "/v1/rooms/{room}/close"): "whole",
+    ("PUT", "/v1/rooms/{room}/name"): "whole",
+    ("POST", "/v1/rooms/{room}/members"): "once",
+    ("DELETE", "/v1/rooms/{room}/members/{participant}"): "once",
 }
 #: Of these, what may be done twice, since the second time changes nothing.
 REPEATABLE = frozenset({
@@ -99,6 +105,7 @@ REPEATABLE = frozenset({
     ("PUT", "/v1/rooms/{room}/injecting"),
     ("PUT", "/v1/rooms/{room}/retention"),
     ("PUT", "/v1/rooms/{room}/embedding"),
+    ("PUT", "/v1/wishes/mode"),
 })  # fmt: skip
 _PATTERNS = {route: later(re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(route))) for _, route in KEEPING}
 #: Where what is read anew stands.

@@ -31,6 +31,7 @@ from roomlore.surfaces.http.routes import (
     forgetting,
     health,
     keys,
+    managing,
     memories,
     messages,
     occasions,
@@ -45,8 +46,8 @@ from roomlore.surfaces.http.routes import (
 from roomlore.surfaces.http.signin import SignIn
 
 RESOURCES = (
-    rooms, saying, occasions, participants, viewers, messages, records, conversations, finding, memories, agents, wishes,
-    forgetting, events, keys, operations, health,
+    rooms, managing, saying, occasions, participants, viewers, messages, records, conversations, finding, memories,
+    agents, wishes, forgetting, events, keys, operations, health,
 )  # fmt: skip
 DESCRIPTION = "/v1/openapi.json"
 

@@ -21,6 +21,7 @@ from roomlore.surfaces.web.pages import Pages, gathered
 from roomlore.surfaces.web.routes import (
     conversation,
     finding,
+    managing,
     memories,
     operations,
     people,
@@ -34,6 +35,7 @@ from roomlore.surfaces.web.routes import (
 KINDS: tuple[Pages, ...] = (
     signin.PAGES,
     rooms.PAGES,
+    managing.PAGES,
     timeline.PAGES,
     conversation.PAGES,
     memories.PAGES,

@@ -35,6 +35,14 @@ class OfRange(Body):
     dry_run: bool = False
 
 
+class OfRoom(Body):
+    """A room to be erased whole: all that was said in it and made of it, its members and its name; it stays out."""
+
+    kind: Literal["room"]
+    room: Word
+    dry_run: bool = False
+
+
 class OfPerson(Body):
     """A person to be erased: all accounts, all they wrote, and their traces in what others said."""
 
@@ -49,12 +57,12 @@ class Expired(Body):
     now: Moment | None = None
 
 
-Wish = Annotated[OfMessage | OfRange | OfPerson, Field(discriminator="kind")]
+Wish = Annotated[OfMessage | OfRange | OfRoom | OfPerson, Field(discriminator="kind")]
 
 
 @ROUTER.post("/erasures", response_model=ReceiptGiven)
 async def erase(app: Acting, wish: Annotated[Wish, Given()]) -> Response:
-    """Erase for good a message, a stretch of a room or a person, and return the receipt.
+    """Erase for good a message, a stretch of a room, a room or a person, and return the receipt.
 
     With `dry_run` nothing goes, and the receipt tells what would.
     """
@@ -65,6 +73,8 @@ async def erase(app: Acting, wish: Annotated[Wish, Given()]) -> Response:
         case OfRange():
             _check(wish)
             receipt = await erasure.range(wish.room, since=wish.since, until=wish.until, dry_run=dry_run)
+        case OfRoom():
+            receipt = await erasure.room(wish.room, dry_run=dry_run)
         case OfPerson():
             receipt = await erasure.person(wish.participant, dry_run=dry_run)
     return shown(receipt_given(receipt))

@@ -9,6 +9,7 @@ from roomlore.agents.blocks import Hits
 from roomlore.app.generations import GenerationStatus
 from roomlore.app.operations import Counts, RoomNumbers
 from roomlore.app.projecting import Copies
+from roomlore.app.wishes import SpokenWish, WishCounts, WishMode
 from roomlore.store.heartbeats import Heartbeat
 from roomlore.store.operations import Failure, Latency, Size
 from roomlore.store.readings import Backlog
@@ -19,10 +20,15 @@ from roomlore.surfaces.web.visits import Visit
 PAGES = Pages()
 #: Rooms on one page, and pages that may be asked for.
 SHOWN, MOST_PAGES = 50, 100_000
+#: Of requests that wait.
+MOST_PROPOSED = 20
 #: A worker that was not seen for longer has ended without a word, or is stuck.
 MISSED = timedelta(minutes=1)
 NOTICES: Mapping[str, str] = {
     "retried": "What was set aside will be tried again.",
+    "accepted": "The request is carried out.",
+    "dismissed": "The request does not count.",
+    "mode": "That is what becomes of spoken requests from now on.",
     "embedding": "The room embeds that from now on; the worker sees to what is missing.",
 }
 
@@ -59,6 +65,13 @@ class Ledger:
     copies: Sequence[Copies]
     #: The models by which is searched, that is to come, and that was before.
     embedding: Sequence[GenerationStatus]
+    #: How many spoken requests there are, by what became of them.
+    requests: WishCounts
+    #: Those that wait for somebody to decide, newest first; of more than fit, the newest.
+    proposed: Sequence[SpokenWish]
+    #: What becomes of requests, and what else could.
+    mode: WishMode
+    modes: Sequence[WishMode]
     notice: str
 
 
@@ -84,6 +97,10 @@ async def operations(visit: Visit) -> Ledger:
         policies=get_args(EmbeddingPolicy),
         copies=numbers.copies,
         embedding=numbers.embedding,
+        requests=await visit.app.wishes.counts(visit.viewer),
+        proposed=await visit.app.wishes.all(visit.viewer, status="proposed", limit=MOST_PROPOSED),
+        mode=await visit.app.wishes.mode(),
+        modes=get_args(WishMode),
         notice=NOTICES.get(visit.word("done") or "", ""),
     )
 
@@ -102,3 +119,26 @@ async def embedding(visit: Visit, form: Form) -> str:
     policy = cast("EmbeddingPolicy", form.word("policy"))
     await visit.app.operations.embed(form.word("room"), policy)
     return visit.address("/ops", {"done": "embedding"})
+
+
+@PAGES.action("/ops/requests/mode")
+async def set_mode(visit: Visit, form: Form) -> str:
+    """Say what becomes of the requests that are heard."""
+    await visit.app.wishes.set_mode(cast("WishMode", form.word("mode")))
+    return visit.address("/ops", {"done": "mode"}, at="requests")
+
+
+@PAGES.action("/ops/requests/{wish}/accept")
+async def accept(visit: Visit, form: Form, wish: str) -> str:
+    """Carry a request out that was proposed."""
+    del form
+    await visit.app.wishes.accept(wish)
+    return visit.address("/ops", {"done": "accepted"}, at="requests")
+
+
+@PAGES.action("/ops/requests/{wish}/dismiss")
+async def dismiss(visit: Visit, form: Form, wish: str) -> str:
+    """Let a request not count that was proposed."""
+    del form
+    await visit.app.wishes.dismiss(wish)
+    return visit.address("/ops", {"done": "dismissed"}, at="requests")

@@ -24,8 +24,8 @@ KINDS = ("human", "agent", "system")
 NOTICES: Mapping[str, str] = {
     "merged": "They are one person now, who reads what any of the accounts may.",
     "parted": "The account is a person of its own again.",
-    "undone": "The wish counts no more: what it covered is recalled again.",
-    "counts": "The wish counts again.",
+    "dismissed": "The wish does not count: what it covered is recalled again.",
+    "accepted": "The wish is carried out.",
 }
 
 
@@ -171,20 +171,20 @@ async def split(visit: Visit, form: Form, person: str) -> str:
     return visit.address(at_path("people", here), {"done": "parted"})
 
 
-@PAGES.action("/people/{person}/wishes/{wish}/undo")
-async def undo(visit: Visit, form: Form, person: str, wish: str) -> str:
-    """Let a wish count no more."""
+@PAGES.action("/people/{person}/wishes/{wish}/accept")
+async def accept(visit: Visit, form: Form, person: str, wish: str) -> str:
+    """Carry a wish out that was proposed, or dismissed before."""
     del form
-    await visit.app.wishes.undo(wish)
-    return visit.address(at_path("people", person), {"done": "undone"}, at="wishes")
+    await visit.app.wishes.accept(wish)
+    return visit.address(at_path("people", person), {"done": "accepted"}, at="wishes")
 
 
-@PAGES.action("/people/{person}/wishes/{wish}/keep")
-async def keep(visit: Visit, form: Form, person: str, wish: str) -> str:
-    """Let a wish count again that was undone."""
+@PAGES.action("/people/{person}/wishes/{wish}/dismiss")
+async def dismiss(visit: Visit, form: Form, person: str, wish: str) -> str:
+    """Let a wish not count."""
     del form
-    await visit.app.wishes.keep(wish)
-    return visit.address(at_path("people", person), {"done": "counts"}, at="wishes")
+    await visit.app.wishes.dismiss(wish)
+    return visit.address(at_path("people", person), {"done": "dismissed"}, at="wishes")
 
 
 def _called(person: Person) -> str:

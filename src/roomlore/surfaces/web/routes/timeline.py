@@ -11,11 +11,12 @@ from starlette.responses import Response
 from roomlore.app.timeline import Gathered, Timeline, Whole
 from roomlore.app.voices import Voice
 from roomlore.app.windows import Part
+from roomlore.app.withholding import withheld_of
 from roomlore.domain.errors import BadInput
 from roomlore.domain.ids import MessageId, ParticipantId, RoomId
 from roomlore.domain.incoming import ParticipantKind
 from roomlore.domain.records import Message, ReplyMethod
-from roomlore.retrieval.records import Exchange
+from roomlore.retrieval.records import Exchange, Withheld
 from roomlore.store.timeline import Hearer, Place
 from roomlore.surfaces.http.routes.events import Telling
 from roomlore.surfaces.web.pages import Pages
@@ -108,6 +109,8 @@ class RoomPage:
     first_at: datetime | None
     last_at: datetime | None
     as_of: UUID
+    #: What of it recall leaves out, and for which request: an operator is told of all, others of their own.
+    withheld: Sequence[Withheld]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +119,7 @@ class Some:
 
     room_id: RoomId
     rows: Sequence[Row]
+    withheld: Sequence[Withheld]
 
 
 @PAGES.page("/r/{room}", "timeline.html")
@@ -139,7 +143,8 @@ async def lines(visit: Visit, room: str) -> Some:
     """Return messages of a room by their ids, as rows that follow each other."""
     ids = _ids(visit.word("ids") or "")
     place, found, voices = await Timeline(desk=visit.app.desk).lines(visit.viewer, room, ids)
-    return Some(room_id=place, rows=rows(found, voices))
+    withheld = await withheld_of(visit.app.desk, visit.viewer, [one.message.id for one in found])
+    return Some(room_id=place, rows=rows(found, voices), withheld=withheld)
 
 
 async def _events(request: Request) -> Response:
@@ -166,6 +171,7 @@ async def _messages(visit: Visit, room: str) -> RoomPage:
         is_remembered=filters.memory,
     )
     window = await Timeline(desk=visit.app.desk).window(visit.viewer, room, part, limit=LINES)
+    shown = [line.message.id for line in window.lines]
     return RoomPage(
         room=window.room,
         view="messages",
@@ -181,6 +187,7 @@ async def _messages(visit: Visit, room: str) -> RoomPage:
         first_at=window.first_at,
         last_at=window.last_at,
         as_of=window.as_of,
+        withheld=await withheld_of(visit.app.desk, visit.viewer, shown),
     )
 
 
@@ -190,6 +197,7 @@ async def _exchanges(visit: Visit, room: str) -> RoomPage:
         visit.viewer, room, limit=EXCHANGES + 1, before=before
     )
     told, colours = found.exchanges, colours_of(found.voices)
+    shown = [message.id for one in told[:EXCHANGES] for message in one.messages]
     return RoomPage(
         room=found.room,
         view="exchanges",
@@ -205,6 +213,7 @@ async def _exchanges(visit: Visit, room: str) -> RoomPage:
         first_at=None,
         last_at=None,
         as_of=found.as_of,
+        withheld=await withheld_of(visit.app.desk, visit.viewer, shown),
     )
 
 

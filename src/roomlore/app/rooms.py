@@ -1,0 +1,176 @@
+"""Rooms as operators arrange them: who may read one, what it is called, and who its members are."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TypeVar
+from uuid import UUID
+
+from roomlore.app.desk import Desk
+from roomlore.domain.errors import BadInput, NotFound
+from roomlore.domain.ids import RoomId
+from roomlore.domain.incoming import Visibility
+from roomlore.domain.records import RoomMember
+from roomlore.domain.roomaudience import DIRECT
+from roomlore.ingest.clean import LONGEST_NAME, storable
+from roomlore.retrieval import meant
+from roomlore.store import directory, erased, rooms
+from roomlore.store.queries import Connection
+from roomlore.store.rooms import Standing
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoomOpening:
+    """What opening a room does, or on a dry run would do."""
+
+    room_id: RoomId
+    workspace: str
+    name: str
+    #: How many messages the whole org may read then and not before; none where it was open.
+    messages: int
+    is_dry_run: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoomManagement:
+    """Who may read a room, what it is called, who its members are; for operators.
+
+    What is said here stays, whatever exports and records say later; only that a room has become private is believed.
+    """
+
+    desk: Desk
+
+    async def open(self, room: str, *, dry_run: bool = False) -> RoomOpening:
+        """Let the whole org read a room, and return how much that is; on a dry run only that.
+
+        Raises:
+            NotFound: there is no such room.
+            BadInput: several are meant, or it is a direct room, which is never open.
+            NotAllowed: the caller is no operator.
+        """
+
+        async def work(conn: Connection, found: Standing) -> RoomOpening:
+            if found.kind in DIRECT:
+                raise BadInput(f"room {room!r}", "is a direct room, which is never open")
+            if not dry_run:
+                await rooms.set_visibility(conn, self.desk.org_id, [found.id], "open")
+            return RoomOpening(
+                room_id=found.id,
+                workspace=found.workspace,
+                name=found.name,
+                messages=0 if found.visibility == "open" else found.messages,
+                is_dry_run=dry_run,
+            )
+
+        return await self._change(room, "dry run of open room" if dry_run else "open room", work)
+
+    async def close(self, room: str) -> RoomId:
+        """Let only its members read a room, and return its id.
+
+        Raises:
+            NotFound: there is no such room.
+            BadInput: several are meant.
+            NotAllowed: the caller is no operator.
+        """
+
+        async def work(conn: Connection, found: Standing) -> RoomId:
+            closed: Visibility = "members"
+            await rooms.set_visibility(conn, self.desk.org_id, [found.id], closed)
+            return found.id
+
+        return await self._change(room, "close room", work)
+
+    async def rename(self, room: str, name: str) -> RoomId:
+        """Call a room by another name, which stays whatever its platform calls it; return its id.
+
+        Raises:
+            NotFound: there is no such room.
+            BadInput: several are meant, or the name is empty or too long.
+            NotAllowed: the caller is no operator.
+        """
+        called = storable(" ".join(name.split()))
+        if not 1 <= len(called) <= LONGEST_NAME:
+            raise BadInput("name", f"must have at least 1 and at most {LONGEST_NAME} characters")
+
+        async def work(conn: Connection, found: Standing) -> RoomId:
+            await rooms.rename(conn, self.desk.org_id, found.id, called)
+            return found.id
+
+        return await self._change(room, "rename room", work)
+
+    async def members(self, room: str) -> list[RoomMember]:
+        """Return who is and was a member of a room, those who are first.
+
+        Raises:
+            NotFound: there is no such room.
+            BadInput: several are meant.
+            NotAllowed: the caller is no operator.
+        """
+        await self.desk.check("administer", "list members")
+        async with self.desk.reading(self.desk.caller, "list members") as reading:
+            room_id = await meant.room(reading.conn, self.desk.org_id, room)
+            found = await rooms.members(reading.conn, self.desk.org_id, room_id)
+            reading.shows([room_id, *dict.fromkeys(member.participant_id for member in found)])
+        return found
+
+    async def add_member(
+        self, room: str, participant: str, *, since: datetime | None = None, always: bool = False
+    ) -> list[RoomMember]:
+        """Make somebody a member of a room and return who its members are then.
+
+        Args:
+            room: Name, external id or id.
+            participant: Name, account or id.
+            since: From when on they may read what is said; now by default.
+            always: They may read all that was ever said.
+
+        Raises:
+            NotFound: there is no such room or participant.
+            BadInput: several are meant, or the time has no zone.
+            NotAllowed: the caller is no operator.
+        """
+        if since is not None and (always or since.utcoffset() is None):
+            raise BadInput("time", "is given twice" if always else "needs a zone")
+        begins = None if always else (since or datetime.now(UTC))
+
+        async def work(conn: Connection, found: Standing) -> list[RoomMember]:
+            who = await meant.participant(conn, self.desk.org_id, participant)
+            await rooms.add_member(conn, self.desk.org_id, found.id, who, since=begins)
+            return await rooms.members(conn, self.desk.org_id, found.id)
+
+        return await self._change(room, "add member", work)
+
+    async def remove_member(self, room: str, participant: str) -> list[RoomMember]:
+        """End somebody's membership of a room, by all their accounts; return who its members are then.
+
+        What was said while they were there they may still read.
+
+        Raises:
+            NotFound: there is no such room or participant, or they are no member of it.
+            BadInput: several are meant.
+            NotAllowed: the caller is no operator.
+        """
+
+        async def work(conn: Connection, found: Standing) -> list[RoomMember]:
+            org_id = self.desk.org_id
+            who = await meant.participant(conn, org_id, participant)
+            accounts = [one.id for one in await directory.accounts(conn, org_id, who)]
+            if not await rooms.remove_member(conn, org_id, found.id, accounts, at=datetime.now(UTC)):
+                raise NotFound("member", participant)
+            return await rooms.members(conn, org_id, found.id)
+
+        return await self._change(room, "remove member", work)
+
+    async def _change(
+        self, room: str, action: str, work: Callable[[Connection, Standing], Awaitable[Result]]
+    ) -> Result:
+        async def changed(conn: Connection) -> tuple[Result, Sequence[UUID]]:
+            # Whatever is erased just now is gone before it is arranged, or after.
+            await erased.keep_erasures_out(conn, self.desk.org_id)
+            room_id = await meant.room(conn, self.desk.org_id, room)
+            await directory.lock_rooms(conn, [room_id])
+            return await work(conn, await rooms.standing(conn, self.desk.org_id, room_id)), [room_id]
+
+        return await self.desk.change("administer", action, changed)

@@ -1,0 +1,17 @@
+-- Who decides who may read a room, what it is called, and which server or workspace it belongs to.
+
+alter table rooms
+  -- the server, workspace or network that the platform names
+  add column workspace text not null default '',
+  -- whether its platform ever said that it is for its members; saying it again is no news
+  add column is_stated_closed boolean not null default false,
+  -- whether an operator named it: its platform then names it no more
+  add column is_named boolean not null default false;
+
+update rooms set is_stated_closed = true where visibility = 'members';
+update rooms set visibility = 'members', is_stated_closed = true where kind in ('dm', 'group_dm');
+alter table rooms
+  add constraint rooms_direct_closed check (kind not in ('dm', 'group_dm') or visibility = 'members');
+
+-- A presence that an operator stated: no list of the platform changes it.
+alter table memberships add column by_operator boolean not null default false;

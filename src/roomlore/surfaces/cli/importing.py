@@ -1,0 +1,166 @@
+"""What `import` asks, shows and does with several exports."""
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from roomlore.app import App
+from roomlore.app.importing import check_rooms, preview
+from roomlore.domain.errors import RoomloreError
+from roomlore.domain.incoming import IncomingRoom, Visibility
+from roomlore.ingest.deciding import Ask, AudienceWish, ImportedRoom, RestsOn, called
+from roomlore.ingest.importing import ImportReport, ImportWish
+from roomlore.surfaces.cli.output import Output, printable
+from roomlore.surfaces.cli.progress import Measured, measuring
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+RESTS_ON: dict[RestsOn, str] = {
+    "export": "known from the export",
+    "assumed": "assumed",
+    "chosen": "chosen",
+    "before": "known before",
+}
+
+
+def audience_options(command: Decorated) -> Decorated:
+    """Add the options that say who may read what is imported."""
+    options = (
+        click.option(
+            "--members",
+            multiple=True,
+            metavar="ROOM",
+            help="This room, or every room of this category, is for its members: name or id. Repeatable.",
+        ),
+        click.option(
+            "--open",
+            "opened",
+            multiple=True,
+            metavar="ROOM",
+            help="The whole org may read this room: name or id. Repeatable.",
+        ),
+        click.option(
+            "--assume",
+            type=click.Choice(["members", "open"]),
+            help="Who may read rooms of which the export does not tell. [open, unless a name suggests otherwise]",
+        ),
+        click.option(
+            "--workspace",
+            metavar="NAME",
+            default="",
+            help="The server, workspace or network of rooms that name none.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def audience_wish(options: dict[str, Any]) -> AudienceWish:
+    """Return what the options say about who may read what is imported."""
+    return AudienceWish(
+        members=frozenset(options["members"]),
+        open=frozenset(options["opened"]),
+        assume=options["assume"],
+        workspace=options["workspace"],
+    )
+
+
+class Imports:
+    """Imports one export after the other; what is wrong with one keeps no other out."""
+
+    def __init__(self, output: Output, paths: Sequence[Path], wish: ImportWish) -> None:
+        self.output = output
+        self.paths = paths
+        self.wish = check_rooms(paths, wish)
+        self.documents: list[Any] = []
+        self.failed = 0
+
+    async def run(self, app: App | None) -> None:
+        """Import every path, or only look without an App, and show each report.
+
+        Raises:
+            RoomloreError: the only path there is cannot be imported.
+        """
+        for path in self.paths:
+            try:
+                report = await self._one(app, path)
+            except RoomloreError as error:
+                if len(self.paths) == 1:
+                    raise
+                self._note_failed(path, error)
+            else:
+                self._show(path, report)
+        if self.output.as_json:
+            self.output.json(self.documents if len(self.paths) > 1 else self.documents[0])
+
+    def end(self) -> None:
+        """Do nothing if all went in.
+
+        Raises:
+            Exit: a path could not be imported.
+        """
+        if self.failed:
+            click.echo(f"{self.failed} of {len(self.paths)} paths were not imported", err=True)
+            raise click.exceptions.Exit(1)
+
+    async def _one(self, app: App | None, path: Path) -> ImportReport:
+        with measuring(self.output) as progress:
+            if app is None:
+                return await preview(path, wish=self.wish, progress=progress)
+            on_terminal = sys.stdin.isatty() and sys.stderr.isatty()
+            audience = replace(self.wish.audience, ask=_asking(progress) if on_terminal else None)
+            return await app.import_path(path, wish=replace(self.wish, audience=audience), progress=progress)
+
+    def _show(self, path: Path, report: ImportReport) -> None:
+        if self.output.as_json:
+            self.output.skipped(report)
+            self.documents.append(report.as_json() | ({"path": str(path)} if len(self.paths) > 1 else {}))
+            return
+        if len(self.paths) > 1:
+            self.output.text(str(path), style="bold")
+        self.output.report(report)
+        show_audiences(self.output, report.audiences)
+
+    def _note_failed(self, path: Path, error: RoomloreError) -> None:
+        self.failed += 1
+        self.documents.append({"path": str(path), "error": str(error)})
+        click.echo(f"roomlore: {printable(str(path))}: {printable(str(error))}", err=True)
+
+
+def show_audiences(output: Output, rooms: Sequence[ImportedRoom]) -> None:
+    """Print each room with who may read it and what that rests on."""
+    output.table(
+        ("room", "messages", "read by", "which is", "because"),
+        [
+            (
+                f"{room.workspace}/{room.name}" if room.workspace else room.name,
+                room.messages,
+                "everybody" if room.audience == "open" else "members",
+                RESTS_ON[room.rests_on],
+                room.why,
+            )
+            for room in rooms
+        ],
+    )
+    if any(room.rests_on == "assumed" for room in rooms):
+        output.text(
+            "What is assumed can be decided: import --open ROOM, --members ROOM; rooms open, rooms close."
+        )
+
+
+def _asking(progress: Measured) -> Ask:
+    """Return what asks about a room whose name suggests a closed circle."""
+
+    def ask(room: IncomingRoom) -> Visibility:
+        under = f" (under {room.category})" if room.category else ""
+        with progress.paused():
+            click.echo(
+                f"{printable(called(room) + under)}: the export does not say who may read it.", err=True
+            )
+            return "members" if click.confirm("For its members only?", default=True, err=True) else "open"
+
+    return ask

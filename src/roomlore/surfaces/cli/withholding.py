@@ -1,0 +1,36 @@
+"""Says in words what spoken requests leave out, and which; operators are told of all, others of their own."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from uuid import UUID
+
+from roomlore.domain.ids import short_id
+from roomlore.domain.speech import safe_name
+from roomlore.retrieval.records import Withheld
+
+_ASKED = {
+    "forget": "to be forgotten",
+    "confide": "off the record",
+    "withhold": "kept",
+}
+
+
+def told(withheld: Sequence[Withheld]) -> list[str]:
+    """Return how much was left out, a line for each request."""
+    asked: dict[UUID, list[Withheld]] = defaultdict(list)
+    for one in withheld:
+        asked[one.wish_id].append(one)
+    return [
+        f"withheld: {len(ones)} {'message' if len(ones) == 1 else 'messages'} of {safe_name(ones[0].room_name)},"
+        f" {because(ones[0])}"
+        for ones in asked.values()
+    ]
+
+
+def because(one: Withheld) -> str:
+    """Return for which request a message is left out."""
+    who = safe_name(one.author_name) if one.author_name else "somebody who is gone"
+    whom = ""
+    if one.from_names is not None:
+        whom = f" from {', '.join(map(safe_name, one.from_names)) or 'nobody who is known'}"
+    return f"{_ASKED.get(one.kind, one.kind)}{whom}, asked by {who}; roomlore wishes lists request {short_id(one.wish_id)}"

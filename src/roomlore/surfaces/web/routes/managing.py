@@ -1,0 +1,132 @@
+"""A room as operators arrange it: who may read it, what it is called, who its members are, and that it goes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, time
+
+from roomlore.app.roomlist import RoomList
+from roomlore.app.rooms import RoomOpening
+from roomlore.domain.errors import BadInput, NotAllowed
+from roomlore.domain.records import RoomMember
+from roomlore.domain.roomaudience import DIRECT
+from roomlore.store.timeline import Place
+from roomlore.surfaces.documents import ReceiptGiven, receipt_given
+from roomlore.surfaces.web.pages import Form, Pages
+from roomlore.surfaces.web.visits import Visit, at_path
+
+PAGES = Pages()
+NOTICES: Mapping[str, str] = {
+    "opened": "Everybody in the org may read this room now.",
+    "closed": "This room is for its members now.",
+    "renamed": "The room has another name now, which later imports leave as it is.",
+    "added": "There is another member now.",
+    "removed": "The membership has ended. What was said until now they may still read.",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Managed:
+    """A room and what an operator can do with it."""
+
+    room: Place
+    #: What opening it would do; None where it is open, or never can be.
+    opening: RoomOpening | None
+    members: Sequence[RoomMember]
+    #: What has to be typed to erase it.
+    called: str
+    #: What would go with it; None before it was looked for.
+    receipt: ReceiptGiven | None
+    notice: str
+
+
+@PAGES.page("/r/{room}/manage", "room_manage.html")
+async def managed(visit: Visit, room: str) -> Managed:
+    """Return a room, what opening it would do, and its members."""
+    if not visit.viewer.is_operator:
+        raise NotAllowed("only an operator arranges rooms")
+    manage = visit.app.room_management
+    place = await RoomList(desk=visit.app.desk).one(visit.viewer, room)
+    can_open = place.visibility != "open" and place.kind not in DIRECT
+    return Managed(
+        room=place,
+        opening=await manage.open(str(place.id), dry_run=True) if can_open else None,
+        members=await manage.members(str(place.id)),
+        called=_called(place),
+        receipt=None,
+        notice=NOTICES.get(visit.word("done") or "", ""),
+    )
+
+
+@PAGES.look("/r/{room}/manage", "room_manage.html")
+async def look(visit: Visit, room: str) -> Managed:
+    """Return what would go with a room; nothing does yet."""
+    page = await managed(visit, room)
+    receipt = await visit.app.erasure.room(str(page.room.id), dry_run=True)
+    return replace(page, receipt=receipt_given(receipt))
+
+
+@PAGES.action("/r/{room}/manage/open")
+async def open_(visit: Visit, form: Form, room: str) -> str:
+    """Let everybody in the org read a room, by whoever was told how much that is."""
+    if not form.ticked("sure"):
+        raise BadInput("sure", "must be ticked; nothing was opened")
+    await visit.app.room_management.open(room)
+    return _back(visit, room, "opened")
+
+
+@PAGES.action("/r/{room}/manage/close")
+async def close(visit: Visit, form: Form, room: str) -> str:
+    """Let only its members read a room."""
+    del form
+    await visit.app.room_management.close(room)
+    return _back(visit, room, "closed")
+
+
+@PAGES.action("/r/{room}/manage/rename")
+async def rename(visit: Visit, form: Form, room: str) -> str:
+    """Call a room by another name."""
+    await visit.app.room_management.rename(room, form.word("name"))
+    return _back(visit, room, "renamed")
+
+
+@PAGES.action("/r/{room}/manage/add")
+async def add(visit: Visit, form: Form, room: str) -> str:
+    """Make somebody a member of a room: from now on, from a day on, or since ever."""
+    day = _day(form.optional("since"))
+    always = form.ticked("always")
+    await visit.app.room_management.add_member(room, form.word("participant"), since=day, always=always)
+    return _back(visit, room, "added")
+
+
+@PAGES.action("/r/{room}/manage/remove")
+async def remove(visit: Visit, form: Form, room: str) -> str:
+    """End somebody's membership of a room."""
+    await visit.app.room_management.remove_member(room, form.word("participant"))
+    return _back(visit, room, "removed")
+
+
+@PAGES.action("/r/{room}/manage")
+async def erase(visit: Visit, form: Form, room: str) -> str:
+    """Erase a room whose name was typed to say so, and go to the receipt."""
+    place = await RoomList(desk=visit.app.desk).one(visit.viewer, room)
+    if " ".join(form.word("name").split()).casefold() != _called(place).casefold():
+        raise BadInput("name", "is not the room's; nothing was erased. Type it as it is shown")
+    receipt = await visit.app.erasure.room(str(place.id))
+    return visit.address(at_path("receipts", receipt.id), {"done": "erased"})
+
+
+def _called(place: Place) -> str:
+    """Return a name of a room that can be typed."""
+    name = " ".join(place.name.split())
+    return name if any(map(str.isalnum, name)) else "erase"
+
+
+def _day(word: str | None) -> datetime | None:
+    try:
+        return datetime.combine(date.fromisoformat(word), time(), UTC) if word else None
+    except ValueError as error:
+        raise BadInput("day", "must be a date, as 2024-03-01") from error
+
+
+def _back(visit: Visit, room: str, done: str) -> str:
+    return visit.address(at_path("r", room, "manage"), {"done": done})

@@ -1,0 +1,262 @@
+"""Requests hide nothing by surprise: what is heard with doubt waits, operators see what is withheld, one mode an org."""
+
+import json
+
+import psycopg
+import pytest
+
+from app.test_wishes import FORGOTTEN, SECRET, accept_all, found, say, viewer
+from app.village import error_of
+from ingest.stories import at, author, message
+from retrieval.telling import ANA, BO, CY, PIP, closed, tell
+from roomlore.app import App
+from roomlore.domain.errors import BadInput, NotAllowed, NotFound
+from roomlore.domain.ids import MessageId
+from workers.test_read import talk
+
+EVE = author("eve")
+PROPOSED = [
+    say("1", BO, "how do we release?", sent_at=at(1)),
+    say("2", ANA, f"{SECRET}: run make all", sent_at=at(2)),
+    say(
+        "3",
+        ANA,
+        f"forget what I wrote above, the correct {SECRET} command is `make release-all`",
+        sent_at=at(3),
+    ),
+]
+
+
+# Proposed, accepted, dismissed
+
+
+async def test_a_request_in_a_longer_message_hides_nothing_until_its_author_accepts_it(app: App):
+    await tell(app, *PROPOSED)
+    ana = await viewer(app, "ana")
+    assert await found(app, app.operator) == {"2", "3"}
+    [wish] = await app.acting(ana).wishes.all(ana, status="proposed")
+    assert (wish.status, bool(wish.doubt)) == ("proposed", True)
+    assert [one.external_id for one in wish.covers] == ["2"]
+    assert await app.wishes.all(await viewer(app, "bo")) == []
+    assert (await error_of(app.acting(await viewer(app, "bo")).wishes.accept(str(wish.id))))[0] is NotFound
+
+    accepted = await app.acting(ana).wishes.accept(str(wish.id))
+    assert accepted.status == "active"
+    # The message that says what holds from now on is not hidden with what it takes back.
+    for name in ("ana", "bo"):
+        assert await found(app, await viewer(app, name)) == {"3"}
+    assert await found(app, app.operator) == {"3"}
+
+
+async def test_a_proposal_that_was_dismissed_hides_nothing_and_is_not_proposed_again(app: App):
+    await tell(app, *PROPOSED)
+    [wish] = await app.wishes.all(app.operator)
+    await app.wishes.dismiss(str(wish.id))
+    await tell(app, say("0", CY, "late", sent_at=at(0)), say("4", CY, f"{SECRET}?", sent_at=at(4)))
+    assert await found(app, app.operator) == {"2", "3", "4"}
+    assert [one.status for one in await app.wishes.all(app.operator)] == ["dismissed"]
+    assert (await app.wishes.counts(app.operator)).dismissed == 1
+
+
+async def test_a_request_that_becomes_plain_by_an_edit_is_carried_out_and_one_that_was_accepted_stays_so(
+    app: App,
+):
+    await tell(app, *PROPOSED)
+    await tell(app, say("3", ANA, "please forget that", sent_at=at(3), edited_at=at(9)))
+    assert await found(app, app.operator) == set()
+    [wish] = await app.wishes.all(app.operator)
+    await app.wishes.dismiss(str(wish.id))
+    await app.wishes.accept(str(wish.id))
+    await tell(app, say("3", ANA, "please forget what I wrote above, maybe", sent_at=at(3), edited_at=at(10)))
+    assert [one.status for one in await app.wishes.all(app.operator)] == ["active"]
+
+
+# Those who were there
+
+
+async def test_what_is_kept_among_those_present_is_kept_from_none_of_them(app: App):
+    staff = closed("staff", ANA, BO, CY)
+    said = message(
+        "b", f"Staff only: the {SECRET} budget is 600 euro, don't tell the others", author=ANA, room=staff
+    )
+    await tell(app, said, message("h", "hello", author=EVE))
+    [wish] = await app.wishes.all(app.operator)
+    assert wish.status == "proposed"
+    await accept_all(app)
+    for name in ("ana", "bo", "cy"):
+        assert await found(app, await viewer(app, name)) == {"b"}, name
+    assert await found(app, await viewer(app, "eve")) == set()
+    [kept] = await app.wishes.all(app.operator)
+    assert set(kept.spared_names) == {"Ana", "Bo", "Cy"}
+
+
+async def test_whoever_spoke_before_in_an_open_room_was_there_and_agents_only_if_it_was_said_to_them(
+    app: App,
+):
+    await tell(
+        app,
+        say("1", CY, "hello", sent_at=at(1)),
+        say("2", PIP, "at your service", sent_at=at(2)),
+        say("3", BO, "how is it going, Ana?", sent_at=at(3)),
+        say("4", ANA, f"I leave {SECRET} in May", sent_at=at(4)),
+        say("5", ANA, "keep that to yourself", sent_at=at(5)),
+        say("6", EVE, "morning", sent_at=at(6)),
+    )
+    shown = {name: await found(app, await viewer(app, name)) for name in ("ana", "bo", "cy", "eve", "pip")}
+    assert shown == {"ana": {"4"}, "bo": {"4"}, "cy": {"4"}, "eve": set(), "pip": set()}
+
+
+# Operators are told, and nobody else
+
+
+async def test_an_operator_is_told_what_was_withheld_and_by_which_request(app: App):
+    await tell(app, *FORGOTTEN)
+    [wish] = await app.wishes.all(app.operator)
+    hits = await app.search(app.operator, f"{SECRET} account", limit=50)
+    assert {one.wish_id for one in hits.withheld} == {wish.id}
+    assert {(one.author_name, one.room_name, one.kind) for one in hits.withheld} == {
+        ("Ana", "office", "forget")
+    }
+    answer = await app.ask(app.operator, f"what is the {SECRET} account?")
+    assert "4412" not in answer.text
+    assert {one.wish_id for one in answer.withheld} == {wish.id}
+    built = await app.context(app.operator, "office")
+    assert {one.wish_id for one in built.withheld} == {wish.id}
+    said = await app.messages(app.operator, "office")
+    marked = await app.wishes.withheld(app.operator, [one.id for one in said])
+    by_id = {one.id: one.external_id for one in said}
+    assert [by_id[one.message_id] for one in marked] == ["2", "3", "4", "5"]
+    assert (await app.search(app.operator, "where do we meet")).hits
+
+
+@pytest.mark.parametrize("name", ["bo", "cy", "ana"])
+async def test_nobody_else_is_told_that_others_requests_withhold_anything(app: App, name):
+    await tell(app, *FORGOTTEN)
+    who = await viewer(app, name)
+    said = await app.messages(who, "office")
+    assert not (await app.search(who, f"{SECRET} account", limit=50)).withheld
+    assert not (await app.ask(who, f"what is the {SECRET} account?")).withheld
+    assert not (await app.context(who, "office")).withheld
+    marked = await app.acting(who).wishes.withheld(who, [one.id for one in said])
+    # Of one's own requests one may know.
+    assert bool(marked) is (name == "ana")
+    counts = await app.acting(who).wishes.counts(who)
+    assert counts.carried_out == (1 if name == "ana" else 0)
+
+
+async def test_an_import_says_how_many_requests_were_heard_in_it(app: App, tmp_path):
+    record = {"schema": "roomlore.message/1", "room": "general", "sent_at": "2026-01-11T08:00:00Z"}
+    lines = [
+        {"id": "1", "author": "ana", "text": "my account is 4412-9981"},
+        {"id": "2", "author": "ana", "text": "please forget that"},
+        {
+            "id": "3",
+            "author": "bo",
+            "text": "I leave in May. Please do not tell anyone.",
+        },
+    ]
+    export = tmp_path / "said.jsonl"
+    export.write_text("\n".join(json.dumps(record | line) for line in lines))
+    assert (await app.import_path(export)).wishes == {"carried_out": 1, "proposed": 1}
+    assert (await app.import_path(export)).wishes == {"carried_out": 0, "proposed": 0}
+
+
+# One mode an org
+
+
+async def test_in_the_mode_propose_nothing_is_carried_out_unasked(app: App):
+    await app.wishes.set_mode("propose")
+    await tell(app, *FORGOTTEN)
+    assert await found(app, app.operator) == {"2", "3", "5", "6"}
+    assert (await app.wishes.counts(app.operator)).proposed == 1
+    await accept_all(app)
+    assert await found(app, app.operator) == {"6"}
+
+
+async def test_in_the_mode_off_nothing_is_heard_and_nothing_withheld_until_it_is_on_again(app: App):
+    await tell(app, *FORGOTTEN[:4])
+    await app.wishes.set_mode("off")
+    await tell(
+        app,
+        *FORGOTTEN[4:],
+        say("7", BO, f"the {SECRET} pin is 991-0112", sent_at=at(7)),
+        say("8", BO, "please forget that", sent_at=at(8)),
+    )
+    for who in (app.operator, await viewer(app, "cy")):
+        assert await found(app, who) == {"2", "3", "5", "6", "7"}
+    [wish] = await app.wishes.all(app.operator)
+    assert (await error_of(app.wishes.accept(str(wish.id))))[0] is BadInput
+    await app.wishes.set_mode("on")
+    assert await found(app, app.operator) == {"6", "7"}
+
+
+async def test_only_operators_set_the_mode_and_only_to_one_that_there_is(app: App):
+    await tell(app, *FORGOTTEN[:3])
+    ana = app.acting(await viewer(app, "ana"))
+    assert (await error_of(ana.wishes.set_mode("off")))[0] is NotAllowed
+    assert (await error_of(ana.wishes.mode()))[0] is NotAllowed
+    assert (await error_of(app.wishes.set_mode("quiet")))[0] is BadInput
+    assert await app.wishes.mode() == "on"
+
+
+async def test_the_mode_of_one_org_is_no_others(open_app):
+    one, other = await open_app("one"), await open_app("other")
+    await one.wishes.set_mode("off")
+    assert (await one.wishes.mode(), await other.wishes.mode()) == ("off", "on")
+
+
+# Attacked: what is withheld tells a stranger nothing
+
+
+SQL = [
+    "select message_id from withheld_from_viewer",
+    "select id from (values (%(id)s::uuid)) as asked (id) where is_withheld(id)",
+    "select message_id from withheld",
+    "select id from recallable_messages",
+]
+
+
+@pytest.mark.parametrize("statement", SQL)
+@pytest.mark.parametrize("recalls", [True, False])
+async def test_a_stranger_is_told_no_id_of_what_is_withheld_where_they_may_not_read(
+    app: App, statement, recalls
+):
+    staff = closed("staff", ANA, BO)
+    await tell(
+        app,
+        message("1", f"the {SECRET} account is 4412-9981", author=ANA, room=staff),
+        message("2", "please forget that", author=ANA, room=staff),
+        message("3", "hello", author=EVE),
+    )
+    [wish] = await app.wishes.all(app.operator)
+    assert wish.status == "active"
+    params = {"id": MessageId(wish.covers[0].id)}
+    async with app.db.reading(await viewer(app, "eve"), recalls=recalls) as conn:
+        try:
+            rows = await (await conn.execute(statement, params)).fetchall()
+        except psycopg.errors.InsufficientPrivilege:
+            rows = []
+    assert rows == []
+
+
+async def test_what_a_stranger_is_shown_does_not_depend_on_what_is_withheld_elsewhere(open_app):
+    """The same org with and without a request in a room that is not theirs."""
+    answers = []
+    for is_asked in (True, False):
+        app = await open_app("compared")
+        staff = closed("staff", ANA, BO)
+        secret = message("1", f"the {SECRET} account is 4412-9981", author=ANA, room=staff)
+        asking = message(
+            "2", "please forget that" if is_asked else "lunch is ready now", author=ANA, room=staff
+        )
+        await tell(app, secret, asking, message("3", f"what is {SECRET}?", author=EVE), *talk()[:1])
+        eve = await viewer(app, "eve")
+        hits = await app.search(eve, SECRET, limit=50)
+        answers.append(
+            [
+                [[one.external_id for one in hit.messages] for hit in hits.hits],
+                (await app.ask(eve, f"{SECRET} account")).text,
+                list(hits.withheld),
+            ]
+        )
+    assert answers[0] == answers[1]

@@ -1,0 +1,198 @@
+"""What operators say of a room stays: who may read it, what it is called, who its members are, and that it is gone."""
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from ingest.stories import at, author, message, room
+from roomlore.app import App
+from roomlore.domain.errors import BadInput, NotAllowed, NotFound
+from roomlore.domain.incoming import IncomingMembership
+
+STAFF = room("staff", visibility="members", topic="who earns what")
+PLAN = "We decided to close the Leipzig office in May."
+
+
+async def told(app: App) -> None:
+    """Ana and Bo speak in a closed room, Cy somewhere else."""
+    await app.ingest_batch(
+        [
+            message("1", PLAN, room=STAFF, author=author("ana")),
+            message("2", "Agreed, Leipzig closes.", room=STAFF, author=author("bo"), reply_to="1"),
+            message("3", "psst", room=STAFF, author=author("bo"), kind="whisper", audience=(author("ana"),)),
+            message("4", "hello all", author=author("cy")),
+        ]
+    )
+
+
+async def heard(app: App, name: str, where: str = "staff") -> list[str]:
+    try:
+        return [one.external_id for one in await app.messages(await app.viewer(name), where)]
+    except NotFound:
+        return []
+
+
+async def test_an_opened_room_is_read_by_all_and_a_closed_one_by_its_members(app: App):
+    await told(app)
+    dry = await app.room_management.open("staff", dry_run=True)
+    assert (dry.messages, dry.is_dry_run, await heard(app, "cy")) == (2, True, [])
+    opened = await app.room_management.open("staff")
+    assert opened == replace(dry, is_dry_run=False)
+    # A whisper stays one.
+    assert await heard(app, "cy") == ["1", "2"]
+    assert (await app.room_management.open("staff")).messages == 0
+    # Nothing that was known already closes it again.
+    await app.ingest(message("5", room=STAFF, author=author("bo")))
+    assert await heard(app, "cy") == ["1", "2", "5"]
+    await app.room_management.close("staff")
+    assert await heard(app, "cy") == []
+    assert await heard(app, "bo") == ["2", "3", "5"]
+
+
+async def test_an_opened_room_of_which_nothing_was_known_closes_when_it_is_said_to_be_private(app: App):
+    await app.ingest(message("1", room=room("staff"), author=author("ana")))
+    await app.ingest(message("9", author=author("cy")))
+    assert await heard(app, "cy") == []
+    await app.room_management.open("staff")
+    await app.ingest(message("2", room=room("staff"), author=author("ana")))
+    assert await heard(app, "cy") == ["1", "2"]
+    await app.ingest(message("3", room=STAFF, author=author("ana")))
+    assert await heard(app, "cy") == []
+
+
+async def test_a_direct_room_is_never_opened(app: App, admin: psycopg.AsyncConnection):
+    await app.ingest(message(room=room("d", kind="dm")))
+    with pytest.raises(BadInput, match="never open"):
+        await app.room_management.open("d")
+    with pytest.raises(psycopg.errors.CheckViolation):
+        await admin.execute("update rooms set visibility = 'open' where org_id = %s", [app.org_id])
+
+
+async def test_a_name_that_was_given_stays(app: App):
+    await told(app)
+    await app.room_management.rename("staff", "  The   bridge ")
+    await app.ingest(message("8", room=replace(STAFF, name="crew", topic="new"), author=author("ana")))
+    [found] = [one for one in await app.rooms(app.operator) if one.external_id == "staff"]
+    assert (found.name, found.topic) == ("The bridge", "new")
+    assert await heard(app, "ana", "the bridge") == ["1", "2", "3", "8"]
+    for name in ("", "x" * 501):
+        with pytest.raises(BadInput, match="name"):
+            await app.room_management.rename("staff", name)
+
+
+async def test_a_member_reads_from_when_on_an_operator_says(app: App):
+    await told(app)
+    manage = app.room_management
+    await manage.add_member("staff", "cy", since=at(1.5))
+    assert await heard(app, "cy") == ["2"]
+    await manage.add_member("staff", "cy", always=True)
+    assert await heard(app, "cy") == ["1", "2"]
+    assert next((one.name, one.known_by) for one in await manage.members("staff") if one.name == "Cy") == (
+        "Cy",
+        "operator",
+    )
+    with pytest.raises(BadInput, match="time"):
+        await manage.add_member("staff", "cy", since=at(1), always=True)
+
+
+async def test_whoever_was_removed_stays_removed_whatever_lists_say(app: App):
+    await told(app)
+    manage = app.room_management
+    await app.people.merge("bo", "cy")
+    [bo, ana] = [one for one in await manage.remove_member("staff", "cy") if one.name in {"Ana", "Bo"}][::-1]
+    assert (ana.left_at, bo.left_at is None) == (None, False)
+    later = at(0) + timedelta(days=300)
+    listed = replace(
+        STAFF, members=(IncomingMembership(author=author("bo")), IncomingMembership(author=author("ana")))
+    )
+    await app.ingest(message("99", "after", room=listed, author=author("ana"), sent_at=later))
+    # What was said while they were there they may still read; and they were there until now.
+    assert bo.left_at is not None
+    assert bo.left_at > later or "99" not in await heard(app, "bo")
+    ended = {one.participant_id: one.left_at for one in await manage.members("staff")}
+    assert ended[bo.participant_id] == bo.left_at
+    with pytest.raises(NotFound):
+        await manage.remove_member("staff", "bo")
+
+
+async def test_whoever_was_added_stays_when_a_list_leaves_them_out(app: App):
+    await told(app)
+    await app.room_management.add_member("staff", "cy", always=True)
+    listed = replace(STAFF, members=(IncomingMembership(author=author("ana")),))
+    await app.ingest(message("5", "after", room=listed, author=author("ana")))
+    assert await heard(app, "cy") == ["1", "2", "5"]
+
+
+@pytest.mark.parametrize("who", ["ana", "cy"])
+async def test_nobody_but_operators_arranges_rooms(app: App, who: str):
+    await told(app)
+    manage = app.acting(await app.viewer(who)).room_management
+    calls: list[Any] = [
+        lambda: manage.open("staff"),
+        lambda: manage.open("staff", dry_run=True),
+        lambda: manage.close("general"),
+        lambda: manage.rename("general", "mine"),
+        lambda: manage.members("staff"),
+        lambda: manage.add_member("staff", "cy", always=True),
+        lambda: manage.remove_member("staff", "bo"),
+        lambda: app.acting(manage.desk.caller).erasure.room("general"),
+        lambda: app.acting(manage.desk.caller).erasure.room("general", dry_run=True),
+    ]
+    for call in calls:
+        with pytest.raises(NotAllowed):
+            await call()
+    assert await heard(app, "cy") == []
+    assert await heard(app, "cy", "general") == ["4"]
+
+
+async def test_an_erased_room_is_gone_with_all_that_was_made_of_it_and_does_not_come_back(
+    app: App, admin: psycopg.AsyncConnection, tmp_path: Path
+):
+    await told(app)
+    await app.drain()
+    assert (await app.search(app.operator, "Leipzig")).hits
+    dry = await app.erasure.room("staff", dry_run=True)
+    assert await heard(app, "ana") == ["1", "2", "3"]
+    receipt = await app.erasure.room("staff")
+    assert receipt.is_clean, receipt.checks
+    removed = {one.what: one.count for one in receipt.removed}
+    assert removed == {one.what: one.count for one in dry.removed}
+    assert removed["messages"] == 3
+    assert removed["rooms"] == 1
+    await app.drain()
+    assert [one.external_id for one in await app.rooms(app.operator)] == ["general"]
+    found = await app.search(app.operator, "Leipzig")
+    assert {message.body for hit in found.hits for message in hit.messages} <= {"hello all"}
+    assert not await app.memories.all(app.operator)
+    again = await app.ingest_batch([message("1", PLAN, room=STAFF), message("7", "new", room=STAFF)])
+    assert [one.reason for one in again.skipped] == ["its room was erased"] * 2
+    export = tmp_path / "staff.jsonl"
+    line = {"schema": "roomlore.message/1", "platform": "test", "id": "9", "room": "staff", "author": "ana"}
+    export.write_text(json.dumps(line | {"text": "hi", "sent_at": 1_700_000_000_000}))
+    [told_of] = (await app.import_path(export)).audiences
+    assert told_of.why == "it was erased, and stays out"
+    assert [one.external_id for one in await app.rooms(app.operator)] == ["general"]
+    words = await whole_database(admin, app)
+    assert "Leipzig" not in words
+    assert "who earns what" not in words
+
+
+async def whole_database(admin: psycopg.AsyncConnection, app: App) -> str:
+    """Return every row of the org, of every table, as text."""
+    tables = await (
+        await admin.execute(
+            "select table_name from information_schema.columns"
+            " where table_schema = 'roomlore' and column_name = 'org_id'"
+            " and table_name in (select relname from pg_class where relkind in ('r', 'p'))"
+        )
+    ).fetchall()
+    parts: list[str] = []
+    for (table,) in tables:
+        rows = await admin.execute(f"select t::text from {table} as t where org_id = %s", [app.org_id])  # type: ignore[arg-type]
+        parts += [row[0] for row in await rows.fetchall()]
+    return "\n".join(parts)

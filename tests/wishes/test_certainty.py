@@ -1,0 +1,118 @@
+"""Which requests are put so plainly that they are carried out; of the others a person is asked first."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from roomlore.wishes import certainty
+from roomlore.wishes.certainty import doubt
+from roomlore.wishes.covering import adds_news
+from roomlore.wishes.recogniser import heard
+from roomlore.wishes.records import Said, Voice, Wish
+from wishes.test_recogniser import ROOM
+
+NOON = datetime(2024, 5, 4, 12, tzinfo=UTC)
+
+
+def said(number: int, author: str, body: str, **fields) -> Said:
+    return Said(
+        id=number,
+        author_id=author,
+        author_name=author,
+        author_kind="human",
+        body=body,
+        sent_at=NOON + timedelta(minutes=number),
+        native_order=number,
+        **fields,
+    )
+
+
+BEFORE = [said(1, "Bo", "how is it?"), said(2, "Ana", "I broke my arm on the move, on my birthday")]
+
+
+PANELS = """What if each panel keeps its own state? Forget what I said about a shared store, the filter only needs the ids of
+its panel, and the panels should not know about each other."""
+AXES = """New idea for the chart library: the axis never tells the legend about the scale, they only share the theme. Keep
+this between us until the review: draw() takes the layers and nobody else may know the pixels."""
+
+
+def doubt_of(body: str, before=BEFORE, **fields) -> str:
+    voice = said(50, "Ana", body, **fields)
+    wish = heard(body, "Ana", ROOM)
+    assert wish is not None, "it is not heard at all"
+    return doubt(Voice(said=voice, wish=wish), before)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "please forget that",
+        "Forget what I said about the move.",
+        "pls delete what I wrote earlier",
+        "forget I said that",
+        "please don't remember that",
+        "please delete the number 415-555-0142 and the alias Nia from memory",
+        "forget my birthday please",
+        "keep this to yourself please",
+        "just between us",
+        "don't tell anyone",
+        "Off the record, Bo: I am leaving in May",
+        "off the record, I already signed with them",
+        "don't tell Linda",
+        "please don't tell Linda about my diagnosis",
+        "Please keep this from Linda",
+        "not a word to Cho about the invoice",
+    ],
+)
+def test_a_plain_request_that_stands_alone_is_carried_out(body):
+    assert doubt_of(body) == ""
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("forget what I wrote above, the correct command is `make release-all`", certainty.QUOTED),
+        ("forget what I wrote above, the correct command is make release-all", certainty.LONGER),
+        ("Staff only: the budget is 600 euro, don't tell the others", certainty.LONGER),
+        ("I am allergic to peanuts. Don't tell Linda.", certainty.LONGER),
+        ("please forget what I said about the move, maybe", certainty.HEDGED),
+        ("keep it between us ;)", certainty.HEDGED),
+        ("Linda may receive scheduling only", certainty.STANDING),
+        ("Revoke my mother's access", certainty.STANDING),
+        # design proposals that only sound like a request, as one was hidden of a real room
+        (PANELS, certainty.HEDGED),
+        (AXES, certainty.LONGER),
+    ],
+)
+def test_of_everything_else_a_person_is_asked_and_told_why(body, why):
+    assert doubt_of(body) == why
+
+
+def test_a_request_that_refers_to_nothing_or_to_long_ago_is_doubtful():
+    chatter = [said(number, "Bo", "tea") for number in range(3, 12)]
+    assert doubt_of("please forget that", before=[]) == certainty.UNCLEAR
+    assert doubt_of("please forget that", before=[*BEFORE, *chatter]) == certainty.UNCLEAR
+    assert doubt_of("please forget that", before=[*BEFORE, *chatter], reply_to=2) == ""
+    assert doubt_of("forget what I said about the weather") == certainty.UNCLEAR
+
+
+def test_what_no_rule_heard_is_doubtful():
+    voice = Voice(said=said(50, "Ana", "please forget that"), wish=Wish(kind="forget", points_back=True))
+    assert doubt(voice, BEFORE) == ""
+    named = Voice(said=voice.said, wish=voice.wish, heard_by="a language model")
+    assert doubt(named, BEFORE) == certainty.BY_LANGUAGE_MODEL
+
+
+@pytest.mark.parametrize(
+    ("body", "is_news"),
+    [
+        ("forget what I wrote above, the correct command is `make release-all`", True),
+        ("Please forget what I said. We meet at noon instead, it is in the calendar.", True),
+        ("please forget that", False),
+        ("Sorry, wrong chat, please forget what I said about the move", False),
+        ("forget that I told you I am ill, it was only a cold", False),
+        ("Delete my number from memory", False),
+    ],
+)
+def test_a_message_that_also_says_what_holds_now_is_known(body, is_news):
+    assert adds_news(body) is is_news
