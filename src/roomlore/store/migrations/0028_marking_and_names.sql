@@ -28,8 +28,8 @@ set spoken_by = speakers(org_id, id), marked_by_operator = is_marked
 where sensitivity = 'sensitive';
 
 -- Whether the viewer may read a message and was there when it was said, however open its room is: as a member of the
--- room, or because they had spoken in its conversation when that became sensitive. Everybody who reads at the place was
--- there as a member.
+-- room, or because they had spoken in its conversation when that became sensitive; and with them everybody who reads at
+-- the place, as members. The rule for conversations asks this as well.
 create or replace function attended(message uuid) returns boolean
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
@@ -63,39 +63,6 @@ begin
         or (place_spans())[array_position(place_rooms(), said.room_id)] @> said.sent_at
       )
   );
-end $$;
-
--- Whether the viewer may see a conversation: everything said in it, and of a sensitive one they had spoken in it when it
--- became so, or were there when it was said. A conversation without messages is the operator's.
-create or replace function can_follow(conversation uuid) returns boolean
-  language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
-as $$
-declare
-  held conversations;
-begin
-  select * into held from conversations where org_id = current_org() and id = conversation;
-  if not found then
-    return false;
-  end if;
-  if viewer_is_operator() then
-    return true;
-  end if;
-  return exists (
-      select 1 from placements where org_id = current_org() and conversation_id = conversation
-    )
-    and not exists (
-      select 1
-      from placements
-      where placements.org_id = current_org()
-        and placements.conversation_id = conversation
-        -- A single value and not an existence, which might be answered by reading all that the viewer may.
-        and (
-          select true
-          from readable_messages as said
-          where said.id = placements.message_id and (held.sensitivity = 'normal' or attended(said.id))
-          limit 1
-        ) is null
-    );
 end $$;
 
 revoke execute on function speakers(uuid, uuid) from public;
