@@ -6,7 +6,7 @@ from time import perf_counter
 from roomlore.app.agents import Agents
 from roomlore.app.desk import Desk
 from roomlore.app.posting import answering
-from roomlore.app.withholding import left_out_of, told_of
+from roomlore.app.withholding import told_of
 from roomlore.backends.articles import open_reader
 from roomlore.context.builder import DEFAULT_BUDGET, build, with_articles
 from roomlore.context.records import Context
@@ -51,7 +51,6 @@ class Contexts:
             )
             built = await self.agents.beside(reading, built, block) if block else built
             reading.shows([built.room_id, *(line.message.id for line in built.lines)])
-            hidden = await left_out_of(reading.conn, built)
-        built = await told_of(self.desk, built, hidden)
+        built = await told_of(self.desk, built)
         # No connection is held while others are waited for.
         return built if reader is None else await with_articles(built, reader)
