@@ -306,7 +306,7 @@ class App:
         words. `budget` is in tokens, `limits` say how far to look, and `articles` reads what is linked to, over the network.
         """
         wish = ContextWish(budget=budget, limits=limits, articles=articles, private=private)
-        return await self._contexts.context(viewer, room, trigger, wish)
+        return await Contexts(desk=self.desk, agents=self.agents).context(viewer, room, trigger, wish)
 
     async def search(
         self,
@@ -357,10 +357,7 @@ class App:
         quote: bool = False,
         private: bool = False,
     ) -> Answer:
-        """Return what is known of a question, or that it is not, through a room first; `quote` asks no language model.
-
-        With a room it rests on what everybody there may read, wherever that was said; `private`: as in `search`.
-        """
+        """Return what is known of a question, or that it is not, through a room first; `quote` asks no language model."""
         place = Place(room=room, as_of=as_of, private=private)
         return await self._find.ask(viewer, question, place=place, filters=filters, quote=quote)
 
@@ -390,10 +387,6 @@ class App:
     @property
     def _history(self) -> History:
         return History(desk=self.desk)
-
-    @property
-    def _contexts(self) -> Contexts:
-        return Contexts(desk=self.desk, agents=self.agents)
 
     @property
     def _find(self) -> Finding:
