@@ -10,7 +10,7 @@ from roomlore.app.desk import Desk
 from roomlore.domain.errors import BadInput, NotFound
 from roomlore.domain.ids import RoomId
 from roomlore.domain.incoming import Visibility
-from roomlore.domain.records import RoomMember
+from roomlore.domain.members import RoomMember
 from roomlore.domain.roomaudience import DIRECT
 from roomlore.ingest.clean import LONGEST_NAME, storable
 from roomlore.retrieval import meant

@@ -7,7 +7,7 @@ from roomlore.app.rooms import RoomOpening
 from roomlore.client.line import Line
 from roomlore.client.written import moment, segment
 from roomlore.domain.ids import RoomId
-from roomlore.domain.records import RoomMember
+from roomlore.domain.members import RoomMember
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

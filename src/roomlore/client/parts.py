@@ -21,6 +21,7 @@ from roomlore.app.wishes import SpokenWish, WishCounts, WishMode, WishStatus
 from roomlore.context.memoryblock import DEFAULT_BUDGET, MemoryBlock
 from roomlore.domain.ids import KeyId, MessageId, RoomId
 from roomlore.domain.incoming import ParticipantKind
+from roomlore.domain.members import RoomMember
 from roomlore.domain.receipts import Receipt
 from roomlore.domain.records import (
     Account,
@@ -30,7 +31,6 @@ from roomlore.domain.records import (
     MemoryKind,
     Placed,
     Provenance,
-    RoomMember,
     Sensitivity,
     Viewer,
 )

@@ -115,21 +115,6 @@ class Room:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoomMember:
-    """A presence of somebody in a room."""
-
-    participant_id: ParticipantId
-    name: str
-    kind: ParticipantKind
-    #: None: since before the records begin.
-    joined_at: datetime | None
-    #: None: still there.
-    left_at: datetime | None
-    #: The platform lists it, they wrote there, or an operator said so.
-    known_by: Literal["platform", "wrote", "operator"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Participant:
     """A human, agent or system that takes part; counts cover only what the viewer may read.
 

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from roomlore.domain.ids import MemoryId, OrgId, ParticipantId, RoomId
 from roomlore.domain.incoming import RoomKind, Visibility
-from roomlore.domain.records import RoomMember
+from roomlore.domain.members import RoomMember
 from roomlore.store import copying
 from roomlore.store.erased import RoomName, digest_of
 from roomlore.store.queries import Connection, Queries

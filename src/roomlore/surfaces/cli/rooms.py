@@ -9,8 +9,8 @@ import click
 
 from roomlore.app import App
 from roomlore.app.rooms import RoomOpening
+from roomlore.domain.members import RoomMember
 from roomlore.domain.receipts import Receipt
-from roomlore.domain.records import RoomMember
 from roomlore.domain.wording import counted
 from roomlore.surfaces.cli.destroying import Destruction, carry_out, check_answerable, destroys
 from roomlore.surfaces.cli.forgetting import lines, show_receipt

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from roomlore.app.rooms import RoomOpening
 from roomlore.domain.ids import RoomId
-from roomlore.domain.records import RoomMember
+from roomlore.domain.members import RoomMember
 from roomlore.ingest.clean import LONGEST_NAME
 from roomlore.surfaces.http.responses import shown
 from roomlore.surfaces.http.signin import Acting

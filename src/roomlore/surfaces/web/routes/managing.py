@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, time
 from roomlore.app.roomlist import RoomList
 from roomlore.app.rooms import RoomOpening
 from roomlore.domain.errors import BadInput, NotAllowed
-from roomlore.domain.records import RoomMember
+from roomlore.domain.members import RoomMember
 from roomlore.domain.roomaudience import DIRECT
 from roomlore.store.timeline import Place
 from roomlore.surfaces.documents import ReceiptGiven, receipt_given
