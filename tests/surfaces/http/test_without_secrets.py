@@ -63,7 +63,7 @@ def hears(name: str, one: IncomingMessage) -> bool:
     if one.kind == "whisper":
         return name in {one.author.account_id, *(who.account_id for who in one.audience)}
     members = {member.author.account_id for member in one.room.members}
-    return one.room.visibility == "open" or name in members
+    return one.room.visibility != "members" or name in members
 
 
 async def told(app: App, lines: Sequence[IncomingMessage]) -> App:
