@@ -39,21 +39,6 @@ Budget = Annotated[
 Limit = Annotated[int, Field(ge=1, le=20, description="How many at most.")]
 
 
-def _moment(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    try:
-        if len(value) == len("2026-01-31"):
-            return datetime.combine(date.fromisoformat(value), time.min, tzinfo=UTC)
-        moment = datetime.fromisoformat(value)
-    except ValueError:
-        moment = None
-    if moment is None or moment.utcoffset() is None:
-        raise ValueError("must be a day or a time with its zone, like 2026-01-31T09:00:00Z")
-    return moment
-
-
-Moment = Annotated[datetime, BeforeValidator(_moment)]
 Given = TypeVar("Given", bound="Arguments")
 
 
@@ -156,17 +141,12 @@ class Remember(Arguments):
     content: Annotated[Text, Field(description="One statement.")]
     sources: Annotated[
         Words,
-        Field(
-            description="Ids of the messages it rests on; without any it is for you alone, or an operator's org."
-        ),
+        Field(description="Ids of the messages it rests on; without any it is yours alone, or the org's."),
     ] = []
     room: Annotated[Word | None, Field(description="Where the sources are.")] = None
     about: Annotated[Words, Field(description="Whom it is about.")] = []
     kind: MemoryKind = "fact"
-    occurred_at: Annotated[
-        Moment | None,
-        Field(description="When it was said or became true; by default as the sources, or now."),
-    ] = None
+    occurred_at: Moment | None = None
 
 
 class RoomSay(Arguments):
