@@ -10,7 +10,7 @@ ROOT = Path(__file__).parent.parent
 LOCKS = ("requirements.txt", "requirements-dev.txt")
 #: A pin, what it is for, and its hashes.
 PIN = re.compile(
-    r"^([A-Za-z0-9._-]+)==([^ ;\\]+)([^\n]*)((?:\n    --hash=sha256:[0-9a-f]{64}(?: \\)?)*)", re.MULTILINE
+    r"^([A-Za-z0-9._-]+)==([^\s;\\]+)([^\n]*)((?:\n    --hash=sha256:[0-9a-f]{64}(?: \\)?)*)", re.MULTILINE
 )
 
 

@@ -94,15 +94,29 @@ async def test_an_agent_is_given_what_fits_just_before_the_message(told, clock):
     assert (read[-2].kind, read[-2].author_name) == ("context_injection", "roomlore")
 
 
+async def test_the_first_message_of_a_room_gives_occasion(told, clock):
+    attic = room("attic", members=tuple(IncomingMembership(author=who) for who in (BO, PIP)))
+    assert await hears(told, clock, now("a1", BO, ASKED, attic)) == 1
+    assert await given(told, "pip", "attic") == [KILN]
+
+
 async def test_each_agents_is_for_that_agent_alone(told, clock):
     await hears(told, clock, now("n1", BO, ASKED))
     assert len(await given(told)) == 2
     assert await given(told, "ana") == await given(told, "bo") == []
 
 
-async def test_nothing_is_given_of_what_an_agent_may_not_see(told, clock):
+async def test_nothing_is_given_of_what_not_everybody_there_may_see(told, clock):
+    """What an agent is given it may quote: into an open room nothing comes out of a closed one."""
     await told.memories.remember(SECRET, sources=["m4"])
-    await hears(told, clock, now("n1", BO, "who has the cellar kiln key, is it behind the clock?"))
+    asked = "who has the cellar kiln key, is it behind the clock?"
+    await hears(told, clock, now("n1", BO, asked))
+    assert SECRET not in [*await given(told, "pip"), *await given(told, "pop")]
+    await hears(told, clock, now("n2", ANA, asked, DEN))
+    assert SECRET in await given(told, "pip", "den")
+    clock.rest()
+    whispers = [now(f"w{to.name}", ANA, asked, kind="whisper", audience=(to,)) for to in (POP, PIP)]
+    await hears(told, clock, *whispers)
     assert SECRET in await given(told, "pip")
     assert SECRET not in await given(told, "pop")
     with_secret = await told.context(await told.viewer("pop"), "general")
@@ -303,7 +317,8 @@ async def test_an_injected_message_can_be_erased_by_itself(told, clock, admin):
 
 async def test_an_agent_that_leaves_what_it_rests_on_is_shown_it_no_more(told, clock):
     await told.memories.remember(SECRET, sources=["m4"])
-    await hears(told, clock, now("n1", BO, "the cellar kiln key hangs behind the clock?"))
+    asked = "the cellar kiln key hangs behind the clock?"
+    await hears(told, clock, now("n1", ANA, asked, kind="whisper", audience=(PIP,)))
     assert SECRET in await given(told, "pip")
 
     async def leave(conn) -> None:

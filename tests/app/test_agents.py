@@ -265,13 +265,13 @@ async def test_for_a_conversation_they_come_by_kind(learnt):
 
 
 async def test_what_is_about_the_topic_comes_first_and_of_the_rest_only_what_is_weighty(told):
-    await remember(told, "pip", "The cellar floods", kind="insight")
+    await remember(told, "pip", "The cellar floods", kind="insight", sources=["m1"])
     for number in range(3):
-        await remember(told, "pip", f"Old insight {number}", kind="insight", importance=5)
-    await remember(told, "pip", "Pumps stand in the cellar", kind="learning")
-    await remember(told, "pip", "Toner goes on the shelf", kind="learning")
-    await remember(told, "pip", "Never mix acids", kind="learning", importance=4.5)
-    await remember(told, "pip", "Bread rises slowly", kind="learning", tags=["cellar"])
+        await remember(told, "pip", f"Old insight {number}", kind="insight", importance=5, sources=["m1"])
+    await remember(told, "pip", "Pumps stand in the cellar", kind="learning", sources=["m1"])
+    await remember(told, "pip", "Toner goes on the shelf", kind="learning", sources=["m1"])
+    await remember(told, "pip", "Never mix acids", kind="learning", importance=4.5, sources=["m1"])
+    await remember(told, "pip", "Bread rises slowly", kind="learning", tags=["cellar"], sources=["m1"])
     pip = await told.viewer("pip")
     found = await told.agents.experiences(pip, "pip", topic="the cellar")
     assert [one.content for one in found["insight"]][:1] == ["The cellar floods"]
@@ -292,7 +292,7 @@ async def test_what_is_about_the_topic_comes_first_and_of_the_rest_only_what_is_
 
 async def test_only_observations_of_the_last_thirty_days_are_recent(told, admin):
     for number, days in enumerate((29, 31)):
-        memory = await remember(told, "pip", f"Noise {number}", kind="observation")
+        memory = await remember(told, "pip", f"Noise {number}", kind="observation", sources=["m1"])
         await admin.execute(
             "update memories set valid_from = now() - make_interval(days => %s) where id = %s",
             [days, memory.id],
@@ -460,7 +460,7 @@ async def test_no_block_outlives_what_it_shows(learnt, change):
     assert gone in await shown(learnt)
     match change:
         case "new":
-            await remember(learnt, "pip", "Printer paper is short", kind="learning")
+            await remember(learnt, "pip", "Printer paper is short", kind="learning", sources=["m2"])
         case "superseded":
             await remember(
                 learnt, "pip", "It was ink", kind="insight", supersedes=str(held[gone].id), sources=["m1"]
@@ -514,7 +514,7 @@ async def test_two_processes_agree(learnt):
     other = App(db=learnt.db, org_id=learnt.org_id, settings=learnt.settings)
     assert await shown(learnt) == await shown(other)
     assert asked(other) == (1, 0)
-    await remember(other, "pip", "Printer paper is short", kind="learning")
+    await remember(other, "pip", "Printer paper is short", kind="learning", sources=["m2"])
     assert "Printer paper is short" in await shown(learnt)
 
 

@@ -613,9 +613,13 @@ ASIDE = [
 async def test_the_last_to_answer_is_the_last_that_is_not_kept_from_the_viewer(app: App):
     await tell(app, *ASIDE)
     for name, last in (("linda", "1"), ("bo", "2"), ("ana", "2")):
-        built = await app.context(await viewer(app, name), "office")
+        built = await app.context(await viewer(app, name), "office", private=True)
         assert built.lines[-1].message.external_id == last
         assert ("4412" in to_text(built)) == (last == "2")
+        # Linda reads what is posted there, whoever writes it.
+        posted = await app.context(await viewer(app, name), "office")
+        assert posted.lines[-1].message.external_id == "1"
+        assert "4412" not in to_text(posted)
     await tell(app, replace(ASIDE[0], room=room("aside"), body="off the record: hello", author=ANA))
     assert (await error_of(app.context(await viewer(app, "linda"), "aside")))[0] is NotFound
 
@@ -623,7 +627,9 @@ async def test_the_last_to_answer_is_the_last_that_is_not_kept_from_the_viewer(a
 async def test_what_is_to_be_answered_by_name_has_no_words_for_those_it_is_kept_from(app: App):
     await tell(app, *ASIDE)
     for name, text in (("linda", "[no text]"), ("bo", ASIDE[2].body)):
-        built = await app.context(await viewer(app, name), "office", "2")
+        posted = await app.context(await viewer(app, name), "office", "2")
+        assert posted.lines[-1].text == "[no text]"
+        built = await app.context(await viewer(app, name), "office", "2", private=True)
         assert [line.message.external_id for line in built.lines] == ["0", "1", "2"]
         assert built.lines[-1].text == text
         assert built.lines[-1].message.body == ("" if name == "linda" else text)

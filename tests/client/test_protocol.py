@@ -45,6 +45,7 @@ OUTSIDE = {
     "Operations.blocks": LOCAL,
     "Operations.generations": LOCAL,
     "People.desk": LOCAL,
+    "RoomManagement.desk": LOCAL,
     "Wishes.desk": LOCAL,
 }
 #: Of a client, what is not of the protocol.

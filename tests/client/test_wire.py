@@ -213,7 +213,7 @@ async def test_a_change_has_one_key_for_all_attempts_and_another_for_the_next() 
 
 
 async def test_a_read_has_no_such_key() -> None:
-    empty = {"hits": [], "certainty": None, "degraded": [], "read": None}
+    empty = {"hits": [], "certainty": None, "degraded": [], "read": None, "postable": "nowhere"}
     stub = Stub(ROOMS, httpx2.Response(200, json=empty))
     client = await stub.client()
     await client.rooms(client.operator)
@@ -223,7 +223,9 @@ async def test_a_read_has_no_such_key() -> None:
 
 
 async def test_what_is_asked_stands_in_no_address() -> None:
-    empty = httpx2.Response(200, json={"hits": [], "certainty": None, "degraded": [], "read": None})
+    empty = httpx2.Response(
+        200, json={"hits": [], "certainty": None, "degraded": [], "read": None, "postable": "nowhere"}
+    )
     stub = Stub(empty, empty)
     client = await stub.client()
     await client.search(client.operator, "flour")

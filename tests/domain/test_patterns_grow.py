@@ -30,6 +30,7 @@ APART = {
     "backends/extraction.py",  # bytes
     "backends/qdrantwire.py",  # a server's version
     "retrieval/when.py",  # patterns of patterns
+    "store/clusterhome.py",  # settings of our own server
     "surfaces/http/idempotency.py",  # patterns of routes
 }
 #: Where a pattern may be given any text, four times the text may take so many times as long at most: four, and noise.
@@ -159,15 +160,20 @@ def grows(pattern: Later, how: str) -> str | None:
 
 
 def _grows(pattern: Later, how: str, text) -> str | None:
+    # One that doubles with each letter would never come back from more.
+    for size in range(16, 64, 4):
+        if (took := seconds(pattern, how, text(size))) > LONGEST:
+            return f"{took:.3f} s for {size} characters"
     if pattern.most is not None:
-        # Step by step: one that doubles with each letter would never come back.
-        for size in (*(one for one in (20, 40, 80, 160, 320) if one < pattern.most), pattern.most):
-            whole = text(size)[-size:]
-            if seconds(pattern, how, whole) > LONGEST:
-                took = min(seconds(pattern, how, whole) for _ in range(3))
-                if took > LONGEST:
-                    return f"{took:.3f} s for {size} characters"
-        return None
+        whole = text(pattern.most)[-pattern.most :]
+        took = seconds(pattern, how, whole)
+        if took > LONGEST:
+            took = min(seconds(pattern, how, whole) for _ in range(3))
+        return f"{took:.3f} s for {pattern.most} characters" if took > LONGEST else None
+    return _grows_on(pattern, how, text)
+
+
+def _grows_on(pattern: Later, how: str, text) -> str | None:
     before, is_suspect = 1.0, False
     for size in (16, 64, 256, 1024, 4096, 16384):
         took = seconds(pattern, how, text(size))

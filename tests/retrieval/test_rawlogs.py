@@ -621,7 +621,7 @@ def test_a_room_by_its_name_alone_is_not_exact():
 
 
 async def test_broken_lines_with_words_of_the_question_are_told_to_operators_only(tmp_path):
-    write(tmp_path, "a.jsonl", {"event": {"text": "salary 91k"}})
+    write(tmp_path, "a.jsonl", "{salary 91k}", {"event": {"text": "salary 91k"}})
     logs = RawLogs(folders=[tmp_path], rooms={"*/*": ("test", "general")})
     member = Access(is_operator=False, rooms={("test", "general"): None})
 

@@ -209,7 +209,7 @@ async def test_only_the_application_may_call_our_functions(admin):
     assert sorted(callable_by) == ["roomlore_app", "roomlore_owner"]
 
 
-async def test_views_read_as_the_caller_except_those_accounted_for_and_two_that_only_functions_reach(admin):
+async def test_views_read_as_the_caller_except_those_accounted_for_and_three_that_only_functions_reach(admin):
     views = await fetch(
         admin,
         """
@@ -221,6 +221,7 @@ async def test_views_read_as_the_caller_except_those_accounted_for_and_two_that_
     )
     granted = {name: (as_caller, is_barrier) for name, as_caller, is_barrier, granted in views if granted}
     assert {name for name, *_, granted in views if not granted} == {
+        "messages_anywhere",
         "readable_messages",
         "recallable_messages",
     }
@@ -240,17 +241,26 @@ async def test_what_views_tell_as_the_owner_is_about_the_viewer_alone(admin):
         assert re.search(r"(viewer_id|own_ids)\(\)", definition), name
 
 
-async def test_policy_and_view_have_the_same_rule(admin):
-    [(policy,)] = await fetch(
-        admin,
-        "select qual from pg_policies where schemaname = 'roomlore' and tablename = 'messages' and policyname = 'read'",
+async def test_policies_and_views_have_the_same_rules(admin):
+    """One of who may read a message, and one of where it may be posted."""
+    policies = dict(
+        await fetch(
+            admin,
+            "select policyname, qual from pg_policies where schemaname = 'roomlore' and tablename = 'messages'",
+        )
     )
-    [(view,)] = await fetch(admin, "select pg_get_viewdef('roomlore.readable_messages'::regclass)")
+    [(anywhere, readable)] = await fetch(
+        admin,
+        "select pg_get_viewdef('roomlore.messages_anywhere'::regclass),"
+        " pg_get_viewdef('roomlore.readable_messages'::regclass)",
+    )
 
     def bare(text: str) -> str:
         return re.sub(r"[\s();]|roomlore\.|messages\.|AS\w+", "", text)
 
-    assert bare(view.split("WHERE", 1)[1]) == bare(policy)
+    assert bare(anywhere.split("WHERE", 1)[1]) == bare(policies["read"])
+    of_place = bare(policies["place"]).removeprefix("org_id=SELECTcurrent_orgAScurrent_orgAND")
+    assert bare(readable.split("WHERE", 1)[1]) == f"{bare(policies['read'])}AND{of_place}"
 
 
 # How a database comes to have it

@@ -165,10 +165,26 @@ async def assert_rule(world: World, open_app, admin) -> None:
                 await assert_memories_found(conn, told, {key for (key,) in rows["memories"]})
             if not viewer.is_operator:
                 await assert_functions(conn, told if viewer.org_id == app.org_id else elsewhere, viewer, rows)
+    await assert_places(told)
     for account in told.accounts:
         assert_union(told, account, before, await seen(told.viewer(account), app))
     await split(app)
     assert {account: await seen(told.viewer(account), app) for account in told.accounts} == before
+
+
+async def assert_places(told: Truth) -> None:
+    """Whoever reads for a place sees there what the rule allows: some places of each viewer, and one that is none."""
+    whispers = [key for key, one in told.messages.items() if one.kind == "whisper"]
+    places = [*told.rooms, *whispers, next(iter(told.messages)), uuid4()]
+    readers = [Viewer(org_id=told.app.org_id, participant_id=key) for key in told.kinds]
+    for number, reader in enumerate([told.app.operator, *readers]):
+        for place in {places[(number * 2 + turn) % len(places)] for turn in range(3)}:
+            viewer = reader.posting(place)
+            async with told.app.db.reading(viewer) as conn:
+                rows = await rows_seen(conn)
+                assert rows == told.seen(viewer)
+                await assert_searches(conn, told, {key for (key,) in rows["messages"]})
+                await assert_memories_found(conn, told, {key for (key,) in rows["memories"]})
 
 
 async def seen(viewer: Viewer, app: App) -> Rows:

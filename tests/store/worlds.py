@@ -23,6 +23,7 @@ from roomlore.domain.audience import (
     MemoryFacts,
     MessageFacts,
     Period,
+    PlaceFacts,
     Presence,
     RoomFacts,
     ViewerFacts,
@@ -613,6 +614,26 @@ class Truth:
     embedded: set[UUID]
     redacted: set[UUID]
 
+    def place(self, viewer: Viewer, own: set[UUID]) -> PlaceFacts | None:
+        """Who reads where a viewer's answer is posted, each person once."""
+        if viewer.place is None:
+            return None
+        room = self.rooms.get(viewer.place)
+        if room is not None and room.visibility == "open":
+            return PlaceFacts(room_id=room.id, readers=None)
+        said = self.messages.get(viewer.place)
+        accounts = {
+            one.participant_id for one in self.presences if one.room == room and one.period.left_at is None
+        }
+        if said is not None and said.kind == "whisper":
+            accounts = {said.author_id, *said.audience}
+        if not (accounts and (viewer.participant_id is None or accounts & own)):
+            return PlaceFacts(room_id=None, readers=())
+        persons = {self.persons.get(key, key): key for key in accounts}
+        readers = [Viewer(org_id=viewer.org_id, participant_id=key) for key in persons.values()]
+        room_id = room.id if room is not None else said.room.id
+        return PlaceFacts(room_id=room_id, readers=[self.facts(one) for one in readers])
+
     def facts(self, viewer: Viewer) -> ViewerFacts:
         one = viewer.participant_id
         person = self.persons.get(one) if viewer.org_id == self.app.org_id else None
@@ -627,6 +648,7 @@ class Truth:
             is_agent=all(self.kinds.get(key) == "agent" for key in own),
             periods=periods,
             accounts=frozenset(own - {one}),
+            place=self.place(viewer, own),
         )
 
     def viewer(self, account: str) -> Viewer:

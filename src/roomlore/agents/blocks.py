@@ -35,6 +35,8 @@ class Occasion:
     agent_id: ParticipantId
     agent_ids: frozenset[ParticipantId]
     room_id: RoomId
+    #: Where the answer is posted, as of the viewer; None: nowhere.
+    place: RoomId | MessageId | None
     topic: str
     #: Others than the agent.
     present: frozenset[ParticipantId]
@@ -63,7 +65,7 @@ class _Kept:
 
 @dataclass(slots=True)
 class Blocks:
-    """The blocks that a process keeps: one for each agent, room, topic and company, and each budget."""
+    """The blocks that a process keeps: one for each agent, room, place, topic and company, and each budget."""
 
     #: The oldest first.
     _kept: dict[tuple[Occasion, int], _Kept] = field(default_factory=dict[tuple[Occasion, int], _Kept])
@@ -138,6 +140,7 @@ async def occasion_of(
         agent_id=viewer.participant_id,
         agent_ids=own,
         room_id=room_id,
+        place=viewer.place,
         topic=scene.topic,
         present=frozenset(scene.people) - own,
     )

@@ -1,7 +1,7 @@
 """Gives agents unasked what they may know, as messages arrive: each memory as an injected message, for one agent alone.
 
-What is given shares words with the message that gave occasion, the agent may see it, and it was not given to that agent
-in that room since the room was last compacted. An agent is left alone for a while after it was given something, and is
+What is given shares words with the message that gave occasion, the agent may see it as well as everybody who would read
+the answer: in the room, or where it is a whisper those who hear that. It was not given to that agent in that room since the room was last compacted. An agent is left alone for a while after it was given something, and is
 given little at a time. Injected messages stand just before the one that gave occasion. They are nobody's statement:
 nothing is drawn from them, nothing embeds them, no search finds them. One whose memory falls is shown to nobody from
 then on, and is removed when the worker next tidies.
@@ -61,7 +61,7 @@ class InjectWorker:
         async with self.db.reading(Viewer.operator(org_id)) as conn:
             occasions = await injections.occasions(conn, org_id, ids, rested_at=now - self.cool_down)
         for occasion in occasions:
-            agent = Viewer(org_id=org_id, participant_id=occasion.agent_id)
+            agent = Viewer(org_id=org_id, participant_id=occasion.agent_id).posting(occasion.place)
             async with self.db.reading(agent, recalls=True) as conn:
                 found = await fitting(
                     conn,

@@ -14,6 +14,7 @@ from roomlore.agents.recall import for_conversation, recall
 from roomlore.agents.trust import HALF_LIFE, Relationship, relationship
 from roomlore.app.desk import Desk, Reading, check_limit
 from roomlore.app.people import viewer_of
+from roomlore.app.posting import Answering, answering
 from roomlore.context import memoryblock
 from roomlore.context.builder import with_block
 from roomlore.context.memoryblock import MemoryBlock, without
@@ -163,8 +164,12 @@ class Agents:
         topic: str | None = None,
         present: Sequence[str] | None = None,
         budget: int = memoryblock.DEFAULT_BUDGET,
+        private: bool = False,
     ) -> MemoryBlock:
         """Return what an agent remembers that may matter in a room, for it to read before it answers.
+
+        Nothing that not everybody in the room may be told; where a whisper is answered, nothing that not all who hear it
+        may be told.
 
         Args:
             viewer: The agent.
@@ -173,18 +178,19 @@ class Agents:
             topic: What it is about; what its conversation is called by default.
             present: Who is there; those who take part in its conversation by default.
             budget: Tokens.
+            private: All that the agent remembers: then nothing of it may be posted.
 
         Raises:
-            BadInput: the viewer is no agent, or the budget is none.
+            BadInput: the viewer is no agent, or the budget is none; nothing can be posted in the room, or not everybody
+                there may read the trigger.
             NotFound: there is no such room, message or person, or the agent may not see it.
         """
         if budget < 1:
             raise BadInput("budget", "must be at least 1 token")
         async with self.desk.reading(viewer, "memory block", recalls=True) as reading:
-            conn, org_id = reading.conn, self.desk.org_id
-            room_id = await meant.room(conn, org_id, room)
-            message = await meant.message(conn, org_id, trigger, room_id=room_id)
-            occasion = await occasion_of(conn, viewer, room_id, message.id)
+            conn = reading.conn
+            read = await answering(conn, viewer, room, trigger, private=private)
+            occasion = await occasion_of(conn, read.viewer, read.trigger.room_id, read.trigger.id)
             if occasion is None:
                 who = await self._called(conn, viewer)
                 raise BadInput(who, "is no agent: only agents have memories of their own")
@@ -192,27 +198,27 @@ class Agents:
             if present is not None:
                 named = await self._accounts(conn, present)
                 occasion = replace(occasion, present=frozenset(named) - occasion.agent_ids)
-            return await self._block(reading, occasion, budget=budget)
+            block = await self._block(reading, occasion, budget=budget)
+        return replace(block, postable=read.postable)
 
-    async def block_beside(
-        self, reading: Reading, viewer: Viewer, trigger: Message, *, budget: int
-    ) -> MemoryBlock | None:
+    async def block_beside(self, reading: Reading, read: Answering, *, budget: int) -> MemoryBlock | None:
         """Return what an agent remembers for its part of a context; None for those who are no agents, and in shadow.
 
         In shadow the log of the program tells which memories would have stood in it, by their ids.
 
         Args:
-            reading: For the viewer.
-            viewer: Who answers.
-            trigger: The message to answer.
+            reading: For the viewer, and bound to where the answer is posted.
+            read: Who answers what.
             budget: Tokens of the whole context.
         """
-        occasion = await occasion_of(reading.conn, viewer, trigger.room_id, trigger.id)
+        trigger = read.trigger
+        occasion = await occasion_of(reading.conn, read.viewer, trigger.room_id, trigger.id)
         if occasion is None:
             return None
         share = min(budget // SHARE, memoryblock.DEFAULT_BUDGET)
         if not self.in_shadow:
-            return await self._block(reading, occasion, budget=share)
+            block = await self._block(reading, occasion, budget=share)
+            return replace(block, postable=read.postable)
         block = await self.blocks.block(reading.conn, occasion, budget=share, now=datetime.now(UTC))
         ids = " ".join(map(str, block.citations.values()))
         LOG.info("agent %s, message %s: %d tokens of %s", block.agent_id, trigger.id, block.tokens, ids)
@@ -234,7 +240,7 @@ class Agents:
     ) -> Decision:
         """Return whether an agent should answer a message of a room, and why; nothing is written and no model asked.
 
-        What the agent may not see has no part in it. Without a worker it is the same as with one.
+        What the agent may not see has no part in it, nor what not everybody may read who would read its answer. Without a worker it is the same as with one.
 
         Args:
             viewer: The agent.
@@ -248,8 +254,7 @@ class Agents:
         """
         async with self.desk.reading(viewer, "should answer", recalls=True) as reading:
             conn, org_id = reading.conn, self.desk.org_id
-            room_id = await meant.room(conn, org_id, room)
-            message = await meant.trigger(conn, org_id, trigger, room_id=room_id)
+            message = (await answering(conn, viewer, room, trigger, hears_whispers=True)).trigger
             if not (await agents.reader(conn)).is_agent:
                 who = await self._called(conn, viewer)
                 raise BadInput(who, "is no agent: whether to answer is a question for agents")

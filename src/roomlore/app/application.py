@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from time import perf_counter
 from uuid import UUID
 
 from roomlore.agents.blocks import Blocks
 from roomlore.app.agents import Agents
+from roomlore.app.contexts import Contexts, ContextWish
 from roomlore.app.conversations import Conversations
 from roomlore.app.desk import Desk
 from roomlore.app.embedding import Loading, Models
@@ -27,18 +27,16 @@ from roomlore.app.keys import Keys, sign_in
 from roomlore.app.memories import Memories
 from roomlore.app.operations import Operations
 from roomlore.app.people import People, viewer_of
+from roomlore.app.posting import Place
 from roomlore.app.projecting import Projecting
 from roomlore.app.proposing import Servers
 from roomlore.app.rooms import RoomManagement
 from roomlore.app.wishes import Wishes
-from roomlore.app.withholding import left_out_of, told_of
 from roomlore.app.working import Working
-from roomlore.backends.articles import open_reader
 from roomlore.config import Settings
-from roomlore.context.builder import DEFAULT_BUDGET, build, with_articles
+from roomlore.context.builder import DEFAULT_BUDGET
 from roomlore.context.records import Context
 from roomlore.context.replygraph import DEFAULT_LIMITS, WalkLimits
-from roomlore.context.storesource import StoreSource
 from roomlore.domain.clock import utc_now
 from roomlore.domain.errors import BadInput, NotAllowed
 from roomlore.domain.ids import MessageId, OrgId
@@ -297,31 +295,18 @@ class App:
         budget: int = DEFAULT_BUDGET,
         limits: WalkLimits = DEFAULT_LIMITS,
         articles: bool = False,
+        private: bool = False,
     ) -> Context:
         """Return what the viewer should read before answering a message of the room; an agent also what it remembers.
 
-        The trigger is by default the room's last that no wish keeps from the viewer; one that is named and kept from them
-        is shown without its words. `budget` is in tokens, `limits` say how far to look, and with `articles` what the
-        messages link to is read, too, over the network.
+        It holds what everybody in the room may read, for the answer is posted there, or everybody who hears the whisper
+        that is answered; with `private` all that the viewer may read: then it says that nothing of it may be posted.
 
-        Raises:
-            BadInput: articles are wanted and what reads them is not installed.
+        The trigger is by default the room's last that everybody there may read; one that a wish keeps from them has no
+        words. `budget` is in tokens, `limits` say how far to look, and `articles` reads what is linked to, over the network.
         """
-        reader = open_reader() if articles else None
-        opened = self.desk.reading(viewer, "context", keeps_plans=True, recalls=True, began=perf_counter())
-        async with opened as reading:
-            room_id = await meant.room(reading.conn, self.org_id, room)
-            message = await meant.trigger(reading.conn, self.org_id, trigger, room_id=room_id)
-            block = await self.agents.block_beside(reading, viewer, message, budget=budget)
-            source = StoreSource(conn=reading.conn, org_id=self.org_id)
-            left = budget - (block.tokens if block else 0)
-            built = await build(source, message, viewer=viewer, limits=limits, budget=left)
-            built = await self.agents.beside(reading, built, block) if block else built
-            reading.shows([room_id, *(line.message.id for line in built.lines)])
-            hidden = await left_out_of(reading.conn, built)
-        built = await told_of(self.desk, built, hidden)
-        # No connection is held while others are waited for.
-        return built if reader is None else await with_articles(built, reader)
+        wish = ContextWish(budget=budget, limits=limits, articles=articles, private=private)
+        return await self._contexts.context(viewer, room, trigger, wish)
 
     async def search(
         self,
@@ -332,22 +317,34 @@ class App:
         as_of: str | None = None,
         filters: Filters = EVERYTHING,
         limit: int = 10,
+        private: bool = False,
     ) -> Found:
         """Return up to `limit` exchanges the viewer may see, best first, each with its reasons; of large ones what matters.
+
+        With a room only what everybody there may read; with `private` all that the viewer may, to be posted nowhere.
 
         What a question in plain words says of who said something and when narrows the search, as `room` and `filters` do;
         `as_of` searches as if this message of the room had been the last.
 
         Raises:
-            BadInput: there is no question, nothing is wanted, or a filter is wrong.
+            BadInput: there is no question, nothing is wanted, a filter is wrong, or nothing can be posted in the room.
         """
-        return await self._find.search(viewer, question, room=room, as_of=as_of, filters=filters, limit=limit)
+        place = Place(room=room, as_of=as_of, private=private)
+        return await self._find.search(viewer, question, place=place, filters=filters, limit=limit)
 
     async def similar(
-        self, viewer: Viewer, question: str, *, room: str | None = None, limit: int = 10
+        self,
+        viewer: Viewer,
+        question: str,
+        *,
+        room: str | None = None,
+        limit: int = 10,
+        private: bool = False,
     ) -> Found:
         """Return up to `limit` exchanges in which the viewer asked something like this before, most alike first."""
-        return await self._find.similar(viewer, question, room=room, limit=limit)
+        return await self._find.similar(
+            viewer, question, place=Place(room=room, private=private), limit=limit
+        )
 
     async def ask(
         self,
@@ -358,9 +355,14 @@ class App:
         as_of: str | None = None,
         filters: Filters = EVERYTHING,
         quote: bool = False,
+        private: bool = False,
     ) -> Answer:
-        """Return what is known of a question, or that it is not, through a room first; `quote` asks no language model."""
-        return await self._find.ask(viewer, question, room=room, as_of=as_of, filters=filters, quote=quote)
+        """Return what is known of a question, or that it is not, through a room first; `quote` asks no language model.
+
+        With a room it rests on what everybody there may read, wherever that was said; `private`: as in `search`.
+        """
+        place = Place(room=room, as_of=as_of, private=private)
+        return await self._find.ask(viewer, question, place=place, filters=filters, quote=quote)
 
     async def log(
         self, viewer: Viewer, *, subject: UUID | str | None = None, limit: int = 50
@@ -388,6 +390,10 @@ class App:
     @property
     def _history(self) -> History:
         return History(desk=self.desk)
+
+    @property
+    def _contexts(self) -> Contexts:
+        return Contexts(desk=self.desk, agents=self.agents)
 
     @property
     def _find(self) -> Finding:

@@ -13,6 +13,7 @@ from roomlore.app.embedding import Models
 from roomlore.app.graphasking import Proposed
 from roomlore.app.meaning import Meaning
 from roomlore.app.nearness import Acquaintance
+from roomlore.app.posting import Place, bind
 from roomlore.app.proposing import Proposing, Servers
 from roomlore.app.reciting import recited
 from roomlore.app.withholding import kept_from_all, left_out, rests_on, said_in
@@ -42,15 +43,6 @@ LOOKED_THROUGH = 100
 MOST_FOUND = 1_000
 #: In characters; what is longer is a document, and PostgreSQL refuses its words beyond a megabyte.
 LONGEST_QUESTION = 10_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Where and when something is asked."""
-
-    room: str | None = None
-    #: The message after which it is asked; now by default.
-    as_of: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +82,8 @@ class _Wanted:
 
     #: None is everything there.
     question: Question | None
+    #: Bound to the room where it is asked, unless it is private.
+    viewer: Viewer
     #: Whether only what asks something is wanted, where anything does.
     asks: bool
     scope: Scope
@@ -115,25 +109,23 @@ class Finding:
         viewer: Viewer,
         question: str,
         *,
-        room: str | None,
-        as_of: str | None,
+        place: Place,
         filters: Filters,
         limit: int,
     ) -> Found:
         """Return up to `limit` exchanges the viewer may see, best first, or newest first where all are wanted."""
         _check_found(limit)
-        place = Place(room=room, as_of=as_of)
         asking = await self._asking(viewer, question, filters)
         asking = await self._proposed(viewer, asking, place, limit=limit)
         async with self._recalling(viewer, "search", asking) as reading:
             wanted = await self._wanted(reading.conn, viewer, asking, place)
             reach = max(limit, LOOKED_THROUGH) if wanted.asks else limit
-            found = await _searched(reading.conn, viewer, wanted, limit=reach)
+            found = await _searched(reading.conn, wanted, limit=reach)
             hits = ((wanted.asks and _questions(found.hits)) or found.hits)[:limit]
             reading.shows([*wanted.named, *said_in(hits)])
 
             async def look() -> list[MessageId]:
-                return said_in((await _searched(reading.conn, viewer, wanted, limit=limit)).hits)
+                return said_in((await _searched(reading.conn, wanted, limit=limit)).hits)
 
             hidden = await left_out(reading.conn, viewer, look, shown=said_in(hits))
         withheld = await kept_from_all(self.desk, viewer, hidden)
@@ -143,6 +135,7 @@ class Finding:
             degraded=asking.degraded,
             read=wanted.read,
             withheld=withheld,
+            postable=place.postable,
         )
 
     async def ask(
@@ -150,13 +143,11 @@ class Finding:
         viewer: Viewer,
         question: str,
         *,
-        room: str | None,
-        as_of: str | None,
+        place: Place,
         filters: Filters,
         quote: bool,
     ) -> Answer:
         """Return what the viewer's messages say about a question, or that they do not."""
-        place = Place(room=room, as_of=as_of)
         asking = await self._asking(viewer, question, filters)
         asking = await self._proposed(viewer, asking, place, limit=NEAR, beyond_room=True)
         answering = Answering(desk=self.desk, settings=self.settings, now=self.now)
@@ -164,36 +155,44 @@ class Finding:
         async with self._recalling(viewer, "ask", asking) as reading:
             conn = reading.conn
             wanted = await self._wanted(conn, viewer, asking, place)
-            settled = await _settled(conn, viewer, wanted, near)
-            answer = settled.answer() if settled else await recited(conn, viewer, question, wanted.scope)
+            settled = await _settled(conn, wanted, near)
+            answer = (
+                settled.answer() if settled else await recited(conn, wanted.viewer, question, wanted.scope)
+            )
             recalled = [one.memory.id for one in answer.memories]
             reading.shows([*wanted.named, *said_in(answer.hits), *recalled])
 
             async def look() -> list[MessageId]:
-                again = await _settled(conn, viewer, wanted, near)
-                return rests_on(
-                    again.answer() if again else await recited(conn, viewer, question, wanted.scope)
+                again = await _settled(conn, wanted, near)
+                found = (
+                    again.answer() if again else await recited(conn, wanted.viewer, question, wanted.scope)
                 )
+                return rests_on(found)
 
             hidden = await left_out(conn, viewer, look, shown=rests_on(answer))
         if settled is not None:
-            answer = await answering.finish(viewer, settled, scope=wanted.scope, quote=quote)
+            answer = await answering.finish(wanted.viewer, settled, scope=wanted.scope, quote=quote)
         answer = _remarked(answer, wanted.read)
         withheld = await kept_from_all(self.desk, viewer, hidden)
         return replace(
-            answer, question=question, degraded=asking.degraded, read=wanted.read, withheld=withheld
+            answer,
+            question=question,
+            degraded=asking.degraded,
+            read=wanted.read,
+            postable=place.postable,
+            withheld=withheld,
         )
 
-    async def similar(self, viewer: Viewer, question: str, *, room: str | None, limit: int) -> Found:
+    async def similar(self, viewer: Viewer, question: str, *, place: Place, limit: int) -> Found:
         """Return up to `limit` exchanges in which the viewer asked something like a question, most alike first."""
         _check_found(limit)
         asking = await self._asking(viewer, question, Filters(by=[meant.ME], literal=True))
         async with self._recalling(viewer, "search", asking) as reading:
-            wanted = await self._wanted(reading.conn, viewer, asking, Place(room=room))
-            found = await _searched(reading.conn, viewer, wanted, limit=max(limit, LOOKED_THROUGH))
+            wanted = await self._wanted(reading.conn, viewer, asking, place)
+            found = await _searched(reading.conn, wanted, limit=max(limit, LOOKED_THROUGH))
             hits = _questions(found.hits)[:limit]
             reading.shows([*wanted.named, *said_in(hits)])
-        return Found(hits=hits, degraded=asking.degraded)
+        return Found(hits=hits, degraded=asking.degraded, postable=place.postable)
 
     def _recalling(
         self, viewer: Viewer, action: str, asking: _Asking
@@ -251,9 +250,9 @@ class Finding:
     # Through the eyes of the viewer: what may not be seen is not there
 
     async def _wanted(self, conn: Connection, viewer: Viewer, asking: _Asking, place: Place) -> _Wanted:
-        """Return what a question looks for, and where."""
+        """Return what a question looks for, and where; bind the rest of the read to a room that is named."""
         asked, filters = asking.asked, asking.filters
-        scope, now = await self._placed(conn, place)
+        viewer, scope, now = await self._placed(conn, viewer, place)
         conversation_ids = (
             None
             if filters.conversation is None
@@ -281,6 +280,7 @@ class Finding:
             question = replace(question, nearness=nearness)
         return _Wanted(
             question=question,
+            viewer=viewer,
             asks=read_who.is_known and asked.questions,
             scope=narrowed,
             read=_read(read_who, told, words),
@@ -291,16 +291,18 @@ class Finding:
     def _acquaintance(self) -> Acquaintance:
         return Acquaintance(desk=self.desk, settings=self.settings, servers=self.servers)
 
-    async def _placed(self, conn: Connection, place: Place) -> tuple[Scope, datetime]:
-        """Return where it is asked, and when that is."""
+    async def _placed(self, conn: Connection, viewer: Viewer, place: Place) -> tuple[Viewer, Scope, datetime]:
+        """Return for whom it is asked, where, and when that is."""
         org_id = self.desk.org_id
         room_id = None if place.room is None else await meant.room(conn, org_id, place.room)
-        scope = Scope(room_ids=None if room_id is None else [room_id])
-        if place.as_of is None:
-            return scope, self.now()
-        async with verbatim(conn):
-            last = await meant.message(conn, org_id, place.as_of, room_id=room_id)
-        return replace(scope, until=last.sent_at + MOMENT, last=last.position), last.sent_at
+        scope, now = Scope(room_ids=None if room_id is None else [room_id]), self.now()
+        if place.as_of is not None:
+            async with verbatim(conn):
+                last = await meant.message(conn, org_id, place.as_of, room_id=room_id)
+            scope, now = replace(scope, until=last.sent_at + MOMENT, last=last.position), last.sent_at
+        if place.room is not None and room_id is not None and not place.private:
+            viewer = await bind(conn, viewer, room_id, word=place.room)
+        return viewer, scope, now
 
     async def _who(self, conn: Connection, viewer: Viewer, asked: Asked) -> _Who:
         """Return whose words a question asks for; nobody's where one of them is nobody whom the viewer may know of."""
@@ -352,15 +354,16 @@ def _remarked(answer: Answer, read: Read | None) -> Answer:
 
 
 async def _settled(
-    conn: Connection, viewer: Viewer, wanted: _Wanted, near: Mapping[MemoryId, float]
+    conn: Connection, wanted: _Wanted, near: Mapping[MemoryId, float]
 ) -> cascade.Settled | None:
     """Return what answers; None where everything is wanted, which is recited."""
     if wanted.question is None:
         return None
-    return await cascade.settle(conn, viewer, wanted.question, scope=wanted.scope, near=near)
+    return await cascade.settle(conn, wanted.viewer, wanted.question, scope=wanted.scope, near=near)
 
 
-async def _searched(conn: Connection, viewer: Viewer, wanted: _Wanted, *, limit: int) -> Searched:
+async def _searched(conn: Connection, wanted: _Wanted, *, limit: int) -> Searched:
+    viewer = wanted.viewer
     if wanted.question is None:
         hits = await listed(conn, viewer, scope=wanted.scope, limit=limit)
         return Searched(hits=hits, certainty=None, bar=0.0)

@@ -29,14 +29,14 @@ class Acquaintance:
 
     async def proposed(self, viewer: Viewer) -> Proposed:
         """Return what a copy of the graph proposes, where one is read; no connection is held meanwhile."""
-        if viewer.is_operator:
+        if viewer.participant_id is None:
             return Proposed()
         asking = Asking(desk=self.desk, settings=self.settings, servers=self.servers)
         return await asking.proposed(viewer, _Themselves(viewer).find, [_talks, _memories], NEAREST)
 
     async def nearness(self, conn: Connection, viewer: Viewer, proposed: Proposed) -> Nearness | None:
         """Return who and what is near a viewer, as far as they may see it; None of an operator."""
-        if viewer.is_operator:
+        if viewer.participant_id is None:
             return None
         asking = Asking(desk=self.desk, settings=self.settings, servers=self.servers)
         named = await _Themselves(viewer).find(conn)

@@ -76,20 +76,23 @@ async def left_out(
     return [message_id for message_id in found if message_id not in shown][:MOST_TOLD]
 
 
-async def left_out_of(conn: Connection, built: Context) -> list[MessageId]:
-    """Return what is withheld of the stretch of a room that an operator's context shows; nothing for anybody else."""
-    viewer = built.viewer
-    if not viewer.is_operator or not built.lines:
-        return []
+async def told_of(desk: Desk, built: Context) -> Context:
+    """Return an operator's context with what is withheld of the stretch of the room that it shows; others' as it is.
+
+    No connection may be held meanwhile: that of a context for a room reads as everybody there, who are told nothing.
+    """
+    if not built.viewer.is_operator or not built.lines:
+        return built
     first, last = built.lines[0].message, built.lines[-1].message
-    async with verbatim(conn):
-        return await wishreview.withheld_between(
-            conn, viewer.org_id, built.room_id, since=first.sent_at, until=last.sent_at, limit=MOST_TOLD
+    async with desk.db.reading(built.viewer) as conn:
+        hidden = await wishreview.withheld_between(
+            conn,
+            desk.org_id,
+            built.room_id,
+            since=first.sent_at,
+            until=last.sent_at,
+            limit=MOST_TOLD,
         )
-
-
-async def told_of(desk: Desk, built: Context, hidden: Sequence[MessageId]) -> Context:
-    """Return a context with what was left out of it; no connection may be held meanwhile."""
     return replace(built, withheld=tuple(await kept_from_all(desk, built.viewer, hidden)))
 
 

@@ -74,10 +74,17 @@ class ClientAgents:
         topic: str | None = None,
         present: Sequence[str] | None = None,
         budget: int = DEFAULT_BUDGET,
+        private: bool = False,
     ) -> MemoryBlock:
         """Return what an agent remembers that may matter in a room, for it to read before it answers."""
         named = None if present is None else list(present)
-        asked = {"trigger": trigger, "topic": topic, "present": named, "budget": budget}
+        asked = {
+            "trigger": trigger,
+            "topic": topic,
+            "present": named,
+            "budget": budget,
+            "private": private,
+        }
         return await self.line.read(MemoryBlock, f"{_room(room)}/block", viewer=viewer, body=asked)
 
     async def should_answer(

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 from uuid import UUID
 
 from roomlore.app.desk import check_limit
@@ -215,10 +214,11 @@ class Client:
         budget: int = DEFAULT_BUDGET,
         limits: WalkLimits = DEFAULT_LIMITS,
         articles: bool = False,
+        private: bool = False,
     ) -> Context:
         """Return what the viewer should read before answering a message; articles are read from this machine."""
         reader = article_reader() if articles else None
-        asked = {"trigger": trigger, "budget": budget, "limits": limits}
+        asked = {"trigger": trigger, "budget": budget, "limits": limits, "private": private}
         path = f"rooms/{segment('room', room)}/context"
         told = await self.line.read(Context, path, viewer=viewer, body=asked)
         # Of whom it is, the caller knows more than is told: with which key the server let them in is not of it.
@@ -234,16 +234,24 @@ class Client:
         as_of: str | None = None,
         filters: Filters = EVERYTHING,
         limit: int = 10,
+        private: bool = False,
     ) -> Found:
         """Return up to `limit` exchanges the viewer may see, best first, each with its reasons."""
-        asked = narrowed(question, room=room, as_of=as_of, filters=filters) | {"limit": limit}
-        return (await self.line.read(FoundTold, "search", viewer=viewer, body=asked)).found()
+        asked = narrowed(question, room=room, as_of=as_of, filters=filters, private=private)
+        told = await self.line.read(FoundTold, "search", viewer=viewer, body=asked | {"limit": limit})
+        return told.found()
 
     async def similar(
-        self, viewer: Viewer, question: str, *, room: str | None = None, limit: int = 10
+        self,
+        viewer: Viewer,
+        question: str,
+        *,
+        room: str | None = None,
+        limit: int = 10,
+        private: bool = False,
     ) -> Found:
         """Return exchanges in which the viewer asked something like this before, most alike first."""
-        asked = {"question": question, "room": room, "limit": limit}
+        asked = {"question": question, "room": room, "limit": limit, "private": private}
         return (await self.line.read(FoundTold, "search/similar", viewer=viewer, body=asked)).found()
 
     async def ask(
@@ -255,9 +263,10 @@ class Client:
         as_of: str | None = None,
         filters: Filters = EVERYTHING,
         quote: bool = False,
+        private: bool = False,
     ) -> Answer:
         """Return what is known of a question, or that it is not; `quote` asks no language model."""
-        asked: dict[str, Any] = narrowed(question, room=room, as_of=as_of, filters=filters)
+        asked = narrowed(question, room=room, as_of=as_of, filters=filters, private=private)
         told = await self.line.read(AnswerTold, "ask", viewer=viewer, body=asked | {"quote": quote})
         return told.given()
 

@@ -17,6 +17,7 @@ def fetcher(
     *,
     budget: int = DEFAULT_BUDGET,
     articles: bool = False,
+    private: bool = False,
 ) -> Callable[[], Awaitable[Context]]:
     """Return a call without parameters that reads the context of a message anew each time.
 
@@ -27,9 +28,10 @@ def fetcher(
         trigger: The message to answer; by default whichever is the room's last at each call.
         budget: Tokens.
         articles: Also read what the messages link to, over the network.
+        private: All that the viewer may read: then nothing of it may be posted.
     """
 
     async def fetch() -> Context:
-        return await rooms.context(viewer, room, trigger, budget=budget, articles=articles)
+        return await rooms.context(viewer, room, trigger, budget=budget, articles=articles, private=private)
 
     return fetch

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from roomlore.client.written import moment, part
-from roomlore.domain.records import Message, Reply
+from roomlore.domain.records import Message, Postable, Reply
 from roomlore.retrieval.asked import Filters, Read, Time
 from roomlore.retrieval.records import (
     Answer,
@@ -61,6 +61,7 @@ class FoundTold:
     degraded: list[Degradation]
     read: Read | None
     withheld: list[Withheld]
+    postable: Postable
 
     def found(self) -> Found:
         """Return it as a search returns it."""
@@ -71,6 +72,7 @@ class FoundTold:
             degraded=self.degraded,
             read=self.read,
             withheld=self.withheld,
+            postable=self.postable,
         )
 
 
@@ -91,6 +93,7 @@ class AnswerTold:
     degraded: list[Degradation]
     read: Read | None
     withheld: list[Withheld]
+    postable: Postable
 
     def given(self) -> Answer:
         """Return it as `ask` returns it."""
@@ -108,15 +111,19 @@ class AnswerTold:
             degraded=self.degraded,
             read=self.read,
             withheld=self.withheld,
+            postable=self.postable,
         )
 
 
-def narrowed(question: str, *, room: str | None, as_of: str | None, filters: Filters) -> dict[str, Any]:
+def narrowed(
+    question: str, *, room: str | None, as_of: str | None, filters: Filters, private: bool
+) -> dict[str, Any]:
     """Return a question, and what narrows it, as a server is asked."""
     return {
         "question": question,
         "room": room,
         "as_of": as_of,
+        "private": private,
         "by": list(filters.by),
         "kinds": list(filters.kinds),
         "since": _time("since", filters.since),

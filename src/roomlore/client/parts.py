@@ -163,6 +163,7 @@ class SomeAgents(Protocol):
         topic: str | None = None,
         present: Sequence[str] | None = None,
         budget: int = DEFAULT_BUDGET,
+        private: bool = False,
     ) -> MemoryBlock:
         """Return what an agent remembers that may matter in a room."""
         ...

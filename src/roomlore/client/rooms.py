@@ -163,6 +163,7 @@ class Rooms(Protocol):
         budget: int = DEFAULT_BUDGET,
         limits: WalkLimits = DEFAULT_LIMITS,
         articles: bool = False,
+        private: bool = False,
     ) -> Context:
         """Return what the viewer should read before answering a message of the room."""
         ...
@@ -176,12 +177,19 @@ class Rooms(Protocol):
         as_of: str | None = None,
         filters: Filters = EVERYTHING,
         limit: int = 10,
+        private: bool = False,
     ) -> Found:
         """Return up to `limit` exchanges the viewer may see, best first, each with its reasons."""
         ...
 
     async def similar(
-        self, viewer: Viewer, question: str, *, room: str | None = None, limit: int = 10
+        self,
+        viewer: Viewer,
+        question: str,
+        *,
+        room: str | None = None,
+        limit: int = 10,
+        private: bool = False,
     ) -> Found:
         """Return exchanges in which the viewer asked something like this before, most alike first."""
         ...
@@ -195,6 +203,7 @@ class Rooms(Protocol):
         as_of: str | None = None,
         filters: Filters = EVERYTHING,
         quote: bool = False,
+        private: bool = False,
     ) -> Answer:
         """Return what is known of a question, or that it is not."""
         ...

@@ -22,7 +22,7 @@ from roomlore.context.wholes import Whole, wholes
 from roomlore.domain.articles import Unread
 from roomlore.domain.errors import BadInput
 from roomlore.domain.ports import ArticleReader, MessageSource
-from roomlore.domain.records import Message, Viewer
+from roomlore.domain.records import Message, Postable, Viewer
 from roomlore.domain.speech import removed
 
 DEFAULT_BUDGET = 4000
@@ -36,10 +36,12 @@ async def build(
     limits: WalkLimits = DEFAULT_LIMITS,
     budget: int = DEFAULT_BUDGET,
     counter: TokenCounter = estimate_tokens,
+    postable: Postable = "room",
 ) -> Context:
     """Return what the viewer should read before answering the trigger, within the budget of tokens.
 
-    The source must answer for the same viewer: nothing here decides what may be seen. The tokens of the
+    The source must answer for the same viewer, and hold nothing that may not go where it is `postable`: nothing here
+    decides what may be seen. The tokens of the
     trigger count even where they exceed the budget alone; nothing else ever exceeds it. What the messages link to
     can be added afterwards, `with_articles`: by then nobody waits for a database.
     """
@@ -62,6 +64,7 @@ async def build(
         sealed=found.sealed,
         tokens=sum(line.tokens for line in lines) + (notice if choice.is_partial else 0),
         budget=budget,
+        postable=postable,
         is_partial=choice.is_partial,
     )
 

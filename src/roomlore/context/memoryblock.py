@@ -12,7 +12,7 @@ from typing import Literal
 
 from roomlore.context.tokens import TokenCounter, estimate_tokens, message_cost
 from roomlore.domain.ids import MemoryId, ParticipantId
-from roomlore.domain.records import Memory, MemoryKind
+from roomlore.domain.records import Memory, MemoryKind, Postable
 from roomlore.domain.speech import on_one_line, safe_name
 
 Section = Literal["insights", "learnings", "interactions", "observations"]
@@ -128,6 +128,8 @@ class MemoryBlock:
     #: Never more than the budget; none where nothing is shown.
     tokens: int
     budget: int
+    #: Where what it holds may be posted without telling anybody there what they may not read.
+    postable: Postable = "nowhere"
 
     @property
     def citations(self) -> Mapping[str, MemoryId]:

@@ -8,7 +8,7 @@ from typing import Literal
 from roomlore.context.memoryblock import MemoryBlock
 from roomlore.context.walked import Part, Rule, Sealed
 from roomlore.domain.ids import MessageId, ParticipantId, RoomId
-from roomlore.domain.records import Message, Reply, ReplyMethod, Viewer
+from roomlore.domain.records import Message, Postable, Reply, ReplyMethod, Viewer
 from roomlore.retrieval.records import Withheld
 
 Cause = Literal["limit", "budget", "exchange"]
@@ -124,6 +124,8 @@ class Context:
     #: Never more than the budget, unless the trigger is alone and too long itself.
     tokens: int
     budget: int
+    #: Where the answer may be posted without telling anybody there what they may not read.
+    postable: Postable
     #: Whether messages of the exchange that the trigger belongs to are left out; no other is ever shown in part.
     is_partial: bool = False
     #: Links of the lines that nothing is embedded of, with the reasons; empty unless articles were asked for.

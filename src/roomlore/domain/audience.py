@@ -8,10 +8,14 @@ to them, wherever it was said; anything else in an open room of the org, and in 
 said while they were a member. What was injected for agents is for agents. Participants who are accounts of
 one person see what any of them may. What is derived is seen by those who may see all it was made from.
 Whatever is not known, such as the audience of a whisper that names none, is nobody's.
+
+Where an answer is to be posted, its reader sees besides no more than everybody who reads there. In an open room that is
+what was said in open rooms; in a closed one also what was said while all its members were there, and what was whispered to
+each of them; to a whisper the same, of those who hear it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from roomlore.domain.ids import OrgId, ParticipantId, RoomId
@@ -36,6 +40,37 @@ class Period:
         """Whether each began before the other ended."""
         return _starts_before_end(self, other) and _starts_before_end(other, self)
 
+    def __and__(self, other: "Period") -> "Period | None":
+        """Return the time that is in both; None where there is none."""
+        joined = max((at for at in (self.joined_at, other.joined_at) if at is not None), default=None)
+        left = min((at for at in (self.left_at, other.left_at) if at is not None), default=None)
+        is_empty = joined is not None and left is not None and joined >= left
+        return None if is_empty else Period(joined_at=joined, left_at=left)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaceFacts:
+    """Everything about the place where an answer is posted that visibility depends on."""
+
+    #: The room in which it is.
+    room_id: RoomId | None
+    #: Each person who reads there; None: everybody in the org. Nobody, where no member of a closed room is known, or the
+    #: viewer, who is no operator, is none of them: then nothing may be posted.
+    readers: "Sequence[ViewerFacts] | None"
+
+    @property
+    def is_somebodys(self) -> bool:
+        """Whether anybody reads there."""
+        return self.readers is None or bool(self.readers)
+
+    def together(self, room: "RoomFacts") -> list[Period]:
+        """Return when all who read there were members of a room; never, where that is everybody."""
+        shared: list[Period] | None = None
+        for reader in self.readers or ():
+            own = reader.periods.get(room.id, ())
+            shared = list(own) if shared is None else [both for a in shared for b in own if (both := a & b)]
+        return shared or []
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewerFacts:
@@ -50,6 +85,13 @@ class ViewerFacts:
     periods: Mapping[RoomId, Sequence[Period]] = field(default_factory=dict[RoomId, Sequence[Period]])
     #: Participants who are other accounts of the same person.
     accounts: frozenset[ParticipantId] = frozenset()
+    #: Where the answer is posted; None: it is for the viewer's own eyes.
+    place: PlaceFacts | None = None
+
+    @property
+    def is_org(self) -> bool:
+        """Whether the operator reads, wherever the answer is posted."""
+        return self.viewer.participant_id is None
 
     def is_own(self, participant_id: ParticipantId | None) -> bool:
         """Whether a participant is the viewer, by whatever account; the author of holes, the org, is nobody."""
@@ -126,10 +168,10 @@ class Presence:
 
 def can_see(message: MessageFacts, viewer: ViewerFacts) -> bool:
     """Return whether the viewer may see a message."""
-    who = viewer.viewer
-    if message.room.org_id != who.org_id:
+    is_postable = viewer.place is None or can_post(message, viewer.place)
+    if message.room.org_id != viewer.viewer.org_id or not is_postable:
         return False
-    if who.is_operator or viewer.is_own(message.author_id):
+    if viewer.is_org or viewer.is_own(message.author_id):
         return True
     match message.kind:
         case "whisper":
@@ -143,6 +185,20 @@ def can_see(message: MessageFacts, viewer: ViewerFacts) -> bool:
             return _may_hear(message, viewer)
 
 
+def can_post(message: MessageFacts, place: PlaceFacts) -> bool:
+    """Return whether everybody who reads at a place could read a message."""
+    if not place.is_somebodys:
+        return False
+    readers = place.readers
+    if message.gives is not None:
+        return message.gives.superseded_by is None and _can_tell(message.gives, place)
+    if message.kind in {"whisper", "context_injection"}:
+        return readers is not None and all(
+            reader.is_own(message.author_id) or reader.is_one_of(message.audience) for reader in readers
+        )
+    return message.room.visibility == "open" or _was_heard_by_all(message, place)
+
+
 def can_see_reply(child: MessageFacts, parent: MessageFacts | None, viewer: ViewerFacts) -> bool:
     """Return whether the viewer may see that one message answers another; None has not arrived yet."""
     if parent is None:
@@ -154,7 +210,11 @@ def can_see_room(room: RoomFacts, viewer: ViewerFacts) -> bool:
     """Return whether the viewer may see that a room exists: open, or ever a member."""
     if room.org_id != viewer.viewer.org_id:
         return False
-    return viewer.viewer.is_operator or _is_open_to(room, viewer) or bool(viewer.periods.get(room.id))
+    if (place := viewer.place) is not None:
+        is_there = room.id == place.room_id or bool(place.together(room))
+        if not (place.is_somebodys and (room.visibility == "open" or is_there)):
+            return False
+    return viewer.is_org or _is_open_to(room, viewer) or bool(viewer.periods.get(room.id))
 
 
 def can_see_presence(presence: Presence, viewer: ViewerFacts) -> bool:
@@ -162,7 +222,11 @@ def can_see_presence(presence: Presence, viewer: ViewerFacts) -> bool:
     room, who = presence.room, viewer.viewer
     if room.org_id != who.org_id:
         return False
-    if who.is_operator or viewer.is_own(presence.participant_id):
+    if (place := viewer.place) is not None:
+        was_seen = any(period & presence.period for period in place.together(room))
+        if not (place.is_somebodys and (room.visibility == "open" or was_seen)):
+            return False
+    if viewer.is_org or viewer.is_own(presence.participant_id):
         return True
     return _is_open_to(room, viewer) or any(
         period.meets(presence.period) for period in viewer.periods.get(room.id, ())
@@ -223,7 +287,10 @@ def can_recall(memory: MemoryFacts, viewer: ViewerFacts) -> bool:
     if memory.superseded_by is not None and not can_recall(memory.superseded_by, viewer):
         return False
     if not memory.sources:
-        return viewer.is_own(memory.asserted_by) or (memory.is_for_org and viewer.is_participant)
+        return _is_told(memory, viewer.place) and (
+            viewer.is_own(memory.asserted_by)
+            or (memory.is_for_org and (viewer.is_participant or viewer.is_org))
+        )
     return _can_see_all(memory.sources, viewer, is_sensitive=memory.is_sensitive)
 
 
@@ -233,9 +300,11 @@ def can_follow(conversation: ConversationFacts, viewer: ViewerFacts) -> bool:
         return False
     if viewer.viewer.is_operator:
         return True
-    told = conversation.messages
-    is_sensitive = conversation.is_sensitive and not viewer.is_one_of(conversation.spoken_by)
-    return bool(told) and _can_see_all(told, viewer, is_sensitive=is_sensitive)
+    told = [
+        replace(message, spoken_with=message.spoken_with | conversation.spoken_by)
+        for message in conversation.messages
+    ]
+    return bool(told) and _can_see_all(told, viewer, is_sensitive=conversation.is_sensitive)
 
 
 def can_see_encounter(
@@ -274,12 +343,43 @@ def _can_see_all(messages: Iterable[MessageFacts], viewer: ViewerFacts, *, is_se
     )
 
 
+def _is_told(memory: MemoryFacts, place: PlaceFacts | None) -> bool:
+    """Return whether what somebody asserted may be told at a place: what is for the org, and what is the only reader's."""
+    if place is None:
+        return True
+    return (memory.is_for_org and place.is_somebodys) or _is_of(memory.asserted_by, place)
+
+
+def _can_tell(memory: MemoryFacts, place: PlaceFacts) -> bool:
+    """Return whether everybody who reads at a place could see a memory."""
+    if not memory.sources:
+        return _is_told(memory, place)
+    return all(
+        can_post(message, place) and (not memory.is_sensitive or _was_heard_by_all(message, place))
+        for message in memory.sources
+    )
+
+
+def _is_of(participant_id: ParticipantId | None, place: PlaceFacts) -> bool:
+    """Return whether one person alone reads at a place, by whatever account."""
+    readers = place.readers
+    return readers is not None and len(readers) == 1 and readers[0].is_own(participant_id)
+
+
+def _was_heard_by_all(message: MessageFacts, place: PlaceFacts) -> bool:
+    """Return whether everybody who reads at a place was a member of the room when a message was said there."""
+    return bool(place.readers) and all(_attended(message, reader) for reader in place.readers)
+
+
 def _may_hear(message: MessageFacts, viewer: ViewerFacts) -> bool:
     return _is_open_to(message.room, viewer) or _attended(message, viewer)
 
 
 def _was_there(message: MessageFacts, viewer: ViewerFacts) -> bool:
-    return _attended(message, viewer) or viewer.is_one_of(message.spoken_with)
+    """Return whether the viewer was there when a message was said, and so was everybody who reads at the place."""
+    if viewer.place is not None and not _was_heard_by_all(message, viewer.place):
+        return False
+    return viewer.is_org or _attended(message, viewer) or viewer.is_one_of(message.spoken_with)
 
 
 def _attended(message: MessageFacts, viewer: ViewerFacts) -> bool:
@@ -287,7 +387,7 @@ def _attended(message: MessageFacts, viewer: ViewerFacts) -> bool:
 
 
 def _is_open_to(room: RoomFacts, viewer: ViewerFacts) -> bool:
-    return room.visibility == "open" and viewer.is_participant
+    return room.visibility == "open" and (viewer.is_participant or viewer.is_org)
 
 
 def _not_after(joined_at: datetime | None, moment: datetime) -> bool:

@@ -1,7 +1,7 @@
 """What reads return: frozen records, times aware and in UTC."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal
 from uuid import UUID
@@ -45,6 +45,9 @@ AssertedFor = Literal["org", "self"]
 MemoryAudience = Literal["org", "self", "sources"]
 #: Who stated it, whom it is about, who else said what it rests on, and through whose eyes it was seen.
 MemoryRole = Literal["author", "subject", "involved", "perspective"]
+#: Where what was read may be posted: in the room, or to those who hear the whisper that is answered. `nowhere`: it was read
+#: for the viewer's own eyes, and may hold what others may not read.
+Postable = Literal["room", "whisper", "nowhere"]
 #: `refused`: there was no such thing, or it was not for the viewer; the two are not told apart.
 LogOutcome = Literal["done", "refused"]
 
@@ -65,6 +68,9 @@ class Viewer:
     role: Role = field(default="member", compare=False)
     #: The key the viewer came with; None without one.
     key_id: KeyId | None = field(default=None, compare=False)
+    #: Where what is read is to be posted: a room, or a whisper, which is answered to those who hear it. Then nothing is
+    #: read that not everybody there could read. None: it is for the viewer's own eyes.
+    place: RoomId | MessageId | None = None
 
     @classmethod
     def operator(cls, org_id: OrgId, *, key_id: KeyId | None = None) -> "Viewer":
@@ -74,7 +80,11 @@ class Viewer:
     @property
     def is_operator(self) -> bool:
         """Whether this viewer sees everything in the org."""
-        return self.participant_id is None
+        return self.participant_id is None and self.place is None
+
+    def posting(self, place: RoomId | MessageId) -> "Viewer":
+        """Return this viewer as one who reads for what is to be posted at a place."""
+        return replace(self, place=place)
 
     def is_own(self, participant_id: ParticipantId | None) -> bool:
         """Whether a participant is the viewer, by whatever account."""

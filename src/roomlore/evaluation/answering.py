@@ -32,7 +32,12 @@ class Answered:
 async def ask_in_room(app: App, viewer: Viewer, question: Question) -> Answer:
     """Return the answer that quotes what a viewer may read to a question, asked in its room, as it was then."""
     return await app.ask(
-        viewer, question.question, room=question.room, as_of=question.as_of_message_id, quote=True
+        viewer,
+        question.question,
+        room=question.room,
+        as_of=question.as_of_message_id,
+        quote=True,
+        private=True,
     )
 
 

@@ -40,7 +40,12 @@ class Chosen:
 async def search_room(app: App, viewer: Viewer, question: Question, *, limit: int = EXCHANGES) -> Found:
     """Return what a viewer finds for a question in its room, as it was when it was asked."""
     return await app.search(
-        viewer, question.question, room=question.room, limit=limit, as_of=question.as_of_message_id
+        viewer,
+        question.question,
+        room=question.room,
+        limit=limit,
+        as_of=question.as_of_message_id,
+        private=True,
     )
 
 
@@ -120,7 +125,7 @@ async def selections(app: App, items: Iterable[ContextItem], progress: Progress)
 
 async def _chosen(app: App, item: ContextItem) -> Chosen:
     trigger = item.trigger_message_id
-    built = await app.context(app.operator, item.room, trigger, budget=WHOLE_WALK)
+    built = await app.context(app.operator, item.room, trigger, budget=WHOLE_WALK, private=True)
     lines = [line for line in built.lines if line.message.id != built.trigger_id]
     return Chosen(
         conversation=_selection(trigger, [line for line in lines if _belongs(line)]),

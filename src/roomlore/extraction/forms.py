@@ -54,7 +54,7 @@ def _names_it(match: Match) -> bool:
     return not is_vague(match["what"])
 
 
-_FIRST_WORD = in_sentence(r"[^\s.,!]*")
+_WORD_END = in_sentence(r"[\s.,!]")
 _KIND_OF_PLACE = in_sentence(
     r"(?:an?|the) (?:\w+ ){0,2}(?:village|city|town|suburbs?|countryside|farm|house|flat|apartment|country|mountains"
     r"|north|south|east|west|island|coast|cabin|hostel|dorm|studio|uk|us|usa|netherlands|bay area)\b",
@@ -68,7 +68,7 @@ _SMALL_NAME = in_sentence(r"[a-z]{3,}(?:,? [a-z]{3,})?\W*$")
 def _is_place(match: Match) -> bool:
     """Return whether what follows can be a place: a name, or a kind of place."""
     where = match["where"].strip()
-    first = _FIRST_WORD.match(where)[0]
+    first = _WORD_END.split(where, maxsplit=1)[0]
     if first.lower() in lexicon.NOWHERE or is_vague(where):
         return False
     small = match.string == match.string.lower() and _SMALL_NAME.match(where)
@@ -141,7 +141,7 @@ _LONGEST_STEM = 4
 def _is_standing(match: Match) -> bool:
     """Return whether what something is said to be is what it is, not how it does at the moment."""
     value = match["value"].strip()
-    word = _FIRST_WORD.match(value.lower())[0]
+    word = _WORD_END.split(value.lower(), maxsplit=1)[0]
     is_doing = word.endswith(("ing", "ed")) and len(word) > _LONGEST_STEM
     return not (is_vague(value) or word in lexicon.PASSING or is_doing)
 

@@ -107,6 +107,9 @@ async def _accept(
     await _add_replies(conn, org_id, [(ids[key], message) for key, message in again], names)
     await _change(conn, org_id, changes, redacted_at=received_at)
     await people.note(conn, org_id, batch, fresh, names=names)
+    # After it is known who is in the room, or nobody would be in one that has just been opened.
+    if added and await injections.ask_for_added(conn, org_id):
+        await work.wake(conn, "inject")
     rooms = {room_id for room_id, _ in keys}
     said = _said_anew(fresh, changes)
     if said:
@@ -186,8 +189,6 @@ async def _add_what_hangs_on(
         await messages.add_audiences(conn, org_id, audiences)
     await noted.note_added(conn, org_id)
     await work.enqueue_added(conn, org_id)
-    if await injections.ask_for_added(conn, org_id):
-        await work.wake(conn, "inject")
     if any(message.reply_to or message.thread_root for message in fresh.values()):
         await messages.add_replies_of_added(conn, org_id)
     if await messages.resolve_replies(conn, org_id):

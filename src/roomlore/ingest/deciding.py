@@ -110,13 +110,14 @@ class Deciding:
     async def report(self) -> list[ImportedRoom]:
         """Return the rooms met so far, in their order, with who may read them now."""
         names = list(self._decided)
-        now = await self.there.visibilities(names) if self.there else {}
+        now: Mapping[RoomName, Visibility] = await self.there.visibilities(names) if self.there else {}
         return [self._told(name, now.get(name)) for name in names]
 
     async def _look_up(self, rooms: Iterable[tuple[str, IncomingRoom]]) -> None:
         new = {(platform, room.external_id): room for platform, room in rooms}
         new = {name: room for name, room in new.items() if name not in self._before}
-        known = await self.there.visibilities(list(new)) if self.there and new else {}
+        asked = self.there if new else None
+        known: Mapping[RoomName, Visibility] = await asked.visibilities(list(new)) if asked else {}
         self._before.update({name: known.get(name) for name in new})
         closing = [
             name

@@ -172,7 +172,8 @@ def _ids(fields: Mapping[str, Any]) -> Iterator[str]:
 
 def _is_for_all(fields: Mapping[str, Any], role: str) -> bool:
     """Return whether this is an ordinary message to nobody in particular; what does not say is one."""
-    ordinary = {"message", role} if role in _SIDES else {"message"}
+    # No set: a log may have anything where its kind should be.
+    ordinary = ("message", role) if role in _SIDES else ("message",)
     is_ordinary = all(_is_empty(fields.get(key)) or fields[key] in ordinary for key in _KINDS)
     return is_ordinary and all(_is_empty(fields.get(key)) for key in _ADDRESSEES) and "audience" not in fields
 

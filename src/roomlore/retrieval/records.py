@@ -7,7 +7,7 @@ from typing import Literal
 from uuid import UUID
 
 from roomlore.domain.ids import MessageId
-from roomlore.domain.records import Memory, Message, Reply
+from roomlore.domain.records import Memory, Message, Postable, Reply
 from roomlore.retrieval.asked import Read
 
 Tier = Literal["room", "memories", "history", "raw logs", "none"]
@@ -111,6 +111,8 @@ class Found:
     read: Read | None = None
     #: What spoken requests left out of it; told to operators alone.
     withheld: Sequence[Withheld] = ()
+    #: In the room, where one was named and it was not asked for privately.
+    postable: Postable = "nowhere"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,6 +182,8 @@ class Answer:
     read: Read | None = None
     #: What it would rest on, too, if no spoken request withheld it; told to operators alone.
     withheld: Sequence[Withheld] = ()
+    #: In the room, where one was named and it was not asked for privately.
+    postable: Postable = "nowhere"
 
     @property
     def is_known(self) -> bool:

@@ -1,7 +1,7 @@
 """Connections, and for whom they read.
 
 Every transaction states an org and a viewer before its first statement; without them row-level security
-shows nothing. Reads are read-only transactions.
+shows nothing. One that reads for an answer states where that is to be posted, too. Reads are read-only transactions.
 """
 
 import logging
@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import LiteralString, TypeVar
 from uuid import UUID
 
@@ -19,7 +19,7 @@ from psycopg import sql
 from psycopg_pool import AsyncConnectionPool
 
 from roomlore.domain.errors import DatabaseFull, TookTooLong
-from roomlore.domain.ids import OrgId, uuid7
+from roomlore.domain.ids import MessageId, OrgId, RoomId, uuid7
 from roomlore.domain.records import Viewer
 from roomlore.store import sessions
 from roomlore.store.connect import connect, readable_errors
@@ -131,6 +131,8 @@ class Database:
             async with self._pool.connection() as conn, conn.transaction():
                 await _state_viewer(conn, viewer)
                 await conn.execute(stated)
+                if viewer.place is not None:
+                    await enter_place(conn, viewer.place)
                 yield conn
         except psycopg.errors.QueryCanceled:
             if within is None:
@@ -145,7 +147,7 @@ class Database:
             DatabaseFull: there is no room for it.
         """
         async with self._writing() as conn:
-            await _state_viewer(conn, viewer)
+            await _state_viewer(conn, replace(viewer, place=None))
             await conn.execute("set local synchronous_commit = off")
             yield conn
 
@@ -287,6 +289,21 @@ async def recalling(conn: Connection) -> AsyncGenerator[None]:
     await conn.execute("set local roomlore.recall = 'off'")
 
 
+async def enter_place(conn: Connection, place: RoomId | MessageId) -> bool:
+    """Bind the rest of a read to the place where it is to be posted, and return whether anybody reads there.
+
+    From then on it sees nothing that not everybody there could read. Where nobody does, it sees nothing.
+
+    Args:
+        conn: Reads for a viewer.
+        place: A room; or a whisper, which is answered to those who hear it.
+    """
+    await conn.execute(sql.SQL("set local roomlore.place = {}").format(sql.Literal(str(UUID(str(place))))))
+    row = await (await conn.execute("select keep_place()")).fetchone()
+    assert row is not None
+    return bool(row[0])
+
+
 async def _configure(conn: Connection) -> None:
     # A login that is more than the application role steps down; the embedded server logs in as it directly.
     await conn.execute("set role roomlore_app")
@@ -305,8 +322,9 @@ def _bound(within: float | None) -> list[sql.Composable]:
 async def _state_viewer(conn: Connection, viewer: Viewer) -> None:
     # Literals, not set_config: only a plain SET LOCAL travels to the shards of a distributed database.
     viewer_id = "operator" if viewer.participant_id is None else str(UUID(str(viewer.participant_id)))
+    place = "" if viewer.place is None else str(UUID(str(viewer.place)))
     await conn.execute(
-        sql.SQL("set local roomlore.org = {}; set local roomlore.viewer = {}").format(
-            sql.Literal(str(UUID(str(viewer.org_id)))), sql.Literal(viewer_id)
-        )
+        sql.SQL(
+            "set local roomlore.org = {}; set local roomlore.viewer = {}; set local roomlore.place = {}"
+        ).format(sql.Literal(str(UUID(str(viewer.org_id)))), sql.Literal(viewer_id), sql.Literal(place))
     )

@@ -22,9 +22,16 @@ class GivingTo:
 
     message_id: MessageId
     room_id: RoomId
+    #: Whether it was said to some only.
+    is_whisper: bool
     body: str
     sent_at: datetime
     agent_id: ParticipantId
+
+    @property
+    def place(self) -> RoomId | MessageId:
+        """Where it would be answered."""
+        return self.message_id if self.is_whisper else self.room_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,7 @@ from roomlore.domain.records import (
     Message,
     Participant,
     Placed,
+    Postable,
     Reply,
     Sensitivity,
     Talker,
@@ -75,6 +76,7 @@ class FoundExchanges:
     read: Read | None
     #: What spoken requests left out; told to operators alone.
     withheld: Sequence[Withheld]
+    postable: Postable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +98,7 @@ class AnswerGiven:
     read: Read | None
     #: What it would rest on, too, if no spoken request withheld it; told to operators alone.
     withheld: Sequence[Withheld]
+    postable: Postable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +108,8 @@ class ContextGiven:
     room_id: RoomId
     trigger_id: MessageId
     viewer: ParticipantId | Literal["operator"]
+    #: Where the answer may be posted.
+    postable: Postable
     tokens: int
     budget: int
     #: How to read the text; for the system prompt.
@@ -128,6 +133,8 @@ class BlockGiven:
     """What an agent remembers that may matter now."""
 
     text: str
+    #: Where the answer may be posted.
+    postable: Postable
     tokens: int
     budget: int
     citations: Mapping[str, MemoryId]
@@ -240,6 +247,7 @@ def found_exchanges(found: Found) -> FoundExchanges:
         degraded=found.degraded,
         read=found.read,
         withheld=found.withheld,
+        postable=found.postable,
     )
 
 
@@ -260,6 +268,7 @@ def answer_given(answer: Answer) -> AnswerGiven:
         degraded=answer.degraded,
         read=answer.read,
         withheld=answer.withheld,
+        postable=answer.postable,
     )
 
 
@@ -270,6 +279,7 @@ def context_given(context: Context, *, explain: bool) -> ContextGiven:
         room_id=context.room_id,
         trigger_id=context.trigger_id,
         viewer=context.viewer.participant_id or "operator",
+        postable=context.postable,
         tokens=context.tokens,
         budget=context.budget,
         note=FORMAT_NOTE,
@@ -289,6 +299,7 @@ def block_given(block: MemoryBlock, *, explain: bool) -> BlockGiven:
     """Return a memory block, and with `explain` why each memory is in or out."""
     return BlockGiven(
         text=block_text(block),
+        postable=block.postable,
         tokens=block.tokens,
         budget=block.budget,
         citations=block.citations,

@@ -30,7 +30,7 @@ SCHEMAS = {
 }
 #: The engine takes `true` in a filter for the number 1, which the server does not: beside each truth stands a number
 #: under this ending, which filters by truth ask for and no answer shows.
-TRUTH = "/truth"
+TRUTH = "__truth"
 #: What comes by POST and changes nothing: allowed to whoever may only read.
 READING = ("/points/scroll", "/points/query")
 DONE = {"operation_id": 0, "status": "completed"}

@@ -338,6 +338,41 @@ async def test_nothing_is_dropped_in_silence_by_a_server_whose_clock_is_behind(s
 # Rooms, agents, wishes, the running of it
 
 
+async def test_rooms_are_opened_closed_named_and_erased(served: Served) -> None:
+    ask = served.operator
+    eve = await served.caller("eve")
+
+    assert (await ask.post("/v1/rooms/attic/open", {"dry_run": True}))["messages"] == 3
+    assert (await eve("GET", "/v1/rooms/attic/messages")).status_code == 404
+    assert (await ask.post("/v1/rooms/attic/open", {}))["is_dry_run"] is False
+    assert len((await eve.get("/v1/rooms/attic/messages"))["messages"]) == 3
+    room_id = (await ask.post("/v1/rooms/attic/close"))["room"]
+    assert (await ask("PUT", "/v1/rooms/attic/name", {"name": "loft"})).json() == {"room": room_id}
+    added = await ask.post("/v1/rooms/loft/members", {"participant": "eve", "always": True})
+    assert ("Eve", None) in {(one["name"], one["joined_at"]) for one in added}
+    assert await ask.get("/v1/rooms/loft/members") == added
+    removed = (await ask("DELETE", "/v1/rooms/loft/members/eve")).json()
+    assert all(one["left_at"] for one in removed if one["name"] == "Eve")
+    receipt = await ask.post("/v1/erasures", {"kind": "room", "room": "loft"})
+    assert (receipt["kind"], receipt["is_clean"]) == ("room", True)
+    assert {room["name"] for room in await ask.get("/v1/rooms")} == {"square", "cellar"}
+
+
+async def test_no_record_opens_a_direct_room(served: Served) -> None:
+    def record(number: str, **room: Any) -> dict[str, Any]:
+        who = {"account_id": "ana", "name": "Ana"}
+        described = {"external_id": f"r{number}", "name": f"r{number}"} | room
+        said = {"platform": "test", "external_id": number, "author": who, "body": "hi"}
+        return said | {"room": described, "sent_at": "2026-01-01T00:00:00Z"}
+
+    rooms = [{"kind": "dm"}, {"kind": "group_dm"}, {"kind": None}, {"kind": "dm", "visibility": "open"}, {}]
+    batch = [record(str(number), **room) for number, room in enumerate(rooms)]
+    taken = await served.operator.post("/v1/messages/records", {"messages": batch})
+    assert [one["reason"] for one in taken["skipped"]] == ["a direct room is never open"]
+    told = {room["name"]: room["visibility"] for room in await served.operator.get("/v1/rooms")}
+    assert [told.get(f"r{number}") for number in range(5)] == ["members", "members", "members", None, "open"]
+
+
 async def test_rooms_are_set(served: Served) -> None:
     ask = served.operator
 

@@ -176,3 +176,20 @@ def test_the_crawl_knows_every_parameter_of_the_paths(served: Any) -> None:
     }
 
     assert named == {"room", "participant", "agent", "message", "conversation", "memory", "receipt"}
+
+
+async def test_an_answer_for_a_room_holds_what_everybody_there_may_read_and_says_so(told: Served):
+    """Dee hears the attic, and asks in the square; so does an operator, with whose key a bot may read."""
+    for caller in (await told.caller("dee"), told.operator):
+        asked = {"question": "what of village word5?", "room": "square"}
+        open_to_all = await caller.post("/v1/ask", asked)
+        beyond = await caller.post("/v1/ask", asked | {"private": True})
+        assert (open_to_all["postable"], beyond["postable"]) == ("room", "nowhere")
+        assert "word5" not in json.dumps(open_to_all["sources"]) + open_to_all["answer"]
+        assert "word5" in beyond["answer"]
+        found = await caller.post("/v1/search", {"question": "village", "room": "square", "limit": 100})
+        assert found["postable"] == "room"
+        assert "word10" not in json.dumps(found["hits"])
+    for path in ("/v1/rooms/square/context", "/v1/rooms/square/context?private=true"):
+        read = await told.operator.get(path)
+        assert (read["postable"] == "nowhere", "word10" in read["text"]) == (("private" in path),) * 2

@@ -29,6 +29,8 @@ SAID: dict[tuple[str, str], Any] = {
     ("POST", "/v1/rooms/{room}/compact"): None,
     ("PUT", "/v1/rooms/{room}/injecting"): {"on": True},
     ("PUT", "/v1/rooms/{room}/retention"): {"keep_for": 60},
+    ("POST", "/v1/rooms/{room}/close"): None,
+    ("PUT", "/v1/rooms/{room}/name"): {"name": "square"},
 }  # fmt: skip
 #: Words of people, and what they and their rooms and keys are called.
 WORDS = re.compile(rf"{SECRET}|village|square|attic|\bana\b|\bbo\b|\bm\d+\b")

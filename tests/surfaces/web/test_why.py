@@ -119,7 +119,8 @@ async def test_whom_a_whisper_was_for_sees_it_in_their_context(app: App) -> None
     await tell(app, *OPEN, *HIDDEN)
     ids = await ids_of(app)
     async with visiting(app, await key_of(app, "bo")) as visitor:
-        assert "the skipper is ill" in await visitor.page(f"/x/{ids['q5']}")
+        assert "the skipper is ill" not in await visitor.page(f"/x/{ids['q5']}")
+        assert "the skipper is ill" in await visitor.page(f"/x/{ids['q5']}?private=1")
         assert (await visitor.get(f"/x/{ids['s1']}")).status_code == 200
 
 
@@ -173,8 +174,8 @@ async def test_an_operator_compares_what_two_read(app: App) -> None:
     await tell(app, *OPEN, *HIDDEN)
     ids = await ids_of(app)
     async with visiting(app) as visitor:
-        twin = await visitor.twin(f"/x/{ids['q5']}.json?viewer=bo&against=eve")
-        page = await visitor.page(f"/x/{ids['q5']}?viewer=bo&against=eve")
+        twin = await visitor.twin(f"/x/{ids['q5']}.json?viewer=bo&against=eve&private=1")
+        page = await visitor.page(f"/x/{ids['q5']}?viewer=bo&against=eve&private=1")
         unreadable = await visitor.page(f"/x/{ids['s1']}?against=eve")
     compared = twin["compared"]
     only_bo = {one["candidate"]["external_id"] for one in compared["differences"] if one["is_first"]}

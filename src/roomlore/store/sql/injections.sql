@@ -27,7 +27,7 @@ on conflict (org_id, stage, subject_id) do nothing;
 -- Which agents may be given something on account of these messages: those who are in the room, to whom it was said if
 -- it was for some only, and who were not given anything just now, or for the same before.
 select
-  said.id as message_id, said.room_id, said.body, said.sent_at, agent.id as agent_id
+  said.id as message_id, said.room_id, said.kind = 'whisper' as is_whisper, said.body, said.sent_at, agent.id as agent_id
 from messages as said
 join rooms on rooms.org_id = said.org_id and rooms.id = said.room_id
 cross join lateral (

@@ -174,7 +174,7 @@ insert into wishes (
 select
   %(org_id)s, heard.id, heard.room_id, heard.message_id, heard.author_id, heard.kind, heard.status,
   -- what somebody decided is there already, with when; this row then only takes its place
-  case when heard.status = 'dismissed' then %(heard_at)s end,
+  case when heard.status = 'dismissed' then %(heard_at)s::timestamptz end,
   heard.doubt, heard.heard_by, %(heard_at)s,
   array(select jsonb_array_elements_text(heard.target_ids)::uuid),
   array(select jsonb_array_elements_text(heard.marks)),

@@ -18,6 +18,7 @@ from roomlore.retrieval.meant import LAST
 from roomlore.surfaces.cli.memories import show_all
 from roomlore.surfaces.cli.output import Output, plain
 from roomlore.surfaces.cli.people import show_accounts
+from roomlore.surfaces.cli.reading import PRIVATE
 from roomlore.surfaces.cli.session import Session, with_app
 from roomlore.surfaces.documents import block_given
 
@@ -102,6 +103,7 @@ def relationships(session: Session, agent: str, present: tuple[str, ...]) -> Non
     "--budget", type=click.IntRange(min=1), default=DEFAULT_BUDGET, show_default=True, help="Tokens."
 )
 @click.option("--explain", is_flag=True, help="Also say why each memory is in or out.")
+@PRIVATE
 @click.pass_obj
 def block(session: Session, agent: str, room: str, *, explain: bool, **options: Any) -> None:
     """Print what AGENT remembers that may matter in ROOM, as it reads it before it answers."""
@@ -254,6 +256,7 @@ def show_block(output: Output, block: MemoryBlock, *, explain: bool) -> None:
         document = plain(block_given(block, explain=explain))
         return output.json({name: value for name, value in document.items() if value is not None})
     output.text(block_text(block) or "nothing is remembered")
+    output.posting(block.postable, room="")
     output.chatter.print(
         f"{counted(len(block.lines), 'memory', 'memories')}, {block.tokens} of {counted(block.budget, 'token')}"
     )

@@ -196,6 +196,8 @@ async def _erase_shown(app: App, dry: Receipt) -> Receipt:
             return await app.erasure.message(str(dry.message_id), room=room)
         case "person":
             return await app.erasure.person(str(dry.participant_ids[0]))
+        case "room":
+            return await app.erasure.room(room)
         case "range" | "expiry":
             return await app.erasure.range(room, since=dry.since, until=dry.until)
 

@@ -13,10 +13,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from roomlore.context.records import Context
-from roomlore.context.render import to_text
+from roomlore.context.render import POSTABLE, to_text
 from roomlore.doctor import Finding
 from roomlore.domain.ids import short_id
-from roomlore.domain.records import Message, Participant, Room
+from roomlore.domain.records import Message, Participant, Postable, Room
 from roomlore.domain.speech import safe_body, safe_name, spoken
 from roomlore.domain.wording import counted
 from roomlore.ingest.importing import ImportReport
@@ -154,6 +154,11 @@ class Output:
             self.text("nothing found")
         self.withheld(found.withheld)
         return self.degraded(found.degraded)
+
+    def posting(self, postable: Postable, *, room: str | None) -> None:
+        """Say where what was read may not go, where a room was named."""
+        if room is not None and not self.as_json and POSTABLE[postable]:
+            self.text(POSTABLE[postable], style="yellow")
 
     def read(self, read: Read | None, *, is_found: bool) -> None:
         """Say what was read out of a question, and how to do without where that leaves nothing."""

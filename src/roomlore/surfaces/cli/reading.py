@@ -62,6 +62,13 @@ def show_exchanges(output: Output, exchanges: Sequence[Exchange]) -> None:
     return None
 
 
+PRIVATE = click.option(
+    "--private",
+    is_flag=True,
+    help="All that the viewer may read, not only what everybody in the room may: for their own eyes.",
+)
+
+
 @click.command()
 @click.argument("room")
 @click.option(
@@ -81,13 +88,17 @@ def show_exchanges(output: Output, exchanges: Sequence[Exchange]) -> None:
 )
 @click.option("--articles", is_flag=True, help="Also read what the messages link to, over the network.")
 @click.option("--explain", is_flag=True, help="Also say why each candidate is in or out.")
+@PRIVATE
 @click.pass_obj
 def context(session: Session, room: str, **options: Any) -> None:
-    """Print what an agent should read before it answers a message of ROOM, with sources."""
+    """Print what an agent should read before it answers a message of ROOM, with sources.
+
+    It holds nothing that not everybody in ROOM may read, or of a whisper, not all who hear it.
+    """
 
     async def use(app: App) -> None:
         viewer = await session.viewed_by(app)
-        wish = {"budget": options["budget"], "articles": options["articles"]}
+        wish = {name: options[name] for name in ("budget", "articles", "private")}
         built = await app.context(viewer, room, options["trigger"], **wish)
         session.output.context(built, explain=options["explain"])
 
@@ -144,6 +155,7 @@ def narrowing(command: Decorated) -> Decorated:
 @click.command()
 @click.argument("question", nargs=-1, required=True)
 @click.option("--room", metavar="ROOM", help="Only in this room.")
+@PRIVATE
 @narrowing
 @click.option("--like-mine", is_flag=True, help="Only what you asked before and is like QUESTION.")
 @click.option(
@@ -157,6 +169,7 @@ def search(
     *,
     like_mine: bool,
     limit: int,
+    private: bool,
     **options: Any,
 ) -> None:
     """Find what was said, as whole exchanges with their sources.
@@ -166,14 +179,16 @@ def search(
     """
     filters = Filters(**options)
     if like_mine and filters != EVERYTHING:
-        raise click.UsageError("--like-mine goes with --room and --limit only")
+        raise click.UsageError("--like-mine goes with --room, --private and --limit only")
 
     async def use(app: App) -> None:
         viewer, words = await session.viewed_by(app), " ".join(question)
         if like_mine:
-            session.output.found(await app.similar(viewer, words, room=room, limit=limit))
+            found = await app.similar(viewer, words, room=room, limit=limit, private=private)
         else:
-            session.output.found(await app.search(viewer, words, room=room, filters=filters, limit=limit))
+            found = await app.search(viewer, words, room=room, filters=filters, limit=limit, private=private)
+        session.output.found(found)
+        session.output.posting(found.postable, room=room)
 
     with_app(session, use)
 
@@ -181,19 +196,30 @@ def search(
 @click.command()
 @click.argument("question", nargs=-1, required=True)
 @click.option("--room", metavar="ROOM", help="Look in this room first.")
+@PRIVATE
 @narrowing
 @click.option("--quote", is_flag=True, help="Quote, also where a language model is configured.")
 @click.pass_obj
 def ask(
-    session: Session, question: tuple[str, ...], room: str | None, *, quote: bool, **options: Any
+    session: Session,
+    question: tuple[str, ...],
+    room: str | None,
+    *,
+    quote: bool,
+    private: bool,
+    **options: Any,
 ) -> None:
-    """Answer from what was said, with sources, or say that it is not known."""
+    """Answer from what was said, with sources, or say that it is not known.
+
+    With --room the answer rests on nothing that not everybody in ROOM may read.
+    """
 
     async def use(app: App) -> None:
         viewer = await session.viewed_by(app)
-        session.output.answer(
-            await app.ask(viewer, " ".join(question), room=room, filters=Filters(**options), quote=quote)
-        )
+        filters, words = Filters(**options), " ".join(question)
+        answer = await app.ask(viewer, words, room=room, filters=filters, quote=quote, private=private)
+        session.output.answer(answer)
+        session.output.posting(answer.postable, room=room)
 
     with_app(session, use)
 

@@ -88,6 +88,11 @@ KEEPING: Mapping[tuple[str, str], Keeping] = {
     ("PUT", "/v1/wishes/mode"): "whole",
     ("POST", "/v1/wishes/{wish}/accept"): "once",
     ("POST", "/v1/wishes/{wish}/dismiss"): "once",
+    ("POST", "/v1/rooms/{room}/open"): "once",
+    ("POST", "/v1/rooms/{room}/close"): "whole",
+    ("PUT", "/v1/rooms/{room}/name"): "whole",
+    ("POST", "/v1/rooms/{room}/members"): "once",
+    ("DELETE", "/v1/rooms/{room}/members/{participant}"): "once",
 }
 #: Of these, what may be done twice, since the second time changes nothing.
 REPEATABLE = frozenset({

@@ -38,6 +38,10 @@ Budget = Annotated[
 ]
 Limit = Annotated[int, Field(ge=1, le=20, description="How many at most.")]
 
+Private = Annotated[
+    bool,
+    Field(description="All that you may read, not only what everybody in the room may: post nothing of it."),
+]
 
 Given = TypeVar("Given", bound="Arguments")
 
@@ -97,23 +101,32 @@ class RoomContext(Arguments):
     room: Room
     message: Annotated[Word, Field(description="Id of the message to answer.")] = "last"
     budget: Budget = DEFAULT_BUDGET
+    private: Private = False
 
 
 class RoomSearch(Arguments):
     """For `room_search`."""
 
     question: Annotated[Text, Field(description="In plain words; who and when may be among them.")]
-    room: Annotated[Word | None, Field(description="Only there; everywhere by default.")] = None
+    room: Annotated[
+        Word | None,
+        Field(description="Only there, and what everybody there may read; everywhere by default."),
+    ] = None
     limit: Limit = 5
     budget: Budget = DEFAULT_BUDGET
+    private: Private = False
 
 
 class Ask(Arguments):
     """For `ask`."""
 
     question: Annotated[Text, Field(description="In plain words.")]
-    room: Annotated[Word | None, Field(description="Look there first.")] = None
+    room: Annotated[
+        Word | None,
+        Field(description="Where you answer: look there first, and use what everybody there may read."),
+    ] = None
     budget: Budget = DEFAULT_BUDGET
+    private: Private = False
 
 
 class MemorySearch(Arguments):

@@ -7,6 +7,7 @@ from typing import Literal, Protocol
 
 from roomlore.domain.ids import MemoryId, MessageId, ParticipantId, RoomId
 from roomlore.domain.incoming import ParticipantKind, RoomKind
+from roomlore.domain.records import Postable
 from roomlore.domain.wording import counted
 from roomlore.surfaces.mcp.transcript import NOTE, Cited, MemoryCited, Transcript
 
@@ -34,6 +35,8 @@ class ContextTold:
     citations: Sequence[Cited]
     #: What the viewer remembers as an agent, by label.
     memories: Mapping[str, MemoryId]
+    #: Where the answer may be posted.
+    postable: Postable
 
     def whole(self) -> str:
         """Return all of it as text."""
@@ -66,6 +69,8 @@ class Quoted:
 class AnswerTold:
     """An answer with what it rests on, or that there is none."""
 
+    #: Where it may be posted.
+    postable: Postable
     known: bool
     #: Quotations, or what a language model made of them; each line fenced with a bar.
     answer: str

@@ -40,6 +40,9 @@ DEGRADED: Mapping[str, str] = {
     "neo4j is unavailable": "Neo4j is unavailable; the database answered alone.",
 }
 
+#: Said where nothing was asked for that everybody in a room may read.
+UNPOSTABLE = "This is for your eyes only: others may not be allowed to read it. To get what may be posted in a room, name the room."
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
@@ -99,7 +102,9 @@ async def _room_read(app: App, given: arguments.RoomRead) -> Quoted:
 
 
 async def _room_context(app: App, given: arguments.RoomContext) -> ContextTold:
-    context = await app.context(app.desk.caller, given.room, given.message, budget=given.budget)
+    context = await app.context(
+        app.desk.caller, given.room, given.message, budget=given.budget, private=given.private
+    )
     bots = {line.message.id for line in context.lines if line.message.author_kind == "agent"}
     speakers = {line.message.id: line.speaker for line in context.lines}
     unnamed = {
@@ -126,11 +131,14 @@ async def _room_context(app: App, given: arguments.RoomContext) -> ContextTold:
         memories={f"#{label}": key for label, key in context.block.citations.items()}
         if context.block
         else {},
+        postable=context.postable,
     )
 
 
 async def _room_search(app: App, given: arguments.RoomSearch) -> Quoted:
-    found = await app.search(app.desk.caller, given.question, room=given.room, limit=given.limit)
+    found = await app.search(
+        app.desk.caller, given.question, room=given.room, limit=given.limit, private=given.private
+    )
     told = Transcript(budget=given.budget)
     for hit in found.hits:
         _exchange(told, hit)
@@ -138,15 +146,18 @@ async def _room_search(app: App, given: arguments.RoomSearch) -> Quoted:
     remarks = [DEGRADED[one] for one in found.degraded]
     remarks += [f"Only what was said {narrowed}."] if read and (narrowed := read.told()) else []
     remarks += [remark] if read and (remark := read.remark()) else []
+    remarks += [] if found.postable == "room" else [UNPOSTABLE]
     return quoted(told, nothing="Nothing was found that you may read.", remarks=remarks)
 
 
 async def _ask(app: App, given: arguments.Ask) -> AnswerTold:
-    answer = await app.ask(app.desk.caller, given.question, room=given.room)
+    answer = await app.ask(app.desk.caller, given.question, room=given.room, private=given.private)
     told = _evidence(answer, given.budget)
     remarks = [DEGRADED[one] for one in answer.degraded]
     remarks += [on_one_line(answer.note)] if answer.note else []
+    remarks += [] if answer.postable == "room" else [UNPOSTABLE]
     return AnswerTold(
+        postable=answer.postable,
         known=answer.is_known,
         answer=fenced(answer.text),
         tier=answer.tier,

@@ -66,6 +66,8 @@ class Occasion(Body):
     present: Words = Field(default_factory=list)
     budget: Annotated[int, Field(ge=1, le=1_000_000)] = DEFAULT_BUDGET
     explain: bool = False
+    #: All that the agent remembers: nothing of it may be posted.
+    private: bool = False
 
 
 @ROUTER.get("/memories", response_model=list[Memory])
@@ -112,5 +114,6 @@ async def read_block(app: Acting, agent: Word, occasion: Occasion) -> Response:
         topic=occasion.topic,
         present=occasion.present or None,
         budget=occasion.budget,
+        private=occasion.private,
     )
     return shown(block_given(block, explain=occasion.explain))

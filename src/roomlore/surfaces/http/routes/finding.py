@@ -19,10 +19,17 @@ Question = Annotated[str, Field(min_length=1, max_length=LONGEST_QUESTION, patte
 Exchanges = Annotated[int, Field(ge=1, le=100)]
 
 
-class Narrowed(InRoom):
-    """A question, and what of the messages to look through."""
+class Questioned(InRoom):
+    """A question, and in which room it is asked."""
 
     question: Question
+    #: All that the viewer may read, and not only what everybody in the room may: nothing of it may be posted there.
+    private: bool = False
+
+
+class Narrowed(Questioned):
+    """A question, and what of the messages to look through."""
+
     #: As if this message had been the last.
     as_of: Word | None = None
     by: Words = Field(default_factory=list)
@@ -60,10 +67,9 @@ class Ask(Narrowed):
     quote: bool = False
 
 
-class Similar(InRoom):
+class Similar(Questioned):
     """What the viewer may have asked before."""
 
-    question: Question
     limit: Exchanges = 10
 
 
@@ -71,7 +77,8 @@ class Similar(InRoom):
 async def search(app: Acting, wish: Search) -> Response:
     """Find what was said, as whole exchanges, best first, each with its reasons.
 
-    What the question itself says of who said something and when narrows it too, unless it is `literal`.
+    What the question itself says of who said something and when narrows it too, unless it is `literal`. With a room it
+    finds what everybody there may read; `private` all that the viewer may, of which nothing may be posted.
     """
     found = await app.search(
         app.desk.caller,
@@ -80,6 +87,7 @@ async def search(app: Acting, wish: Search) -> Response:
         as_of=wish.as_of,
         filters=wish.filters(),
         limit=wish.limit,
+        private=wish.private,
     )
     return shown(found_exchanges(found))
 
@@ -87,13 +95,18 @@ async def search(app: Acting, wish: Search) -> Response:
 @ROUTER.post("/search/similar", response_model=FoundExchanges)
 async def search_similar(app: Acting, wish: Similar) -> Response:
     """Find exchanges in which the viewer asked something like this before, most alike first."""
-    found = await app.similar(app.desk.caller, wish.question, room=wish.room, limit=wish.limit)
+    found = await app.similar(
+        app.desk.caller, wish.question, room=wish.room, limit=wish.limit, private=wish.private
+    )
     return shown(found_exchanges(found))
 
 
 @ROUTER.post("/ask", response_model=AnswerGiven)
 async def ask(app: Acting, wish: Ask) -> Response:
-    """Answer from what was said, with sources and what each tier saw, or say that it is not known."""
+    """Answer from what was said, with sources and what each tier saw, or say that it is not known.
+
+    With a room from what everybody there may read; `private` from all that the viewer may, of which nothing may be posted.
+    """
     answer = await app.ask(
         app.desk.caller,
         wish.question,
@@ -101,5 +114,6 @@ async def ask(app: Acting, wish: Ask) -> Response:
         as_of=wish.as_of,
         filters=wish.filters(),
         quote=wish.quote,
+        private=wish.private,
     )
     return shown(answer_given(answer))

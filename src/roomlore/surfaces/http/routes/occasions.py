@@ -62,6 +62,8 @@ class Answering(Body):
     trigger: Word = LAST
     budget: Budget = DEFAULT_BUDGET
     limits: Reach = Field(default_factory=Reach)
+    #: All that the viewer may read: nothing of it may be posted.
+    private: bool = False
 
 
 class Remembering(Body):
@@ -71,6 +73,8 @@ class Remembering(Body):
     topic: Text | None = None
     present: Words | None = None
     budget: Budget = BLOCK_BUDGET
+    #: All that the viewer remembers: nothing of it may be posted.
+    private: bool = False
 
 
 class Called(Body):
@@ -84,7 +88,12 @@ class Called(Body):
 async def build_context(app: Acting, room: Word, wish: Answering) -> Response:
     """Tell what the viewer should read before answering a message of a room, with every message whole."""
     built = await app.context(
-        app.desk.caller, room, wish.trigger, budget=wish.budget, limits=wish.limits.limits()
+        app.desk.caller,
+        room,
+        wish.trigger,
+        budget=wish.budget,
+        limits=wish.limits.limits(),
+        private=wish.private,
     )
     return shown(built)
 
@@ -93,7 +102,13 @@ async def build_context(app: Acting, room: Word, wish: Answering) -> Response:
 async def build_block(app: Acting, room: Word, wish: Remembering) -> Response:
     """Tell what the viewer, an agent, remembers that may matter in a room, each line with its memory."""
     block = await app.agents.block(
-        app.desk.caller, room, wish.trigger, topic=wish.topic, present=wish.present, budget=wish.budget
+        app.desk.caller,
+        room,
+        wish.trigger,
+        topic=wish.topic,
+        present=wish.present,
+        budget=wish.budget,
+        private=wish.private,
     )
     return shown(block)
 

@@ -138,13 +138,21 @@ async def list_members(app: Acting, room: Word) -> Response:
 
 @ROUTER.get("/{room}/context", response_model=ContextGiven)
 async def read_context(
-    app: Acting, room: Word, trigger: Word = LAST, budget: Budget = DEFAULT_BUDGET, *, explain: bool = False
+    app: Acting,
+    room: Word,
+    trigger: Word = LAST,
+    budget: Budget = DEFAULT_BUDGET,
+    *,
+    explain: bool = False,
+    private: bool = False,
 ) -> Response:
     """Tell what the viewer should read before answering a message of a room, with citations.
 
     `trigger` is the message to answer, by default the last. `explain` also tells why each candidate is in or out.
+    There is nothing in it that not everybody who reads the answer may read; `private` gives all that the viewer may read,
+    of which nothing may be posted.
     """
-    built = await app.context(app.desk.caller, room, trigger, budget=budget)
+    built = await app.context(app.desk.caller, room, trigger, budget=budget, private=private)
     return shown(context_given(built, explain=explain))
 
 

@@ -147,12 +147,18 @@ async def _found(visit: Visit, asking: Asking) -> Found:
         as_of=asking.as_of,
         filters=_filters(asking),
         limit=asking.limit,
+        private=True,
     )
 
 
 async def _answer(visit: Visit, asking: Asking) -> Answer:
     return await visit.app.ask(
-        visit.viewer, asking.question, room=asking.room, as_of=asking.as_of, filters=_filters(asking)
+        visit.viewer,
+        asking.question,
+        room=asking.room,
+        as_of=asking.as_of,
+        filters=_filters(asking),
+        private=True,
     )
 
 

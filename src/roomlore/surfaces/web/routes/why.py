@@ -8,7 +8,7 @@ from roomlore.app.browsing import Browsing, Place
 from roomlore.app.peoplelist import PeopleList
 from roomlore.context.builder import DEFAULT_BUDGET
 from roomlore.context.walked import Sealed
-from roomlore.domain.errors import NotAllowed, NotFound
+from roomlore.domain.errors import BadInput, NotAllowed, NotFound
 from roomlore.domain.ids import MessageId
 from roomlore.domain.records import Viewer
 from roomlore.surfaces.documents import ContextGiven, context_given
@@ -96,6 +96,8 @@ class Why:
     #: As whom it is read, where an operator says so, and whom it is compared with.
     viewer: str | None
     against: str | None
+    #: Whether it is read for their own eyes, and not to be posted.
+    is_private: bool
     #: Whom a form offers; empty for those who read as themselves alone.
     names: Sequence[str]
     side: Side
@@ -107,15 +109,16 @@ async def why(visit: Visit, message: str) -> Why:
     """Return what is read before a message is answered, and why."""
     viewer_word, against_word = visit.word("viewer"), visit.word("against")
     budget = visit.number("budget", DEFAULT_BUDGET, most=MOST_TOKENS)
+    is_private = visit.word("private") is not None
     place = await Browsing(desk=visit.app.desk).message(visit.viewer, message)
     if place.room_name is None:
         raise NotFound("message", message)
     reader = visit.viewer if viewer_word is None else await visit.app.viewer(viewer_word)
     own = OPERATOR if visit.viewer.is_operator else visit.viewing_as or YOU
-    side = await _side(visit, reader, place, name=viewer_word or own, budget=budget)
+    side = await _side(visit, reader, place, name=viewer_word or own, budget=budget, private=is_private)
     compared = None
     if against_word is not None:
-        compared = await _against(visit, side, place, word=against_word, budget=budget)
+        compared = await _against(visit, side, place, word=against_word, budget=budget, private=is_private)
     return Why(
         message_id=place.message.id,
         external_id=place.message.external_id,
@@ -123,6 +126,7 @@ async def why(visit: Visit, message: str) -> Why:
         budget=budget,
         viewer=viewer_word,
         against=against_word,
+        is_private=is_private,
         names=await _names(visit),
         side=side,
         compared=compared,
@@ -136,8 +140,13 @@ async def _names(visit: Visit) -> list[str]:
     return list(dict.fromkeys(one.name for one in crowd.people if one.kind != "system"))
 
 
-async def _side(visit: Visit, reader: Viewer, place: Place, *, name: str, budget: int) -> Side:
-    built = await visit.app.context(reader, str(place.message.room_id), str(place.message.id), budget=budget)
+async def _side(visit: Visit, reader: Viewer, place: Place, *, name: str, budget: int, private: bool) -> Side:
+    where = (str(place.message.room_id), str(place.message.id))
+    try:
+        built = await visit.app.context(reader, *where, budget=budget, private=private)
+    except BadInput:
+        # Nothing can be posted in answer to it: the page shows what is read for one's own eyes, and says so.
+        built = await visit.app.context(reader, *where, budget=budget, private=True)
     return Side(
         viewer_name=name,
         given=context_given(built, explain=True),
@@ -149,7 +158,9 @@ async def _side(visit: Visit, reader: Viewer, place: Place, *, name: str, budget
     )
 
 
-async def _against(visit: Visit, side: Side, place: Place, *, word: str, budget: int) -> Against:
+async def _against(
+    visit: Visit, side: Side, place: Place, *, word: str, budget: int, private: bool
+) -> Against:
     """Return how another's context differs.
 
     Raises:
@@ -159,7 +170,7 @@ async def _against(visit: Visit, side: Side, place: Place, *, word: str, budget:
         raise NotAllowed("only an operator compares what others read")
     reader = await visit.app.viewer(word)
     try:
-        other = await _side(visit, reader, place, name=word, budget=budget)
+        other = await _side(visit, reader, place, name=word, budget=budget, private=private)
     except NotFound:
         return Against(viewer_name=word, side=None, in_both=0, differences=())
     return Against(

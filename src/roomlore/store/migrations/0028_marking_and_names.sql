@@ -28,7 +28,8 @@ set spoken_by = speakers(org_id, id), marked_by_operator = is_marked
 where sensitivity = 'sensitive';
 
 -- Whether the viewer may read a message and was there when it was said, however open its room is: as a member of the
--- room, or because they had spoken in its conversation when that became sensitive.
+-- room, or because they had spoken in its conversation when that became sensitive; and with them everybody who reads at
+-- the place, as members. The rule for conversations asks this as well.
 create or replace function attended(message uuid) returns boolean
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
@@ -38,7 +39,8 @@ begin
     from readable_messages as said
     where said.id = message
       and (
-        exists (
+        reads_for_place()
+        or exists (
           select 1
           from stays_of_viewer as stay
           where stay.room_id = said.room_id
@@ -56,52 +58,11 @@ begin
             and conversations.spoken_by && own_ids()
         )
       )
+      and (
+        place_id() is null
+        or (place_spans())[array_position(place_rooms(), said.room_id)] @> said.sent_at
+      )
   );
-end $$;
-
--- Whether the viewer may see a conversation: everything said in it, and of a sensitive one they had spoken in it when it
--- became so, or were there when it was said. A conversation without messages is the operator's.
-create or replace function can_follow(conversation uuid) returns boolean
-  language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
-as $$
-declare
-  held conversations;
-  hears_all boolean;
-begin
-  select * into held from conversations where org_id = current_org() and id = conversation;
-  if not found then
-    return false;
-  end if;
-  if viewer_is_operator() then
-    return true;
-  end if;
-  hears_all := held.sensitivity = 'normal' or held.spoken_by && own_ids();
-  return exists (
-      select 1 from placements where org_id = current_org() and conversation_id = conversation
-    )
-    and not exists (
-      select 1
-      from placements
-      where placements.org_id = current_org()
-        and placements.conversation_id = conversation
-        -- A single value and not an existence, which might be answered by reading all that the viewer may.
-        and (
-          select true
-          from readable_messages as said
-          where said.id = placements.message_id
-            and (
-              hears_all
-              or exists (
-                select 1
-                from stays_of_viewer as stay
-                where stay.room_id = said.room_id
-                  and stay.joined_at <= said.sent_at
-                  and (stay.left_at is null or said.sent_at < stay.left_at)
-              )
-            )
-          limit 1
-        ) is null
-    );
 end $$;
 
 revoke execute on function speakers(uuid, uuid) from public;

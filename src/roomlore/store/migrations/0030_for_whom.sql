@@ -17,14 +17,22 @@ create function viewer_is_participant() returns boolean
 -- looks for the nearest before it asks that rule.
 do $$
 declare
-  rule constant text := pg_get_functiondef('can_recall(uuid)'::regprocedure);
+  rule text := pg_get_functiondef('can_recall(uuid)'::regprocedure);
   nearest constant text := pg_get_functiondef('nearest_memories(halfvec, text, integer)'::regprocedure);
   own constant text := 'coalesce(held.asserted_by = any (own_ids()), false)';
+  told constant text := 'place_is_of(held.asserted_by)';
 begin
-  if strpos(rule, own) = 0 or strpos(nearest, 'held.asserted_by = any (own_ids())') = 0 then
+  if strpos(rule, own) = 0 or strpos(rule, told) = 0 or strpos(nearest, 'held.asserted_by = any (own_ids())') = 0 then
     raise exception 'the rule for memories is not the one expected';
   end if;
-  execute replace(rule, own, format($rule$(%s or (held.audience = 'org' and viewer_is_participant()))$rule$, own));
+  rule := replace(
+    rule, own,
+    format($rule$(%s or (held.audience = 'org' and (viewer_is_participant() or reads_for_place())))$rule$, own)
+  );
+  -- What is for the org may be told wherever anybody reads.
+  execute replace(
+    rule, told, format($rule$%s or (held.audience = 'org' and place_has_readers())$rule$, told)
+  );
   execute replace(
     nearest, 'held.asserted_by = any (own_ids())',
     $rule$held.asserted_by = any (own_ids()) or held.audience = 'org'$rule$

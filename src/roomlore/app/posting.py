@@ -1,0 +1,109 @@
+"""Where an answer is to be posted: what is read for it is bound to that place, unless it is asked for privately.
+
+The database holds a read to what everybody there could read (`store/db.py`, `enter_place`). Here is said which place that
+is: the room that was named; or, where a whisper is answered, those who hear it.
+"""
+
+from dataclasses import dataclass
+
+from roomlore.domain.errors import BadInput, NotFound
+from roomlore.domain.ids import MessageId, RoomId
+from roomlore.domain.records import Message, Postable, Viewer
+from roomlore.retrieval import meant
+from roomlore.store.db import enter_place
+from roomlore.store.queries import Connection
+
+NOBODY = "nothing can be posted there: nobody is known to be in it, or you are not; to read for yourself ask for it as private"
+UNREAD = "not everybody who would read the answer may read it; to read for yourself ask for it as private"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where and when something is asked."""
+
+    room: str | None = None
+    #: The message after which it is asked; now by default.
+    as_of: str | None = None
+    #: Whether it is for the viewer's eyes alone; otherwise what is found in answer may be posted in the room.
+    private: bool = False
+
+    @property
+    def postable(self) -> Postable:
+        """Where what is found may be posted."""
+        return "nowhere" if self.room is None or self.private else "room"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answering:
+    """A message to answer, and for whom it is read."""
+
+    trigger: Message
+    #: Bound to where the answer is posted, if it is to be posted.
+    viewer: Viewer
+    postable: Postable
+
+
+async def bind(conn: Connection, viewer: Viewer, place: RoomId | MessageId, *, word: str) -> Viewer:
+    """Bind the rest of a read to what everybody at a place could read, and return the viewer as bound to it.
+
+    Args:
+        conn: Reads for the viewer.
+        viewer: For whom.
+        place: A room, or a whisper.
+        word: How whoever asks named it.
+
+    Raises:
+        BadInput: nobody reads there, or the viewer is not among them.
+    """
+    if not await enter_place(conn, place):
+        raise BadInput(f"room {word!r}", NOBODY)
+    return viewer.posting(place)
+
+
+async def answering(
+    conn: Connection,
+    viewer: Viewer,
+    room: str,
+    trigger: str,
+    *,
+    private: bool = False,
+    hears_whispers: bool = False,
+) -> Answering:
+    """Return the message of a room that is to be answered, and bind the rest of the read to where it is answered.
+
+    The room's last is the last that everybody there may read: a whisper is answered where it is named, so that whoever
+    names a room alone is never given what was whispered there.
+
+    Args:
+        conn: Reads for the viewer, and recalls.
+        viewer: For whom.
+        room: Name, id or external id.
+        trigger: External id or id of the message, or the room's last.
+        private: Read all that the viewer may: then nothing of it may be posted.
+        hears_whispers: Whether the last may be a whisper, for what tells nothing of what was said.
+
+    Raises:
+        NotFound: there is no such room or message, or the viewer may not see it.
+        BadInput: several are meant; or not everybody who would read the answer may read the message.
+    """
+    org_id = viewer.org_id
+    room_id = await meant.room(conn, org_id, room)
+    if private:
+        found = await meant.trigger(conn, org_id, trigger, room_id=room_id)
+        return Answering(trigger=found, viewer=viewer, postable="nowhere")
+    if trigger == meant.LAST and hears_whispers:
+        newest = await meant.trigger(conn, org_id, trigger, room_id=room_id)
+        trigger = str(newest.id) if newest.kind == "whisper" else trigger
+    if trigger == meant.LAST:
+        bound = await bind(conn, viewer, room_id, word=room)
+        found = await meant.trigger(conn, org_id, trigger, room_id=room_id)
+        return Answering(trigger=found, viewer=bound, postable="room")
+    named = await meant.trigger(conn, org_id, trigger, room_id=room_id)
+    is_whisper = named.kind == "whisper"
+    bound = await bind(conn, viewer, named.id if is_whisper else room_id, word=room)
+    try:
+        # Read again: what it answers may be for fewer.
+        found = await meant.trigger(conn, org_id, str(named.id), room_id=room_id)
+    except NotFound:
+        raise BadInput(f"message {trigger!r}", UNREAD) from None
+    return Answering(trigger=found, viewer=bound, postable="whisper" if is_whisper else "room")

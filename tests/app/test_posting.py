@@ -1,0 +1,215 @@
+"""Where an answer is posted is part of the read: nothing that not everybody there could read, unless asked for by name."""
+
+import dataclasses
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from conftest import TellOnce
+from ingest.stories import author, message, room
+from roomlore.app import App
+from roomlore.context.render import to_text
+from roomlore.domain.errors import BadInput
+from roomlore.domain.incoming import IncomingMembership
+from roomlore.domain.records import Viewer
+
+ANA, BOSS, CLEO, DAN = (author(name) for name in ("ana", "boss", "cleo", "dan"))
+BOT = author("bot", kind="agent")
+START = datetime.now(UTC) - timedelta(days=10)
+SECRET = "Decided: close the Leipzig office in March"
+ASKED = "what was decided about the Leipzig office?"
+
+
+def members(*who) -> tuple[IncomingMembership, ...]:
+    return tuple(
+        one if isinstance(one, IncomingMembership) else IncomingMembership(author=one) for one in who
+    )
+
+
+def since(who, day: float, until: float | None = None) -> IncomingMembership:
+    left_at = None if until is None else START + timedelta(days=until)
+    return IncomingMembership(author=who, joined_at=START + timedelta(days=day), left_at=left_at)
+
+
+PUB = room("pub", members=members(ANA, BOSS, CLEO, BOT))
+BOARD = room("board", visibility="members", members=members(BOSS, CLEO, BOT))
+#: Ana came on the fifth day, Dan left on the second.
+TEAM = room("team", visibility="members", members=members(BOSS, BOT, since(ANA, 5), since(DAN, 0, 2)))
+DM = room("dm", kind="dm", visibility="members", members=members(BOSS, BOT))
+
+
+def said(key: str, who, body: str, where=PUB, *, day: float = 0, **fields):
+    return message(key, body, author=who, room=where, sent_at=START + timedelta(days=day), **fields)
+
+
+async def told(app: App) -> None:
+    lines = [
+        said("b1", BOSS, SECRET, BOARD),
+        said("b2", BOT, "noted", BOARD, day=0.1),
+        said("d1", BOSS, "The Leipzig office costs 70,000 a year", DM, day=1),
+        said("t1", BOSS, "The Leipzig keys hang in the hall", TEAM, day=1),
+        said("t2", BOSS, "The Leipzig lift is broken", TEAM, day=6),
+        said("w1", BOSS, "Leipzig closes in March", day=2, kind="whisper", audience=(BOT,)),
+        said("p1", BOT, "good morning", day=6.5),
+        said("p2", ANA, f"bot, {ASKED}", day=7),
+    ]
+    assert (await app.ingest_batch(lines)).skipped == []
+    await app.drain()
+    await app.memories.remember(SECRET, sources=["b1"])
+    await app.memories.remember("The Leipzig lift is broken", sources=["t2"])
+    acting = app.acting(await app.viewer("bot"))
+    await acting.memories.remember("Boss is sad about Leipzig", kind="observation", sources=["b1"])
+    await acting.memories.remember("Leipzig is cold", kind="observation")
+
+
+@pytest.fixture
+async def office(app: App, tell_once: TellOnce) -> App:
+    await tell_once(app, told)
+    return app
+
+
+#: Words that each are said in one closed circle alone.
+OF_BOARD, OF_DM, OF_OLD_TEAM, OF_TEAM = "close the Leipzig", "70,000", "keys hang", "lift is broken"
+HIDDEN = (OF_BOARD, OF_DM, OF_OLD_TEAM, OF_TEAM, "closes in March", "is sad", "is cold")
+
+
+async def read(app: App, viewer: Viewer, where: str, *, private: bool = False) -> dict[str, str]:
+    """Everything that is read for an answer in a room, as text."""
+    context = await app.context(viewer, where, private=private)
+    asked = await app.ask(viewer, ASKED, room=where, private=private)
+    found = await app.search(viewer, "Leipzig", room=where, limit=50, private=private)
+    alike = await app.similar(viewer, ASKED, room=where, private=private) if viewer.participant_id else None
+    texts = {
+        "context": to_text(context),
+        "ask": repr(asked),
+        "search": repr(found),
+        "similar": repr(alike),
+    }
+    if context.block is not None:
+        texts["block"] = repr(await app.agents.block(viewer, where, topic="Leipzig", private=private))
+    assert {context.postable, asked.postable, found.postable} == {"nowhere" if private else "room"}
+    return texts
+
+
+@pytest.mark.parametrize("by", ["bot", "operator"])
+async def test_an_open_room_gets_nothing_out_of_a_closed_one(office, by):
+    viewer = office.operator if by == "operator" else await office.viewer(by)
+    shown = await read(office, viewer, "pub")
+    assert {(how, words) for how, text in shown.items() for words in HIDDEN if words in text} == set()
+    beyond = await read(office, viewer, "pub", private=True)
+    assert OF_BOARD in beyond["ask"]
+    assert "for your eyes only" in beyond["context"]
+
+
+async def test_it_is_not_told_either_that_there_is_something(office, open_app):
+    """The answer is that of an org in which nothing of it was ever said."""
+    bare = await open_app("bare")
+    await bare.ingest_batch(
+        [said("p1", BOT, "good morning", day=6.5), said("p2", ANA, f"bot, {ASKED}", day=7)]
+    )
+    await bare.drain()
+    mine = await office.ask(await office.viewer("bot"), ASKED, room="pub")
+    theirs = await bare.ask(await bare.viewer("bot"), ASKED, room="pub")
+    assert (mine.tier, mine.text, mine.trace) == (theirs.tier, theirs.text, theirs.trace)
+
+
+async def test_a_closed_room_gets_what_all_who_are_in_it_now_heard(office):
+    bot = await office.viewer("bot")
+    board = await office.ask(bot, ASKED, room="board")
+    assert OF_BOARD in board.text
+    # Ana came later: what was said before her is not for the room any more; Dan, who left, does not count.
+    team = repr(await office.search(bot, "Leipzig", room="team", limit=50))
+    assert OF_TEAM in team
+    assert OF_OLD_TEAM not in team
+    assert OF_BOARD not in repr(await office.ask(bot, ASKED, room="team"))
+    # Two are alone in a dm: what both heard elsewhere may be told there, what one heard alone may not.
+    dm = [repr(await office.ask(bot, one, room="dm")) for one in (ASKED, "what of the Leipzig keys?")]
+    assert OF_BOARD in dm[0]
+    assert OF_OLD_TEAM in dm[1]
+
+
+async def test_who_joins_narrows_and_who_leaves_widens_what_is_told(office):
+    bot = await office.viewer("bot")
+
+    async def tells_keys() -> bool:
+        return OF_OLD_TEAM in repr(await office.search(bot, "Leipzig keys", room="team", limit=50))
+
+    assert not await tells_keys()
+    without = dataclasses.replace(TEAM, members=members(BOSS, BOT, since(ANA, 5, 8), since(DAN, 0, 2)))
+    await office.ingest(said("t3", BOSS, "bye", without, day=8))
+    assert await tells_keys()
+    joined = dataclasses.replace(TEAM, members=members(BOSS, BOT, since(CLEO, 9)))
+    await office.ingest(said("t4", BOSS, "hello", joined, day=9))
+    assert not await tells_keys()
+
+
+async def test_a_whisper_is_answered_to_those_who_hear_it(office):
+    bot, boss = await office.viewer("bot"), await office.viewer("boss")
+    context = await office.context(bot, "pub", "w1")
+    assert context.postable == "whisper"
+    assert "closes in March" in to_text(context)
+    assert "only to those who hear it" in to_text(context)
+    # Both were on the board, so it may be spoken of; what the bot noticed for itself stays with it.
+    block = repr(await office.agents.block(bot, "pub", "w1", topic="Leipzig"))
+    assert "is sad" in block
+    assert "is cold" not in block
+    # Nobody is given a whisper who names the room alone.
+    assert (await office.context(boss, "pub")).trigger_id == (await office.context(bot, "pub")).trigger_id
+
+
+async def test_accounts_of_one_person_count_as_that_person(office):
+    """Cleo's second account is in the team; what she heard as Cleo she may be told there."""
+    cleo = author("cleo2")
+    pair = room("pair", visibility="members", members=members(BOT, cleo))
+    await office.ingest(said("x1", cleo, f"bot, {ASKED}", pair, day=8))
+    bot = await office.viewer("bot")
+    assert OF_BOARD not in repr(await office.ask(bot, ASKED, room="pair"))
+    await office.people.merge("cleo", "cleo2")
+    assert OF_BOARD in repr(await office.ask(bot, ASKED, room="pair"))
+
+
+async def test_what_not_everybody_there_may_read_is_answered_privately_or_not_at_all(office):
+    bot = await office.viewer("bot")
+    with pytest.raises(BadInput, match="not everybody who would read the answer"):
+        await office.context(bot, "team", "t1")
+    assert OF_OLD_TEAM in to_text(await office.context(bot, "team", "t1", private=True))
+
+
+async def test_a_room_that_somebody_left_is_no_place_for_their_answers(office):
+    dan = await office.viewer("dan")
+    for call in (office.context(dan, "team"), office.ask(dan, ASKED, room="team")):
+        with pytest.raises(BadInput, match="nothing can be posted there"):
+            await call
+    assert OF_OLD_TEAM in to_text(await office.context(dan, "team", private=True))
+
+
+async def test_what_is_withheld_from_somebody_there_is_withheld_from_the_room(office):
+    lines = [
+        said("s1", BOSS, "The Leipzig party is on Friday", day=7.1),
+        said("s2", BOSS, "don't tell Ana about the Leipzig party", day=7.2),
+    ]
+    await office.ingest_batch(lines)
+    await office.drain()
+    bot = await office.viewer("bot")
+    question = "when is the Leipzig party?"
+    assert "Friday" not in repr(await office.search(bot, question, room="pub"))
+    assert "Friday" in repr(await office.search(bot, question, room="pub", private=True))
+
+
+async def test_a_place_that_is_none_shows_nothing(office, admin):
+    """A message, an unknown id, another org's room: whatever the viewer could see, nothing is seen for such a place."""
+    [[spoken]] = await (
+        await admin.execute(
+            "select id from messages where org_id = %s and external_id = 'p2'", [office.org_id]
+        )
+    ).fetchall()
+    for viewer in (office.operator, await office.viewer("bot")):
+        for place in (spoken, office.org_id):
+            async with office.db.reading(viewer.posting(place)) as conn:
+                counted = await (
+                    await conn.execute(
+                        "select (select count(*) from messages) + (select count(*) from memories)"
+                        " + (select count(*) from rooms) + (select count(*) from memberships)"
+                    )
+                ).fetchone()
+            assert counted == (0,)
