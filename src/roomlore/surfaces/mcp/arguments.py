@@ -154,17 +154,12 @@ class Remember(Arguments):
     content: Annotated[Text, Field(description="One statement.")]
     sources: Annotated[
         Words,
-        Field(
-            description="Ids of the messages it rests on; without any it is for you alone, or an operator's org."
-        ),
+        Field(description="Ids of the messages it rests on; without any it is yours alone, or the org's."),
     ] = []
     room: Annotated[Word | None, Field(description="Where the sources are.")] = None
     about: Annotated[Words, Field(description="Whom it is about.")] = []
     kind: MemoryKind = "fact"
-    occurred_at: Annotated[
-        Moment | None,
-        Field(description="When it was said or became true; by default as the sources, or now."),
-    ] = None
+    occurred_at: Moment | None = None
 
 
 class RoomSay(Arguments):
