@@ -1,8 +1,9 @@
 # Roomlore's tasks. `make` lists them.
 PYTHON ?= python3
 BIN := .venv/bin
-# What is installed is what was looked at: nothing whose hash is not known, and nothing that is built on the way.
-PIP := $(BIN)/pip install --quiet --disable-pip-version-check --only-binary :all:
+# What is installed is what was looked at: nothing whose hash is not known, and nothing that is built on the way. The
+# files name everything that is needed, so pip resolves nothing.
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --only-binary :all: --no-deps
 LOCK := uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --constraint constraints.txt
 # Each process has a PostgreSQL of its own. There is one more than there are cores, for tests also wait.
 PROCESSES = $(shell $(PYTHON) -c 'import os; print(min(4, (os.cpu_count() or 1) + 1))')
@@ -15,7 +16,7 @@ help: ## list the tasks
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Roomlore needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@$(PYTHON) -m venv .venv || { echo "no venv module: install your system's python3-venv package" >&2; exit 1; }
 	$(PIP) --require-hashes --requirement requirements.txt
-	$(PIP) --no-deps --no-build-isolation --editable .
+	$(PIP) --no-build-isolation --editable .
 	@touch $@
 
 .venv/installed-dev: .venv/installed requirements-dev.txt

@@ -1,6 +1,6 @@
 """What a context would look like: any choice among its candidates as lines, and what they cost."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -74,7 +74,7 @@ class Draft:
         )
 
     @contextmanager
-    def shortened(self, items: Sequence[Selected], *, tokens: int) -> Iterator[Callable[[], None]]:
+    def shortened(self, items: Sequence[Selected], *, tokens: int) -> Generator[Callable[[], None]]:
         """Show each of these with so many tokens at most, and no less than a few words; as before, unless it is kept."""
         before = {item.message.id: self._shown[item.message.id] for item in items}
         for item in items:

@@ -48,7 +48,8 @@ class Queries:
         """Return every row as a record."""
         query = self.by_name[name]
         assert query.record == record.__name__, f"{name} fills {query.record}, not {record.__name__}"
-        async with conn.cursor(row_factory=class_row(SHAPES.get(record, record))) as cursor:
+        shape = cast("type[Record]", SHAPES.get(record, record))
+        async with conn.cursor(row_factory=class_row(shape)) as cursor:
             await cursor.execute(query.text, params)
             return await cursor.fetchall()
 

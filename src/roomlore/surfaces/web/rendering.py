@@ -41,10 +41,19 @@ def environment() -> Environment:
     )
     named: dict[str, Any] = {"static": static, "at_path": at_path}
     made.globals.update(named)
-    made.filters.update({"moment": moment, "day": day, "count": count, "span": span, "percent": percent})
-    made.filters.update(
-        {"prose": prose, "beginning": beginning, "words": with_names, "noun": noun, "counted": counted}
-    )
+    filters: dict[str, Any] = {
+        "moment": moment,
+        "day": day,
+        "count": count,
+        "span": span,
+        "percent": percent,
+        "prose": prose,
+        "beginning": beginning,
+        "words": with_names,
+        "noun": noun,
+        "counted": counted,
+    }
+    made.filters.update(filters)
     return made
 
 
