@@ -156,7 +156,7 @@ class Remember(Arguments):
         Words,
         Field(description="Ids of messages it rests on; none: yours alone."),
     ] = []
-    room: Annotated[Word | None, Field(description="Of these.")] = None
+    room: Word | None = None
     about: Annotated[Words, Field(description="Whom it is about.")] = []
     kind: MemoryKind = "fact"
     occurred_at: Moment | None = None
