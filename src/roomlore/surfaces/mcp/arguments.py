@@ -154,9 +154,9 @@ class Remember(Arguments):
     content: Annotated[Text, Field(description="One statement.")]
     sources: Annotated[
         Words,
-        Field(description="Ids of the messages it rests on; without any it is yours alone, or the org's."),
+        Field(description="Ids of messages it rests on; none: yours alone."),
     ] = []
-    room: Annotated[Word | None, Field(description="Where the sources are.")] = None
+    room: Word | None = None
     about: Annotated[Words, Field(description="Whom it is about.")] = []
     kind: MemoryKind = "fact"
     occurred_at: Moment | None = None
