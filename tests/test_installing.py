@@ -56,7 +56,7 @@ def test_only_what_has_a_known_hash_is_installed() -> None:
     installs = re.findall(r"^\t\$\(PIP\) (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert len(installs) == 3
     for line in installs:
-        assert line.startswith("--require-hashes ") or "--no-deps --no-build-isolation" in line
+        assert line.startswith(("--require-hashes ", "--no-build-isolation --editable ."))
 
 
 def test_what_reading_articles_needs_is_named_by_ourselves() -> None:

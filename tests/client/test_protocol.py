@@ -39,6 +39,7 @@ OUTSIDE = {
     "Intake.desk": LOCAL,
     "Intake.take": LOCAL,
     "Intake.count": LOCAL,
+    "Wishes.counted": "told where an export is read",
     "Keys.desk": LOCAL,
     "Memories.desk": LOCAL,
     "Operations.desk": LOCAL,

@@ -279,8 +279,8 @@ def test_an_unreachable_database_says_what_to_do(tmp_path):
 def test_the_zone_of_a_log_is_named_or_said_to_be_assumed(tmp_path):
     export = tmp_path / "#plans.log"
     export.write_text("--- Log opened Thu Feb 26 22:00:00 2026\n22:01 <ana> hi\n", encoding="utf-8")
-    assert json.loads(roomlore("import", export, "--dry-run").stdout)["zone_assumed"] == 1
-    zoned = roomlore("import", export, "--dry-run", "--timezone", "Europe/Berlin")
+    assert json.loads(roomlore("--json", "import", export, "--dry-run").stdout)["zone_assumed"] == 1
+    zoned = roomlore("--json", "import", export, "--dry-run", "--timezone", "Europe/Berlin")
     assert json.loads(zoned.stdout)["zone_assumed"] == 0
     refused(roomlore("import", export, "--dry-run", "--timezone", "Berlin"), 2, "Europe/Berlin")
 

@@ -166,7 +166,8 @@ async def test_a_message_is_edited_and_stays_what_else_it_was(served: Served, ad
     after = await messages_of(served)
     assert edited.json() == {"edited": before["m90"]["id"]}
     assert after["m90"] == before["m90"] | {
-        "body": "the mill, not the lantern",
+        # The file is still there.
+        "body": "the mill, not the lantern\n> [file] map.png",
         "edited_at": after["m90"]["edited_at"],
     }
     rows = await (
@@ -176,7 +177,7 @@ async def test_a_message_is_edited_and_stays_what_else_it_was(served: Served, ad
             [before["m90"]["id"]],
         )
     ).fetchall()
-    assert rows == [([{"name": "map.png"}], whole.body)]
+    assert rows == [([{"name": "map.png"}], f"{whole.body}\n> [file] map.png")]
     assert "Ana New" in {one["name"] for one in await served.operator.get("/v1/participants")}
     hits = (await served.operator.post("/v1/search", {"question": "mill lantern"}))["hits"]
     assert hits[0]["messages"][-1]["external_id"] == "m90"

@@ -112,7 +112,7 @@ def heard_by(name: str) -> set[str]:
         if (
             name in {one.author.account_id, *(who.account_id for who in one.audience)}
             if one.kind == "whisper"
-            else one.room.visibility == "open"
+            else one.room.visibility != "members"
             or name in {member.author.account_id for member in one.room.members}
         )
     }

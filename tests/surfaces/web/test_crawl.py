@@ -114,7 +114,7 @@ def _hears(name: str, one: IncomingMessage) -> bool:
     if one.kind == "whisper":
         return name in {one.author.account_id, *(who.account_id for who in one.audience)}
     members = {member.author.account_id for member in one.room.members}
-    return one.room.visibility == "open" or name in members
+    return one.room.visibility != "members" or name in members
 
 
 async def forbidden(world: World, name: str) -> dict[str, str]:
