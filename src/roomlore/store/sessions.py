@@ -31,6 +31,8 @@ _STATED: dict[LiteralString, LiteralString] = {
     # For whom a session reads is stated by each transaction; without, it is for nobody.
     "roomlore.org": "",
     "roomlore.viewer": "",
+    "roomlore.place": "",
+    "roomlore.place_bounds": "",
     "roomlore.recall": "off",
     "roomlore.looking": "off",
 }

@@ -262,6 +262,16 @@ begin
     and exists (select 1 from messages_anywhere as said where said.id = message);
 end $$;
 
+-- A function, since it is asked about only where a place is stated: within the rule it would be planned for every read.
+create function is_open_room(room uuid) returns boolean
+  language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
+as $$
+begin
+  return exists (
+    select 1 from rooms where rooms.org_id = current_org() and rooms.id = room and rooms.visibility = 'open'
+  );
+end $$;
+
 -- The rule for messages, as the policy and as the view that candidate search reads: whoever states a place sees no more
 -- than all who read there. In an open room that is what was said for everybody; elsewhere what was said while all of them
 -- were there, and what was whispered to each of them.
@@ -273,7 +283,7 @@ declare
       and (
         messages.kind in ('message', 'system')
           and (
-            exists (select 1 from roomlore.open_rooms_of_viewer as open where open.room_id = messages.room_id)
+            roomlore.is_open_room(messages.room_id)
             or ((select roomlore.place_spans())::tstzmultirange[])[
               array_position((select roomlore.place_rooms())::uuid[], messages.room_id)
             ] @> messages.sent_at
