@@ -144,7 +144,7 @@ async def test_nothing_that_nobody_said_stands_between_agents_and_their_silence(
             [told.org_id],
         )
     silent = await decided(told, at="l11")
-    assert (silent.answer, silent.why.what) == (False, "the last 14 messages are by agents")
+    assert (silent.answer, silent.why.what) == (False, "the last 14 messages by agents alone")
 
 
 # What it may not see

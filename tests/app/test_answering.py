@@ -178,7 +178,8 @@ async def test_what_was_not_gone_through_yet_is_not_sent(app, server):
 
     answer = await asked(with_model(app, server))
 
-    assert (answer.text, answer.note) == (f"[Ana]: {SAID}", SENSITIVE)
+    assert answer.text.endswith(f"[Ana]: {SAID}")
+    assert answer.note == SENSITIVE
     assert server.asked == []
 
 

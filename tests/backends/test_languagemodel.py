@@ -8,7 +8,6 @@ import time
 from datetime import timedelta
 from itertools import chain, repeat
 
-import click
 import pytest
 
 from backends.chatserver import chat_server, completion, http, titled
@@ -265,7 +264,5 @@ def test_settings_that_cannot_work_are_refused_without_the_key(changed, complain
 def test_the_command_line_takes_it_from_the_environment(monkeypatch):
     monkeypatch.setenv("ROOMLORE_LANGUAGE_MODEL_URL", "https://host/v1")
     monkeypatch.setenv("ROOMLORE_LANGUAGE_MODEL_NAME", "small")
-    options = dict.fromkeys(("data", "database", "org", "viewer", "as_json"))
-    with click.Context(cli) as context:
-        context.invoke(cli.callback, **options, quiet=True)
+    context = cli.make_context("roomlore", ["--quiet", "rooms"])
     assert context.obj.settings.language_model == LanguageModelSettings(url="https://host/v1", name="small")

@@ -171,8 +171,8 @@ def test_a_memory_takes_the_place_of_another_and_the_old_one_is_marked_wherever_
     assert recalled["memory"]["id"] == new["id"]
     assert [(one["id"], one["superseded_by"]) for one in recalled["superseded"]] == [(old["id"], new["id"])]
     shown = roomlore("--text", "ask", "the quincunx skipper prefers coffee").out
-    assert "(memory: fact, superseded) The quincunx skipper prefers coffee." in shown
-    assert "memories: 1 candidates" in shown
+    assert "(memory: fact, 2026-01-12, superseded) The quincunx skipper prefers coffee." in shown
+    assert "memories: 1 candidate," in shown
     refused(roomlore("remember", "No.", "--from", "4", "--supersedes", new["id"]), 1, "is for others")
     refused(roomlore("remember", "No.", "--from", "1", "--supersedes", "ffffffff"), 1, "no memory 'ffffffff'")
 
@@ -186,6 +186,7 @@ def test_raw_logs_are_told_with_file_line_and_time(roomlore, tmp_path, monkeypat
 
     shown = roomlore("--text", "ask", "where is the zebra paint").out
 
-    assert shown.splitlines()[0] == "(raw log) [ana]: the zebra paint is in the shed"
+    told = f"(raw log {tmp_path.name}/a.jsonl:1, 2026-01-12 08:00) [ana]: the zebra paint is in the shed"
+    assert shown.splitlines()[0] == told
     assert f"raw log {tmp_path.name}/a.jsonl, line 1, 2026-01-12 08:00" in shown
-    assert "raw logs: 1 candidates, best 0.50" in shown
+    assert "raw logs: 1 candidate, best 0.50" in shown
