@@ -77,7 +77,8 @@ async def test_raw_logs_answer_where_nothing_else_does_and_cite_file_line_author
 
     answer = await asked(with_logs(told, logs))
 
-    assert (answer.tier, answer.text) == ("raw logs", f"(raw log) [Ana]: {SECRET}")
+    quoted = f"(raw log logs/a.jsonl:2, {at(5):%Y-%m-%d %H:%M}) [Ana]: {SECRET}"
+    assert (answer.tier, answer.text) == ("raw logs", quoted)
     [line] = answer.lines
     assert (line.file, line.number, line.author_name, line.sent_at) == ("logs/a.jsonl", 2, "Ana", at(5))
     assert [(step.tier, step.outcome) for step in answer.trace][-1] == ("raw logs", "answered")

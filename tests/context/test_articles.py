@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from context.rooms import OPERATOR, START, numbers, say, viewer
 from ingest.stories import at, message
-from roomlore.app import App, application
+from roomlore.app import App, contexts
 from roomlore.context.builder import build, with_articles
 from roomlore.context.limits import WalkLimits
 from roomlore.context.listsource import ListSource
@@ -167,7 +167,7 @@ async def test_no_page_begins_a_line_ends_its_block_or_exceeds_the_budget(pages,
 @pytest.fixture
 def shelf(monkeypatch):
     shelf = Shelf(tides="High water at noon.")
-    monkeypatch.setattr(application, "open_reader", lambda: shelf)
+    monkeypatch.setattr(contexts, "open_reader", lambda: shelf)
     return shelf
 
 

@@ -210,7 +210,7 @@ def test_records_of_our_own_format_carry_alike():
             {},
         ],
     }
-    found = read_record(record, where="0", order=0)
+    found, _ = read_record(record, where="0", order=0)
     assert isinstance(found, IncomingMessage)
     assert cleaned(found)[0].body == (
         "look\n> [forwarded from Boss] close Leipzig\n> [poll] Where?\n> - Pier\n> [file] a.png\n> [embed] k: v"

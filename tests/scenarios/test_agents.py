@@ -131,7 +131,9 @@ async def test_e3_importance_comes_before_recency_and_what_is_older_than_thirty_
             "update memories set valid_from = now() - make_interval(days => %s) where id = %s",
             [days, memory.id],
         )
-    block = await wise.agents.block(await wise.viewer("pip"), "studio", topic="kiln", present=[])
+    block = await wise.agents.block(
+        await wise.viewer("pip"), "studio", topic="kiln", present=[], private=True
+    )
     shown = [line.text for line in block.lines if line.section == "learnings"]
     # The one of 45 days would come second by its importance alone.
     assert shown == [f"Lesson {number} of the kiln" for number in (3, 0, 1)]
@@ -140,10 +142,14 @@ async def test_e3_importance_comes_before_recency_and_what_is_older_than_thirty_
 async def test_e3_long_memories_are_cut_and_the_budget_holds(wise):
     for number in range(9):
         await remember(wise, "pip", f"{number} " + "clay " * 300, kind="insight", importance=5)
-    block = await wise.agents.block(await wise.viewer("pip"), "studio", topic="clay", present=[])
+    block = await wise.agents.block(
+        await wise.viewer("pip"), "studio", topic="clay", present=[], private=True
+    )
     assert all(len(line.text) < 260 and "characters cut]" in line.text for line in block.lines[:3])
     assert block.tokens <= 1000
-    small = await wise.agents.block(await wise.viewer("pip"), "studio", topic="clay", present=[], budget=120)
+    small = await wise.agents.block(
+        await wise.viewer("pip"), "studio", topic="clay", present=[], budget=120, private=True
+    )
     assert 0 < small.tokens <= 120
     assert len(small.lines) < len(block.lines)
 
@@ -153,7 +159,7 @@ async def test_e3_long_memories_are_cut_and_the_budget_holds(wise):
 )
 async def test_e4_a_block_is_kept_until_something_changes_or_five_minutes_are_over(wise, monkeypatch, change):
     pip, topic = await wise.viewer("pip"), "celadon"
-    first = await wise.agents.block(pip, "studio", topic=topic)
+    first = await wise.agents.block(pip, "studio", topic=topic, private=True)
     [insight] = await wise.agents.memories(pip, "pip", kinds=["insight"])
     match change:
         case "topic":
@@ -179,7 +185,7 @@ async def test_e4_a_block_is_kept_until_something_changes_or_five_minutes_are_ov
                     return datetime.now(tz) + timedelta(minutes=5)
 
             monkeypatch.setattr("roomlore.app.agents.datetime", Later)
-    second = await wise.agents.block(pip, "studio", topic=topic)
+    second = await wise.agents.block(pip, "studio", topic=topic, private=True)
     hits = (await wise.operations.numbers()).blocks
     assert (hits.asked, hits.hits) == (2, int(change == "nothing"))
     assert (second == first) == (change in {"nothing", "five minutes"})

@@ -17,7 +17,7 @@ from roomlore import doctor
 from roomlore.app import App
 from roomlore.backends.fake import FakeEmbedder
 from roomlore.config import Settings
-from roomlore.domain.errors import DatabaseUnavailable
+from roomlore.domain.errors import DatabaseFull, DatabaseUnavailable
 from roomlore.domain.ports import Readings, Vectors
 from roomlore.domain.records import Viewer
 from roomlore.store import search, work
@@ -183,12 +183,12 @@ async def test_set_aside_work_does_not_make_a_search_wait_for_it(app: App, db: D
 async def test_doctor_names_what_was_set_aside_by_kind_and_the_cure(app: App, db: Database, cluster: Cluster):
     await set_aside(app, db)
     [finding] = [one for one in await examined(cluster) if one.name == "work"]
-    assert finding.detail == "0 texts to embed, 1 rooms to untangle, 3 set aside (2 ValueError, 1 TypeError)"
+    assert finding.detail == "0 texts to embed, 1 room to untangle, 3 set aside (2 ValueError, 1 TypeError)"
     assert not finding.is_well
     assert finding.cure.endswith("roomlore worker --drain --retry")
     await app.retry()
     [finding] = [one for one in await examined(cluster) if one.name == "work"]
-    assert finding.detail == "3 texts to embed, 1 rooms to untangle, 0 set aside"
+    assert finding.detail == "3 texts to embed, 1 room to untangle, 0 set aside"
     assert finding.is_well
     assert finding.cure == "run: roomlore worker --drain"
 
@@ -339,6 +339,8 @@ async def test_an_outage_is_told_from_other_errors_of_the_server():
         with pytest.raises(DatabaseUnavailable) as raised, work.meeting_outages():
             raise lost
         assert "\nsecond" not in raised.value.why
-    for other in (psycopg.errors.DeadlockDetected, psycopg.errors.DiskFull, psycopg.errors.QueryCanceled):
+    with pytest.raises(DatabaseFull), work.meeting_outages():
+        raise psycopg.errors.DiskFull
+    for other in (psycopg.errors.DeadlockDetected, psycopg.errors.QueryCanceled):
         with pytest.raises(other), work.meeting_outages():
             raise other

@@ -287,6 +287,8 @@ async def test_wishes_that_cover_a_memory_are_the_operators_and_their_authors_to
     )
     memory = await app.memories.remember("I collect thimbles", sources=["1"])
     wishes = await app.wishes.all(app.operator)
+    for wish in wishes:
+        await app.wishes.accept(str(wish.id))
     assert any(said.id in memory.source_ids for wish in wishes for said in wish.covers)
     async with visiting(app) as visitor:
         assert "Wishes that cover it" in await visitor.page(f"/m/{memory.id}")
