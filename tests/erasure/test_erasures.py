@@ -250,7 +250,7 @@ async def test_an_erased_person_is_nowhere(app: App, admin):
     after = await dump(admin, app)
     went = changes(before, after)
     assert ana not in as_text(after)
-    plain = {"plainly, Ana was late", "thanks @[erased] and @[erased], says Ana's friend"}
+    plain = {"plainly, Ana was late", "thanks @[erased] and @[erased], says Ana's friend\n> [file] map.png"}
     for rows in after.values():
         for row in rows.values():
             told_in = json.dumps({name: value for name, value in row.items() if name != "words"})

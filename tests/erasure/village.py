@@ -51,6 +51,7 @@ TABLES = {
     "reading_messages": "message_id, reading_id",
     "erased_accounts": "digest",
     "erased_names": "digest",
+    "erased_rooms": "digest",
     "erased_ranges": "room_id, since, until",
     "api_keys": "id",
 }

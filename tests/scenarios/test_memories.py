@@ -14,7 +14,7 @@ from roomlore.agents.inject import InjectWorker
 from roomlore.domain.errors import BadInput, NotFound
 from roomlore.retrieval.cascade import UNKNOWN
 from roomlore.workers import loop
-from scenarios.kilnhouse import INES, MARA, NOON, TEO, acting, contents, known, names, remember, said, tell
+from scenarios.kilnhouse import INES, MARA, NOON, OFFICE, TEO, acting, contents, known, names, remember, said, tell
 
 DEFAULTS = {
     "technical_decision": 4,
@@ -190,9 +190,9 @@ async def test_b8_five_tiers_answer_one_after_the_other_and_each_says_which_it_w
     assert (await app.ask(await app.viewer("ines"), asked["history"][0])).tier == "none"
 
 
-async def given(app, name: str) -> list[str]:
+async def given(app, name: str, room: str = "studio") -> list[str]:
     """Return what was put before somebody unasked."""
-    read = await app.messages(await app.viewer(name), "studio", limit=100)
+    read = await app.messages(await app.viewer(name), room, limit=100)
     return [one.body.partition(": ")[2] for one in read if one.kind == "context_injection"]
 
 
@@ -219,8 +219,11 @@ async def test_b9_relevant_memories_are_whispered_to_agents_as_messages_arrive_a
 
 async def test_b9_only_what_is_relevant_and_what_the_agent_may_see(house):
     await remember(house, None, "The combination of the safe is twelve.", sources=["safe"])
-    await tell(house, said("n1", INES, "what is the combination of the safe?"))
-    assert await given(house, "pip") == ["The combination of the safe is twelve."]
+    # Not in the studio, where not everybody may know it.
+    await tell(house, said("n0", INES, "what is the combination of the safe?"))
+    assert await given(house, "pip") == []
+    await tell(house, said("n1", MARA, "what is the combination of the safe?", where=OFFICE))
+    assert await given(house, "pip", "office") == ["The combination of the safe is twelve."]
     assert await given(house, "quill") == []
-    await inject(house, said("n2", INES, "shall we sweep the yard and then go home?"), hours=1)
-    assert len(await given(house, "pip")) == 1
+    await inject(house, said("n2", TEO, "shall we sweep the yard and then go home?", where=OFFICE), hours=1)
+    assert len(await given(house, "pip", "office")) == 1

@@ -11,7 +11,7 @@ from roomlore.app import App
 from roomlore.config import Settings
 from roomlore.domain.errors import NotFound
 from roomlore.domain.ids import ParticipantId, uuid7
-from roomlore.domain.incoming import IncomingMessage
+from roomlore.domain.incoming import IncomingMessage, Skipped
 from roomlore.domain.ports import ReadOptions
 from roomlore.domain.records import Viewer
 from roomlore.ingest.accept import Accepted
@@ -71,8 +71,10 @@ async def live_through(town: Town, chapter: int) -> None:
 def written() -> list[IncomingMessage]:
     """Return the whole story as records, in the order in which it is told."""
     read = list(READER.read(open_source(HERE / "story.jsonl"), ReadOptions()))
-    assert all(isinstance(record, IncomingMessage) for record in read)
-    return read
+    left_out = [one.reason for one in read if isinstance(one, Skipped)]
+    # The chapter is ours, and no field of the format.
+    assert left_out == ["unknown field"]
+    return [one for one in read if isinstance(one, IncomingMessage)]
 
 
 async def tell(town: Town, records: Sequence[IncomingMessage]) -> Accepted:

@@ -66,4 +66,7 @@ async def test_letters_of_any_alphabet_are_found_again(app: App, value):
         say("2", BO, f"so {value.lower()}_ok", sent_at=at(2)),
         say("6", ANA, f'Please delete "{value}" from your memory', sent_at=at(9)),
     )
+    # One with quotation marks may quote somebody, and is proposed.
+    for wish in await app.wishes.all(app.operator):
+        await app.wishes.accept(str(wish.id))
     assert await covers(app) == {"1", "2", "6"}

@@ -28,7 +28,7 @@ MESSAGE = frozenset(
         "metadata",
     ]
 )
-ROOM = frozenset({"id", "name", "kind", "visibility", "topic", "members"})
+ROOM = frozenset({"id", "name", "kind", "visibility", "topic", "members", "workspace", "category"})
 PARTICIPANT = frozenset({"id", "name", "kind", "persona", "bridged"})
 MEMBER = PARTICIPANT | {"joined_at", "left_at"}
 #: Who may read a message depends on these: one that is misspelt would open what it was to close.
