@@ -94,7 +94,7 @@ class Asking:
         what = f"question {question.number} in {room}"
         for app in (self.town.app, self.town.wordwise):
             found = await self._or_nothing(
-                app.search(self.viewer, question.text, room=room, limit=ALL), room, what
+                app.search(self.viewer, question.text, room=room, private=True, limit=ALL), room, what
             )
             if found is None:
                 continue
@@ -106,7 +106,9 @@ class Asking:
 
     async def _ask(self, question: Question, *, room: str | None) -> None:
         what = f"the answer to question {question.number} in {room}"
-        answer = await self._or_nothing(self.town.app.ask(self.viewer, question.text, room=room), room, what)
+        answer = await self._or_nothing(
+            self.town.app.ask(self.viewer, question.text, room=room, private=True), room, what
+        )
         if answer is None:
             return
         self._check(answer, what)
@@ -127,7 +129,7 @@ class Asking:
     async def _context(self, trigger: str) -> None:
         """Read what surrounds a message, in every form in which a context is written down."""
         room, what = self._room_of(trigger), f"the context of {trigger}"
-        reading = self.town.app.context(self.viewer, room, trigger)
+        reading = self.town.app.context(self.viewer, room, trigger, private=True)
         built = await self._or_nothing(reading, room, what, message=trigger)
         if built is None:
             return

@@ -14,7 +14,20 @@ from roomlore.agents.inject import InjectWorker
 from roomlore.domain.errors import BadInput, NotFound
 from roomlore.retrieval.cascade import UNKNOWN
 from roomlore.workers import loop
-from scenarios.kilnhouse import INES, MARA, NOON, OFFICE, TEO, acting, contents, known, names, remember, said, tell
+from scenarios.kilnhouse import (
+    INES,
+    MARA,
+    NOON,
+    OFFICE,
+    TEO,
+    acting,
+    contents,
+    known,
+    names,
+    remember,
+    said,
+    tell,
+)
 
 DEFAULTS = {
     "technical_decision": 4,

@@ -96,7 +96,10 @@ async def _remember(town: Town) -> None:
     for memory in town.truth.memories.values():
         who = town.app.operator if memory.asserted_by is None else await town.app.viewer(memory.asserted_by)
         kept = await town.app.acting(who).memories.remember(
-            memory.content, sources=memory.sources, sensitive=memory.sensitive
+            memory.content,
+            sources=memory.sources,
+            sensitive=memory.sensitive,
+            audience=None if memory.sources else "self",
         )
         town.ids[memory.id] = str(kept.id)
 

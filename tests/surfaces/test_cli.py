@@ -315,7 +315,7 @@ def test_an_export_is_imported_once_and_repeatable(data, tmp_path):
 
 
 def test_an_interrupted_import_says_so_and_a_second_one_completes_it(data, tmp_path):
-    count = 30_000
+    count = 60_000
     export = tmp_path / "long.jsonl"
     with export.open("w") as file:
         for i in range(count):
