@@ -163,7 +163,9 @@ async def test_streams_have_places_of_their_own(app, serve: Serve) -> None:
         assert again.status == 200
 
 
-async def test_more_streams_than_connections_keep_nobody_waiting(served: Served) -> None:
+async def test_more_streams_than_connections_keep_nobody_waiting(app, serve: Serve) -> None:
+    # So many keys that nobody has seen, at once and from one place, look like guesses.
+    served = await serve(app, Limits(rate=10_000, burst=10_000, first_guesses=100))
     async with asyncio.TaskGroup() as group:
         ready, go = asyncio.Semaphore(0), asyncio.Event()
 
