@@ -294,9 +294,7 @@ async def test_a_memory_of_a_whisper_or_a_sensitive_one_is_told_to_those_alone_w
     eve, bo = await listen(app, "eve"), await listen(app, "bo")
 
     whispered = await app.memories.remember("ana has a secret mill", sources=["m10"])
-    sensitive = await app.memories.remember(
-        "the attic village is ill", sources=["m5"], sensitivity="sensitive"
-    )
+    sensitive = await app.memories.remember("the attic village is ill", sources=["m5"], sensitive=True)
 
     heard = {subject for one in await told(bo, app) for subject in one.subjects}
     overheard = {subject for one in await told(eve, app, number=998) for subject in one.subjects}
@@ -309,6 +307,8 @@ async def test_what_a_wish_keeps_from_somebody_is_not_told_to_them(app: App) -> 
     secret = await app.ingest(
         say(60, ANA, SQUARE, body="village word60: the mill burns. Don't tell Eve about this.")
     )
+    [wish] = await app.wishes.all(app.operator)
+    await app.wishes.accept(str(wish.id))
     before = (await changes_of(app))[-1]
 
     for who, sees in (("bo", True), ("eve", False)):

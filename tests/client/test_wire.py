@@ -213,7 +213,14 @@ async def test_a_change_has_one_key_for_all_attempts_and_another_for_the_next() 
 
 
 async def test_a_read_has_no_such_key() -> None:
-    empty = {"hits": [], "certainty": None, "degraded": [], "read": None, "postable": "nowhere"}
+    empty = {
+        "hits": [],
+        "certainty": None,
+        "degraded": [],
+        "read": None,
+        "withheld": [],
+        "postable": "nowhere",
+    }
     stub = Stub(ROOMS, httpx2.Response(200, json=empty))
     client = await stub.client()
     await client.rooms(client.operator)
@@ -224,7 +231,15 @@ async def test_a_read_has_no_such_key() -> None:
 
 async def test_what_is_asked_stands_in_no_address() -> None:
     empty = httpx2.Response(
-        200, json={"hits": [], "certainty": None, "degraded": [], "read": None, "postable": "nowhere"}
+        200,
+        json={
+            "hits": [],
+            "certainty": None,
+            "degraded": [],
+            "read": None,
+            "withheld": [],
+            "postable": "nowhere",
+        },
     )
     stub = Stub(empty, empty)
     client = await stub.client()

@@ -109,7 +109,7 @@ async def search(app: App, viewer: Viewer) -> Answer:
 
 
 async def context(app: App, viewer: Viewer) -> Answer:
-    built = await app.context(viewer, "den")
+    built = await app.context(viewer, "den", private=True)
     return texts(line.message for line in built.lines)
 
 

@@ -212,7 +212,7 @@ async def test_a_small_budget_leaves_out_and_says_why(app: App) -> None:
     ids = await ids_of(app)
     async with visiting(app) as visitor:
         page = await visitor.page(f"/x/{ids['q5']}?budget=40")
-    assert "the budget went to messages that matter more" in page
+    assert "not all of its exchange fits" in page
     assert '<tr class="out">' in page
 
 
