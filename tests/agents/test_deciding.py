@@ -108,7 +108,7 @@ def test_a_row_of_agents_comes_to_an_end_though_it_had_little_part_in_it():
     assert decide(heard(*row[1:], said(POP, to=[PIP]))).answer
     decision = decide(heard(*row, said(POP, to=[PIP])))
     assert not decision.answer
-    assert decision.why.what == "the last 9 messages are by agents"
+    assert decision.why.what == "the last 9 messages by agents alone"
     assert len(decision.why.message_ids) == 9
 
 

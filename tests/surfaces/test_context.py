@@ -32,7 +32,7 @@ async def test_what_was_only_said_around_it_is_explained_above_the_lines(capsys)
     heading, *lines = told.splitlines()
     assert "(room)" in heading
     assert lines == [
-        "#m1 09:00 [P1]: text 0",
+        "#m1 2026-03-02 09:00 [P1]: text 0",
         "#m2 09:01 (room) [P1]: text 1",
         "#m3 09:02 [P1]: see https://gone.example/",
     ]
@@ -43,7 +43,7 @@ async def test_what_was_only_said_around_it_is_explained_above_the_lines(capsys)
 async def test_the_explanation_tells_part_rule_reply_and_links_not_shown(capsys):
     told = (await printed(capsys, *TALK, edges=[answer(2, 0, 0.7)])).splitlines()
     assert [" ".join(line.split()) for line in told[-4:]] == [
-        "m1 conversation reply 10 tokens answered by #m3, found (70% sure)",
+        "m1 conversation reply 13 tokens answered by #m3, found (70% sure)",
         "m2 room recent 12 tokens among the most recent before the trigger",
         "m3 conversation trigger 15 tokens the trigger",
         "m3 link not shown: the server said 404 https://gone.example/",
