@@ -32,7 +32,7 @@ autodoc_typehints = "signature"
 
 # Types whose pages are other projects': the build reads nothing from the network, so it cannot link to them.
 nitpick_ignore_regex = [
-    ("py:.*", r"(asyncio|collections|contextlib|datetime|numpy|pathlib|typing|uuid)(\..+)?"),
+    ("py:.*", r"(asyncio|collections|contextlib|datetime|numpy|pathlib|typing|uuid|zoneinfo)(\..+)?"),
     ("py:class", r"(Path|UUID|date|datetime|timedelta|int|bool|str|float|bytes|ndarray|float32|Any)"),
     # What an answer holds, of whatever kind it is.
     ("py:class", r"roomlore\.app\.graph\.Item"),

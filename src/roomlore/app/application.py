@@ -152,7 +152,7 @@ class App:
 
     @property
     def intake(self) -> Intake:
-        """What is said: records of our own format, what agents say as themselves, and edits."""
+        """Records of our own format that come in, what agents say as themselves, and edits."""
         return Intake(desk=self.desk, take=self.ingest_batch, count=partial(self._growth.note, self.db))
 
     async def sign_in(self, key: str) -> "App":
