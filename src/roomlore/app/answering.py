@@ -222,7 +222,7 @@ async def _access(conn: Connection, viewer: Viewer, logs: RawLogs) -> Access:
     if viewer.is_operator:
         return Access(is_operator=True)
     rooms = await known.rooms_named(conn, viewer.org_id, set(logs.rooms.values()))
-    # What was said in a closed room is told in no other, nor where somebody reads who came later.
+    # Raw log lines of a closed room are quoted in no other room, and not there once somebody new has joined.
     stays = [] if viewer.place else await known.stays(conn, [room.id for room in rooms])
     periods = {
         room.id: [

@@ -147,7 +147,7 @@ class App:
 
     @property
     def room_management(self) -> RoomManagement:
-        """Who may read rooms, what they are called, and who their members are; for operators."""
+        """The access, names and members of rooms; for operators."""
         return RoomManagement(desk=self.desk)
 
     @property

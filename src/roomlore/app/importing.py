@@ -70,7 +70,7 @@ def check_rooms(paths: Sequence[Path], wish: ImportWish) -> ImportWish:
         return wish
     found: list[IncomingRoom] = []
     for path in paths:
-        # What cannot be read is told when it is imported.
+        # The import itself reports a path that cannot be read.
         with suppress(RoomloreError):
             found += rooms_in(path, READERS, wish)
     check_names(wish.audience, found)

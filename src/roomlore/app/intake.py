@@ -1,4 +1,4 @@
-"""What is said: as records of our own format, each with what became of it; by an agent as itself; and edits."""
+"""Takes in messages: records of our own format, messages that agents write as themselves, and edits."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -60,7 +60,7 @@ class BatchTaken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intake:
-    """What comes in one by one: records for the operator, and what agents say as themselves."""
+    """Takes in single messages: records from operators, and what agents write as themselves."""
 
     desk: Desk
     #: Stores a batch of messages in one transaction.

@@ -1,4 +1,4 @@
-"""What people say of a conversation: how sensitive it is, and what it is called."""
+"""Sets the sensitivity and the label of a conversation on behalf of a person."""
 
 from roomlore.domain.errors import BadInput, NotAllowed
 from roomlore.domain.ids import ConversationId, OrgId

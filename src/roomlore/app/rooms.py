@@ -23,7 +23,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoomOpening:
-    """What opening a room does, or on a dry run would do."""
+    """The effect of opening a room, or of a dry run of it."""
 
     room_id: RoomId
     workspace: str

@@ -126,7 +126,7 @@ class Client:
 
     @property
     def room_management(self) -> ClientRoomManagement:
-        """Who may read rooms, what they are called, and who their members are; for operators."""
+        """The access, names and members of rooms; for operators."""
         return ClientRoomManagement(line=self.line)
 
     @property

@@ -287,7 +287,7 @@ class SomeOperations(Protocol):
 
 
 class SomeRoomManagement(Protocol):
-    """Who may read rooms, what they are called, and who their members are; for operators."""
+    """The access, names and members of rooms; for operators."""
 
     async def open(self, room: str, *, dry_run: bool = False) -> RoomOpening:
         """Let the whole org read a room, and return how much that is; on a dry run only that."""

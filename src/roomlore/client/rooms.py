@@ -101,7 +101,7 @@ class Rooms(Protocol):
 
     @property
     def room_management(self) -> SomeRoomManagement:
-        """Who may read rooms, what they are called, and who their members are; for operators."""
+        """The access, names and members of rooms; for operators."""
         ...
 
     @property
