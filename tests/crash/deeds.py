@@ -132,7 +132,12 @@ def current_texts(records: Batch) -> dict[tuple[str, str], str]:
         key = (one.room.external_id, one.external_id)
         known = newest.get(key, one)
         newest[key] = max(known, one, key=lambda version: version.edited_at or version.sent_at)
-    return {key: "" if key in removed else one.body for key, one in newest.items()}
+    return {key: "" if key in removed else _with_files(one) for key, one in newest.items()}
+
+
+def _with_files(message: IncomingMessage) -> str:
+    files = [f"> [file] {file['name']}" for file in message.attachments]
+    return "\n".join(filter(None, [message.body, *files]))
 
 
 async def deliver(app: App, what: str, seed: int) -> None:
