@@ -85,7 +85,9 @@ async def do_until_killed(place: Place, what: str, victim: str, *, seed: int, de
             await asyncio.wait_for(process.wait(), GRACE)
     finally:
         if process.returncode is None:
-            process.kill()
+            # Not `process.kill()`: it may take the status of one that just ended, which asyncio then never learns.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
         rest, complaints = await process.communicate()
     # What the dying process had not finished writing was not acknowledged.
     lines = (b"".join(said) + rest).decode().split("\n")[:-1]
