@@ -78,14 +78,14 @@ from (
     timeline.id, timeline.room_id, timeline.external_id, timeline.kind, timeline.author_id, timeline.author_name,
     timeline.author_kind, timeline.body, timeline.sent_at, timeline.precision, timeline.native_order,
     timeline.edited_at, timeline.redacted_at, timeline.erased_at, timeline.reply_to,
-    timeline.mentioned as mentions, timeline.reacted as reactions, coalesce(timeline.metadata, '{}') as metadata,
-    timeline.size,
-    sum(timeline.size) over (
-      order by timeline.sent_at desc, timeline.native_order desc, timeline.id desc rows unbounded preceding
-    )::bigint as reach
+    -- Whom it names stands in its words, which are not read of what is left out.
+    case when sum(timeline.size) over in_order - timeline.size < %(most_bytes)s then timeline.mentioned end as mentions,
+    timeline.reacted as reactions, coalesce(timeline.metadata, '{}') as metadata,
+    timeline.size, sum(timeline.size) over in_order::bigint as reach
   from said_in(%(conversation_id)s) as held (message_id)
   join timeline on timeline.org_id = %(org_id)s and timeline.id = held.message_id
   where (timeline.sent_at, timeline.native_order, timeline.id) < (%(sent_at)s, %(native_order)s, %(message_id)s)
+  window in_order as (order by timeline.sent_at desc, timeline.native_order desc, timeline.id desc rows unbounded preceding)
   order by timeline.sent_at desc, timeline.native_order desc, timeline.id desc
   limit %(limit)s
 ) as found
