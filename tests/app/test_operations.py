@@ -18,6 +18,7 @@ from roomlore.domain.roles import Role
 from roomlore.retrieval.history import newest_exchanges
 from roomlore.store import work
 from roomlore.store.db import Database
+from roomlore.store.search import AFTER_ALL
 from roomlore.workers import loop, project
 from roomlore.workers.embed import EmbedWorker
 from roomlore.workers.project import ProjectWorker
@@ -187,7 +188,7 @@ async def test_in_any_reply_graph_each_message_has_a_vector_or_stands_in_an_exch
     assert held == await wanted(admin, app)
     async with app.db.reading(app.operator) as conn:
         room_id = (await app.rooms(app.operator))[0].id
-        told = await newest_exchanges(conn, app.org_id, room_id, limit=100, before=None)
+        told = (await newest_exchanges(conn, app.org_id, room_id, limit=100, before=AFTER_ALL)).items
     for one in told:
         first = min(one.messages, key=lambda said: said.position)
         assert first.external_id in held

@@ -17,6 +17,7 @@ from client.conftest import Village
 from client.test_page import examples
 from roomlore.client import Rooms
 from roomlore.context.limits import WalkLimits
+from roomlore.domain import listing
 from roomlore.domain.errors import NotFound, RoomloreError
 from roomlore.domain.records import Viewer
 from roomlore.retrieval.asked import Filters
@@ -197,3 +198,18 @@ async def test_the_first_example_of_the_page_answers_from_a_database_too(
     assert done.returncode == 0, err.decode()
     assert out.decode().splitlines()[:2] == ["square", "attic"]
     assert "flour again on Friday" in out.decode()
+
+
+async def test_long_texts_end_a_listing_here_and_there_alike(
+    both: Village, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "MOST_BYTES", 40)
+    here, there = await both.here("operator"), await both.there("operator")
+    for limit in (2, 3, 100):
+        found = await here.messages(here.caller, "attic", limit=limit)
+        assert 0 < len(found) < 4
+        assert await there.messages(there.caller, "attic", limit=limit) == found
+    first = (await here.messages(here.caller, "attic"))[0]
+    earlier = await here.messages(here.caller, "attic", before=str(first.id))
+    assert earlier
+    assert await there.messages(there.caller, "attic", before=str(first.id)) == earlier

@@ -59,6 +59,8 @@ def test_a_query_prepares_and_fills_its_record(module, query: Query, cluster: Cl
         assert all(kind == VOID for _, kind in columns)
     else:
         fields = {field.name for field in dataclasses.fields(record_of(module, query.record))}
+        # Where the database stops at a number of bytes, it says how many they are so far.
+        fields |= {"reach"} if "most_bytes" in query.text.as_string(None) else set()
         assert {name for name, _ in columns} == fields
         assert len(columns) == len(fields)
 

@@ -17,6 +17,7 @@ from roomlore.domain.audience import Period
 from roomlore.domain.clock import utc_now
 from roomlore.domain.errors import BadInput, ModelUnavailable, TextRefused
 from roomlore.domain.ids import MemoryId
+from roomlore.domain.listing import begun
 from roomlore.domain.ports import Embedder, LanguageModel, Unanswered
 from roomlore.domain.records import Memory, Message, Viewer
 from roomlore.ingest.clean import storable
@@ -199,7 +200,7 @@ class Answering:
         quotes = [
             quote
             for quote in settled.quotes
-            if all(said.get(one.id) == one for one in (quote.message, *quote.answers))
+            if all(_is_same(said.get(one.id), one) for one in (quote.message, *quote.answers))
         ]
         remembered = [
             found
@@ -240,6 +241,11 @@ async def _access(conn: Connection, viewer: Viewer, logs: RawLogs) -> Access:
 
 def _messages(settled: Settled) -> list[Message]:
     return [message for one in settled.quotes for message in (one.message, *one.answers)]
+
+
+def _is_same(said: Message | None, told: Message) -> bool:
+    """Return whether a message still says what was told of it, which may be its beginning."""
+    return said is not None and (said == told or replace(said, body=begun(said.body)) == told)
 
 
 def _memories(settled: Settled) -> list[Memory]:

@@ -275,16 +275,14 @@ class App:
         self, viewer: Viewer, room: str, *, limit: int = 50, before: Before = None, recalls: bool = False
     ) -> list[Message]:
         """Return a room's newest messages, or those before one, oldest first; `recalls`: none that a wish keeps away."""
-        return await self._history.messages(viewer, room, limit=limit, before=before, recalls=recalls)
+        found = await self._history.messages(viewer, room, limit=limit, before=before, recalls=recalls)
+        return list(found.items[::-1])
 
     async def exchanges(
         self, viewer: Viewer, room: str, *, limit: int = 20, before: Before = None
     ) -> list[Exchange]:
-        """Return the newest exchanges of a room, each whole, or those that open before a message, newest first.
-
-        Of one with more than 200 messages the beginning of each text is told, and that it is.
-        """
-        return await self._history.exchanges(viewer, room, limit=limit, before=before)
+        """Return the newest exchanges of a room, each whole, or those that open before a message, newest first."""
+        return list((await self._history.exchanges(viewer, room, limit=limit, before=before)).items)
 
     async def context(
         self,

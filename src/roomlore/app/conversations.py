@@ -14,12 +14,13 @@ from uuid import UUID
 
 from roomlore.app import marking
 from roomlore.app.desk import Desk, check_limit
+from roomlore.app.history import History
 from roomlore.app.marking import checked_label
 from roomlore.domain.errors import BadInput, NotFound
 from roomlore.domain.ids import ConversationId, MessageId, RoomId, uuid7
 from roomlore.domain.records import Conversation, Message, Placed, Sensitivity, Viewer
 from roomlore.retrieval import meant
-from roomlore.store import conversations, erased, messages, untangling, work
+from roomlore.store import conversations, erased, untangling, work
 from roomlore.store.queries import Connection
 from roomlore.untangling.unnamed import without_erased
 from roomlore.workers.untangle import LABELLED, describe
@@ -74,33 +75,27 @@ class Conversations:
         return found
 
     async def read(
-        self, viewer: Viewer, word: str, *, limit: int = 1_000
+        self, viewer: Viewer, word: str, *, limit: int = 1_000, before: meant.Before = None
     ) -> tuple[Conversation, list[Placed]]:
-        """Return a conversation and the newest of what was said in it, oldest first.
+        """Return a conversation and the newest of what was said in it, or what was before a message, oldest first.
 
         Args:
             viewer: For whom.
             word: Its id or the beginning of one, or `message:` and an id or external id of a message in it.
-            limit: How many messages.
+            limit: How many messages; fewer come where they are very long.
+            before: Only what was said before this message.
 
         Raises:
             BadInput: nothing is wanted, or several are meant.
-            NotFound: there is no such conversation, or the viewer may not see all of it.
+            NotFound: there is no such conversation or message, or the viewer may not see all of it.
         """
-        check_limit(limit)
-        async with self.desk.reading(viewer, "read conversation") as reading:
-            conn, org_id = reading.conn, self.desk.org_id
-            found = await self._meant(conn, word)
-            newest = await conversations.newest_messages(conn, org_id, found.id, limit=limit)
-            standing = dict.fromkeys((one.id for one in newest), found.id)
-            said = await conversations.placed(conn, org_id, newest[::-1], standing)
-            reading.shows([found.id, *(one.message.id for one in said)])
-        return found, said
+        found, said = await History(desk=self.desk).conversation(viewer, word, limit=limit, before=before)
+        return found, list(said.items[::-1])
 
     async def timeline(
         self, viewer: Viewer, room: str, *, limit: int = 50, before: meant.Before = None
     ) -> list[Placed]:
-        """Return the newest messages of a room, or those before one of them, oldest first.
+        """Return the newest messages of a room, or those before one of them, oldest first; fewer where they are very long.
 
         Each comes with the message it answers and the conversation it is in, as far as the viewer may see
         these.
@@ -109,19 +104,8 @@ class Conversations:
             BadInput: nothing is wanted, or several are meant.
             NotFound: there is no such room or message, or the viewer may not see it.
         """
-        check_limit(limit)
-        async with self.desk.reading(viewer, "read room") as reading:
-            conn, org_id = reading.conn, self.desk.org_id
-            room_id = await meant.room(conn, org_id, room)
-            if before is None:
-                newest = await messages.newest_messages(conn, org_id, room_id, limit=limit)
-            else:
-                place = await meant.place(conn, org_id, before, room_id=room_id)
-                newest = await messages.messages_before(conn, org_id, room_id, place, limit=limit)
-            standing = await conversations.standing_in_room(conn, org_id, room_id, newest)
-            said = await conversations.placed(conn, org_id, newest[::-1], standing)
-            reading.shows([room_id, *(one.message.id for one in said)])
-        return said
+        found = await History(desk=self.desk).timeline(viewer, room, limit=limit, before=before)
+        return list(found.items[::-1])
 
     # Changes
 

@@ -196,7 +196,7 @@ class Graphing:
         proposed = await self._asking.proposed(viewer, find, [ask], limit)
         async with self.desk.reading(viewer, ACTION, recalls=True) as reading:
             answer = await self._asking.answered(reading.conn, find, ask, proposed=proposed, limit=limit)
-            said = await messages.messages_by_id(reading.conn, self.desk.org_id, answer.found)
+            said = await messages.messages_told(reading.conn, self.desk.org_id, answer.found)
             by_id = {one.id: one for one in said}
             reading.shows([*answer.named.ids, *by_id])
         return _told(viewer, answer, [by_id[one] for one in answer.found if one in by_id])

@@ -4,13 +4,14 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from roomlore.app.desk import Desk, check_limit
-from roomlore.domain.errors import BadInput
+from roomlore.domain.errors import BadInput, NotFound
 from roomlore.domain.ids import id_range
-from roomlore.domain.records import LogLine, Message, Participant, Room, Viewer
+from roomlore.domain.listing import Listed
+from roomlore.domain.records import Conversation, LogLine, Message, Participant, Placed, Room, Viewer
 from roomlore.retrieval import meant
 from roomlore.retrieval.history import newest_exchanges
 from roomlore.retrieval.records import Exchange
-from roomlore.store import directory, log, messages
+from roomlore.store import conversations, directory, log, messages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,33 +38,61 @@ class History:
 
     async def messages(
         self, viewer: Viewer, room: str, *, limit: int, before: meant.Before, recalls: bool = False
-    ) -> list[Message]:
-        """Return the newest messages of a room, or those before one of them, oldest first."""
+    ) -> Listed[Message]:
+        """Return the newest messages of a room, or those before one of them, newest first, as many as one answer holds."""
         check_limit(limit)
         async with self.desk.reading(viewer, "read room", keeps_plans=True, recalls=recalls) as reading:
             conn, org_id = reading.conn, self.desk.org_id
             room_id = await meant.room(conn, org_id, room)
-            if before is None:
-                newest = await messages.newest_messages(conn, org_id, room_id, limit=limit)
-            else:
-                place = await meant.place(conn, org_id, before, room_id=room_id)
-                newest = await messages.messages_before(conn, org_id, room_id, place, limit=limit)
-            reading.shows([room_id, *(message.id for message in newest)])
-        return newest[::-1]
+            place = await meant.place(conn, org_id, before, room_id=room_id)
+            newest = await messages.messages_before(conn, org_id, room_id, place, limit=limit)
+            reading.shows([room_id, *(message.id for message in newest.items)])
+        return newest
+
+    async def timeline(
+        self, viewer: Viewer, room: str, *, limit: int, before: meant.Before
+    ) -> Listed[Placed]:
+        """Return the same with the message that each answers, and the conversation it is in."""
+        check_limit(limit)
+        async with self.desk.reading(viewer, "read room") as reading:
+            conn, org_id = reading.conn, self.desk.org_id
+            room_id = await meant.room(conn, org_id, room)
+            place = await meant.place(conn, org_id, before, room_id=room_id)
+            newest = await messages.messages_before(conn, org_id, room_id, place, limit=limit)
+            standing = await conversations.standing_in_room(conn, org_id, room_id, newest.items)
+            said = await conversations.placed(conn, org_id, newest.items, standing)
+            reading.shows([room_id, *(one.message.id for one in said)])
+        return Listed(items=said, is_cut=newest.is_cut)
+
+    async def conversation(
+        self, viewer: Viewer, word: str, *, limit: int, before: meant.Before
+    ) -> tuple[Conversation, Listed[Placed]]:
+        """Return a conversation and the newest of what was said in it, or what was before a message, newest first."""
+        check_limit(limit)
+        async with self.desk.reading(viewer, "read conversation") as reading:
+            conn, org_id = reading.conn, self.desk.org_id
+            key = await meant.conversation(conn, org_id, word)
+            found = (await conversations.by_id(conn, org_id, [key])).get(key)
+            if found is None:
+                raise NotFound("conversation", word)
+            place = await meant.place(conn, org_id, before, room_id=found.room_id)
+            newest = await conversations.messages_before(conn, org_id, key, place, limit=limit)
+            standing = dict.fromkeys((one.id for one in newest.items), key)
+            said = await conversations.placed(conn, org_id, newest.items, standing)
+            reading.shows([key, *(one.message.id for one in said)])
+        return found, Listed(items=said, is_cut=newest.is_cut)
 
     async def exchanges(
         self, viewer: Viewer, room: str, *, limit: int, before: meant.Before
-    ) -> list[Exchange]:
+    ) -> Listed[Exchange]:
         """Return the newest exchanges of a room, or those that open before a message, newest opening first."""
         check_limit(limit)
         async with self.desk.reading(viewer, "read room", keeps_plans=True) as reading:
             conn, org_id = reading.conn, self.desk.org_id
             room_id = await meant.room(conn, org_id, room)
-            place = None
-            if before is not None:
-                place = await meant.place(conn, org_id, before, room_id=room_id)
+            place = await meant.place(conn, org_id, before, room_id=room_id)
             newest = await newest_exchanges(conn, org_id, room_id, limit=limit, before=place)
-            reading.shows([room_id, *(message.id for one in newest for message in one.messages)])
+            reading.shows([room_id, *(message.id for one in newest.items for message in one.messages)])
         return newest
 
     async def log(self, viewer: Viewer, *, subject: UUID | str | None, limit: int) -> list[LogLine]:

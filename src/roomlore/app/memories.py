@@ -14,6 +14,7 @@ from roomlore.app.finding import check_question
 from roomlore.domain.errors import BadInput, NotFound
 from roomlore.domain.ids import MemoryId, OrgId, ParticipantId, RoomId, uuid7
 from roomlore.domain.keywords import refuse_unknown
+from roomlore.domain.listing import CUT
 from roomlore.domain.records import (
     Memory,
     MemoryKind,
@@ -259,7 +260,7 @@ class Memories:
         async with self.desk.looking(action) as conn:
             held = await asserting.one(conn, self.desk, word)
             asserting.check_concerned(self.desk.caller, held)
-            said = await messages.messages_by_id(conn, self.desk.org_id, held.source_ids)
+            said = await messages.messages_by_id(conn, self.desk.org_id, held.source_ids, most=0)
         return held, frozenset(one.room_id for one in said)
 
     async def _settle(self, held: Memory, action: str, write: asserting.Write, refusal: str) -> Memory:
@@ -315,7 +316,7 @@ async def _accounts(conn: Connection, org_id: OrgId, word: str | None) -> list[P
 
 async def _told(conn: Connection, org_id: OrgId, memory: Memory) -> list[SourceMessage]:
     """Return what a memory rests on, with where it was said."""
-    said = await messages.messages_by_id(conn, org_id, memory.source_ids)
+    said = await messages.messages_told(conn, org_id, memory.source_ids)
     rooms = await directory.room_names(conn, org_id, {message.room_id for message in said})
     placed = await conversations.conversations_of(conn, org_id, [message.id for message in said])
     held = await conversations.by_id(conn, org_id, set(placed.values()))
@@ -343,11 +344,11 @@ async def _asserted(conn: Connection, org_id: OrgId, memory: Memory) -> tuple[st
 
 def _quote(message: Message, source: MemorySource, memory: Memory) -> str | None:
     is_edited = message.edited_at is not None and message.edited_at > memory.recorded_at
-    return (
-        None
-        if is_edited or source.quote_start is None
-        else message.body[source.quote_start : source.quote_end]
-    )
+    if is_edited or source.quote_start is None or source.quote_end is None:
+        return None
+    # Of a text that is told by its beginning alone the words that count may lie behind that.
+    held = message.body.removesuffix(CUT)
+    return held[source.quote_start : source.quote_end] if source.quote_end <= len(held) else None
 
 
 async def _chain(conn: Connection, org_id: OrgId, memory: Memory) -> tuple[list[Memory], list[Memory]]:

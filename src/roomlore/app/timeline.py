@@ -212,7 +212,7 @@ class Timeline:
         async with self.desk.reading(viewer, "read room", keeps_plans=True) as reading:
             conn, org_id = reading.conn, self.desk.org_id
             room_id = await meant.room(conn, org_id, room)
-            place = None if before is None else await meant.place(conn, org_id, before, room_id=room_id)
+            place = await meant.place(conn, org_id, before, room_id=room_id)
             found = await newest_begun(conn, org_id, room_id, limit=limit, before=place, most=IN_EXCHANGE + 1)
             said = [message for one in found for message in one.messages]
             spoken = await cast(conn, viewer, room_id, said)
@@ -232,18 +232,27 @@ class Timeline:
             as_of=as_of,
         )
 
-    async def whole(self, viewer: Viewer, room: str, message: str, *, part: int = 1) -> Whole:
-        """Return a message of a room with all its words, of very many a stretch.
+    async def whole(
+        self,
+        viewer: Viewer,
+        room: str,
+        message: str,
+        *,
+        part: int = 1,
+        stretch: int = STRETCH,
+        recalls: bool = False,
+    ) -> Whole:
+        """Return a message of a room with all its words, of very many a stretch; `recalls`: unless a wish keeps it away.
 
         Raises:
             NotFound: there is no such room, message or part of it, or the viewer may not see it.
         """
-        async with self.desk.reading(viewer, "read room") as reading:
+        async with self.desk.reading(viewer, "read room", recalls=recalls) as reading:
             conn, org_id = reading.conn, self.desk.org_id
             room_id = await meant.room(conn, org_id, room)
             found = await meant.message(conn, org_id, message, room_id=room_id)
-            held = await store.stretch(conn, org_id, found.id, start=(part - 1) * STRETCH, most=STRETCH)
-            parts = 0 if held is None else max(1, -(-held.length // STRETCH))
+            held = await store.stretch(conn, org_id, found.id, start=(part - 1) * stretch, most=stretch)
+            parts = 0 if held is None else max(1, -(-held.length // stretch))
             if held is None or part > parts:
                 raise NotFound("part", str(part))
             attached = await store.attached(conn, org_id, [found.id], limit=MOST_ATTACHED)

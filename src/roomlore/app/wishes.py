@@ -120,7 +120,7 @@ class Wishes:
     async def withheld(self, viewer: Viewer, message_ids: Sequence[MessageId]) -> list[Withheld]:
         """Return which of these messages wishes withhold, and by whose request; of others' requests operators alone know."""
         async with self.desk.reading(viewer, "look at what is withheld") as reading:
-            said = await messages.messages_by_id(reading.conn, self.desk.org_id, list(message_ids))
+            said = await messages.messages_by_id(reading.conn, self.desk.org_id, list(message_ids), most=0)
         return await withheld_of(self.desk, viewer, [one.id for one in said])
 
     async def accept(self, wish: str) -> SpokenWish:
@@ -262,7 +262,7 @@ class Wishes:
         readable = {key for keys in covered.values() for key in keys}
         people = {key for row in held for key in (*(row.from_ids or ()), *row.spared_ids)}
         async with self.desk.db.reading(viewer) as conn:
-            said = {one.id: one for one in await messages.messages_by_id(conn, org_id, list(readable))}
+            said = {one.id: one for one in await messages.messages_told(conn, org_id, list(readable))}
             names = await memories.known_names(conn, org_id, people)
         tell = partial(_names, names)
         return [

@@ -14,9 +14,10 @@ from roomlore.domain.records import Conversation, Placed, Sensitivity, Viewer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Read(Conversation):
-    """A conversation with what was said in it."""
+    """A conversation with a page of what was said in it."""
 
     messages: list[Placed]
+    next: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,13 +41,20 @@ class ClientConversations:
         return await self.line.read(list[Conversation], "conversations", viewer=viewer, query=asked)
 
     async def read(
-        self, viewer: Viewer, word: str, *, limit: int = 1_000
+        self, viewer: Viewer, word: str, *, limit: int = 1_000, before: str | None = None
     ) -> tuple[Conversation, list[Placed]]:
-        """Return a conversation and the newest of what was said in it, oldest first."""
-        check_page(limit)
-        path, asked = f"conversations/{segment('conversation', word)}", written.query(limit=limit)
-        found = await self.line.read(_Read, path, viewer=viewer, query=asked)
-        return written.part(Conversation, found), found.messages
+        """Return a conversation and the newest of what was said in it, or what was before a message, oldest first."""
+        check_limit(limit)
+        path = f"conversations/{segment('conversation', word)}"
+        heads: list[_Read] = []
+
+        async def fetch(page: Page) -> tuple[list[Placed], str | None]:
+            found = await self.line.read(_Read, path, viewer=viewer, query=page.query())
+            heads.append(found)
+            return found.messages[::-1], found.next
+
+        said = await whole(fetch, limit=limit, before=before)
+        return written.part(Conversation, heads[0]), said[::-1]
 
     async def timeline(
         self, viewer: Viewer, room: str, *, limit: int = 50, before: str | None = None

@@ -29,9 +29,13 @@ Fetch = Callable[[Page], Awaitable[tuple[list[Item], str | None]]]
 
 
 async def whole(fetch: Fetch[Item], *, limit: int, before: str | None) -> list[Item]:
-    """Return up to `limit` items, the newest first, page by page."""
-    found, following = await fetch(Page(limit=min(limit, PAGE), before=before))
-    while following is not None and len(found) < limit:
-        more, following = await fetch(Page(limit=min(limit - len(found), PAGE), cursor=following))
+    """Return up to `limit` items, the newest first, page by page; a page that is cut because texts are large is the last."""
+    page = Page(limit=min(limit, PAGE), before=before)
+    found, following = await fetch(page)
+    reached = page.limit
+    while following is not None and reached == len(found) < limit:
+        page = Page(limit=min(limit - len(found), PAGE), cursor=following)
+        more, following = await fetch(page)
         found += more
+        reached += page.limit
     return found

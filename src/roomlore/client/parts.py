@@ -234,9 +234,9 @@ class SomeConversations(Protocol):
         ...
 
     async def read(
-        self, viewer: Viewer, word: str, *, limit: int = 1_000
+        self, viewer: Viewer, word: str, *, limit: int = 1_000, before: str | None = None
     ) -> tuple[Conversation, list[Placed]]:
-        """Return a conversation and the newest of what was said in it, oldest first."""
+        """Return a conversation and the newest of what was said in it, or what was before a message, oldest first."""
         ...
 
     async def timeline(

@@ -22,17 +22,18 @@ class StoreSource:
 
     async def before(self, message: Message, limit: int) -> list[Message]:
         """Return the messages of the same room just before this one, newest first."""
-        return await said.messages_before(
+        found = await said.messages_before(
             self.conn, self.org_id, message.room_id, message.position, limit=limit
         )
+        return list(found.items)
 
     async def after(self, message: Message, limit: int) -> list[Message]:
         """Return the messages of the same room just after this one, oldest first."""
-        return await said.messages_after(self.conn, self.org_id, message, limit=limit)
+        return list((await said.messages_after(self.conn, self.org_id, message, limit=limit)).items)
 
     async def messages(self, ids: Sequence[MessageId]) -> list[Message]:
         """Return those of the ids that the viewer may see."""
-        return await said.messages_by_id(self.conn, self.org_id, ids)
+        return await said.messages_told(self.conn, self.org_id, ids)
 
     async def replies(self, ids: Sequence[MessageId], limit: int) -> list[Reply]:
         """Return reply edges that have one of the ids at either end, most confident first."""

@@ -17,7 +17,7 @@ from roomlore.store import conversations, directory, messages
 from roomlore.store.db import verbatim
 from roomlore.store.directory import ParticipantKey, RoomKey
 from roomlore.store.queries import Connection
-from roomlore.store.search import UNKNOWN, Position
+from roomlore.store.search import AFTER_ALL, UNKNOWN, Position
 
 #: A place in a room: as a word for the message there, or by itself; None is after all.
 Before = str | Position | None
@@ -109,7 +109,7 @@ async def message(conn: Connection, org_id: OrgId, word: str, *, room_id: RoomId
     """Return the message of that external id or id, or the last one of a room."""
     _check("message", word)
     if word == LAST and room_id is not None:
-        newest = await messages.newest_messages(conn, org_id, room_id, limit=1)
+        newest = (await messages.messages_before(conn, org_id, room_id, AFTER_ALL, limit=1)).items
         _check_one("message", word, [str(message.id) for message in newest])
         return newest[0]
     found = await messages.find_messages(conn, org_id, word, room_id=room_id)
@@ -117,11 +117,13 @@ async def message(conn: Connection, org_id: OrgId, word: str, *, room_id: RoomId
     return found[0]
 
 
-async def place(conn: Connection, org_id: OrgId, word: str | Position, *, room_id: RoomId) -> Position:
+async def place(conn: Connection, org_id: OrgId, word: Before, *, room_id: RoomId) -> Position:
     """Return the place in a room of the message that is meant; a place by itself needs no message there any more.
 
     Where it is gone, those of its very time come again.
     """
+    if word is None:
+        return AFTER_ALL
     if not isinstance(word, str):
         _, order, message_id = word
         found = [] if order != UNKNOWN else await messages.messages_by_id(conn, org_id, [message_id], most=0)

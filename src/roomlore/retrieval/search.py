@@ -98,7 +98,7 @@ async def search(
     wanted = dict(list(reasons.items())[: FOR_EACH * limit])
     members = await proposals_in.exchange_members(conn, viewer.org_id, list(wanted))
     finds = _finds(wanted, exchanges(members, last=scope.last), limit=limit)
-    told = await messages.messages_by_id(
+    told = await messages.messages_told(
         conn, viewer.org_id, [member_id for find in finds for member_id in find.shown]
     )
     rooms = await directory.room_names(conn, viewer.org_id, {message.room_id for message in told})

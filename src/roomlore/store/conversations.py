@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 
 from roomlore.domain.ids import ConversationId, MessageId, OrgId, ParticipantId, RoomId, named_ids
 from roomlore.domain.incoming import MessageKind, ParticipantKind
+from roomlore.domain.listing import Listed
 from roomlore.domain.records import (
     Boundary,
     Conversation,
@@ -158,12 +159,19 @@ async def members(conn: Connection, org_id: OrgId, ids: Iterable[ConversationId]
     return {row.id for row in await QUERIES.all(conn, "members", MessageKey, params)}
 
 
-async def newest_messages(
-    conn: Connection, org_id: OrgId, conversation_id: ConversationId, *, limit: int
-) -> list[Message]:
-    """Return the newest messages of a conversation, newest first; none where it is not visible."""
+async def messages_before(
+    conn: Connection,
+    org_id: OrgId,
+    conversation_id: ConversationId,
+    place: tuple[datetime, int, MessageId],
+    *,
+    limit: int,
+) -> Listed[Message]:
+    """Return the messages of a conversation just before a place, newest first, as many as one answer holds."""
+    sent_at, native_order, message_id = place
     params = {"org_id": org_id, "conversation_id": conversation_id, "limit": limit}
-    return await QUERIES.all(conn, "said", Message, params)
+    params |= {"sent_at": sent_at, "native_order": native_order, "message_id": message_id}
+    return await QUERIES.listed(conn, "said", Message, params)
 
 
 async def conversations_of(

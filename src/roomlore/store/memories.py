@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import Any
 
+from roomlore.domain import listing
 from roomlore.domain.ids import MemoryId, MessageId, OrgId, ParticipantId, RoomId, named_ids
 from roomlore.domain.records import (
     AssertedFor,
@@ -59,6 +60,8 @@ class Stated:
     slot: str | None
     is_outdated: bool
     superseded_by: MemoryId | None
+    #: Bytes of it and of those before it.
+    reach: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,18 +136,19 @@ async def successors(
 async def predecessors(conn: Connection, org_id: OrgId, memory_id: MemoryId) -> list[Memory]:
     """Return the visible memories of which one took the place, newest first."""
     params = {"org_id": org_id, "memory_id": memory_id}
-    return await _whole(conn, org_id, await QUERIES.all(conn, "predecessors", MemoryKey, params))
+    found = await QUERIES.all(conn, "predecessors", MemoryKey, params)
+    return await _whole(conn, org_id, [key.id for key in found], most_bytes=listing.MOST_BYTES)
 
 
 async def memories_by_id(conn: Connection, org_id: OrgId, ids: Collection[MemoryId]) -> list[Memory]:
     """Return those of these memories that are visible, newest first."""
-    return await _whole(conn, org_id, [MemoryKey(id=memory_id) for memory_id in ids])
+    return await _whole(conn, org_id, ids)
 
 
 async def newest(conn: Connection, org_id: OrgId, facets: Facets, *, limit: int) -> list[Memory]:
-    """Return the newest memories that are visible and meant, newest first."""
+    """Return the newest memories that are visible and meant, newest first, as many as one answer holds."""
     found = await newest_ids(conn, org_id, facets, limit=limit)
-    return await memories_by_id(conn, org_id, found)
+    return await _whole(conn, org_id, found, most_bytes=listing.MOST_BYTES)
 
 
 async def newest_ids(conn: Connection, org_id: OrgId, facets: Facets, *, limit: int) -> list[MemoryId]:
@@ -170,7 +174,8 @@ async def newest_ids(conn: Connection, org_id: OrgId, facets: Facets, *, limit: 
 async def resting_on(conn: Connection, org_id: OrgId, message_id: MessageId, *, limit: int) -> list[Memory]:
     """Return the newest visible memories that rest on a message, newest first, whatever became of them."""
     params = {"org_id": org_id, "message_id": message_id, "limit": limit}
-    return await _whole(conn, org_id, await QUERIES.all(conn, "resting_on", MemoryKey, params))
+    found = await QUERIES.all(conn, "resting_on", MemoryKey, params)
+    return await _whole(conn, org_id, [key.id for key in found], most_bytes=listing.MOST_BYTES)
 
 
 async def find(conn: Connection, org_id: OrgId, word: str) -> list[Memory]:
@@ -178,7 +183,8 @@ async def find(conn: Connection, org_id: OrgId, word: str) -> list[Memory]:
     if (ids := named_ids(word)) is None:
         return []
     params = {"org_id": org_id, **asdict(ids)}
-    return await _whole(conn, org_id, await QUERIES.all(conn, "find", MemoryKey, params))
+    found = await QUERIES.all(conn, "find", MemoryKey, params)
+    return await _whole(conn, org_id, [key.id for key in found])
 
 
 async def known_names(
@@ -190,8 +196,10 @@ async def known_names(
     return {row.id: row.name for row in rows}
 
 
-async def _whole(conn: Connection, org_id: OrgId, keys: Sequence[MemoryKey]) -> list[Memory]:
-    params = {"org_id": org_id, "memory_ids": [key.id for key in keys]}
+async def _whole(
+    conn: Connection, org_id: OrgId, ids: Collection[MemoryId], *, most_bytes: int | None = None
+) -> list[Memory]:
+    params = {"org_id": org_id, "memory_ids": list(ids), "most_bytes": most_bytes}
     stated = await QUERIES.all(conn, "memories_by_id", Stated, params)
     names = await known_names(conn, org_id, {one for row in stated for one in row.participant_ids})
     return [_memory(row, names) for row in stated]

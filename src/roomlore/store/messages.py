@@ -1,13 +1,14 @@
 """Messages, their versions, audiences and reply edges."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from roomlore.domain.ids import MessageId, OrgId, ParticipantId, RoomId, id_range
 from roomlore.domain.incoming import MessageKind, ParticipantKind, Precision, RoomKind, Visibility
+from roomlore.domain.listing import BEGINNING, Listed, begun
 from roomlore.domain.mentions import Mention, Reaction
 from roomlore.domain.records import Message, Reply, ReplyMethod
 from roomlore.store import copying
@@ -290,10 +291,27 @@ async def messages_by_id(
     return await QUERIES.all(conn, "messages_by_id", Message, params)
 
 
-async def newest_messages(conn: Connection, org_id: OrgId, room_id: RoomId, *, limit: int) -> list[Message]:
-    """Return the newest messages of a room, newest first."""
-    params = {"org_id": org_id, "room_id": room_id, "limit": limit}
-    return await QUERIES.all(conn, "newest_messages", Message, params)
+async def messages_within(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> Listed[Message]:
+    """Return the first of these messages, as many as one answer holds, in this order; one that is not visible is not there."""
+    return await QUERIES.listed(
+        conn, "messages_within", Message, {"org_id": org_id, "message_ids": list(ids)}
+    )
+
+
+async def messages_told(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> list[Message]:
+    """Return all of these messages that are visible, in room order; of those that one answer does not hold the beginnings.
+
+    Args:
+        conn: Reads for the viewer.
+        org_id: The viewer's org.
+        ids: Those whose words matter most come first.
+    """
+    whole = await messages_within(conn, org_id, ids)
+    held = {message.id for message in whole.items}
+    rest = [key for key in ids if key not in held] if whole.is_cut else []
+    others = await messages_by_id(conn, org_id, rest, most=BEGINNING + 1) if rest else []
+    shortened = [replace(message, body=begun(message.body)) for message in others]
+    return sorted([*whole.items, *shortened], key=lambda message: message.position)
 
 
 async def messages_before(
@@ -303,14 +321,14 @@ async def messages_before(
     place: tuple[datetime, int, MessageId],
     *,
     limit: int,
-) -> list[Message]:
-    """Return the messages of a room just before a place, newest first."""
-    return await QUERIES.all(conn, "messages_before", Message, _place(org_id, room_id, place, limit=limit))
+) -> Listed[Message]:
+    """Return the messages of a room just before a place, newest first, as many as one answer holds."""
+    return await QUERIES.listed(conn, "messages_before", Message, _place(org_id, room_id, place, limit=limit))
 
 
-async def messages_after(conn: Connection, org_id: OrgId, message: Message, *, limit: int) -> list[Message]:
-    """Return the messages of the same room just after this one, oldest first."""
-    return await QUERIES.all(
+async def messages_after(conn: Connection, org_id: OrgId, message: Message, *, limit: int) -> Listed[Message]:
+    """Return the messages of the same room just after this one, oldest first, as many as one answer holds."""
+    return await QUERIES.listed(
         conn, "messages_after", Message, _place(org_id, message.room_id, message.position, limit=limit)
     )
 

@@ -11,8 +11,10 @@ from importlib import resources
 from typing import Any, LiteralString, TypeVar, cast
 
 from psycopg import AsyncConnection, sql
-from psycopg.rows import class_row, tuple_row
+from psycopg.rows import class_row, dict_row, tuple_row
 
+from roomlore.domain import listing
+from roomlore.domain.listing import Listed
 from roomlore.domain.patterns import later
 
 Connection = AsyncConnection[Any]
@@ -46,12 +48,27 @@ class Queries:
         self, conn: Connection, name: str, record: type[Record], params: Mapping[str, Any]
     ) -> list[Record]:
         """Return every row as a record."""
-        query = self.by_name[name]
-        assert query.record == record.__name__, f"{name} fills {query.record}, not {record.__name__}"
-        shape = cast("type[Record]", SHAPES.get(record, record))
+        query, shape = self._filling(name, record)
         async with conn.cursor(row_factory=class_row(shape)) as cursor:
             await cursor.execute(query.text, params)
             return await cursor.fetchall()
+
+    async def listed(
+        self, conn: Connection, name: str, record: type[Record], params: Mapping[str, Any]
+    ) -> Listed[Record]:
+        """Return rows as records up to the one that brings them to `MOST_BYTES`, where the database stops.
+
+        The query takes that number as `most_bytes`; its column `reach` counts the bytes up to each row and with it.
+        """
+        query, shape = self._filling(name, record)
+        async with conn.cursor(row_factory=dict_row) as cursor:
+            await cursor.execute(query.text, {**params, "most_bytes": listing.MOST_BYTES})
+            rows = await cursor.fetchall()
+        reached = [row.pop("reach") for row in rows]
+        return Listed(
+            items=[shape(**row) for row in rows],
+            is_cut=bool(reached) and reached[-1] >= listing.MOST_BYTES,
+        )
 
     async def first(
         self, conn: Connection, name: str, record: type[Record], params: Mapping[str, Any]
@@ -59,6 +76,11 @@ class Queries:
         """Return the first row as a record, or None."""
         rows = await self.all(conn, name, record, params)
         return rows[0] if rows else None
+
+    def _filling(self, name: str, record: type[Record]) -> tuple[Query, type[Record]]:
+        query = self.by_name[name]
+        assert query.record == record.__name__, f"{name} fills {query.record}, not {record.__name__}"
+        return query, cast("type[Record]", SHAPES.get(record, record))
 
     async def run(self, conn: Connection, name: str, params: Mapping[str, Any]) -> int:
         """Execute a statement that returns no rows; return how many rows it changed."""

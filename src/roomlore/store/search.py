@@ -248,13 +248,13 @@ async def exchange_members(
 
 
 async def openings(
-    conn: Connection, org_id: OrgId, room_id: RoomId, *, before: Position | None, limit: int
+    conn: Connection, org_id: OrgId, room_id: RoomId, *, before: Position, limit: int
 ) -> list[Opening]:
     """Return the newest messages of a room, before a place, that may open an exchange, newest first.
 
     Of messages that stand under each other in a round each that stands under a later one may.
     """
-    at, order, message_id = before or AFTER_ALL
+    at, order, message_id = before
     params = {"org_id": org_id, "room_id": room_id, "limit": limit}
     params |= {"before_at": at, "before_order": order, "before_id": message_id}
     return await QUERIES.all(conn, "openings", Opening, params)

@@ -132,7 +132,7 @@ async def newest(
         "end_low": named.end_low,
         "end_high": named.end_high,
     }
-    return await QUERIES.all(conn, "all_of", WishRow, params)
+    return list((await QUERIES.listed(conn, "all_of", WishRow, params)).items)
 
 
 async def covered_by(conn: Connection, org_id: OrgId, wish_ids: Collection[UUID]) -> list[Covered]:

@@ -175,9 +175,11 @@ class ConversationFound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationRead(ConversationFound):
-    """A conversation with the newest of what was said in it, oldest first."""
+    """A conversation with the newest of what was said in it, oldest first, and where what was before is."""
 
     messages: Sequence[Placed]
+    #: None where there is none, and on the command line.
+    next: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -322,9 +324,11 @@ def conversation_found(one: Conversation, *, now: datetime) -> ConversationFound
     return ConversationFound(**_facts(one), is_open=one.is_open(now))
 
 
-def conversation_read(one: Conversation, said: Sequence[Placed], *, now: datetime) -> ConversationRead:
+def conversation_read(
+    one: Conversation, said: Sequence[Placed], *, now: datetime, following: str | None = None
+) -> ConversationRead:
     """Return a conversation with what was said in it."""
-    return ConversationRead(**_facts(one), is_open=one.is_open(now), messages=said)
+    return ConversationRead(**_facts(one), is_open=one.is_open(now), messages=said, next=following)
 
 
 def persons(people: Sequence[Participant], accounts: Sequence[Account]) -> list[Person]:

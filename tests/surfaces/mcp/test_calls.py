@@ -13,15 +13,17 @@ from mcp_types import PromptReference, ResourceTemplateReference
 from app.village import EVERYWHERE
 from ingest.stories import at, author, message, room
 from roomlore.app import App
+from roomlore.domain import listing
 from roomlore.domain.errors import DatabaseUnavailable, ModelUnavailable
 from roomlore.surfaces.mcp.resources import ROOMS_LISTED
 from roomlore.surfaces.mcp.results import AnswerTold, ContextTold, Quoted
-from roomlore.surfaces.mcp.tools import TOOLS
+from roomlore.surfaces.mcp.tools import EARLIER, STRETCH, TOOLS
+from roomlore.surfaces.mcp.transcript import REST
 from surfaces.mcp.conftest import KeyOf
 from surfaces.mcp.speaking import beside, error_of, text_of
 
 READING = {
-    "room_list", "people_list", "room_read", "room_context", "room_search", "ask", "memory_search", "memory_why",
+    "room_list", "people_list", "room_read", "message_read", "room_context", "room_search", "ask", "memory_search", "memory_why",
 }  # fmt: skip
 WRITING = {"remember", "room_say", "correct", "forget"}
 #: Tools that cite what people said; the others name rooms, people or what was done.
@@ -54,6 +56,7 @@ async def test_what_is_told_is_as_described_and_every_citation_leads_to_a_messag
     [memory, *_] = await told.memories.all(told.operator)
     given = {
         "room_read": {"room": "attic"},
+        "message_read": {"room": "attic", "message": "m4"},
         "room_context": {"room": "attic"},
         "room_search": {"question": EVERYWHERE},
         "ask": {"question": f"{EVERYWHERE} word4"},
@@ -220,6 +223,43 @@ async def test_an_agent_finds_its_way_speaks_and_takes_back_what_is_its_own(told
         ):
             assert (await client.call_tool(name, given)).is_error, name
     assert (await told.messages(told.operator, "square"))[0].body == f"{EVERYWHERE} word1"
+
+
+async def test_of_very_long_messages_the_beginnings_are_told_and_how_to_read_on(
+    told: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = " ".join(f"word{number}" for number in range(3_000))
+    hall = room("hall")
+    said = [message(f"h{n}", words, room=hall, author=author("bo"), sent_at=at(n)) for n in range(4)]
+    await told.ingest_batch(said)
+    monkeypatch.setattr(listing, "MOST_BYTES", len(words) + 1)
+    async with beside(told) as client:
+
+        async def call(name: str, **given: Any) -> Any:
+            return (await client.call_tool(name, {"room": "hall"} | given)).structured_content
+
+        newest = await call("room_read", budget=16_000)
+        first, second = (one["message_id"] for one in newest["citations"])
+        assert newest["text"].count("characters cut]") == 2
+        assert newest["remarks"] == [EARLIER.format(message=first), REST]
+        earlier = await call("room_read", budget=16_000, before=first)
+        assert {one["message_id"] for one in earlier["citations"]}.isdisjoint({first, second})
+        assert [len(earlier["citations"]), earlier["remarks"]] == [
+            2,
+            [EARLIER.format(message=earlier["citations"][0]["message_id"]), REST],
+        ]
+
+        count = -(-len(words) // STRETCH)
+        parts = [await call("message_read", message=first, part=part) for part in range(1, count + 1)]
+        assert parts[0]["remarks"] == [f"Part 1 of {count}; ask for part 2."]
+        assert parts[-1]["remarks"] == [f"Part {count} of {count}."]
+        assert all(len(part["text"]) <= STRETCH + 100 for part in parts)
+        assert "".join(part["text"].partition("[Bo]: ")[2] for part in parts).replace(
+            " ", ""
+        ) == words.replace(" ", "")
+        assert (
+            await client.call_tool("message_read", {"room": "hall", "message": first, "part": count + 1})
+        ).is_error
 
 
 async def test_a_span_of_a_room_is_read_backwards_page_by_page(told: App) -> None:

@@ -77,6 +77,7 @@ def questions(seeds: Everything) -> list[tuple[str, dict[str, Any], str]]:
     calls += [("room_context", {"room": room}, room) for room in rooms]
     calls += [("room_read", {"room": room, "limit": 200}, room) for room in rooms]
     calls += [("room_read", {"room": "square", "before": word}, word) for word in said]
+    calls += [("message_read", {"room": "square", "message": word}, word) for word in said]
     calls += [("people_list", {"room": room, "limit": 200}, room) for room in rooms]
     calls += [("room_context", {"room": "square", "message": word}, word) for word in said]
     calls += [("room_search", {"question": EVERYWHERE, "room": room, "limit": 20}, room) for room in rooms]

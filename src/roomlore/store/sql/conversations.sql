@@ -68,16 +68,29 @@ from unnest(%(conversation_ids)s::uuid[]) as asked (id)
 cross join lateral said_in(asked.id) as held (message_id);
 
 -- name: said -> Message
--- The newest messages of a conversation, newest first.
+-- The messages of a conversation just before a place, newest first, as many as one answer holds.
 select
-  timeline.id, timeline.room_id, timeline.external_id, timeline.kind, timeline.author_id, timeline.author_name,
-  timeline.author_kind, timeline.body, timeline.sent_at, timeline.precision, timeline.native_order,
-  timeline.edited_at, timeline.redacted_at, timeline.erased_at, timeline.reply_to,
-  timeline.mentioned as mentions, timeline.reacted as reactions, coalesce(timeline.metadata, '{}') as metadata
-from said_in(%(conversation_id)s) as held (message_id)
-join timeline on timeline.org_id = %(org_id)s and timeline.id = held.message_id
-order by timeline.sent_at desc, timeline.native_order desc, timeline.id desc
-limit %(limit)s;
+  id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
+  native_order, edited_at, redacted_at, erased_at, reply_to,
+  mentions, reactions, metadata, reach
+from (
+  select
+    timeline.id, timeline.room_id, timeline.external_id, timeline.kind, timeline.author_id, timeline.author_name,
+    timeline.author_kind, timeline.body, timeline.sent_at, timeline.precision, timeline.native_order,
+    timeline.edited_at, timeline.redacted_at, timeline.erased_at, timeline.reply_to,
+    -- Whom it names stands in its words, which are not read of what is left out.
+    case when sum(timeline.size) over in_order - timeline.size < %(most_bytes)s then timeline.mentioned end as mentions,
+    timeline.reacted as reactions, coalesce(timeline.metadata, '{}') as metadata,
+    timeline.size, sum(timeline.size) over in_order::bigint as reach
+  from said_in(%(conversation_id)s) as held (message_id)
+  join timeline on timeline.org_id = %(org_id)s and timeline.id = held.message_id
+  where (timeline.sent_at, timeline.native_order, timeline.id) < (%(sent_at)s, %(native_order)s, %(message_id)s)
+  window in_order as (order by timeline.sent_at desc, timeline.native_order desc, timeline.id desc rows unbounded preceding)
+  order by timeline.sent_at desc, timeline.native_order desc, timeline.id desc
+  limit %(limit)s
+) as found
+where reach - size < %(most_bytes)s
+order by sent_at desc, native_order desc, id desc;
 
 -- name: conversations_of -> Placement
 -- Which conversations these messages are in, as far as the viewer may see these.

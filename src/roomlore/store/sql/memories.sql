@@ -30,7 +30,7 @@ order by memories.id
 limit 10;
 
 -- name: memories_by_id -> Stated
--- These memories as far as they are visible, newest first; whoever asserted one, and where, only as far as known. What
+-- These memories as far as they are visible, newest first, all or as many as one answer holds; whoever asserted one, and where, only as far as known. What
 -- they rest on and whom they name is asked for all of them at once: whether one may be seen is dear.
 with ties as materialized (
   select memory_id, message_id, quote_start, quote_end, drawn_by, participant_id, role, tag
@@ -60,25 +60,37 @@ bears as materialized (
   group by ties.memory_id
 )
 select
-  memories.id, memories.kind, memories.title, memories.content, memories.importance, memories.confidence,
-  memories.sensitivity, memories.status, rests.extractor, memories.audience, asserter.id as asserted_by, held.id as asserted_in,
-  memories.recorded_at, memories.valid_from,
-  coalesce(rests.source_ids, '{}') as source_ids,
-  coalesce(rests.quote_starts, '{}') as quote_starts,
-  coalesce(rests.quote_ends, '{}') as quote_ends,
-  coalesce(bears.participant_ids, '{}') as participant_ids,
-  coalesce(bears.roles, '{}') as roles,
-  coalesce(bears.tags, '{}') as tags,
-  memories.metadata, memories.task_id, memories.slot, coalesce(rests.edited_at > memories.recorded_at, false) as is_outdated,
-  memories.superseded_by
-from memories
-left join participants as asserter
-  on asserter.org_id = memories.org_id and asserter.id = memories.asserted_by
-left join rooms as held on held.org_id = memories.org_id and held.id = memories.asserted_in
-left join rests on rests.memory_id = memories.id
-left join bears on bears.memory_id = memories.id
-where memories.org_id = %(org_id)s and memories.id = any (%(memory_ids)s)
-order by memories.id desc;
+  id, kind, title, content, importance, confidence, sensitivity, status, extractor, audience, asserted_by, asserted_in,
+  recorded_at, valid_from, source_ids, quote_starts, quote_ends, participant_ids, roles, tags, metadata, task_id, slot,
+  is_outdated, superseded_by, reach
+from (
+  select
+    memories.id, memories.kind, memories.title, memories.content, memories.importance, memories.confidence,
+    memories.sensitivity, memories.status, rests.extractor, memories.audience, asserter.id as asserted_by,
+    held.id as asserted_in, memories.recorded_at, memories.valid_from,
+    coalesce(rests.source_ids, '{}') as source_ids,
+    coalesce(rests.quote_starts, '{}') as quote_starts,
+    coalesce(rests.quote_ends, '{}') as quote_ends,
+    coalesce(bears.participant_ids, '{}') as participant_ids,
+    coalesce(bears.roles, '{}') as roles,
+    coalesce(bears.tags, '{}') as tags,
+    memories.metadata, memories.task_id, memories.slot,
+    coalesce(rests.edited_at > memories.recorded_at, false) as is_outdated,
+    memories.superseded_by, large.size,
+    sum(large.size) over (order by memories.id desc rows unbounded preceding)::bigint as reach
+  from memories
+  cross join lateral (
+    select octet_length(memories.content) + octet_length(memories.metadata::text) as size
+  ) as large
+  left join participants as asserter
+    on asserter.org_id = memories.org_id and asserter.id = memories.asserted_by
+  left join rooms as held on held.org_id = memories.org_id and held.id = memories.asserted_in
+  left join rests on rests.memory_id = memories.id
+  left join bears on bears.memory_id = memories.id
+  where memories.org_id = %(org_id)s and memories.id = any (%(memory_ids)s)
+) as found
+where %(most_bytes)s::bigint is null or reach - size < %(most_bytes)s::bigint
+order by id desc;
 
 -- name: known_names -> KnownName
 -- What the viewer may call these participants.

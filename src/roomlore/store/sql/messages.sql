@@ -176,45 +176,77 @@ from timeline
 where org_id = %(org_id)s and id = any (%(message_ids)s)
 order by sent_at, native_order, id;
 
--- name: newest_messages -> Message
--- The newest messages of a room, newest first.
--- Uses index: messages_in_order
+-- name: messages_within -> Message
+-- These messages as far as they are visible, in the order in which they are asked for.
 select
   id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
   native_order, edited_at, redacted_at, erased_at, reply_to,
-  mentioned as mentions, reacted as reactions, coalesce(metadata, '{}') as metadata
-from timeline
-where org_id = %(org_id)s and room_id = %(room_id)s
-order by sent_at desc, native_order desc, id desc
-limit %(limit)s;
+  mentions, reactions, metadata, reach
+from (
+  select
+    timeline.id, timeline.room_id, timeline.external_id, timeline.kind, timeline.author_id, timeline.author_name,
+    timeline.author_kind, timeline.body, timeline.sent_at, timeline.precision, timeline.native_order,
+    timeline.edited_at, timeline.redacted_at, timeline.erased_at, timeline.reply_to,
+    -- Whom it names stands in its words, which are not read of what is left out.
+    case when sum(timeline.size) over in_order - timeline.size < %(most_bytes)s then timeline.mentioned end as mentions,
+    timeline.reacted as reactions, coalesce(timeline.metadata, '{}') as metadata,
+    asked.place, timeline.size, sum(timeline.size) over in_order::bigint as reach
+  from unnest(%(message_ids)s::uuid[]) with ordinality as asked (id, place)
+  join timeline on timeline.org_id = %(org_id)s and timeline.id = asked.id
+  window in_order as (order by asked.place rows unbounded preceding)
+) as found
+where reach - size < %(most_bytes)s
+order by place;
 
 -- name: messages_before -> Message
--- The messages of a room just before a place, newest first.
+-- The messages of a room just before a place, newest first, as many as one answer holds.
 -- Uses index: messages_in_order
 select
   id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
   native_order, edited_at, redacted_at, erased_at, reply_to,
-  mentioned as mentions, reacted as reactions, coalesce(metadata, '{}') as metadata
-from timeline
-where org_id = %(org_id)s
-  and room_id = %(room_id)s
-  and (sent_at, native_order, id) < (%(sent_at)s, %(native_order)s, %(message_id)s)
-order by sent_at desc, native_order desc, id desc
-limit %(limit)s;
+  mentions, reactions, metadata, reach
+from (
+  select
+    id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
+    native_order, edited_at, redacted_at, erased_at, reply_to,
+    -- Whom it names stands in its words, which are not read of what is left out.
+    case when sum(size) over in_order - size < %(most_bytes)s then mentioned end as mentions,
+    reacted as reactions, coalesce(metadata, '{}') as metadata, size, sum(size) over in_order::bigint as reach
+  from timeline
+  where org_id = %(org_id)s
+    and room_id = %(room_id)s
+    and (sent_at, native_order, id) < (%(sent_at)s, %(native_order)s, %(message_id)s)
+  window in_order as (order by sent_at desc, native_order desc, id desc rows unbounded preceding)
+  order by sent_at desc, native_order desc, id desc
+  limit %(limit)s
+) as found
+where reach - size < %(most_bytes)s
+order by sent_at desc, native_order desc, id desc;
 
 -- name: messages_after -> Message
--- The messages of a room just after a place, oldest first.
+-- The messages of a room just after a place, oldest first, as many as one answer holds.
 -- Uses index: messages_in_order
 select
   id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
   native_order, edited_at, redacted_at, erased_at, reply_to,
-  mentioned as mentions, reacted as reactions, coalesce(metadata, '{}') as metadata
-from timeline
-where org_id = %(org_id)s
-  and room_id = %(room_id)s
-  and (sent_at, native_order, id) > (%(sent_at)s, %(native_order)s, %(message_id)s)
-order by sent_at, native_order, id
-limit %(limit)s;
+  mentions, reactions, metadata, reach
+from (
+  select
+    id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
+    native_order, edited_at, redacted_at, erased_at, reply_to,
+    -- Whom it names stands in its words, which are not read of what is left out.
+    case when sum(size) over in_order - size < %(most_bytes)s then mentioned end as mentions,
+    reacted as reactions, coalesce(metadata, '{}') as metadata, size, sum(size) over in_order::bigint as reach
+  from timeline
+  where org_id = %(org_id)s
+    and room_id = %(room_id)s
+    and (sent_at, native_order, id) > (%(sent_at)s, %(native_order)s, %(message_id)s)
+  window in_order as (order by sent_at, native_order, id rows unbounded preceding)
+  order by sent_at, native_order, id
+  limit %(limit)s
+) as found
+where reach - size < %(most_bytes)s
+order by sent_at, native_order, id;
 
 -- name: replies_around -> Reply
 -- Reply edges with one of these messages at either end, most confident first.

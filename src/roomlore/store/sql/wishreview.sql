@@ -1,26 +1,36 @@
 -- What people review of the wishes that were heard, and what they decide.
 
 -- name: all_of -> WishRow
--- The newest wishes that the viewer may see, newest first.
+-- The newest wishes that the viewer may see, newest first, as many as one answer holds.
 select
-  wishes.id, wishes.room_id, coalesce(rooms.name, '') as room_name, wishes.message_id, wishes.author_id,
-  coalesce(said.author_name, '') as author_name, wishes.kind, wishes.status, wishes.doubt, wishes.heard_by, said.sent_at,
-  coalesce(said.body, '') as body, wishes.decided_at, wishes.decided_by, wishes.from_ids, wishes.spared_ids,
-  wishes.is_standing, wishes.permits, wishes.denies, wishes.told
-from wishes
-left join rooms on rooms.org_id = wishes.org_id and rooms.id = wishes.room_id
-left join messages as said on said.org_id = wishes.org_id and said.id = wishes.message_id
-where wishes.org_id = %(org_id)s
-  and (%(room_id)s::uuid is null or wishes.room_id = %(room_id)s)
-  and (%(status)s::text is null or wishes.status = %(status)s)
-  and (
-    wishes.id between %(low)s and %(high)s
-    or wishes.id_from_end between %(end_low)s and %(end_high)s
-  )
-  -- one that names nobody who is known waits, and means nothing yet
-  and (wishes.from_ids is null or wishes.from_ids <> '{}')
-order by said.sent_at desc nulls last, wishes.id desc
-limit %(limit)s;
+  id, room_id, room_name, message_id, author_id, author_name, kind, status, doubt, heard_by, sent_at, body, decided_at,
+  decided_by, from_ids, spared_ids, is_standing, permits, denies, told, reach
+from (
+  select
+    wishes.id, wishes.room_id, coalesce(rooms.name, '') as room_name, wishes.message_id, wishes.author_id,
+    coalesce(said.author_name, '') as author_name, wishes.kind, wishes.status, wishes.doubt, wishes.heard_by, said.sent_at,
+    coalesce(said.body, '') as body, wishes.decided_at, wishes.decided_by, wishes.from_ids, wishes.spared_ids,
+    wishes.is_standing, wishes.permits, wishes.denies, wishes.told, coalesce(octet_length(said.body), 0) as size,
+    sum(coalesce(octet_length(said.body), 0)) over (
+      order by said.sent_at desc nulls last, wishes.id desc rows unbounded preceding
+    )::bigint as reach
+  from wishes
+  left join rooms on rooms.org_id = wishes.org_id and rooms.id = wishes.room_id
+  left join messages as said on said.org_id = wishes.org_id and said.id = wishes.message_id
+  where wishes.org_id = %(org_id)s
+    and (%(room_id)s::uuid is null or wishes.room_id = %(room_id)s)
+    and (%(status)s::text is null or wishes.status = %(status)s)
+    and (
+      wishes.id between %(low)s and %(high)s
+      or wishes.id_from_end between %(end_low)s and %(end_high)s
+    )
+    -- one that names nobody who is known waits, and means nothing yet
+    and (wishes.from_ids is null or wishes.from_ids <> '{}')
+  order by said.sent_at desc nulls last, wishes.id desc
+  limit %(limit)s
+) as found
+where reach - size < %(most_bytes)s
+order by sent_at desc nulls last, id desc;
 
 -- name: covered_by -> Covered
 -- What wishes withhold, and what proposed ones would at least, oldest first.

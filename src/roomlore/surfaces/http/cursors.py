@@ -10,7 +10,7 @@ import base64
 import binascii
 import hmac
 import struct
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
@@ -81,26 +81,38 @@ class Page:
     limit: int
     cursors: Cursors
 
-    def next(self, shown: Sequence[Position]) -> str | None:
-        """Return the cursor of what comes after the last that is shown; None where there is no more."""
-        return self.cursors.seal(shown[-1]) if len(shown) == self.limit else None
+    def next(self, shown: Sequence[Position], *, is_cut: bool) -> str | None:
+        """Return the cursor of what comes after the last that is shown; None where there is no more.
+
+        Args:
+            shown: Places, at most `limit`.
+            is_cut: Whether the page ends before its limit because texts are large.
+        """
+        return self.cursors.seal(shown[-1]) if is_cut or len(shown) == self.limit else None
 
 
-async def _page(
-    app: Acting,
-    request: Request,
-    *,
-    before: Word | None = None,
-    cursor: Annotated[str | None, Query(max_length=LONGEST)] = None,
-    limit: Limit = 50,
-) -> Page:
-    viewer = app.desk.caller
-    about = f"{viewer.org_id} {viewer.participant_id} {request.scope['path']}".encode()
-    secret = hmac.digest(request.state.key.encode(), b"roomlore cursor", "sha256")
-    cursors = Cursors(secret=secret, about=about)
-    if cursor is not None and before is not None:
-        raise BadInput("cursor", "goes without before")
-    return Page(before=before if cursor is None else cursors.open(cursor), limit=limit, cursors=cursors)
+def _paged(usual: int) -> Callable[..., Awaitable[Page]]:
+    """Return what reads which part is wanted, by default so many records."""
+
+    async def page(
+        app: Acting,
+        request: Request,
+        *,
+        before: Word | None = None,
+        cursor: Annotated[str | None, Query(max_length=LONGEST)] = None,
+        limit: Limit = usual,
+    ) -> Page:
+        viewer = app.desk.caller
+        about = f"{viewer.org_id} {viewer.participant_id} {request.scope['path']}".encode()
+        secret = hmac.digest(request.state.key.encode(), b"roomlore cursor", "sha256")
+        cursors = Cursors(secret=secret, about=about)
+        if cursor is not None and before is not None:
+            raise BadInput("cursor", "goes without before")
+        return Page(before=before if cursor is None else cursors.open(cursor), limit=limit, cursors=cursors)
+
+    return page
 
 
-Paged = Annotated[Page, Depends(_page)]
+Paged = Annotated[Page, Depends(_paged(50))]
+#: Of a conversation most is wanted whole.
+PagedLong = Annotated[Page, Depends(_paged(1_000))]

@@ -95,6 +95,14 @@ class RoomRead(Arguments):
     budget: Budget = DEFAULT_BUDGET
 
 
+class MessageRead(Arguments):
+    """For `message_read`."""
+
+    room: Room
+    message: Annotated[Word, Field(description="Id of the message.")]
+    part: Annotated[int, Field(ge=1, le=1_000, description="Which part of its words.")] = 1
+
+
 class RoomContext(Arguments):
     """For `room_context`."""
 

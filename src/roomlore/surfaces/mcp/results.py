@@ -195,7 +195,7 @@ def quoted(transcript: Transcript, *, nothing: str, remarks: Sequence[str] = ())
         memories=transcript.memories,
         left_out=transcript.left_out,
         tokens=transcript.tokens,
-        remarks=remarks,
+        remarks=[*remarks, *transcript.remarks],
     )
 
 

@@ -6,6 +6,8 @@ from typing import Any
 from uuid import UUID
 
 from roomlore.app import App
+from roomlore.app.history import History
+from roomlore.app.timeline import Timeline
 from roomlore.context.render import FORMAT_NOTE, to_text
 from roomlore.domain.errors import BadInput
 from roomlore.domain.ids import MessageId
@@ -40,6 +42,10 @@ DEGRADED: Mapping[str, str] = {
     "neo4j is unavailable": "Neo4j is unavailable; the database answered alone.",
 }
 
+#: Characters of a part of a message.
+STRETCH = 6_000
+#: Said where messages are so long that fewer were read than asked for.
+EARLIER = "These are very long, and fewer than you asked for. For what came before, ask again with before {message}."
 #: Said where nothing was asked for that everybody in a room may read.
 UNPOSTABLE = "This is for your eyes only: others may not be allowed to read it. To get what may be posted in a room, name the room."
 
@@ -95,10 +101,27 @@ async def _room_read(app: App, given: arguments.RoomRead) -> Quoted:
     if given.before is not None and given.until is not None:
         raise BadInput("before", "leave out until beside it")
     before = given.before if given.until is None else (given.until, *FIRST_OF_A_MOMENT)
-    said = await app.messages(app.desk.caller, given.room, limit=given.limit, before=before, recalls=True)
+    found = await History(desk=app.desk).messages(
+        app.desk.caller, given.room, limit=given.limit, before=before, recalls=True
+    )
     told = Transcript(budget=given.budget)
+    said = found.items[::-1]
     told.messages([one for one in said if given.since is None or one.sent_at >= given.since])
-    return quoted(told, nothing="Nothing was said then that you may read.")
+    is_cut = found.is_cut and (given.since is None or said[0].sent_at >= given.since)
+    remarks = [EARLIER.format(message=said[0].id)] if is_cut else []
+    return quoted(told, nothing="Nothing was said then that you may read.", remarks=remarks)
+
+
+async def _message_read(app: App, given: arguments.MessageRead) -> Quoted:
+    found = await Timeline(desk=app.desk).whole(
+        app.desk.caller, given.room, given.message, part=given.part, stretch=STRETCH, recalls=True
+    )
+    # What makes it harmless may make it longer.
+    told = Transcript(budget=arguments.MOST_BUDGET, longest=2 * STRETCH)
+    told.messages([found.message])
+    more = f"; ask for part {found.part + 1}" if found.part < found.parts else ""
+    remarks = [f"Part {found.part} of {found.parts}{more}."] if found.parts > 1 else []
+    return quoted(told, nothing="", remarks=remarks)
 
 
 async def _room_context(app: App, given: arguments.RoomContext) -> ContextTold:
@@ -156,6 +179,7 @@ async def _ask(app: App, given: arguments.Ask) -> AnswerTold:
     remarks = [DEGRADED[one] for one in answer.degraded]
     remarks += [on_one_line(answer.note)] if answer.note else []
     remarks += [] if answer.postable == "room" else [UNPOSTABLE]
+    remarks += told.remarks
     return AnswerTold(
         postable=answer.postable,
         known=answer.is_known,
@@ -251,6 +275,14 @@ TOOLS: Sequence[Tool] = (
         arguments=arguments.RoomRead,
         result=Quoted,
         call=_room_read,
+    ),
+    Tool(
+        name="message_read",
+        title="Read a message",
+        description="All that one message of a room says, part by part where it is very long.",
+        arguments=arguments.MessageRead,
+        result=Quoted,
+        call=_message_read,
     ),
     Tool(
         name="room_context",

@@ -22,6 +22,8 @@ NOTE = (
 )
 #: Characters of one message or memory that are shown.
 LONGEST_BODY = 1_500
+#: Told where messages were cut.
+REST = "Read all of a message that was cut with message_read, part by part."
 #: Tokens of a label, and of the id that it stands for.
 LABEL_COST = 30
 ROLES = {"author": "stated by", "subject": "about", "involved": "from words of", "perspective": "seen by"}
@@ -56,11 +58,15 @@ class Transcript:
 
     #: Tokens that may be spent.
     budget: int
+    #: Characters of one message that are shown.
+    longest: int = LONGEST_BODY
     #: Labels that are given already, by what they stand for.
     labels: Mapping[UUID, str] = field(default_factory=dict[UUID, str])
     tokens: int = 0
     #: Messages and memories that did not fit.
     left_out: int = 0
+    #: Whether not all words of a message are shown that is.
+    has_cut: bool = False
     cited: list[Cited] = field(default_factory=list[Cited])
     memories: list[MemoryCited] = field(default_factory=list[MemoryCited])
     _lines: list[str] = field(default_factory=list[str])
@@ -95,9 +101,10 @@ class Transcript:
         fit: dict[MessageId, str] = {}
         for key in order:
             name = names[by_id[key].author_id, by_id[key].author_name]
-            line = _line(by_id[key], name)
+            line = _line(by_id[key], name, self.longest)
             if self._fits(line):
                 fit[key] = line
+                self.has_cut |= len(safe_body(by_id[key])) > self.longest
         for message in said:
             if message.id in fit:
                 self._open()
@@ -134,8 +141,13 @@ class Transcript:
         ids = [f"{one.label} = message {one.message_id}" for one in self.cited]
         ids += [f"{one.label} = memory {one.memory_id}" for one in self.memories]
         more = [f"({self.left_out} more did not fit; ask for less, or with a larger budget)"]
-        parts = [self.text, *(more if self.left_out else []), "\n".join(ids)]
+        parts = [self.text, *(more if self.left_out else []), *self.remarks, "\n".join(ids)]
         return "\n\n".join(part for part in parts if part)
+
+    @property
+    def remarks(self) -> list[str]:
+        """How to read on."""
+        return [REST] if self.has_cut else []
 
     def _open(self) -> None:
         """Add the section that was put before what is added now."""
@@ -181,8 +193,8 @@ def memory_line(memory: Memory) -> str:
     return f"{memory.valid_from:%Y-%m-%d} ({', '.join(marks)}){people}: {_cut(on_one_line(memory.content))}"
 
 
-def _line(message: Message, name: str) -> str:
-    said = spoken(message, name=name, text=_cut(safe_body(message)))
+def _line(message: Message, name: str, longest: int) -> str:
+    said = spoken(message, name=name, text=_cut(safe_body(message), longest))
     return f"{message.sent_at:%Y-%m-%d %H:%M} {said}"
 
 
@@ -193,6 +205,6 @@ def _cited(message: Message, label: str, names: Mapping[tuple[ParticipantId, str
     return Cited(label=label, message_id=message.id, author=author, at=message.sent_at)
 
 
-def _cut(text: str) -> str:
-    missing = len(text) - LONGEST_BODY
-    return text if missing <= 0 else f"{text[:LONGEST_BODY]} [… {missing} characters cut]"
+def _cut(text: str, longest: int = LONGEST_BODY) -> str:
+    missing = len(text) - longest
+    return text if missing <= 0 else f"{text[:longest]} [… {missing} characters cut]"

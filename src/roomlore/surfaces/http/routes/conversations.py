@@ -8,6 +8,7 @@ from pydantic import Field
 from starlette.responses import Response
 
 from roomlore.app.conversations import MOST_NAMED
+from roomlore.app.history import History
 from roomlore.app.marking import LONGEST_LABEL
 from roomlore.domain.records import Conversation, Sensitivity
 from roomlore.surfaces.documents import (
@@ -16,6 +17,7 @@ from roomlore.surfaces.documents import (
     conversation_found,
     conversation_read,
 )
+from roomlore.surfaces.http.cursors import PagedLong
 from roomlore.surfaces.http.responses import shown
 from roomlore.surfaces.http.signin import Acting
 from roomlore.surfaces.http.words import NO_NUL, Body, InRoom, Limit, Word
@@ -67,13 +69,18 @@ async def list_conversations(app: Acting, room: Word | None = None, limit: Limit
 
 
 @ROUTER.get("/{conversation}", response_model=ConversationRead)
-async def read_conversation(app: Acting, conversation: Word, limit: Limit = 1_000) -> Response:
+async def read_conversation(app: Acting, conversation: Word, page: PagedLong) -> Response:
     """Read a conversation and the newest of what was said in it, oldest first, with who answers whom.
 
-    `conversation` is an id or the beginning of one, or `message:` and a message in it, here and everywhere.
+    `conversation` is an id or the beginning of one, or `message:` and a message in it, here and everywhere. `next` is the
+    cursor of what was said before.
     """
-    found, said = await app.conversations.read(app.desk.caller, conversation, limit=limit)
-    return shown(conversation_read(found, said, now=datetime.now(UTC)))
+    found, said = await History(desk=app.desk).conversation(
+        app.desk.caller, conversation, limit=page.limit, before=page.before
+    )
+    following = page.next([one.message.position for one in said.items], is_cut=said.is_cut)
+    told = conversation_read(found, said.items[::-1], following=following, now=datetime.now(UTC))
+    return shown(told)
 
 
 @ROUTER.post("/move", response_model=ConversationFound)

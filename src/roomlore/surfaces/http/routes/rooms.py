@@ -10,6 +10,7 @@ from pydantic import Field
 from starlette.responses import Response
 
 from roomlore.app.erasures import LONGEST_KEPT
+from roomlore.app.history import History
 from roomlore.context.builder import DEFAULT_BUDGET
 from roomlore.domain.records import Message, Placed, Room
 from roomlore.domain.retention import Retention
@@ -107,26 +108,33 @@ async def list_rooms(app: Acting) -> Response:
 async def list_messages(app: Acting, room: Word, page: Paged, *, recalls: bool = False) -> Response:
     """List the newest messages of a room, oldest first, or those before a message.
 
-    `room` is its name, id or external id, here and everywhere. `next` is the cursor of the page before. With `recalls`
-    none that a wish keeps from the viewer.
+    `room` is its name, id or external id, here and everywhere. `next` is the cursor of the page before. A page ends before
+    `limit` with the message that brings its texts to 2 MiB; `next` goes on from there. With `recalls` none that a wish
+    keeps from the viewer.
     """
-    found = await app.messages(app.desk.caller, room, limit=page.limit, before=page.before, recalls=recalls)
-    return shown(MessagesPage(messages=found, next=page.next([one.position for one in found[::-1]])))
+    found = await History(desk=app.desk).messages(
+        app.desk.caller, room, limit=page.limit, before=page.before, recalls=recalls
+    )
+    following = page.next([one.position for one in found.items], is_cut=found.is_cut)
+    return shown(MessagesPage(messages=found.items[::-1], next=following))
 
 
 @ROUTER.get("/{room}/timeline", response_model=TimelinePage)
 async def list_timeline(app: Acting, room: Word, page: Paged) -> Response:
     """List the newest messages of a room, each with the message it answers and its conversation, oldest first."""
-    found = await app.conversations.timeline(app.desk.caller, room, limit=page.limit, before=page.before)
-    return shown(TimelinePage(messages=found, next=page.next([one.message.position for one in found[::-1]])))
+    found = await History(desk=app.desk).timeline(app.desk.caller, room, limit=page.limit, before=page.before)
+    following = page.next([one.message.position for one in found.items], is_cut=found.is_cut)
+    return shown(TimelinePage(messages=found.items[::-1], next=following))
 
 
 @ROUTER.get("/{room}/exchanges", response_model=ExchangesPage)
 async def list_exchanges(app: Acting, room: Word, page: Paged) -> Response:
     """List the newest exchanges of a room, each whole, newest opening first, or such as open before a message."""
-    found = await app.exchanges(app.desk.caller, room, limit=page.limit, before=page.before)
-    openings = [one.opening.position for one in found]
-    return shown(ExchangesPage(exchanges=[exchange_said(one) for one in found], next=page.next(openings)))
+    found = await History(desk=app.desk).exchanges(
+        app.desk.caller, room, limit=page.limit, before=page.before
+    )
+    following = page.next([one.opening.position for one in found.items], is_cut=found.is_cut)
+    return shown(ExchangesPage(exchanges=[exchange_said(one) for one in found.items], next=following))
 
 
 @ROUTER.get("/{room}/participants", response_model=list[Person])
