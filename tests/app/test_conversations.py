@@ -414,6 +414,31 @@ async def test_who_has_not_spoken_in_a_conversation_does_not_say_how_sensitive_i
     assert talks["apples"] in await seen_by(app, "dee")
 
 
+async def test_only_operators_take_messages_into_or_out_of_a_sensitive_conversation(app: App, talks: Ids):
+    """Bo spoke in the ferry's alone: put into another one by Cy, it would be gone for him, and he could not undo that."""
+    cy, ferry, apples = await acting(app, "cy"), talks["ferry"], talks["apples"]
+    await cy.conversations.mark(apples, "sensitive")
+    for arrange in (
+        partial(cy.conversations.merge, apples, ferry),
+        partial(cy.conversations.merge, ferry, apples),
+        partial(cy.conversations.move, "1", apples),
+        partial(cy.conversations.move, "3", ferry),
+        partial(cy.conversations.split, ["4"]),
+    ):
+        with pytest.raises(NotAllowed, match="only operators take messages into or out of a sensitive"):
+            await arrange()
+    assert {ferry, apples} <= await seen_by(app, "cy")
+    assert ferry in await seen_by(app, "bo")
+    # Of conversations that are not sensitive everybody arranges what they see.
+    await cy.conversations.mark(apples, "normal")
+    assert str((await cy.conversations.merge(apples, ferry)).id) in await seen_by(app, "bo")
+
+
+async def test_an_operator_merges_a_conversation_into_a_sensitive_one(app: App, talks: Ids):
+    await app.conversations.mark(talks["apples"], "sensitive")
+    assert (await app.conversations.merge(talks["apples"], talks["ferry"])).sensitivity == "sensitive"
+
+
 async def test_nobody_comes_into_a_sensitive_conversation_by_speaking_in_it(app: App, talks: Ids):
     await (await acting(app, "cy")).conversations.mark(talks["apples"], "sensitive")
     kept = await app.memories.remember("Apples are cheap.", sources=["3"])

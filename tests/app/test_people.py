@@ -39,6 +39,14 @@ async def told(app: App, tell_once: TellOnce) -> App:
     return app
 
 
+async def test_no_id_of_a_room_or_of_anybody_tells_when_they_first_came_up(told: App):
+    await told.people.register("helper")
+    people = [one.id for one in await told.participants(told.operator)]
+    rooms = [one.id for one in await told.rooms(told.operator)]
+    assert (len(people) > len(PEOPLE), len(rooms)) == (True, 3)
+    assert {one.version for one in (*people, *rooms)} == {4}
+
+
 async def test_a_merged_person_reads_what_either_account_may(told: App):
     apart = {name: await read_by(told, await told.viewer(name)) for name in ("ana", "ana_home")}
 

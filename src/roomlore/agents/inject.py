@@ -16,7 +16,7 @@ from roomlore.agents.fitting import BAR, fitting
 from roomlore.context.memoryblock import one_line
 from roomlore.context.tokens import estimate_tokens
 from roomlore.domain.clock import utc_now
-from roomlore.domain.ids import MessageId, OrgId, ParticipantId, uuid7
+from roomlore.domain.ids import MessageId, OrgId, ParticipantId, timeless, uuid7
 from roomlore.domain.records import Memory, Viewer
 from roomlore.store import changes, directory, erased, injections, work
 from roomlore.store.db import Database
@@ -136,7 +136,7 @@ async def _author(conn: Connection, org_id: OrgId) -> ParticipantId:
         platform=PLATFORM,
         account_id=ACCOUNT,
         persona="",
-        participant_id=ParticipantId(uuid7()),
+        participant_id=ParticipantId(timeless()),
         kind="system",
         name=AUTHOR,
         bridged=False,

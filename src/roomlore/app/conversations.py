@@ -122,7 +122,7 @@ class Conversations:
             BadInput: several are meant; the conversation is of another room or audience; the message is a
                 notice, injected, erased, or not untangled yet.
             NotFound: there is no such message or conversation, or the caller may not see it.
-            NotAllowed: the caller's role does not let it arrange conversations.
+            NotAllowed: the caller may not arrange conversations, or is no operator and one of them is sensitive.
         """
         async with self._looking("move message") as conn:
             target = await self._meant(conn, to)
@@ -148,7 +148,7 @@ class Conversations:
             BadInput: several are meant, or none; the messages are of several rooms or audiences; one is a
                 notice, injected, erased, or not untangled yet; the label is too long.
             NotFound: there is no such message or room, or the caller may not see it or its conversation.
-            NotAllowed: the caller's role does not let it arrange conversations.
+            NotAllowed: the caller may not arrange conversations, or is no operator and one of them is sensitive.
         """
         name, opened = checked_label(label), ConversationId(uuid7())
         if not 1 <= len(words) <= MOST_NAMED:
@@ -173,7 +173,7 @@ class Conversations:
         Raises:
             BadInput: several are meant, they are the same, or they are of different rooms or audiences.
             NotFound: there is no such conversation, or the caller may not see it.
-            NotAllowed: the caller's role does not let it arrange conversations.
+            NotAllowed: the caller may not arrange conversations, or is no operator and one of them is sensitive.
         """
         async with self._looking("merge conversations") as conn:
             kept, gone = await self._meant(conn, one), await self._meant(conn, other)
@@ -343,6 +343,8 @@ class Conversations:
             await erased.keep_erasures_out(conn, org_id)
             await untangling.touch_rooms(conn, org_id, {looked.room_id: (looked.since, looked.until)})
             result, touched = await carry(conn)
+            arranged = looked.conversation_ids | {result}
+            await marking.check_arranging(conn, org_id, arranged, by=self.desk.caller)
             touched |= {result}
             others = touched - {result}
             await conversations.mark_like(conn, org_id, result, others=others)

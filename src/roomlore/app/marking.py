@@ -1,5 +1,7 @@
 """Sets the sensitivity and the label of a conversation on behalf of a person."""
 
+from collections.abc import Collection
+
 from roomlore.domain.errors import BadInput, NotAllowed
 from roomlore.domain.ids import ConversationId, OrgId
 from roomlore.domain.records import Sensitivity, Viewer
@@ -36,6 +38,23 @@ async def mark(
     await conversations.mark(
         conn, org_id, conversation_id, sensitivity=sensitivity, by_operator=by.is_operator
     )
+
+
+async def check_arranging(
+    conn: Connection, org_id: OrgId, ids: Collection[ConversationId], *, by: Viewer
+) -> None:
+    """Refuse to take messages into or out of a sensitive conversation, unless an operator does.
+
+    Whoever spoke with a message keeps seeing it: nobody else can hide it from them by putting it elsewhere.
+
+    Raises:
+        NotAllowed: the caller is no operator, and one of several conversations is sensitive.
+    """
+    if by.is_operator or len(ids) == 1:
+        return
+    found = await conversations.by_id(conn, org_id, ids)
+    if any(one.sensitivity != "normal" for one in found.values()):
+        raise NotAllowed("only operators take messages into or out of a sensitive conversation; ask one to")
 
 
 def checked_label(label: str) -> str:

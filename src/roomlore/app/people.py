@@ -6,7 +6,7 @@ from uuid import UUID
 
 from roomlore.app.desk import Desk
 from roomlore.domain.errors import BadInput
-from roomlore.domain.ids import OrgId, ParticipantId, uuid7
+from roomlore.domain.ids import OrgId, ParticipantId, timeless, uuid7
 from roomlore.domain.incoming import ParticipantKind
 from roomlore.domain.records import Account, Viewer
 from roomlore.ingest.clean import LONGEST_ID, LONGEST_NAME, LONGEST_PLATFORM, PARTICIPANT_KINDS
@@ -182,7 +182,7 @@ def _registered(name: str, *, kind: ParticipantKind, platform: str, account: str
         platform=platform,
         account_id=account,
         persona="",
-        participant_id=ParticipantId(uuid7()),
+        participant_id=ParticipantId(timeless()),
         kind=kind,
         name=name,
         bridged=False,

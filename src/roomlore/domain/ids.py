@@ -1,4 +1,4 @@
-"""Identifiers: UUID version 7, so that ids sort by the time they were made."""
+"""Identifiers: UUID version 7, which sort by the time they were made; version 4 where that time is nobody's business."""
 
 import os
 import time
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import NewType
-from uuid import UUID
+from uuid import UUID, uuid4
 
 OrgId = NewType("OrgId", UUID)
 RoomId = NewType("RoomId", UUID)
@@ -31,6 +31,11 @@ def uuid7() -> UUID:
     value = (milliseconds & (2**48 - 1)) << 80 | 0x7 << 76 | fraction << 64
     value |= 0x2 << 62 | int.from_bytes(os.urandom(8), "big") >> 2
     return UUID(int=value)
+
+
+def timeless() -> UUID:
+    """Return a new UUID version 4, which says nothing: rooms and participants may first come up in a whisper."""
+    return uuid4()
 
 
 def id_at(moment: datetime) -> UUID:

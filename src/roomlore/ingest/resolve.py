@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from roomlore.domain.ids import OrgId, ParticipantId, RoomId, uuid7
+from roomlore.domain.ids import OrgId, ParticipantId, RoomId, timeless
 from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, IncomingRoom, ParticipantKind
 from roomlore.domain.roomaudience import UNKNOWN_KIND, audience_of, is_stated_closed
 from roomlore.store import directory
@@ -116,7 +116,7 @@ async def _add_rooms(
 ) -> None:
     new = [
         NewRoom(
-            id=RoomId(uuid7()),
+            id=RoomId(timeless()),
             platform=name[0],
             external_id=room.external_id,
             name=room.name,
@@ -143,7 +143,7 @@ async def _add_authors(
             platform=name[0],
             account_id=author.account_id,
             persona=author.persona,
-            participant_id=ParticipantId(uuid7()),
+            participant_id=ParticipantId(timeless()),
             kind=author.kind,
             name=author.name,
             bridged=author.bridged,

@@ -228,23 +228,8 @@ create index relationships_with_participant on relationships (org_id, participan
 ---------------------------------------------------------------------------------------------------
 -- Who may see what
 
--- Whether the viewer may read a message and was a member of its room when it was said, however open it is.
-create function attended(message uuid) returns boolean
-  language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
-as $$
-begin
-  return exists (
-    select 1
-    from readable_messages as said
-    join stays_of_viewer as stay on stay.room_id = said.room_id
-    where said.id = message
-      and stay.joined_at <= said.sent_at
-      and (stay.left_at is null or said.sent_at < stay.left_at)
-  );
-end $$;
-
 -- Whether the viewer may see a memory: every source, and of a sensitive one was there when each was said.
--- Without sources it is the memory of whoever asserted it.
+-- Without sources it is the memory of whoever asserted it. `attended` is made once all that it asks is there.
 create function can_recall(memory uuid) returns boolean
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$

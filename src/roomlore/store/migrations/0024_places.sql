@@ -310,33 +310,6 @@ begin
   );
 end $$;
 
--- Whether the viewer may read a message and was a member of its room when it was said, however open it is; and with them
--- everybody who reads at the place.
-create or replace function attended(message uuid) returns boolean
-  language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
-as $$
-begin
-  return exists (
-    select 1
-    from readable_messages as said
-    where said.id = message
-      and (
-        reads_for_place()
-        or exists (
-          select 1
-          from stays_of_viewer as stay
-          where stay.room_id = said.room_id
-            and stay.joined_at <= said.sent_at
-            and (stay.left_at is null or said.sent_at < stay.left_at)
-        )
-      )
-      and (
-        place_id() is null
-        or (place_spans())[array_position(place_rooms(), said.room_id)] @> said.sent_at
-      )
-  );
-end $$;
-
 -- Whether the viewer may see a conversation: everything said in it, and of a sensitive one was there when it
 -- was said. A conversation without messages is the operator's.
 create or replace function can_follow(conversation uuid) returns boolean

@@ -30,7 +30,7 @@ where sensitivity = 'sensitive';
 -- Whether the viewer may read a message and was there when it was said, however open its room is: as a member of the
 -- room, or because they had spoken in its conversation when that became sensitive; and with them everybody who reads at
 -- the place, as members. The rule for conversations asks this as well.
-create or replace function attended(message uuid) returns boolean
+create function attended(message uuid) returns boolean
   language plpgsql stable parallel safe security definer set search_path = roomlore, pg_temp
 as $$
 begin
@@ -65,8 +65,8 @@ begin
   );
 end $$;
 
-revoke execute on function speakers(uuid, uuid) from public;
-grant execute on function speakers(uuid, uuid) to roomlore_app;
+revoke execute on all functions in schema roomlore from public;
+grant execute on all functions in schema roomlore to roomlore_app;
 
 -- The words by which erased persons were called, as digests only, so that nothing that is derived says them again.
 create table erased_names (
