@@ -1,20 +1,22 @@
 -- Memories: what was drawn from messages or asserted, what it rests on and whom it names.
 
--- name: newest -> MemoryKey
+-- name: newest -> MemoryPlace
 -- The newest memories that the viewer may see, newest first, as far as they are meant.
-select memory_id as id
+-- Uses index: memories_by_time
+select memory_id as id, valid_from
 from newest_memories(
   %(room_ids)s::uuid[], %(subject_ids)s::uuid[], %(author_ids)s::uuid[], %(perspective_ids)s::uuid[],
   %(kinds)s::text[], %(statuses)s::text[], %(tags)s::text[], %(task_id)s::text, %(since)s::timestamptz,
-  %(as_of)s::timestamptz, %(before)s::uuid, %(limit)s
+  %(as_of)s::timestamptz, %(before_at)s::timestamptz, %(before_id)s::uuid, %(limit)s
 )
-order by memory_id desc;
+order by valid_from desc, memory_id desc;
 
 -- name: resting_on -> MemoryKey
 -- The newest memories that rest on a message.
-select memory_id as id
-from resting_on(array[%(message_id)s::uuid])
-order by memory_id desc
+select memories.id
+from resting_on(array[%(message_id)s::uuid]) as rests
+join memories on memories.org_id = %(org_id)s and memories.id = rests.memory_id
+order by memories.valid_from desc, memories.id desc
 limit %(limit)s;
 
 -- name: find -> MemoryKey
@@ -78,7 +80,7 @@ left join rooms as held on held.org_id = memories.org_id and held.id = memories.
 left join rests on rests.memory_id = memories.id
 left join bears on bears.memory_id = memories.id
 where memories.org_id = %(org_id)s and memories.id = any (%(memory_ids)s)
-order by memories.id desc;
+order by memories.valid_from desc, memories.id desc;
 
 -- name: known_names -> KnownName
 -- What the viewer may call these participants.
