@@ -107,9 +107,7 @@ class Browsing:
             is_first = before is None
             wanted_ids = max(limit, COUNTED) if is_first else limit
             places = await memories.newest_places(conn, org_id, facets, limit=wanted_ids + 1)
-            found = await memories.memories_by_id(
-                conn, org_id, [one.id for one in places[:wanted_ids]]
-            )
+            found = await memories.memories_by_id(conn, org_id, [one.id for one in places[:wanted_ids]])
             origins = await browsing.origins(conn, org_id, found)
             counted = found if is_first else []
             people = {who.id for memory in counted for who in memory.participants}

@@ -160,9 +160,7 @@ async def newest(conn: Connection, org_id: OrgId, facets: Facets, *, limit: int)
     return await memories_by_id(conn, org_id, [one.id for one in found])
 
 
-async def newest_places(
-    conn: Connection, org_id: OrgId, facets: Facets, *, limit: int
-) -> list[MemoryPlace]:
+async def newest_places(conn: Connection, org_id: OrgId, facets: Facets, *, limit: int) -> list[MemoryPlace]:
     """Return the places of the newest memories that are visible and meant, newest first."""
     params = {
         "org_id": org_id,

@@ -34,5 +34,10 @@ begin
   execute listing;
 end $$;
 
+-- What a room is called among all: rooms of several workspaces share names. Names what `find_rooms` finds, too.
+create function called_room(workspace text, name text) returns text
+  language sql immutable parallel safe
+  return case when workspace = '' or name = '' then name else workspace || '/' || name end;
+
 revoke execute on all functions in schema roomlore from public;
 grant execute on all functions in schema roomlore to roomlore_app;

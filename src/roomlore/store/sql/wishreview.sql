@@ -3,7 +3,7 @@
 -- name: all_of -> WishRow
 -- The newest wishes that the viewer may see, newest first.
 select
-  wishes.id, wishes.room_id, coalesce(rooms.name, '') as room_name, wishes.message_id, wishes.author_id,
+  wishes.id, wishes.room_id, coalesce(called_room(rooms.workspace, rooms.name), '') as room_name, wishes.message_id, wishes.author_id,
   coalesce(said.author_name, '') as author_name, wishes.kind, wishes.status, wishes.doubt, wishes.heard_by, said.sent_at,
   coalesce(said.body, '') as body, wishes.decided_at, wishes.decided_by, wishes.from_ids, wishes.spared_ids,
   wishes.is_standing, wishes.permits, wishes.denies, wishes.told
@@ -41,7 +41,7 @@ order by said.sent_at, said.native_order, said.id;
 -- Which wishes withhold these messages, and from whom.
 select
   withheld.message_id, withheld.wish_id, wishes.kind, wishes.author_id, coalesce(voice.author_name, '') as author_name,
-  wishes.room_id, coalesce(rooms.name, '') as room_name, withheld.from_ids
+  wishes.room_id, coalesce(called_room(rooms.workspace, rooms.name), '') as room_name, withheld.from_ids
 from withheld
 join wishes on wishes.org_id = withheld.org_id and wishes.id = withheld.wish_id
 left join messages as voice on voice.org_id = wishes.org_id and voice.id = wishes.message_id

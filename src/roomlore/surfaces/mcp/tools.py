@@ -64,7 +64,7 @@ async def _room_list(app: App, given: arguments.RoomList) -> RoomsTold:
     listed = [
         RoomListed(
             id=one.id,
-            name=safe_name(one.name),
+            name=safe_name(one.called),
             platform=one.platform,
             kind=one.kind,
             is_closed=one.visibility == "members",
@@ -97,8 +97,9 @@ async def _room_read(app: App, given: arguments.RoomRead) -> Quoted:
     before = given.before if given.until is None else (given.until, *FIRST_OF_A_MOMENT)
     said = await app.messages(app.desk.caller, given.room, limit=given.limit, before=before, recalls=True)
     told = Transcript(budget=given.budget)
-    told.messages([one for one in said if given.since is None or one.sent_at >= given.since])
-    return quoted(told, nothing="Nothing was said then that you may read.")
+    begun = told.messages([one for one in said if given.since is None or one.sent_at >= given.since])
+    remarks = [f"Earlier messages: before {begun}."] if told.left_out else []
+    return quoted(told, nothing="Nothing was said then that you may read.", remarks=remarks)
 
 
 async def _room_context(app: App, given: arguments.RoomContext) -> ContextTold:
@@ -209,7 +210,10 @@ def _exchange(told: Transcript, hit: Hit) -> None:
     where = f"in {safe_name(hit.room_name)}" if hit.room_name else "in a whisper"
     told.section(f"-- {where}, score {hit.score:.2f}")
     best = sorted(hit.why, key=lambda key: -hit.why[key].score)
-    told.messages(hit.messages, first=best)
+    after = hit.messages[-1].id
+    rest = f"room_read with room {hit.messages[0].room_id} and before {after} reads the room there"
+    rest = rest if hit.room_name else "ask with a larger budget"
+    told.exchange(hit, first=best, rest=rest)
 
 
 def _evidence(answer: Answer, budget: int) -> Transcript:
