@@ -28,7 +28,7 @@ from roomlore.domain.ids import MessageId
 from roomlore.domain.records import Reply
 from roomlore.retrieval.exchanges import BOUND, FIRST_ANSWERS, answers_in, exchanges, shown
 from roomlore.store.search import ExchangeMember
-from roomlore.surfaces.cli.output import hit_json
+from roomlore.surfaces.cli.output import hit_json, left_out
 
 
 def mid(number: int) -> MessageId:
@@ -252,6 +252,12 @@ async def test_a_very_long_exchange_is_shown_around_its_finds_and_says_how_much_
     assert "700" in found_ids(hit)
     assert hit.opening.external_id == "0"
     assert hit_json(hit)["omitted"] == 800 - BOUND
+    told = left_out(hit)
+    assert told.startswith(f"{800 - BOUND} more messages of this exchange left out: roomlore show ")
+    # What it says reads the whole of it.
+    room, before = told.split()[-4], told.split()[-1]
+    [whole] = await app.exchanges(app.operator, room, limit=1, before=before)
+    assert (len(whole.messages), whole.omitted) == (800, 0)
 
 
 async def test_an_exchange_of_a_member_is_walked_within_time_in_a_database_never_analysed(app):
