@@ -10,7 +10,7 @@ from roomlore.agents.blocks import Blocks, Hits
 from roomlore.app.desk import Desk
 from roomlore.app.generations import Generations, GenerationStatus
 from roomlore.app.projecting import Copies, copies_of
-from roomlore.domain.clock import disagreements
+from roomlore.domain.clock import disagreements, utc_now
 from roomlore.domain.errors import BadInput
 from roomlore.domain.ids import OrgId, RoomId
 from roomlore.retrieval import meant
@@ -179,7 +179,7 @@ class Operations:
             backlog = await readings.backlog(reading.conn, self.desk.org_id, now=now)
             latencies = await operations.latencies(reading.conn, self.desk.org_id, newest=READS)
             newest = await operations.newest_said(reading.conn, self.desk.org_id)
-            clock = disagreements(datetime.now(UTC), database=newest.now, newest=newest.sent_at)
+            clock = disagreements(utc_now(), database=newest.now, newest=newest.sent_at)
         rooms = [_room(one, copies) for one in seen]
         return Numbers(
             at=now,

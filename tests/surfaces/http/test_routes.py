@@ -451,7 +451,7 @@ async def test_wishes_are_reviewed(served: Served) -> None:
 
 async def test_a_slash_in_a_name_is_sent_encoded(served: Served) -> None:
     where = {"id": "g", "name": "general", "workspace": "acme"}
-    await served.operator.post("/v1/messages", record("z1", "hello", room=where))
+    await served.operator.post("/v1/messages", {"messages": [record("z1", "hello", room=where)]})
     for path in ("/v1/rooms/acme%2Fgeneral/messages", "/v1/rooms/acme%2fgeneral/exchanges"):
         assert "hello" in str(await served.operator.get(path)), path
     assert (await served.operator("GET", "/v1/rooms/acme%2Fnowhere/messages")).json()["detail"] == (

@@ -18,7 +18,7 @@ from roomlore.surfaces.cli.output import Output, retention
 from roomlore.surfaces.cli.session import Session, with_app
 
 HEADINGS = (
-    "room", "embeds", "keeps", "messages", "in exchanges", "size", "legacy", "vectors", "saved", "to embed", "untangled",
+    "room", "embeds", "messages", "in exchanges", "size", "legacy", "vectors", "saved", "to embed", "untangled",
     "set aside", "oldest waiting",
 )  # fmt: skip
 
@@ -60,12 +60,9 @@ def embedding(session: Session, room: str, policy: EmbeddingPolicy) -> None:
 
 def show(output: Output, numbers: Numbers) -> None:
     """Print numbers as tables: the rooms, what all of them come to, and how long reads take."""
-    rows = [
-        (room.name, room.embedding_policy, retention(room.keep_for, None), *_cells(room.counts, numbers.at))
-        for room in numbers.rooms
-    ]
-    output.table(HEADINGS, [*rows, ("all rooms", "", "", *_cells(numbers.counts, numbers.at))])
-    _show_grace(output, numbers.rooms)
+    rows = [(room.name, room.embedding_policy, *_cells(room.counts, numbers.at)) for room in numbers.rooms]
+    output.table(HEADINGS, [*rows, ("all rooms", "", *_cells(numbers.counts, numbers.at))])
+    _show_retention(output, numbers.rooms)
     for wrong in numbers.clock:
         output.text(f"the clock may be wrong: {wrong}; {CLOCK_CURE}", style="yellow")
     if numbers.counts.looked_at < numbers.counts.messages:
@@ -113,16 +110,16 @@ def _show_latencies(output: Output, latencies: Iterable[Latency]) -> None:
     output.table(("read", "where rooms embed", "reads", "p50", "p95"), rows)
 
 
-def _show_grace(output: Output, rooms: Iterable[RoomNumbers]) -> None:
-    """Print which rooms will keep less than they do, and what goes then."""
+def _show_retention(output: Output, rooms: Iterable[RoomNumbers]) -> None:
+    """Print which rooms keep what was said for a time, which will keep less than they do, and what goes then."""
     for room in rooms:
+        kept = f"{room.name} keeps {retention(room.keep_for, room.retention_starts_at)}"
         if room.in_grace is not None:
-            kept = retention(room.keep_for, room.retention_starts_at)
             gone = counted(room.in_grace, "message")
-            output.text(
-                f"{room.name} keeps {kept}, until then {retention(room.kept_until_then, None)}; {gone} in grace",
-                style="yellow",
-            )
+            before = retention(room.kept_until_then, None)
+            output.text(f"{kept}, until then {before}; {gone} in grace", style="yellow")
+        elif room.keep_for is not None:
+            output.text(kept)
 
 
 def _cells(counts: Counts, now: datetime) -> Sequence[str | int]:
