@@ -262,7 +262,7 @@ async def test_readiness_and_operations_tell_of_a_clock_behind_what_was_said(
 ) -> None:
     await app.ingest(message("1", sent_at=datetime.now(UTC)))
     for module in ("roomlore.doctor", "roomlore.app.operations"):
-        monkeypatch.setattr(f"{module}.utc_now", lambda: datetime.now(UTC) - timedelta(days=3))
+        monkeypatch.setattr(f"{module}.utc_now", lambda: datetime.now(UTC) - timedelta(days=3, minutes=5))
     served = await serve(app)
     ready = await served.nobody()("GET", "/health/ready")
     assert (ready.status_code, ready.json()["clock"]) == (200, False)
