@@ -5,11 +5,11 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
 
 from roomlore.app import projecting
 from roomlore.app.embedding import load_embedder
 from roomlore.config import DEFAULT_EMBEDDING, Settings
+from roomlore.domain.clock import CLOCK_CURE, disagreements, utc_now
 from roomlore.domain.errors import (
     BackendUnavailable,
     BadInput,
@@ -30,9 +30,6 @@ from roomlore.store.projections import TARGETS, Target
 OLDEST_PGVECTOR = (0, 8)
 #: For each answer of a server or an embedding model.
 PATIENCE = 5.0
-#: More than this between two clocks, and between a message and now, is told.
-CLOCKS_APART = timedelta(minutes=1)
-MESSAGES_AHEAD = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,38 +160,21 @@ async def _database(
     db = await Database.connect(dsn, size=1)
     try:
         copies = [finding for server in servers if (finding := await _copies(db, server)) is not None]
-        return [*findings, await _clock(db), await _backlog(db), *await _vectors(db, models), *copies]
+        return [*findings, await clock(db), await _backlog(db), *await _vectors(db, models), *copies]
     finally:
         await db.close()
 
 
-async def _clock(db: Database) -> Finding:
+async def clock(db: Database) -> Finding:
     """Return whether the clock of this machine agrees with that of the database, and with what was said."""
-    apart, ahead = timedelta(0), timedelta(0)
+    wrong: set[str] = set()
     for org_id in await _orgs(db):
         async with db.reading(Viewer.operator(org_id)) as conn:
             newest = await operations.newest_said(conn, org_id)
-        now = datetime.now(UTC)
-        apart = max(apart, abs(newest.now - now))
-        if newest.sent_at is not None:
-            ahead = max(ahead, newest.sent_at - now)
-    wrong = [
-        *([f"{_span(apart)} apart from the database's"] if apart > CLOCKS_APART else ()),
-        *([f"a message is dated {_span(ahead)} from now"] if ahead > MESSAGES_AHEAD else ()),
-    ]
+        wrong |= set(disagreements(utc_now(), database=newest.now, newest=newest.sent_at))
     if not wrong:
         return Finding(name="clock", is_well=True, detail="agrees with the database and with what was said")
-    cure = "set the clock of this machine, by NTP for example; if it is right, a platform's or the database's is wrong"
-    return Finding(name="clock", is_well=False, detail="; ".join(wrong), cure=cure)
-
-
-def _span(time: timedelta) -> str:
-    """Return a time in days where it is long, else in minutes."""
-    return (
-        counted(time.days, "day")
-        if time >= timedelta(days=2)
-        else counted(round(time.total_seconds() / 60), "minute")
-    )
+    return Finding(name="clock", is_well=False, detail="; ".join(sorted(wrong)), cure=CLOCK_CURE)
 
 
 async def _vectors(db: Database, models: Sequence[_Model]) -> Sequence[Finding]:

@@ -17,6 +17,7 @@ from conftest import OpenApp, TellOnce
 from ingest.stories import author
 from roomlore.app import App
 from roomlore.domain.errors import BadInput, NotAllowed, NotFound, RoomloreError
+from roomlore.domain.ids import short_id
 from roomlore.domain.records import LogLine, Viewer
 from roomlore.store.queries import Connection
 
@@ -375,8 +376,20 @@ async def test_lines_about_an_id_are_those_that_name_it(told: App, admin: psycop
     assert await actions(made.kept.id) == ["search", "make key"]
     assert await actions(name["ana"]) == ["read room"]
     assert await actions(str(name["m4"])[:30].upper()) == ["read room"]
+    assert await actions(short_id(name["m4"])) == ["read room"]
+    assert await actions(short_id(made.kept.id)) == ["search", "make key"]
     assert await actions("ffffffff") == []
     assert await told.log(await told.viewer("bo"), subject=name["m4"]) == []
+
+
+async def test_reads_for_the_viewer_s_eyes_alone_are_marked(told: App):
+    bo = await told.viewer("bo")
+    for is_private in (False, True):
+        await told.search(bo, "word5", room="attic", private=is_private)
+        await told.ask(bo, "word5", room="attic", private=is_private)
+        await told.context(bo, "attic", private=is_private)
+    actions = [line.action for line in await told.log(bo, limit=6)]
+    assert actions == [f"{mark}{read}" for mark in ("private ", "") for read in ("context", "ask", "search")]
 
 
 async def test_the_newest_lines_come_first_and_no_more_than_asked(told: App):

@@ -272,7 +272,7 @@ async def test_the_key_is_in_one_header_and_in_nothing_that_is_shown(caplog) -> 
     )
 
 
-@pytest.mark.parametrize("word", ["a/b", "..", ".", "", "\ud800"])
+@pytest.mark.parametrize("word", ["..", ".", "", "\ud800"])
 async def test_a_word_that_cannot_stand_in_an_address_is_sent_nowhere(word) -> None:
     stub = Stub()
     client = await stub.client()
@@ -283,7 +283,7 @@ async def test_a_word_that_cannot_stand_in_an_address_is_sent_nowhere(word) -> N
 
 
 @pytest.mark.parametrize(
-    "word", ["a b", "ä", "?x=1", "#x", "a%2Fb", "a;b", "a&b", "\x00", "..a", "a\nb", "%"]
+    "word", ["a/b", "a b", "ä", "?x=1", "#x", "a%2Fb", "a;b", "a&b", "\x00", "..a", "a\nb", "%"]
 )
 async def test_a_word_is_one_part_of_a_path_whatever_it_holds(word) -> None:
     stub = Stub(httpx2.Response(200, json={"messages": [], "next": None}))

@@ -29,7 +29,7 @@ def test_a_word_is_one_part_of_a_path_or_refused(word) -> None:
     try:
         part = written.segment("room", word)
     except BadInput:
-        assert "/" in word or word in {"", ".", ".."} or any("\ud800" <= one <= "\udfff" for one in word)
+        assert word in {"", ".", ".."} or any("\ud800" <= one <= "\udfff" for one in word)
         return
 
     path = httpx2.URL(f"https://rooms.example/v1/rooms/{part}/messages").raw_path.decode()

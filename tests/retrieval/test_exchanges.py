@@ -28,7 +28,7 @@ from roomlore.domain.ids import MessageId
 from roomlore.domain.records import Reply
 from roomlore.retrieval.exchanges import BOUND, FIRST_ANSWERS, answers_in, exchanges, shown
 from roomlore.store.search import ExchangeMember
-from roomlore.surfaces.cli.output import hit_json
+from roomlore.surfaces.cli.output import hit_json, left_out
 
 
 def mid(number: int) -> MessageId:
@@ -92,6 +92,13 @@ def test_what_is_shown_is_bounded_and_holds_the_opening_and_the_best_find(member
         assert one.opening_id in kept
         assert len(one.member_ids) > bound or kept == set(one.member_ids)
         assert bound == 1 or found[0] in kept
+        above = {edge.child_id: edge.parent_id for edge in one.replies}
+        way = [found[0]]
+        while way[-1] in above:
+            way.append(above[way[-1]])
+        # No answer without its question, but where the way up from the best find is longer than the bound.
+        cut = len(way) > bound
+        assert all(above[key] in kept for key in kept if key in above and not (cut and key in way))
 
 
 def test_the_earliest_of_a_round_opens_it_whatever_hangs_below():
@@ -112,13 +119,18 @@ def test_nothing_after_the_last_place_belongs_to_an_exchange():
     assert [edge.child_id for edge in one.replies] == [mid(1)]
 
 
-def test_of_a_large_exchange_the_answers_to_the_finds_come_before_the_way_to_the_opening():
-    chain = [member(number, number - 1 if number else None) for number in range(90)]
-    aside = [member(100 + number, 80) for number in range(FIRST_ANSWERS + 2)]
-    [one] = exchanges([*chain, *aside])
-    kept = shown(one, [mid(80), mid(60)], bound=12)
-    # opening; each find, what it stands under, its first three answers; then up from the better
-    assert numbers(sorted(kept)) == [0, 59, 60, 61, 76, 77, 78, 79, 80, 81, 100, 101]
+def test_of_a_large_exchange_finds_come_with_all_that_they_answer_and_with_their_first_answers():
+    chain = [member(number, number - 1 if number else None) for number in range(30)]
+    aside = [member(100 + number, 20) for number in range(FIRST_ANSWERS + 2)]
+    [one] = exchanges([*chain, *aside, *(member(200 + number, 0) for number in range(40))])
+    kept = shown(one, [mid(20), mid(25), mid(200)], bound=30)
+    assert numbers(sorted(kept)) == [*range(27), 100, 101, 200]
+
+
+def test_of_a_way_up_that_is_longer_than_the_bound_the_part_next_to_the_find_is_shown():
+    [one] = exchanges(member(number, number - 1 if number else None) for number in range(90))
+    kept = shown(one, [mid(80)], bound=12)
+    assert numbers(sorted(kept)) == [0, *range(71, 82)]
 
 
 def test_further_answers_fill_what_the_bound_leaves():
@@ -128,7 +140,7 @@ def test_further_answers_fill_what_the_bound_leaves():
 
 def test_what_is_far_from_every_find_stays_out_even_where_there_is_room():
     [one] = exchanges(member(number, number - 1 if number else None) for number in range(60))
-    assert numbers(sorted(shown(one, [mid(2)]))) == [0, 1, 2, 3]
+    assert numbers(sorted(shown(one, [mid(2)], bound=50))) == [0, 1, 2, 3]
 
 
 def test_in_a_thread_what_follows_may_answer_unless_something_states_that_it_does():
@@ -240,6 +252,12 @@ async def test_a_very_long_exchange_is_shown_around_its_finds_and_says_how_much_
     assert "700" in found_ids(hit)
     assert hit.opening.external_id == "0"
     assert hit_json(hit)["omitted"] == 800 - BOUND
+    told = left_out(hit)
+    assert told.startswith(f"{800 - BOUND} more messages of this exchange left out: roomlore show ")
+    # What it says reads the whole of it.
+    room, before = told.split()[-4], told.split()[-1]
+    [whole] = await app.exchanges(app.operator, room, limit=1, before=before)
+    assert (len(whole.messages), whole.omitted) == (800, 0)
 
 
 async def test_an_exchange_of_a_member_is_walked_within_time_in_a_database_never_analysed(app):

@@ -37,7 +37,7 @@ SEARCHES = (
     "surroundings(array(select id from messages), array['secret'], null, '', null, 100)",
     "worded_memories('village', 100)",
     "nearest_memories((select array_fill(1, array[384])::vector::halfvec(384)), 'fake-hash-384', 100)",
-    "newest_memories(null, null, null, null, null, null, null, null, null, null, null, 100)",
+    "newest_memories(null, null, null, null, null, null, null, null, null, null, null, null, 100)",
 )
 #: What functions tell of memories, what the tables tell of them, and whose ids are given.
 TIES = (
@@ -1157,7 +1157,7 @@ ODD_CALLS = [
     f"{WORDED} best_worded('secret number', {scope(kinds=HUMAN)}, true, 100)) as found",
     f"{WORDED} best_worded('', null, false, 100)) as found",
     "worded_memories('', 100)",
-    "newest_memories(array[null, gen_random_uuid()], '{}', '{}', '{}', '{}', '{}', '{}', '', 'infinity', 'infinity', null, 0)",
+    "newest_memories(array[null, gen_random_uuid()], '{}', '{}', '{}', '{}', '{}', '{}', '', 'infinity', 'infinity', null, null, 0)",
     "ties_of(null)",
     "ties_of(array[null, gen_random_uuid()])",
     "resting_on(null)",
@@ -1329,7 +1329,7 @@ async def test_memories_are_not_narrowed_by_somebody_whom_the_viewer_may_not_kno
 ):
     by_ana = (
         "select memory_id"
-        " from newest_memories(null, null, {}::uuid[], null, null, null, null, null, null, null, null, null)"
+        " from newest_memories(null, null, {}::uuid[], null, null, null, null, null, null, null, null, null, null)"
     )
     ana = await secrets.viewer("ana")
     asked = sql.SQL(by_ana).format(sql.Literal([ana.participant_id]))

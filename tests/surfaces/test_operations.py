@@ -71,6 +71,15 @@ def test_ops_shows_each_room_and_what_waits(data):
     assert "67%" in text
 
 
+def test_ops_tells_how_long_a_room_keeps_what_was_said_and_what_is_in_grace(data):
+    village(data, "keep", "square", "30d", "--yes")
+    told = village(data, "--text", "ops").stdout
+    village(data, "keep", "square", "forever")
+    assert "square keeps 30 days, from " in told
+    assert ", until then forever; 3 messages in grace" in told
+    assert "in grace" not in village(data, "--text", "ops").stdout
+
+
 def test_ops_tells_how_often_memory_blocks_were_shown_again_by_this_process(data):
     assert read(data, "ops")["blocks"] == {"asked": 0, "hits": 0}
     assert (

@@ -14,7 +14,7 @@ from roomlore.agents.recall import for_conversation, recall
 from roomlore.agents.trust import HALF_LIFE, Relationship, relationship
 from roomlore.app.desk import Desk, Reading, check_limit
 from roomlore.app.people import viewer_of
-from roomlore.app.posting import Answering, answering
+from roomlore.app.posting import Answering, answering, marked
 from roomlore.context import memoryblock
 from roomlore.context.builder import with_block
 from roomlore.context.memoryblock import MemoryBlock, without
@@ -187,7 +187,8 @@ class Agents:
         """
         if budget < 1:
             raise BadInput("budget", "must be at least 1 token")
-        async with self.desk.reading(viewer, "memory block", recalls=True) as reading:
+        action = marked("memory block", private=private)
+        async with self.desk.reading(viewer, action, recalls=True) as reading:
             conn = reading.conn
             read = await answering(conn, viewer, room, trigger, private=private)
             occasion = await occasion_of(conn, read.viewer, read.trigger.room_id, read.trigger.id)

@@ -362,7 +362,7 @@ class App:
     async def log(
         self, viewer: Viewer, *, subject: UUID | str | None = None, limit: int = 50
     ) -> list[LogLine]:
-        """Return the log's newest lines, others' to operators only, of those that name `subject` by id or how it begins.
+        """Return the log's newest lines, others' to operators only, of those that name `subject` by id, or how it begins or ends.
 
         Raises:
             BadInput: the subject is no id, nor the beginning of one.

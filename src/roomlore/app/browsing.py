@@ -2,21 +2,27 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import Unpack
+from uuid import UUID
 
 from roomlore.app import asserting
 from roomlore.app.desk import Desk, check_limit
 from roomlore.app.memories import Wanted, check_wanted, facets_of
 from roomlore.app.tallies import Tally, tallied
+from roomlore.domain.errors import BadInput
 from roomlore.domain.ids import MemoryId
 from roomlore.domain.keywords import refuse_unknown
 from roomlore.domain.records import Memory, Message, Viewer
 from roomlore.retrieval import meant
 from roomlore.store import browsing, directory, memories
 from roomlore.store.browsing import Origin, Reader
+from roomlore.store.memories import MemoryPlace
 
 #: So many of the newest memories are counted by what they have in common: of each it is asked whether it may be seen.
 COUNTED = 100
+#: From which the names of pages count.
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: So many are named of those who may read what a memory rests on.
 NAMED = 50
 
@@ -34,8 +40,8 @@ class Shelf:
     """Memories, newest first, and what they have in common with others that are meant."""
 
     memories: Sequence[Shelved]
-    #: After which the next page begins; None where there is none.
-    next: MemoryId | None
+    #: Names the page after this one; None where there is none.
+    next: str | None
     #: Of the newest `COUNTED` that are meant; none on further pages.
     tallies: Sequence[Tally]
     #: How many were counted; none on further pages.
@@ -76,31 +82,32 @@ class Browsing:
     desk: Desk
 
     async def shelf(
-        self, viewer: Viewer, *, limit: int = 50, before: MemoryId | None = None, **wanted: Unpack[Wanted]
+        self, viewer: Viewer, *, limit: int = 50, before: str | None = None, **wanted: Unpack[Wanted]
     ) -> Shelf:
         """Return the newest memories that the viewer may see, and what those that are meant have in common.
 
         Args:
             viewer: For whom.
             limit: How many.
-            before: Only those recorded before this one.
+            before: What a page before called its `next`.
             wanted: Only these.
 
         Raises:
-            BadInput: nothing is wanted, there is no such kind or status, or several are meant.
+            BadInput: nothing is wanted, there is no such kind or status, several are meant, or no page was called so.
             NotFound: there is no such room or participant, or the viewer may not know of them.
         """
         refuse_unknown("shelf", wanted, Wanted)
         check_limit(limit)
         check_wanted(wanted)
+        place = None if before is None else _place(before)
         async with self.desk.reading(viewer, "list memories", recalls=True) as reading:
             conn, org_id = reading.conn, self.desk.org_id
             facets = await facets_of(conn, org_id, wanted)
-            facets = replace(facets, before=before)
+            facets = replace(facets, before=place)
             is_first = before is None
             wanted_ids = max(limit, COUNTED) if is_first else limit
-            ids = await memories.newest_ids(conn, org_id, facets, limit=wanted_ids + 1)
-            found = await memories.memories_by_id(conn, org_id, ids[:wanted_ids])
+            places = await memories.newest_places(conn, org_id, facets, limit=wanted_ids + 1)
+            found = await memories.memories_by_id(conn, org_id, [one.id for one in places[:wanted_ids]])
             origins = await browsing.origins(conn, org_id, found)
             counted = found if is_first else []
             people = {who.id for memory in counted for who in memory.participants}
@@ -111,10 +118,10 @@ class Browsing:
                 Shelved(memory=one, origins=[place for place in origins if place.memory_id == one.id])
                 for one in found[:limit]
             ],
-            next=ids[limit - 1] if len(ids) > limit else None,
+            next=_called(places[limit - 1]) if len(places) > limit else None,
             tallies=tallied(counted, origins, persons) if is_first else [],
             counted=len(counted),
-            is_cut=is_first and len(ids) > wanted_ids,
+            is_cut=is_first and len(places) > wanted_ids,
         )
 
     async def audience(self, viewer: Viewer, memory: str) -> Audience:
@@ -162,3 +169,17 @@ class Browsing:
             rooms = await directory.room_names(reading.conn, self.desk.org_id, [said.room_id])
             reading.shows([said.id])
         return Place(message=said, room_name=next((room.name for room in rooms.values()), None))
+
+
+def _called(last: MemoryPlace) -> str:
+    """Return what the page after a memory is called: the memory may be gone when it is asked for."""
+    return f"{(last.valid_from - EPOCH) // timedelta(microseconds=1)}_{last.id}"
+
+
+def _place(called: str) -> MemoryPlace:
+    microseconds, _, memory = called.partition("_")
+    try:
+        at = EPOCH + timedelta(microseconds=int(microseconds))
+        return MemoryPlace(id=MemoryId(UUID(memory)), valid_from=at)
+    except (ValueError, OverflowError):
+        raise BadInput("before", "names no page; begin again without it") from None

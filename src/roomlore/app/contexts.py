@@ -5,7 +5,7 @@ from time import perf_counter
 
 from roomlore.app.agents import Agents
 from roomlore.app.desk import Desk
-from roomlore.app.posting import answering
+from roomlore.app.posting import answering, marked
 from roomlore.app.withholding import told_of
 from roomlore.backends.articles import open_reader
 from roomlore.context.builder import DEFAULT_BUDGET, build, with_articles
@@ -40,7 +40,7 @@ class Contexts:
         reader = open_reader() if wish.articles else None
         began = perf_counter()
         async with self.desk.reading(
-            viewer, "context", keeps_plans=True, recalls=True, began=began
+            viewer, marked("context", private=wish.private), keeps_plans=True, recalls=True, began=began
         ) as reading:
             read = await answering(reading.conn, viewer, room, trigger, private=wish.private)
             block = await self.agents.block_beside(reading, read, budget=wish.budget)

@@ -117,7 +117,7 @@ class Finding:
         _check_found(limit)
         asking = await self._asking(viewer, question, filters)
         asking = await self._proposed(viewer, asking, place, limit=limit)
-        async with self._recalling(viewer, "search", asking) as reading:
+        async with self._recalling(viewer, place.marked("search"), asking) as reading:
             wanted = await self._wanted(reading.conn, viewer, asking, place)
             reach = max(limit, LOOKED_THROUGH) if wanted.asks else limit
             found = await _searched(reading.conn, wanted, limit=reach)
@@ -152,7 +152,7 @@ class Finding:
         asking = await self._proposed(viewer, asking, place, limit=NEAR, beyond_room=True)
         answering = Answering(desk=self.desk, settings=self.settings, now=self.now)
         near = await answering.near(viewer, asking.worded.get(question), asking.embedder)
-        async with self._recalling(viewer, "ask", asking) as reading:
+        async with self._recalling(viewer, place.marked("ask"), asking) as reading:
             conn = reading.conn
             wanted = await self._wanted(conn, viewer, asking, place)
             settled = await _settled(conn, wanted, near)
@@ -187,7 +187,7 @@ class Finding:
         """Return up to `limit` exchanges in which the viewer asked something like a question, most alike first."""
         _check_found(limit)
         asking = await self._asking(viewer, question, Filters(by=[meant.ME], literal=True))
-        async with self._recalling(viewer, "search", asking) as reading:
+        async with self._recalling(viewer, place.marked("search"), asking) as reading:
             wanted = await self._wanted(reading.conn, viewer, asking, place)
             found = await _searched(reading.conn, wanted, limit=max(limit, LOOKED_THROUGH))
             hits = _questions(found.hits)[:limit]

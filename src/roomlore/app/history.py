@@ -5,7 +5,7 @@ from uuid import UUID
 
 from roomlore.app.desk import Desk, check_limit
 from roomlore.domain.errors import BadInput, NotFound
-from roomlore.domain.ids import id_range
+from roomlore.domain.ids import named_ids
 from roomlore.domain.listing import Listed
 from roomlore.domain.records import Conversation, LogLine, Message, Participant, Placed, Room, Viewer
 from roomlore.retrieval import meant
@@ -98,8 +98,8 @@ class History:
     async def log(self, viewer: Viewer, *, subject: UUID | str | None, limit: int) -> list[LogLine]:
         """Return the newest lines of the activity log that the viewer may see, newest first."""
         check_limit(limit)
-        about = None if subject is None else id_range(str(subject))
+        about = None if subject is None else named_ids(str(subject))
         if subject is not None and about is None:
-            raise BadInput("subject", "must be an id, or at least four characters of its beginning")
+            raise BadInput("subject", "must be an id, or at least four characters of its beginning or end")
         async with self.desk.reading(viewer, "read log") as reading:
             return await log.newest_lines(reading.conn, self.desk.org_id, about=about, limit=limit)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import get_args
 from uuid import UUID
 
@@ -10,6 +10,7 @@ from roomlore.agents.blocks import Blocks, Hits
 from roomlore.app.desk import Desk
 from roomlore.app.generations import Generations, GenerationStatus
 from roomlore.app.projecting import Copies, copies_of
+from roomlore.domain.clock import disagreements, utc_now
 from roomlore.domain.errors import BadInput
 from roomlore.domain.ids import OrgId, RoomId
 from roomlore.retrieval import meant
@@ -93,6 +94,13 @@ class RoomNumbers:
     external_id: str
     name: str
     embedding_policy: EmbeddingPolicy
+    #: How long it keeps what was said; None is forever.
+    keep_for: timedelta | None
+    #: From when on; until then it can be taken back, and the room keeps what it kept before. None where it does so already.
+    retention_starts_at: datetime | None
+    kept_until_then: timedelta | None
+    #: How many messages go then; None where that has begun, or nothing goes.
+    in_grace: int | None
     counts: Counts
 
 
@@ -114,6 +122,8 @@ class Numbers:
     copies: Sequence[Copies]
     #: The model that searches use, the one that is to come and the one before, as far as there are such.
     embedding: Sequence[GenerationStatus]
+    #: How the server's clock disagrees with the database's and with what was said; empty where it agrees.
+    clock: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,6 +178,8 @@ class Operations:
             embedding = await self.generations.as_known(reading.conn)
             backlog = await readings.backlog(reading.conn, self.desk.org_id, now=now)
             latencies = await operations.latencies(reading.conn, self.desk.org_id, newest=READS)
+            newest = await operations.newest_said(reading.conn, self.desk.org_id)
+            clock = disagreements(utc_now(), database=newest.now, newest=newest.sent_at)
         rooms = [_room(one, copies) for one in seen]
         return Numbers(
             at=now,
@@ -178,6 +190,7 @@ class Operations:
             blocks=self.blocks.hits(self.desk.org_id),
             copies=copies,
             embedding=embedding,
+            clock=clock,
         )
 
     async def state(self) -> State:
@@ -257,6 +270,10 @@ def _room(seen: _Seen, copies: Sequence[Copies]) -> RoomNumbers:
         external_id=room.external_id,
         name=room.name,
         embedding_policy=room.embedding_policy,
+        keep_for=room.keep_for,
+        retention_starts_at=room.retention_starts_at,
+        kept_until_then=room.kept_until_then,
+        in_grace=room.in_grace,
         counts=_counts([seen], copies),
     )
 

@@ -32,6 +32,10 @@ class Place:
         """Where what is found may be posted."""
         return "nowhere" if self.room is None or self.private else "room"
 
+    def marked(self, action: str) -> str:
+        """Return what the log calls a read of this place."""
+        return marked(action, private=self.private)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answering:
@@ -41,6 +45,11 @@ class Answering:
     #: Bound to where the answer is posted, if it is to be posted.
     viewer: Viewer
     postable: Postable
+
+
+def marked(action: str, *, private: bool) -> str:
+    """Return what the log calls a read: whether it was held to what everybody there may read, or was for one alone."""
+    return f"private {action}" if private else action
 
 
 async def bind(conn: Connection, viewer: Viewer, place: RoomId | MessageId, *, word: str) -> Viewer:

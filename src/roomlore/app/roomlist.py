@@ -5,8 +5,11 @@ from dataclasses import dataclass
 
 from roomlore.app.desk import Desk
 from roomlore.domain.errors import NotFound
+from roomlore.domain.ids import RoomId
 from roomlore.domain.records import Room, Viewer
+from roomlore.domain.retention import Keeping
 from roomlore.retrieval import meant
+from roomlore.store import erased
 from roomlore.store import timeline as store
 from roomlore.store.timeline import Place
 
@@ -40,6 +43,16 @@ class RoomList:
         if found is None:
             raise NotFound("room", room)
         return found
+
+    async def keeping(self, viewer: Viewer, room_id: RoomId) -> Keeping:
+        """Return how long a room keeps what was said.
+
+        Raises:
+            NotFound: there is no such room, or the viewer may not see it.
+        """
+        async with self.desk.reading(viewer, "read room") as reading:
+            reading.shows([room_id])
+            return await erased.keeping_of(reading.conn, self.desk.org_id, room_id)
 
     async def names(self, viewer: Viewer, *, limit: int) -> Sequence[Place]:
         """Return rooms by name, without going through what was said in them."""

@@ -9,6 +9,11 @@ SHORTEST = 3
 _WORD = later(r"[^\W_]+")
 
 
+def called_room(workspace: str, name: str) -> str:
+    """Return what a room is called among all: rooms of several workspaces share names."""
+    return f"{workspace}/{name}" if workspace and name else name
+
+
 def words_of(names: Iterable[str]) -> set[str]:
     """Return the words of names, as far as they tell anything."""
     words = {word for name in names for word in _WORD.findall(name.casefold())}

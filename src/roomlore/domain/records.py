@@ -9,6 +9,7 @@ from uuid import UUID
 from roomlore.domain.ids import ConversationId, KeyId, MemoryId, MessageId, OrgId, ParticipantId, RoomId
 from roomlore.domain.incoming import MessageKind, ParticipantKind, Precision, RoomKind, Visibility
 from roomlore.domain.mentions import Mention, Reaction
+from roomlore.domain.names import called_room
 from roomlore.domain.roles import Role
 
 ReplyMethod = Literal["explicit", "thread", "mention", "inferred"]
@@ -112,6 +113,11 @@ class Room:
     keep_for: timedelta | None
     #: From when on it does; until then it keeps more, and this can be taken back. None where it does so already.
     retention_starts_at: datetime | None
+
+    @property
+    def called(self) -> str:
+        """What it is called among all rooms."""
+        return called_room(self.workspace, self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

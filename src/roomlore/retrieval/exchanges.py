@@ -8,14 +8,16 @@ what may be seen was decided where the members came from.
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain, takewhile
 
 from roomlore.domain.ids import MessageId
 from roomlore.domain.records import Reply
 from roomlore.store.search import ExchangeMember, Position
 
-#: The most messages of one exchange that are shown.
-BOUND = 50
+#: The most messages of one exchange that are shown; fewer, down to `LEAST`, where many exchanges are.
+BOUND, LEAST = 200, 50
+#: So many messages of all exchanges together are shown whole.
+TOGETHER = 10_000
 #: So many answers to each find go before anything else that surrounds it.
 FIRST_ANSWERS = 3
 
@@ -60,11 +62,16 @@ def exchanges(members: Iterable[ExchangeMember], *, last: Position | None = None
     ]
 
 
+def bound_for(limit: int) -> int:
+    """Return how many messages of each are shown where up to `limit` exchanges are."""
+    return max(LEAST, min(BOUND, TOGETHER // limit))
+
+
 def shown(exchange: Outline, found: Sequence[MessageId], *, bound: int = BOUND) -> set[MessageId]:
     """Return the members that are shown: all of them, or of a large exchange what surrounds the finds.
 
-    The bound always holds. First the opening; then, best find first, each with what it stands under and its
-    first answers; then the ways from each up to the opening; then further answers.
+    The bound always holds. First the opening; then, best find first, each with its first answers; then further answers.
+    None is shown without all that it stands under, but for the best find where that is more than the bound.
 
     Args:
         exchange: Which one.
@@ -76,18 +83,19 @@ def shown(exchange: Outline, found: Sequence[MessageId], *, bound: int = BOUND) 
     parents = {edge.child_id: edge.parent_id for edge in exchange.replies}
     answers = answers_in(exchange.replies)
     wanted = chain(
-        [exchange.opening_id],
-        chain.from_iterable(
-            [key, *islice(_path(key, parents), 1), *answers(key)[:FIRST_ANSWERS]] for key in found
-        ),
-        chain.from_iterable(_path(key, parents) for key in found),
+        chain.from_iterable([key, *answers(key)[:FIRST_ANSWERS]] for key in found),
         chain.from_iterable(answers(key) for key in found),
     )
-    kept: set[MessageId] = set()
+    kept = {exchange.opening_id}
+    way = list(takewhile(lambda one: one not in kept, _path_from(found[0], parents)))
+    if len(way) >= bound:
+        # Of a way that is too long what is nearest, and room for the first answers.
+        way = way[: max(1, bound - 1 - len(answers(found[0])[:FIRST_ANSWERS]))]
+    kept.update(way[: bound - 1])
     for key in wanted:
-        if len(kept) == bound:
-            break
-        kept.add(key)
+        missing = list(takewhile(lambda one: one not in kept, _path_from(key, parents)))
+        if len(kept) + len(missing) <= bound:
+            kept.update(missing)
     return kept
 
 
@@ -149,7 +157,8 @@ def _openings(members: dict[MessageId, ExchangeMember], parents: Parents) -> dic
     return opening_of
 
 
-def _path(key: MessageId, parents: Parents) -> Iterator[MessageId]:
+def _path_from(key: MessageId, parents: Parents) -> Iterator[MessageId]:
+    yield key
     while key in parents:
         key = parents[key]
         yield key

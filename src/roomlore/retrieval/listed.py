@@ -2,7 +2,7 @@
 
 from roomlore.domain.ids import MessageId
 from roomlore.domain.records import Viewer
-from roomlore.retrieval.exchanges import exchanges, shown
+from roomlore.retrieval.exchanges import bound_for, exchanges, shown
 from roomlore.retrieval.history import told
 from roomlore.retrieval.records import Hit, Why
 from roomlore.store import directory, listing, search
@@ -25,7 +25,8 @@ async def listed(conn: Connection, viewer: Viewer, *, scope: Scope, limit: int) 
         if opening in finds or len(finds) < limit:
             finds.setdefault(opening, []).append(key)
     outlines = [outline_of[opening] for opening in finds]
-    kept = [shown(outline_of[opening], keys) for opening, keys in finds.items()]
+    bound = bound_for(limit)
+    kept = [shown(outline_of[opening], keys, bound=bound) for opening, keys in finds.items()]
     whole = await told(conn, org_id, outlines, kept)
     rooms = await directory.room_names(conn, org_id, {one.messages[0].room_id for one in whole})
     newness = {key: 1 - place / len(found) for place, key in enumerate(found)}

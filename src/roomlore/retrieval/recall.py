@@ -118,7 +118,11 @@ def _recalled(
 ) -> Recalled:
     return Recalled(
         memory=by_id[current],
-        superseded=[by_id[key] for key in sorted(matched, reverse=True) if key != current],
+        superseded=sorted(
+            (by_id[key] for key in matched if key != current),
+            key=lambda one: (one.valid_from, one.id),
+            reverse=True,
+        ),
         strength=max(_strength(found[key]) for key in matched),
     )
 

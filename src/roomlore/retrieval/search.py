@@ -14,7 +14,7 @@ from roomlore.domain.ids import MessageId, RoomId
 from roomlore.domain.records import Message, Viewer
 from roomlore.retrieval.alongside import completed
 from roomlore.retrieval.evidence import certainty
-from roomlore.retrieval.exchanges import Outline, exchanges, shown
+from roomlore.retrieval.exchanges import Outline, bound_for, exchanges, shown
 from roomlore.retrieval.maxsim import maxsim
 from roomlore.retrieval.nearby import Nearness, nearer_first
 from roomlore.retrieval.records import Hit, Why
@@ -202,11 +202,12 @@ def _finds(reasons: dict[MessageId, Why], among: Iterable[Outline], *, limit: in
         opening = exchange_of[message_id].opening_id
         if opening in why or len(why) < limit:
             why.setdefault(opening, {})[message_id] = reason
-    return [_find(exchange_of[opening], found) for opening, found in why.items()]
+    bound = bound_for(limit)
+    return [_find(exchange_of[opening], found, bound) for opening, found in why.items()]
 
 
-def _find(exchange: Outline, why: dict[MessageId, Why]) -> _Find:
-    kept = shown(exchange, list(why))
+def _find(exchange: Outline, why: dict[MessageId, Why], bound: int) -> _Find:
+    kept = shown(exchange, list(why), bound=bound)
     return _Find(exchange=exchange, why={key: why[key] for key in why if key in kept}, shown=kept)
 
 

@@ -216,8 +216,18 @@ async def keeping_rooms(
 
 
 async def kept_by(conn: Connection, org_id: OrgId, room_id: RoomId) -> tuple[Keeping, datetime]:
-    """Return how long a room keeps what was said, and the time by the clock of the database."""
-    row = await QUERIES.first(conn, "kept_by", Kept, {"org_id": org_id, "room_id": room_id})
+    """Return how long a room keeps what was said, for who changes it, and the time by the clock of the database."""
+    return await _kept(conn, org_id, room_id, "kept_by")
+
+
+async def keeping_of(conn: Connection, org_id: OrgId, room_id: RoomId) -> Keeping:
+    """Return how long a room keeps what was said."""
+    keeping, _ = await _kept(conn, org_id, room_id, "keeping_of")
+    return keeping
+
+
+async def _kept(conn: Connection, org_id: OrgId, room_id: RoomId, query: str) -> tuple[Keeping, datetime]:
+    row = await QUERIES.first(conn, query, Kept, {"org_id": org_id, "room_id": room_id})
     if row is None:
         raise NotFound("room", str(room_id))
     return Keeping(keep_for=row.keep_for, before=row.before, starts_at=row.starts_at), row.now

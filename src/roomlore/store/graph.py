@@ -10,7 +10,7 @@ from roomlore.domain.incoming import ParticipantKind
 from roomlore.domain.projected import tag_id
 from roomlore.domain.records import MemoryRole
 from roomlore.store import memories
-from roomlore.store.memories import Facets
+from roomlore.store.memories import Facets, MemoryPlace
 from roomlore.store.queries import Connection, Queries
 
 QUERIES = Queries("graph")
@@ -108,17 +108,20 @@ class DatabaseGraph:
         """Return the memories that somebody stated or that were seen through their eyes, newest first."""
         if self.among is not None:
             return await self._known_among(participant_ids, _STATED, limit)
-        found: set[MemoryId] = set()
+        found: dict[MemoryId, MemoryPlace] = {}
         for facets in (Facets(author_ids=participant_ids), Facets(perspective_ids=participant_ids)):
-            found |= set(await memories.newest_ids(self.conn, self.org_id, facets, limit=limit))
-        return sorted(found, reverse=True)[:limit]
+            places = await memories.newest_places(self.conn, self.org_id, facets, limit=limit)
+            found |= {one.id: one for one in places}
+        newest = sorted(found.values(), key=lambda one: one.position, reverse=True)
+        return [one.id for one in newest[:limit]]
 
     async def known_about(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[MemoryId]:
         """Return the memories about somebody, newest first."""
         if self.among is not None:
             return await self._known_among(participant_ids, _ABOUT, limit)
         facets = Facets(subject_ids=participant_ids)
-        return await memories.newest_ids(self.conn, self.org_id, facets, limit=limit)
+        found = await memories.newest_places(self.conn, self.org_id, facets, limit=limit)
+        return [one.id for one in found]
 
     async def talked_to(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[Talk]:
         """Return whom somebody answered or was answered by, the most frequent first."""

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from roomlore.domain.ids import OrgId, uuid7
+from roomlore.domain.ids import NamedIds, OrgId, uuid7
 from roomlore.domain.records import LogLine, LogOutcome, Viewer
 from roomlore.store.queries import Connection, Queries
 
@@ -38,9 +38,15 @@ async def append(
 
 
 async def newest_lines(
-    conn: Connection, org_id: OrgId, *, about: tuple[UUID, UUID] | None, limit: int
+    conn: Connection, org_id: OrgId, *, about: NamedIds | None, limit: int
 ) -> list[LogLine]:
-    """Return the newest lines that the viewer may see, newest first; only those about a range of ids, if asked."""
-    low, high = about or (None, None)
-    params = {"org_id": org_id, "low": low, "high": high, "limit": limit}
+    """Return the newest lines that the viewer may see, newest first; only those that name one of some ids, if asked."""
+    params = {
+        "org_id": org_id,
+        "low": about and about.low,
+        "high": about and about.high,
+        "end_low": about and about.end_low,
+        "end_high": about and about.end_high,
+        "limit": limit,
+    }
     return await QUERIES.all(conn, "newest_lines", LogLine, params)

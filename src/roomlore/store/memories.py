@@ -30,6 +30,19 @@ class MemoryKey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryPlace:
+    """A memory, and since when it is true: its place among all, which it need not take any more."""
+
+    id: MemoryId
+    valid_from: datetime
+
+    @property
+    def position(self) -> tuple[datetime, MemoryId]:
+        """The place among memories, comparable."""
+        return (self.valid_from, self.id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stated:
     """A memory without those it names."""
 
@@ -92,8 +105,8 @@ class Facets:
     since: datetime | None = None
     #: As what stood then, whatever its status is now.
     as_of: datetime | None = None
-    #: Recorded before this one, which need not be there.
-    before: MemoryId | None = None
+    #: Before this place.
+    before: MemoryPlace | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,12 +160,12 @@ async def memories_by_id(conn: Connection, org_id: OrgId, ids: Collection[Memory
 
 async def newest(conn: Connection, org_id: OrgId, facets: Facets, *, limit: int) -> list[Memory]:
     """Return the newest memories that are visible and meant, newest first, as many as one answer holds."""
-    found = await newest_ids(conn, org_id, facets, limit=limit)
-    return await _whole(conn, org_id, found, most_bytes=listing.MOST_BYTES)
+    found = await newest_places(conn, org_id, facets, limit=limit)
+    return await _whole(conn, org_id, [one.id for one in found], most_bytes=listing.MOST_BYTES)
 
 
-async def newest_ids(conn: Connection, org_id: OrgId, facets: Facets, *, limit: int) -> list[MemoryId]:
-    """Return the ids of the newest memories that are visible and meant, newest first."""
+async def newest_places(conn: Connection, org_id: OrgId, facets: Facets, *, limit: int) -> list[MemoryPlace]:
+    """Return the places of the newest memories that are visible and meant, newest first."""
     params = {
         "org_id": org_id,
         "room_ids": _listed(facets.room_ids),
@@ -165,10 +178,11 @@ async def newest_ids(conn: Connection, org_id: OrgId, facets: Facets, *, limit: 
         "task_id": facets.task_id,
         "since": facets.since,
         "as_of": facets.as_of,
-        "before": facets.before,
+        "before_at": None if facets.before is None else facets.before.valid_from,
+        "before_id": None if facets.before is None else facets.before.id,
         "limit": limit,
     }
-    return [key.id for key in await QUERIES.all(conn, "newest", MemoryKey, params)]
+    return await QUERIES.all(conn, "newest", MemoryPlace, params)
 
 
 async def resting_on(conn: Connection, org_id: OrgId, message_id: MessageId, *, limit: int) -> list[Memory]:

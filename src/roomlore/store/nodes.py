@@ -89,7 +89,9 @@ class Memory:
     id: MemoryId
     kind: MemoryKind
     is_active: bool
-    recorded_at: datetime
+    valid_from: datetime
+    #: Rests on nothing, and is for every participant of the org.
+    is_for_org: bool
     superseded_by: MemoryId | None
     #: The one in which all that it rests on was said, or where it was asserted.
     room_id: RoomId | None
@@ -183,7 +185,8 @@ def _memory(org_id: OrgId, memory: Memory, version: int) -> Node:
     properties: dict[str, Value] = {
         "kind": memory.kind,
         "is_active": memory.is_active,
-        "recorded_at": _iso(memory.recorded_at),
+        "valid_from": _iso(memory.valid_from),
+        "is_for_org": memory.is_for_org,
     }
     if memory.room_id is not None:
         properties["room_id"] = str(memory.room_id)

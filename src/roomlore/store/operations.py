@@ -1,7 +1,7 @@
 """What the operator watches: how far each stage has come in each room, and how long reads take."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from roomlore.domain.ids import OrgId, RoomId
 from roomlore.store.projections import Target
@@ -21,6 +21,13 @@ class Ingested:
     name: str
     embedding_policy: EmbeddingPolicy
     messages: int
+    #: How long it keeps what was said; None is forever.
+    keep_for: timedelta | None
+    #: From when on; until then it can be taken back, and the room keeps what it kept before. None where it does so already.
+    retention_starts_at: datetime | None
+    kept_until_then: timedelta | None
+    #: How many messages go then; None where that has begun, or nothing goes.
+    in_grace: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

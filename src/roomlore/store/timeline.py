@@ -7,6 +7,7 @@ from uuid import UUID
 
 from roomlore.domain.ids import ConversationId, MemoryId, MessageId, OrgId, ParticipantId, RoomId
 from roomlore.domain.incoming import ParticipantKind, RoomKind, Visibility
+from roomlore.domain.names import called_room
 from roomlore.domain.records import MemoryKind, Message, Room, Viewer
 from roomlore.store.conversations import Placement
 from roomlore.store.queries import Connection, Queries
@@ -32,6 +33,11 @@ class Place:
     kind: RoomKind
     visibility: Visibility
     topic: str
+
+    @property
+    def called(self) -> str:
+        """What it is called among all rooms."""
+        return called_room(self.workspace, self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -206,6 +206,31 @@ async def test_a_stay_begins_with_its_first_moment_and_ends_before_its_last(
     assert sorted(one.int - HEARD for one in found) == heard
 
 
+def remembered(number: int, day: int, *, is_for_org: bool) -> Node:
+    properties = {"kind": "fact", "is_active": True, "is_for_org": is_for_org}
+    properties["valid_from"] = f"2026-03-{day:02}T10:00:00.000000+00:00"
+    edges = [Edge(kind="ABOUT", label="User", target_id=uid(BOB))]
+    return Node(id=uid(number), version=1, label="Memory", properties=properties, edges=edges)
+
+
+async def test_what_is_for_the_org_is_proposed_to_all_of_it_newest_first_by_when_it_was_said(
+    graph: Neo4jGraph, copy: str
+):
+    await graph.put(
+        copy,
+        [
+            remembered(50, 9, is_for_org=True),
+            remembered(51, 3, is_for_org=True),
+            remembered(52, 5, is_for_org=False),
+        ],
+    )
+    about = [ParticipantId(uid(BOB))]
+    somebody = graph.seen(copy, within(own_ids=[ParticipantId(uid(3))]))
+    assert await somebody.known_about(about, limit=9) == [uid(50), uid(51)]
+    nobody = graph.seen(copy, within(open_room_ids=[RoomId(uid(ROOM))]))
+    assert await nobody.known_about(about, limit=9) == []
+
+
 async def test_a_copy_that_is_gone_says_so(graph: Neo4jGraph):
     with pytest.raises(BackendUnavailable, match="gone"):
         await graph.seen("never-there", OPEN).said_by([ParticipantId(uid(ANN))], limit=9)

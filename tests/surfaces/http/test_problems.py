@@ -1,6 +1,7 @@
 """Whatever goes wrong is told in one shape, says what to do, and shows nothing of what is inside."""
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx2
@@ -8,10 +9,11 @@ import psycopg
 import pytest
 
 from app.village import SQUARE, say, village
-from ingest.stories import author
+from ingest.stories import author, message
 from roomlore.app import App
 from roomlore.backends.fake import FakeEmbedder
 from roomlore.config import Settings
+from roomlore.doctor import Finding
 from roomlore.domain import errors
 from roomlore.domain.ids import uuid7
 from roomlore.store.db import answered_within
@@ -229,6 +231,10 @@ async def test_an_outage_is_told_as_such(served: Served, monkeypatch) -> None:
 
 
 async def test_health_tells_whether_the_database_answers(app: App, serve: Serve, monkeypatch) -> None:
+    async def right(_) -> Finding:
+        return Finding(name="clock", is_well=True, detail="agrees")
+
+    monkeypatch.setattr(health, "clock", right)
     served = await serve(app)
     nobody = served.nobody()
     assert (await nobody("GET", "/health/live")).json() == {"status": "live"}
@@ -236,6 +242,7 @@ async def test_health_tells_whether_the_database_answers(app: App, serve: Serve,
         "status": "ready",
         "database": True,
         "room": True,
+        "clock": True,
     }
 
     async def fail(*_, **__):
@@ -248,6 +255,19 @@ async def test_health_tells_whether_the_database_answers(app: App, serve: Serve,
 
     assert (response.status_code, response.json()["status"]) == (503, "waiting")
     assert (await nobody("GET", "/health/live")).status_code == 200
+
+
+async def test_readiness_and_operations_tell_of_a_clock_behind_what_was_said(
+    app: App, serve: Serve, monkeypatch
+) -> None:
+    await app.ingest(message("1", sent_at=datetime.now(UTC)))
+    for module in ("roomlore.doctor", "roomlore.app.operations"):
+        monkeypatch.setattr(f"{module}.utc_now", lambda: datetime.now(UTC) - timedelta(days=3, minutes=5))
+    served = await serve(app)
+    ready = await served.nobody()("GET", "/health/ready")
+    assert (ready.status_code, ready.json()["clock"]) == (200, False)
+    numbers = await app.operations.numbers()
+    assert numbers.clock == ["3 days apart from the database's", "a message is dated 3 days from now"]
 
 
 async def test_the_database_is_asked_once_however_many_ask_after_its_health(

@@ -449,6 +449,17 @@ async def test_wishes_are_reviewed(served: Served) -> None:
     assert await served.operator.get("/v1/wishes?status=proposed") == []
 
 
+async def test_a_slash_in_a_name_is_sent_encoded(served: Served) -> None:
+    where = {"id": "g", "name": "general", "workspace": "acme"}
+    await served.operator.post("/v1/messages", {"messages": [record("z1", "hello", room=where)]})
+    for path in ("/v1/rooms/acme%2Fgeneral/messages", "/v1/rooms/acme%2fgeneral/exchanges"):
+        assert "hello" in str(await served.operator.get(path)), path
+    assert (await served.operator("GET", "/v1/rooms/acme%2Fnowhere/messages")).json()["detail"] == (
+        "no room 'acme/nowhere'"
+    )
+    assert (await served.operator("GET", "/v1/rooms/acme/general/messages")).status_code == 404
+
+
 async def test_the_log_tells_who_read(served: Served) -> None:
     bo = await served.caller("bo")
     await bo.get("/v1/rooms/attic/messages")

@@ -1,5 +1,7 @@
 """The page on which operators arrange a room."""
 
+from datetime import timedelta
+
 import pytest
 
 from app.village import village
@@ -44,6 +46,42 @@ async def test_an_operator_opens_renames_adds_and_erases(app: App, local: Visito
     assert {one.name for one in await app.rooms(app.operator)} == {"square", "cellar"}
 
 
+async def kept(app: App, name: str) -> tuple[timedelta | None, bool]:
+    [found] = [one for one in await app.rooms(app.operator) if one.name == name]
+    return found.keep_for, found.retention_starts_at is not None
+
+
+async def test_an_operator_shortens_a_retention_that_was_told_and_takes_it_back(
+    app: App, local: Visitor
+) -> None:
+    await village(app)
+    path = await place(app, "attic")
+    assert "<p>Forever.</p>" in await local.page(path)
+    page = await local.page(f"{path}?keep=30")
+    assert "4 messages, sent from" in page
+    assert "2024-03-01 12:04" in page
+    refused = await local.send(f"{path}/keep", on=path, keep="30")
+    assert (refused.status_code, await kept(app, "attic")) == (400, (None, False))
+    assert (await local.send(f"{path}/keep", on=path, keep="30", sure="1")).status_code == 303
+    assert await kept(app, "attic") == (timedelta(days=30), True)
+    assert "until then forever. Then 4 messages" in await local.page(path)
+    ops = await local.page("/ops")
+    assert "4 messages in grace, until then kept forever" in ops
+    assert (await local.send(f"{path}/keep/back", on=path)).status_code == 303
+    assert await kept(app, "attic") == (None, False)
+    assert (await local.send(f"{path}/keep/back", on=path)).status_code == 400
+    assert "in grace" not in await local.page("/ops")
+
+
+@pytest.mark.parametrize("span", ["0", "-1", "30d", "ever", "9" * 30])
+async def test_a_retention_that_is_none_is_refused(app: App, local: Visitor, span: str) -> None:
+    await village(app)
+    path = await place(app, "attic")
+    assert (await local.get(f"{path}?keep={span}")).status_code == 400
+    assert (await local.send(f"{path}/keep", on=path, keep=span, sure="1")).status_code == 400
+    assert await kept(app, "attic") == (None, False)
+
+
 @pytest.mark.parametrize("name", ["ana", "eve", "pip"])
 async def test_nobody_else_arranges_a_room(app: App, name: str) -> None:
     await village(app)
@@ -52,8 +90,8 @@ async def test_nobody_else_arranges_a_room(app: App, name: str) -> None:
         assert "/manage" not in await visitor.page(path.removesuffix("/manage"))
         for asked in (path, f"{path}.json"):
             assert (await visitor.get(asked)).status_code == 403
-        for deed in ("", "/look", "/open", "/close", "/rename", "/add", "/remove"):
-            said = {"name": "square", "participant": name, "sure": "1"}
+        for deed in ("", "/look", "/keep", "/keep/back", "/open", "/close", "/rename", "/add", "/remove"):
+            said = {"name": "square", "participant": name, "sure": "1", "keep": "1"}
             assert (await visitor.send(f"{path}{deed}", **said)).status_code == 403, deed
     [square] = [one for one in await app.rooms(app.operator) if one.external_id == "square"]
     assert (square.name, square.visibility) == ("square", "open")

@@ -13,6 +13,7 @@ from ingest.stories import at, author, message, room
 from retrieval.telling import tell
 from roomlore.app import App
 from roomlore.surfaces.web.routes.finding import pieces
+from surfaces.mcp.speaking import beside, text_of
 from surfaces.web.conftest import Visitor, visiting, window
 
 ANA, BO = author("ana"), author("bo")
@@ -156,6 +157,60 @@ async def test_what_no_database_takes_is_no_fault(local: Visitor, query: str) ->
 
 async def test_a_question_longer_than_any_is_refused(local: Visitor) -> None:
     assert (await local.get("/search", params={"q": "a" * 10_001})).status_code == 400
+
+
+async def test_two_rooms_of_one_name_are_told_apart_wherever_they_are_named(app: App) -> None:
+    for place in ("acme", "umbrella"):
+        where = room(f"g-{place}", name="general", workspace=place)
+        await tell(app, message(f"t-{place}", "the lighthouse door is red", author=ANA, room=where))
+    names = {"acme/general", "umbrella/general"}
+    await app.memories.remember("The door is red", sources=["t-acme"])
+    assert {hit.room_name for hit in (await app.search(app.operator, "lighthouse door")).hits} == names
+    answer = await app.ask(app.operator, "what colour is the lighthouse door?", room="acme/general")
+    assert answer.hits or answer.memories
+    async with visiting(app) as visitor:
+        pages = [
+            await visitor.page("/"),
+            await visitor.page("/search?q=lighthouse+door"),
+            await visitor.page("/ops"),
+        ]
+        [told] = (await visitor.twin("/m.json"))["shelf"]["memories"]
+        assert told["origins"][0]["room_name"] == "acme/general"
+    for page in pages:
+        assert all(name in page for name in names)
+    async with beside(app) as client:
+        for tool, asked in (("room_list", {}), ("room_search", {"question": "lighthouse door"})):
+            text = text_of(await client.call_tool(tool, asked))
+            assert all(name in text for name in names), tool
+
+
+async def test_a_line_of_another_day_than_the_one_before_it_says_which(app: App) -> None:
+    where = room("pier")
+    for number, day in (("1", 0), ("2", 0), ("3", 2)):
+        await tell(
+            app,
+            message(
+                number,
+                f"line {number}",
+                room=where,
+                sent_at=at(int(number) + day * 1440),
+                reply_to=None if number == "1" else "1",
+            ),
+        )
+    [pier] = await app.rooms(app.operator)
+    async with visiting(app) as visitor:
+        page = await visitor.page(f"/r/{pier.id}?view=exchanges")
+    assert ">12:02</time>" in page
+    assert ">2024-03-03 12:03</time>" in page
+
+
+async def test_what_a_page_does_not_know_of_its_address_changes_nothing(local: Visitor) -> None:
+    """Links come from mails and chats, which add parameters of their own to them."""
+    for path, added in (("/search?q=village", "&utm_source=mail&fbclid=1"), ("/m", "?utm_source=mail")):
+        assert (await local.twin(path.replace("?", ".json?") if "?" in path else f"{path}.json")) == (
+            await local.twin((path.replace("?", ".json?") if "?" in path else f"{path}.json") + added)
+        )
+        assert (await local.get(path + added)).status_code == 200
 
 
 MARKS = st.sampled_from(["#m1", "#m2", "#m10", "[1]", "#k1"])

@@ -185,7 +185,7 @@ DELETE c
 
 // name: recalled
 // Part of other questions: whether a memory stands and is for the viewer: all that it rests on is, or it rests on nothing
-// and is theirs, or was before an operator put it right. Who asserted it is not known here.
+// and is for the org, or is theirs, or was before an operator put it right. Who asserted it is not known here.
 <it>.digest IS NOT NULL AND <it>.is_active = true AND (
   $operator
   OR (
@@ -194,7 +194,10 @@ DELETE c
   )
   OR (
     NOT EXISTS { MATCH (<it>)-[:RESTS_ON]->(:Subject) }
-    AND EXISTS { MATCH (<it>)-[:HAS_MEMORY|INVOLVES]-(named:Subject) WHERE named.id IN $own }
+    AND (
+      (<it>.is_for_org = true AND size($own) > 0)
+      OR EXISTS { MATCH (<it>)-[:HAS_MEMORY|INVOLVES]-(named:Subject) WHERE named.id IN $own }
+    )
   )
 )
 
@@ -232,7 +235,7 @@ MATCH (u)-[:HAS_MEMORY]->(m:Memory)
 WITH DISTINCT m
 WHERE <recalled m>
 RETURN m.id AS id
-ORDER BY id DESC
+ORDER BY m.valid_from DESC, id DESC
 LIMIT $limit
 
 // name: known_by
@@ -243,7 +246,7 @@ MATCH (u)-[:HAS_MEMORY]->(m:Memory)
 WITH DISTINCT m
 WHERE <recalled m>
 RETURN m.id AS id
-ORDER BY id DESC
+ORDER BY m.valid_from DESC, id DESC
 LIMIT $limit
 
 // name: known_about
@@ -254,7 +257,7 @@ MATCH (u)<-[:ABOUT]-(m:Memory)
 WITH DISTINCT m
 WHERE <recalled m>
 RETURN m.id AS id
-ORDER BY id DESC
+ORDER BY m.valid_from DESC, id DESC
 LIMIT $limit
 
 // name: talked_to

@@ -15,7 +15,7 @@ with said as (
   where messages.org_id = %(org_id)s and messages.id = any (%(message_id)s::uuid[])
 )
 select
-  rests.memory_id, said.room_id, rooms.name as room_name,
+  rests.memory_id, said.room_id, called_room(rooms.workspace, rooms.name) as room_name,
   case
     when said.kind = 'whisper' then 'whisper'
     when said.kind = 'context_injection' then 'injected'

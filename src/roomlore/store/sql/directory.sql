@@ -340,8 +340,8 @@ where rooms.org_id = %(org_id)s and (%(room_id)s::uuid is null or rooms.id = %(r
 order by counted.last_activity_at desc nulls last, rooms.name, rooms.id;
 
 -- name: room_names -> RoomName
--- What these rooms are called.
-select id, name, platform from rooms where org_id = %(org_id)s and id = any (%(room_ids)s);
+-- What these rooms are called among all.
+select id, called_room(workspace, name) as name, platform from rooms where org_id = %(org_id)s and id = any (%(room_ids)s);
 
 -- name: find_rooms -> RoomKey
 -- Rooms meant by a word: id, beginning of an id, external id, name, or workspace and name.

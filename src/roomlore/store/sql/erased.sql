@@ -99,6 +99,16 @@ from rooms
 where org_id = %(org_id)s and id = %(room_id)s
 for update;
 
+-- name: keeping_of -> Kept
+-- The same, for who only looks.
+select
+  keep_for,
+  case when retention_starts_at > now() then kept_for_before end as before,
+  case when retention_starts_at > now() then retention_starts_at end as starts_at,
+  now() as now
+from rooms
+where org_id = %(org_id)s and id = %(room_id)s;
+
 -- name: keep
 -- Say how long a room keeps what was said, and from when on.
 update rooms

@@ -45,7 +45,7 @@ where memories.org_id = %(org_id)s
     from ties_of(%(among)s::uuid[]) as ties
     where ties.role = any (%(roles)s) and ties.participant_id = any (%(participant_ids)s::uuid[])
   )
-order by memories.id desc
+order by memories.valid_from desc, memories.id desc
 limit %(limit)s;
 
 -- name: talks -> Talk

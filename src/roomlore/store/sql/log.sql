@@ -8,16 +8,19 @@ values (
 );
 
 -- name: newest_lines -> LogLine
--- The newest lines of the log that the viewer may see, newest first; if asked, only those that name an id of a
--- range: as key, as viewer, or as what was shown or changed.
+-- The newest lines of the log that the viewer may see, newest first; if asked, only those that name an id that begins
+-- or ends so: as key, as viewer, or as what was shown or changed.
 select id, at, key_id, viewer_id, action, outcome, subject_ids
 from activity_log
 where org_id = %(org_id)s
   and (
     %(low)s::uuid is null
-    or key_id between %(low)s and %(high)s
-    or viewer_id between %(low)s and %(high)s
-    or exists (select 1 from unnest(subject_ids) as subject_id where subject_id between %(low)s and %(high)s)
+    or exists (
+      select 1
+      from unnest(array[key_id, viewer_id] || subject_ids) as named (id)
+      where named.id between %(low)s and %(high)s
+        or reverse(replace(named.id::text, '-', ''))::uuid between %(end_low)s and %(end_high)s
+    )
   )
 order by id desc
 limit %(limit)s;

@@ -1,20 +1,22 @@
 -- Memories: what was drawn from messages or asserted, what it rests on and whom it names.
 
--- name: newest -> MemoryKey
+-- name: newest -> MemoryPlace
 -- The newest memories that the viewer may see, newest first, as far as they are meant.
-select memory_id as id
+-- Uses index: memories_by_time
+select memory_id as id, valid_from
 from newest_memories(
   %(room_ids)s::uuid[], %(subject_ids)s::uuid[], %(author_ids)s::uuid[], %(perspective_ids)s::uuid[],
   %(kinds)s::text[], %(statuses)s::text[], %(tags)s::text[], %(task_id)s::text, %(since)s::timestamptz,
-  %(as_of)s::timestamptz, %(before)s::uuid, %(limit)s
+  %(as_of)s::timestamptz, %(before_at)s::timestamptz, %(before_id)s::uuid, %(limit)s
 )
-order by memory_id desc;
+order by valid_from desc, memory_id desc;
 
 -- name: resting_on -> MemoryKey
 -- The newest memories that rest on a message.
-select memory_id as id
-from resting_on(array[%(message_id)s::uuid])
-order by memory_id desc
+select memories.id
+from resting_on(array[%(message_id)s::uuid]) as rests
+join memories on memories.org_id = %(org_id)s and memories.id = rests.memory_id
+order by memories.valid_from desc, memories.id desc
 limit %(limit)s;
 
 -- name: find -> MemoryKey
@@ -77,7 +79,9 @@ from (
     memories.metadata, memories.task_id, memories.slot,
     coalesce(rests.edited_at > memories.recorded_at, false) as is_outdated,
     memories.superseded_by, large.size,
-    sum(large.size) over (order by memories.id desc rows unbounded preceding)::bigint as reach
+    sum(large.size) over (
+      order by memories.valid_from desc, memories.id desc rows unbounded preceding
+    )::bigint as reach
   from memories
   cross join lateral (
     select octet_length(memories.content) + octet_length(memories.metadata::text) as size
@@ -90,7 +94,7 @@ from (
   where memories.org_id = %(org_id)s and memories.id = any (%(memory_ids)s)
 ) as found
 where %(most_bytes)s::bigint is null or reach - size < %(most_bytes)s::bigint
-order by id desc;
+order by valid_from desc, id desc;
 
 -- name: known_names -> KnownName
 -- What the viewer may call these participants.

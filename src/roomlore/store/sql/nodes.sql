@@ -83,7 +83,8 @@ where said.org_id = %(org_id)s
 -- name: memories -> Memory
 -- Memories, with whom they name, their tags, and what they rest on that is still there.
 select
-  held.id, held.kind, held.status = 'active' as is_active, held.recorded_at, held.superseded_by,
+  held.id, held.kind, held.status = 'active' as is_active, held.valid_from, held.superseded_by,
+  held.audience = 'org' and resting.room_ids is null as is_for_org,
   case
     when resting.room_ids is null then held.asserted_in
     when cardinality(resting.room_ids) = 1 then resting.room_ids[1]

@@ -2,10 +2,26 @@
 -- through its tables once, whatever the number of rooms.
 
 -- name: ingested -> Ingested
--- Every room with how much was said in it, as counted when it came in.
+-- Every room with how much was said in it, as counted when it came in, and how long it keeps that. Of a room whose
+-- retention has not begun, how many messages will go then.
+-- Uses index: messages_in_order
 select
-  rooms.id as room_id, rooms.platform, rooms.external_id, rooms.name, rooms.embedding_policy,
-  coalesce(sum(activity.message_count), 0)::bigint as messages
+  rooms.id as room_id, rooms.platform, rooms.external_id,
+  called_room(rooms.workspace, rooms.name) as name, rooms.embedding_policy,
+  coalesce(sum(activity.message_count), 0)::bigint as messages,
+  rooms.keep_for,
+  case when rooms.retention_starts_at > now() then rooms.kept_for_before end as kept_until_then,
+  case when rooms.retention_starts_at > now() then rooms.retention_starts_at end as retention_starts_at,
+  case
+    when rooms.retention_starts_at > now() then (
+      select count(*)
+      from messages
+      where messages.org_id = rooms.org_id
+        and messages.room_id = rooms.id
+        and messages.sent_at < rooms.retention_starts_at - rooms.keep_for
+        and messages.erased_at is null
+    )
+  end as in_grace
 from rooms
 left join activity on activity.org_id = rooms.org_id and activity.room_id = rooms.id
 where rooms.org_id = %(org_id)s

@@ -73,7 +73,7 @@ with remembered as materialized (
     array(
       select memory_id
       from newest_memories(
-        array[%(room_id)s::uuid], null, null, null, null, array['active'], null, null, null, null, null, null
+        array[%(room_id)s::uuid], null, null, null, null, array['active'], null, null, null, null, null, null, null
       )
     )
   ) as rests
@@ -128,7 +128,7 @@ with remembered as materialized (
     array(
       select memory_id
       from newest_memories(
-        array[%(room_id)s::uuid], null, null, null, null, array['active'], null, null, null, null, null, null
+        array[%(room_id)s::uuid], null, null, null, null, array['active'], null, null, null, null, null, null, null
       )
     )
   ) as rests

@@ -7,7 +7,7 @@ select
   decided_by, from_ids, spared_ids, is_standing, permits, denies, told, reach
 from (
   select
-    wishes.id, wishes.room_id, coalesce(rooms.name, '') as room_name, wishes.message_id, wishes.author_id,
+    wishes.id, wishes.room_id, coalesce(called_room(rooms.workspace, rooms.name), '') as room_name, wishes.message_id, wishes.author_id,
     coalesce(said.author_name, '') as author_name, wishes.kind, wishes.status, wishes.doubt, wishes.heard_by, said.sent_at,
     coalesce(said.body, '') as body, wishes.decided_at, wishes.decided_by, wishes.from_ids, wishes.spared_ids,
     wishes.is_standing, wishes.permits, wishes.denies, wishes.told, coalesce(octet_length(said.body), 0) as size,
@@ -51,7 +51,7 @@ order by said.sent_at, said.native_order, said.id;
 -- Which wishes withhold these messages, and from whom.
 select
   withheld.message_id, withheld.wish_id, wishes.kind, wishes.author_id, coalesce(voice.author_name, '') as author_name,
-  wishes.room_id, coalesce(rooms.name, '') as room_name, withheld.from_ids
+  wishes.room_id, coalesce(called_room(rooms.workspace, rooms.name), '') as room_name, withheld.from_ids
 from withheld
 join wishes on wishes.org_id = withheld.org_id and wishes.id = withheld.wish_id
 left join messages as voice on voice.org_id = wishes.org_id and voice.id = wishes.message_id

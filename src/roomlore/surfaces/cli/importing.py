@@ -12,6 +12,7 @@ from roomlore.app import App
 from roomlore.app.importing import check_rooms, preview
 from roomlore.domain.errors import RoomloreError
 from roomlore.domain.incoming import IncomingRoom, Visibility
+from roomlore.domain.names import called_room
 from roomlore.ingest.deciding import Ask, AudienceWish, ImportedRoom, RestsOn, called
 from roomlore.ingest.importing import ImportReport, ImportWish
 from roomlore.surfaces.cli.output import Output, printable
@@ -137,7 +138,7 @@ def show_audiences(output: Output, rooms: Sequence[ImportedRoom]) -> None:
         ("room", "messages", "read by", "which is", "because"),
         [
             (
-                f"{room.workspace}/{room.name}" if room.workspace else room.name,
+                called_room(room.workspace, room.name),
                 room.messages,
                 "everybody" if room.audience == "open" else "members",
                 RESTS_ON[room.rests_on],

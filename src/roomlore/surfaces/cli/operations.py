@@ -7,13 +7,14 @@ from typing import get_args
 import click
 
 from roomlore.app import App
-from roomlore.app.operations import Counts, Coverage, Numbers, Projected
+from roomlore.app.operations import Counts, Coverage, Numbers, Projected, RoomNumbers
+from roomlore.domain.clock import CLOCK_CURE
 from roomlore.domain.wording import counted
 from roomlore.store.operations import Latency
 from roomlore.store.work import EmbeddingPolicy
 from roomlore.surfaces.cli import embedding as embedding_models
 from roomlore.surfaces.cli import projecting
-from roomlore.surfaces.cli.output import Output
+from roomlore.surfaces.cli.output import Output, retention
 from roomlore.surfaces.cli.session import Session, with_app
 
 HEADINGS = (
@@ -61,6 +62,9 @@ def show(output: Output, numbers: Numbers) -> None:
     """Print numbers as tables: the rooms, what all of them come to, and how long reads take."""
     rows = [(room.name, room.embedding_policy, *_cells(room.counts, numbers.at)) for room in numbers.rooms]
     output.table(HEADINGS, [*rows, ("all rooms", "", *_cells(numbers.counts, numbers.at))])
+    _show_retention(output, numbers.rooms)
+    for wrong in numbers.clock:
+        output.text(f"the clock may be wrong: {wrong}; {CLOCK_CURE}", style="yellow")
     if numbers.counts.looked_at < numbers.counts.messages:
         looked_at = f"{numbers.counts.looked_at:,} of {counted(numbers.counts.messages, 'message')}"
         output.text(f"shares, sizes and savings from the newest {looked_at}", style="dim")
@@ -104,6 +108,18 @@ def _show_latencies(output: Output, latencies: Iterable[Latency]) -> None:
         for one in latencies
     ]
     output.table(("read", "where rooms embed", "reads", "p50", "p95"), rows)
+
+
+def _show_retention(output: Output, rooms: Iterable[RoomNumbers]) -> None:
+    """Print which rooms keep what was said for a time, which will keep less than they do, and what goes then."""
+    for room in rooms:
+        kept = f"{room.name} keeps {retention(room.keep_for, room.retention_starts_at)}"
+        if room.in_grace is not None:
+            gone = counted(room.in_grace, "message")
+            before = retention(room.kept_until_then, None)
+            output.text(f"{kept}, until then {before}; {gone} in grace", style="yellow")
+        elif room.keep_for is not None:
+            output.text(kept)
 
 
 def _cells(counts: Counts, now: datetime) -> Sequence[str | int]:

@@ -72,7 +72,7 @@ class Output:
         headings = ["room", "platform", "kind", "messages", "last activity", "external id"]
         rows = [
             [
-                f"{room.workspace}/{room.name}" if room.workspace else room.name,
+                room.called,
                 room.platform,
                 f"{room.kind}, members only" if room.visibility == "members" else room.kind,
                 room.message_count,
@@ -178,7 +178,7 @@ class Output:
             if why:
                 self.text(f"      {reasons(why)}", style="dim")
         if hit.omitted:
-            self.text(f"    {counted(hit.omitted, 'more message')} of this exchange left out", style="dim")
+            self.text(f"    {left_out(hit)}", style="dim")
 
     def answer(self, answer: Answer) -> None:
         """Print an answer, its sources and what each tier saw."""
@@ -296,6 +296,14 @@ def _scalar(value: Any) -> Any:
             return str(value)
         case _:
             return value
+
+
+def left_out(hit: Hit) -> str:
+    """Return how much of an exchange is not shown, and what shows it."""
+    messages = counted(hit.omitted, "more message")
+    said = hit.messages[0]
+    # The whole exchange is among those that open before its second message.
+    return f"{messages} of this exchange left out: roomlore show {said.room_id} --exchanges --before {hit.messages[1].id}"
 
 
 def retention(keep_for: timedelta | None, starts_at: datetime | None) -> str:

@@ -59,7 +59,7 @@ def split(session: Session, account: str) -> None:
 
 
 @click.command()
-@click.option("--about", metavar="ID", help="Only lines that name this id, or one that begins so.")
+@click.option("--about", metavar="ID", help="Only lines that name this id, or one that begins or ends so.")
 @click.option(
     "--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="How many lines."
 )

@@ -10,6 +10,7 @@ import click
 from roomlore.app import App
 from roomlore.app.rooms import RoomOpening
 from roomlore.domain.members import RoomMember
+from roomlore.domain.names import called_room
 from roomlore.domain.receipts import Receipt
 from roomlore.domain.wording import counted
 from roomlore.surfaces.cli.destroying import Destruction, carry_out, check_answerable, destroys
@@ -180,7 +181,7 @@ def show_members(output: Output, found: Sequence[RoomMember]) -> None:
 
 
 def _opened(opening: RoomOpening) -> str:
-    named = f"{opening.workspace}/{opening.name}" if opening.workspace else opening.name
+    named = called_room(opening.workspace, opening.name)
     if not opening.messages:
         return f"{named}: nothing more is readable than before"
     verb = "would become readable" if opening.is_dry_run else "became readable"

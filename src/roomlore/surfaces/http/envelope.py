@@ -1,6 +1,8 @@
 """What every request and response carries: an id to ask after it by, and headers that keep browsers out."""
 
+import re
 from collections.abc import Callable
+from urllib.parse import unquote
 from uuid import UUID
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -21,6 +23,18 @@ HEADERS = {
 }
 
 
+#: Stands for a slash within one part of a path, which servers decode before anybody takes the path apart.
+SLASH = "\x1f"
+_ENCODED = later(r"%2f", re.IGNORECASE)
+
+
+def keep_slashes(scope: Scope) -> None:
+    """Put a sign that separates nothing in the place of each slash that was sent encoded, as in `acme%2Fgeneral`."""
+    sent = scope.get("raw_path", b"").decode("latin-1")
+    if _ENCODED.search(sent) and unquote(sent) == scope["path"]:
+        scope["path"] = unquote(_ENCODED.sub(SLASH, sent))
+
+
 class Envelope:
     """Gives each request an id, its caller's where that is well-formed, and each response its headers."""
 
@@ -34,6 +48,7 @@ class Envelope:
             await self._app(scope, receive, send)
             return
         given = Headers(scope=scope).get(REQUEST_ID, "")
+        keep_slashes(scope)
         request_id = given if WELL_FORMED.fullmatch(given) else str(self._new_id())
         scope.setdefault("state", {})["request_id"] = request_id
 

@@ -18,7 +18,7 @@ from roomlore.domain.errors import BadInput, RoomloreError
 from roomlore.domain.ids import uuid7
 from roomlore.domain.keywords import unlike
 from roomlore.surfaces.http.description import describe, parameters
-from roomlore.surfaces.http.envelope import Envelope
+from roomlore.surfaces.http.envelope import SLASH, Envelope
 from roomlore.surfaces.http.idempotency import Idempotency
 from roomlore.surfaces.http.limits import Admission, Limits
 from roomlore.surfaces.http.metrics import PATH, Measuring, Metrics, UnderWay
@@ -129,6 +129,8 @@ async def _note(request: Request) -> None:
     """Note which route serves a request, and refuse what the route does not know: a misspelt filter filters nothing."""
     route = request.scope["route"].path
     request.state.route = route
+    parts = request.scope["path_params"]
+    request.scope["path_params"] = {name: part.replace(SLASH, "/") for name, part in parts.items()}
     known = parameters(request.app, route, request.method)
     unknown = set(request.query_params) - known
     if unknown:

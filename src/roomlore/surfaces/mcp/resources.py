@@ -67,7 +67,7 @@ async def rooms(app: App, cursor: str | None) -> tuple[list[RoomListed], str | N
         start = places[cursor]
     page = seen[start : start + ROOMS_LISTED]
     more = start + len(page) < len(seen)
-    listed = [RoomListed(uri=TIMELINE.format(room=room.id), name=safe_name(room.name)) for room in page]
+    listed = [RoomListed(uri=TIMELINE.format(room=room.id), name=safe_name(room.called)) for room in page]
     return listed, str(page[-1].id) if more else None
 
 
@@ -78,14 +78,19 @@ async def choices(app: App, begun: str) -> tuple[list[str], int]:
     """
     seen = await app.rooms(app.desk.caller)
     wanted = begun.casefold()
-    same = Counter(room.name for room in seen)
-    fit = [_word(room, same) for room in seen if room.name.casefold().startswith(wanted)]
+    same = Counter(room.called for room in seen)
+    fit = [
+        _word(room, same)
+        for room in seen
+        if any(name.casefold().startswith(wanted) for name in (room.name, room.called))
+    ]
     return fit[:MOST_CHOICES], len(fit)
 
 
 def _word(room: Room, same: Counter[str]) -> str:
-    is_plain = safe_name(room.name) == on_one_line(room.name) == room.name
-    return room.name if is_plain and same[room.name] == 1 else str(room.id)
+    name = room.called
+    is_plain = safe_name(name) == on_one_line(name) == name
+    return name if is_plain and same[name] == 1 else str(room.id)
 
 
 async def _timeline(app: App, room: str) -> str:

@@ -45,7 +45,7 @@ DEGRADED: Mapping[str, str] = {
 #: Characters of a part of a message.
 STRETCH = 6_000
 #: Said where messages are so long that fewer were read than asked for.
-EARLIER = "These are very long, and fewer than you asked for. For what came before, ask again with before {message}."
+EARLIER = "These are not all. For what came before them, ask again with before {message}."
 #: Said where nothing was asked for that everybody in a room may read.
 UNPOSTABLE = "This is for your eyes only: others may not be allowed to read it. To get what may be posted in a room, name the room."
 
@@ -70,7 +70,7 @@ async def _room_list(app: App, given: arguments.RoomList) -> RoomsTold:
     listed = [
         RoomListed(
             id=one.id,
-            name=safe_name(one.name),
+            name=safe_name(one.called),
             platform=one.platform,
             kind=one.kind,
             is_closed=one.visibility == "members",
@@ -106,9 +106,9 @@ async def _room_read(app: App, given: arguments.RoomRead) -> Quoted:
     )
     told = Transcript(budget=given.budget)
     said = found.items[::-1]
-    told.messages([one for one in said if given.since is None or one.sent_at >= given.since])
+    begun = told.messages([one for one in said if given.since is None or one.sent_at >= given.since])
     is_cut = found.is_cut and (given.since is None or said[0].sent_at >= given.since)
-    remarks = [EARLIER.format(message=said[0].id)] if is_cut else []
+    remarks = [EARLIER.format(message=begun)] if told.left_out or is_cut else []
     return quoted(told, nothing="Nothing was said then that you may read.", remarks=remarks)
 
 
@@ -233,7 +233,10 @@ def _exchange(told: Transcript, hit: Hit) -> None:
     where = f"in {safe_name(hit.room_name)}" if hit.room_name else "in a whisper"
     told.section(f"-- {where}, score {hit.score:.2f}")
     best = sorted(hit.why, key=lambda key: -hit.why[key].score)
-    told.messages(hit.messages, first=best)
+    after = hit.messages[-1].id
+    rest = f"room_read with room {hit.messages[0].room_id} and before {after} reads the room there"
+    rest = rest if hit.room_name else "ask with a larger budget"
+    told.exchange(hit, first=best, rest=rest)
 
 
 def _evidence(answer: Answer, budget: int) -> Transcript:

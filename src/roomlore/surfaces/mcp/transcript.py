@@ -7,6 +7,7 @@ neither. So it is in a context (`context/render.py`), and so it is wherever else
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import accumulate
 from uuid import UUID
 
 from roomlore.context.speakers import speaker_names
@@ -14,6 +15,8 @@ from roomlore.context.tokens import estimate_tokens
 from roomlore.domain.ids import MemoryId, MessageId, ParticipantId
 from roomlore.domain.records import Memory, Message
 from roomlore.domain.speech import on_one_line, safe_body, safe_name, spoken
+from roomlore.domain.wording import counted
+from roomlore.retrieval.records import Exchange
 
 #: How to read it; told with every answer.
 NOTE = (
@@ -24,8 +27,8 @@ NOTE = (
 LONGEST_BODY = 1_500
 #: Told where messages were cut.
 REST = "Read all of a message that was cut with message_read, part by part."
-#: Tokens of a label, and of the id that it stands for.
-LABEL_COST = 30
+#: Tokens of a label, and of the id that it stands for; of saying that something is left out.
+LABEL_COST, NOTICE_COST = 30, 20
 ROLES = {"author": "stated by", "subject": "about", "involved": "from words of", "perspective": "seen by"}
 
 
@@ -92,25 +95,84 @@ class Transcript:
         """Put a line of ours before what is added next; it is left out where nothing of that fits."""
         self._section, self._section_cost = text, estimate_tokens(text) + 1
 
-    def messages(self, said: Sequence[Message], *, first: Iterable[MessageId] = ()) -> None:
-        """Add messages, in their order, as far as they fit; those that matter come `first`, then the newest."""
+    def messages(self, said: Sequence[Message]) -> MessageId | None:
+        """Add messages, in their order, as many of the newest as fit; return the first that is there."""
+        lines = self._spoken(said)
+        fit: list[Message] = []
+        for message in reversed(said):
+            if not self._fits(lines[message.id]):
+                # Not what is short among what is older: whoever reads on goes on where this begins.
+                self.left_out += len(said) - len(fit) - 1
+                break
+            fit.insert(0, message)
+        self._say(fit, lines)
+        return fit[0].id if fit else None
+
+    def exchange(self, whole: Exchange, *, first: Iterable[MessageId], rest: str) -> None:
+        """Add an exchange: whole if it fits, otherwise a part that says so, no answer without its question.
+
+        Args:
+            whole: What was said, and what answers what.
+            first: Which of it matters most, best first: it comes with all that it answers.
+            rest: How to read what is left out.
+        """
+        lines = self._spoken(whole.messages)
+        cost = sum(estimate_tokens(line) + LABEL_COST for line in lines.values()) + self._section_cost
+        notice = estimate_tokens(rest) + NOTICE_COST
+        missing = whole.omitted
+        fit = set(lines)
+        if self.tokens + cost + (notice if missing else 0) <= self.budget:
+            self.tokens += cost
+        else:
+            fit = self._part(whole, lines, first, self.budget - notice - self._section_cost)
+            self.left_out += len(lines) - len(fit)
+            missing += len(lines) - len(fit)
+            if not fit:
+                return
+            self.tokens += self._section_cost
+        self._has_any, self._section_cost = True, 0
+        self._say([one for one in whole.messages if one.id in fit], lines)
+        if missing:
+            self.heading(f"-- {counted(missing, 'more message')} of this exchange left out; {rest}")
+
+    def _part(
+        self, whole: Exchange, lines: Mapping[MessageId, str], first: Iterable[MessageId], budget: int
+    ) -> set[MessageId]:
+        """Return what fits of an exchange: none without what it answers, but for the first that matters."""
+        above = {edge.child_id: edge.parent_id for edge in whole.replies}
+        order = list(dict.fromkeys([*first, *lines]))
+        fit: set[MessageId] = set()
+        for key in order:
+            way = [key]
+            while (parent := above.get(way[-1])) is not None and parent not in fit:
+                way.append(parent)
+            if not fit:
+                way = way[: self._longest(way, lines, budget)]
+            cost = sum(estimate_tokens(lines[one]) + LABEL_COST for one in way)
+            if key not in fit and (not fit or self.tokens + cost <= budget):
+                fit.update(way)
+                self.tokens += cost
+        return fit
+
+    def _longest(self, way: Sequence[MessageId], lines: Mapping[MessageId, str], budget: int) -> int:
+        """Return how many of these fit; one at least, for what comes first of all is told however long it is."""
+        spent = accumulate(estimate_tokens(lines[one]) + LABEL_COST for one in way)
+        return max(0 if self._has_any else 1, sum(self.tokens + cost <= budget for cost in spent))
+
+    def _spoken(self, said: Sequence[Message]) -> dict[MessageId, str]:
+        """Return the line of each message, by the names that tell apart all who are heard."""
         self._heard += said
         names = speaker_names(self._heard)
-        order = list(dict.fromkeys([*first, *(one.id for one in reversed(said))]))
-        by_id = {one.id: one for one in said}
-        fit: dict[MessageId, str] = {}
-        for key in order:
-            name = names[by_id[key].author_id, by_id[key].author_name]
-            line = _line(by_id[key], name, self.longest)
-            if self._fits(line):
-                fit[key] = line
-                self.has_cut |= len(safe_body(by_id[key])) > self.longest
+        return {one.id: _line(one, names[one.author_id, one.author_name], self.longest) for one in said}
+
+    def _say(self, said: Sequence[Message], lines: Mapping[MessageId, str]) -> None:
+        names = speaker_names(self._heard)
         for message in said:
-            if message.id in fit:
-                self._open()
-                label = self._label(message.id, "m")
-                self.cited.append(_cited(message, label, names))
-                self._lines.append(f"{label} {fit[message.id]}")
+            self._open()
+            label = self._label(message.id, "m")
+            self.cited.append(_cited(message, label, names))
+            self._lines.append(f"{label} {lines[message.id]}")
+            self.has_cut |= len(safe_body(message)) > self.longest
 
     def memory(self, memory: Memory) -> None:
         """Add a memory, if it fits."""

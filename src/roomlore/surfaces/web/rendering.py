@@ -46,6 +46,7 @@ def environment() -> Environment:
         "day": day,
         "count": count,
         "span": span,
+        "kept": kept,
         "percent": percent,
         "prose": prose,
         "beginning": beginning,
@@ -88,6 +89,14 @@ def span(length: timedelta | float | None) -> str:
         if seconds >= size:
             return f"{seconds / size:.0f} {name}"
     return f"{seconds:.0f} s"
+
+
+def kept(length: timedelta | None) -> str:
+    """Return how long something is kept: whole days, or hours; forever where that is not told."""
+    if length is None:
+        return "forever"
+    days, hours = divmod(length // timedelta(hours=1), 24)
+    return counted(days * 24 + hours, "hour") if hours else counted(days, "day")
 
 
 def percent(share: Any) -> str:

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 
 from roomlore.app.roomlist import RoomList
 from roomlore.app.rooms import RoomOpening
 from roomlore.domain.errors import BadInput, NotAllowed
 from roomlore.domain.members import RoomMember
+from roomlore.domain.retention import Keeping, Retention
 from roomlore.domain.roomaudience import DIRECT
 from roomlore.store.timeline import Place
 from roomlore.surfaces.documents import ReceiptGiven, receipt_given
@@ -15,11 +16,17 @@ from roomlore.surfaces.web.pages import Form, Pages
 from roomlore.surfaces.web.visits import Visit, at_path
 
 PAGES = Pages()
+FOREVER = "forever"
+#: Of a retention; more is as good as forever.
+MOST_DAYS = 36_500
 NOTICES: Mapping[str, str] = {
     "opened": "Everybody in the org may read this room now.",
     "closed": "This room is for its members now.",
     "renamed": "The room has another name now, which later imports leave as it is.",
     "added": "There is another member now.",
+    "kept": "That is how long the room keeps what was said now.",
+    "shortened": "The room keeps less from the time on that is told below; until then it can be taken back.",
+    "back": "The room keeps what it kept before.",
     "removed": "The membership has ended. What was said until now they may still read.",
 }
 
@@ -32,6 +39,12 @@ class Managed:
     #: What opening it would do; None where it is open, or never can be.
     opening: RoomOpening | None
     members: Sequence[RoomMember]
+    #: How long it keeps what was said, and what it keeps until that begins.
+    keeping: Keeping
+    #: What goes for that.
+    retention: Retention
+    #: What would go for the time that the address says; None where it says none.
+    proposed: Retention | None
     #: What has to be typed to erase it.
     called: str
     #: What would go with it; None before it was looked for.
@@ -42,15 +55,21 @@ class Managed:
 @PAGES.page("/r/{room}/manage", "room_manage.html")
 async def managed(visit: Visit, room: str) -> Managed:
     """Return a room, what opening it would do, and its members."""
-    if not visit.viewer.is_operator:
-        raise NotAllowed("only an operator arranges rooms")
+    _check_operator(visit)
     manage = visit.app.room_management
     place = await RoomList(desk=visit.app.desk).one(visit.viewer, room)
+    keeping = await RoomList(desk=visit.app.desk).keeping(visit.viewer, place.id)
+    proposed = visit.word("keep")
     can_open = place.visibility != "open" and place.kind not in DIRECT
     return Managed(
         room=place,
         opening=await manage.open(str(place.id), dry_run=True) if can_open else None,
         members=await manage.members(str(place.id)),
+        keeping=keeping,
+        retention=await visit.app.erasure.keep(str(place.id), keeping.keep_for, dry_run=True),
+        proposed=None
+        if proposed is None
+        else await visit.app.erasure.keep(str(place.id), _span(proposed), dry_run=True),
         called=_called(place),
         receipt=None,
         notice=NOTICES.get(visit.word("done") or "", ""),
@@ -105,6 +124,30 @@ async def remove(visit: Visit, form: Form, room: str) -> str:
     return _back(visit, room, "removed")
 
 
+@PAGES.action("/r/{room}/manage/keep")
+async def keep(visit: Visit, form: Form, room: str) -> str:
+    """Say how long a room keeps what was said, by whoever was told what goes for it."""
+    keep_for = _span(form.word("keep"))
+    seen = await visit.app.erasure.keep(room, keep_for, dry_run=True)
+    if seen.starts_at is not None and not form.ticked("sure"):
+        raise BadInput("sure", "must be ticked; the room keeps what it kept before")
+    done = await visit.app.erasure.keep(room, keep_for)
+    return _back(visit, room, "kept" if done.starts_at is None else "shortened")
+
+
+@PAGES.action("/r/{room}/manage/keep/back")
+async def keep_back(visit: Visit, form: Form, room: str) -> str:
+    """Let a room keep what it kept before, as long as less has not begun."""
+    del form
+    _check_operator(visit)
+    place = await RoomList(desk=visit.app.desk).one(visit.viewer, room)
+    keeping = await RoomList(desk=visit.app.desk).keeping(visit.viewer, place.id)
+    if keeping.starts_at is None:
+        raise BadInput("retention", "has begun; say how long the room is to keep what is said from now on")
+    await visit.app.erasure.keep(str(place.id), keeping.before)
+    return _back(visit, room, "back")
+
+
 @PAGES.action("/r/{room}/manage")
 async def erase(visit: Visit, form: Form, room: str) -> str:
     """Erase a room whose name was typed to say so, and go to the receipt."""
@@ -115,10 +158,26 @@ async def erase(visit: Visit, form: Form, room: str) -> str:
     return visit.address(at_path("receipts", receipt.id), {"done": "erased"})
 
 
+def _check_operator(visit: Visit) -> None:
+    if not visit.viewer.is_operator:
+        raise NotAllowed("only an operator arranges rooms")
+
+
 def _called(place: Place) -> str:
     """Return a name of a room that can be typed."""
     name = " ".join(place.name.split())
     return name if any(map(str.isalnum, name)) else "erase"
+
+
+def _span(word: str) -> timedelta | None:
+    """Return a number of days; None is forever."""
+    if word == FOREVER:
+        return None
+    # No more digits are looked at than a number can have.
+    is_number = word.isascii() and word.isdigit() and len(word) <= len(str(MOST_DAYS))
+    if not (is_number and 1 <= int(word) <= MOST_DAYS):
+        raise BadInput("keep", f"must be a number of days up to {MOST_DAYS:,}, or {FOREVER}")
+    return timedelta(days=int(word))
 
 
 def _day(word: str | None) -> datetime | None:

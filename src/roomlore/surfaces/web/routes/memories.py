@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, get_args
-from uuid import UUID
 
 from roomlore.app.asserting import LONGEST_CONTENT, check_concerned
 from roomlore.app.browsing import Audience, Browsing, Shelf
@@ -12,7 +11,6 @@ from roomlore.app.memories import STATUSES, Wanted
 from roomlore.app.tallies import Tally
 from roomlore.app.wishes import SpokenWish
 from roomlore.domain.errors import BadInput, NotAllowed
-from roomlore.domain.ids import MemoryId
 from roomlore.domain.records import Memory, MemoryKind, Message, Provenance, SourceMessage
 from roomlore.domain.roles import RIGHTS
 from roomlore.retrieval.asked import Filters
@@ -75,7 +73,7 @@ class Memories:
     shelf: Shelf
     #: Of each facet the most frequent, without those that are asked for already.
     facets: Mapping[str, Sequence[Tally]]
-    #: After which memory this page begins.
+    #: What this page is called; None for the first.
     before: str | None
 
 
@@ -117,9 +115,7 @@ class MemoryTold:
 async def memories(visit: Visit) -> Memories:
     """Return memories, newest first, as far as the address narrows them."""
     wanted, before = _wanted(visit), visit.word("before")
-    shelf = await Browsing(desk=visit.app.desk).shelf(
-        visit.viewer, limit=SHOWN, before=None if before is None else _id(before), **wanted
-    )
+    shelf = await Browsing(desk=visit.app.desk).shelf(visit.viewer, limit=SHOWN, before=before, **wanted)
     names = {(one.facet, one.value): one.name for one in shelf.tallies}
     said = [(name, value) for name in NARROWINGS for value in _values(visit, name)]
     return Memories(
@@ -210,13 +206,6 @@ def _wanted(visit: Visit) -> Wanted:
     if said := _values(visit, "since"):
         wanted["since"] = Filters(since=said[0]).period(datetime.now(UTC)).since
     return Wanted(**wanted)
-
-
-def _id(word: str) -> MemoryId:
-    try:
-        return MemoryId(UUID(word))
-    except ValueError:
-        raise BadInput("before", "must be the id of a memory") from None
 
 
 def _facets(tallies: Sequence[Tally], said: set[tuple[str, str]]) -> dict[str, Sequence[Tally]]:

@@ -72,6 +72,8 @@ class Ledger:
     #: What becomes of requests, and what else could.
     mode: WishMode
     modes: Sequence[WishMode]
+    #: How the server's clock disagrees with others; empty where it agrees.
+    clock: Sequence[str]
     notice: str
 
 
@@ -94,6 +96,7 @@ async def operations(visit: Visit) -> Ledger:
         readings=numbers.readings,
         blocks=numbers.blocks,
         sizes=state.sizes,
+        clock=numbers.clock,
         policies=get_args(EmbeddingPolicy),
         copies=numbers.copies,
         embedding=numbers.embedding,
