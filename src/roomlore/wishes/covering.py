@@ -30,7 +30,7 @@ from roomlore.wishes.marks import (
 )
 from roomlore.wishes.matters import matters
 from roomlore.wishes.parties import People, parties
-from roomlore.wishes.recogniser import LONGEST, forgets, heard, is_confidential, restricts
+from roomlore.wishes.recogniser import LONGEST, forgets, heard, is_confidential, own_lines, restricts
 from roomlore.wishes.records import Reach, Said, Wish
 
 #: So far back a wish that names nothing may point.
@@ -313,12 +313,16 @@ def _restricts(
     if not restricts(said.body):
         return False
     wish = heard(said.body, said.author_id, people)
-    named = wish.party_ids if wish is not None and wish.kind == "withhold" else parties(said.body, people)
+    named = (
+        wish.party_ids
+        if wish is not None and wish.kind == "withhold"
+        else parties(own_lines(said.body), people)
+    )
     if named:
         return bool(named & party_ids)
     place = bisect_left(before, said.position, key=lambda one: one.position)
     for one in reversed(before[max(place - NEAR, 0) : place]):
-        meant = {one.author_id, *parties(one.body, people)} - {said.author_id}
+        meant = {one.author_id, *parties(own_lines(one.body), people)} - {said.author_id}
         if meant:
             return bool(meant & party_ids)
     return False
@@ -368,7 +372,7 @@ def _hearers(
 
 def adds_news(body: str) -> bool:
     """Return whether a message that wants something forgotten also says what holds instead."""
-    body = straight(body[:LONGEST])
+    body = straight(own_lines(body)[:LONGEST])
     clauses = _CLAUSE.split(body)
     rest = [clause for clause in clauses if not cues.FORGETTING.search(clause.lower())]
     if len(rest) == len(clauses) or _SAYS_IT_AGAIN.search(body):
