@@ -55,6 +55,8 @@ async def hear(
 ) -> None:
     """Hear the wishes in messages that were just added or changed, and withhold what wishes cover.
 
+    What could not be listened to in time is left to the worker.
+
     Args:
         conn: In the transaction that stores the messages, their authors and edges; it holds the rooms.
         org_id: Whose.
@@ -66,6 +68,9 @@ async def hear(
     if await wishreview.mode(conn, org_id) == "off":
         return
     told = await listen(bodies.values(), listened)
+    unheard = [key for key, body in bodies.items() if told[body] is None]
+    if unheard:
+        await work.enqueue(conn, org_id, "listen", unheard)
     voices = [key for key, body in bodies.items() if told[body]]
     known = await kept.in_rooms(conn, org_id, rooms)
     if not voices and not known:
