@@ -21,7 +21,7 @@ from roomlore.wishes import hearing
 from roomlore.wishes.listening import Listened, listen
 
 
-class ListeningTookTooLong(Exception):  # noqa: N818  operators read its name
+class ListeningTookTooLong(Exception):
     """A message could not be listened to in time once more."""
 
 

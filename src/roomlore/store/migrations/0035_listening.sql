@@ -1,5 +1,6 @@
 -- Messages that could not be listened to for requests of privacy in time wait in the queue like all other work. And what
--- rests on the beginning of a room is bound to where it is posted, like everything else that is read there.
+-- rests on the beginning of a room is bound to where it is posted, like everything else that is read there. Operators are
+-- told what requests leave out there.
 
 alter table work drop constraint work_stage_check;
 alter table work
@@ -41,6 +42,15 @@ begin
       )
     );
 end $$;
+
+-- As before; an operator who reads for a place is told, too, what was left out there.
+create or replace view recallable_messages as
+select said.*
+from readable_messages as said
+where not (select exists (select 1 from withheld where withheld.org_id = current_org()))
+  or (select reads_for_org() and not recalling())
+  -- A single value and not an existence, which might be answered by reading all that is withheld.
+  or (select true from withheld_from_viewer as kept where kept.message_id = said.id limit 1) is null;
 
 revoke execute on all functions in schema roomlore from public;
 grant execute on all functions in schema roomlore to roomlore_app;
