@@ -56,7 +56,9 @@ SAME_TALK = timedelta(days=1)
 _CLAUSE = later(r"(?<=[.!?])\s|[\n;:]|,\s|\s[-\u2013\u2014]\s")
 #: A statement has a verb of these, or shows code.
 _STATES = later(
-    r"\b(?:is|are|was|were|am|be|will|can|should|must|use|let's|have|has|had|do|does|did|run|try|go|take|meet|see|means?|needs?)\b"
+    r"\b(?:is|are|was|were|am|be|will|can|should|must|use|let's|have|has|had|do|does|did|run|try|go|take|meet|see|means?|needs?|"
+    r"starts?|begins?|ends?|goes|comes?|opens?|closes?|leaves?|arrives?|works?|costs?|moves?|stays?|lives?|runs?|stands?|hangs?|"
+    r"belongs?|says|reads|makes|takes|gets?|got|keeps?|wants?|call|ask|put|send|pick|bring)\b"
     r"|'(?:s|re|m|ll|ve)\b|`",
     re.IGNORECASE,
 )

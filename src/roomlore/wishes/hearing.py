@@ -21,7 +21,7 @@ from roomlore.store.wishes import HeardWish, NewWish, WishMode, WishStatus
 from roomlore.wishes import rows
 from roomlore.wishes.certainty import doubt
 from roomlore.wishes.covering import before_of, covers, settled
-from roomlore.wishes.listening import NOTHING, Listened, listen
+from roomlore.wishes.listening import NOTHING, Listened, voicing
 from roomlore.wishes.looking import Surroundings, around, present, starts, under
 from roomlore.wishes.parties import People, parties
 from roomlore.wishes.recogniser import heard, names_nobody_known
@@ -67,11 +67,7 @@ async def hear(
     """
     if await wishreview.mode(conn, org_id) == "off":
         return
-    told = await listen(bodies.values(), listened)
-    unheard = [key for key, body in bodies.items() if told[body] is None]
-    if unheard:
-        await work.enqueue(conn, org_id, "listen", unheard)
-    voices = [key for key, body in bodies.items() if told[body]]
+    voices = await voicing(conn, org_id, bodies, listened)
     known = await kept.in_rooms(conn, org_id, rooms)
     if not voices and not known:
         return

@@ -9,6 +9,9 @@ import logging
 from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 
+from roomlore.domain.ids import MessageId, OrgId
+from roomlore.store import work
+from roomlore.store.queries import Connection
 from roomlore.wishes.recogniser import voices
 
 #: Seconds that one text may take; most take less than a thousandth.
@@ -39,6 +42,24 @@ async def listen(texts: Iterable[str], known: Listened = NOTHING) -> dict[str, b
             told[left[0]] = None
         waiting = left[1:]
     return told
+
+
+async def voicing(
+    conn: Connection, org_id: OrgId, bodies: Mapping[MessageId, str], known: Listened
+) -> list[MessageId]:
+    """Return which messages are put like a request, and ask the worker to listen to those that take too long.
+
+    Args:
+        conn: In the transaction that stores the messages.
+        org_id: Whose.
+        bodies: What the messages say.
+        known: What was listened to before.
+    """
+    told = await listen(bodies.values(), known)
+    unheard = [key for key, body in bodies.items() if told[body] is None]
+    if unheard:
+        await work.enqueue(conn, org_id, "listen", unheard)
+    return [key for key, body in bodies.items() if told[body]]
 
 
 async def _listen(texts: Collection[str]) -> dict[str, bool]:
