@@ -183,11 +183,12 @@ async def test_what_takes_too_long_is_left_and_told_without_its_words_and_the_ot
         return voices(text)
 
     monkeypatch.setattr(listening, "voices", slowly)
+    monkeypatch.setattr(listening, "PATIENCE", 0.05)
     texts = ["please forget what I said", "a long secret", "please forget what I told you"]
-    told = await listening.listen(texts, patience=0.05)
+    told = await listening.listen(texts)
     stuck.set()
 
-    assert told == dict(zip(texts, (True, False, True), strict=True))
+    assert told == dict(zip(texts, (True, None, True), strict=True))
     assert "13 characters took too long" in caplog.text
     assert "secret" not in caplog.text
 

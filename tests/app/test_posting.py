@@ -12,6 +12,7 @@ from roomlore.context.render import to_text
 from roomlore.domain.errors import BadInput
 from roomlore.domain.incoming import IncomingMembership
 from roomlore.domain.records import Viewer
+from roomlore.store import conversations
 
 ANA, BOSS, CLEO, DAN = (author(name) for name in ("ana", "boss", "cleo", "dan"))
 BOT = author("bot", kind="agent")
@@ -213,3 +214,23 @@ async def test_a_place_that_is_none_shows_nothing(office, admin):
                     )
                 ).fetchone()
             assert counted == (0,)
+
+
+async def told_of(app: App, viewer: Viewer, where: str) -> set[tuple[bool, bool]]:
+    """Whether it is told why the conversations of a room were opened, and how long a silence is long there."""
+    room_id = {one.external_id: one.id for one in await app.rooms(app.operator)}[where]
+    async with app.db.reading(viewer) as conn:
+        found = await conversations.newest(conn, app.org_id, room_id, limit=50)
+    return {(one.boundary is not None, one.quiet_after is not None) for one in found}
+
+
+@pytest.mark.parametrize("by", ["boss", "operator"])
+async def test_what_rests_on_the_beginning_of_a_room_is_told_where_all_heard_that(office, by):
+    viewer = office.operator if by == "operator" else await office.viewer(by)
+    rooms = {one.external_id: one.id for one in await office.rooms(office.operator)}
+    assert await told_of(office, viewer, "team") == {(True, True)}
+    # Ana, who reads there now, came later than what was said first.
+    assert await told_of(office, viewer.posting(rooms["team"]), "team") == {(False, False)}
+    assert await told_of(office, viewer.posting(rooms["board"]), "board") == {(True, True)}
+    assert await told_of(office, viewer.posting(rooms["pub"]), "pub") == {(True, True)}
+    assert await told_of(office, viewer.posting(rooms["pub"]), "board") == set()

@@ -1,6 +1,8 @@
 """Requests hide nothing by surprise: what is heard with doubt waits, operators see what is withheld, one mode an org."""
 
 import json
+from dataclasses import replace
+from typing import Any
 
 import psycopg
 import pytest
@@ -10,8 +12,11 @@ from app.village import error_of
 from ingest.stories import at, author, message
 from retrieval.telling import ANA, BO, CY, PIP, closed, tell
 from roomlore.app import App
+from roomlore.context.render import to_text
 from roomlore.domain.errors import BadInput, NotAllowed, NotFound
 from roomlore.domain.ids import MessageId
+from roomlore.domain.records import Viewer
+from roomlore.retrieval.records import Withheld
 from workers.test_read import talk
 
 EVE = author("eve")
@@ -127,6 +132,66 @@ async def test_an_operator_is_told_what_was_withheld_and_by_which_request(app: A
     by_id = {one.id: one.external_id for one in said}
     assert [by_id[one.message_id] for one in marked] == ["2", "3", "4", "5"]
     assert (await app.search(app.operator, "where do we meet")).hits
+
+
+async def notices(app: App, who: Viewer, question: str, **place: Any) -> list[list[Withheld]]:
+    """What a viewer is told to be left out of a search, an answer and a context, none of whose words tell of it."""
+    hits = await app.search(who, question, limit=50, **place)
+    answer = await app.ask(who, question, **place)
+    built = await app.context(who, **place)
+    words = [repr(hits.hits), answer.text, to_text(built), repr(answer.trace)]
+    assert not [text for text in words if "4412" in text or "withheld" in text or "request" in text]
+    return [list(hits.withheld), list(answer.withheld), list(built.withheld)]
+
+
+@pytest.mark.parametrize("where", [{"room": "office"}, {"room": "office", "private": True}])
+async def test_an_operator_is_told_so_with_a_room_as_well_beside_what_may_be_posted(app: App, where):
+    await tell(app, *FORGOTTEN)
+    [wish] = await app.wishes.all(app.operator)
+    every = await notices(app, app.operator, f"what is the {SECRET} account?", **where)
+    for told in every:
+        assert {(one.wish_id, one.kind, one.from_names) for one in told} == {(wish.id, "forget", None)}
+
+
+@pytest.mark.parametrize("private", [False, True])
+async def test_an_operator_is_told_so_where_the_message_to_answer_is_withheld_itself(app: App, private):
+    await tell(app, *FORGOTTEN[:4])
+    [wish] = await app.wishes.all(app.operator)
+    for trigger in ("last", "2"):
+        built = await app.context(app.operator, "office", trigger, private=private)
+        assert {one.wish_id for one in built.withheld} == {wish.id}
+        assert "4412" not in to_text(built)
+
+
+LUNCH = closed("lunch", ANA, BO, CY)
+KEPT = [
+    say("1", ANA, f"my {SECRET} account is 4412-9981", sent_at=at(1), room=LUNCH),
+    say("2", ANA, "don't tell Cy", sent_at=at(2), room=LUNCH),
+    say("3", BO, "what is for lunch?", sent_at=at(3), room=LUNCH),
+]
+
+
+async def test_with_a_room_an_operator_is_told_what_is_kept_from_some_who_read_there(app: App):
+    await tell(app, *KEPT)
+    [wish] = await app.wishes.all(app.operator)
+    question = f"what is the {SECRET} account?"
+    told = await notices(app, app.operator, question, room="lunch")
+    assert [{(one.wish_id, tuple(one.from_names or ())) for one in ones} for ones in told] == [
+        {(wish.id, ("Cy",))}
+    ] * 3
+    # Without a room the operator reads it all; and nobody else is told, with a room or without one.
+    assert (await app.search(app.operator, question)).withheld == []
+    assert await notices(app, await viewer(app, "bo"), question, room="lunch") == [[], [], []]
+
+
+async def test_with_a_room_nothing_is_told_of_what_is_kept_from_somebody_who_does_not_read_there(app: App):
+    two = [replace(one, room=closed("lunch", ANA, BO)) for one in KEPT]
+    await tell(app, say("0", CY, "hello"), *two)
+    for told in (
+        (await app.search(app.operator, SECRET, room="lunch", limit=50)).withheld,
+        (await app.context(app.operator, "lunch")).withheld,
+    ):
+        assert list(told) == []
 
 
 @pytest.mark.parametrize("name", ["bo", "cy", "ana"])

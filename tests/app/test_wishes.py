@@ -29,7 +29,7 @@ SECRET = "wolfram"
 
 
 def say(key: str, who, body: str, **fields):
-    return message(key, body, author=who, room=OFFICE, **fields)
+    return message(key, body, **{"author": who, "room": OFFICE, **fields})
 
 
 async def viewer(app: App, name: str) -> Viewer:

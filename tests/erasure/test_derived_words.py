@@ -36,6 +36,7 @@ STAYS = {
     ): "records of messages of others with their names in a field that is not known to be about people",
     ("memories", "content"): "memories with their names in the words",
     ("memories", "words"): "memories with their names in the words",
+    ("memories", "metadata"): "memories with their names in the words",
     ("memories", "title"): "memories with their names in the words",
     ("rooms", "topic"): "rooms with their names in what they are called or are for",
     ("api_keys", "name"): "keys of others with their names in what they are called",
@@ -146,3 +147,47 @@ async def test_an_erased_name_is_known_in_every_form_and_in_one_org_only(app: Ap
 def test_a_word_may_be_a_name_with_an_ending_or_in_part(word, form):
     assert form in forms(word)
     assert words_of(["Jean-Luc A. Quist"]) == {"jean", "luc", "quist"}
+
+
+async def test_no_memory_is_drawn_again_that_says_an_erased_name(app: App):
+    await tell(app)
+    lines = [
+        message("7", "We decided that Zebulon will host the wiki.", author=BO, room=OPEN),
+        message("8", "We decided that the wiki moves on Friday.", author=ANA, room=OPEN),
+    ]
+    await app.ingest_batch(lines)
+    await app.drain()
+    await app.extracting.extract()
+    before = [one.content for one in await app.memories.all(app.operator)]
+    assert any(NAME.search(one) for one in before), before
+
+    await app.erasure.person("u-zeb")
+    # Gone through anew, and said once more by others.
+    await app.ingest(message("9", "We decided that Quist keeps the boat.", author=BO, room=OPEN))
+    await app.drain()
+    await app.extracting.extract()
+    after = [(one.title, one.content, one.tags) for one in await app.memories.all(app.operator)]
+    assert any("Friday" in content for _, content, _ in after), after
+    assert not NAME.search(repr(after)), after
+
+
+async def test_small_words_of_an_erased_name_keep_no_memory_from_being_drawn(app: App):
+    await app.ingest(message("1", "hello", author=author("u-will", name="Will Quist"), room=OPEN))
+    await app.erasure.person("u-will")
+    await app.ingest(message("2", "We decided that the wiki will move on Friday.", author=ANA, room=OPEN))
+    await app.drain()
+    await app.extracting.extract()
+    assert [one for one in await app.memories.all(app.operator) if "Friday" in one.content]
+
+
+async def test_a_name_in_the_metadata_of_memories_is_found(app: App, admin):
+    await tell(app)
+    await app.memories.remember("The crane is red.", sources=["2"], metadata={"seen_by": "Zebulon Quist"})
+    await app.memories.remember(
+        "The crane is old.", sources=["2"], involving=["u-zeb"], metadata={"by": "Zebulon Quist"}
+    )
+    receipt = await app.erasure.person("u-zeb")
+    told = {one.what: one.count for one in receipt.kept}
+    assert told["memories with their names in the words"] == 1
+    assert [one.content for one in await app.memories.all(app.operator)] == ["The crane is red."]
+    assert ("memories", "metadata") in await places_naming(admin, app)

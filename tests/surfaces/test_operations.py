@@ -149,3 +149,16 @@ def test_show_tells_a_room_by_exchanges_the_one_opened_last_first(data):
     first, second = lines.splitlines()
     assert first.startswith("2026-01-01 10:01 [Mira]: where is the key?")
     assert second.startswith("    10:02 [Teo]: under the mat")
+
+
+def test_ops_tells_of_messages_that_could_not_be_listened_to(data):
+    with psycopg.connect(asyncio.run(admin_of(data)), autocommit=True) as conn:
+        conn.execute(
+            "insert into roomlore.work (org_id, stage, subject_id, set_aside_at)"
+            " select org_id, 'listen', id, case when external_id = '1' then now() end from roomlore.messages"
+        )
+        try:
+            text = village(data, "--text", "ops").stdout
+        finally:
+            conn.execute("delete from roomlore.work where stage = 'listen'")
+    assert "privacy requests: 2 messages still to be listened to, 1 given up" in text

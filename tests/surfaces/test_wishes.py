@@ -84,6 +84,22 @@ def test_a_wish_is_listed_with_what_it_covers_dismissed_and_accepted(roomlore):
     assert not SECRET.search(roomlore("--json", "search", "village account")[1])
 
 
+@pytest.mark.parametrize("words", [("search", "village account"), ("ask", "village account"), ("context",)])
+def test_an_operator_who_names_a_room_is_told_beside_what_may_be_posted(roomlore, words):
+    verb, *asked = words
+    where = ["general", "--at", "2"] if verb == "context" else [*asked, "--room", "general"]
+    [wish] = listed(roomlore)
+    code, out, err = roomlore("--text", verb, *where)
+    assert code == 0
+    assert f"roomlore wishes lists request {wish['id'][-8:]}" in err
+    assert "withheld" not in out
+    assert "request" not in out
+    assert not SECRET.search(out)
+    told = json.loads(roomlore("--json", verb, *where)[1])["withheld"]
+    assert {one["wish_id"] for one in told} == {wish["id"]}
+    assert "withheld" not in roomlore("--text", "--as", "bo", verb, *where)[2]
+
+
 def test_an_org_hears_no_requests_or_only_proposes_them(roomlore):
     assert json.loads(roomlore("--json", "wishes", "mode")[1]) == {"mode": "on"}
     assert roomlore("wishes", "mode", "off")[0] == 0

@@ -108,6 +108,14 @@ def test_what_no_rule_heard_is_doubtful():
     [
         ("forget what I wrote above, the correct command is `make release-all`", True),
         ("Please forget what I said. We meet at noon instead, it is in the calendar.", True),
+        ("Forget what I said before, the meeting starts at ten", True),
+        ("Forget my last message, the port is 8443", True),
+        ("Please delete what I wrote above; use branch stable instead", True),
+        ("Forget what I said about Tuesday. We meet on Wednesday.", True),
+        ("Scrub what I said earlier: the train goes from platform 4", True),
+        ("Forget my previous message, the link is http://a.example/b", True),
+        ("Please forget what I told you, it should be three boxes", True),
+        ("Delete my earlier comment - Bo has the keys now", True),
         ("please forget that", False),
         ("Sorry, wrong chat, please forget what I said about the move", False),
         ("forget that I told you I am ill, it was only a cold", False),
@@ -116,3 +124,36 @@ def test_what_no_rule_heard_is_doubtful():
 )
 def test_a_message_that_also_says_what_holds_now_is_known(body, is_news):
     assert adds_news(body) is is_news
+
+
+#: What people say of other things, or in another language; and requests that nobody may take for plain ones.
+NOT_PLAIN = [
+    "Forget that movie, it was awful",
+    "Delete my heart, it hurts",
+    "Don't tell me about it",
+    "Let's keep the old layout between releases",
+    "Never tell a lie",
+    "forget my birthday, everybody does",
+    "You can forget about your promotion",
+    "Remove everything between the tags",
+    "just between us girls shoes cost too much",
+    "Don't let the cat out",
+    "Don't share your screen with Bo, it is too small",
+    "Don't mention it",
+    "Delete that, and the build turns green",
+    "please remove the salt from my memory foam",
+    "Don't tell the kids there is no Santa, says the poster",
+    "Vergiss den Regenschirm nicht",
+    "Das bleibt spannend",
+    "Bitte behaltet das für euch",
+    "Vergiss, was ich gesagt habe, das Treffen ist um zehn",
+    "menus don't show in Cho's browser",
+    "hehe don't tell others ;]",
+    "forget what I said, don't use the old kernel, it is not good to do so",
+]
+
+
+@pytest.mark.parametrize("body", NOT_PLAIN)
+def test_talk_that_only_sounds_like_a_request_hides_nothing(body):
+    wish = heard(body, "Ana", ROOM)
+    assert wish is None or doubt(Voice(said=said(50, "Ana", body), wish=wish), BEFORE)

@@ -6,8 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from roomlore.wishes.covering import adds_news
 from roomlore.wishes.parties import People
-from roomlore.wishes.recogniser import LONGEST, heard, voices
+from roomlore.wishes.recogniser import (
+    LONGEST,
+    forgets,
+    heard,
+    is_confidential,
+    names_nobody_known,
+    restricts,
+    voices,
+)
 from roomlore.wishes.records import Person
 
 NAMES = (
@@ -275,6 +284,52 @@ def test_a_wish_names_what_it_is_about_and_neither_people_days_nor_what_is_kept(
 
 def test_a_document_is_no_wish():
     assert heard("please forget that. " * LONGEST, "Ana", ROOM) is None
+
+
+#: Sentences of every kind that is looked for, and some of none.
+LINES = [text for text, *_ in CASES if text.strip() and ">" not in text and "`" not in text] + [
+    "this is confidential",
+    "the number is confidential, please",
+    "Sam is rides-only from now on",
+    "the correct command is make release-all",
+    "",
+]
+QUOTED_AS = ["> {}", ">{}", "  > {}", ">> {}", "> [forwarded from Bo] {}", ">\t{}"]
+LINE_ENDS = ["\n", "\r\n", "\r", "\u2028"]
+
+
+def told_by(body: str) -> list[object]:
+    """Return everything that the words of a body tell of what their author wishes."""
+    return [
+        heard(body, "Ana", ROOM),
+        voices(body),
+        names_nobody_known(body),
+        forgets(body),
+        restricts(body),
+        is_confidential(body),
+        adds_news(body),
+    ]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(LINES), st.sampled_from(["", *QUOTED_AS])), max_size=6),
+    st.sampled_from(LINE_ENDS),
+)
+def test_quoted_lines_are_never_their_authors_words_and_everything_else_is(lines, end):
+    written = end.join(how.format(text) if how else text for text, how in lines)
+    assert told_by(written) == told_by("\n".join(text for text, how in lines if not how))
+
+
+@pytest.mark.parametrize("how", QUOTED_AS)
+def test_a_request_under_a_quotation_is_heard(how):
+    wish = heard(how.format("that was a lovely evening") + "\nplease forget that", "Ana", ROOM)
+    assert wish is not None
+    assert wish.kind == "forget"
+
+
+def test_a_request_under_a_long_quotation_is_heard():
+    wish = heard("> a long mail\n" * LONGEST + "please forget that", "Ana", ROOM)
+    assert wish is not None
 
 
 @given(st.text(max_size=LONGEST))

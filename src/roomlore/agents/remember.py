@@ -18,6 +18,7 @@ from roomlore.store.db import Database
 from roomlore.store.keeping import Draft
 from roomlore.store.queries import Connection
 from roomlore.store.work import Stage, Task
+from roomlore.untangling.unnamed import unnaming
 
 #: Characters of each side that a memory quotes.
 _ASKED, _ANSWERED = 160, 240
@@ -53,7 +54,8 @@ class InteractWorker:
         for one in found:
             score = value(_exchange(one))
             if one.reply_id in current and score >= WORTH_KEEPING:
-                await keep(conn, org_id, interaction(one, score=score, now=self.now()))
+                for draft in await unnaming(conn, org_id, [interaction(one, score=score, now=self.now())]):
+                    await keep(conn, org_id, draft)
 
 
 def interaction(one: Exchanged, *, score: float, now: datetime) -> Draft:

@@ -1,18 +1,21 @@
 """Contexts: what somebody reads before they answer, bound to where the answer is posted."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from time import perf_counter
 
 from roomlore.app.agents import Agents
 from roomlore.app.desk import Desk
 from roomlore.app.posting import answering, marked
-from roomlore.app.withholding import told_of
+from roomlore.app.withholding import left_out, told_to_operator
 from roomlore.backends.articles import open_reader
 from roomlore.context.builder import DEFAULT_BUDGET, build, with_articles
 from roomlore.context.records import Context
 from roomlore.context.replygraph import DEFAULT_LIMITS, WalkLimits
 from roomlore.context.storesource import StoreSource
+from roomlore.domain.ids import MessageId
 from roomlore.domain.records import Viewer
+from roomlore.retrieval import meant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,15 +45,31 @@ class Contexts:
         async with self.desk.reading(
             viewer, marked("context", private=wish.private), keeps_plans=True, recalls=True, began=began
         ) as reading:
-            read = await answering(reading.conn, viewer, room, trigger, private=wish.private)
+            conn = reading.conn
+            read = await answering(conn, viewer, room, trigger, private=wish.private)
             block = await self.agents.block_beside(reading, read, budget=wish.budget)
-            source = StoreSource(conn=reading.conn, org_id=self.desk.org_id)
+            source = StoreSource(conn=conn, org_id=self.desk.org_id)
             left = wish.budget - (block.tokens if block else 0)
-            built = await build(
-                source, read.trigger, viewer=viewer, limits=wish.limits, budget=left, postable=read.postable
-            )
+            walk = partial(build, source, read.trigger, viewer=viewer, limits=wish.limits, budget=left)
+            built = await walk(postable=read.postable)
+
+            async def look() -> list[MessageId]:
+                named = await meant.message(conn, self.desk.org_id, trigger, room_id=built.room_id)
+                return [named.id, *_said_in(await walk())]
+
+            hidden = await left_out(conn, viewer, look, shown=_worded_in(built))
             built = await self.agents.beside(reading, built, block) if block else built
-            reading.shows([built.room_id, *(line.message.id for line in built.lines)])
-        built = await told_of(self.desk, built)
+            reading.shows([built.room_id, *_said_in(built)])
+        withheld = await told_to_operator(self.desk, viewer, hidden, place=read.viewer.place)
+        built = replace(built, withheld=tuple(withheld))
         # No connection is held while others are waited for.
         return built if reader is None else await with_articles(built, reader)
+
+
+def _said_in(built: Context) -> list[MessageId]:
+    return [line.message.id for line in built.lines]
+
+
+def _worded_in(built: Context) -> list[MessageId]:
+    """Return the messages whose words are shown: one that is named and withheld stands there without them."""
+    return [line.message.id for line in built.lines if line.message.body]

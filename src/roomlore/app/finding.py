@@ -16,7 +16,7 @@ from roomlore.app.nearness import Acquaintance
 from roomlore.app.posting import Place, bind
 from roomlore.app.proposing import Proposing, Servers
 from roomlore.app.reciting import recited
-from roomlore.app.withholding import kept_from_all, left_out, rests_on, said_in
+from roomlore.app.withholding import left_out, rests_on, said_in, told_to_operator
 from roomlore.config import Settings
 from roomlore.domain.errors import BadInput, RoomloreError
 from roomlore.domain.ids import MemoryId, MessageId
@@ -128,7 +128,7 @@ class Finding:
                 return said_in((await _searched(reading.conn, wanted, limit=limit)).hits)
 
             hidden = await left_out(reading.conn, viewer, look, shown=said_in(hits))
-        withheld = await kept_from_all(self.desk, viewer, hidden)
+        withheld = await told_to_operator(self.desk, viewer, hidden, place=wanted.viewer.place)
         return Found(
             hits=hits,
             certainty=found.certainty,
@@ -173,7 +173,7 @@ class Finding:
         if settled is not None:
             answer = await answering.finish(wanted.viewer, settled, scope=wanted.scope, quote=quote)
         answer = _remarked(answer, wanted.read)
-        withheld = await kept_from_all(self.desk, viewer, hidden)
+        withheld = await told_to_operator(self.desk, viewer, hidden, place=wanted.viewer.place)
         return replace(
             answer,
             question=question,

@@ -1,7 +1,7 @@
 """What the operator watches and sets: how far the work has come, how long reads take, what a room embeds."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import get_args
 from uuid import UUID
@@ -81,6 +81,8 @@ class Counts:
     untangled: Coverage
     #: Messages of conversations that rules went through; what is still to be done are conversations that are over.
     extracted: Coverage
+    #: Messages that were listened to for requests of privacy; what could not be in time waits for the worker.
+    listened: Coverage
     #: One for each kind of server in which the org has copies.
     projected: Sequence[Projected]
 
@@ -294,6 +296,7 @@ def _counts(seen: Sequence[_Seen], copies: Sequence[Copies]) -> Counts:
         embedded=_coverage(seen, "embed", done=sum(one.vectors for one in seen)),
         untangled=_coverage(seen, "untangle", done=sum(one.untangled for one in seen)),
         extracted=_extracted([one.extracted for one in seen if one.extracted is not None]),
+        listened=_listened(seen, messages),
         projected=[_projected(seen, one) for one in copies],
     )
 
@@ -313,6 +316,11 @@ def _extracted(drawn: Sequence[Drawn]) -> Coverage:
         set_aside=sum(one.set_aside for one in drawn),
         oldest_at=min((one.oldest_at for one in drawn if one.oldest_at is not None), default=None),
     )
+
+
+def _listened(seen: Iterable[_Seen], messages: int) -> Coverage:
+    left = _coverage(seen, "listen", done=0)
+    return replace(left, done=messages - left.waiting - left.set_aside)
 
 
 def _projected(seen: Sequence[_Seen], copies: Copies) -> Projected:

@@ -1,14 +1,12 @@
 """What recall does not show because of spoken requests, told to those who may know: operators, and whoever asked for it."""
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from dataclasses import replace
 
 from roomlore.app.desk import Desk
-from roomlore.context.records import Context
-from roomlore.domain.ids import MessageId
+from roomlore.domain.ids import MessageId, RoomId
 from roomlore.domain.records import Viewer
 from roomlore.retrieval.records import Answer, Hit, Withheld
-from roomlore.store import memories, wishreview
+from roomlore.store import memories, messages, wishreview
 from roomlore.store.db import verbatim
 from roomlore.store.queries import Connection
 
@@ -46,10 +44,28 @@ async def withheld_of(desk: Desk, viewer: Viewer, ids: Sequence[MessageId]) -> l
     ]
 
 
-async def kept_from_all(desk: Desk, viewer: Viewer, ids: Sequence[MessageId]) -> list[Withheld]:
-    """Return which requests withhold messages from an operator who recalls, too; nothing for anybody else."""
-    found = await withheld_of(desk, viewer, ids) if viewer.is_operator else []
-    return [one for one in found if one.from_names is None]
+async def told_to_operator(
+    desk: Desk, viewer: Viewer, ids: Sequence[MessageId], *, place: RoomId | MessageId | None
+) -> list[Withheld]:
+    """Return which requests withhold messages from an operator who recalls; nothing for anybody else.
+
+    No connection may be held meanwhile.
+
+    Args:
+        desk: Of the org.
+        viewer: Who is told.
+        ids: What may be withheld.
+        place: Where what is recalled is to be posted: whatever is kept from anybody there counts as withheld.
+    """
+    if not viewer.is_operator or not ids:
+        return []
+    if place is None:
+        return [one for one in await withheld_of(desk, viewer, ids) if one.from_names is None]
+    async with desk.db.reading(viewer.posting(place), recalls=True) as conn:
+        recalled = {one.id for one in await messages.messages_by_id(conn, desk.org_id, list(ids))}
+        async with verbatim(conn):
+            said = {one.id for one in await messages.messages_by_id(conn, desk.org_id, list(ids))}
+    return await withheld_of(desk, viewer, [key for key in ids if key in said - recalled])
 
 
 async def left_out(
@@ -69,31 +85,11 @@ async def left_out(
         look: Looks again, as if nothing were withheld.
         shown: What was found.
     """
-    if not viewer.is_operator or not await wishreview.is_anything_withheld(conn, viewer.org_id):
+    if not viewer.is_operator or not await wishreview.is_anything_withheld(conn):
         return []
     async with verbatim(conn):
         found = list(dict.fromkeys(await look()))
     return [message_id for message_id in found if message_id not in shown][:MOST_TOLD]
-
-
-async def told_of(desk: Desk, built: Context) -> Context:
-    """Return an operator's context with what is withheld of the stretch of the room that it shows; others' as it is.
-
-    No connection may be held meanwhile: that of a context for a room reads as everybody there, who are told nothing.
-    """
-    if not built.viewer.is_operator or not built.lines:
-        return built
-    first, last = built.lines[0].message, built.lines[-1].message
-    async with desk.db.reading(built.viewer) as conn:
-        hidden = await wishreview.withheld_between(
-            conn,
-            desk.org_id,
-            built.room_id,
-            since=first.sent_at,
-            until=last.sent_at,
-            limit=MOST_TOLD,
-        )
-    return replace(built, withheld=tuple(await kept_from_all(desk, built.viewer, hidden)))
 
 
 def said_in(hits: Iterable[Hit]) -> list[MessageId]:

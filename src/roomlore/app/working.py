@@ -20,6 +20,7 @@ from roomlore.workers import extract, generations, loop, retain
 from roomlore.workers.beating import Pulse
 from roomlore.workers.extract import ExtractWorker, Rules
 from roomlore.workers.generations import GenerationWorker
+from roomlore.workers.listen import ListenWorker
 from roomlore.workers.untangle import UntangleWorker
 
 
@@ -51,6 +52,8 @@ class Working:
         db, only_org = self.desk.db, None if every_org else self.desk.org_id
         worker, renewing = self._embedding("embed"), self._embedding("reembed")
         gone = await retain.expire_everywhere(db, now=datetime.now(UTC), only_org=only_org)
+        # Before memories are drawn: nothing is drawn from a request.
+        listened = await loop.drain(db, ListenWorker(db=db), only_org=only_org)
         gone_through = await self._untangle(untangled, only_org)
         drawn = await extract.drain(self._rules, only_org=only_org)
         await remember_and_inject(db, only_org)
@@ -67,7 +70,7 @@ class Working:
             expired=retain.message_count(gone),
             untangled=gone_through.done,
             remembered=drawn.added,
-            set_aside=await self._set_aside(only_org) + gone_through.set_aside,
+            set_aside=await self._set_aside(only_org) + gone_through.set_aside + listened.set_aside,
         )
 
     async def untangle(self, progress: loop.Progress | None = None) -> loop.Drained:
@@ -98,6 +101,7 @@ class Working:
         chores: list[loop.Chore] = [
             Pulse(db=db, worker_id=uuid7(), started_at=datetime.now(UTC)).run,
             partial(retain.run, db, expired=expired),
+            lambda stop: loop.run(db, ListenWorker(db=db), stop=stop),
             lambda stop: loop.run(db, UntangleWorker(db=db), stop=stop),
             lambda stop: loop.run(db, renewing, stop=stop, progress=progress),
             worker.rounds,

@@ -132,7 +132,7 @@ class Context:
     unread: tuple[UnreadLink, ...] = ()
     #: What the viewer remembers as an agent; its tokens are among those of the context. It explains itself.
     block: MemoryBlock | None = None
-    #: What spoken requests leave out of this stretch of the room; told to operators alone.
+    #: What would be shown, too, if no spoken request withheld it; told to operators alone, and no part of the text.
     withheld: tuple[Withheld, ...] = ()
 
     @property

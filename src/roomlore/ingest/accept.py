@@ -268,6 +268,8 @@ async def _change(
         _check_size(text for version in versions for text in (version.body, version.raw, version.metadata))
         await messages.revise_messages(conn, org_id, versions)
         await _embed_again(conn, org_id, revised)
+        # What is left of listening to what they said before.
+        await work.forget(conn, org_id, "listen", [message_id for message_id, _ in revised])
     read_otherwise = {message_id for message_id, _ in (*named, *revised)} - set(redacted)
     await noted.note(conn, org_id, "message.revised", read_otherwise)
 

@@ -30,6 +30,13 @@ class NameDigest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Word:
+    """A word that is no small one."""
+
+    word: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Tag:
     """A tag of a memory."""
 
@@ -83,6 +90,11 @@ async def among(conn: Connection, org_id: OrgId, forms: Mapping[str, Collection[
     params = {"org_id": org_id, "digest": list(digests)}
     found = {digests[bytes(row.digest)] for row in await QUERIES.all(conn, "among", NameDigest, params)}
     return {word for word, some in forms.items() if found & set(some)}
+
+
+async def telling(conn: Connection, words: Iterable[str]) -> set[str]:
+    """Return those of some words that are no small ones, such as "will": these stand in every text."""
+    return {row.word for row in await QUERIES.all(conn, "telling", Word, {"words": list(words)})}
 
 
 async def tags_saying(conn: Connection, org_id: OrgId, strings: Iterable[str]) -> list[Tag]:

@@ -58,6 +58,13 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Withholding:
+    """Whether anything is withheld in an org."""
+
+    is_any: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WithheldRow:
     """A message that a wish withholds, and what voices that wish."""
 
@@ -184,17 +191,10 @@ async def rooms_with_wishes(conn: Connection, org_id: OrgId) -> list[RoomId]:
     return [row.room_id for row in rows]
 
 
-async def is_anything_withheld(conn: Connection, org_id: OrgId) -> bool:
-    """Return whether anything is withheld in an org; for the operator's connection."""
-    return await QUERIES.first(conn, "anything_withheld", Kept, {"org_id": org_id}) is not None
-
-
-async def withheld_between(
-    conn: Connection, org_id: OrgId, room_id: RoomId, *, since: datetime, until: datetime, limit: int
-) -> list[MessageId]:
-    """Return what is withheld of what was said in a room in a time, oldest first; for the operator's connection."""
-    params = {"org_id": org_id, "room_id": room_id, "since": since, "until": until, "limit": limit}
-    return [row.message_id for row in await QUERIES.all(conn, "withheld_between", Kept, params)]
+async def is_anything_withheld(conn: Connection) -> bool:
+    """Return whether anything is withheld in the org that a connection reads."""
+    row = await QUERIES.first(conn, "anything_withheld", Withholding, {})
+    return row is not None and row.is_any
 
 
 async def withheld_in_org(conn: Connection, org_id: OrgId) -> list[MessageId]:

@@ -16,7 +16,7 @@ from roomlore.store.queries import Connection, Queries
 
 QUERIES = Queries("work")
 
-Stage = Literal["embed", "untangle", "interact", "inject", "qdrant", "neo4j", "reembed"]
+Stage = Literal["embed", "untangle", "interact", "inject", "qdrant", "neo4j", "reembed", "listen"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
 #: `message`: each message has a vector; `exchange`: what opens one has, and carries what answers it.
 EmbeddingPolicy = Literal["message", "exchange"]

@@ -1,4 +1,7 @@
-"""Leaves the names of erased persons out of what conversations are called, whoever still says them in plain words."""
+"""Leaves the names of erased persons out of what is derived, whoever still says them in plain words.
+
+No label has such a word; and no memory is drawn that says one, but for small words of English, which stand in every text.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -6,6 +9,7 @@ from dataclasses import replace
 from roomlore.domain.ids import OrgId
 from roomlore.domain.names import forms
 from roomlore.store import erasednames
+from roomlore.store.keeping import Draft
 from roomlore.store.queries import Connection
 from roomlore.store.untangling import Words
 from roomlore.untangling.wording import tokens
@@ -23,3 +27,13 @@ async def without_erased(conn: Connection, org_id: OrgId, found: Sequence[Words]
     """Return how conversations begin, with the names of erased persons among those that no label says."""
     erased = await erased_words(conn, org_id, (body for one in found for body in one.told or ()))
     return [replace(one, names=[*one.names, *sorted(erased)]) for one in found] if erased else found
+
+
+async def unnaming(conn: Connection, org_id: OrgId, drafts: Sequence[Draft]) -> Sequence[Draft]:
+    """Return those of some memories to be that say no name of an erased person."""
+    told = [" ".join((one.title, one.content, one.slot or "", *one.tags)) for one in drafts]
+    found = await erased_words(conn, org_id, told)
+    if not found:
+        return drafts
+    names = await erasednames.telling(conn, found)
+    return [one for one, text in zip(drafts, told, strict=True) if names.isdisjoint(tokens(text))]

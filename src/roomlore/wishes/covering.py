@@ -30,7 +30,7 @@ from roomlore.wishes.marks import (
 )
 from roomlore.wishes.matters import matters
 from roomlore.wishes.parties import People, parties
-from roomlore.wishes.recogniser import LONGEST, forgets, heard, is_confidential, restricts
+from roomlore.wishes.recogniser import LONGEST, forgets, heard, is_confidential, own_lines, restricts
 from roomlore.wishes.records import Reach, Said, Wish
 
 #: So far back a wish that names nothing may point.
@@ -56,7 +56,9 @@ SAME_TALK = timedelta(days=1)
 _CLAUSE = later(r"(?<=[.!?])\s|[\n;:]|,\s|\s[-\u2013\u2014]\s")
 #: A statement has a verb of these, or shows code.
 _STATES = later(
-    r"\b(?:is|are|was|were|am|be|will|can|should|must|use|let's|have|has|had|do|does|did|run|try|go|take|meet|see|means?|needs?)\b"
+    r"\b(?:is|are|was|were|am|be|will|can|should|must|use|let's|have|has|had|do|does|did|run|try|go|take|meet|see|means?|needs?|"
+    r"starts?|begins?|ends?|goes|comes?|opens?|closes?|leaves?|arrives?|works?|costs?|moves?|stays?|lives?|runs?|stands?|hangs?|"
+    r"belongs?|says|reads|makes|takes|gets?|got|keeps?|wants?|call|ask|put|send|pick|bring)\b"
     r"|'(?:s|re|m|ll|ve)\b|`",
     re.IGNORECASE,
 )
@@ -313,12 +315,16 @@ def _restricts(
     if not restricts(said.body):
         return False
     wish = heard(said.body, said.author_id, people)
-    named = wish.party_ids if wish is not None and wish.kind == "withhold" else parties(said.body, people)
+    named = (
+        wish.party_ids
+        if wish is not None and wish.kind == "withhold"
+        else parties(own_lines(said.body), people)
+    )
     if named:
         return bool(named & party_ids)
     place = bisect_left(before, said.position, key=lambda one: one.position)
     for one in reversed(before[max(place - NEAR, 0) : place]):
-        meant = {one.author_id, *parties(one.body, people)} - {said.author_id}
+        meant = {one.author_id, *parties(own_lines(one.body), people)} - {said.author_id}
         if meant:
             return bool(meant & party_ids)
     return False
@@ -368,7 +374,7 @@ def _hearers(
 
 def adds_news(body: str) -> bool:
     """Return whether a message that wants something forgotten also says what holds instead."""
-    body = straight(body[:LONGEST])
+    body = straight(own_lines(body)[:LONGEST])
     clauses = _CLAUSE.split(body)
     rest = [clause for clause in clauses if not cues.FORGETTING.search(clause.lower())]
     if len(rest) == len(clauses) or _SAYS_IT_AGAIN.search(body):

@@ -21,7 +21,7 @@ from roomlore.store.wishes import HeardWish, NewWish, WishMode, WishStatus
 from roomlore.wishes import rows
 from roomlore.wishes.certainty import doubt
 from roomlore.wishes.covering import before_of, covers, settled
-from roomlore.wishes.listening import NOTHING, Listened, listen
+from roomlore.wishes.listening import NOTHING, Listened, voicing
 from roomlore.wishes.looking import Surroundings, around, present, starts, under
 from roomlore.wishes.parties import People, parties
 from roomlore.wishes.recogniser import heard, names_nobody_known
@@ -55,6 +55,8 @@ async def hear(
 ) -> None:
     """Hear the wishes in messages that were just added or changed, and withhold what wishes cover.
 
+    What could not be listened to in time is left to the worker.
+
     Args:
         conn: In the transaction that stores the messages, their authors and edges; it holds the rooms.
         org_id: Whose.
@@ -65,8 +67,7 @@ async def hear(
     """
     if await wishreview.mode(conn, org_id) == "off":
         return
-    told = await listen(bodies.values(), listened)
-    voices = [key for key, body in bodies.items() if told[body]]
+    voices = await voicing(conn, org_id, bodies, listened)
     known = await kept.in_rooms(conn, org_id, rooms)
     if not voices and not known:
         return

@@ -1,7 +1,7 @@
 """Tells which texts are put like a request of privacy: before a transaction begins, and beside the event loop.
 
 It is work on text alone, and whoever writes a message chooses the text. So no lock is held meanwhile, other calls go
-on, and a text that takes too long is left: it is stored like any other, and the log says that it was not listened to.
+on, and a text that takes too long is left: it is stored like any other, and the worker listens to it again.
 """
 
 import asyncio
@@ -9,42 +9,60 @@ import logging
 from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 
+from roomlore.domain.ids import MessageId, OrgId
+from roomlore.store import work
+from roomlore.store.queries import Connection
 from roomlore.wishes.recogniser import voices
 
 #: Seconds that one text may take; most take less than a thousandth.
 PATIENCE = 10.0
-#: By what a text says, whether it is put like a request.
-Listened = Mapping[str, bool]
+#: By what a text says, whether it is put like a request; None: it took too long to tell.
+Listened = Mapping[str, bool | None]
 NOTHING: Listened = MappingProxyType({})
 
 LOG = logging.getLogger(__name__)
 
 
-async def listen(
-    texts: Iterable[str], known: Listened = NOTHING, *, patience: float = PATIENCE
-) -> dict[str, bool]:
-    """Return of each text whether it is put like a request of privacy.
+async def listen(texts: Iterable[str], known: Listened = NOTHING) -> dict[str, bool | None]:
+    """Return of each text whether it is put like a request of privacy; None of one that takes too long.
 
     Args:
         texts: What was said.
         known: What was listened to before.
-        patience: Seconds that one text may take.
     """
     said = list(dict.fromkeys(texts))
-    told = {text: known[text] for text in said if text in known}
+    told: dict[str, bool | None] = {text: known[text] for text in said if text in known}
     waiting = [text for text in said if text not in told]
     while waiting:
-        found = await _listen(waiting, patience)
+        found = await _listen(waiting)
         told |= found
         left = [text for text in waiting if text not in found]
         if left:
             LOG.warning("a text of %d characters took too long to be listened to", len(left[0]))
-            told[left[0]] = False
+            told[left[0]] = None
         waiting = left[1:]
     return told
 
 
-async def _listen(texts: Collection[str], patience: float) -> dict[str, bool]:
+async def voicing(
+    conn: Connection, org_id: OrgId, bodies: Mapping[MessageId, str], known: Listened
+) -> list[MessageId]:
+    """Return which messages are put like a request, and ask the worker to listen to those that take too long.
+
+    Args:
+        conn: In the transaction that stores the messages.
+        org_id: Whose.
+        bodies: What the messages say.
+        known: What was listened to before.
+    """
+    told = await listen(bodies.values(), known)
+    unheard = [key for key, body in bodies.items() if told[body] is None]
+    if unheard:
+        await work.enqueue(conn, org_id, "listen", unheard)
+    return [key for key, body in bodies.items() if told[body]]
+
+
+async def _listen(texts: Collection[str]) -> dict[str, bool]:
     """Return what was told of these texts in order, up to one that takes too long."""
     found: dict[str, bool] = {}
 
@@ -60,7 +78,7 @@ async def _listen(texts: Collection[str], patience: float) -> dict[str, bool]:
         so_far = -1
         while not task.done() and so_far < len(found):
             so_far = len(found)
-            await asyncio.wait({task}, timeout=patience)
+            await asyncio.wait({task}, timeout=PATIENCE)
         if task.done():
             await task
     finally:

@@ -17,15 +17,15 @@ from roomlore.wishes.matters import matters
 from roomlore.wishes.parties import People, parties, strangers
 from roomlore.wishes.records import Matter, Wish
 
-#: What is longer is a document that tells about wishes, if anything.
+#: Whoever writes more of their own writes a document that tells about wishes, if anything.
 LONGEST = 2_000
-#: So many characters of a message are looked at for what it says of itself: that it is confidential, or restricts.
+#: So many characters of somebody's own words are looked at for what a message says of itself: that it is confidential, or restricts.
 READ = 20_000
 
 _SENTENCE = later(r"[^.!?;\n]+(?:[.!?;](?!\s|$)[^.!?;\n]+)*[.!?;]*")
 #: Where a full stop ends no sentence.
 _TITLE = later(r"\b(Dr|Mr|Mrs|Ms|Prof)\.\s")
-_QUOTED_LINE = later(r"^[^\S\n]*>.*|```.*?(?:```|\Z)|`[^`\n]*`", re.MULTILINE | re.DOTALL)
+_CODE = later(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 _ABOUT = in_sentence(r"\b(?:about|regarding|concerning)\s+(.{2,80})", re.IGNORECASE)
 _ABOUT_ME = in_sentence(r"\b(?:that|how|about|on)\s+(?:i|me|my)\b\s+(.{2,80})", re.IGNORECASE)
 _ONLY = in_sentence(r"\bonly\b", re.IGNORECASE)
@@ -41,11 +41,18 @@ _FEW_WORDS = 9
 _TELLING_WORDS = 3
 
 
-def may_wish(body: str) -> bool:
-    """Return whether a body may hold a wish at all; quick, and wrong only in letting through."""
-    if len(body) > LONGEST:
+def own_lines(body: str) -> str:
+    """Return the lines that the author of a body wrote, without those that quote or carry somebody else's."""
+    if ">" not in body:
+        return body
+    return "\n".join(line for line in body.splitlines() if not line.lstrip().startswith(">"))
+
+
+def _may_wish(own: str) -> bool:
+    """Return whether somebody's own words may hold a wish at all; quick, and wrong only in letting through."""
+    if len(own) > LONGEST:
         return False
-    low = straight(body).lower()
+    low = straight(own).lower()
     return cues.ANY.search(low) is not None and (
         cues.FORGETTING.search(low) is not None
         or cues.CONFIDING.search(low) is not None
@@ -107,7 +114,7 @@ def is_confidential(body: str) -> bool:
     """Return whether a message itself says that what it tells is not for everybody."""
     return any(
         cue.search(one)
-        for one in _sentences(straight(body))
+        for one in _sentences(straight(own_lines(body)))
         if not cues.ASKS.search(one)
         for cue in (cues.GROUPS, cues.CONFIDE, cues.SENSITIVE)
     )
@@ -123,13 +130,14 @@ def restricts(body: str) -> bool:
     return any(
         not cues.ASKS.search(one)
         and (cues.REVOKED.search(one) or ((cues.ONLY.search(one) or _ONLY.search(one)) and matters(one)))
-        for one in _sentences(straight(body))
+        for one in _sentences(straight(own_lines(body)))
     )
 
 
 def _own_sentences(body: str) -> list[str]:
-    """Return the sentences of a body that may hold a wish, without what it quotes; none of another."""
-    return _sentences(straight(_QUOTED_LINE.sub(" ", body))) if may_wish(body) else []
+    """Return the sentences of a body that may hold a wish, without quoted lines and code; none of another."""
+    own = own_lines(body)
+    return _sentences(straight(_CODE.sub(" ", own))) if _may_wish(own) else []
 
 
 def _sentences(text: str) -> list[str]:

@@ -19,6 +19,7 @@ from roomlore.store import directory, erased, extracting
 from roomlore.store.extracting import Undrawn
 from roomlore.store.keeping import Draft
 from roomlore.store.queries import Connection
+from roomlore.untangling.unnamed import unnaming
 from roomlore.wishes.hearing import hear_named
 from roomlore.wishes.records import Wish
 from roomlore.workers.showing import may_be_shown
@@ -147,7 +148,8 @@ async def write(
     }
     fit = [one for one in drawings if one.conversation.id in same]
     wishes = sum([await _hear(conn, org_id, one, heard_by=extractor, now=now) for one in fit])
-    drafts = [draft for one in fit for draft in _drafts(one, extractor=extractor, now=now)]
+    found = [draft for one in fit for draft in _drafts(one, extractor=extractor, now=now)]
+    drafts = await unnaming(conn, org_id, found)
     kept: set[tuple[MemoryId, MessageId]] = set()
     added = 0
     for draft in drafts:

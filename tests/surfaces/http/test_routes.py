@@ -425,6 +425,58 @@ async def test_agents_remember_and_are_asked(served: Served) -> None:
     assert told.status_code == 204
 
 
+async def test_an_operator_who_names_a_room_is_told_beside_what_may_be_posted(served: Served) -> None:
+    said = (
+        record("n1", "The code of the shed is 4-4-1-7."),
+        record("n2", "Please forget that.", reply_to="n1", sent_at="2026-01-01T00:01:00Z"),
+    )
+    await served.operator.post("/v1/messages", {"messages": list(said)})
+    (wish,) = await served.operator.get("/v1/wishes?room=square")
+    asking = (
+        ("/v1/search", {"question": "code of the shed", "room": "square"}),
+        ("/v1/ask", {"question": "what is the code of the shed?", "room": "square"}),
+        ("/v1/rooms/square/context", {}),
+    )
+    bo = await served.caller("bo")
+    for path, body in asking:
+        told = await served.operator.post(path, body)
+        assert {one["wish_id"] for one in told.pop("withheld")} == {wish["id"]}, path
+        assert told["postable"] == "room"
+        assert "4-4-1-7" not in json.dumps(told)
+        assert wish["id"] not in json.dumps(told)
+        assert not (await bo.post(path, body)).get("withheld")
+
+
+@pytest.mark.parametrize(("author", "others"), [("pip", ("ana", "bo")), ("ana", ("pip", "bo"))])
+async def test_whoever_made_a_request_decides_about_it_with_their_own_key_and_nobody_else_does(
+    served: Served, author: str, others: tuple[str, ...]
+) -> None:
+    said = (
+        record("n1", "The code of the shed is 4-4-1-7.", author={"id": author}),
+        record("n2", "oh dear, me and my mouth. Please forget what I said.", author={"id": author})
+        | {"reply_to": "n1", "sent_at": "2026-01-01T00:01:00Z"},
+    )
+    await served.operator.post("/v1/messages", {"messages": list(said)})
+    mine = await served.caller(author)
+    (wish,) = await mine.get("/v1/wishes")
+    assert wish["status"] == "proposed"
+
+    for name in others:
+        other = await served.caller(name)
+        assert await other.get("/v1/wishes") == []
+        assert (await other.get("/v1/wishes/counts"))["proposed"] == 0
+        for deed in ("accept", "dismiss"):
+            assert (await other("POST", f"/v1/wishes/{wish['id']}/{deed}")).status_code == 404
+    assert [one["status"] for one in await mine.get("/v1/wishes")] == ["proposed"]
+
+    found = {"question": "code of the shed"}
+    for deed, status, is_hidden in (("accept", "active", True), ("dismiss", "dismissed", False)):
+        assert (await mine.post(f"/v1/wishes/{wish['id']}/{deed}"))["status"] == status
+        for name in (author, *others):
+            told = await (await served.caller(name)).post("/v1/search", found)
+            assert ("4-4-1-7" not in json.dumps(told)) is is_hidden, (deed, name)
+
+
 async def test_wishes_are_reviewed(served: Served) -> None:
     said = (
         record("n1", "The code of the shed is 4-4-1-7."),

@@ -433,3 +433,32 @@ async def test_catching_up_begins_where_one_left(app: App) -> None:
     assert "decided at two" in everything
     assert "elsewhere" not in everything
     assert "-- nothing that you may read" in nothing
+
+
+async def test_an_agent_takes_its_own_request_back_and_nobody_elses(told: App, key_of: KeyOf) -> None:
+    pip, ana = await told.sign_in(await key_of("pip")), await told.sign_in(await key_of("ana"))
+
+    async def statuses() -> list[tuple[str, str]]:
+        return [(one.author_name, one.status) for one in await told.wishes.all(told.operator)]
+
+    async def found(client: Client) -> str:
+        shown: Any = await client.call_tool("room_search", {"question": "code of the shed", "room": "square"})
+        return text_of(shown)
+
+    async with beside(pip, allow_writes=True) as client, beside(ana, allow_writes=True) as other:
+        code: Any = await client.call_tool(
+            "room_say", {"room": "square", "text": "The code of the shed is 4-4-1-7."}
+        )
+        answering = {"room": "square", "reply_to": code.structured_content["message_id"]}
+        asked: Any = await client.call_tool("room_say", answering | {"text": "Please forget that."})
+        mine = {"message": asked.structured_content["message_id"]}
+        assert await statuses() == [("Pip", "active")]
+        assert "4-4-1-7" not in await found(client)
+
+        for name, given in (("correct", mine | {"text": "Never mind."}), ("forget", mine)):
+            assert (await other.call_tool(name, given)).is_error, name
+        assert await statuses() == [("Pip", "active")]
+
+        assert not (await client.call_tool("correct", mine | {"text": "Never mind."})).is_error
+        assert await statuses() == []
+        assert "4-4-1-7" in await found(client)

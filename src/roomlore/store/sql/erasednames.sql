@@ -14,6 +14,12 @@ select exists (select 1 from erased_names where org_id = %(org_id)s) as is_any;
 -- Those of these digests that are of words of erased names.
 select digest from erased_names where org_id = %(org_id)s and digest = any (%(digest)s::bytea[]);
 
+-- name: telling -> Word
+-- Those of these words that are no small ones, such as stand in every text.
+select asked.word
+from unnest(%(words)s::text[]) as asked (word)
+where ts_lexize('english_stem', asked.word) <> '{}';
+
 -- name: tags_saying -> Tag
 -- Tags of memories that have one of these strings in them, in any case.
 select memory_tags.memory_id as id, memory_tags.tag

@@ -323,7 +323,8 @@ where memories.org_id = %(org_id)s
 -- name: memories_saying -> MemoryText
 -- Memories in which one of these strings occurs, in any case, and whether they involve one of the participants.
 select
-  memories.id, concat_ws(E'\n', memories.title, memories.content, memories.task_id, memories.slot) as content,
+  memories.id,
+  concat_ws(E'\n', memories.title, memories.content, memories.task_id, memories.slot, memories.metadata) as content,
   exists (
     select 1
     from memory_participants as linked
@@ -337,7 +338,9 @@ where memories.org_id = %(org_id)s
     select 1 from unnest(%(strings)s::text[]) as wanted (string)
     where
       strpos(
-        lower(concat_ws(E'\n', memories.title, memories.content, memories.task_id, memories.slot)),
+        lower(
+          concat_ws(E'\n', memories.title, memories.content, memories.task_id, memories.slot, memories.metadata)
+        ),
         lower(wanted.string)
       ) > 0
   );

@@ -89,20 +89,9 @@ update orgs set wish_mode = %(mode)s where org_id = %(org_id)s;
 -- The rooms in which wishes were heard.
 select distinct room_id from wishes where org_id = %(org_id)s and message_id is not null order by room_id;
 
--- name: anything_withheld -> Kept
--- Something that is withheld in the org, if there is anything.
-select message_id from withheld where org_id = %(org_id)s limit 1;
-
--- name: withheld_between -> Kept
--- What is withheld of what was said in a room in a time, oldest first.
-select distinct on (said.sent_at, said.native_order, said.id) said.id as message_id
-from withheld
-join messages as said on said.org_id = withheld.org_id and said.id = withheld.message_id
-where withheld.org_id = %(org_id)s
-  and said.room_id = %(room_id)s
-  and said.sent_at between %(since)s and %(until)s
-order by said.sent_at, said.native_order, said.id
-limit %(limit)s;
+-- name: anything_withheld -> Withholding
+-- Whether anything is withheld in the org, also asked by who reads for a place.
+select org_withholds() as is_any;
 
 -- name: withheld_in_org -> Kept
 -- All that is withheld in the org.

@@ -73,6 +73,12 @@ def show(output: Output, numbers: Numbers) -> None:
     output.text(
         f"memories drawn from {counted(extracted.done, 'message')}; {waiting} over and to be gone through"
     )
+    listened = numbers.counts.listened
+    if listened.waiting or listened.set_aside:
+        output.text(
+            f"privacy requests: {counted(listened.waiting, 'message')} still to be listened to,"
+            f" {listened.set_aside:,} given up; roomlore worker --drain --retry tries these again"
+        )
     readings = numbers.readings
     if readings.calls_today or readings.error:
         why = f"; {readings.error}" if readings.error else ""
@@ -124,7 +130,7 @@ def _show_retention(output: Output, rooms: Iterable[RoomNumbers]) -> None:
 
 def _cells(counts: Counts, now: datetime) -> Sequence[str | int]:
     size = "" if counts.exchange_size is None else f"{counts.exchange_size:.1f}"
-    stages = (counts.embedded, counts.untangled, counts.extracted, *counts.projected)
+    stages = (counts.embedded, counts.untangled, counts.extracted, counts.listened, *counts.projected)
     return (
         counts.messages,
         _share(counts.share_in_exchanges),
