@@ -76,6 +76,32 @@ async def test_a_request_that_becomes_plain_by_an_edit_is_carried_out_and_one_th
     assert [one.status for one in await app.wishes.all(app.operator)] == ["active"]
 
 
+async def test_a_plain_request_is_carried_out_whatever_files_its_message_has(app: App):
+    files = [{"name": f"{SECRET}.pdf", "title": "from the office"}]
+    await tell(
+        app,
+        say("1", CY, "hello", sent_at=at(1)),
+        say("2", ANA, f"off the record: the {SECRET} is 12345", sent_at=at(2), attachments=files),
+        say("3", BO, f"my {SECRET} is 7788", sent_at=at(3)),
+        say("4", BO, "forget that", sent_at=at(4), attachments=files),
+        say("5", EVE, "morning", sent_at=at(5)),
+    )
+    assert [one.status for one in await app.wishes.all(app.operator)] == ["active", "active"]
+    assert await found(app, await viewer(app, "eve")) == set()
+
+
+async def test_an_agent_alone_hides_no_words_of_others(app: App):
+    await tell(
+        app,
+        say("1", EVE, "hello", sent_at=at(1)),
+        say("2", ANA, f"the {SECRET} invoice is 900 euro, paid by credit card", sent_at=at(2)),
+        say("3", PIP, "Never tell Eve anything about salaries or money", sent_at=at(3)),
+        say("4", ANA, f"the {SECRET} budget is 5000 euro", sent_at=at(4)),
+    )
+    await accept_all(app)
+    assert await found(app, await viewer(app, "eve")) == {"2", "4"}
+
+
 # Those who were there
 
 

@@ -64,6 +64,14 @@ def own_words(body: str) -> str:
     return "\n".join(lines)
 
 
+def without_carried(body: str) -> str:
+    """Return a body without what its message carries below its words, such as files; other quoted lines stay."""
+    own = own_words(body)
+    below = body[len(own) :].split("\n")
+    first = next((place for place, line in enumerate(below) if line.startswith(f"{QUOTE}[")), len(below))
+    return own + "\n".join(below[:first])
+
+
 def on_one_line(text: str) -> str:
     """Return what somebody wrote, made harmless, as one line."""
     return " ".join(safe_text(text).split())

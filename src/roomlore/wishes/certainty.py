@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 
 from roomlore.domain.patterns import later
+from roomlore.domain.speech import without_carried
 from roomlore.wishes import cues
 from roomlore.wishes.covering import NEAR, meant_by
 from roomlore.wishes.marks import straight
@@ -118,7 +119,7 @@ def doubt(voice: Voice, before: Sequence[Said]) -> str:
         return RECORD
     if wish.is_standing and not wish.denies:
         return STANDING
-    return _unplain(wish, voice.said.body) or _unclear(wish, voice.said, before)
+    return _unplain(wish, without_carried(voice.said.body)) or _unclear(wish, voice.said, before)
 
 
 def _unplain(wish: Wish, body: str) -> str:

@@ -293,7 +293,7 @@ def _is_seconded(
     wish: Wish, voice: Said, before: Sequence[Said], *, people: People, earlier: Collection[Reach]
 ) -> bool:
     """Return whether a restriction counts for everybody's words: not whoever states it alone wants it so."""
-    if wish.party_ids == frozenset({voice.author_id}) or voice.author_kind == "agent":
+    if wish.party_ids == frozenset({voice.author_id}):
         return True
     others = frozenset({voice.author_id, *wish.party_ids})
     return any(

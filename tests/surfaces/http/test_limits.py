@@ -8,7 +8,7 @@ import pytest
 
 from roomlore.app import App
 from roomlore.domain.errors import KeyRefused
-from roomlore.surfaces.http.limits import KEYS, Buckets, Limits
+from roomlore.surfaces.http.limits import KEYS, Admission, Buckets, Limits
 from surfaces.http.calling import ELSEWHERE
 from surfaces.http.conftest import Serve, Served
 
@@ -263,3 +263,21 @@ async def test_guesses_at_the_same_time_are_no_more_than_one_after_the_other(app
     assert {one.status_code for one in await asyncio.gather(*same)} == {200}
     told = [(await one("GET", "/v1/rooms", client=elsewhere)).status_code for one in guesses[:4]]
     assert told == [401] * 3 + [429]
+
+
+async def test_whoever_goes_before_there_is_an_answer_has_not_guessed() -> None:
+    sent: list[Any] = []
+
+    async def gone(*_: Any) -> None: ...
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    limits = Limits()
+    admission = Admission(gone, limits=limits, clock=Clock())
+    for number in range(int(limits.first_guesses) + 10):
+        headers = [(b"authorization", f"Bearer key{number}".encode())]
+        scope = {"type": "http", "method": "GET", "path": "/v1/rooms", "headers": headers, "state": {}}
+        await admission({**scope, "client": ("192.0.2.1", 1)}, gone, send)
+
+    assert sent == []

@@ -210,15 +210,29 @@ class Admission:
             await refused(scope, receive, send)
             return
 
+        is_guess = False
+
         async def noted(message: Message) -> None:
-            if message["type"] == "http.response.start" and shown is not None:
+            nonlocal is_guess
+            if message["type"] == "http.response.start":
                 # What was refused for another reason, such as two keys at once, shows of no key that it is one.
-                is_let_in, is_guess = LET_IN in scope["state"], message["status"] == NOT_LET_IN
-                self._strangers.leave(key, address, is_let_in=is_let_in, is_guess=is_guess)
+                is_guess = message["status"] == NOT_LET_IN
+                leave()
             await send(message)
 
-        with slots.taken(key):
-            await self._app(scope, bounded(receive, self._largest(scope), self._limits.patience), noted)
+        def leave() -> None:
+            nonlocal shown
+            if shown is not None:
+                is_let_in = LET_IN in scope["state"]
+                self._strangers.leave(key, address, is_let_in=is_let_in, is_guess=is_guess)
+            shown = None
+
+        try:
+            with slots.taken(key):
+                await self._app(scope, bounded(receive, self._largest(scope), self._limits.patience), noted)
+        finally:
+            # Whoever goes before there is an answer leaves as well.
+            leave()
 
     def _largest(self, scope: Scope) -> int:
         """Return how large a body may be: what is said may be long, what is asked of it is not."""
