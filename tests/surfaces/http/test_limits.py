@@ -270,6 +270,9 @@ async def test_whoever_goes_before_there_is_an_answer_has_not_guessed() -> None:
 
     async def gone(*_: Any) -> None: ...
 
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.disconnect"}
+
     async def send(message: Any) -> None:
         sent.append(message)
 
@@ -278,6 +281,6 @@ async def test_whoever_goes_before_there_is_an_answer_has_not_guessed() -> None:
     for number in range(int(limits.first_guesses) + 10):
         headers = [(b"authorization", f"Bearer key{number}".encode())]
         scope = {"type": "http", "method": "GET", "path": "/v1/rooms", "headers": headers, "state": {}}
-        await admission({**scope, "client": ("192.0.2.1", 1)}, gone, send)
+        await admission({**scope, "client": ("192.0.2.1", 1)}, receive, send)
 
     assert sent == []
