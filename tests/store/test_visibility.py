@@ -249,7 +249,8 @@ async def assert_functions(conn, told: Truth, viewer: Viewer, rows: Rows) -> Non
 
     def was_there(key: UUID) -> bool:
         one = told.messages[key]
-        return any(period.covers(one.sent_at) for period in facts.periods.get(one.room.id, ()))
+        is_member = any(period.covers(one.sent_at) for period in facts.periods.get(one.room.id, ()))
+        return is_member or facts.is_one_of(one.spoken_with)
 
     assert yes["can_read"] == shown("messages")
     assert yes["attended"] == {key for key in shown("messages") if was_there(key)}
