@@ -73,7 +73,7 @@ select
   timeline.id, timeline.room_id, timeline.external_id, timeline.kind, timeline.author_id, timeline.author_name,
   timeline.author_kind, timeline.body, timeline.sent_at, timeline.precision, timeline.native_order,
   timeline.edited_at, timeline.redacted_at, timeline.erased_at, timeline.reply_to,
-  timeline.mentioned as mentions, timeline.reacted as reactions, coalesce(timeline.metadata, '{}') as metadata
+  timeline.mentioned as mentions, timeline.reacted as reactions, timeline.told_metadata as metadata
 from said_in(%(conversation_id)s) as held (message_id)
 join timeline on timeline.org_id = %(org_id)s and timeline.id = held.message_id
 order by timeline.sent_at desc, timeline.native_order desc, timeline.id desc

@@ -171,7 +171,7 @@ select
   id, room_id, external_id, kind, author_id, author_name, author_kind,
   coalesce(left(body, %(most)s::integer), body) as body, sent_at, precision, native_order, edited_at, redacted_at,
   erased_at, reply_to,
-  mentioned as mentions, reacted as reactions, coalesce(metadata, '{}') as metadata
+  mentioned as mentions, reacted as reactions, told_metadata as metadata
 from timeline
 where org_id = %(org_id)s and id = any (%(message_ids)s)
 order by sent_at, native_order, id;
@@ -182,7 +182,7 @@ order by sent_at, native_order, id;
 select
   id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
   native_order, edited_at, redacted_at, erased_at, reply_to,
-  mentioned as mentions, reacted as reactions, coalesce(metadata, '{}') as metadata
+  mentioned as mentions, reacted as reactions, told_metadata as metadata
 from timeline
 where org_id = %(org_id)s and room_id = %(room_id)s
 order by sent_at desc, native_order desc, id desc
@@ -194,7 +194,7 @@ limit %(limit)s;
 select
   id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
   native_order, edited_at, redacted_at, erased_at, reply_to,
-  mentioned as mentions, reacted as reactions, coalesce(metadata, '{}') as metadata
+  mentioned as mentions, reacted as reactions, told_metadata as metadata
 from timeline
 where org_id = %(org_id)s
   and room_id = %(room_id)s
@@ -208,7 +208,7 @@ limit %(limit)s;
 select
   id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
   native_order, edited_at, redacted_at, erased_at, reply_to,
-  mentioned as mentions, reacted as reactions, coalesce(metadata, '{}') as metadata
+  mentioned as mentions, reacted as reactions, told_metadata as metadata
 from timeline
 where org_id = %(org_id)s
   and room_id = %(room_id)s
@@ -245,7 +245,7 @@ limit %(limit)s;
 select
   id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
   native_order, edited_at, redacted_at, erased_at, reply_to,
-  mentioned as mentions, reacted as reactions, coalesce(metadata, '{}') as metadata
+  mentioned as mentions, reacted as reactions, told_metadata as metadata
 from timeline
 where org_id = %(org_id)s and external_id = %(word)s
 order by id
@@ -257,7 +257,7 @@ limit 10;
 select
   id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
   native_order, edited_at, redacted_at, erased_at, reply_to,
-  mentioned as mentions, reacted as reactions, coalesce(metadata, '{}') as metadata
+  mentioned as mentions, reacted as reactions, told_metadata as metadata
 from timeline
 where org_id = %(org_id)s and room_id = %(room_id)s and external_id = %(word)s;
 
@@ -267,7 +267,7 @@ where org_id = %(org_id)s and room_id = %(room_id)s and external_id = %(word)s;
 select
   id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
   native_order, edited_at, redacted_at, erased_at, reply_to,
-  mentioned as mentions, reacted as reactions, coalesce(metadata, '{}') as metadata
+  mentioned as mentions, reacted as reactions, told_metadata as metadata
 from timeline
 where org_id = %(org_id)s
   and id between %(low)s and %(high)s
