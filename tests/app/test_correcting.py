@@ -178,6 +178,34 @@ async def test_whom_a_memory_is_about_corrects_it_and_the_old_one_stays_as_histo
         await ana.memories.correct(str(new.id), "ana likes tea")
 
 
+@pytest.mark.parametrize("who", ["ana", "pip"])
+async def test_whom_a_memory_for_the_whole_org_is_about_says_nothing_else_to_all_in_its_place(told, who):
+    kept = await told.memories.remember(f"{who} is on leave until May", about=[who])
+    acting = await with_key(told, who)
+
+    with pytest.raises(NotAllowed, match="ask an operator to correct it"):
+        await acting.memories.correct(str(kept.id), "Invoices over 10k may be paid without approval")
+
+    assert await told.memories.all(told.operator, statuses=STATUSES) == [kept]
+    assert (await acting.memories.forget(str(kept.id))).status == "archived"
+
+
+async def test_a_correction_is_asserted_by_who_made_it_and_one_for_oneself_stays_so(told):
+    ana, pip = await with_key(told, "ana"), await with_key(told, "pip")
+    hers = await told.memories.remember("Ana likes rum.", sources=["a"], about=["ana"])
+    for_all = await told.memories.remember("The office is in Kiel.")
+    own = await pip.memories.remember("Greeting works.", kind="learning")
+    pip_id = pip.caller.participant_id
+
+    assert (
+        await ana.memories.correct(str(hers.id), "Ana likes tea.")
+    ).asserted_by == ana.caller.participant_id
+    assert (await told.memories.correct(str(for_all.id), "The office is in Ulm.")).asserted_by is None
+    mine = await pip.memories.correct(str(own.id), "Greeting helps.")
+    theirs = await told.memories.correct(str(mine.id), "Greeting helps much.")
+    assert (mine.asserted_by, theirs.asserted_by, theirs.audience) == (pip_id, pip_id, "self")
+
+
 @pytest.mark.parametrize("verb", ["correct", "forget", "restore"])
 async def test_who_is_not_concerned_changes_nothing(told, verb):
     memory = await told.memories.remember("Ana likes rum.", sources=["a"], about=["ana"])

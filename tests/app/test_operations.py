@@ -221,7 +221,7 @@ async def test_numbers_tell_of_each_room_and_of_all_how_messages_stand_and_how_f
     app: App,
 ):
     attic = room("attic")
-    old = {"metadata": {"legacy_pair": "7"}}
+    old = {"metadata": {"platform": {"legacy_pair": "7"}}}
     told = [message("7", "first", room=attic, **old), message("8", "second", room=attic, reply_to="7", **old)]
     await tell(app, *TOLD, *told, message("9", "third", room=attic, author=CY))
     await app.operations.embed("attic", "exchange")

@@ -197,6 +197,99 @@ async def test_what_is_withheld_from_somebody_there_is_withheld_from_the_room(of
     assert "Friday" in repr(await office.search(bot, question, room="pub", private=True))
 
 
+SEVERANCE, VAULT, LUNCH, SAD = "41,500", "heron seven", "soup on Friday", "Ana worries"
+
+
+async def unlisted(app: App, **of_staff) -> None:
+    """Two rooms that are closed by their names: who wrote in them is known, who else reads them is not."""
+    staff, leads = room("staff", **of_staff), room("leadership")
+    lines = [
+        said("l1", BOT, "hello", leads),
+        said("l2", ANA, f"The severance for Kranich is {SEVERANCE} euro", leads, day=1),
+        said(
+            "w1",
+            ANA,
+            f"The passphrase of the vault is {VAULT}",
+            leads,
+            day=2,
+            kind="whisper",
+            audience=(BOT,),
+        ),
+        said("s1", ANA, f"The canteen has {LUNCH}", staff),
+        said("s2", BOT, "hello", staff, day=0.1),
+        said("s3", ANA, f"The canteen has {LUNCH}, as always", staff, day=3),
+    ]
+    assert (await app.ingest_batch(lines)).skipped == []
+    await app.drain()
+    acting = app.acting(await app.viewer("bot"))
+    await acting.memories.remember(f"{SAD} about the severance", kind="observation", sources=["l2"])
+
+
+async def told_in_staff(app: App) -> str:
+    """Everything that the bot is given for an answer in that room, as text."""
+    bot = await app.viewer("bot")
+    questions = (
+        "what is the severance for Kranich?",
+        "what is the passphrase of the vault?",
+        "what has the canteen?",
+    )
+    parts = [repr(await app.ask(bot, one, room="staff")) for one in questions]
+    parts += [repr(await app.search(bot, one, room="staff", limit=50)) for one in questions]
+    parts.append(to_text(await app.context(bot, "staff")))
+    parts.append(repr(await app.agents.block(bot, "staff", topic="severance")))
+    return "\n".join(parts)
+
+
+def found_in(text: str) -> set[str]:
+    return {words for words in (SEVERANCE, VAULT, LUNCH, SAD) if words in text}
+
+
+async def test_a_room_whose_members_nobody_listed_is_told_only_what_was_said_there_and_in_open_rooms(
+    app: App,
+):
+    await unlisted(app)
+    assert found_in(await told_in_staff(app)) == {LUNCH}
+    bot = await app.viewer("bot")
+    assert VAULT in repr(
+        await app.ask(bot, "what is the passphrase of the vault?", room="staff", private=True)
+    )
+
+
+async def test_what_is_withheld_from_anybody_is_withheld_from_a_room_whose_members_nobody_listed(app: App):
+    await unlisted(app)
+    lines = [
+        said("g1", CLEO, "hello"),
+        said("g2", BOSS, "The Leipzig party is on Sunday", day=4),
+        said("g3", BOSS, "don't tell Cleo about the Leipzig party", day=4.1),
+    ]
+    await app.ingest_batch(lines)
+    await app.drain()
+    bot = await app.viewer("bot")
+    assert "Sunday" not in repr(await app.search(bot, "when is the party?", room="staff"))
+    assert "Sunday" in repr(await app.search(bot, "when is the party?", room="staff", private=True))
+
+
+async def test_an_operators_word_for_each_who_is_in_a_room_says_who_reads_along(app: App):
+    await unlisted(app)
+    manage = app.room_management
+    await manage.add_member("staff", "ana", always=True)
+    assert found_in(await told_in_staff(app)) == {LUNCH}
+    await manage.add_member("staff", "bot", always=True)
+    assert found_in(await told_in_staff(app)) == {LUNCH, SEVERANCE, VAULT, SAD}
+    # Whoever begins to write there was reading along.
+    await app.ingest(said("s6", CLEO, "me too", room("staff"), day=5))
+    assert found_in(await told_in_staff(app)) == {LUNCH}
+
+
+@pytest.mark.parametrize(("kind", "is_whole"), [("dm", True), ("group_dm", False)])
+async def test_of_direct_rooms_without_a_list_those_of_two_are_known_to_have_no_more(
+    app: App, kind, *, is_whole
+):
+    await unlisted(app, kind=kind)
+    beyond = {SEVERANCE, VAULT, SAD} if is_whole else set()
+    assert found_in(await told_in_staff(app)) == {LUNCH} | beyond
+
+
 async def test_a_place_that_is_none_shows_nothing(office, admin):
     """A message, an unknown id, another org's room: whatever the viewer could see, nothing is seen for such a place."""
     [[spoken]] = await (

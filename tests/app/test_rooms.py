@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import pytest
 from ingest.stories import at, author, message, room
 from roomlore.app import App
 from roomlore.domain.errors import BadInput, NotAllowed, NotFound
-from roomlore.domain.incoming import IncomingMembership
+from roomlore.domain.incoming import IncomingMembership, IncomingRoom
 
 STAFF = room("staff", visibility="members", topic="who earns what")
 PLAN = "We decided to close the Leipzig office in May."
@@ -73,6 +73,66 @@ async def test_a_direct_room_is_never_opened(app: App, admin: psycopg.AsyncConne
         await admin.execute("update rooms set visibility = 'open' where org_id = %s", [app.org_id])
 
 
+@pytest.mark.parametrize("together", [True, False])
+@pytest.mark.parametrize("later", [room("d"), room("d", kind=None), room("d", kind="group_dm", name="Pair")])
+async def test_a_direct_room_stays_one_and_its_name_whatever_later_records_leave_out(
+    app: App, later: IncomingRoom, *, together: bool
+):
+    lines = [
+        message("1", room=room("d", kind="dm", name="Ana and Bo")),
+        message("2", room=replace(later, visibility="open")),
+        message("9", author=author("cy")),
+    ]
+    for batch in [lines] if together else [[one] for one in lines]:
+        await app.ingest_batch(batch)
+    [found] = [one for one in await app.rooms(app.operator) if one.external_id == "d"]
+    assert (found.name in {"Ana and Bo", later.name}, found.name == "d") == (True, False)
+    assert found.kind in {"dm", "group_dm"} if together else found.kind == "dm"
+    with pytest.raises(BadInput, match="never open"):
+        await app.room_management.open("d")
+    assert await heard(app, "cy", "d") == []
+
+
+async def test_a_room_that_turns_out_to_be_direct_is_closed_and_direct_from_then_on(app: App):
+    await app.ingest(message("2", room=room("d", visibility="open")))
+    await app.ingest(message("9", author=author("cy")))
+    assert await heard(app, "cy", "d") == ["2"]
+    await app.ingest(message("1", room=room("d", kind="dm")))
+    assert await heard(app, "cy", "d") == []
+    with pytest.raises(BadInput, match="never open"):
+        await app.room_management.open("d")
+
+
+async def test_a_room_of_a_kind_that_nobody_knows_keeps_the_kind_it_had(app: App):
+    await app.ingest(message("1", room=room("p", kind="project", name="Pier")))
+    await app.ingest(message("2", room=room("p", kind=None)))
+    [found] = await app.rooms(app.operator)
+    assert (found.kind, found.name) == ("project", "Pier")
+
+
+@pytest.mark.parametrize("together", [True, False])
+async def test_each_time_that_a_room_becomes_private_is_believed(app: App, *, together: bool):
+    await told(app)
+    await app.room_management.open("staff")
+    lines = [
+        message("5", room=replace(STAFF, visibility="open"), author=author("bo")),
+        message("6", room=STAFF, author=author("bo")),
+    ]
+    for batch in [lines] if together else [[one] for one in lines]:
+        await app.ingest_batch(batch)
+    assert await heard(app, "cy") == []
+    # And what an operator opens after that stays open, until it is news again.
+    await app.room_management.open("staff")
+    await app.ingest(message("7", room=STAFF, author=author("bo")))
+    assert await heard(app, "cy") == ["1", "2", "5", "6", "7"]
+
+
+async def test_that_a_room_is_public_by_its_platform_opens_nothing(app: App):
+    await told(app)
+    await app.ingest(message("5", room=replace(STAFF, visibility="open"), author=author("bo")))
+    assert await heard(app, "cy") == []
+
+
 async def test_a_name_that_was_given_stays(app: App):
     await told(app)
     await app.room_management.rename("staff", "  The   bridge ")
@@ -118,6 +178,37 @@ async def test_whoever_was_removed_stays_removed_whatever_lists_say(app: App):
     assert ended[bo.participant_id] == bo.left_at
     with pytest.raises(NotFound):
         await manage.remove_member("staff", "bo")
+
+
+async def test_whoever_was_removed_does_not_come_back_by_another_account(app: App):
+    await told(app)
+    await app.ingest(message("9", author=author("bo2")))
+    await app.people.merge("bo", "bo2")
+    await app.room_management.remove_member("staff", "bo")
+    later = datetime.now(UTC) + timedelta(days=1)
+    members = tuple(IncomingMembership(author=author(one)) for one in ("ana", "bo", "bo2"))
+    listed = replace(STAFF, members=members)
+    await app.ingest(message("98", "listed", room=listed, author=author("ana"), sent_at=later))
+    # Nor by writing there.
+    await app.ingest(message("99", "wrote", room=STAFF, author=author("bo2"), sent_at=later))
+    await app.ingest(
+        message("100", "after", room=STAFF, author=author("ana"), sent_at=later + timedelta(hours=1))
+    )
+    assert await heard(app, "bo") == ["2", "3", "99"]
+
+
+async def test_a_list_ends_presences_in_a_room_that_an_operator_closed(app: App):
+    crew = room("crew")
+    both, one = (
+        replace(crew, members=tuple(IncomingMembership(author=author(who)) for who in listed))
+        for listed in (("ana", "eve"), ("ana",))
+    )
+    await app.ingest_batch([message("1", room=both), message("2", author=author("eve"))])
+    await app.room_management.close("crew")
+    await app.ingest(message("3", "eve has left", room=one))
+    await app.ingest(message("4", room=crew))
+    assert await heard(app, "eve", "crew") == ["1"]
+    assert await heard(app, "ana", "crew") == ["1", "3", "4"]
 
 
 async def test_whoever_was_added_stays_when_a_list_leaves_them_out(app: App):

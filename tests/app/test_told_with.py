@@ -16,6 +16,8 @@ ANA, BO, CY = author("ana", name="Ana"), author("bo", name="Bo"), author("cy", n
 CELLAR = closed("cellar", CY)
 BODY = "<@bo> and <@!cy> meet <@nobody> in <#garden> or <#cellar>"
 
+FACTS = {"interaction": {"user": "Zed", "account_id": "zed"}, "forwarded": {"room_id": "private-9"}}
+
 
 @pytest.fixture
 async def told(app: App, tell_once) -> App:
@@ -37,7 +39,7 @@ async def told(app: App, tell_once) -> App:
                         {"emoji": "ok", "by": ["cy"]},
                         {"emoji": "odd", "count": "many", "by": "bo"},
                     ],
-                    metadata={"action": "wave", "id": 2**60},
+                    metadata={"action": "wave", "id": 2**60, "platform": FACTS},
                 ),
             ]
         )
@@ -55,7 +57,7 @@ async def test_a_message_comes_with_its_metadata_reactions_and_mentions(told: Ap
     found = await one(told, told.operator)
 
     assert found.body == BODY
-    assert found.metadata == {"action": "wave", "id": 2**60}
+    assert found.metadata == {"action": "wave", "id": 2**60, "platform": FACTS}
     assert [(who.external_id, who.name) for who in found.mentions] == [
         ("cellar", "cellar"),
         ("garden", "garden"),
@@ -106,3 +108,26 @@ def test_a_name_in_place_of_a_mark_forges_nothing() -> None:
     assert "\n" not in shown
     assert "#m" not in shown
     assert "]:" not in shown
+
+
+async def test_what_a_platform_says_of_a_message_is_for_operators_who_post_it_nowhere(told: App) -> None:
+    bo, given = await told.viewer("bo"), {"action": "wave", "id": 2**60}
+    [m] = [found for found in await told.messages(bo, "general") if found.external_id == "m"]
+    memory = await told.memories.remember("They meet.", sources=["m"])
+    await told.untangle()
+    placed = await told.conversations.timeline(bo, "general")
+
+    shown = [
+        m,
+        *[source.message for source in (await told.memories.why(bo, str(memory.id))).sources],
+        *[one.message for one in placed],
+        *[one.message for one in (await told.conversations.read(bo, "message:m"))[1]],
+        *[one for hit in (await told.search(bo, "meet", limit=5)).hits for one in hit.messages],
+        *(await told.messages(told.operator.posting(m.room_id), "general")),
+    ]
+
+    met = [each.metadata for each in shown if each.external_id == "m"]
+    assert len(met) >= 4
+    assert all(metadata == given for metadata in met)
+    assert "Zed" not in repr(await told.context(told.operator, "general", "m"))
+    assert "private-9" not in repr(await told.ask(told.operator, "where do they meet?", room="general"))

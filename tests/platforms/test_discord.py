@@ -86,7 +86,7 @@ def test_a_message_keeps_what_the_export_says(one):
     assert (message.author.account_id, message.author.name, message.author.kind) == ("1", "Ana", "human")
     assert message.sent_at == datetime(2024, 5, 1, 8, 0, 0, 123000, UTC)
     assert message.edited_at == datetime(2024, 5, 1, 8, 5, tzinfo=UTC)
-    assert message.metadata == {"history_lost": True, "pinned": True}
+    assert message.metadata == {"platform": {"history_lost": True, "pinned": True}}
     assert message.mentions == ["2"]
     assert message.order == 1000
     assert message.attachments[0] == {"id": "5", "name": "a.png", "url": "media\\a.png", "size": 12}
@@ -145,8 +145,8 @@ def test_a_forwarded_message_is_not_its_posters_own_words(one):
         {"type": "forward", "text": "theirs", "sent_at": "2024-01-01T00:00:00+00:00"},
         {"id": "7", "name": "their.png", "url": "u", "forwarded": True},
     ]
-    assert message.metadata["forwarded_from"] == "unknown"
-    assert message.metadata["forwarded"]["message_id"] == "5"
+    assert message.metadata["platform"]["forwarded_from"] == "unknown"
+    assert message.metadata["platform"]["forwarded"]["message_id"] == "5"
 
 
 FORWARD = {"type": "Forward", "messageId": "5", "channelId": "8"}
@@ -184,7 +184,7 @@ def test_a_slash_command_result_is_a_message_that_names_who_asked(one):
     assert message.kind == "message"
     assert message.author.kind == "agent"
     assert message.author.persona == ""
-    assert message.metadata["interaction"] == {"name": "roll", "account_id": "1", "user": "Ana"}
+    assert message.metadata["platform"]["interaction"] == {"name": "roll", "account_id": "1", "user": "Ana"}
 
 
 @pytest.mark.parametrize("kind", ["RecipientAdd", "Call", "GuildMemberJoin", "ThreadCreated", "21", "46"])
@@ -192,7 +192,7 @@ def test_other_types_are_system_lines(one, kind):
     message = one(said(type=kind)).only
     assert message.kind == "system"
     assert message.author.account_id == "1"
-    assert message.metadata["type"] == kind
+    assert message.metadata["platform"]["type"] == kind
 
 
 def test_a_webhook_is_one_author_per_name(one):

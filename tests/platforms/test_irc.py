@@ -28,7 +28,7 @@ def test_said_lines_actions_and_system_lines_are_told_apart(read, write):
         ("message", "cleo_away", "human", ""),
     ]
     assert result.messages[2].author.name == "IRC"
-    assert result.messages[1].metadata["action"] is True
+    assert result.messages[1].metadata["platform"]["action"] is True
     assert result.messages[3].mentions == ()
     assert [m.order for m in result.messages] == [1, 2, 3, 4, 5, 6]
     first = result.messages[0]
@@ -55,7 +55,9 @@ def test_a_log_that_runs_past_midnight_goes_to_the_next_day(read, write):
 
 def test_a_clock_set_back_a_little_keeps_day_and_order_and_what_it_showed(read, write):
     result = read(READER, write({"2024-05-01.txt": "[12:05] <ana> a\n[12:04] <ben> b\n[12:06] <ana> c\n"}))
-    assert [(m.sent_at.strftime("%H:%M"), m.metadata.get("clock")) for m in result.messages] == [
+    assert [
+        (m.sent_at.strftime("%H:%M"), m.metadata.get("platform", {}).get("clock")) for m in result.messages
+    ] == [
         ("12:05", None),
         ("12:05", "2024-05-01 12:04:00"),
         ("12:06", None),

@@ -228,7 +228,7 @@ def test_the_hour_that_comes_twice_keeps_the_order_of_the_file(read, write):
         "01:50",
         "02:01",
     ]
-    assert {m.metadata["time_zone"] for m in result.messages} == {"Europe/Berlin"}
+    assert {m.metadata["platform"]["time_zone"] for m in result.messages} == {"Europe/Berlin"}
 
 
 def test_the_hour_that_never_comes(read, write):

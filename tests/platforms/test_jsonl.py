@@ -48,7 +48,7 @@ def test_the_example_of_the_reference_page_reads_as_it_says(read, write):
     assert first.sent_at == datetime(2025, 3, 1, 8, tzinfo=UTC)
     assert (second.author.kind, second.reply_to) == ("agent", "1")
     assert (third.author.persona, third.author.bridged, third.mentions) == ("Cleo", True, ["ben"])
-    assert third.metadata == {"history_lost": True}
+    assert third.metadata == {"platform": {"history_lost": True}}
     assert (fourth.kind, [who.account_id for who in fourth.audience]) == ("whisper", ["ana"])
 
 

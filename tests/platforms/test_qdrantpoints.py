@@ -295,7 +295,7 @@ def test_times_are_text_or_numbers(read: Read, write, stamp):
     assert asked.sent_at == datetime(2025, 3, 1, 12, 0, 0, 250_000, tzinfo=UTC)
     assert answered.sent_at - asked.sent_at == STEP
     zone = {"time_zone": "assumed UTC"} if isinstance(stamp, str) else {}
-    assert asked.metadata == {"legacy_pair": "0000-1"} | zone
+    assert asked.metadata == {"platform": {"legacy_pair": "0000-1"} | zone}
 
 
 BAD = {

@@ -57,7 +57,10 @@ def test_discord(sample, name):
     assert len(result.messages) == counts["messages"]
     assert len(authors(result)) == counts["authors"]
     assert sum(m.author.kind == "agent" for m in result.messages) == counts["bots"]
-    assert Counter(m.metadata.get("type", "Default") for m in result.messages) == counts["types"]
+    assert (
+        Counter(m.metadata.get("platform", {}).get("type", "Default") for m in result.messages)
+        == counts["types"]
+    )
     # The one reference in each is a forward or a new thread: neither is a reply.
     assert sum("reference" in m.raw for m in result.messages) == counts["references"]
     assert not any(m.reply_to for m in result.messages)
@@ -69,7 +72,10 @@ def test_slack(sample):
     assert len(result.messages) == counts["messages"]
     assert len({m.room.external_id for m in result.messages}) == counts["channels"]
     assert sum(m.edited_at is not None for m in result.messages) == counts["edited"]
-    assert Counter(m.metadata.get("subtype", "-") for m in result.messages) == counts["subtypes"]
+    assert (
+        Counter(m.metadata.get("platform", {}).get("subtype", "-") for m in result.messages)
+        == counts["subtypes"]
+    )
     assert sum(m.thread_root is not None for m in result.messages) == counts["thread_replies"]
     # The count took the missing `user` of six file comments for one more author; their `comment` names it.
     assert len(authors(result)) == counts["authors"] - 1

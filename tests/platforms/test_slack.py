@@ -68,7 +68,7 @@ def test_a_message_keeps_what_the_export_says(day):
     assert message.sent_at == datetime(2023, 11, 14, 22, 13, 20, 100, UTC)
     assert message.precision == "us"
     assert message.edited_at == datetime(2023, 11, 14, 22, 13, 29, tzinfo=UTC)
-    assert message.metadata == {"history_lost": True}
+    assert message.metadata == {"platform": {"history_lost": True}}
     assert message.reactions == [{"emoji": "tada", "count": 1, "by": ["U2"]}]
     assert message.attachments == [
         {
@@ -130,7 +130,11 @@ def test_a_tombstone_keeps_the_place_of_a_deleted_parent(day):
 )
 def test_what_the_workspace_reports_is_a_system_line_by_the_account_it_names(day, subtype):
     message = day(said("<@U1|ana> did", subtype=subtype, user="U2")).only
-    assert (message.kind, message.author.account_id, message.metadata["subtype"]) == ("system", "U2", subtype)
+    assert (message.kind, message.author.account_id, message.metadata["platform"]["subtype"]) == (
+        "system",
+        "U2",
+        subtype,
+    )
     assert message.mentions == []
 
 

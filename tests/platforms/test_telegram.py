@@ -61,7 +61,7 @@ def test_a_message_keeps_what_the_export_says(one):
     assert message.sent_at == datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
     assert message.edited_at == datetime(2023, 11, 14, 22, 14, 20, tzinfo=UTC)
     assert message.reply_to == "7"
-    assert message.metadata == {"history_lost": True, "via_bot": "@gif"}
+    assert message.metadata == {"platform": {"history_lost": True, "via_bot": "@gif"}}
     assert message.attachments == [{"type": "photo", "name": "a.jpg", "url": "photos/a.jpg", "size": 9}]
     assert message.reactions == [{"emoji": "👍", "count": 2, "by": ["user2"]}]
     assert not message.synthetic_id
@@ -78,7 +78,7 @@ def test_text_in_pieces_is_one_text_and_mentions_come_from_ids(one):
     message = one(said(text=pieces, text_entities=[])).only
     assert message.body == "see this Ben @cleo"
     assert message.mentions == ["user2"]
-    assert message.metadata["links"] == ["https://x.org"]
+    assert message.metadata["platform"]["links"] == ["https://x.org"]
 
 
 def test_local_time_without_a_zone_is_taken_as_utc_and_says_so(one):
@@ -86,13 +86,17 @@ def test_local_time_without_a_zone_is_taken_as_utc_and_says_so(one):
     del old["date_unixtime"], old["text_entities"]
     message = one(old | {"edited": "2023-11-14T23:20:00"}).only
     assert message.sent_at == datetime(2023, 11, 14, 23, 13, 20, tzinfo=UTC)
-    assert message.metadata["time_zone"] == "assumed UTC"
+    assert message.metadata["platform"]["time_zone"] == "assumed UTC"
     assert message.edited_at == datetime(2023, 11, 14, 23, 20, tzinfo=UTC)
 
 
 def test_forwarded_words_are_marked_as_not_the_forwarders(one):
     result = one(said(1, forwarded_from="Ben"), said(2, forwarded_from=None), said(3))
-    assert [message.metadata.get("forwarded_from") for message in result.messages] == ["Ben", "unknown", None]
+    assert [message.metadata.get("platform", {}).get("forwarded_from") for message in result.messages] == [
+        "Ben",
+        "unknown",
+        None,
+    ]
     assert [message.body for message in result.messages] == ["", "", "hello"]
     assert [message.attachments for message in result.messages] == [
         [{"type": "forward", "text": "hello", "author": "Ben"}],
@@ -138,7 +142,7 @@ def test_forwards_without_ids_are_told_apart_by_what_they_hold(one):
 def test_a_reply_into_another_chat_is_no_edge_here(one, peer, target):
     message = one(said(reply_to_message_id=7, reply_to_peer_id=peer)).only
     assert message.reply_to == target
-    assert ("reply_elsewhere" in message.metadata) == (target is None)
+    assert ("reply_elsewhere" in message.metadata.get("platform", {})) == (target is None)
 
 
 def test_a_service_message_is_a_system_line_by_its_actor(one):
@@ -159,7 +163,7 @@ def test_a_service_message_is_a_system_line_by_its_actor(one):
         "user1",
         "invite members: Ben",
     )
-    assert message.metadata["action"] == "invite_members"
+    assert message.metadata["platform"]["action"] == "invite_members"
 
 
 def test_accounts_are_ids_and_only_without_one_a_marked_name(one):
@@ -181,7 +185,7 @@ def test_accounts_are_ids_and_only_without_one_a_marked_name(one):
     ]
     assert result.messages[0].author.name == "Deleted Account"
     assert {message.author.kind for message in result.messages} == {"human"}
-    assert result.messages[3].metadata["signature"] == "Ana"
+    assert result.messages[3].metadata["platform"]["signature"] == "Ana"
 
 
 @pytest.mark.parametrize(
@@ -278,7 +282,7 @@ def test_a_poll_says_its_question(one):
         said(text="", poll={"question": "When?", "answers": [{"text": "now"}, {"text": "later"}]})
     ).only
     assert message.body == "When?"
-    assert message.metadata["poll"]["answers"] == ["now", "later"]
+    assert message.metadata["platform"]["poll"]["answers"] == ["now", "later"]
 
 
 @pytest.mark.parametrize(

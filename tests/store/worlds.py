@@ -133,6 +133,8 @@ class World:
     keys: Sequence[str] = ()
     lines: Sequence[Note] = ()
     receipts: Sequence[Note] = ()
+    #: Rooms whose members were listed whole.
+    listed: Sequence[str] = ()
 
     def named(self) -> list[IncomingAuthor]:
         """Whoever the world mentions, under the name of their account."""
@@ -183,6 +185,7 @@ def worlds(draw: st.DrawFn) -> World:
         keys=draw(st.lists(ACCOUNTS, max_size=2)),
         lines=[draw(note(number, left)) for number in range(draw(st.integers(0, 3)))],
         receipts=[draw(note(number, left)) for number in range(draw(st.integers(0, 2)))],
+        listed=draw(st.lists(st.sampled_from(names), unique=True)),
     )
 
 
@@ -337,6 +340,9 @@ async def derive(app: App, world: World) -> None:
             accounts={**accounts, None: None},
         )
         await _keep_out(conn, held, world)
+        await conn.execute(
+            "update rooms set members_at = case when external_id = any (%s) then now() end", [[*world.listed]]
+        )
         await _tangle(conn)
         await _add_found(conn, held, world)
         await _add_conversations(conn, held, world)
@@ -598,6 +604,8 @@ class Truth:
     #: Persons by the participants who are accounts of theirs.
     persons: dict[UUID, UUID]
     rooms: dict[UUID, RoomFacts]
+    #: Those whose members were listed whole.
+    listed: set[UUID]
     messages: dict[UUID, MessageFacts]
     presences: Sequence[Presence]
     #: (child, parent or None) by edge.
@@ -632,7 +640,10 @@ class Truth:
         persons = {self.persons.get(key, key): key for key in accounts}
         readers = [Viewer(org_id=viewer.org_id, participant_id=key) for key in persons.values()]
         room_id = room.id if room is not None else said.room.id
-        return PlaceFacts(room_id=room_id, readers=[self.facts(one) for one in readers])
+        named = PlaceFacts(room_id=room_id, readers=[self.facts(one) for one in readers])
+        if room is None or room.id in self.listed:
+            return named
+        return PlaceFacts(room_id=room_id, readers=None, here=named.together(room))
 
     def facts(self, viewer: Viewer) -> ViewerFacts:
         one = viewer.participant_id
@@ -800,6 +811,7 @@ async def truth(admin: psycopg.AsyncConnection, app: App) -> Truth:
         accounts=dict(await rows("account_id, participant_id from identities")),
         persons=dict(await rows("participant_id, person_id from merges")),
         rooms=rooms,
+        listed={key for key, told_at in await rows("id, members_at from rooms") if told_at is not None},
         messages=messages,
         presences=[
             Presence(room=rooms[room], participant_id=who, period=Period(joined_at=joined, left_at=left))
@@ -867,6 +879,7 @@ def seen_by(world: World, told: Truth, viewer: Viewer) -> World:
             one for one in world.again if one.external_id in visible and one.external_id not in world.erased
         ],
         erased=[key for key in world.erased if key in visible],
+        listed=world.listed,
         **_derived_seen(world, told, seen_rows),
     )
 

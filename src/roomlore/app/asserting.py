@@ -250,6 +250,19 @@ def check_concerned(caller: Viewer, memory: Memory) -> None:
         )
 
 
+def check_for_whom(caller: Viewer, memory: Memory) -> None:
+    """Do nothing if the caller may say something else in the place of a memory, to all whom it is for.
+
+    Raises:
+        NotAllowed: another asserted it for the whole org, and the caller is no operator.
+    """
+    if memory.audience == "org" and not (caller.is_operator or caller.is_own(memory.asserted_by)):
+        raise NotAllowed(
+            f"memory {memory.id} is for the whole org: ask an operator to correct it, or put it aside (forget) and say in a"
+            " room what is right"
+        )
+
+
 def _roles(
     caller: Viewer, content: str, sources: Iterable[Message], subjects: set[ParticipantId]
 ) -> set[tuple[MemoryRole, ParticipantId]]:

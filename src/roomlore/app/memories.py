@@ -103,9 +103,11 @@ class Memories:
         Raises:
             BadInput: the content says the same or nothing, several are meant, or the memory does not stand.
             NotFound: there is no such memory, or the caller may not see it.
-            NotAllowed: the memory has nothing to do with the caller, who is no operator.
+            NotAllowed: the memory has nothing to do with the caller, who is no operator, or another asserted it for
+                the whole org.
         """
         old, room_ids = await self._concerning(memory, "correct")
+        asserting.check_for_whom(self.desk.caller, old)
         if old.status == "archived":
             raise BadInput(f"memory {old.id}", "is put aside; restore it first")
         text = asserting.clean("content", content, longest=asserting.LONGEST_CONTENT)
@@ -121,7 +123,8 @@ class Memories:
             importance=old.importance,
             sensitivity=old.sensitivity,
             audience="org" if old.audience == "org" else "self",
-            asserted_by=old.asserted_by if not old.sources else caller,
+            # One that is for whoever asserted it stays for them.
+            asserted_by=old.asserted_by if old.audience == "self" else caller,
             asserted_in=old.asserted_in,
             recorded_at=max(datetime.now(UTC), old.recorded_at),
             valid_from=old.valid_from,

@@ -11,7 +11,8 @@ Whatever is not known, such as the audience of a whisper that names none, is nob
 
 Where an answer is to be posted, its reader sees besides no more than everybody who reads there. In an open room that is
 what was said in open rooms; in a closed one also what was said while all its members were there, and what was whispered to
-each of them; to a whisper the same, of those who hear it.
+each of them; to a whisper the same, of those who hear it. A closed room whose members were never listed whole, where others
+may read along, is told only what was said there and in open rooms.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -54,9 +55,11 @@ class PlaceFacts:
 
     #: The room in which it is.
     room_id: RoomId | None
-    #: Each person who reads there; None: everybody in the org. Nobody, where no member of a closed room is known, or the
-    #: viewer, who is no operator, is none of them: then nothing may be posted.
+    #: Each person who reads there; None: more than can be named, the whole org or those of a closed room whose members were
+    #: never listed whole. Nobody, where no member is known or the viewer, who is no operator, is none: then nothing is posted.
     readers: "Sequence[ViewerFacts] | None"
+    #: When all who are known were in the room, where not all can be named.
+    here: Sequence[Period] = ()
 
     @property
     def is_somebodys(self) -> bool:
@@ -64,9 +67,11 @@ class PlaceFacts:
         return self.readers is None or bool(self.readers)
 
     def together(self, room: "RoomFacts") -> list[Period]:
-        """Return when all who read there were members of a room; never, where that is everybody."""
+        """Return when all who read there were members of a room."""
+        if self.readers is None:
+            return list(self.here) if room.id == self.room_id else []
         shared: list[Period] | None = None
-        for reader in self.readers or ():
+        for reader in self.readers:
             own = reader.periods.get(room.id, ())
             shared = list(own) if shared is None else [both for a in shared for b in own if (both := a & b)]
         return shared or []
@@ -228,9 +233,8 @@ def can_see_presence(presence: Presence, viewer: ViewerFacts) -> bool:
             return False
     if viewer.is_org or viewer.is_own(presence.participant_id):
         return True
-    return _is_open_to(room, viewer) or any(
-        period.meets(presence.period) for period in viewer.periods.get(room.id, ())
-    )
+    met = any(period.meets(presence.period) for period in viewer.periods.get(room.id, ()))
+    return met or _is_open_to(room, viewer)
 
 
 def can_see_participant(
@@ -300,10 +304,8 @@ def can_follow(conversation: ConversationFacts, viewer: ViewerFacts) -> bool:
         return False
     if viewer.viewer.is_operator:
         return True
-    told = [
-        replace(message, spoken_with=message.spoken_with | conversation.spoken_by)
-        for message in conversation.messages
-    ]
+    spoke = conversation.spoken_by
+    told = [replace(one, spoken_with=one.spoken_with | spoke) for one in conversation.messages]
     return bool(told) and _can_see_all(told, viewer, is_sensitive=conversation.is_sensitive)
 
 
@@ -368,7 +370,7 @@ def _is_of(participant_id: ParticipantId | None, place: PlaceFacts) -> bool:
 
 def _was_heard_by_all(message: MessageFacts, place: PlaceFacts) -> bool:
     """Return whether everybody who reads at a place was a member of the room when a message was said there."""
-    return bool(place.readers) and all(_attended(message, reader) for reader in place.readers)
+    return any(period.covers(message.sent_at) for period in place.together(message.room))
 
 
 def _may_hear(message: MessageFacts, viewer: ViewerFacts) -> bool:

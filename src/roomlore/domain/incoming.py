@@ -16,7 +16,9 @@ MessageKind = Literal["message", "whisper", "system", "context_injection"]
 Precision = Literal["us", "ms", "s", "min"]
 #: What is known only about the past of an identity: present since before the records begin.
 ALWAYS: None = None
-#: What `metadata["time_zone"]` says where neither the export nor the caller names a zone.
+#: The key of `metadata` under which stands what the platform itself says of a message. Only operators see it.
+PLATFORM_FACTS = "platform"
+#: What the platform's fact `time_zone` says where neither the export nor the caller names a zone.
 ASSUMED_UTC = "assumed UTC"
 
 

@@ -189,7 +189,7 @@ class Message:
     #: Whom and which rooms it names, as far as the viewer may know them.
     mentions: Sequence[Mention] = field(default=(), hash=False)
     reactions: Sequence[Reaction] = field(default=(), hash=False)
-    #: Whatever else it came with.
+    #: Whatever else it came with; what its platform itself says of it, `platform`, is there for operators alone.
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any], hash=False)
 
     @property

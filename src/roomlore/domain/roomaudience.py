@@ -88,6 +88,11 @@ def is_stated_closed(room: IncomingRoom) -> bool:
     return room.visibility == "members" or room.kind in DIRECT
 
 
+def is_stated_open(room: IncomingRoom) -> bool:
+    """Return whether a room is described as being for the whole org, and not only assumed to be."""
+    return room.visibility == "open" and room.kind not in DIRECT
+
+
 def is_direct_stated_open(room: IncomingRoom) -> bool:
     """Return whether a description contradicts itself: a direct room is never open."""
     return room.kind in DIRECT and room.visibility == "open"

@@ -57,7 +57,7 @@ COUNTED = {
     ),
     "names in others' records": (
         "records of messages of others with their names in a field that is not known to be about people",
-        "a platform sent them so, and they are shown to nobody but the operator",
+        "they were sent so; operators see them, and metadata that a caller gave is shown to whoever reads the message",
     ),
     "names of rooms": (
         "rooms with their names in what they are called or are for",

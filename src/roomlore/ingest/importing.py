@@ -6,16 +6,17 @@ Importing the same export again adds only what is missing.
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from roomlore.domain.errors import UnknownFormat
 from roomlore.domain.incoming import (
     ASSUMED_UTC,
+    PLATFORM_FACTS,
     IncomingAuthor,
     IncomingMessage,
     IncomingRoom,
@@ -264,7 +265,9 @@ class _Tally:
         self.system += message.kind == "system"
         self.edits += message.edited_at is not None
         self.secrets += secrets
-        self.zone_assumed += message.metadata.get("time_zone") == ASSUMED_UTC
+        facts = message.metadata.get(PLATFORM_FACTS)
+        if isinstance(facts, Mapping):
+            self.zone_assumed += cast("Mapping[str, Any]", facts).get("time_zone") == ASSUMED_UTC
         self.unreadable += REPLACEMENT in message.body or REPLACEMENT in message.author.name
         room = (message.platform, message.room.external_id)
         self.ids[room].add(message.external_id)

@@ -7,7 +7,7 @@ again only where the platform states another beginning. An end that a list state
 message is taken at its word, and an older list that comes after may then end a presence sooner.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import zip_longest
@@ -31,14 +31,23 @@ class MemberList:
     stated: Sequence[StatedMembership]
 
 
-def is_complete(room: IncomingRoom) -> bool:
-    """Return whether a room as described lists all who may read it."""
-    return audience_of(room).visibility == "members" and bool(room.members)
+def is_complete(room: IncomingRoom, *, is_closed: bool) -> bool:
+    """Return whether a room as described lists all who may read it, which not the description alone may close."""
+    return bool(room.members) and (is_closed or audience_of(room).visibility == "members")
 
 
-async def note(conn: Connection, org_id: OrgId, batch: Sequence[IncomingMessage], names: Names) -> None:
-    """State the presences that complete lists give, and end those that they leave out."""
-    said = [message for message in batch if is_complete(message.room)]
+async def note(
+    conn: Connection,
+    org_id: OrgId,
+    batch: Sequence[IncomingMessage],
+    names: Names,
+    *,
+    closed: Collection[RoomId],
+) -> None:
+    """State the presences that complete lists give, and end those that they leave out; some rooms are closed already."""
+    said = [
+        message for message in batch if is_complete(message.room, is_closed=names.room(message) in closed)
+    ]
     if not said:
         return
     told = await directory.members_told(conn, org_id, {names.room(message) for message in said})

@@ -9,12 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from roomlore.domain.ids import MessageId, OrgId, ParticipantId, RoomId
-from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, IncomingRoom
-from roomlore.domain.roomaudience import DIRECT, UNKNOWN_KIND, is_stated_closed
+from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, IncomingRoom, RoomKind
+from roomlore.domain.roomaudience import DIRECT, is_stated_closed, is_stated_open
 from roomlore.ingest import members
-from roomlore.ingest.resolve import Names, distinct_rooms
+from roomlore.ingest.resolve import Names, RoomName, distinct_rooms
 from roomlore.store import directory, messages
-from roomlore.store.directory import NewActivity, NotedName, NotedRoom, StatedMembership
+from roomlore.store import rooms as stored_rooms
+from roomlore.store.directory import NewActivity, NotedName, NotedRoom, StatedClosed, StatedMembership
 from roomlore.store.queries import Connection
 
 
@@ -28,14 +29,10 @@ async def note(
 ) -> None:
     """Keep up memberships, counts, names and kinds after a batch, of which `fresh` was not there before."""
     rooms = distinct_rooms(batch)
-    stated = _stated([(name, room) for name, room in rooms if not members.is_complete(room)], names)
-    if stated:
-        await directory.state_memberships(conn, org_id, stated)
-    await members.note(conn, org_id, batch, names)
-    closed = {names.rooms[name] for name, room in rooms if is_stated_closed(room)}
+    await _note_members(conn, org_id, batch, rooms=rooms, names=names)
+    closed = _stated_closed(rooms, fresh, names)
     if closed:
-        direct = {names.rooms[name] for name, room in rooms if room.kind in DIRECT}
-        await directory.narrow_rooms(conn, org_id, closed, direct=direct)
+        await directory.narrow_rooms(conn, org_id, closed)
     await directory.note_names(conn, org_id, _current_names(batch, rooms, names))
     if names.turned_out:
         await directory.note_kinds(conn, org_id, names.turned_out)
@@ -47,6 +44,53 @@ async def note(
         spoke = activity if len(spoken) == len(said) else _activity(spoken, names)
         await directory.imply_memberships(conn, org_id, spoke)
         await _note_rooms(conn, org_id, fresh, names)
+
+
+async def _note_members(
+    conn: Connection,
+    org_id: OrgId,
+    batch: Sequence[IncomingMessage],
+    *,
+    rooms: Sequence[tuple[RoomName, IncomingRoom]],
+    names: Names,
+) -> None:
+    listing = {names.rooms[name] for name, room in rooms if room.members}
+    if not listing:
+        return
+    closed = await stored_rooms.closed(conn, org_id, listing)
+    partial = [
+        (name, room)
+        for name, room in rooms
+        if not members.is_complete(room, is_closed=names.rooms[name] in closed)
+    ]
+    stated = _stated(partial, names)
+    if stated:
+        await directory.state_memberships(conn, org_id, stated)
+    await members.note(conn, org_id, batch, names, closed=closed)
+
+
+def _stated_closed(
+    rooms: Sequence[tuple[RoomName, IncomingRoom]],
+    fresh: Mapping[MessageId, IncomingMessage],
+    names: Names,
+) -> list[StatedClosed]:
+    """Return the rooms that a batch says are for their members, and whether it says before that they are open."""
+    direct: dict[RoomId, RoomKind | None] = {}
+    for name, room in rooms:
+        if is_stated_closed(room):
+            room_id = names.rooms[name]
+            direct[room_id] = room.kind if room.kind in DIRECT else direct.get(room_id)
+    opened: set[RoomId] = set()
+    news: set[RoomId] = set()
+    for message in sorted(fresh.values(), key=lambda message: message.sent_at):
+        if is_stated_open(message.room):
+            opened.add(names.room(message))
+        elif is_stated_closed(message.room) and names.room(message) in opened:
+            news.add(names.room(message))
+    return [
+        StatedClosed(room_id=room_id, direct=kind, is_news=room_id in news)
+        for room_id, kind in sorted(direct.items())
+    ]
 
 
 def _stated(rooms: Iterable[tuple[tuple[str, str], IncomingRoom]], names: Names) -> list[StatedMembership]:
@@ -135,9 +179,10 @@ async def _note_rooms(
         NotedRoom(
             room_id=room_id,
             name=room.name,
-            kind=room.kind or UNKNOWN_KIND,
+            kind=room.kind,
             topic=room.topic,
             workspace=room.workspace,
+            is_stated_open=is_stated_open(room),
         )
         for room_id, room in rooms.items()
     ]

@@ -51,7 +51,9 @@ def distinct_rooms(batch: Sequence[IncomingMessage]) -> list[tuple[RoomName, Inc
 
 async def resolve(conn: Connection, org_id: OrgId, batch: Sequence[IncomingMessage]) -> Names:
     """Return our ids for every room and author that the batch names; new ones are added first."""
-    rooms = dict(distinct_rooms(batch))
+    described = distinct_rooms(batch)
+    named = {name: room.name for name, room in described if room.name != room.external_id}
+    rooms = {name: replace(room, name=named.get(name, room.name)) for name, room in described}
     authors: dict[AuthorName, IncomingAuthor] = {}
     for platform, author in authors_named(batch):
         name = author_name(platform, author)

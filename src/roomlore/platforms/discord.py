@@ -35,6 +35,7 @@ from roomlore.platforms.fields import (
     objects,
     optional_time,
     order_of,
+    platform_facts,
     text,
 )
 from roomlore.platforms.jsonstream import Peek, Spine, Step, fault, has_export, json_exports, walk_file
@@ -237,7 +238,7 @@ def _metadata(fields: Fields, room: IncomingRoom, *, edited: bool) -> dict[str, 
     reference = member(fields, "reference")
     forward = is_forward(fields)
     interaction = member(fields, "interaction")
-    return kept(
+    return platform_facts(
         type=kind if kind not in _SAID else None,
         history_lost=edited,
         pinned=fields.get("isPinned") is True,

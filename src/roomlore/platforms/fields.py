@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any, cast
 
-from roomlore.domain.incoming import IncomingMessage, Precision, ReadItem, Skipped
+from roomlore.domain.incoming import PLATFORM_FACTS, IncomingMessage, Precision, ReadItem, Skipped
 from roomlore.domain.patterns import later
 from roomlore.platforms.jsonstream import TooDeep
 
@@ -148,6 +148,15 @@ def kept(**fields: Any) -> dict[str, Any]:
         for key, value in fields.items()
         if value is not None and value is not False and value not in ("", [], {})
     }
+
+
+def platform_facts(**fields: Any) -> dict[str, Any]:
+    """Return metadata with the fields that say something, under the key that only operators are shown.
+
+    They may name people, rooms and messages of which a reader does not know.
+    """
+    told = kept(**fields)
+    return {PLATFORM_FACTS: told} if told else {}
 
 
 def unix_time(seconds: int, *, microseconds: int = 0) -> datetime:

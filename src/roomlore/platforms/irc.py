@@ -22,6 +22,7 @@ from roomlore.domain.incoming import (
     Skipped,
 )
 from roomlore.domain.ports import Reader, ReadOptions, Source
+from roomlore.platforms.fields import platform_facts
 from roomlore.platforms.irclines import IrcLine, read_line
 from roomlore.platforms.ircnames import LOG_NAME, read_name, room_of, twins
 from roomlore.platforms.lines import Line, looks_like, matching, read_lines
@@ -237,7 +238,7 @@ def _metadata(log: _Log, found: IrcLine) -> dict[str, Any]:
         about["clock"] = log.clock.shown.isoformat(sep=" ")
     if found.kind in {"action", "notice"}:
         about[found.kind] = True
-    return about
+    return platform_facts(**about)
 
 
 def _made_id(log: _Log, line: Line) -> str:

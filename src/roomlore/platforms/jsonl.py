@@ -38,6 +38,7 @@ from roomlore.platforms.fields import (
     member,
     need,
     objects,
+    platform_facts,
     short,
     text,
     unix_time,
@@ -205,7 +206,7 @@ def _message(fields: Fields, *, declared: _Declared, at: tuple[int, str]) -> Inc
         reactions=objects(fields, "reactions"),
         edited_at=_moment(edited, "edited_at") if edited is not None else None,
         deleted=_flag(fields, "deleted"),
-        metadata=metadata | ({"history_lost": True} if edited is not None else {}),
+        metadata=metadata | platform_facts(history_lost=edited is not None),
         raw=fields,
         where=where,
     )

@@ -24,7 +24,7 @@ from roomlore.domain.incoming import (
 )
 from roomlore.domain.patterns import later
 from roomlore.domain.ports import Reader, ReadOptions, Source
-from roomlore.platforms.fields import Fields, Malformed, as_list, as_object, kept, kind_of
+from roomlore.platforms.fields import Fields, Malformed, as_list, as_object, kind_of, platform_facts
 from roomlore.platforms.jsonstream import Spine, Step, TooDeep, fault, walk, walk_file
 from roomlore.platforms.lines import MAX_LINE_BYTES, looks_like, matching, read_lines
 from roomlore.platforms.presence import both_sides
@@ -135,7 +135,7 @@ def _message(said: Said, survey: _Survey, rooms: dict[str, IncomingRoom]) -> Inc
         order=int(said.side == "answered"),
         reply_to=survey.answered_by(said),
         synthetic_id=True,
-        metadata=kept(time_zone=ASSUMED_UTC if said.zone_assumed else "", legacy_pair=said.pair),
+        metadata=platform_facts(time_zone=ASSUMED_UTC if said.zone_assumed else "", legacy_pair=said.pair),
         raw=said.raw,
         where=said.where,
     )

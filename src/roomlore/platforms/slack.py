@@ -25,6 +25,7 @@ from roomlore.platforms.fields import (
     need,
     number,
     objects,
+    platform_facts,
     short,
     text,
     unix_time,
@@ -305,7 +306,7 @@ def _edited(fields: Fields) -> datetime | None:
 def _metadata(fields: Fields, author: IncomingAuthor, *, edited: bool) -> dict[str, Any]:
     subtype = loose_text(fields, "subtype")
     editor = loose_text(member(fields, "edited"), "user")
-    return kept(
+    return platform_facts(
         subtype=subtype,
         action=subtype == "me_message",
         history_lost=edited,

@@ -38,6 +38,7 @@ from roomlore.platforms.fields import (
     number,
     objects,
     optional_time,
+    platform_facts,
     short,
     unix_time,
 )
@@ -300,8 +301,12 @@ def _message(fields: Fields, at: _At) -> IncomingMessage:
         reactions=reactions(fields),
         edited_at=edited,
         synthetic_id=given is None,
-        metadata=_metadata(fields, room, edited=edited is not None)
-        | ({} if is_zoned else {"time_zone": str(at.zone or ASSUMED_UTC)}),
+        metadata=_metadata(
+            fields,
+            room,
+            edited=edited is not None,
+            zone="" if is_zoned else str(at.zone or ASSUMED_UTC),
+        ),
         raw=fields,
         where=at.where,
     )
@@ -357,9 +362,10 @@ def _elsewhere(fields: Fields, room: IncomingRoom) -> bool:
     return peer is not None and str(peer) not in {room.external_id, _PREFIX.sub("", room.external_id)}
 
 
-def _metadata(fields: Fields, room: IncomingRoom, *, edited: bool) -> dict[str, Any]:
+def _metadata(fields: Fields, room: IncomingRoom, *, edited: bool, zone: str) -> dict[str, Any]:
     reply_elsewhere = fields.get("reply_to_message_id") is not None and _elsewhere(fields, room)
-    return kept(
+    return platform_facts(
+        time_zone=zone,
         action=loose_text(fields, "action"),
         history_lost=edited,
         forwarded_from=(loose_text(fields, "forwarded_from") or "unknown") if is_forward(fields) else None,

@@ -135,9 +135,22 @@ class NotedRoom:
 
     room_id: RoomId
     name: str
-    kind: RoomKind
+    #: None where nobody here knows it.
+    kind: RoomKind | None
     topic: str
     workspace: str
+    is_stated_open: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatedClosed:
+    """A room that records say is for its members."""
+
+    room_id: RoomId
+    #: Its kind, where that is a direct one.
+    direct: RoomKind | None
+    #: Whether the records say before that it is open.
+    is_news: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,14 +276,13 @@ async def note_rooms(conn: Connection, org_id: OrgId, rooms: Sequence[NotedRoom]
     await QUERIES.run(conn, "note_rooms", {"org_id": org_id, **columns(NotedRoom, rooms)})
 
 
-async def narrow_rooms(
-    conn: Connection, org_id: OrgId, room_ids: Iterable[RoomId], *, direct: Iterable[RoomId] = ()
-) -> None:
+async def narrow_rooms(conn: Connection, org_id: OrgId, closed: Sequence[StatedClosed]) -> None:
     """Close rooms that records say are for their members; what was closed once is not opened by a later record.
 
-    A room that an operator opened although its records said so before stays open, unless it is direct.
+    A room that an operator opened although its records said so before stays open, unless it is direct or they said
+    meanwhile that it was open.
     """
-    params = {"org_id": org_id, "room_ids": list(room_ids), "direct_ids": list(direct)}
+    params = {"org_id": org_id, **columns(StatedClosed, closed)}
     narrowed = await QUERIES.all(conn, "narrow_rooms", Narrowed, params)
     await copying.ask_nodes(conn, org_id, [row.room_id for row in narrowed])
 

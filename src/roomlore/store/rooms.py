@@ -89,6 +89,12 @@ async def visibilities(
     return {(row.platform, row.external_id): row.visibility for row in rows}
 
 
+async def closed(conn: Connection, org_id: OrgId, room_ids: Iterable[RoomId]) -> set[RoomId]:
+    """Return those of these rooms that are for their members."""
+    params = {"org_id": org_id, "room_ids": list(room_ids)}
+    return {RoomId(row.id) for row in await QUERIES.all(conn, "closed", Moved, params)}
+
+
 async def set_visibility(
     conn: Connection, org_id: OrgId, room_ids: Iterable[RoomId], visibility: Visibility
 ) -> None:

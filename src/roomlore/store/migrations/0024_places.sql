@@ -31,9 +31,11 @@ create type place_bounds as (
   id uuid,
   -- the room in which it is
   room_id uuid,
-  -- Whoever reads there, each person once; null: the whole org. Empty: nobody, so nothing may be posted there.
+  -- Whoever reads there, each person once; null: more than can be named, the whole org or whoever else is in a closed room
+  -- whose members were never listed whole. Empty: nobody, so nothing may be posted there.
   people uuid[],
-  -- the rooms in which all of them were members at the same time, and when that was
+  -- The rooms in which all of them were members at the same time, and when that was. Where not all of them can be named, the
+  -- room itself alone, while those were there who can.
   rooms uuid[],
   spans tstzmultirange[]
 );
@@ -48,6 +50,30 @@ create function persons_of(accounts uuid[]) returns uuid[]
     left join merges on merges.org_id = current_org() and merges.participant_id = one.id
   );
 
+-- Whether all who are in a closed room now are known: its members were listed whole once, or an operator stated each of
+-- them, or it is a room of two and both are known. Otherwise others may read along who never wrote.
+create function members_are_known(room uuid, known integer) returns boolean
+  language plpgsql stable parallel safe set search_path = roomlore, pg_temp
+as $$
+begin
+  return exists (
+    select 1
+    from rooms
+    where rooms.org_id = current_org()
+      and rooms.id = room
+      and (rooms.members_at is not null or (rooms.kind = 'dm' and known >= 2))
+  )
+  or not exists (
+    select 1
+    from memberships
+    where memberships.org_id = current_org()
+      and memberships.room_id = room
+      and (memberships.left_at is null or memberships.left_at > now())
+    group by memberships.participant_id
+    having not bool_or(memberships.by_operator)
+  );
+end $$;
+
 -- Who reads at a place, and when all of them were where. A closed room is nobody's place where no member is known, and
 -- where the viewer is no member any more: whoever came since is not theirs to know.
 create function find_place(place uuid) returns place_bounds
@@ -56,6 +82,7 @@ as $$
 declare
   held place_bounds := row(place, null::uuid, '{}'::uuid[], '{}'::uuid[], '{}'::tstzmultirange[]);
   accounts uuid[];
+  is_whole boolean := true;
 begin
   select rooms.id, case when rooms.visibility = 'open' then null else held.people end
   into held.room_id, held.people
@@ -72,6 +99,7 @@ begin
         and memberships.room_id = place
         and (memberships.left_at is null or memberships.left_at > now())
     );
+    is_whole := members_are_known(place, cardinality(persons_of(accounts)));
   else
     held.people := '{}';
     select messages.room_id, hearers.ids
@@ -110,13 +138,18 @@ begin
         where merges.org_id = current_org() and merges.person_id = person.id
       ) as account
       join memberships
-        on memberships.org_id = current_org() and memberships.participant_id = account.participant_id
+        on memberships.org_id = current_org()
+        and memberships.participant_id = account.participant_id
+        and (is_whole or memberships.room_id = place)
       group by memberships.room_id, person.id
     ) as stays
     group by stays.room_id
     having count(*) = cardinality(held.people)
   ) as shared
   where not isempty(shared.spans);
+  if not is_whole then
+    held.people := null;
+  end if;
   return held;
 end $$;
 

@@ -15,3 +15,25 @@ alter table rooms
 
 -- A presence that an operator stated: no list of the platform changes it.
 alter table memberships add column by_operator boolean not null default false;
+
+-- Whether an operator said of somebody, by whatever account of theirs, that they are or are not a member of a room.
+create function operator_decided(room uuid, participant uuid) returns boolean
+  language sql stable parallel safe set search_path = roomlore, pg_temp
+  return exists (
+    select 1
+    from memberships
+    where memberships.org_id = current_org()
+      and memberships.room_id = room
+      and memberships.by_operator
+      and memberships.participant_id in (
+        select participant
+        union all
+        select other.participant_id
+        from merges as mine
+        join merges as other on other.org_id = mine.org_id and other.person_id = mine.person_id
+        where mine.org_id = current_org() and mine.participant_id = participant
+      )
+  );
+
+revoke execute on all functions in schema roomlore from public;
+grant execute on all functions in schema roomlore to roomlore_app;

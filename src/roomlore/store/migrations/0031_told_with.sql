@@ -73,7 +73,8 @@ as $$
     and coalesce(jsonb_typeof(one.value -> 'by'), 'array') in ('array', 'null')
 $$;
 
--- As before, and what a message was told with.
+-- As before, and what a message was told with. What its platform itself says of it may name people, rooms and messages of
+-- which the viewer does not know: that is the operator's.
 do $$
 begin
   execute format(
@@ -86,7 +87,12 @@ begin
             then named_in(held.room_id, held.mentions, held.body)
           else '[]'
         end as mentioned,
-        case when held.reactions is null then '[]' else reacted_to(held.room_id, held.reactions) end as reacted
+        case when held.reactions is null then '[]' else reacted_to(held.room_id, held.reactions) end as reacted,
+        case
+          when held.metadata is null then '{}'
+          when (select viewer_is_operator()) then held.metadata
+          else held.metadata - 'platform'
+        end as told_metadata
       from (%s) as held
     $view$,
     rtrim(pg_get_viewdef('timeline'::regclass), ';')

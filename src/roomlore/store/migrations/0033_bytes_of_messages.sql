@@ -8,7 +8,7 @@ begin
       select
         held.*,
         octet_length(held.body)
-          + coalesce(octet_length(held.metadata::text), 0)
+          + octet_length(held.told_metadata::text)
           + coalesce(octet_length(held.mentions::text), 0)
           + coalesce(octet_length(held.reactions::text), 0) as size
       from (%s) as held

@@ -80,7 +80,7 @@ from (
     timeline.edited_at, timeline.redacted_at, timeline.erased_at, timeline.reply_to,
     -- Whom it names stands in its words, which are not read of what is left out.
     case when sum(timeline.size) over in_order - timeline.size < %(most_bytes)s then timeline.mentioned end as mentions,
-    timeline.reacted as reactions, coalesce(timeline.metadata, '{}') as metadata,
+    timeline.reacted as reactions, timeline.told_metadata as metadata,
     timeline.size, sum(timeline.size) over in_order::bigint as reach
   from said_in(%(conversation_id)s) as held (message_id)
   join timeline on timeline.org_id = %(org_id)s and timeline.id = held.message_id

@@ -145,30 +145,50 @@ where participants.org_id = %(org_id)s
   and messages.author_kind <> participants.kind;
 
 -- name: note_rooms
--- Keep how rooms are called; a name that an operator gave stays, and so does a workspace that is not told again.
+-- Keep how rooms are called; a name that an operator gave stays, and so does whatever is not told: a name that is only the
+-- platform's id, no kind, no workspace. A direct room stays one. Once a room is said to be open, it is news again that it
+-- is for its members; that alone opens nothing.
 update rooms
 set
-  name = case when rooms.is_named then rooms.name else noted.name end,
-  kind = noted.kind,
-  topic = noted.topic,
-  workspace = coalesce(nullif(noted.workspace, ''), rooms.workspace)
-from unnest(
-  %(room_id)s::uuid[], %(name)s::text[], %(kind)s::text[], %(topic)s::text[], %(workspace)s::text[]
-) as noted (id, name, kind, topic, workspace)
+  name = noted.name, kind = noted.kind, topic = noted.topic, workspace = noted.workspace,
+  is_stated_closed = noted.is_stated_closed
+from (
+  select
+    held.id,
+    case when held.is_named or told.name = held.external_id then held.name else told.name end as name,
+    case when held.kind in ('dm', 'group_dm') then held.kind else coalesce(told.kind, held.kind) end as kind,
+    told.topic,
+    coalesce(nullif(told.workspace, ''), held.workspace) as workspace,
+    held.is_stated_closed and (held.kind in ('dm', 'group_dm') or not told.is_stated_open) as is_stated_closed
+  from unnest(
+    %(room_id)s::uuid[], %(name)s::text[], %(kind)s::text[], %(topic)s::text[], %(workspace)s::text[],
+    %(is_stated_open)s::boolean[]
+  ) as told (id, name, kind, topic, workspace, is_stated_open)
+  join rooms as held on held.org_id = %(org_id)s and held.id = told.id
+) as noted
 where rooms.org_id = %(org_id)s
   and rooms.id = noted.id
-  and (rooms.name, rooms.kind, rooms.topic, rooms.workspace)
-    is distinct from (noted.name, noted.kind, noted.topic, noted.workspace);
+  and (rooms.name, rooms.kind, rooms.topic, rooms.workspace, rooms.is_stated_closed)
+    is distinct from (noted.name, noted.kind, noted.topic, noted.workspace, noted.is_stated_closed);
 
 -- name: narrow_rooms -> Narrowed
 -- Close rooms that are said to be for their members, where that is news or the room is direct; return those that
--- were open or of which it was not known.
+-- were open or of which it was not known. A room that is once said to be direct is so from then on.
 update rooms
-set visibility = 'members', is_stated_closed = true
-where org_id = %(org_id)s
-  and id = any (%(room_ids)s)
-  and (not is_stated_closed or (visibility = 'open' and id = any (%(direct_ids)s)))
-returning id as room_id;
+set visibility = 'members', is_stated_closed = true, kind = coalesce(closed.kind, rooms.kind)
+from (
+  select told.id, told.is_news, case when held.kind in ('dm', 'group_dm') then held.kind else told.direct end as kind
+  from unnest(%(room_id)s::uuid[], %(direct)s::text[], %(is_news)s::boolean[]) as told (id, direct, is_news)
+  join rooms as held on held.org_id = %(org_id)s and held.id = told.id
+) as closed
+where rooms.org_id = %(org_id)s
+  and rooms.id = closed.id
+  and (
+    not rooms.is_stated_closed
+    or closed.is_news
+    or (closed.kind is not null and (rooms.visibility = 'open' or rooms.kind <> closed.kind))
+  )
+returning rooms.id as room_id;
 
 -- name: state_memberships -> Presence
 -- Record memberships that the platform states; what was only implied gives way, and of two ends of the
@@ -178,15 +198,8 @@ with stated as (
   from unnest(
     %(room_id)s::uuid[], %(participant_id)s::uuid[], %(joined_at)s::timestamptz[], %(left_at)s::timestamptz[]
   ) as stated (room_id, participant_id, joined_at, left_at)
-  -- what an operator said of somebody stays
-  where not exists (
-    select 1
-    from memberships as said
-    where said.org_id = %(org_id)s
-      and said.room_id = stated.room_id
-      and said.participant_id = stated.participant_id
-      and said.by_operator
-  )
+  -- what an operator said of somebody stays, by whatever account
+  where not operator_decided(stated.room_id, stated.participant_id)
 ),
 implied as (
   delete from memberships
@@ -277,12 +290,14 @@ added as (
   select %(org_id)s, spoke.room_id, spoke.participant_id, spoke.first_at, true
   from spoke
   where not exists (
-    select 1
-    from memberships
-    where memberships.org_id = %(org_id)s
-      and memberships.room_id = spoke.room_id
-      and memberships.participant_id = spoke.participant_id
-  )
+      select 1
+      from memberships
+      where memberships.org_id = %(org_id)s
+        and memberships.room_id = spoke.room_id
+        and memberships.participant_id = spoke.participant_id
+    )
+    -- whoever was removed does not come back by another account
+    and not operator_decided(spoke.room_id, spoke.participant_id)
   returning room_id, participant_id
 )
 select room_id, participant_id from earlier

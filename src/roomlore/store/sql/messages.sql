@@ -171,7 +171,7 @@ select
   id, room_id, external_id, kind, author_id, author_name, author_kind,
   coalesce(left(body, %(most)s::integer), body) as body, sent_at, precision, native_order, edited_at, redacted_at,
   erased_at, reply_to,
-  mentioned as mentions, reacted as reactions, coalesce(metadata, '{}') as metadata
+  mentioned as mentions, reacted as reactions, told_metadata as metadata
 from timeline
 where org_id = %(org_id)s and id = any (%(message_ids)s)
 order by sent_at, native_order, id;
@@ -189,7 +189,7 @@ from (
     timeline.edited_at, timeline.redacted_at, timeline.erased_at, timeline.reply_to,
     -- Whom it names stands in its words, which are not read of what is left out.
     case when sum(timeline.size) over in_order - timeline.size < %(most_bytes)s then timeline.mentioned end as mentions,
-    timeline.reacted as reactions, coalesce(timeline.metadata, '{}') as metadata,
+    timeline.reacted as reactions, timeline.told_metadata as metadata,
     asked.place, timeline.size, sum(timeline.size) over in_order::bigint as reach
   from unnest(%(message_ids)s::uuid[]) with ordinality as asked (id, place)
   join timeline on timeline.org_id = %(org_id)s and timeline.id = asked.id
@@ -211,7 +211,7 @@ from (
     native_order, edited_at, redacted_at, erased_at, reply_to,
     -- Whom it names stands in its words, which are not read of what is left out.
     case when sum(size) over in_order - size < %(most_bytes)s then mentioned end as mentions,
-    reacted as reactions, coalesce(metadata, '{}') as metadata, size, sum(size) over in_order::bigint as reach
+    reacted as reactions, told_metadata as metadata, size, sum(size) over in_order::bigint as reach
   from timeline
   where org_id = %(org_id)s
     and room_id = %(room_id)s
@@ -236,7 +236,7 @@ from (
     native_order, edited_at, redacted_at, erased_at, reply_to,
     -- Whom it names stands in its words, which are not read of what is left out.
     case when sum(size) over in_order - size < %(most_bytes)s then mentioned end as mentions,
-    reacted as reactions, coalesce(metadata, '{}') as metadata, size, sum(size) over in_order::bigint as reach
+    reacted as reactions, told_metadata as metadata, size, sum(size) over in_order::bigint as reach
   from timeline
   where org_id = %(org_id)s
     and room_id = %(room_id)s
@@ -277,7 +277,7 @@ limit %(limit)s;
 select
   id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
   native_order, edited_at, redacted_at, erased_at, reply_to,
-  mentioned as mentions, reacted as reactions, coalesce(metadata, '{}') as metadata
+  mentioned as mentions, reacted as reactions, told_metadata as metadata
 from timeline
 where org_id = %(org_id)s and external_id = %(word)s
 order by id
@@ -289,7 +289,7 @@ limit 10;
 select
   id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
   native_order, edited_at, redacted_at, erased_at, reply_to,
-  mentioned as mentions, reacted as reactions, coalesce(metadata, '{}') as metadata
+  mentioned as mentions, reacted as reactions, told_metadata as metadata
 from timeline
 where org_id = %(org_id)s and room_id = %(room_id)s and external_id = %(word)s;
 
@@ -299,7 +299,7 @@ where org_id = %(org_id)s and room_id = %(room_id)s and external_id = %(word)s;
 select
   id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
   native_order, edited_at, redacted_at, erased_at, reply_to,
-  mentioned as mentions, reacted as reactions, coalesce(metadata, '{}') as metadata
+  mentioned as mentions, reacted as reactions, told_metadata as metadata
 from timeline
 where org_id = %(org_id)s
   and id between %(low)s and %(high)s

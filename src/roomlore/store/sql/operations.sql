@@ -110,7 +110,7 @@ where held.org_id = %(org_id)s and held.next_copy is not null;
 with newest as materialized (
   select
     rooms.id as room_id, said.id,
-    coalesce(said.metadata ? 'legacy_pair', false) as is_legacy,
+    coalesce(said.metadata -> 'platform' ? 'legacy_pair', false) as is_legacy,
     rooms.embedding_policy = 'exchange' and said.kind in ('message', 'whisper') and said.body ~ '\S' as may_be_carried
   from rooms
   cross join lateral (

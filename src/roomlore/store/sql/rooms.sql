@@ -22,6 +22,10 @@ from unnest(%(platform)s::text[], %(external_id)s::text[]) as asked (platform, e
 join rooms
   on rooms.org_id = %(org_id)s and rooms.platform = asked.platform and rooms.external_id = asked.external_id;
 
+-- name: closed -> Moved
+-- Those of these rooms that are for their members.
+select id from rooms where org_id = %(org_id)s and id = any (%(room_ids)s) and visibility = 'members';
+
 -- name: set_visibility -> Moved
 -- Say who may read rooms; return those that others could read before.
 update rooms

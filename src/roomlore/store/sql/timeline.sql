@@ -12,7 +12,7 @@ where org_id = %(org_id)s and id = %(room_id)s;
 select
   id, room_id, external_id, kind, author_id, author_name, author_kind, left(body, %(most)s) as body, sent_at, precision,
   native_order, edited_at, redacted_at, erased_at, reply_to,
-  mentioned as mentions, reacted as reactions, coalesce(metadata, '{}') as metadata
+  mentioned as mentions, reacted as reactions, told_metadata as metadata
 from timeline
 where org_id = %(org_id)s
   and room_id = %(room_id)s
@@ -26,7 +26,7 @@ limit %(limit)s;
 select
   id, room_id, external_id, kind, author_id, author_name, author_kind, left(body, %(most)s) as body, sent_at, precision,
   native_order, edited_at, redacted_at, erased_at, reply_to,
-  mentioned as mentions, reacted as reactions, coalesce(metadata, '{}') as metadata
+  mentioned as mentions, reacted as reactions, told_metadata as metadata
 from timeline
 where org_id = %(org_id)s
   and room_id = %(room_id)s
@@ -150,7 +150,7 @@ select
   timeline.id, timeline.room_id, timeline.external_id, timeline.kind, timeline.author_id, timeline.author_name,
   timeline.author_kind, left(timeline.body, %(most)s) as body, timeline.sent_at, timeline.precision,
   timeline.native_order, timeline.edited_at, timeline.redacted_at, timeline.erased_at, timeline.reply_to,
-  timeline.mentioned as mentions, timeline.reacted as reactions, coalesce(timeline.metadata, '{}') as metadata
+  timeline.mentioned as mentions, timeline.reacted as reactions, timeline.told_metadata as metadata
 from said_in(%(conversation_id)s) as held (message_id)
 join timeline on timeline.org_id = %(org_id)s and timeline.id = held.message_id
 where (timeline.sent_at, timeline.native_order, timeline.id) < (%(sent_at)s, %(native_order)s, %(message_id)s)
