@@ -24,6 +24,10 @@ async def newest(app: Rooms, room: str) -> Message:
     return (await app.messages(app.caller, room))[-1]
 
 
+async def bodies(app: Rooms, room: str) -> set[str]:
+    return {one.body for one in await app.messages(app.caller, room)}
+
+
 async def test_an_agent_is_registered_and_speaks_before_anybody_heard_of_it(village: Village) -> None:
     operator = await village("operator")
     account = await operator.people.register("Quill", platform="discord", account="4711")
@@ -88,6 +92,47 @@ async def test_a_whisper_reaches_those_it_names_and_is_answered_by_a_whisper(vil
         assert bodies & {"For Eve alone.", "It is 1234."} == heard, name
 
 
+async def test_what_follows_an_own_whisper_is_for_those_who_heard_it(village: Village) -> None:
+    pip = await village("pip")
+    whisper = await pip.intake.say("square", "Your salary is 1.", to=["eve", "bo"])
+    more = await pip.intake.say("square", "And your bonus is 5.", reply_to=str(whisper))
+    words = {"Your salary is 1.", "And your bonus is 5."}
+    for name, heard in {"eve": words, "bo": words, "pip": words, "ana": set[str](), "cy": set[str]()}.items():
+        reader = await village(name)
+        said = await bodies(reader, "square")
+        assert said & words == heard, name
+    assert more != whisper
+
+
+async def test_an_answer_to_a_whisper_of_several_is_for_all_of_them(village: Village) -> None:
+    operator, pip = await village("operator"), await village("pip")
+    await operator.ingest(say(45, BO, SQUARE, kind="whisper", audience=(PIP, EVE), body="What is the code?"))
+    await pip.intake.say("square", "It is 1234.", reply_to="m45")
+    for name, hears in {"eve": True, "bo": True, "ana": False}.items():
+        reader = await village(name)
+        assert ("It is 1234." in await bodies(reader, "square")) == hears, name
+
+
+async def test_a_whisper_that_nobody_else_would_hear_is_not_said_to_the_room(village: Village) -> None:
+    pip = await village("pip")
+    before = await pip.messages(pip.caller, "square")
+    for words in ({"to": ["pip"]}, {"to": ["me"]}):
+        kind, _ = await error_of(pip.intake.say("square", "note to self: secret", **words))
+        assert kind in {BadInput, NotFound}
+    assert await pip.messages(pip.caller, "square") == before
+    both = await pip.intake.say("square", "For Eve.", to=["pip", "eve"])
+    assert (await newest(await village("eve"), "square")).id == both
+    assert (await newest(await village("bo"), "square")).id != both
+
+
+async def test_a_whisper_to_nobody_is_not_answered_in_the_room(village: Village) -> None:
+    operator, pip = await village("operator"), await village("pip")
+    await operator.ingest(say(46, PIP, SQUARE, kind="whisper", body="To myself."))
+    kind, _ = await error_of(pip.intake.say("square", "And more.", reply_to="m46"))
+    assert kind is BadInput
+    assert "And more." not in {one.body for one in await operator.messages(operator.operator, "square")}
+
+
 async def test_a_closed_room_is_for_its_present_members_to_speak_in(village: Village) -> None:
     operator, pip = await village("operator"), await village("pip")
     assert (await error_of(pip.intake.say("attic", "Hello?")))[0] is NotFound
@@ -100,6 +145,30 @@ async def test_a_closed_room_is_for_its_present_members_to_speak_in(village: Vil
         NotAllowed,
         "not allowed: only present members say something in a closed room",
     )
+
+
+async def test_who_is_not_in_a_closed_room_any_more_edits_nothing_there(village: Village) -> None:
+    operator, pip = await village("operator"), await village("pip")
+    loft = closed("loft", ANA, PIP)
+    await operator.ingest(say(42, ANA, loft))
+    said = await pip.intake.say("loft", "I am in.")
+    await operator.room_management.remove_member("loft", "Pip")
+    assert await error_of(pip.intake.edit(str(said), "NEW CONTENT")) == (
+        NotAllowed,
+        "not allowed: only present members say something in a closed room",
+    )
+    assert "NEW CONTENT" not in {one.body for one in await operator.messages(operator.operator, "loft")}
+    # It may still take back what it said, and an operator may edit it.
+    await operator.intake.edit(str(said), "I was in.")
+    await pip.erasure.redact(str(said))
+
+
+async def test_a_whisper_is_edited_for_those_who_heard_it(village: Village) -> None:
+    pip = await village("pip")
+    said = await pip.intake.say("square", "For Eve.", to=["eve"])
+    await pip.intake.edit(str(said), "For Eve alone.")
+    assert "For Eve alone." in await bodies(await village("eve"), "square")
+    assert "For Eve alone." not in await bodies(await village("bo"), "square")
 
 
 @pytest.mark.parametrize("who", ["operator", "ana"])

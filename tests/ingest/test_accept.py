@@ -18,6 +18,7 @@ from ingest.stories import Story, at, author, difference, message, room, state, 
 from roomlore.app import App
 from roomlore.backends.fake import FakeEmbedder
 from roomlore.config import Settings
+from roomlore.domain.errors import BadInput
 from roomlore.domain.incoming import IncomingMessage
 from roomlore.ingest.accept import accept
 from roomlore.ingest.clean import LONGEST_ID
@@ -243,8 +244,30 @@ async def test_a_room_that_one_record_closes_is_closed(app: App):
 
 async def test_a_later_record_never_widens_a_whisper(app: App, admin):
     await app.ingest(message("1", kind="whisper", audience=(author("bo"),)))
-    await app.ingest(message("1", kind="whisper", audience=(author("bo"), author("cy")), edited_at=at(5)))
+    wider = message("1", "more", kind="whisper", audience=(author("bo"), author("cy")), edited_at=at(5))
+    with pytest.raises(BadInput, match="same id, other author, kind or audience"):
+        await app.ingest(wider)
     assert await rows(admin, "select count(*) from message_audience where org_id = %s", app) == [(1,)]
+    assert await rows(admin, "select body from messages where org_id = %s", app) == [("hello",)]
+
+
+async def test_a_record_of_another_author_is_left_out_and_leaves_no_trace(app: App, admin):
+    """Neither text, name nor edge of it comes to the message of its id; the rest of the batch goes in."""
+    await app.ingest_batch([message("1", edited_at=at(5)), message("2")])
+    bo = author("bo")
+    batch = [
+        message("1", "Bo's words", author=bo, edited_at=at(9), reply_to="2"),
+        message("1", "Bo's words", author=bo),
+        message("3", author=bo),
+    ]
+    accepted = await app.ingest_batch(batch)
+    assert [one.reason for one in accepted.skipped] == ["same id, other author, kind or audience"] * 2
+    assert (len(accepted.message_ids), len(accepted.added), accepted.revised) == (1, 1, 0)
+    assert await rows(
+        admin, "select author_name, body from messages where org_id = %s and external_id = '1'", app
+    ) == [("Ana", "hello")]
+    assert await rows(admin, "select count(*) from revisions where org_id = %s", app) == [(0,)]
+    assert await rows(admin, "select count(*) from replies where org_id = %s", app) == [(0,)]
 
 
 async def test_a_removal_waits_for_an_edit_that_is_arriving_and_leaves_nothing_of_it(

@@ -9,7 +9,7 @@ import pytest
 from ingest.stories import at, author, message, room
 from roomlore.app import App
 from roomlore.domain.errors import BadInput
-from roomlore.domain.ids import MessageId, OrgId, RoomId, uuid7
+from roomlore.domain.ids import MessageId, OrgId, ParticipantId, RoomId, uuid7
 from roomlore.domain.incoming import IncomingMembership
 from roomlore.ingest.gone import ERASED, TOO_OLD
 from roomlore.ingest.versions import compare
@@ -47,10 +47,14 @@ def test_nothing_that_comes_again_belongs_into_a_hole():
         id=MessageId(uuid7()),
         room_id=RoomId(uuid7()),
         external_id="1",
+        kind="message",
+        author_id=ParticipantId(uuid7()),
         author_name="",
         body="",
         written_at=at(1),
         redacted_at=at(9),
+        is_said=False,
+        audience=[],
         earlier_at=[],
         earlier=[],
     )

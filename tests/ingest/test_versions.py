@@ -9,12 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.stories import at, author, message
-from roomlore.domain.ids import MessageId, RoomId, uuid7
+from roomlore.domain.ids import MessageId, ParticipantId, RoomId, uuid7
 from roomlore.domain.incoming import IncomingMessage
-from roomlore.ingest.versions import compare
+from roomlore.ingest.versions import Told, compare, tell_apart
 from roomlore.store.messages import StoredVersion
 
 ID, ROOM = MessageId(uuid7()), RoomId(uuid7())
+ANA, BO, CY = (ParticipantId(uuid7()) for _ in range(3))
 FIRST = message("1", "first")
 SECOND = message("1", "second", edited_at=at(5))
 THIRD = message("1", "third", edited_at=at(6))
@@ -25,10 +26,14 @@ def stored(record: IncomingMessage, *earlier: IncomingMessage, **fields) -> Stor
         id=ID,
         room_id=ROOM,
         external_id=record.external_id,
+        kind=record.kind,
+        author_id=ANA,
         author_name=record.author.name,
         body=record.body,
         written_at=record.edited_at or record.sent_at,
         redacted_at=None,
+        is_said=False,
+        audience=[],
         earlier_at=[one.edited_at or one.sent_at for one in earlier],
         earlier=[one.body for one in earlier],
     )
@@ -120,3 +125,42 @@ def test_every_order_in_one_batch_is_the_same():
 def test_a_tick_is_enough_to_be_later():
     barely = replace(SECOND, edited_at=at(1) + timedelta(microseconds=1))
     assert compare(stored(FIRST), [barely]).current is barely
+
+
+def told(record: IncomingMessage, who: ParticipantId = ANA, *audience: ParticipantId) -> Told:
+    return Told(message=record, author_id=who, audience=set(audience))
+
+
+def test_a_record_of_another_author_kind_or_audience_is_no_version():
+    whisper = replace(SECOND, kind="whisper")
+    held = stored(replace(FIRST, kind="whisper"), audience=[BO])
+    for before, after in (
+        (stored(FIRST), told(SECOND, BO)),
+        (stored(FIRST), told(replace(SECOND, kind="system"))),
+        (stored(FIRST), told(whisper, ANA, BO)),
+        (held, told(whisper, ANA, BO, CY)),
+        (held, told(whisper, ANA, CY)),
+        (held, told(SECOND)),
+    ):
+        versions = tell_apart(before, [after], {})
+        assert (versions.own, versions.left_out) == ([], [after.message])
+    assert tell_apart(held, [told(whisper, ANA, BO)], {}).own == [whisper]
+
+
+def test_another_account_of_the_author_or_of_a_hearer_is_the_same():
+    person, other = uuid7(), uuid7()
+    renamed = replace(SECOND, author=author(name="Ana Married"))
+    assert tell_apart(stored(FIRST), [told(renamed)], {}).own == [renamed]
+    assert tell_apart(stored(FIRST), [told(SECOND, CY)], {ANA: person, CY: person}).own == [SECOND]
+    held, whisper = stored(replace(FIRST, kind="whisper"), audience=[BO]), replace(SECOND, kind="whisper")
+    assert tell_apart(held, [told(whisper, ANA, CY)], {BO: other, CY: other}).own == [whisper]
+
+
+def test_an_export_that_names_nobody_truly_changes_nothing_and_is_not_reported():
+    versions = tell_apart(stored(SECOND, FIRST), [told(FIRST, BO), told(SECOND, CY)], {})
+    assert (versions.own, versions.left_out) == ([], [])
+
+
+def test_a_removal_counts_whoever_it_names():
+    gone = replace(FIRST, deleted=True, body="")
+    assert tell_apart(stored(FIRST), [told(gone, BO)], {}).own == [gone]

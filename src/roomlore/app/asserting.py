@@ -109,7 +109,10 @@ async def look_up(desk: Desk, content: str, details: Details) -> Asserted:
         roles = _roles(caller, text, found, subjects)
         roles.update(("involved", who) for who in others)
         if (by := details.get("by")) is not None:
-            roles = _stated_by(caller, await meant.participant(conn, org_id, by), roles)
+            author = await meant.participant(conn, org_id, by)
+            if not await desk.is_own(conn, author):
+                raise NotAllowed("only an operator says that another stated something")
+            roles = _stated_by(author, roles)
         named = {who for _, who in roles}
         for who in named - (await memories.known_names(conn, org_id, named)).keys():
             # The caller itself, erased since it was let in.
@@ -117,18 +120,16 @@ async def look_up(desk: Desk, content: str, details: Details) -> Asserted:
         supersedes = details.get("supersedes")
         old = None if supersedes is None else await one(conn, desk, supersedes)
         if old is not None:
-            check_concerned(caller, old)
+            await check_concerned(conn, desk, old)
     draft = _draft(caller, text, found, details)
     draft = replace(draft, roles=frozenset(roles), asserted_in=room_id)
     return Asserted(draft=draft, room_ids=frozenset(said.room_id for said in found), old=old)
 
 
 def _stated_by(
-    caller: Viewer, author: ParticipantId, roles: set[tuple[MemoryRole, ParticipantId]]
+    author: ParticipantId, roles: set[tuple[MemoryRole, ParticipantId]]
 ) -> set[tuple[MemoryRole, ParticipantId]]:
     """Return whom a memory names once it is said who stated it."""
-    if not (caller.is_operator or caller.is_own(author)):
-        raise NotAllowed("only an operator says that another stated something")
     stated: set[tuple[MemoryRole, ParticipantId]] = {("author", author)}
     return stated | {one for one in roles if one[0] != "author"}
 
@@ -186,6 +187,8 @@ async def write(conn: Connection, desk: Desk, asserted: Asserted) -> MemoryId:
     """
     await erased.keep_erasures_out(conn, desk.org_id)
     await directory.lock_rooms(conn, asserted.room_ids)
+    if asserted.old is not None:
+        await check_concerned(conn, desk, asserted.old)
     kept = await keep(conn, desk.org_id, asserted.draft)
     if kept is None:
         raise BadInput("memory", "what it rests on or names was removed meanwhile")
@@ -237,14 +240,18 @@ async def one(conn: Connection, desk: Desk, word: str) -> Memory:
     return found[0]
 
 
-def check_concerned(caller: Viewer, memory: Memory) -> None:
-    """Do nothing if a memory has to do with the caller, or the caller is an operator.
+def concerned(memory: Memory) -> set[ParticipantId | None]:
+    """Return whose a memory is to change: those who stated or asserted it, and whom it is about or seen through."""
+    return {memory.asserted_by, *(person.id for person in memory.participants if person.role != "involved")}
+
+
+async def check_concerned(conn: Connection, desk: Desk, memory: Memory) -> None:
+    """Do nothing if a memory has to do with the caller by the accounts of now, or the caller is an operator.
 
     Raises:
         NotAllowed: they neither stated nor asserted it, nor is it about them or seen through their eyes.
     """
-    named = [memory.asserted_by, *(person.id for person in memory.participants if person.role != "involved")]
-    if not (caller.is_operator or any(caller.is_own(who) for who in named)):
+    if not desk.caller.is_operator and concerned(memory).isdisjoint(await desk.own(conn)):
         raise NotAllowed(
             f"memory {memory.id} is for those to change who stated it or whom it is about, or for an operator"
         )

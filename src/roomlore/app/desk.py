@@ -12,10 +12,10 @@ from typing import NoReturn, TypeVar
 from uuid import UUID
 
 from roomlore.domain.errors import BadInput, KeyRefused, NotAllowed, RoomloreError, TookTooLong
-from roomlore.domain.ids import OrgId, uuid7
+from roomlore.domain.ids import OrgId, ParticipantId, uuid7
 from roomlore.domain.records import LogOutcome, Viewer
 from roomlore.domain.roles import RIGHTS, Right
-from roomlore.store import keys, log
+from roomlore.store import directory, keys, log
 from roomlore.store.db import Database
 from roomlore.store.queries import Connection
 
@@ -122,6 +122,17 @@ class Desk:
         except RoomloreError:
             await self._note(self.caller, action, "refused")
             raise
+
+    async def own(self, conn: Connection) -> frozenset[ParticipantId]:
+        """Return the caller's accounts as of now; what was theirs when they came in may be so no more."""
+        if self.caller.participant_id is None:
+            return frozenset()
+        found = await directory.accounts(conn, self.org_id, self.caller.participant_id)
+        return frozenset(account.id for account in found)
+
+    async def is_own(self, conn: Connection, participant_id: ParticipantId | None) -> bool:
+        """Return whether a participant is the caller by the accounts of now; everybody is an operator's."""
+        return self.caller.is_operator or participant_id in await self.own(conn)
 
     async def work(self, action: str, *, every_org: bool = False) -> None:
         """Note that the caller has work done that shows and changes nothing said.

@@ -22,7 +22,7 @@ from roomlore.erasure.accounting import Asked
 from roomlore.erasure.carrying import Done, erase, look_again
 from roomlore.ingest import accept
 from roomlore.retrieval import meant
-from roomlore.store import directory, erased, receipts
+from roomlore.store import erased, receipts
 from roomlore.store.erased import SaidBefore
 from roomlore.store.queries import Connection
 from roomlore.wishes import hearing
@@ -231,11 +231,7 @@ class Erasures:
 
     async def _check_own(self, conn: Connection, participant_id: ParticipantId) -> None:
         """Refuse what is not the caller's, by the accounts of now; an operator's is everything."""
-        caller = self.desk.caller
-        if caller.is_operator:
-            return
-        accounts = await directory.accounts(conn, self.desk.org_id, caller.participant_id)
-        if participant_id not in {account.id for account in accounts}:
+        if not await self.desk.is_own(conn, participant_id):
             raise NotAllowed("this is somebody else's, and only an operator erases that")
 
     async def _erase(self, asked: Asked, *, own: ParticipantId | None, dry_run: bool) -> Receipt:

@@ -21,7 +21,7 @@ from roomlore.platforms.jsonl import read_record
 from roomlore.platforms.unknown import named
 from roomlore.retrieval import meant
 from roomlore.store import directory, erased, messages
-from roomlore.store.messages import ToldMessage
+from roomlore.store.messages import ToldHearer, ToldMessage
 from roomlore.store.queries import Connection
 from roomlore.wishes.listening import listen
 
@@ -100,20 +100,22 @@ class Intake:
     ) -> MessageId:
         """Store a message of the calling agent's and return its id; it is on disk when this returns.
 
-        An answer to a whisper that names nobody else is a whisper to its author.
+        An answer to a whisper that names nobody is a whisper to all others who heard that. What was said with the same
+        id before, in the same words to the same people, is not said again.
 
         Args:
             room: Name, external id or id. A closed one takes messages of its present members only.
             text: What it says.
             reply_to: The message it answers: external id or id.
             to: Whom a whisper is addressed to; the whole room by default.
-            external_id: The platform's id of the message, so that an import does not double it. The same id with the
-                same text changes nothing.
+            external_id: The platform's id of the message, so that neither a retry nor an import doubles it. It is the
+                caller's own word: a record with that id is the same message if it has this author, kind and audience.
             metadata: What else belongs to it.
 
         Raises:
             NotFound: there is no such room, message or participant, or the caller may not see it.
-            BadInput: the message cannot be stored, or several are meant.
+            BadInput: the message cannot be stored, several are meant, nobody else would hear the whisper, or the id is
+                that of another message of the caller's, or of one that was removed.
             NotAllowed: the caller is no agent, or no member of the closed room now.
         """
         await self.desk.check("speak", "say")
@@ -140,15 +142,13 @@ class Intake:
         Raises:
             NotFound: there is no such message or room.
             BadInput: several are meant, the message was removed, or the text cannot be stored.
-            NotAllowed: it is somebody else's and the caller is no operator, or the caller is a member.
+            NotAllowed: the caller is no operator, and it is somebody else's, or the caller is a member by role or is not
+                in the closed room now.
         """
         await self.desk.check("speak", "edit")
         async with self.desk.looking("edit") as conn:
             room_id = None if room is None else await meant.room(conn, self.desk.org_id, room)
             found = await meant.message(conn, self.desk.org_id, message, room_id=room_id)
-        if not (self.desk.caller.is_operator or self.desk.caller.is_own(found.author_id)):
-            raise NotAllowed("this is somebody else's, and only an operator edits that")
-
         listened = await listen([text])
 
         async def change(conn: Connection) -> tuple[MessageId, Sequence[UUID]]:
@@ -156,10 +156,15 @@ class Intake:
             await erased.keep_erasures_out(conn, self.desk.org_id)
             await directory.lock_rooms(conn, [found.room_id])
             now = datetime.now(UTC)
+            if not await self.desk.is_own(conn, found.author_id):
+                raise NotAllowed("this is somebody else's, and only an operator edits that")
+            if not self.desk.caller.is_operator:
+                await speaking.room_to_speak_in(conn, self.desk, found.room_id, at=now)
             told = await messages.as_told(conn, self.desk.org_id, found.id)
             if told is None or told.redacted_at is not None:
                 raise BadInput(f"message {message!r}", "was removed")
-            edited = _edited(told, text, now=now)
+            audience = await messages.audience_as_told(conn, self.desk.org_id, found.id)
+            edited = _edited(told, text, audience=audience, now=now)
             fit, unfit = await asyncio.to_thread(sort_out, [edited], now=now)
             if fit and fit[0].body != told.body:
                 accepted = await accept.accept(
@@ -226,7 +231,9 @@ def _noted(item: Taken, unknown: list[str]) -> Taken:
     )
 
 
-def _edited(told: ToldMessage, text: str, *, now: datetime) -> IncomingMessage:
+def _edited(
+    told: ToldMessage, text: str, *, audience: Sequence[ToldHearer], now: datetime
+) -> IncomingMessage:
     """Return a message as its platform told it, with another text."""
     room = IncomingRoom(
         external_id=told.room_external_id,
@@ -250,6 +257,16 @@ def _edited(told: ToldMessage, text: str, *, now: datetime) -> IncomingMessage:
         body=text,
         sent_at=told.sent_at,
         kind=told.kind,
+        audience=[
+            IncomingAuthor(
+                account_id=one.account_id,
+                name=one.name,
+                kind=one.kind,
+                persona=one.persona,
+                bridged=one.bridged,
+            )
+            for one in audience
+        ],
         precision=told.precision,
         order=told.native_order,
         mentions=told.mentions or (),

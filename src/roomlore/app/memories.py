@@ -262,7 +262,7 @@ class Memories:
         await self.desk.check("correct", action)
         async with self.desk.looking(action) as conn:
             held = await asserting.one(conn, self.desk, word)
-            asserting.check_concerned(self.desk.caller, held)
+            await asserting.check_concerned(conn, self.desk, held)
             said = await messages.messages_by_id(conn, self.desk.org_id, held.source_ids, most=0)
         return held, frozenset(one.room_id for one in said)
 
@@ -270,6 +270,7 @@ class Memories:
         async def work(conn: Connection) -> tuple[MemoryId, Sequence[UUID]]:
             await erased.keep_erasures_out(conn, self.desk.org_id)
             await keeping.lock(conn, self.desk.org_id)
+            await asserting.check_concerned(conn, self.desk, held)
             if not await write(conn, self.desk.org_id, held.id):
                 raise BadInput(f"memory {held.id}", refusal)
             return held.id, [held.id]

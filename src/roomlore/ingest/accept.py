@@ -16,11 +16,28 @@ import msgspec
 from roomlore.domain.errors import BadInput
 from roomlore.domain.ids import MessageId, OrgId, RoomId, uuid7
 from roomlore.domain.incoming import IncomingMessage, Skipped
-from roomlore.ingest import gone, people
+from roomlore.ingest import echoes, gone, people
 from roomlore.ingest.resolve import Names, resolve
-from roomlore.ingest.versions import Change, compare
+from roomlore.ingest.versions import (
+    OTHER_MESSAGE,
+    Change,
+    Told,
+    compare,
+    contradiction,
+    tell_apart,
+)
 from roomlore.store import changes as noted
-from roomlore.store import directory, erased, erasing, injections, messages, readings, untangling, work
+from roomlore.store import (
+    directory,
+    erased,
+    erasing,
+    injections,
+    messages,
+    readings,
+    stated,
+    untangling,
+    work,
+)
 from roomlore.store.messages import Audience, FirstName, NewMessage, NewVersion, StatedReply
 from roomlore.store.queries import Connection
 from roomlore.wishes import hearing
@@ -86,13 +103,14 @@ async def _accept(
     listened: Listened,
 ) -> Accepted:
     if not batch:
-        return _accepted([], {}, {}, [])
+        return _accepted([], {}, [], [])
     names = await resolve(conn, org_id, batch)
     await directory.lock_rooms(conn, sorted({names.room(message) for message in batch}))
     keys = [(names.room(message), message.external_id) for message in batch]
     first: dict[Key, IncomingMessage] = {}
     for key, message in zip(keys, batch, strict=True):
         first.setdefault(key, message)
+    await echoes.take_in(conn, org_id, first, names)
     added = await _add_messages(conn, org_id, first, names, received_at=received_at)
     fresh = {message_id: first[key] for key, message_id in added.items()}
     again = [
@@ -100,11 +118,13 @@ async def _accept(
         for key, message in zip(keys, batch, strict=True)
         if key not in added or message is not first[key]
     ]
-    known, changes = await _compare(conn, org_id, again)
-    ids = {**known, **added}
     if added:
+        # Before anything is compared: a version of a whisper is for the same people.
         await _add_what_hangs_on(conn, org_id, fresh, names)
-    await _add_replies(conn, org_id, [(ids[key], message) for key, message in again], names)
+    ids, changes, left_out = await _compare(conn, org_id, again, names)
+    ids.update(added)
+    versions = [(ids[key], message) for key, message in again if id(message) not in left_out]
+    await _add_replies(conn, org_id, versions, names)
     await _change(conn, org_id, changes, redacted_at=received_at)
     await people.note(conn, org_id, batch, fresh, names=names)
     # After it is known who is in the room, or nobody would be in one that has just been opened.
@@ -116,7 +136,8 @@ async def _accept(
         await hearing.hear(conn, org_id, said, rooms=rooms, at=received_at, listened=listened)
     if any(change.redact for change in changes):
         await hearing.hear_again(conn, org_id, rooms)
-    return _accepted(keys, added, ids, changes)
+    stored = [ids[key] for key, message in zip(keys, batch, strict=True) if id(message) not in left_out]
+    return _accepted(keys, added, stored, changes)
 
 
 async def _add_messages(
@@ -193,6 +214,8 @@ async def _add_what_hangs_on(
         await messages.add_replies_of_added(conn, org_id)
     if await messages.resolve_replies(conn, org_id):
         await untangling.touch_rooms_of(conn, org_id, fresh)
+    moved = await stated.part_replies(conn, org_id) | await stated.join_replies(conn, org_id, set(fresh))
+    await _untangle_again(conn, org_id, moved)
     if await untangling.touch_rooms_of_added(conn, org_id):
         await work.wake(conn, "untangle")
 
@@ -203,7 +226,9 @@ async def _add_replies(
     """Add the edges that other versions of a message state; the first one to state an edge is believed."""
     replies = [reply for message_id, message in again for reply in _replies(message_id, message, names)]
     if replies:
-        await _untangle_again(conn, org_id, await messages.add_replies(conn, org_id, replies))
+        added = await messages.add_replies(conn, org_id, replies)
+        await stated.join_replies(conn, org_id, added)
+        await _untangle_again(conn, org_id, added)
 
 
 def is_embedded(message: IncomingMessage) -> bool:
@@ -229,17 +254,31 @@ def _replies(message_id: MessageId, message: IncomingMessage, names: Names) -> I
 
 
 async def _compare(
-    conn: Connection, org_id: OrgId, again: Sequence[tuple[Key, IncomingMessage]]
-) -> tuple[dict[Key, MessageId], list[Change]]:
-    """Compare records that came again with what is stored; return ids and what differs."""
+    conn: Connection, org_id: OrgId, again: Sequence[tuple[Key, IncomingMessage]], names: Names
+) -> tuple[dict[Key, MessageId], list[Change], set[int]]:
+    """Compare records that came again with what is stored; return ids, what differs, and which are left out.
+
+    Those that are left out are told by what `id` says of them: two may be equal.
+    """
     if not again:
-        return {}, []
-    versions: dict[Key, list[IncomingMessage]] = defaultdict(list)
+        return {}, [], set()
+    told: dict[Key, list[Told]] = defaultdict(list)
     for key, message in again:
-        versions[key].append(message)
-    stored = await messages.stored_versions(conn, org_id, sorted(versions, key=_in_order))
-    changes = [compare(stored[key], incoming) for key, incoming in versions.items()]
-    return {key: version.id for key, version in stored.items()}, changes
+        told[key].append(names.told(message))
+    known = await messages.stored_versions(conn, org_id, sorted(told, key=_in_order))
+    who = {one.author_id for ones in told.values() for one in ones}
+    who.update(*(one.audience for ones in told.values() for one in ones))
+    who.update(*((version.author_id, *version.audience) for version in known.values()))
+    persons = await stated.persons(conn, org_id, who)
+    changes: list[Change] = []
+    left_out: set[int] = set()
+    for key, ones in told.items():
+        versions = tell_apart(known[key], ones, persons)
+        change = compare(known[key], versions.own)
+        skipped = [contradiction(message, OTHER_MESSAGE) for message in versions.left_out]
+        changes.append(replace(change, skipped=[*change.skipped, *skipped]))
+        left_out.update(map(id, versions.left_out))
+    return {key: version.id for key, version in known.items()}, changes, left_out
 
 
 async def _change(
@@ -332,12 +371,12 @@ async def redact(conn: Connection, org_id: OrgId, ids: Sequence[MessageId], *, r
 def _accepted(
     keys: Sequence[Key],
     added: Mapping[Key, MessageId],
-    ids: Mapping[Key, MessageId],
+    stored: Sequence[MessageId],
     changes: Sequence[Change],
 ) -> Accepted:
     return Accepted(
         added=added,
-        message_ids=[ids[key] for key in keys],
+        message_ids=stored,
         room_ids=frozenset(key[0] for key in keys),
         revised=sum(change.current is not None for change in changes),
         redacted=sum(change.redact for change in changes),

@@ -17,7 +17,7 @@ from roomlore.domain.incoming import IncomingMessage, IncomingRoom, Skipped
 from roomlore.domain.scrub import PRIVATE_KINDS, Scrubber, Trace, nameless
 from roomlore.ingest.resolve import author_name, authors_named
 from roomlore.ingest.secrets import strip
-from roomlore.store import directory, erased
+from roomlore.store import directory, erased, stated
 from roomlore.store.erased import AccountName, ErasedRange, PlaceName, RoomName
 from roomlore.store.queries import Connection
 from roomlore.store.rooms import erased_rooms
@@ -40,6 +40,8 @@ class Gone:
     """What is to be kept out of a batch."""
 
     holes: set[PlaceName] = field(default_factory=set[PlaceName])
+    #: What was erased by the ids that its speakers had stated.
+    stated: set[tuple[PlaceName, AccountName]] = field(default_factory=set[tuple[PlaceName, AccountName]])
     #: Rooms that were erased whole.
     rooms: frozenset[RoomName] = frozenset()
     ranges: Mapping[RoomName, Sequence[ErasedRange]] = field(
@@ -58,7 +60,9 @@ class Gone:
         sent_at = message.sent_at
         if room in self.rooms:
             return ROOM_ERASED
-        if (*room, message.external_id) in self.holes or self._wrote_before(message):
+        place: PlaceName = (*room, message.external_id)
+        author = author_name(message.platform, message.author)
+        if place in self.holes or (place, author) in self.stated or self._wrote_before(message):
             return ERASED
         for one in self.ranges.get(room, ()):
             if (one.since is None or one.since <= sent_at) and sent_at < one.until:
@@ -116,7 +120,14 @@ async def _gone(
         gone = replace(gone, rooms=await erased_rooms(conn, org_id, rooms))
     if removals.holes:
         places = [(message.platform, message.room.external_id, message.external_id) for message in batch]
-        gone = replace(gone, holes=await erased.holes(conn, org_id, places))
+        by = await stated.holes(conn, org_id, places)
+        names = [author_name(message.platform, message.author) for message in batch]
+        said = {
+            (place, name)
+            for place, name in zip(places, names, strict=True)
+            if place in by and erased.account_digest(org_id, name) in by[place]
+        }
+        gone = replace(gone, holes=await erased.holes(conn, org_id, places), stated=said)
     if removals.ranges:
         ranges: dict[RoomName, list[ErasedRange]] = defaultdict(list)
         for one in await erased.erased_ranges(conn, org_id, rooms):

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from roomlore.domain.ids import OrgId, ParticipantId, RoomId, timeless
 from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, IncomingRoom, ParticipantKind
 from roomlore.domain.roomaudience import UNKNOWN_KIND, audience_of, is_stated_closed
+from roomlore.ingest.versions import Told
 from roomlore.store import directory
 from roomlore.store.directory import IdentityKey, NewIdentity, NewRoom, NotedKind
 from roomlore.store.queries import Connection
@@ -32,6 +33,14 @@ class Names:
     def author(self, platform: str, author: IncomingAuthor) -> ParticipantId:
         """Return the participant behind an author."""
         return self.authors[author_name(platform, author)].participant_id
+
+    def told(self, message: IncomingMessage) -> Told:
+        """Return a message with who says it to whom."""
+        return Told(
+            message=message,
+            author_id=self.author(message.platform, message.author),
+            audience={self.author(message.platform, one) for one in message.audience},
+        )
 
     def kind(self, platform: str, author: IncomingAuthor) -> ParticipantKind:
         """Return the kind of the participant behind an author, as far as anything has told."""

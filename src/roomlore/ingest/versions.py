@@ -2,20 +2,62 @@
 
 A message's versions are told apart by when they were written: at first, or at an edit. The newest is
 current and the first says how its author was called; the order of arrival does not matter. A removal is final.
+A record of somebody else, of another kind or for others is no version of it, whatever its id.
 """
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Protocol
+from uuid import UUID
 
-from roomlore.domain.ids import MessageId
-from roomlore.domain.incoming import IncomingMessage, Skipped
+from roomlore.domain.ids import MessageId, ParticipantId
+from roomlore.domain.incoming import IncomingMessage, MessageKind, Skipped
 from roomlore.domain.speech import own_words
 from roomlore.ingest.secrets import strip
 from roomlore.store.messages import Revision, StoredVersion
 
 #: Why a version is left out while its message stays.
 OTHER_TEXT = "same id, other text"
+#: Why a record is left out that is no version of the message of its id.
+OTHER_MESSAGE = "same id, other author, kind or audience"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """A record, with who says it to whom."""
+
+    message: IncomingMessage
+    author_id: ParticipantId
+    audience: AbstractSet[ParticipantId]
+
+
+class Stored(Protocol):
+    """A stored message, as far as records of it must agree with it."""
+
+    @property
+    def author_id(self) -> ParticipantId:
+        """Who said it."""
+        ...
+
+    @property
+    def kind(self) -> MessageKind:
+        """What it is."""
+        ...
+
+    @property
+    def audience(self) -> Sequence[ParticipantId]:
+        """Whom a whisper is addressed to."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Versions:
+    """Records of one id: those that are versions of the stored message, and those left out."""
+
+    own: Sequence[IncomingMessage]
+    left_out: Sequence[IncomingMessage]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,12 +80,60 @@ class Change:
         return not (self.redact or self.current or self.revisions or self.author_name or self.skipped)
 
 
+def tell_apart(
+    stored: StoredVersion, told: Sequence[Told], persons: Mapping[ParticipantId, UUID]
+) -> Versions:
+    """Return which records are versions of the stored message.
+
+    One that names another author and says the same at the same time is the same, as another export tells it: it
+    changes nothing. A removal is one whoever it names: platforms name whoever removed it, or nobody.
+
+    Args:
+        stored: The message of their id.
+        told: The records.
+        persons: Whose accounts participants are, of those that share a person with others.
+    """
+    own: list[IncomingMessage] = []
+    left_out: list[IncomingMessage] = []
+    for one in told:
+        message = one.message
+        if message.deleted or is_version(stored, one, persons):
+            own.append(message)
+        elif not _says_the_same(stored, message):
+            left_out.append(message)
+    return Versions(own=own, left_out=left_out)
+
+
+def is_version(stored: Stored, told: Told, persons: Mapping[ParticipantId, UUID]) -> bool:
+    """Return whether a record has the author, the kind and the audience of a stored message."""
+
+    def person(who: ParticipantId) -> UUID:
+        return persons.get(who, who)
+
+    return (
+        person(stored.author_id) == person(told.author_id)
+        and stored.kind == told.message.kind
+        and set(map(person, stored.audience)) == set(map(person, told.audience))
+    )
+
+
+def _says_the_same(stored: StoredVersion, message: IncomingMessage) -> bool:
+    return _texts(stored).get(message.edited_at or message.sent_at) == message.body
+
+
+def _texts(stored: StoredVersion) -> dict[datetime, str]:
+    """Return the texts that are known of a message, by when they were written."""
+    return {stored.written_at: stored.body, **dict(zip(stored.earlier_at, stored.earlier, strict=True))}
+
+
 def compare(stored: StoredVersion, incoming: Sequence[IncomingMessage]) -> Change:
     """Return what the records change about the stored message."""
     if not stored.author_name:
         # Only a hole has none: nothing that comes again belongs there.
         return Change(message_id=stored.id)
-    known = {stored.written_at: stored.body, **dict(zip(stored.earlier_at, stored.earlier, strict=True))}
+    known = _texts(stored)
+    # What was said through us comes again by the clock of its platform.
+    incoming = [message for message in incoming if not (stored.is_said and _is_echo(message, known))]
     name = _first_name(stored, incoming, known)
     removed = any(message.deleted for message in incoming)
     if removed or stored.redacted_at is not None:
@@ -59,7 +149,7 @@ def compare(stored: StoredVersion, incoming: Sequence[IncomingMessage]) -> Chang
             _is_same_source(sources.setdefault(written_at, _source(records.get(written_at))), message)
             or _carries_otherwise(texts[written_at], message)
         ):
-            skipped.append(_contradiction(message))
+            skipped.append(contradiction(message, OTHER_TEXT))
     newest = max(texts)
     return Change(
         message_id=stored.id,
@@ -72,6 +162,10 @@ def compare(stored: StoredVersion, incoming: Sequence[IncomingMessage]) -> Chang
         ],
         skipped=skipped,
     )
+
+
+def _is_echo(message: IncomingMessage, known: Mapping[datetime, str]) -> bool:
+    return not message.deleted and message.edited_at is None and message.body in known.values()
 
 
 def _first_name(
@@ -107,9 +201,10 @@ def _carries_otherwise(known: str, message: IncomingMessage) -> bool:
     return bool(message.attachments and own.strip()) and own == own_words(known)
 
 
-def _contradiction(message: IncomingMessage) -> Skipped:
+def contradiction(message: IncomingMessage, reason: str) -> Skipped:
+    """Return a record as left out for the message that has its id."""
     return Skipped(
         where=strip(message.where)[0] or message.external_id,
-        reason=OTHER_TEXT,
+        reason=reason,
         detail=f"message {message.external_id} in {message.room.name}",
     )

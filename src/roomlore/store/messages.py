@@ -62,10 +62,16 @@ class StoredVersion:
     id: MessageId
     room_id: RoomId
     external_id: str
+    kind: MessageKind
+    author_id: ParticipantId
     author_name: str
     body: str
     written_at: datetime
     redacted_at: datetime | None
+    #: Whether it was said through us with an id that its speaker stated.
+    is_said: bool
+    #: Whom a whisper is addressed to.
+    audience: Sequence[ParticipantId]
     earlier_at: Sequence[datetime]
     earlier: Sequence[str]
     #: The text that the foreign record of the current version holds, if it holds one.
@@ -102,6 +108,17 @@ class ToldMessage:
     attachments: Sequence[Mapping[str, Any]] | None
     reactions: Sequence[Mapping[str, Any]] | None
     metadata: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToldHearer:
+    """Somebody to whom a whisper is addressed, as the platform of its room knows them."""
+
+    account_id: str
+    persona: str
+    bridged: bool
+    name: str
+    kind: ParticipantKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -344,10 +361,14 @@ async def replies_around(
 async def find_messages(
     conn: Connection, org_id: OrgId, word: str, *, room_id: RoomId | None
 ) -> list[Message]:
-    """Return up to ten visible messages meant by a word: an external id, or else an id or its beginning."""
+    """Return up to ten visible messages meant by a word: an external id, or else an id or its beginning.
+
+    An id that the viewer stated of its own message means that one, where no message is the platform's by that id.
+    """
     params = {"org_id": org_id, "room_id": room_id, "word": word}
     name = "messages_known_as" if room_id is None else "messages_of_room_known_as"
     known = await QUERIES.all(conn, name, Message, params)
+    known = known or await QUERIES.all(conn, "own_messages_stated_as", Message, params)
     ids = id_range(word)
     if ids is None:
         return known
@@ -360,6 +381,12 @@ async def as_told(conn: Connection, org_id: OrgId, message_id: MessageId) -> Tol
     """Return a message with what its platform told of it; None where it is gone or nobody's."""
     params = {"org_id": org_id, "message_id": message_id}
     return await QUERIES.first(conn, "message_as_told", ToldMessage, params)
+
+
+async def audience_as_told(conn: Connection, org_id: OrgId, message_id: MessageId) -> list[ToldHearer]:
+    """Return to whom a whisper is addressed, as its platform knows them."""
+    params = {"org_id": org_id, "message_id": message_id}
+    return await QUERIES.all(conn, "audience_as_told", ToldHearer, params)
 
 
 def _place(

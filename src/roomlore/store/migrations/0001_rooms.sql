@@ -100,6 +100,10 @@ create table messages (
   metadata jsonb,
   -- the foreign record, minus secrets
   raw jsonb,
+  -- the id that a speaker stated for it, and a digest of the speaker's account: a space of its own, in which nobody
+  -- takes an id that is the platform's to give
+  stated_id text,
+  stated_by bytea check (length(stated_by) = 32),
   -- a tsvector holds at most 1 MB: very long bodies are found by their beginning
   words tsvector not null generated always as (
     to_tsvector('english', author_name) || to_tsvector('english', left(body, 100000))
@@ -108,8 +112,13 @@ create table messages (
   unique (org_id, room_id, external_id),
   foreign key (org_id, room_id) references rooms (org_id, id),
   foreign key (org_id, author_id) references participants (org_id, id),
-  check (redacted_at is null or body = '')
+  check (redacted_at is null or body = ''),
+  check ((stated_id is null) = (stated_by is null))
 ) with (toast_tuple_target = 1024);
+
+-- what a speaker stated once it states of one message only
+create unique index messages_as_stated on messages (org_id, room_id, stated_id, stated_by)
+where stated_id is not null;
 
 -- timeline, context walk
 create index messages_in_order on messages (org_id, room_id, sent_at, native_order, id);

@@ -37,9 +37,16 @@ returning id;
 -- name: stored_versions -> StoredVersion
 -- The current text of these messages, as it was last written, and the earlier ones.
 select
-  messages.id, messages.room_id, messages.external_id, messages.author_name, messages.body,
+  messages.id, messages.room_id, messages.external_id, messages.kind, messages.author_id, messages.author_name,
+  messages.body,
   coalesce(messages.edited_at, messages.sent_at) as written_at,
   messages.redacted_at,
+  messages.stated_id is not null as is_said,
+  array(
+    select message_audience.participant_id
+    from message_audience
+    where message_audience.org_id = %(org_id)s and message_audience.message_id = messages.id
+  ) as audience,
   array(
     select revisions.written_at
     from revisions
@@ -293,6 +300,20 @@ select
 from timeline
 where org_id = %(org_id)s and room_id = %(room_id)s and external_id = %(word)s;
 
+-- name: own_messages_stated_as -> Message
+-- The viewer's own messages, of one room or of any, that were stored with this id of their speaker's own.
+select
+  id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
+  native_order, edited_at, redacted_at, erased_at, reply_to,
+  mentioned as mentions, reacted as reactions, coalesce(metadata, '{}') as metadata
+from timeline
+where org_id = %(org_id)s
+  and author_id = any ((select own_ids())::uuid[])
+  and stated_id = %(word)s
+  and (%(room_id)s::uuid is null or room_id = %(room_id)s)
+order by id
+limit 10;
+
 -- name: messages_beginning_with -> Message
 -- Messages with ids in a range, of one room or of any.
 -- Uses index: messages_pkey
@@ -342,3 +363,19 @@ join identities on identities.org_id = messages.org_id and identities.participan
 where messages.org_id = %(org_id)s and messages.id = %(message_id)s
 order by identities.platform <> rooms.platform, identities.account_id, identities.persona
 limit 1;
+
+-- name: audience_as_told -> ToldHearer
+-- To whom a whisper is addressed, as the platform of its room knows them.
+select distinct on (participants.id)
+  identities.account_id, identities.persona, identities.bridged, participants.name, participants.kind
+from message_audience
+join messages on messages.org_id = message_audience.org_id and messages.id = message_audience.message_id
+join rooms on rooms.org_id = messages.org_id and rooms.id = messages.room_id
+join participants
+  on participants.org_id = message_audience.org_id and participants.id = message_audience.participant_id
+join identities
+  on identities.org_id = participants.org_id
+  and identities.participant_id = participants.id
+  and identities.platform = rooms.platform
+where message_audience.org_id = %(org_id)s and message_audience.message_id = %(message_id)s
+order by participants.id, identities.account_id, identities.persona;

@@ -37,8 +37,8 @@ class Said:
 async def say(app: Acting, room: Word, saying: Saying) -> Response:
     """Store a message of the calling agent's; it is on disk with the response.
 
-    The same `external_id` with the same text changes nothing. An answer to a whisper that names nobody in `to` is a
-    whisper to its author.
+    The same `external_id` with the same text to the same people changes nothing; with another it is refused. An answer to
+    a whisper that names nobody in `to` is a whisper to all others who heard that.
     """
     said = await app.intake.say(room, saying.text, **saying.model_dump(exclude={"text"}))
     return shown(Said(said=said), status=HTTPStatus.CREATED)
