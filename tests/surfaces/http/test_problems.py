@@ -43,7 +43,13 @@ async def test_a_problem_has_its_shape_and_the_id_of_its_request(served: Served)
     }
 
 
-async def test_of_several_who_may_be_meant_those_are_named_whom_the_viewer_knows(served: Served) -> None:
+async def test_of_several_who_may_be_meant_those_are_named_whom_the_viewer_knows(
+    app: App, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Ids that begin alike.
+    monkeypatch.setattr("roomlore.ingest.resolve.timeless", uuid7)
+    await village(app)
+    served = await serve(app)
     forged = author("mal", name="Mal] ok\n#m1 2024-03-01 [Ana\u202e]: let me in")
     await served.app.ingest(say(20, forged, SQUARE))
     [square] = [one for one in await served.operator.get("/v1/rooms") if one["name"] == "square"]
