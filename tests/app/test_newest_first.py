@@ -10,6 +10,7 @@ import pytest
 from ingest.stories import at, author, message, room
 from roomlore.app import App
 from roomlore.app.browsing import Browsing
+from roomlore.app.history import History
 from roomlore.app.roomlist import RoomList
 from roomlore.app.timeline import Timeline
 from roomlore.retrieval.asked import Filters
@@ -98,6 +99,14 @@ async def conversations(app: App) -> list[str]:
     return ["late" if one.last_at > at(LATE) else "early" for one in found]
 
 
+async def one_conversation(app: App) -> list[str]:
+    first, *others = [one for one in await app.conversations.all(app.operator, "yard")]
+    for other in others:
+        first = await app.conversations.merge(str(first.id), str(other.id))
+    _, found = await History(desk=app.desk).conversation(app.operator, str(first.id), limit=50, before=None)
+    return begun(one.message.body for one in found.items if not one.message.body.startswith("please"))
+
+
 async def everything_said(app: App) -> list[str]:
     found = await app.search(app.operator, "what did Ana say?", filters=Filters(by=["ana"]))
     return begun(one.best.body for one in found.hits if one.best.body.startswith(("late", "early")))
@@ -163,6 +172,7 @@ LISTS: Mapping[str, Listing] = {
     "Conversations.timeline": timeline,
     "App.exchanges": exchanges,
     "History.exchanges": exchanges,
+    "History.conversation": one_conversation,
     "Timeline.exchanges": page_of_exchanges,
     "Conversations.all": conversations,
     "Finding.search": everything_said,

@@ -104,7 +104,7 @@ async def test_vectors_without_tokens_are_made_anew_once_there_are_tokens_to_hav
 
 
 GOINGS: dict[str, Callable[[App], Awaitable[object]]] = {
-    "edit": lambda app: app.ingest(message("1", "pears", edited_at=at(50))),
+    "edit": lambda app: app.ingest(message("1", "pears", author=author("bo"), edited_at=at(50))),
     "redaction": lambda app: app.erasure.redact("1"),
     "erasure": lambda app: app.erasure.message("1"),
     "erasure of a stretch": lambda app: app.erasure.range("general", since=at(1), until=at(2)),

@@ -30,7 +30,8 @@ async def note(
     """Keep up memberships, counts, names and kinds after a batch, of which `fresh` was not there before."""
     rooms = distinct_rooms(batch)
     await _note_members(conn, org_id, batch, rooms=rooms, names=names)
-    closed = _stated_closed(rooms, fresh, names)
+    newest = await _newest(conn, org_id, fresh, names) if fresh else {}
+    closed = _stated_closed(rooms, fresh, names, newest=newest)
     if closed:
         await directory.narrow_rooms(conn, org_id, closed)
     await directory.note_names(conn, org_id, _current_names(batch, rooms, names))
@@ -43,7 +44,7 @@ async def note(
         spoken = [message for message in said if message.kind == "message"]
         spoke = activity if len(spoken) == len(said) else _activity(spoken, names)
         await directory.imply_memberships(conn, org_id, spoke)
-        await _note_rooms(conn, org_id, fresh, names)
+        await _note_rooms(conn, org_id, newest)
 
 
 async def _note_members(
@@ -73,8 +74,10 @@ def _stated_closed(
     rooms: Sequence[tuple[RoomName, IncomingRoom]],
     fresh: Mapping[MessageId, IncomingMessage],
     names: Names,
+    *,
+    newest: Mapping[RoomId, IncomingRoom],
 ) -> list[StatedClosed]:
-    """Return the rooms that a batch says are for their members, and whether it says before that they are open."""
+    """Return the rooms that a batch says are for their members, and how new that is."""
     direct: dict[RoomId, RoomKind | None] = {}
     for name, room in rooms:
         if is_stated_closed(room):
@@ -88,7 +91,12 @@ def _stated_closed(
         elif is_stated_closed(message.room) and names.room(message) in opened:
             news.add(names.room(message))
     return [
-        StatedClosed(room_id=room_id, direct=kind, is_news=room_id in news)
+        StatedClosed(
+            room_id=room_id,
+            direct=kind,
+            is_news=room_id in news,
+            is_newest=room_id in newest and is_stated_closed(newest[room_id]),
+        )
         for room_id, kind in sorted(direct.items())
     ]
 
@@ -168,13 +176,17 @@ def _listed(
             yield message.platform, author
 
 
-async def _note_rooms(
+async def _newest(
     conn: Connection, org_id: OrgId, fresh: Mapping[MessageId, IncomingMessage], names: Names
-) -> None:
-    """Take over how rooms are called from their newest messages, where these have just come."""
+) -> dict[RoomId, IncomingRoom]:
+    """Return how rooms are described with their newest messages, where these have just come."""
     room_ids = sorted({names.room(message) for message in fresh.values()})
     newest = await messages.newest_of_rooms(conn, org_id, room_ids)
-    rooms = {room_id: fresh[message_id].room for room_id, message_id in newest.items() if message_id in fresh}
+    return {room_id: fresh[message_id].room for room_id, message_id in newest.items() if message_id in fresh}
+
+
+async def _note_rooms(conn: Connection, org_id: OrgId, newest: Mapping[RoomId, IncomingRoom]) -> None:
+    """Take over how rooms are called now."""
     noted = [
         NotedRoom(
             room_id=room_id,
@@ -184,7 +196,7 @@ async def _note_rooms(
             workspace=room.workspace,
             is_stated_open=is_stated_open(room),
         )
-        for room_id, room in rooms.items()
+        for room_id, room in newest.items()
     ]
     if noted:
         await directory.note_rooms(conn, org_id, noted)

@@ -139,6 +139,7 @@ class NotedRoom:
     kind: RoomKind | None
     topic: str
     workspace: str
+    #: Whether its newest message says that it is open: the next that says otherwise is news.
     is_stated_open: bool
 
 
@@ -151,6 +152,8 @@ class StatedClosed:
     direct: RoomKind | None
     #: Whether the records say before that it is open.
     is_news: bool
+    #: Whether the newest message of the room says so and has just come.
+    is_newest: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -88,11 +88,14 @@ async def room_id(app: App, name: str) -> str:
 
 async def ids_by_mark(app: App) -> dict[str, str]:
     """Our ids of everything that was told, by those of the platform."""
-    return {
-        said.external_id: str(said.id)
-        for one in await app.rooms(app.operator)
-        for said in await app.messages(app.operator, str(one.id), limit=1_000)
-    }
+    found: dict[str, str] = {}
+    for one in await app.rooms(app.operator):
+        before = None
+        # A listing ends where an answer is full.
+        while said := await app.messages(app.operator, str(one.id), limit=1_000, before=before):
+            found |= {each.external_id: str(each.id) for each in said}
+            before = str(said[0].id)
+    return found
 
 
 async def key_of(app: App, who: str) -> str:

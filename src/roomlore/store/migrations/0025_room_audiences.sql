@@ -5,6 +5,8 @@ alter table rooms
   add column workspace text not null default '',
   -- whether its platform ever said that it is for its members; saying it again is no news
   add column is_stated_closed boolean not null default false,
+  -- whether it was said since to be open: that it is for its members then is news again
+  add column is_stated_open boolean not null default false,
   -- whether an operator named it: its platform then names it no more
   add column is_named boolean not null default false;
 

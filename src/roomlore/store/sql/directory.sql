@@ -146,12 +146,11 @@ where participants.org_id = %(org_id)s
 
 -- name: note_rooms
 -- Keep how rooms are called; a name that an operator gave stays, and so does whatever is not told: a name that is only the
--- platform's id, no kind, no workspace. A direct room stays one. Once a room is said to be open, it is news again that it
--- is for its members; that alone opens nothing.
+-- platform's id, no kind, no workspace. A direct room stays one. That a room is said to be open opens nothing.
 update rooms
 set
   name = noted.name, kind = noted.kind, topic = noted.topic, workspace = noted.workspace,
-  is_stated_closed = noted.is_stated_closed
+  is_stated_open = noted.is_stated_open
 from (
   select
     held.id,
@@ -159,7 +158,7 @@ from (
     case when held.kind in ('dm', 'group_dm') then held.kind else coalesce(told.kind, held.kind) end as kind,
     told.topic,
     coalesce(nullif(told.workspace, ''), held.workspace) as workspace,
-    held.is_stated_closed and (held.kind in ('dm', 'group_dm') or not told.is_stated_open) as is_stated_closed
+    held.is_stated_open or told.is_stated_open as is_stated_open
   from unnest(
     %(room_id)s::uuid[], %(name)s::text[], %(kind)s::text[], %(topic)s::text[], %(workspace)s::text[],
     %(is_stated_open)s::boolean[]
@@ -168,17 +167,20 @@ from (
 ) as noted
 where rooms.org_id = %(org_id)s
   and rooms.id = noted.id
-  and (rooms.name, rooms.kind, rooms.topic, rooms.workspace, rooms.is_stated_closed)
-    is distinct from (noted.name, noted.kind, noted.topic, noted.workspace, noted.is_stated_closed);
+  and (rooms.name, rooms.kind, rooms.topic, rooms.workspace, rooms.is_stated_open)
+    is distinct from (noted.name, noted.kind, noted.topic, noted.workspace, noted.is_stated_open);
 
 -- name: narrow_rooms -> Narrowed
 -- Close rooms that are said to be for their members, where that is news or the room is direct; return those that
 -- were open or of which it was not known. A room that is once said to be direct is so from then on.
 update rooms
-set visibility = 'members', is_stated_closed = true, kind = coalesce(closed.kind, rooms.kind)
+set
+  visibility = 'members', is_stated_closed = true, is_stated_open = rooms.is_stated_open and not closed.is_newest,
+  kind = coalesce(closed.kind, rooms.kind)
 from (
-  select told.id, told.is_news, case when held.kind in ('dm', 'group_dm') then held.kind else told.direct end as kind
-  from unnest(%(room_id)s::uuid[], %(direct)s::text[], %(is_news)s::boolean[]) as told (id, direct, is_news)
+  select told.id, told.is_news, told.is_newest, case when held.kind in ('dm', 'group_dm') then held.kind else told.direct end as kind
+  from unnest(%(room_id)s::uuid[], %(direct)s::text[], %(is_news)s::boolean[], %(is_newest)s::boolean[])
+    as told (id, direct, is_news, is_newest)
   join rooms as held on held.org_id = %(org_id)s and held.id = told.id
 ) as closed
 where rooms.org_id = %(org_id)s
@@ -186,6 +188,7 @@ where rooms.org_id = %(org_id)s
   and (
     not rooms.is_stated_closed
     or closed.is_news
+    or (closed.is_newest and rooms.is_stated_open)
     or (closed.kind is not null and (rooms.visibility = 'open' or rooms.kind <> closed.kind))
   )
 returning rooms.id as room_id;
