@@ -100,7 +100,7 @@ async def conversations(app: App) -> list[str]:
 
 
 async def one_conversation(app: App) -> list[str]:
-    first, *others = [one for one in await app.conversations.all(app.operator, "yard")]
+    first, *others = await app.conversations.all(app.operator, "yard")
     for other in others:
         first = await app.conversations.merge(str(first.id), str(other.id))
     _, found = await History(desk=app.desk).conversation(app.operator, str(first.id), limit=50, before=None)

@@ -262,7 +262,7 @@ class Idempotency:
         if asked.keeping == "conversation":
             # What was answered was the conversation alone.
             facts = pydantic_core.from_json(bytes(answer.body))
-            facts.pop("messages")
+            del facts["messages"], facts["next"]
             return pydantic_core.to_json(facts)
         # Nor was it what the memory rests on.
         return pydantic_core.to_json(pydantic_core.from_json(bytes(answer.body))["memory"])
