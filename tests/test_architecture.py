@@ -16,7 +16,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src" / "roomlore"
 
-LONGEST_MODULE = 400
+LONGEST_MODULE = 800
 LONGEST_FUNCTION = 60
 #: Nine functions in ten are no longer than this.
 USUAL_FUNCTION = 27

@@ -157,7 +157,8 @@ def _check(what: str, word: str) -> None:
 
 
 def _check_one(what: str, word: str, choices: Iterable[str]) -> None:
-    named = list(choices)
+    # By their names, which stand behind their ids.
+    named = sorted(choices, key=lambda choice: choice.partition(" ")[2])
     if not named:
         raise NotFound(what, word)
     if len(named) > 1:
