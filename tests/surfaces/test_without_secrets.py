@@ -308,6 +308,7 @@ def show_all(world: World, described: Described, name: str, heard: Callable[[Inc
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", VIEWERS)
 def test_nothing_that_is_shown_depends_on_what_is_hidden(
     cluster: Cluster, described: Described, name: str
