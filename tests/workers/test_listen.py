@@ -40,7 +40,7 @@ def slow_for(monkeypatch: pytest.MonkeyPatch) -> Generator[SlowFor]:
             return recogniser.voices(text)
 
         monkeypatch.setattr(listening, "voices", voices)
-        monkeypatch.setattr(listening, "PATIENCE", 0.05)
+        monkeypatch.setattr(listening, "PATIENCE", 0.5)
 
     yield set_slow
     let_go.set()
