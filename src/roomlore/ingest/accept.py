@@ -150,7 +150,9 @@ async def _add_messages(
 ) -> dict[Key, MessageId]:
     # Every writer inserts in the same order, so that none waits for another in a circle.
     keys = sorted(first, key=_in_order)
-    rows = [_row(key, first[key], names, received_at) for key in keys]
+    # Ids tell in which order messages were told, whatever the ids of their rooms are.
+    ids = {key: MessageId(uuid7()) for key in first}
+    rows = [_row(ids[key], key, first[key], names, received_at) for key in keys]
     _check_size(text for row in rows for text in (row.body, row.raw, row.metadata))
     left_out = await messages.add_messages(conn, org_id, rows, received_at=received_at)
     return {key: row.id for key, row in zip(keys, rows, strict=True) if row.id not in left_out}
@@ -166,9 +168,11 @@ def _in_order(key: Key) -> tuple[str, str]:
     return (key[0].hex, key[1])
 
 
-def _row(key: Key, message: IncomingMessage, names: Names, received_at: datetime) -> NewMessage:
+def _row(
+    message_id: MessageId, key: Key, message: IncomingMessage, names: Names, received_at: datetime
+) -> NewMessage:
     return NewMessage(
-        id=MessageId(uuid7()),
+        id=message_id,
         room_id=key[0],
         external_id=key[1],
         kind=message.kind,
