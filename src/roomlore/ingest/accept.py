@@ -152,7 +152,7 @@ async def _add_messages(
     keys = sorted(first, key=_in_order)
     # Ids tell in which order messages were told, whatever the ids of their rooms are.
     ids = {key: MessageId(uuid7()) for key in first}
-    rows = [_row(ids[key], key, first[key], names, received_at) for key in keys]
+    rows = [_row(ids[key], key, first[key], names=names, received_at=received_at) for key in keys]
     _check_size(text for row in rows for text in (row.body, row.raw, row.metadata))
     left_out = await messages.add_messages(conn, org_id, rows, received_at=received_at)
     return {key: row.id for key, row in zip(keys, rows, strict=True) if row.id not in left_out}
@@ -169,7 +169,7 @@ def _in_order(key: Key) -> tuple[str, str]:
 
 
 def _row(
-    message_id: MessageId, key: Key, message: IncomingMessage, names: Names, received_at: datetime
+    message_id: MessageId, key: Key, message: IncomingMessage, *, names: Names, received_at: datetime
 ) -> NewMessage:
     return NewMessage(
         id=message_id,
