@@ -3,8 +3,10 @@
 import asyncio
 import os
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Generator
+from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -17,11 +19,16 @@ from roomlore.app import App
 from roomlore.backends.fake import FakeEmbedder
 from roomlore.config import Settings
 from roomlore.store.cluster import Cluster, start_cluster, stop_cluster
-from roomlore.store.db import Database
+from roomlore.store.db import Database, Pool
 from roomlore.store.migrate import migrate
 
-#: A server whose data nobody will miss need not wait for the disk.
-FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+#: A server whose data nobody will miss need not wait for the disk; and no plan is worth making twice for small tables.
+FAST = {
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    "plan_cache_mode": "force_generic_plan",
+}
 
 # Tests start Roomlore as a process of its own time and again; compiled once it comes faster.
 sys.dont_write_bytecode = False
@@ -35,9 +42,9 @@ OpenApp = Callable[[str], Awaitable[App]]
 TellOnce = Callable[[App, Story], Awaitable[Any]]
 
 
-@pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Generator[Cluster]:
-    data = tmp_path_factory.mktemp("cluster")
+@contextmanager
+def fast_cluster(data: Path) -> Generator[Cluster]:
+    """Give a server with our tables in a new folder."""
 
     async def start() -> Cluster:
         server = await start_cluster(data, settings=FAST)
@@ -53,6 +60,20 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Generator[Cluster]:
     asyncio.run(stop())
 
 
+@asynccontextmanager
+async def opened_pool(cluster: Cluster) -> AsyncGenerator[Pool]:
+    connections = Pool(cluster.app_dsn, size=12)
+    await connections.open(wait=True)
+    yield connections
+    await connections.close()
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Generator[Cluster]:
+    with fast_cluster(tmp_path_factory.mktemp("cluster")) as server:
+        yield server
+
+
 @pytest.fixture
 async def admin(cluster: Cluster) -> AsyncGenerator[psycopg.AsyncConnection]:
     """A superuser, whom no policy binds: for what a test must know that Roomlore may not."""
@@ -62,14 +83,29 @@ async def admin(cluster: Cluster) -> AsyncGenerator[psycopg.AsyncConnection]:
         yield conn
 
 
+@pytest.fixture(scope="session")
+async def pool(cluster: Cluster) -> AsyncGenerator[Pool]:
+    """Connections for all tests: the next one finds prepared what others asked before."""
+    async with opened_pool(cluster) as connections:
+        yield connections
+
+
 @pytest.fixture
-async def db(cluster: Cluster) -> AsyncGenerator[Database]:
-    database = await Database.connect(cluster.app_dsn, size=12)
-    yield database
-    await database.close()
+async def db(cluster: Cluster, pool: Pool) -> AsyncGenerator[Database]:
+    before = asyncio.all_tasks()
+    yield Database(pool, cluster.app_dsn)
+    await end_all(asyncio.all_tasks() - before)
     # The queue spans orgs: what a test leaves undone is not the next one's.
-    with psycopg.connect(cluster.admin_dsn, autocommit=True) as conn:
-        conn.execute("delete from roomlore.work")
+    async with await psycopg.AsyncConnection.connect(cluster.admin_dsn, autocommit=True) as conn:
+        await conn.execute("delete from roomlore.work")
+
+
+async def end_all(tasks: Collection[asyncio.Task[Any]]) -> None:
+    """End what a test leaves running, as the end of its own loop would."""
+    mine = [task for task in tasks if task is not asyncio.current_task()]
+    for task in mine:
+        task.cancel()
+    await asyncio.gather(*mine, return_exceptions=True)
 
 
 @pytest.fixture

@@ -1,33 +1,25 @@
 """A server that only workers use: they look into every org, and these tests end its connections."""
 
-import asyncio
-from collections.abc import Generator
+from collections.abc import AsyncGenerator, Generator
 
 import psycopg
 import pytest
 
-from roomlore.store.cluster import Cluster, start_cluster, stop_cluster
-from roomlore.store.migrate import migrate
-
-FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+from conftest import fast_cluster, opened_pool
+from roomlore.store.cluster import Cluster
+from roomlore.store.db import Pool
 
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Generator[Cluster]:
-    data = tmp_path_factory.mktemp("workers")
+    with fast_cluster(tmp_path_factory.mktemp("workers")) as server:
+        yield server
 
-    async def start() -> Cluster:
-        server = await start_cluster(data, settings=FAST)
-        await migrate(server.admin_dsn)
-        return server
 
-    async def stop() -> None:
-        await server.close()
-        await stop_cluster(data, force=True)
-
-    server = asyncio.run(start())
-    yield server
-    asyncio.run(stop())
+@pytest.fixture(scope="session")
+async def pool(cluster: Cluster) -> AsyncGenerator[Pool]:
+    async with opened_pool(cluster) as connections:
+        yield connections
 
 
 @pytest.fixture(autouse=True)

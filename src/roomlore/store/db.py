@@ -16,6 +16,7 @@ from uuid import UUID
 import psycopg
 from pgvector.psycopg import register_vector_async
 from psycopg import sql
+from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool
 
 from roomlore.domain.errors import DatabaseFull, TookTooLong
@@ -35,6 +36,8 @@ KEEPING_PLANS = "set local plan_cache_mode = force_generic_plan"
 RECALLING = "set local roomlore.recall = 'on'"
 #: So many lines of the log wait in memory for room on a full disk; what is older goes.
 WAITING_LINES = 10_000
+#: More statements than there are: none is forgotten while its connection lives.
+PREPARED = 2_000
 #: So much is written to see whether there is room again: several pages, which have to be allocated.
 PROBE = "create temporary table roomlore_probe on commit drop as select repeat(md5(n::text), 200) from generate_series(1, 200) n"
 
@@ -56,10 +59,31 @@ _NOTICED: ContextVar[Changes | None] = ContextVar("_NOTICED", default=None)
 _WITHIN: ContextVar[float | None] = ContextVar("_WITHIN", default=None)
 
 
+class Pool(AsyncConnectionPool[Connection]):
+    """Connections as the application role; the one given back last is taken first, for it has prepared the most."""
+
+    def __init__(self, dsn: str, *, size: int) -> None:
+        super().__init__(
+            dsn,
+            kwargs={"autocommit": True, "options": sessions.OPTIONS},
+            min_size=1,
+            max_size=size,
+            configure=_configure,
+            # After a restart of the server nobody is handed a connection to the old one.
+            check=AsyncConnectionPool.check_connection,
+            open=False,
+        )
+
+    async def _get_ready_connection(self, timeout: float | None) -> Connection | None:
+        # It takes from the left, and what is given back comes on the right.
+        self._pool.rotate(1)
+        return await super()._get_ready_connection(timeout)
+
+
 class Database:
     """A pool of connections as the application role; make one with `connect`."""
 
-    def __init__(self, pool: AsyncConnectionPool[Connection], dsn: str) -> None:
+    def __init__(self, pool: Pool, dsn: str) -> None:
         self._pool = pool
         self._dsn = dsn
         self._is_full = False
@@ -86,16 +110,7 @@ class Database:
                 await check_version(conn)
                 await conn.execute("set role roomlore_app")
                 await sessions.take_back(conn)
-        pool = AsyncConnectionPool[Connection](
-            dsn,
-            kwargs={"autocommit": True, "options": sessions.OPTIONS},
-            min_size=1,
-            max_size=size,
-            configure=_configure,
-            # After a restart of the server nobody is handed a connection to the old one.
-            check=AsyncConnectionPool.check_connection,
-            open=False,
-        )
+        pool = Pool(dsn, size=size)
         await pool.open(wait=True)
         return cls(pool, dsn)
 
@@ -126,10 +141,9 @@ class Database:
             *([KEEPING_PLANS] if keeps_plans else ()),
             *([RECALLING] if recalls else ()),
         ]
-        stated = sql.SQL("; ").join([*map(sql.SQL, settings), *_bound(within)])
+        stated = sql.SQL("; ").join([_viewer(viewer), *map(sql.SQL, settings), *_bound(within)])
         try:
-            async with self._pool.connection() as conn, conn.transaction():
-                await _state_viewer(conn, viewer)
+            async with self._pool.connection() as conn, _undoing_nothing(conn):
                 await conn.execute(stated)
                 if viewer.place is not None:
                     await enter_place(conn, viewer.place)
@@ -310,6 +324,7 @@ async def _configure(conn: Connection) -> None:
     if await sessions.take_back(conn):
         raise sessions.Spoiled("the settings of roomlore_app were taken back; connecting anew")
     await register_vector_async(conn)
+    conn.prepared_max = PREPARED
     await make_staging(conn)
 
 
@@ -319,12 +334,32 @@ def _bound(within: float | None) -> list[sql.Composable]:
     return [sql.SQL("set local statement_timeout = {}").format(sql.Literal(int(within * 1000)))]
 
 
-async def _state_viewer(conn: Connection, viewer: Viewer) -> None:
+@asynccontextmanager
+async def _undoing_nothing(conn: Connection) -> AsyncGenerator[None]:
+    """Begin a read-only transaction, and commit it whatever the block raises, unless a statement failed.
+
+    The driver forgets all prepared statements when it rolls back, for what they are about may have been made since.
+    """
+    raised: Exception | None = None
+    async with conn.transaction():
+        try:
+            yield
+        except Exception as error:
+            if conn.info.transaction_status is not TransactionStatus.INTRANS:
+                raise
+            raised = error
+    if raised is not None:
+        raise raised
+
+
+def _viewer(viewer: Viewer) -> sql.Composed:
     # Literals, not set_config: only a plain SET LOCAL travels to the shards of a distributed database.
     viewer_id = "operator" if viewer.participant_id is None else str(UUID(str(viewer.participant_id)))
     place = "" if viewer.place is None else str(UUID(str(viewer.place)))
-    await conn.execute(
-        sql.SQL(
-            "set local roomlore.org = {}; set local roomlore.viewer = {}; set local roomlore.place = {}"
-        ).format(sql.Literal(str(UUID(str(viewer.org_id)))), sql.Literal(viewer_id), sql.Literal(place))
-    )
+    return sql.SQL(
+        "set local roomlore.org = {}; set local roomlore.viewer = {}; set local roomlore.place = {}"
+    ).format(sql.Literal(str(UUID(str(viewer.org_id)))), sql.Literal(viewer_id), sql.Literal(place))
+
+
+async def _state_viewer(conn: Connection, viewer: Viewer) -> None:
+    await conn.execute(_viewer(viewer))

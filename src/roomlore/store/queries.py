@@ -44,13 +44,14 @@ class Queries:
         self.module = module
         self.by_name = {query.name: query for query in _split(text)}
 
+    # Each is prepared when a connection first executes it: rewriting it under the policies takes longer than it does.
     async def all(
         self, conn: Connection, name: str, record: type[Record], params: Mapping[str, Any]
     ) -> list[Record]:
         """Return every row as a record."""
         query, shape = self._filling(name, record)
         async with conn.cursor(row_factory=class_row(shape)) as cursor:
-            await cursor.execute(query.text, params)
+            await cursor.execute(query.text, params, prepare=True)
             return await cursor.fetchall()
 
     async def listed(
@@ -62,7 +63,7 @@ class Queries:
         """
         query, shape = self._filling(name, record)
         async with conn.cursor(row_factory=dict_row) as cursor:
-            await cursor.execute(query.text, {**params, "most_bytes": listing.MOST_BYTES})
+            await cursor.execute(query.text, {**params, "most_bytes": listing.MOST_BYTES}, prepare=True)
             rows = await cursor.fetchall()
         reached = [row.pop("reach") for row in rows]
         return Listed(
@@ -87,7 +88,7 @@ class Queries:
         query = self.by_name[name]
         assert query.record is None, f"{name} returns rows"
         async with conn.cursor(row_factory=tuple_row) as cursor:
-            await cursor.execute(query.text, params)
+            await cursor.execute(query.text, params, prepare=True)
             return cursor.rowcount
 
     async def copy(self, conn: Connection, name: str, rows: Iterable[Sequence[Any]]) -> None:

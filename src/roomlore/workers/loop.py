@@ -145,16 +145,24 @@ async def drain(
         DatabaseUnavailable: the server went away.
     """
 
+    finishing = asyncio.Event()
+
     async def until_empty() -> int:
+        nonlocal finishing
         done = 0
         while True:
+            next_one = finishing
             finished = await step(db, worker, only_org=only_org, pace=pace)
             done += finished.done
             _tell(progress, finished)
-            if not finished.taken:
-                if not (await _count(db, worker, only_org, without=_left_alone(worker))).waiting:
-                    return done
-                await asyncio.sleep(pace.poll_seconds)
+            if finished.taken:
+                # A lane that found nothing looks again at once: what this one had may be due again, or all is done.
+                finishing.set()
+                finishing = asyncio.Event()
+            elif not (await _count(db, worker, only_org, without=_left_alone(worker))).waiting:
+                return done
+            else:
+                await _first_of(next_one.wait(), asyncio.sleep(pace.poll_seconds))
 
     with work.meeting_outages():
         await worker.begin(only_org)
