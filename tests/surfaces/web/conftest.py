@@ -123,7 +123,7 @@ async def listening(asgi: ASGIApp) -> AsyncGenerator[str]:
             await serving
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 async def browser() -> AsyncGenerator[Browser]:
     """Debian's own browser, without its sandbox: tests run as whoever runs them."""
     if CHROMIUM is None:
