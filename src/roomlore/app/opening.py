@@ -5,17 +5,19 @@ import logging
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
+from typing import TYPE_CHECKING
 
 from roomlore.app.application import App
-from roomlore.app.keys import org_of
-from roomlore.app.proposing import Servers
+from roomlore.app.shared import Shared
 from roomlore.config import DEFAULT_ORG, Settings, from_environment
 from roomlore.domain.errors import BadInput, DatabaseUnavailable, NotFound
 from roomlore.domain.ids import OrgId
-from roomlore.domain.ports import Embedder
 from roomlore.store.cluster import is_down, start_cluster
 from roomlore.store.db import Database
 from roomlore.store.migrate import migrate
+
+if TYPE_CHECKING:
+    from roomlore.domain.ports import Embedder
 
 #: Seconds after which the embedded server is looked after again.
 LOOKED_AFTER = 2.0
@@ -24,7 +26,7 @@ LOG = logging.getLogger(__name__)
 
 @asynccontextmanager
 async def open(  # noqa: A001  read as roomlore.open
-    settings: Settings | None = None, *, embedder: Embedder | None = None, create_org: bool = True
+    settings: Settings | None = None, *, embedder: "Embedder | None" = None, create_org: bool = True
 ) -> AsyncGenerator["App"]:
     """Give an App on the database that the settings name, or on the embedded one, started if need be.
 
@@ -46,21 +48,23 @@ async def open(  # noqa: A001  read as roomlore.open
         stack.push_async_callback(db.close)
         org_id = await _org(db, settings, create=create_org or settings.org in {None, DEFAULT_ORG})
         restart = None if settings.database else partial(_restart, settings)
-        servers = Servers()
-        stack.push_async_callback(servers.close)
+        shared = Shared()
+        stack.push_async_callback(shared.close)
         app = App(
             db=db,
             org_id=org_id,
             settings=settings,
             _embedder=embedder,
             _restart=restart,
-            _servers=servers,
+            _shared=shared,
         )
         yield app if settings.key is None else await _let_in(app, settings.key)
 
 
 async def _org(db: Database, settings: Settings, *, create: bool) -> OrgId:
     if settings.key is not None:
+        from roomlore.app.keys import org_of
+
         return org_of(settings.key)
     name = DEFAULT_ORG if settings.org is None else settings.org
     org_id = await db.org(name) if create else await db.find_org(name)

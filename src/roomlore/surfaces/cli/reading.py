@@ -6,9 +6,9 @@ from typing import Any, TypeVar
 import click
 
 from roomlore.app import App
-from roomlore.context.builder import DEFAULT_BUDGET
+from roomlore.context.limits import DEFAULT_BUDGET
+from roomlore.domain.names import LAST
 from roomlore.retrieval.asked import EVERYTHING, KINDS, Filters
-from roomlore.retrieval.meant import LAST
 from roomlore.retrieval.records import Exchange
 from roomlore.surfaces.cli.output import Output, dated
 from roomlore.surfaces.cli.session import Session, with_app
