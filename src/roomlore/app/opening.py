@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from roomlore.app.application import App
 from roomlore.app.shared import Shared
 from roomlore.config import DEFAULT_ORG, Settings, from_environment
-from roomlore.domain.errors import BadInput, DatabaseUnavailable, NotFound
+from roomlore.domain.errors import BadInput, DatabaseUnavailable, NotFound, SchemaMismatch
 from roomlore.domain.ids import OrgId
 from roomlore.store.cluster import is_down, start_cluster
 from roomlore.store.db import Database
@@ -44,7 +44,7 @@ async def open(  # noqa: A001  read as roomlore.open
     """
     settings = settings or from_environment()
     async with AsyncExitStack() as stack:
-        db = await Database.connect(await _dsn(settings, stack))
+        db = await _connected(settings, stack)
         stack.push_async_callback(db.close)
         org_id = await _org(db, settings, create=create_org or settings.org in {None, DEFAULT_ORG})
         restart = None if settings.database else partial(_restart, settings)
@@ -103,15 +103,20 @@ async def _restart(settings: Settings) -> None:
     await cluster.close()
 
 
-async def _dsn(settings: Settings, stack: AsyncExitStack) -> str:
+async def _connected(settings: Settings, stack: AsyncExitStack) -> Database:
+    """Return the database that is named, or the embedded one at the schema of this code, looked after while it is open."""
     if settings.database is not None:
-        return settings.database
+        return await Database.connect(settings.database)
     cluster = await start_cluster(settings.data, binaries=settings.binaries)
     stack.push_async_callback(cluster.close)
-    await migrate(cluster.admin_dsn)
-    looking_after = asyncio.create_task(_look_after(settings))
-    stack.push_async_callback(_end, looking_after)
-    return cluster.app_dsn
+    try:
+        db = await Database.connect(cluster.app_dsn)
+    except SchemaMismatch:
+        # Looked for only here: nearly always the schema is the one it was last time. A newer one is refused again.
+        await migrate(cluster.admin_dsn)
+        db = await Database.connect(cluster.app_dsn)
+    stack.push_async_callback(_end, asyncio.create_task(_look_after(settings)))
+    return db
 
 
 async def _look_after(settings: Settings) -> None:

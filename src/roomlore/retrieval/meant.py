@@ -17,8 +17,8 @@ from roomlore.retrieval.asked import without_article
 from roomlore.store import conversations, directory, messages
 from roomlore.store.db import verbatim
 from roomlore.store.directory import ParticipantKey, RoomKey
+from roomlore.store.places import AFTER_ALL, UNKNOWN, Position
 from roomlore.store.queries import Connection
-from roomlore.store.search import AFTER_ALL, UNKNOWN, Position
 
 #: A place in a room: as a word for the message there, or by itself; None is after all.
 Before = str | Position | None

@@ -265,6 +265,3 @@ def show_block(output: Output, block: MemoryBlock, *, explain: bool) -> None:
             f"{one.label or 'out':>4}  {one.section:<12} {one.weight:>5.2f}  {one.reason}  {one.memory_id}"
         )
     return None
-
-
-VERBS = (agents,)

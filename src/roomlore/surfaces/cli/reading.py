@@ -222,6 +222,3 @@ def ask(
         session.output.posting(answer.postable, room=room)
 
     with_app(session, use)
-
-
-VERBS = (show, context, search, ask)
