@@ -13,8 +13,8 @@ from roomlore.agents.hearing import hear
 from roomlore.agents.recall import for_conversation, recall
 from roomlore.agents.trust import HALF_LIFE, Relationship, relationship
 from roomlore.app.desk import Desk, Reading, check_limit
-from roomlore.app.people import viewer_of
 from roomlore.app.posting import Answering, answering, marked
+from roomlore.app.viewers import viewer_of
 from roomlore.context import memoryblock
 from roomlore.context.builder import with_block
 from roomlore.context.memoryblock import MemoryBlock, without

@@ -219,7 +219,7 @@ class App:
             BadInput: several are meant.
             NotAllowed: the caller is no operator; everybody else reads as themselves.
         """
-        from roomlore.app.people import viewer_of
+        from roomlore.app.viewers import viewer_of
         from roomlore.retrieval import meant
 
         await self.desk.check("administer", "read as another")
@@ -454,7 +454,11 @@ class App:
         from roomlore.app.finding import Finding
 
         return Finding(
-            desk=self.desk, settings=self.settings, models=self._models, now=utc_now, servers=self._copies
+            desk=self.desk,
+            settings=self.settings,
+            models=self._models,
+            now=utc_now,
+            servers=lambda: self._copies,
         )
 
     @property

@@ -87,7 +87,7 @@ def _give(command: click.Command) -> None:
 def _remember(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
     """Keep the value of a global option, and make the session anew with all that was given so far."""
     given: dict[str, Any] = ctx.meta.setdefault(GIVEN, {})
-    is_given = value is not None and param.name is not None
+    is_given = value is not None and bool(param.name)
     if is_given:
         given[param.name] = value
     if is_given or ctx.obj is None:

@@ -166,9 +166,11 @@ class Output:
 
     def posting(self, postable: Postable, *, room: str | None) -> None:
         """Say where what was read may not go, where a room was named."""
+        if room is None or self.as_json:
+            return
         from roomlore.context.render import POSTABLE
 
-        if room is not None and not self.as_json and POSTABLE[postable]:
+        if POSTABLE[postable]:
             self.text(POSTABLE[postable], style="yellow")
 
     def read(self, read: Read | None, *, is_found: bool) -> None:

@@ -39,16 +39,20 @@ class Session:
 
 
 def with_app(
-    session: Session, use: Callable[[App], Awaitable[Result]], *, create_org: bool = False
+    session: Session,
+    use: Callable[[App], Awaitable[Result]],
+    *,
+    create_org: bool = False,
+    will_search: bool = False,
 ) -> Result:
-    """Open the App, use it, close it."""
+    """Open the App, use it, close it; see `app.open`."""
 
     async def opened() -> Result:
         task = asyncio.current_task()
         assert task is not None
         # Told to end, we end in order: the database is left to stop.
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-        async with composition.open(session.settings, create_org=create_org) as app:
+        async with composition.open(session.settings, create_org=create_org, will_search=will_search) as app:
             return await use(app)
 
     return to_its_end(opened())
