@@ -7,30 +7,75 @@
 ...     found = await app.search(app.operator, "when is the release?")
 """
 
-from roomlore.app import App
-from roomlore.client import Client, Rooms, Server, fetcher, open  # noqa: A004  read as roomlore.open
-from roomlore.config import Settings
-from roomlore.domain.errors import (
-    BackendUnavailable,
-    BadInput,
-    Conflict,
-    CopyUnavailable,
-    DatabaseError,
-    DatabaseFull,
-    DatabaseUnavailable,
-    KeyRefused,
-    ModelUnavailable,
-    NotAllowed,
-    NotFound,
-    RoomloreError,
-    SchemaMismatch,
-    ServerUnavailable,
-    TextRefused,
-    TookTooLong,
-    UnknownFormat,
-)
-from roomlore.domain.incoming import IncomingAuthor, IncomingMembership, IncomingMessage, IncomingRoom
-from roomlore.domain.records import Message, Participant, Reply, Room, Viewer
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from roomlore.app import App
+    from roomlore.client import Client, Rooms, Server, fetcher, open  # noqa: A004  read as roomlore.open
+    from roomlore.config import Settings
+    from roomlore.domain.errors import (
+        BackendUnavailable,
+        BadInput,
+        Conflict,
+        CopyUnavailable,
+        DatabaseError,
+        DatabaseFull,
+        DatabaseUnavailable,
+        KeyRefused,
+        ModelUnavailable,
+        NotAllowed,
+        NotFound,
+        RoomloreError,
+        SchemaMismatch,
+        ServerUnavailable,
+        TextRefused,
+        TookTooLong,
+        UnknownFormat,
+    )
+    from roomlore.domain.incoming import IncomingAuthor, IncomingMembership, IncomingMessage, IncomingRoom
+    from roomlore.domain.records import Message, Participant, Reply, Room, Viewer
+else:
+    from roomlore.domain.loading import loads
+
+    #: The same for the interpreter, which loads each when it is first used.
+    __getattr__ = loads(
+        __name__,
+        {
+            "roomlore.app.application": ["App"],
+            "roomlore.client.application": ["Client"],
+            "roomlore.client.fetching": ["fetcher"],
+            "roomlore.client.opening": ["open"],
+            "roomlore.client.rooms": ["Rooms"],
+            "roomlore.client.server": ["Server"],
+            "roomlore.config": ["Settings"],
+            "roomlore.domain.errors": [
+                "BackendUnavailable",
+                "BadInput",
+                "Conflict",
+                "CopyUnavailable",
+                "DatabaseError",
+                "DatabaseFull",
+                "DatabaseUnavailable",
+                "KeyRefused",
+                "ModelUnavailable",
+                "NotAllowed",
+                "NotFound",
+                "RoomloreError",
+                "SchemaMismatch",
+                "ServerUnavailable",
+                "TextRefused",
+                "TookTooLong",
+                "UnknownFormat",
+            ],
+            "roomlore.domain.incoming": [
+                "IncomingAuthor",
+                "IncomingMembership",
+                "IncomingMessage",
+                "IncomingRoom",
+            ],
+            "roomlore.domain.records": ["Message", "Participant", "Reply", "Room", "Viewer"],
+        },
+    )
 
 __all__ = [
     "App",
@@ -67,3 +112,7 @@ __all__ = [
     "fetcher",
     "open",
 ]
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

@@ -18,7 +18,7 @@ from roomlore.domain.roles import Role
 from roomlore.retrieval.history import newest_exchanges
 from roomlore.store import work
 from roomlore.store.db import Database
-from roomlore.store.search import AFTER_ALL
+from roomlore.store.places import AFTER_ALL
 from roomlore.workers import loop, project
 from roomlore.workers.embed import EmbedWorker
 from roomlore.workers.project import ProjectWorker

@@ -1,9 +1,13 @@
 """App and Client are both Rooms: the same calls, signed alike; and every call of an App has its place."""
 
+import ast
 import inspect
+import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from types import UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Union, get_args, get_origin
+from typing import get_type_hints as hints_of
 
 import pytest
 
@@ -62,6 +66,21 @@ def names(kind: type) -> set[str]:
 
 def get(kind: type) -> dict[str, Any]:
     return vars(kind).get("__annotations__", {})
+
+
+@cache
+def named_for_type_checkers(module: str) -> dict[str, Any]:
+    """Return what a module imports for type checkers alone."""
+    found: dict[str, Any] = {}
+    for node in ast.parse(inspect.getsource(sys.modules[module])).body:
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            exec(compile(ast.Module(node.body, []), module, "exec"), found)
+    return found
+
+
+def get_type_hints(call: Callable[..., Any]) -> dict[str, Any]:
+    """Return the types of a call's arguments and result, whatever they are imported for."""
+    return hints_of(call, localns=named_for_type_checkers(call.__module__))
 
 
 def part(kind: type, name: str) -> type:

@@ -13,8 +13,8 @@ from roomlore.agents.hearing import hear
 from roomlore.agents.recall import for_conversation, recall
 from roomlore.agents.trust import HALF_LIFE, Relationship, relationship
 from roomlore.app.desk import Desk, Reading, check_limit
-from roomlore.app.people import viewer_of
 from roomlore.app.posting import Answering, answering, marked
+from roomlore.app.viewers import viewer_of
 from roomlore.context import memoryblock
 from roomlore.context.builder import with_block
 from roomlore.context.memoryblock import MemoryBlock, without
@@ -22,6 +22,7 @@ from roomlore.context.records import Context
 from roomlore.domain.errors import BadInput, NotAllowed
 from roomlore.domain.ids import ParticipantId
 from roomlore.domain.keywords import refuse_unknown
+from roomlore.domain.names import LAST
 from roomlore.domain.records import Memory, MemoryKind, Message, Viewer
 from roomlore.domain.speech import safe_name
 from roomlore.retrieval import meant
@@ -159,7 +160,7 @@ class Agents:
         self,
         viewer: Viewer,
         room: str,
-        trigger: str = meant.LAST,
+        trigger: str = LAST,
         *,
         topic: str | None = None,
         present: Sequence[str] | None = None,
@@ -237,7 +238,7 @@ class Agents:
         return block
 
     async def should_answer(
-        self, viewer: Viewer, room: str, trigger: str = meant.LAST, *, limits: Limits = USUAL
+        self, viewer: Viewer, room: str, trigger: str = LAST, *, limits: Limits = USUAL
     ) -> Decision:
         """Return whether an agent should answer a message of a room, and why; nothing is written and no model asked.
 

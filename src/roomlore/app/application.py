@@ -1,57 +1,64 @@
-"""What can be done with the rooms of one org: writing, working, reading, each call on behalf of its caller."""
+"""What can be done with the rooms of one org: writing, working, reading, each call on behalf of its caller.
+
+Each part is imported by the call that needs it: a command that lists rooms does not wait for embedding models.
+"""
+
+from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
-from uuid import UUID
+from typing import TYPE_CHECKING
 
-from roomlore.agents.blocks import Blocks
-from roomlore.app.agents import Agents
-from roomlore.app.contexts import Contexts, ContextWish
-from roomlore.app.conversations import Conversations
-from roomlore.app.desk import Desk
-from roomlore.app.embedding import Loading, Models
-from roomlore.app.erasures import Erasures
-from roomlore.app.events import Bell, Stream
-from roomlore.app.extracting import Extracting
-from roomlore.app.finding import Finding
-from roomlore.app.generations import Generations
-from roomlore.app.graph import Graphing
-from roomlore.app.growth import Growth
-from roomlore.app.history import History
-from roomlore.app.importing import StoredRooms, read_export, sort_out
-from roomlore.app.intake import Intake, take_in
-from roomlore.app.keys import Keys, sign_in
-from roomlore.app.memories import Memories
-from roomlore.app.operations import Operations
-from roomlore.app.people import People, viewer_of
-from roomlore.app.posting import Place
-from roomlore.app.projecting import Projecting
-from roomlore.app.proposing import Servers
-from roomlore.app.rooms import RoomManagement
-from roomlore.app.wishes import Wishes
-from roomlore.app.working import Working
-from roomlore.config import Settings
-from roomlore.context.builder import DEFAULT_BUDGET
-from roomlore.context.records import Context
-from roomlore.context.replygraph import DEFAULT_LIMITS, WalkLimits
+from roomlore.app.shared import Shared
+from roomlore.context.limits import DEFAULT_BUDGET, DEFAULT_LIMITS
 from roomlore.domain.clock import utc_now
 from roomlore.domain.errors import BadInput, NotAllowed
-from roomlore.domain.ids import MessageId, OrgId
-from roomlore.domain.incoming import IncomingMessage
-from roomlore.domain.ports import Embedder
-from roomlore.domain.records import LogLine, Message, Participant, Room, Viewer
-from roomlore.ingest import accept
-from roomlore.ingest.importing import ImportReport, ImportWish, Progress
-from roomlore.retrieval import meant
-from roomlore.retrieval.asked import EVERYTHING, Filters
-from roomlore.retrieval.meant import Before
-from roomlore.retrieval.records import Answer, Exchange, Found
-from roomlore.store import work
-from roomlore.store.db import Database
-from roomlore.workers import loop, retain
+from roomlore.domain.names import LAST
+from roomlore.domain.records import Viewer
+from roomlore.retrieval.asked import EVERYTHING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+    from uuid import UUID
+
+    from roomlore.app.agents import Agents
+    from roomlore.app.conversations import Conversations
+    from roomlore.app.desk import Desk
+    from roomlore.app.embedding import Loading, Models
+    from roomlore.app.erasures import Erasures
+    from roomlore.app.events import Stream
+    from roomlore.app.extracting import Extracting
+    from roomlore.app.finding import Finding
+    from roomlore.app.generations import Generations
+    from roomlore.app.graph import Graphing
+    from roomlore.app.history import History
+    from roomlore.app.intake import Intake
+    from roomlore.app.keys import Keys
+    from roomlore.app.memories import Memories
+    from roomlore.app.operations import Operations
+    from roomlore.app.people import People
+    from roomlore.app.projecting import Projecting
+    from roomlore.app.proposing import Servers
+    from roomlore.app.rooms import RoomManagement
+    from roomlore.app.wishes import Wishes
+    from roomlore.app.working import Working
+    from roomlore.config import Settings
+    from roomlore.context.limits import WalkLimits
+    from roomlore.context.records import Context
+    from roomlore.domain.ids import MessageId, OrgId
+    from roomlore.domain.incoming import IncomingMessage
+    from roomlore.domain.ports import Embedder
+    from roomlore.domain.records import LogLine, Message, Participant, Room
+    from roomlore.ingest import accept
+    from roomlore.ingest.importing import ImportReport, ImportWish, Progress
+    from roomlore.retrieval.asked import Filters
+    from roomlore.retrieval.meant import Before
+    from roomlore.retrieval.records import Answer, Exchange, Found
+    from roomlore.store import work
+    from roomlore.store.db import Database
+    from roomlore.workers import loop, retain
 
 
 @dataclass(slots=True, kw_only=True)
@@ -66,12 +73,11 @@ class App:
     _embedder: Embedder | None = None
     #: Starts the embedded server again; None where the server is somebody else's.
     _restart: loop.Mend | None = None
-    #: Shared by all on whose behalf this App acts, as the next.
-    _loading: Loading = field(default_factory=Loading)
-    _blocks: Blocks = field(default_factory=Blocks)
-    _bell: Bell = field(default_factory=Bell)
-    _growth: Growth = field(default_factory=Growth)
-    _servers: Servers = field(default_factory=Servers)
+    #: In place of those that are shared.
+    _loading: Loading | None = None
+    _servers: Servers | None = None
+    #: Shared by all on whose behalf this App acts.
+    _shared: Shared = field(default_factory=Shared)
 
     @property
     def caller(self) -> Viewer:
@@ -86,36 +92,50 @@ class App:
     @property
     def desk(self) -> Desk:
         """What every call passes."""
+        from roomlore.app.desk import Desk
+
         return Desk(db=self.db, org_id=self.org_id, caller=self.caller)
 
     @property
     def people(self) -> People:
         """Whose accounts the participants are."""
+        from roomlore.app.people import People
+
         return People(desk=self.desk)
 
     @property
     def keys(self) -> Keys:
         """Who may come in."""
+        from roomlore.app.keys import Keys
+
         return Keys(desk=self.desk)
 
     @property
     def memories(self) -> Memories:
         """What is durably known."""
+        from roomlore.app.memories import Memories
+
         return Memories(desk=self.desk)
 
     @property
     def agents(self) -> Agents:
         """What agents remember, and make of whom they met."""
-        return Agents(desk=self.desk, blocks=self._blocks, in_shadow=self.settings.shadow_blocks)
+        from roomlore.app.agents import Agents
+
+        return Agents(desk=self.desk, blocks=self._shared.blocks, in_shadow=self.settings.shadow_blocks)
 
     @property
     def generations(self) -> Generations:
         """Which embedding model serves the org."""
+        from roomlore.app.generations import Generations
+
         return Generations(desk=self.desk, models=self._models)
 
     @property
     def projecting(self) -> Projecting:
         """Copies in other servers."""
+        from roomlore.app.projecting import Projecting
+
         return Projecting(
             desk=self.desk, settings=self.settings, load=partial(self._models.current, self.org_id)
         )
@@ -123,47 +143,65 @@ class App:
     @property
     def graph(self) -> Graphing:
         """What people, messages and memories have to do with each other."""
-        return Graphing(desk=self.desk, settings=self.settings, servers=self._servers)
+        from roomlore.app.graph import Graphing
+
+        return Graphing(desk=self.desk, settings=self.settings, servers=self._copies)
 
     @property
     def wishes(self) -> Wishes:
         """What was wished in rooms to be forgotten, or kept from some."""
+        from roomlore.app.wishes import Wishes
+
         return Wishes(desk=self.desk)
 
     @property
     def conversations(self) -> Conversations:
         """What was said by topic."""
+        from roomlore.app.conversations import Conversations
+
         return Conversations(desk=self.desk)
 
     @property
     def operations(self) -> Operations:
         """How far the work has come, and what rooms embed; for operators."""
-        return Operations(desk=self.desk, blocks=self._blocks, generations=self.generations)
+        from roomlore.app.operations import Operations
+
+        return Operations(desk=self.desk, blocks=self._shared.blocks, generations=self.generations)
 
     @property
     def erasure(self) -> Erasures:
         """What is to be gone, and receipts of what is."""
+        from roomlore.app.erasures import Erasures
+
         return Erasures(desk=self.desk)
 
     @property
     def room_management(self) -> RoomManagement:
         """The access, names and members of rooms; for operators."""
+        from roomlore.app.rooms import RoomManagement
+
         return RoomManagement(desk=self.desk)
 
     @property
     def intake(self) -> Intake:
         """Records of our own format that come in, what agents say as themselves, and edits."""
-        return Intake(desk=self.desk, take=self.ingest_batch, count=partial(self._growth.note, self.db))
+        from roomlore.app.intake import Intake
 
-    async def sign_in(self, key: str) -> "App":
+        return Intake(
+            desk=self.desk, take=self.ingest_batch, count=partial(self._shared.growth.note, self.db)
+        )
+
+    async def sign_in(self, key: str) -> App:
         """Return this App on behalf of whoever holds the key.
 
         Raises:
             KeyRefused: there is no such key, or it has expired or was revoked.
         """
+        from roomlore.app.keys import sign_in
+
         return replace(self, _caller=await sign_in(self.db, self.org_id, key))
 
-    def acting(self, viewer: Viewer) -> "App":
+    def acting(self, viewer: Viewer) -> App:
         """Return this App on behalf of a viewer whom its operator named.
 
         Raises:
@@ -181,6 +219,9 @@ class App:
             BadInput: several are meant.
             NotAllowed: the caller is no operator; everybody else reads as themselves.
         """
+        from roomlore.app.viewers import viewer_of
+        from roomlore.retrieval import meant
+
         await self.desk.check("administer", "read as another")
         async with self.db.reading(self.operator) as conn:
             participant_id = await meant.participant(conn, self.org_id, word)
@@ -202,13 +243,17 @@ class App:
 
     async def ingest_batch(self, batch: Sequence[IncomingMessage]) -> accept.Accepted:
         """Store a batch of messages in one transaction; what cannot be stored is named and left out."""
+        from roomlore.app.importing import sort_out
+
         fit, unfit = await asyncio.to_thread(sort_out, batch, now=utc_now())
         accepted = await self._accept(fit, action="ingest")
         return replace(accepted, skipped=[*unfit, *accepted.skipped])
 
     async def _accept(self, batch: Sequence[IncomingMessage], *, action: str) -> accept.Accepted:
+        from roomlore.app.intake import take_in
+
         accepted = await take_in(self.desk, batch, action=action)
-        await self._growth.note(self.db, len(accepted.added))
+        await self._shared.growth.note(self.db, len(accepted.added))
         return accepted
 
     async def import_path(
@@ -220,6 +265,8 @@ class App:
             BadInput: the path cannot be read, or a room is named that is not in it.
             UnknownFormat: no reader recognises it.
         """
+        from roomlore.app.importing import StoredRooms, read_export
+
         await self.desk.check("administer", "import")
         store, there = partial(self._accept, action="import"), StoredRooms(desk=self.desk)
         importing = read_export(path, wish, store=store, there=there, progress=progress)
@@ -288,7 +335,7 @@ class App:
         self,
         viewer: Viewer,
         room: str,
-        trigger: str = meant.LAST,
+        trigger: str = LAST,
         *,
         budget: int = DEFAULT_BUDGET,
         limits: WalkLimits = DEFAULT_LIMITS,
@@ -303,6 +350,8 @@ class App:
         The trigger is by default the room's last that everybody there may read; one that a wish keeps from them has no
         words. `budget` is in tokens, `limits` say how far to look, and `articles` reads what is linked to, over the network.
         """
+        from roomlore.app.contexts import Contexts, ContextWish
+
         wish = ContextWish(budget=budget, limits=limits, articles=articles, private=private)
         return await Contexts(desk=self.desk, agents=self.agents).context(viewer, room, trigger, wish)
 
@@ -327,6 +376,8 @@ class App:
         Raises:
             BadInput: there is no question, nothing is wanted, a filter is wrong, or nothing can be posted in the room.
         """
+        from roomlore.app.posting import Place
+
         place = Place(room=room, as_of=as_of, private=private)
         return await self._find.search(viewer, question, place=place, filters=filters, limit=limit)
 
@@ -340,6 +391,8 @@ class App:
         private: bool = False,
     ) -> Found:
         """Return up to `limit` exchanges in which the viewer asked something like this before, most alike first."""
+        from roomlore.app.posting import Place
+
         return await self._find.similar(
             viewer, question, place=Place(room=room, private=private), limit=limit
         )
@@ -356,6 +409,8 @@ class App:
         private: bool = False,
     ) -> Answer:
         """Return what is known of a question, or that it is not, through a room first; `quote` asks no language model."""
+        from roomlore.app.posting import Place
+
         place = Place(room=room, as_of=as_of, private=private)
         return await self._find.ask(viewer, question, place=place, filters=filters, quote=quote)
 
@@ -371,27 +426,52 @@ class App:
 
     def events(self, viewer: Viewer, *, room: str | None = None, after: str | None = None) -> Stream:
         """Return what changes, as far as the viewer may see it, to iterate over: from now on, or after the event of an id."""
-        return Stream(self.desk, self._bell, viewer=viewer, room=room, after=after)
+        from roomlore.app.events import Stream
+
+        return Stream(self.desk, self._shared.bell, viewer=viewer, room=room, after=after)
 
     @property
     def extracting(self) -> Extracting:
         """Memories drawn from what was said, at once."""
+        from roomlore.app.extracting import Extracting
+
         return Extracting(desk=self.desk, settings=self.settings)
 
     @property
     def _work(self) -> Working:
+        from roomlore.app.working import Working
+
         return Working(desk=self.desk, settings=self.settings, models=self._models, restart=self._restart)
 
     @property
     def _history(self) -> History:
+        from roomlore.app.history import History
+
         return History(desk=self.desk)
 
     @property
     def _find(self) -> Finding:
+        from roomlore.app.finding import Finding
+
         return Finding(
-            desk=self.desk, settings=self.settings, models=self._models, now=utc_now, servers=self._servers
+            desk=self.desk,
+            settings=self.settings,
+            models=self._models,
+            now=utc_now,
+            servers=lambda: self._copies,
         )
 
     @property
     def _models(self) -> Models:
-        return Models(db=self.db, settings=self.settings, loading=self._loading, given=self._embedder)
+        from roomlore.app.embedding import Models
+
+        return Models(
+            db=self.db,
+            settings=self.settings,
+            loading=self._loading or self._shared.loading,
+            given=self._embedder,
+        )
+
+    @property
+    def _copies(self) -> Servers:
+        return self._servers or self._shared.servers

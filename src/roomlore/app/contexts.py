@@ -9,7 +9,8 @@ from roomlore.app.desk import Desk
 from roomlore.app.posting import answering, marked
 from roomlore.app.withholding import left_out, told_to_operator
 from roomlore.backends.articles import open_reader
-from roomlore.context.builder import DEFAULT_BUDGET, build, with_articles
+from roomlore.context.builder import build, with_articles
+from roomlore.context.limits import DEFAULT_BUDGET
 from roomlore.context.records import Context
 from roomlore.context.replygraph import DEFAULT_LIMITS, WalkLimits
 from roomlore.context.storesource import StoreSource

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from roomlore.backends.embedding import LocalEmbedder
-from roomlore.backends.httpembedding import name_of, open_http_embedder
 from roomlore.config import DEFAULT_EMBEDDING, EmbeddingSettings, Settings
 from roomlore.domain.errors import BadInput, ModelUnavailable
 from roomlore.domain.ids import OrgId
@@ -190,6 +189,8 @@ class Models:
             return loaded.model_id, loaded.dimensions
         named = self.settings.embedding if name == DEFAULT_EMBEDDING else self.settings.embeddings.get(name)
         if isinstance(named, EmbeddingSettings):
+            from roomlore.backends.httpembedding import name_of  # noqa: PLC0415  most models are here
+
             return name_of(named.name, named.dimensions), named.dimensions
         return None, None
 
@@ -225,6 +226,8 @@ async def load_embedder(
     named = _named(settings, name)
     if not isinstance(named, EmbeddingSettings):
         return await asyncio.to_thread(LocalEmbedder.load, named)
+    from roomlore.backends.httpembedding import open_http_embedder  # noqa: PLC0415  most models are here
+
     return await asyncio.to_thread(
         open_http_embedder,
         named.url,

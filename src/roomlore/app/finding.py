@@ -1,21 +1,22 @@
-"""What was said that fits a question, for a viewer: narrowed by what they name, and by what the question itself says."""
+"""What was said that fits a question, for a viewer: narrowed by what they name, and by what the question itself says.
+
+What only an answer needs, or a copy, is imported for it: a search does not wait for it.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from time import perf_counter
+from typing import TYPE_CHECKING
 from uuid import UUID
 
-from roomlore.app.answering import Answering
 from roomlore.app.desk import Desk, Reading
 from roomlore.app.embedding import Models
-from roomlore.app.graphasking import Proposed
 from roomlore.app.meaning import Meaning
-from roomlore.app.nearness import Acquaintance
 from roomlore.app.posting import Place, bind
-from roomlore.app.proposing import Proposing, Servers
-from roomlore.app.reciting import recited
 from roomlore.app.withholding import left_out, rests_on, said_in, told_to_operator
 from roomlore.config import Settings
 from roomlore.domain.errors import BadInput, RoomloreError
@@ -23,9 +24,8 @@ from roomlore.domain.ids import MemoryId, MessageId
 from roomlore.domain.incoming import ParticipantKind
 from roomlore.domain.ports import Embedder
 from roomlore.domain.records import Viewer
-from roomlore.retrieval import cascade, meant
+from roomlore.retrieval import meant
 from roomlore.retrieval.asked import Asked, Filters, Read, asks, is_anybody, read
-from roomlore.retrieval.listed import listed
 from roomlore.retrieval.records import Answer, Degradation, Found, Hit
 from roomlore.retrieval.search import NEAR, Question, Searched, search
 from roomlore.retrieval.when import Period
@@ -34,6 +34,12 @@ from roomlore.store.db import verbatim
 from roomlore.store.directory import ParticipantKey
 from roomlore.store.queries import Connection
 from roomlore.store.search import Scope
+
+if TYPE_CHECKING:
+    from roomlore.app.graphasking import Proposed
+    from roomlore.app.nearness import Acquaintance
+    from roomlore.app.proposing import Servers
+    from roomlore.retrieval import cascade
 
 #: The shortest time between two messages.
 MOMENT = timedelta(microseconds=1)
@@ -102,7 +108,7 @@ class Finding:
     #: Say what answers are told with, and where else they are looked for.
     settings: Settings
     #: Hold copies that are asked, too, where there are any.
-    servers: Servers
+    servers: Callable[[], Servers]
 
     async def search(
         self,
@@ -148,6 +154,9 @@ class Finding:
         quote: bool,
     ) -> Answer:
         """Return what the viewer's messages say about a question, or that they do not."""
+        from roomlore.app.answering import Answering
+        from roomlore.app.reciting import recited
+
         asking = await self._asking(viewer, question, filters)
         asking = await self._proposed(viewer, asking, place, limit=NEAR, beyond_room=True)
         answering = Answering(desk=self.desk, settings=self.settings, now=self.now)
@@ -223,7 +232,11 @@ class Finding:
         self, viewer: Viewer, asking: _Asking, place: Place, *, limit: int, beyond_room: bool = False
     ) -> _Asking:
         """Return a question with what a copy proposes for it, where one is read; no connection is held meanwhile."""
-        proposing = Proposing(desk=self.desk, settings=self.settings, servers=self.servers)
+        if self.settings.qdrant is None:
+            return asking
+        from roomlore.app.proposing import Proposing
+
+        proposing = Proposing(desk=self.desk, settings=self.settings, servers=self.servers())
         copied, degraded = await proposing.copy()
         if copied is None:
             return replace(asking, degraded=(*asking.degraded, *degraded))
@@ -289,7 +302,9 @@ class Finding:
 
     @property
     def _acquaintance(self) -> Acquaintance:
-        return Acquaintance(desk=self.desk, settings=self.settings, servers=self.servers)
+        from roomlore.app.nearness import Acquaintance
+
+        return Acquaintance(desk=self.desk, settings=self.settings, servers=self.servers())
 
     async def _placed(self, conn: Connection, viewer: Viewer, place: Place) -> tuple[Viewer, Scope, datetime]:
         """Return for whom it is asked, where, and when that is."""
@@ -359,12 +374,16 @@ async def _settled(
     """Return what answers; None where everything is wanted, which is recited."""
     if wanted.question is None:
         return None
+    from roomlore.retrieval import cascade
+
     return await cascade.settle(conn, wanted.viewer, wanted.question, scope=wanted.scope, near=near)
 
 
 async def _searched(conn: Connection, wanted: _Wanted, *, limit: int) -> Searched:
     viewer = wanted.viewer
     if wanted.question is None:
+        from roomlore.retrieval.listed import listed
+
         hits = await listed(conn, viewer, scope=wanted.scope, limit=limit)
         return Searched(hits=hits, certainty=None, bar=0.0)
     return await search(conn, viewer, wanted.question, scope=wanted.scope, limit=limit)

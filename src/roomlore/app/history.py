@@ -1,6 +1,7 @@
 """Rooms and who is in them, what was said there last, and who read or changed what; read for a viewer."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from roomlore.app.desk import Desk, check_limit
@@ -9,9 +10,10 @@ from roomlore.domain.ids import named_ids
 from roomlore.domain.listing import Listed
 from roomlore.domain.records import Conversation, LogLine, Message, Participant, Placed, Room, Viewer
 from roomlore.retrieval import meant
-from roomlore.retrieval.history import newest_exchanges
-from roomlore.retrieval.records import Exchange
 from roomlore.store import conversations, directory, log, messages
+
+if TYPE_CHECKING:
+    from roomlore.retrieval.records import Exchange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,8 +86,11 @@ class History:
 
     async def exchanges(
         self, viewer: Viewer, room: str, *, limit: int, before: meant.Before
-    ) -> Listed[Exchange]:
+    ) -> "Listed[Exchange]":
         """Return the newest exchanges of a room, or those that open before a message, newest opening first."""
+        # The one read here that needs vectors, and so numpy.
+        from roomlore.retrieval.history import newest_exchanges  # noqa: PLC0415
+
         check_limit(limit)
         async with self.desk.reading(viewer, "read room", keeps_plans=True) as reading:
             conn, org_id = reading.conn, self.desk.org_id

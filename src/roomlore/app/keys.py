@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from roomlore.app.desk import Desk
-from roomlore.app.people import viewer_of
+from roomlore.app.viewers import viewer_of
 from roomlore.domain.errors import BadInput, KeyRefused, NotFound
 from roomlore.domain.ids import KeyId, OrgId, uuid7
 from roomlore.domain.records import ApiKey, Viewer

@@ -5,17 +5,20 @@ import logging
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from roomlore.app.application import App
-from roomlore.app.keys import org_of
-from roomlore.app.proposing import Servers
+from roomlore.app.shared import Shared
 from roomlore.config import DEFAULT_ORG, Settings, from_environment
-from roomlore.domain.errors import BadInput, DatabaseUnavailable, NotFound
+from roomlore.domain.errors import BadInput, DatabaseUnavailable, ModelUnavailable, NotFound, SchemaMismatch
 from roomlore.domain.ids import OrgId
-from roomlore.domain.ports import Embedder
 from roomlore.store.cluster import is_down, start_cluster
 from roomlore.store.db import Database
 from roomlore.store.migrate import migrate
+
+if TYPE_CHECKING:
+    from roomlore.domain.ports import Embedder
 
 #: Seconds after which the embedded server is looked after again.
 LOOKED_AFTER = 2.0
@@ -24,7 +27,11 @@ LOG = logging.getLogger(__name__)
 
 @asynccontextmanager
 async def open(  # noqa: A001  read as roomlore.open
-    settings: Settings | None = None, *, embedder: Embedder | None = None, create_org: bool = True
+    settings: Settings | None = None,
+    *,
+    embedder: "Embedder | None" = None,
+    create_org: bool = True,
+    will_search: bool = False,
 ) -> AsyncGenerator["App"]:
     """Give an App on the database that the settings name, or on the embedded one, started if need be.
 
@@ -32,6 +39,7 @@ async def open(  # noqa: A001  read as roomlore.open
         settings: Where the data lies and whose it is; the environment's settings by default.
         embedder: Another embedding model than the one the settings name.
         create_org: Make the org where there is none; the default org is always made.
+        will_search: Load the embedding model while the database is being reached: a question is asked at once.
 
     Raises:
         NotFound: there is no such org, and it was not to be made.
@@ -41,26 +49,40 @@ async def open(  # noqa: A001  read as roomlore.open
         SchemaMismatch: a named database needs `roomlore migrate`; the embedded one migrates by itself.
     """
     settings = settings or from_environment()
+    shared = Shared()
     async with AsyncExitStack() as stack:
-        db = await Database.connect(await _dsn(settings, stack))
+        if will_search and embedder is None:
+            stack.push_async_callback(_end, asyncio.create_task(_load_model(shared, settings)))
+        db = await _connected(settings, stack)
         stack.push_async_callback(db.close)
         org_id = await _org(db, settings, create=create_org or settings.org in {None, DEFAULT_ORG})
         restart = None if settings.database else partial(_restart, settings)
-        servers = Servers()
-        stack.push_async_callback(servers.close)
+        stack.push_async_callback(shared.close)
         app = App(
             db=db,
             org_id=org_id,
             settings=settings,
             _embedder=embedder,
             _restart=restart,
-            _servers=servers,
+            _shared=shared,
         )
         yield app if settings.key is None else await _let_in(app, settings.key)
 
 
+async def _load_model(shared: Shared, settings: Settings) -> None:
+    """Load the model that ships along or lies in a folder, where no other can serve the org; why it fails is asked later."""
+    if settings.embedding is not None or settings.embeddings:
+        return
+    # The import takes as long as the model, and would keep the loop.
+    await asyncio.to_thread(import_module, "roomlore.app.embedding")
+    with suppress(ModelUnavailable):
+        await shared.loading.embedder(settings, brisk=True)
+
+
 async def _org(db: Database, settings: Settings, *, create: bool) -> OrgId:
     if settings.key is not None:
+        from roomlore.app.keys import org_of
+
         return org_of(settings.key)
     name = DEFAULT_ORG if settings.org is None else settings.org
     org_id = await db.org(name) if create else await db.find_org(name)
@@ -99,15 +121,20 @@ async def _restart(settings: Settings) -> None:
     await cluster.close()
 
 
-async def _dsn(settings: Settings, stack: AsyncExitStack) -> str:
+async def _connected(settings: Settings, stack: AsyncExitStack) -> Database:
+    """Return the database that is named, or the embedded one at the schema of this code, looked after while it is open."""
     if settings.database is not None:
-        return settings.database
+        return await Database.connect(settings.database)
     cluster = await start_cluster(settings.data, binaries=settings.binaries)
     stack.push_async_callback(cluster.close)
-    await migrate(cluster.admin_dsn)
-    looking_after = asyncio.create_task(_look_after(settings))
-    stack.push_async_callback(_end, looking_after)
-    return cluster.app_dsn
+    try:
+        db = await Database.connect(cluster.app_dsn)
+    except SchemaMismatch:
+        # Looked for only here: nearly always the schema is the one it was last time. A newer one is refused again.
+        await migrate(cluster.admin_dsn)
+        db = await Database.connect(cluster.app_dsn)
+    stack.push_async_callback(_end, asyncio.create_task(_look_after(settings)))
+    return db
 
 
 async def _look_after(settings: Settings) -> None:

@@ -13,7 +13,6 @@ from roomlore.ingest.clean import LONGEST_ID, LONGEST_NAME, LONGEST_PLATFORM, PA
 from roomlore.remembering.keep import recircle
 from roomlore.retrieval import meant
 from roomlore.store import directory, erased
-from roomlore.store.db import Database
 from roomlore.store.directory import NewIdentity, ParticipantKey
 from roomlore.store.queries import Connection
 
@@ -134,19 +133,6 @@ class People:
             return await _accounts_of(conn, org_id, others[0]), [parted, *others]
 
         return await self.desk.change("administer", "split", work)
-
-
-async def viewer_of(db: Database, org_id: OrgId, participant_id: ParticipantId) -> Viewer:
-    """Return a participant as a viewer, with the other accounts of the same person."""
-    async with db.reading(Viewer.operator(org_id)) as conn:
-        accounts = await directory.accounts(conn, org_id, participant_id)
-    is_agent = bool(accounts) and all(account.kind == "agent" for account in accounts)
-    return Viewer(
-        org_id=org_id,
-        participant_id=participant_id,
-        accounts=frozenset(account.id for account in accounts) - {participant_id},
-        role="agent" if is_agent else "member",
-    )
 
 
 async def _accounts_of(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from roomlore.domain.errors import BadInput, NotFound
 from roomlore.domain.ids import MessageId, RoomId
+from roomlore.domain.names import LAST
 from roomlore.domain.records import Message, Postable, Viewer
 from roomlore.retrieval import meant
 from roomlore.store.db import enter_place
@@ -100,10 +101,10 @@ async def answering(
     if private:
         found = await meant.trigger(conn, org_id, trigger, room_id=room_id)
         return Answering(trigger=found, viewer=viewer, postable="nowhere")
-    if trigger == meant.LAST and hears_whispers:
+    if trigger == LAST and hears_whispers:
         newest = await meant.trigger(conn, org_id, trigger, room_id=room_id)
         trigger = str(newest.id) if newest.kind == "whisper" else trigger
-    if trigger == meant.LAST:
+    if trigger == LAST:
         bound = await bind(conn, viewer, room_id, word=room)
         found = await meant.trigger(conn, org_id, trigger, room_id=room_id)
         return Answering(trigger=found, viewer=bound, postable="room")

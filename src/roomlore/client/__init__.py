@@ -1,9 +1,25 @@
 """The rooms of an org behind a server, as if they were here: what an `App` does, a `Client` has done over HTTP."""
 
-from roomlore.client.application import Client
-from roomlore.client.fetching import fetcher
-from roomlore.client.opening import open  # noqa: A004  read as roomlore.open
-from roomlore.client.rooms import Rooms
-from roomlore.client.server import Server
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from roomlore.client.application import Client
+    from roomlore.client.fetching import fetcher
+    from roomlore.client.opening import open  # noqa: A004  read as roomlore.open
+    from roomlore.client.rooms import Rooms
+    from roomlore.client.server import Server
+else:
+    from roomlore.domain.loading import loads
+
+    __getattr__ = loads(
+        __name__,
+        {
+            "roomlore.client.application": ["Client"],
+            "roomlore.client.fetching": ["fetcher"],
+            "roomlore.client.opening": ["open"],
+            "roomlore.client.rooms": ["Rooms"],
+            "roomlore.client.server": ["Server"],
+        },
+    )
 
 __all__ = ["Client", "Rooms", "Server", "fetcher", "open"]

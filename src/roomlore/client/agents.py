@@ -13,8 +13,8 @@ from roomlore.client.line import Line, check_page
 from roomlore.client.written import segment
 from roomlore.context.memoryblock import DEFAULT_BUDGET, MemoryBlock
 from roomlore.domain.keywords import refuse_unknown
+from roomlore.domain.names import LAST
 from roomlore.domain.records import Memory, MemoryKind, Viewer
-from roomlore.retrieval.meant import LAST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

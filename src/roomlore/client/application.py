@@ -22,16 +22,16 @@ from roomlore.client.people import ClientKeys, ClientPeople, ClientWishes, Perso
 from roomlore.client.rooms import Events
 from roomlore.client.wire import Wire
 from roomlore.client.written import segment
-from roomlore.context.builder import DEFAULT_BUDGET, with_articles
-from roomlore.context.limits import DEFAULT_LIMITS, WalkLimits
+from roomlore.context.builder import with_articles
+from roomlore.context.limits import DEFAULT_BUDGET, DEFAULT_LIMITS, WalkLimits
 from roomlore.context.records import Context
 from roomlore.domain.errors import BadInput, KeyRefused
 from roomlore.domain.ids import MessageId, OrgId
 from roomlore.domain.incoming import IncomingMessage
+from roomlore.domain.names import LAST
 from roomlore.domain.records import LogLine, Message, Participant, Room, Viewer
 from roomlore.ingest.accept import Accepted
 from roomlore.retrieval.asked import EVERYTHING, Filters
-from roomlore.retrieval.meant import LAST
 from roomlore.retrieval.records import Answer, Exchange, Found
 
 

@@ -3,10 +3,10 @@
 from collections.abc import Awaitable, Callable
 
 from roomlore.client.rooms import Rooms
-from roomlore.context.builder import DEFAULT_BUDGET
+from roomlore.context.limits import DEFAULT_BUDGET
 from roomlore.context.records import Context
+from roomlore.domain.names import LAST
 from roomlore.domain.records import Viewer
-from roomlore.retrieval.meant import LAST
 
 
 def fetcher(

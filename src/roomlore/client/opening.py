@@ -2,41 +2,42 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import overload
+from typing import TYPE_CHECKING, overload
 
 from roomlore import app
-from roomlore.app import App
-from roomlore.client.application import Client, sign_in
-from roomlore.client.rooms import Rooms
 from roomlore.client.server import Server
-from roomlore.client.wire import Wire, connections
 from roomlore.config import Settings, from_environment
 from roomlore.domain.errors import BadInput
-from roomlore.domain.ports import Embedder
 
-#: Either; where one of them cannot stand for the other, the type check fails.
-KINDS: tuple[type[Rooms], type[Rooms]] = (App, Client)
+if TYPE_CHECKING:
+    from roomlore.app import App
+    from roomlore.client.application import Client
+    from roomlore.client.rooms import Rooms
+    from roomlore.domain.ports import Embedder
+
+    #: Either; where one of them cannot stand for the other, the type check fails.
+    KINDS: tuple[type[Rooms], type[Rooms]] = (App, Client)
 
 
 @overload
 def open(  # noqa: A001  read as roomlore.open
-    where: Settings | None = None, *, embedder: Embedder | None = None, create_org: bool = True
-) -> AbstractAsyncContextManager[App]: ...
+    where: Settings | None = None, *, embedder: "Embedder | None" = None, create_org: bool = True
+) -> "AbstractAsyncContextManager[App]": ...
 
 
 @overload
 def open(  # noqa: A001
     where: Server | str, *, key: str | None = None
-) -> AbstractAsyncContextManager[Client]: ...
+) -> "AbstractAsyncContextManager[Client]": ...
 
 
 def open(  # noqa: A001
     where: Settings | Server | str | None = None,
     *,
     key: str | None = None,
-    embedder: Embedder | None = None,
+    embedder: "Embedder | None" = None,
     create_org: bool = True,
-) -> AbstractAsyncContextManager[App] | AbstractAsyncContextManager[Client]:
+) -> "AbstractAsyncContextManager[App] | AbstractAsyncContextManager[Client]":
     """Give an App on a database, or a Client of a server.
 
     Args:
@@ -61,7 +62,7 @@ def open(  # noqa: A001
 
 
 @asynccontextmanager
-async def connect(server: Server) -> AsyncGenerator[Client]:
+async def connect(server: Server) -> "AsyncGenerator[Client]":
     """Give a Client of a server, whose key is looked at first.
 
     Raises:
@@ -69,6 +70,10 @@ async def connect(server: Server) -> AsyncGenerator[Client]:
         KeyRefused: there is no such key, or it has expired or was revoked.
         ServerUnavailable: the server cannot be reached.
     """
+    # Whoever opens a database does without them.
+    from roomlore.client.application import sign_in  # noqa: PLC0415
+    from roomlore.client.wire import Wire, connections  # noqa: PLC0415
+
     async with connections(server) as http:
         yield await sign_in(Wire(server, http), server.key)
 

@@ -22,6 +22,7 @@ from roomlore.context.memoryblock import DEFAULT_BUDGET, MemoryBlock
 from roomlore.domain.ids import KeyId, MessageId, RoomId
 from roomlore.domain.incoming import ParticipantKind
 from roomlore.domain.members import RoomMember
+from roomlore.domain.names import LAST
 from roomlore.domain.receipts import Receipt
 from roomlore.domain.records import (
     Account,
@@ -36,7 +37,6 @@ from roomlore.domain.records import (
 )
 from roomlore.domain.retention import Retention
 from roomlore.domain.roles import Role
-from roomlore.retrieval.meant import LAST
 from roomlore.retrieval.records import Recalled, Withheld
 
 

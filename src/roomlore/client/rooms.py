@@ -20,15 +20,14 @@ from roomlore.client.parts import (
     SomeRoomManagement,
     SomeWishes,
 )
-from roomlore.context.builder import DEFAULT_BUDGET
-from roomlore.context.limits import DEFAULT_LIMITS, WalkLimits
+from roomlore.context.limits import DEFAULT_BUDGET, DEFAULT_LIMITS, WalkLimits
 from roomlore.context.records import Context
 from roomlore.domain.ids import MessageId, OrgId
 from roomlore.domain.incoming import IncomingMessage
+from roomlore.domain.names import LAST
 from roomlore.domain.records import LogLine, Message, Participant, Room, Viewer
 from roomlore.ingest.accept import Accepted
 from roomlore.retrieval.asked import EVERYTHING, Filters
-from roomlore.retrieval.meant import LAST
 from roomlore.retrieval.records import Answer, Exchange, Found
 
 

@@ -12,6 +12,7 @@ from roomlore.context.choosing import Chooser
 from roomlore.context.drafting import Draft
 from roomlore.context.enrich import DEFAULT_LIMITS as DEFAULT_ENRICH_LIMITS
 from roomlore.context.enrich import EnrichLimits, Linked, attach, enrich
+from roomlore.context.limits import DEFAULT_BUDGET
 from roomlore.context.memoryblock import MemoryBlock
 from roomlore.context.records import Context, ContextLine, UnreadLink
 from roomlore.context.render import PARTIAL, line_text, linked_text
@@ -24,8 +25,6 @@ from roomlore.domain.errors import BadInput
 from roomlore.domain.ports import ArticleReader, MessageSource
 from roomlore.domain.records import Message, Postable, Viewer
 from roomlore.domain.speech import removed
-
-DEFAULT_BUDGET = 4000
 
 
 async def build(

@@ -63,3 +63,5 @@ class WalkLimits:
 
 
 DEFAULT_LIMITS = WalkLimits()
+#: How much a context holds, in tokens.
+DEFAULT_BUDGET = 4000

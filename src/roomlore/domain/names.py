@@ -1,4 +1,4 @@
-"""The words that names are made of."""
+"""What things are called, and the words that names are made of."""
 
 from collections.abc import Iterable
 
@@ -6,6 +6,8 @@ from roomlore.domain.patterns import later
 
 #: Shorter parts of names are too often words of other meanings.
 SHORTEST = 3
+#: The newest message of a room.
+LAST = "last"
 _WORD = later(r"[^\W_]+")
 
 

@@ -1,23 +1,27 @@
 """Protocols with more than one implementation."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import IO, Any, Protocol, Self, TypeVar
-from uuid import UUID
-from zoneinfo import ZoneInfo
+from typing import IO, TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from roomlore.domain.articles import Article, Unread
-from roomlore.domain.graph import Present, Tagged, Talk, Weighed
-from roomlore.domain.ids import ConversationId, MemoryId, MessageId, ParticipantId
-from roomlore.domain.incoming import ReadItem
-from roomlore.domain.projected import Held, Narrowing, Proposal, Sight
-from roomlore.domain.records import Message, Reply
-from roomlore.domain.statements import Person, Spoken, Statement
+if TYPE_CHECKING:
+    from uuid import UUID
+    from zoneinfo import ZoneInfo
+
+    from roomlore.domain.articles import Article, Unread
+    from roomlore.domain.graph import Present, Tagged, Talk, Weighed
+    from roomlore.domain.ids import ConversationId, MemoryId, MessageId, ParticipantId
+    from roomlore.domain.incoming import ReadItem
+    from roomlore.domain.projected import Held, Narrowing, Proposal, Sight
+    from roomlore.domain.records import Message, Reply
+    from roomlore.domain.statements import Person, Spoken, Statement
 
 #: What a projection holds of a subject: points, or nodes.
 Subject_contra = TypeVar("Subject_contra", contravariant=True)

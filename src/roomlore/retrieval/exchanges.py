@@ -12,7 +12,8 @@ from itertools import chain, takewhile
 
 from roomlore.domain.ids import MessageId
 from roomlore.domain.records import Reply
-from roomlore.store.search import ExchangeMember, Position
+from roomlore.store.places import Position
+from roomlore.store.search import ExchangeMember
 
 #: The most messages of one exchange that are shown; fewer, down to `LEAST`, where many exchanges are.
 BOUND, LEAST = 200, 50

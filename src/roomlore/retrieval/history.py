@@ -10,8 +10,9 @@ from roomlore.domain.records import Message
 from roomlore.retrieval.exchanges import Outline, exchanges, shown
 from roomlore.retrieval.records import Exchange
 from roomlore.store import messages, search
+from roomlore.store.places import Position
 from roomlore.store.queries import Connection
-from roomlore.store.search import Opening, Position
+from roomlore.store.search import Opening
 
 #: Messages of an exchange whose texts are told in full; of more the beginning of each.
 IN_FULL = 200

@@ -10,19 +10,18 @@ from dataclasses import replace
 
 from roomlore.domain.errors import BadInput, NotFound
 from roomlore.domain.ids import ConversationId, OrgId, ParticipantId, RoomId
+from roomlore.domain.names import LAST
 from roomlore.domain.records import Message, Viewer
 from roomlore.domain.speech import safe_name
 from roomlore.retrieval.asked import without_article
 from roomlore.store import conversations, directory, messages
 from roomlore.store.db import verbatim
 from roomlore.store.directory import ParticipantKey, RoomKey
+from roomlore.store.places import AFTER_ALL, UNKNOWN, Position
 from roomlore.store.queries import Connection
-from roomlore.store.search import AFTER_ALL, UNKNOWN, Position
 
 #: A place in a room: as a word for the message there, or by itself; None is after all.
 Before = str | Position | None
-#: The newest message of a room.
-LAST = "last"
 #: Whoever asks, by whatever account.
 ME = "me"
 #: So begins a word that means the conversation of a message.

@@ -14,9 +14,10 @@ from typing import LiteralString, TypeVar
 from uuid import UUID
 
 import psycopg
-from pgvector.psycopg import register_vector_async
+from pgvector.psycopg.halfvec import register_halfvec_info
 from psycopg import sql
 from psycopg.pq import TransactionStatus
+from psycopg.types import TypeInfo
 from psycopg_pool import AsyncConnectionPool
 
 from roomlore.domain.errors import DatabaseFull, TookTooLong
@@ -323,8 +324,12 @@ async def _configure(conn: Connection) -> None:
     await conn.execute("set role roomlore_app")
     if await sessions.take_back(conn):
         raise sessions.Spoiled("the settings of roomlore_app were taken back; connecting anew")
-    await register_vector_async(conn)
     conn.prepared_max = PREPARED
+    # Of pgvector's types only this one travels; each is three questions more.
+    halfvec = await TypeInfo.fetch(conn, "halfvec")
+    if halfvec is None:
+        raise psycopg.ProgrammingError("there is no type halfvec: pgvector is missing, or too old")
+    register_halfvec_info(conn, halfvec)
     await make_staging(conn)
 
 

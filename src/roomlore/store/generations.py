@@ -1,13 +1,17 @@
 """Whose vectors an org is searched by: the current model, the next one while it is being filled, the one before."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from roomlore.domain.ids import OrgId
 from roomlore.store.queries import Connection, Queries
-from roomlore.store.work import Stage
+
+if TYPE_CHECKING:
+    from roomlore.store.work import Stage
 
 QUERIES = Queries("generations")
 

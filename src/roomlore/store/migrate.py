@@ -5,8 +5,9 @@ advisory lock, by a login that may create roles; the tables then belong to `room
 nobody logs in, and Roomlore runs as `roomlore_app`, which owns nothing.
 """
 
+import re
 from dataclasses import dataclass
-from importlib import resources
+from pathlib import Path
 from typing import LiteralString, cast
 
 import psycopg
@@ -21,6 +22,8 @@ from roomlore.store.connect import connect, first_line
 MIGRATION_LOCK = 7_266_356_119
 #: The oldest server that is tested; older ones refuse steps of the schema.
 OLDEST_POSTGRES = 160_000
+#: Where they are.
+FOLDER = Path(__file__).parent / "migrations"
 FILE = later(r"(\d{4})_(\w+)\.sql")
 
 
@@ -35,17 +38,21 @@ class Migration:
 
 def migrations() -> list[Migration]:
     """Return every migration of this code, oldest first."""
-    folder = resources.files("roomlore.store").joinpath("migrations")
-    found = [(match, file) for file in folder.iterdir() if (match := FILE.fullmatch(file.name))]
     return [
         Migration(version=int(match[1]), name=match[2], text=_literal(file.read_text("utf-8")))
-        for match, file in sorted(found, key=lambda pair: pair[1].name)
+        for match, file in _files()
     ]
 
 
 def wanted_version() -> int:
     """Return the schema version this code was written for."""
-    return migrations()[-1].version
+    match, _ = _files()[-1]
+    return int(match[1])
+
+
+def _files() -> list[tuple[re.Match[str], Path]]:
+    found = [(match, file) for file in FOLDER.iterdir() if (match := FILE.fullmatch(file.name))]
+    return sorted(found, key=lambda pair: pair[1].name)
 
 
 async def found_version(conn: AsyncConnection[TupleRow]) -> int:
@@ -145,7 +152,7 @@ async def _apply_missing(conn: AsyncConnection[TupleRow]) -> list[Migration]:
 
 
 def _bootstrap() -> str:
-    return resources.files("roomlore.store").joinpath("migrations/bootstrap.sql").read_text("utf-8")
+    return (FOLDER / "bootstrap.sql").read_text("utf-8")
 
 
 def _literal(text: str) -> sql.SQL:

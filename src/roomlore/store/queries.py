@@ -7,7 +7,8 @@ back, and a line that says what it does. Parameters are named: `%(room_id)s`.
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from importlib import resources
+from functools import cached_property
+from pathlib import Path
 from typing import Any, LiteralString, TypeVar, cast
 
 from psycopg import AsyncConnection, sql
@@ -20,6 +21,8 @@ from roomlore.domain.patterns import later
 Connection = AsyncConnection[Any]
 Record = TypeVar("Record")
 
+#: Where the files are.
+FOLDER = Path(__file__).parent / "sql"
 HEAD = later(r"^-- name: (?P<name>\w+)(?: -> (?P<record>\w+))?$", re.MULTILINE)
 
 
@@ -37,12 +40,16 @@ SHAPES: dict[type[Any], Callable[..., Any]] = {}
 
 
 class Queries:
-    """The named queries of one file in `sql/`."""
+    """The named queries of one file in `sql/`, which is read when the first of them is asked."""
 
     def __init__(self, module: str) -> None:
-        text = resources.files("roomlore.store").joinpath(f"sql/{module}.sql").read_text("utf-8")
         self.module = module
-        self.by_name = {query.name: query for query in _split(text)}
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Query]:
+        """The queries by their names."""
+        text = (FOLDER / f"{self.module}.sql").read_text("utf-8")
+        return {query.name: query for query in _split(text)}
 
     # Each is prepared when a connection first executes it: rewriting it under the policies takes longer than it does.
     async def all(

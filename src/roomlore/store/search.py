@@ -2,8 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from uuid import UUID
+from datetime import datetime
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +12,7 @@ from roomlore.domain.ids import ConversationId, MessageId, OrgId, ParticipantId,
 from roomlore.domain.incoming import ParticipantKind
 from roomlore.domain.ports import TOKEN_BYTES, TokenVectors
 from roomlore.domain.records import ReplyMethod
+from roomlore.store.places import Position
 from roomlore.store.queries import Connection, Queries
 
 QUERIES = Queries("search")
@@ -22,13 +22,6 @@ EXACT_UP_TO = 20_000
 
 #: Up to this many messages every match of every word is counted.
 COUNTED_UP_TO = 20_000
-
-#: The order of a message among those of its time, where only its id is known.
-UNKNOWN = 2**63 - 1
-#: A message's place: (sent_at, native_order, id), comparable.
-Position = tuple[datetime, int, MessageId]
-#: Behind every place.
-AFTER_ALL: Position = (datetime.max.replace(tzinfo=UTC), 2**63 - 1, MessageId(UUID(int=2**128 - 1)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

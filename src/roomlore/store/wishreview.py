@@ -1,14 +1,18 @@
 """What people review of the wishes that were heard: which there are, what each withholds, and what was decided."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from roomlore.domain.ids import MessageId, NamedIds, OrgId, ParticipantId, RoomId
 from roomlore.store.queries import Connection, Queries
-from roomlore.store.wishes import WishMode, WishStatus
+
+if TYPE_CHECKING:
+    from roomlore.store.wishes import WishMode, WishStatus
 
 QUERIES = Queries("wishreview")
 FIRST, LAST = UUID(int=0), UUID(int=2**128 - 1)
@@ -88,7 +92,7 @@ class WishCounts:
     proposed: int
     dismissed: int
 
-    def since(self, before: "WishCounts") -> dict[str, int]:
+    def since(self, before: WishCounts) -> dict[str, int]:
         """Return how many more there are than before."""
         return {
             "carried_out": max(self.carried_out - before.carried_out, 0),

@@ -12,9 +12,9 @@ from roomlore.app.agents import EXPERIENCES
 from roomlore.app.asserting import KINDS
 from roomlore.app.people import OWN_PLATFORM
 from roomlore.context.memoryblock import DEFAULT_BUDGET, MemoryBlock, block_text
+from roomlore.domain.names import LAST
 from roomlore.domain.speech import safe_name
 from roomlore.domain.wording import counted
-from roomlore.retrieval.meant import LAST
 from roomlore.surfaces.cli.memories import show_all
 from roomlore.surfaces.cli.output import Output, plain
 from roomlore.surfaces.cli.people import show_accounts
@@ -265,6 +265,3 @@ def show_block(output: Output, block: MemoryBlock, *, explain: bool) -> None:
             f"{one.label or 'out':>4}  {one.section:<12} {one.weight:>5.2f}  {one.reason}  {one.memory_id}"
         )
     return None
-
-
-VERBS = (agents,)

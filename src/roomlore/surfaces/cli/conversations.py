@@ -221,6 +221,3 @@ def _talker(one: Conversation, place: int) -> str:
 
 def _state(one: Conversation, now: datetime) -> str:
     return "open" if one.is_open(now) else "quiet"
-
-
-VERBS = (list_, conversation)

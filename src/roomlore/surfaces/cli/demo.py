@@ -5,8 +5,11 @@ answer to a call that any program can make.
 """
 
 import time
+from dataclasses import replace
 from importlib import resources
 from textwrap import indent
+
+import click
 
 from roomlore.app import App
 from roomlore.context.render import to_text
@@ -14,6 +17,7 @@ from roomlore.domain.records import Viewer
 from roomlore.domain.wording import counted
 from roomlore.surfaces.cli.output import Output, hit_json
 from roomlore.surfaces.cli.progress import working
+from roomlore.surfaces.cli.session import Session, with_app
 
 #: The demo's rooms do not mix with anybody's own.
 ORG = "demo"
@@ -23,6 +27,17 @@ FOUND = "berth 3 dredging"
 SECRET = "what is the starting salary for the new skipper?"  # noqa: S105  a question, not a secret
 MEMBER, OUTSIDER = "teo", "hal"
 UNKNOWN = "what is the wifi password in the office?"
+
+
+@click.command()
+@click.pass_obj
+def demo(session: Session) -> None:
+    """Load a small story and show what an agent gets: context, search, a refusal, an honest no.
+
+    Its rooms live in an org of their own, "demo".
+    """
+    settings = replace(session.settings, org=ORG)
+    with_app(replace(session, settings=settings), lambda app: tell(app, session.output), create_org=True)
 
 
 async def tell(app: App, output: Output) -> None:

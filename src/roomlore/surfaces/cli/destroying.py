@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 import click
 
 from roomlore.app import App
-from roomlore.surfaces.cli.output import printable
+from roomlore.surfaces.cli.endings import printable
 
 #: What a dry run tells.
 Seen = TypeVar("Seen")

@@ -93,6 +93,3 @@ def line(one: GenerationStatus) -> str:
     if one.failing_since is not None:
         parts.append(f"no vectors since {one.failing_since:%Y-%m-%d %H:%M:%S}: {one.error}")
     return "; ".join(parts)
-
-
-VERBS = (embed,)

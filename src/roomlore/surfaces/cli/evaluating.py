@@ -17,7 +17,7 @@ from roomlore.evaluation.tables import comparison_table, screen_tables
 from roomlore.evaluation.trial import Also
 from roomlore.surfaces.cli.output import Output
 from roomlore.surfaces.cli.progress import counting
-from roomlore.surfaces.cli.session import Session
+from roomlore.surfaces.cli.session import Session, to_its_end
 
 #: What of a report is told beside its table.
 TOLD = frozenset({"questions", "without_a_run_line", "asked for", "answers"})
@@ -66,7 +66,7 @@ def eval_(session: Session, task: str, dataset: Path, **options: Any) -> None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
         return await evaluate(task, dataset, now=datetime.now(UTC), out=options["out"], also=also, bar=bar)
 
-    _print(session.output, asyncio.run(measured()), as_markdown=options["markdown"])
+    _print(session.output, to_its_end(measured()), as_markdown=options["markdown"])
 
 
 def _print(output: Output, report: Report, *, as_markdown: bool) -> None:
@@ -80,6 +80,3 @@ def _print(output: Output, report: Report, *, as_markdown: bool) -> None:
             output.table(part.headings, part.rows)
             output.text()
         output.json({name: value for name, value in report.items() if name in TOLD})
-
-
-VERBS = (eval_,)

@@ -96,6 +96,3 @@ def _became(one: Reading) -> str:
 
 def _lines(text: str) -> str:
     return safe_text(text).replace("\n", "\n  | ")
-
-
-VERBS = (extract, readings)

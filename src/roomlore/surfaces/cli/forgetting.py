@@ -304,6 +304,3 @@ def _receipt_json(receipt: Receipt) -> dict[str, Any]:
     if receipt.is_dry_run:
         del document["id"]
     return document
-
-
-VERBS = (redact, forget, receipts)

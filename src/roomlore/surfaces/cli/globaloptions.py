@@ -1,15 +1,16 @@
 """Options that every verb understands, before the verb and after it."""
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from roomlore.config import from_environment
-from roomlore.surfaces.cli.output import Output
-from roomlore.surfaces.cli.session import Session
+from roomlore.surfaces.cli.verbs import Verb
+
+if TYPE_CHECKING:
+    from roomlore.surfaces.cli.session import Session
 
 #: Key of `click.Context.meta` under which the given options are kept; a later one wins.
 GIVEN = "roomlore.global_options"
@@ -42,11 +43,31 @@ def global_options(*, hidden: bool) -> list[click.Option]:
 
 
 class GlobalOptions(click.Group):
-    """The group of all verbs: its options may also be given to a verb itself, or to a verb of a verb."""
+    """The group of all verbs: its options may also be given to a verb itself, or to a verb of a verb.
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    A verb is imported when it is called: whoever calls one does not wait for all.
+    """
+
+    def __init__(self, *args: Any, verbs: Mapping[str, Verb], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.params = global_options(hidden=False) + self.params
+        self.verbs = verbs
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click names it
+        """Return the names of the verbs."""
+        return sorted(self.verbs)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a verb, imported now if it was not before; None where there is none of that name."""
+        if cmd_name not in self.commands and cmd_name in self.verbs:
+            module, _, name = self.verbs[cmd_name].home.partition(":")
+            self.add_command(getattr(import_module(f"roomlore.surfaces.cli.{module}"), name), cmd_name)
+        return super().get_command(ctx, cmd_name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of verbs, none of which is imported for that."""
+        listed = [click.Command(name, help=verb.help) for name, verb in self.verbs.items()]
+        click.Group(commands=listed).format_commands(ctx, formatter)
 
     def add_command(self, cmd: click.Command, name: str | None = None) -> None:
         """Add a verb, which then understands the global options too, and so do the verbs in it."""
@@ -66,13 +87,22 @@ def _give(command: click.Command) -> None:
 def _remember(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
     """Keep the value of a global option, and make the session anew with all that was given so far."""
     given: dict[str, Any] = ctx.meta.setdefault(GIVEN, {})
-    if value is not None and param.name:
+    is_given = value is not None and bool(param.name)
+    if is_given:
         given[param.name] = value
-    ctx.obj = _session(given)
+    if is_given or ctx.obj is None:
+        ctx.obj = _session(given)
     return value
 
 
-def _session(given: dict[str, Any]) -> Session:
+def _session(given: dict[str, Any]) -> "Session":
+    # Not for whoever asks for help.
+    from dataclasses import replace  # noqa: PLC0415
+
+    from roomlore.config import from_environment  # noqa: PLC0415
+    from roomlore.surfaces.cli.output import Output  # noqa: PLC0415
+    from roomlore.surfaces.cli.session import Session  # noqa: PLC0415
+
     known = from_environment()
     named = {name: given[name] for name in ("data", "database", "org") if name in given}
     output = Output.to_streams(as_json=given.get("as_json", False), quiet=given.get("quiet", False))

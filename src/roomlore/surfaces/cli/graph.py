@@ -156,6 +156,3 @@ def _of_kinds(output: Output, found: Sequence[OfKind]) -> None:
     for of in found:
         output.text(of.kind.replace("_", " "), style="bold")
         _memories(output, of.memories)
-
-
-VERBS = (graph,)

@@ -1,22 +1,29 @@
-"""What `import` asks, shows and does with several exports."""
+"""The verb that reads exports: what it asks, shows and does with several of them."""
 
+import asyncio
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from roomlore.app import App
+from roomlore.app import READERS, App
 from roomlore.app.importing import check_rooms, preview
 from roomlore.domain.errors import RoomloreError
 from roomlore.domain.incoming import IncomingRoom, Visibility
 from roomlore.domain.names import called_room
+from roomlore.domain.ports import ReadOptions
 from roomlore.ingest.deciding import Ask, AudienceWish, ImportedRoom, RestsOn, called
 from roomlore.ingest.importing import ImportReport, ImportWish
-from roomlore.surfaces.cli.output import Output, printable
+from roomlore.surfaces.cli.endings import printable
+from roomlore.surfaces.cli.output import Output
 from roomlore.surfaces.cli.progress import Measured, measuring
+from roomlore.surfaces.cli.session import Session, with_app
+from roomlore.surfaces.cli.spans import Zone
+from roomlore.surfaces.cli.working import drain
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 RESTS_ON: dict[RestsOn, str] = {
@@ -68,6 +75,64 @@ def audience_wish(options: dict[str, Any]) -> AudienceWish:
         assume=options["assume"],
         workspace=options["workspace"],
     )
+
+
+def not_empty(_: click.Context, __: click.Parameter, value: Sequence[str]) -> Sequence[Path]:
+    """Return the paths; an empty one, perhaps of an unset variable, would mean the current folder."""
+    if not all(value):
+        raise click.BadParameter("must not be empty")
+    return [Path(one) for one in value]
+
+
+@click.command("import")
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, callback=not_empty)
+@click.option(
+    "--format",
+    "name",
+    type=click.Choice([reader.name for reader in READERS]),
+    help="Do not guess the format.",
+)
+@click.option("--dry-run", is_flag=True, help="Only report what the export holds.")
+@click.option(
+    "--agent", "agents", multiple=True, metavar="NAME", help="This account or name is an agent. Repeatable."
+)
+@click.option(
+    "--day",
+    type=click.DateTime(["%Y-%m-%d"]),
+    help="The day of the first line of a log that names only hours.",
+)
+@click.option("--timezone", type=Zone(), help="The zone of times that name none. [UTC]")
+@audience_options
+@click.option("--embed/--no-embed", default=True, help="Also untangle and embed what was imported. [embed]")
+@click.pass_obj
+def import_(session: Session, paths: Sequence[Path], **options: Any) -> None:
+    """Read exports: Discord, Slack (folder or zip), Telegram, IRC, or our own JSON lines.
+
+    Safe to repeat: only what is missing is added, and nothing that is closed is opened. The report says who may read
+    each room and what that rests on. Embedding it also empties rooms that keep what was said for a time of what is
+    older.
+    """
+    day: datetime | None = options["day"]
+    wish = ImportWish(
+        format=options["name"],
+        options=ReadOptions(
+            day=day.date() if day else None, zone=options["timezone"], workspace=options["workspace"]
+        ),
+        agents=frozenset(options["agents"]),
+        audience=audience_wish(options),
+    )
+    imports = Imports(session.output, paths, wish)
+
+    async def use(app: App) -> None:
+        await imports.run(app)
+        if options["embed"]:
+            await drain(app, session.output)
+
+    if options["dry_run"]:
+        asyncio.run(imports.run(None))
+    else:
+        with_app(session, use, create_org=True)
+    imports.end()
 
 
 class Imports:

@@ -76,6 +76,3 @@ def lines(room: str, told: Retention) -> Sequence[str]:
         back = f"  until then `roomlore keep {room} {FOREVER}` takes this back"
     told_of = gone if told.messages or told.starts_at is not None else None
     return [line for line in (head, kept, told_of, back) if line is not None]
-
-
-VERBS = (keep,)

@@ -110,6 +110,3 @@ def _state(key: ApiKey, now: datetime) -> str:
     if key.expires_at is None:
         return "valid"
     return f"{'valid until' if now < key.expires_at else 'expired'} {minute(key.expires_at)}"
-
-
-VERBS = (keys,)

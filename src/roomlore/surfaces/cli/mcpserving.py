@@ -54,6 +54,3 @@ async def _introduce(app: App, output: Output) -> None:
         known = await app.people.accounts(viewer, str(viewer.participant_id))
         who = next((safe_name(one.name) for one in known), str(viewer.participant_id))
     output.chatter.print(f"reading for {who}", markup=False)
-
-
-VERBS = (mcp,)

@@ -254,6 +254,3 @@ def _nature(memory: Memory) -> str:
         else []
     )
     return "; ".join(parts)
-
-
-VERBS = (remember, correct, restore, memories, why)

@@ -152,6 +152,3 @@ def _share(share: float | None) -> str:
 def _oldest(stages: Iterable[Coverage | Projected], now: datetime) -> str:
     since = [stage.oldest_at for stage in stages if stage.oldest_at is not None]
     return str(timedelta(seconds=round((now - min(since)).total_seconds()))) if since else ""
-
-
-VERBS = (ops, embedding)

@@ -1,32 +1,37 @@
-"""How results look: as JSON for programs, as text for people."""
+"""How results look: as JSON for programs, as text for people.
+
+What only some results need is imported where they are shown: a list of rooms does not wait for it.
+"""
+
+from __future__ import annotations
 
 import dataclasses
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from roomlore.context.records import Context
-from roomlore.context.render import POSTABLE, to_text
-from roomlore.doctor import Finding
 from roomlore.domain.ids import short_id
-from roomlore.domain.records import Message, Participant, Postable, Room
 from roomlore.domain.speech import safe_body, safe_name, spoken
 from roomlore.domain.wording import counted
-from roomlore.ingest.importing import ImportReport
-from roomlore.retrieval.asked import Read
-from roomlore.retrieval.quotes import remembered
-from roomlore.retrieval.records import QUOTATION, Answer, Found, Hit, Recalled, TierTrace, Why, Withheld
+from roomlore.surfaces.cli.endings import printable
 from roomlore.surfaces.cli.withholding import because, told
-from roomlore.surfaces.documents import answer_given, context_given, found_exchange, found_exchanges
 from roomlore.surfaces.numbers import safe_numbers
 from roomlore.surfaces.shown import shown_fields
+
+if TYPE_CHECKING:
+    from roomlore.context.records import Context
+    from roomlore.doctor import Finding
+    from roomlore.domain.records import Message, Participant, Postable, Room
+    from roomlore.ingest.importing import ImportReport
+    from roomlore.retrieval.asked import Read
+    from roomlore.retrieval.records import Answer, Found, Hit, Recalled, TierTrace, Why, Withheld
 
 PIPE_WIDTH = 120
 AROUND = "What is marked (room) was said around the conversation of the last message, and may be about something else."
@@ -45,7 +50,7 @@ class Output:
     chatter: Console
 
     @classmethod
-    def to_streams(cls, *, as_json: bool, quiet: bool) -> "Output":
+    def to_streams(cls, *, as_json: bool, quiet: bool) -> Output:
         """Return output to the process's streams."""
         return cls(
             as_json=as_json,
@@ -121,6 +126,8 @@ class Output:
         """Print what an agent should read, and with `explain` why."""
         if self.as_json:
             return self.json(context_json(context, explain=explain))
+        from roomlore.context.render import to_text
+
         if any(line.part == "room" for line in context.lines):
             self.text(AROUND, style="dim")
         self.text(to_text(context))
@@ -144,6 +151,8 @@ class Output:
     def found(self, found: Found) -> None:
         """Print search results."""
         if self.as_json:
+            from roomlore.surfaces.documents import found_exchanges
+
             return self.json(found_exchanges(found))
         self.read(found.read, is_found=bool(found.hits))
         if found.read is not None and found.read.unknown:
@@ -157,7 +166,11 @@ class Output:
 
     def posting(self, postable: Postable, *, room: str | None) -> None:
         """Say where what was read may not go, where a room was named."""
-        if room is not None and not self.as_json and POSTABLE[postable]:
+        if room is None or self.as_json:
+            return
+        from roomlore.context.render import POSTABLE
+
+        if POSTABLE[postable]:
             self.text(POSTABLE[postable], style="yellow")
 
     def read(self, read: Read | None, *, is_found: bool) -> None:
@@ -183,7 +196,11 @@ class Output:
     def answer(self, answer: Answer) -> None:
         """Print an answer, its sources and what each tier saw."""
         if self.as_json:
+            from roomlore.surfaces.documents import answer_given
+
             return self.json(answer_given(answer))
+        from roomlore.retrieval.records import QUOTATION
+
         self.read(answer.read, is_found=answer.is_known)
         self.text(answer.text)
         if answer.written_by != QUOTATION:
@@ -208,6 +225,8 @@ class Output:
 
     def recalled(self, recalled: Recalled) -> None:
         """Print a memory that answers, or stands beside what does, and what it took the place of."""
+        from roomlore.retrieval.quotes import remembered
+
         for memory in (recalled.memory, *recalled.superseded):
             sources = counted(len(memory.source_ids), "message")
             self.text(
@@ -327,12 +346,16 @@ def minute(moment: datetime | None) -> str:
 
 def context_json(context: Context, *, explain: bool) -> dict[str, Any]:
     """Return a context as JSON values, and with `explain` why each message is in or out and each link not read."""
+    from roomlore.surfaces.documents import context_given
+
     document = plain(context_given(context, explain=explain))
     return {name: value for name, value in document.items() if value is not None}
 
 
 def hit_json(hit: Hit) -> dict[str, Any]:
     """Return an exchange as JSON values, each message with the reasons why it was found."""
+    from roomlore.surfaces.documents import found_exchange
+
     return plain(found_exchange(hit))
 
 
@@ -378,11 +401,6 @@ def traced(step: TierTrace) -> str:
     best = "nothing" if step.best is None else f"best {step.best:.2f}"
     note = f" ({step.note})" if step.note else ""
     return f"{step.tier}: {counted(step.candidates, 'candidate')}, {best}, bar {step.bar:.2f}: {step.outcome}{note}"
-
-
-def printable(text: str) -> str:
-    """Return text without characters that would steer a terminal."""
-    return "".join(letter if letter.isprintable() or letter == "\n" else " " for letter in text)
 
 
 def shown(text: str) -> str:

@@ -130,6 +130,3 @@ def show_log(output: Output, lines: Sequence[LogLine]) -> None:
 
 def _written(account: Account) -> str:
     return f"{account.platform} {account.account_id} {account.persona}".rstrip()
-
-
-VERBS = (people, merge, split, log)

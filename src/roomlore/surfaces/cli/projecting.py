@@ -155,6 +155,3 @@ def _show(output: Output, found: Difference) -> None:
         output.text("asked for anew; the worker writes them")
     elif not found.count:
         output.text("no difference")
-
-
-VERBS = (project,)

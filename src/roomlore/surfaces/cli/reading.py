@@ -6,13 +6,12 @@ from typing import Any, TypeVar
 import click
 
 from roomlore.app import App
-from roomlore.context.builder import DEFAULT_BUDGET
+from roomlore.context.limits import DEFAULT_BUDGET
+from roomlore.domain.names import LAST
 from roomlore.retrieval.asked import EVERYTHING, KINDS, Filters
-from roomlore.retrieval.meant import LAST
 from roomlore.retrieval.records import Exchange
 from roomlore.surfaces.cli.output import Output, dated
 from roomlore.surfaces.cli.session import Session, with_app
-from roomlore.surfaces.documents import exchange_said
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -49,6 +48,8 @@ def show(session: Session, room: str, limit: int, before: str | None, *, by_exch
 def show_exchanges(output: Output, exchanges: Sequence[Exchange]) -> None:
     """Print exchanges, what was replied set in under what opened them."""
     if output.as_json:
+        from roomlore.surfaces.documents import exchange_said  # noqa: PLC0415  texts do without
+
         return output.json({"exchanges": [exchange_said(exchange) for exchange in exchanges]})
     for exchange in exchanges:
         opening = exchange.opening
@@ -190,7 +191,7 @@ def search(
         session.output.found(found)
         session.output.posting(found.postable, room=room)
 
-    with_app(session, use)
+    with_app(session, use, will_search=True)
 
 
 @click.command()
@@ -221,7 +222,4 @@ def ask(
         session.output.answer(answer)
         session.output.posting(answer.postable, room=room)
 
-    with_app(session, use)
-
-
-VERBS = (show, context, search, ask)
+    with_app(session, use, will_search=True)

@@ -1,23 +1,26 @@
 """Verbs about rooms: which there are, who may read one, what it is called, who its members are, and that it goes."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from roomlore.app import App
-from roomlore.app.rooms import RoomOpening
-from roomlore.domain.members import RoomMember
 from roomlore.domain.names import called_room
-from roomlore.domain.receipts import Receipt
 from roomlore.domain.wording import counted
 from roomlore.surfaces.cli.destroying import Destruction, carry_out, check_answerable, destroys
-from roomlore.surfaces.cli.forgetting import lines, show_receipt
 from roomlore.surfaces.cli.output import Output, minute
 from roomlore.surfaces.cli.session import Session, with_app
 from roomlore.surfaces.cli.spans import TIME, in_utc
+
+if TYPE_CHECKING:
+    from roomlore.app.rooms import RoomOpening
+    from roomlore.domain.members import RoomMember
+    from roomlore.domain.receipts import Receipt
 
 ALWAYS = "always"
 
@@ -113,6 +116,8 @@ def delete(session: Session, room: str, *, dry_run: bool, yes: bool) -> None:
     async def carry(app: App, seen: Receipt | None) -> Receipt:
         return await app.erasure.room(room if seen is None else str(seen.room_id))
 
+    from roomlore.surfaces.cli.forgetting import lines, show_receipt  # noqa: PLC0415  listing rooms takes no receipts
+
     erasing = Destruction(look=look, destroy=carry, lines=lines)
 
     async def use(app: App) -> Receipt:
@@ -193,6 +198,3 @@ def _done(output: Output, document: dict[str, Any], text: str) -> None:
         output.json(document)
     else:
         output.text(text)
-
-
-VERBS = (rooms,)

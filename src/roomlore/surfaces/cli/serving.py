@@ -128,6 +128,3 @@ def _beside(*, mcp: bool | None, allow_writes: bool) -> Mapping[str, Any]:
     from roomlore.surfaces.mcp.mounted import PATH, mounted  # noqa: PLC0415  not everybody has what it needs
 
     return {PATH: mounted(allow_writes=allow_writes)}
-
-
-VERBS = (serve,)

@@ -1,18 +1,23 @@
 """What every verb starts from: the global options, and an App opened with them."""
 
 import asyncio
+import logging
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from roomlore import app as composition
 from roomlore.app import App
 from roomlore.config import Settings
 from roomlore.domain.records import Viewer
+from roomlore.surfaces.cli.endings import Terminated
 from roomlore.surfaces.cli.output import Output
 
 Result = TypeVar("Result")
+
+# The driver's own remarks on lost connections would stand between ours.
+logging.getLogger("psycopg").setLevel(logging.CRITICAL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,16 +39,32 @@ class Session:
 
 
 def with_app(
-    session: Session, use: Callable[[App], Awaitable[Result]], *, create_org: bool = False
+    session: Session,
+    use: Callable[[App], Awaitable[Result]],
+    *,
+    create_org: bool = False,
+    will_search: bool = False,
 ) -> Result:
-    """Open the App, use it, close it."""
+    """Open the App, use it, close it; see `app.open`."""
 
     async def opened() -> Result:
         task = asyncio.current_task()
         assert task is not None
         # Told to end, we end in order: the database is left to stop.
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-        async with composition.open(session.settings, create_org=create_org) as app:
+        async with composition.open(session.settings, create_org=create_org, will_search=will_search) as app:
             return await use(app)
 
-    return asyncio.run(opened())
+    return to_its_end(opened())
+
+
+def to_its_end(work: Coroutine[Any, Any, Result]) -> Result:
+    """Run work in a loop of its own and return what it returns.
+
+    Raises:
+        Terminated: it was cancelled, which is how it ends when the process is told to.
+    """
+    try:
+        return asyncio.run(work)
+    except asyncio.CancelledError as end:
+        raise Terminated from end

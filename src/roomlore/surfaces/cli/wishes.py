@@ -148,6 +148,3 @@ def meaning(wish: SpokenWish) -> str:
 
 def _list(words: Sequence[str]) -> str:
     return ", ".join(safe_name(word) for word in words) or "nobody"
-
-
-VERBS = (wishes,)

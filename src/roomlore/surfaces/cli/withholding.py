@@ -2,11 +2,14 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from roomlore.domain.ids import short_id
 from roomlore.domain.speech import safe_name
-from roomlore.retrieval.records import Withheld
+
+if TYPE_CHECKING:
+    from roomlore.retrieval.records import Withheld
 
 _ASKED = {
     "forget": "to be forgotten",
@@ -15,7 +18,7 @@ _ASKED = {
 }
 
 
-def told(withheld: Sequence[Withheld]) -> list[str]:
+def told(withheld: Sequence["Withheld"]) -> list[str]:
     """Return how much was left out, a line for each request."""
     asked: dict[UUID, list[Withheld]] = defaultdict(list)
     for one in withheld:
@@ -27,7 +30,7 @@ def told(withheld: Sequence[Withheld]) -> list[str]:
     ]
 
 
-def because(one: Withheld) -> str:
+def because(one: "Withheld") -> str:
     """Return for which request a message is left out."""
     who = safe_name(one.author_name) if one.author_name else "somebody who is gone"
     whom = ""

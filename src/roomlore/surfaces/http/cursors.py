@@ -21,7 +21,7 @@ from fastapi import Depends, Query, Request
 from roomlore.domain.errors import BadInput
 from roomlore.domain.ids import MessageId
 from roomlore.retrieval.meant import Before
-from roomlore.store.search import UNKNOWN
+from roomlore.store.places import UNKNOWN
 from roomlore.surfaces.http.signin import Acting
 from roomlore.surfaces.http.words import Limit, Word
 

@@ -10,8 +10,8 @@ from starlette.responses import Response
 from roomlore.agents.deciding import Decision
 from roomlore.agents.trust import Relationship
 from roomlore.context.memoryblock import DEFAULT_BUDGET
+from roomlore.domain.names import LAST
 from roomlore.domain.records import Memory, MemoryKind
-from roomlore.retrieval.meant import LAST
 from roomlore.surfaces.documents import BlockGiven, block_given
 from roomlore.surfaces.http.responses import shown
 from roomlore.surfaces.http.signin import Acting

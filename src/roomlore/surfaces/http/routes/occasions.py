@@ -8,12 +8,11 @@ from pydantic import Field
 from starlette.responses import Response
 
 from roomlore.agents.deciding import USUAL, Decision, Limits
-from roomlore.context.builder import DEFAULT_BUDGET
-from roomlore.context.limits import DEFAULT_LIMITS, WalkLimits
+from roomlore.context.limits import DEFAULT_BUDGET, DEFAULT_LIMITS, WalkLimits
 from roomlore.context.memoryblock import DEFAULT_BUDGET as BLOCK_BUDGET
 from roomlore.context.memoryblock import MemoryBlock
 from roomlore.context.records import Context
-from roomlore.retrieval.meant import LAST
+from roomlore.domain.names import LAST
 from roomlore.surfaces.http.responses import shown
 from roomlore.surfaces.http.signin import Acting
 from roomlore.surfaces.http.words import Body, Text, Word, Words

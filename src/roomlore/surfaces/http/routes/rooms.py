@@ -11,10 +11,10 @@ from starlette.responses import Response
 
 from roomlore.app.erasures import LONGEST_KEPT
 from roomlore.app.history import History
-from roomlore.context.builder import DEFAULT_BUDGET
+from roomlore.context.limits import DEFAULT_BUDGET
+from roomlore.domain.names import LAST
 from roomlore.domain.records import Message, Placed, Room
 from roomlore.domain.retention import Retention
-from roomlore.retrieval.meant import LAST
 from roomlore.store.work import EmbeddingPolicy, PolicyChange
 from roomlore.surfaces.documents import (
     ContextGiven,

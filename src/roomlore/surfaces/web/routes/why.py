@@ -6,7 +6,7 @@ from typing import Any
 
 from roomlore.app.browsing import Browsing, Place
 from roomlore.app.peoplelist import PeopleList
-from roomlore.context.builder import DEFAULT_BUDGET
+from roomlore.context.limits import DEFAULT_BUDGET
 from roomlore.context.walked import Sealed
 from roomlore.domain.errors import BadInput, NotAllowed, NotFound
 from roomlore.domain.ids import MessageId
