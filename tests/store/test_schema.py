@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import re
+import subprocess
 import sys
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -24,7 +25,8 @@ from roomlore.store.db import Database
 from roomlore.store.migrate import BASE, Migration, migrate, migrations, schema, wanted_version
 from store.catalog import described
 
-SECURITY = Path(__file__).parents[2] / "docs" / "security.md"
+DOCS = Path(__file__).parents[2] / "docs"
+SECURITY = DOCS / "security.md"
 #: The schema of the first release, once there are migrations since then.
 RELEASED = Path(__file__).parent / "released.sql"
 #: The one table that belongs to no org.
@@ -269,6 +271,30 @@ async def test_policies_and_views_have_the_same_rules(admin):
     assert bare(anywhere.split("WHERE", 1)[1]) == bare(policies["read"])
     of_place = bare(policies["place"]).removeprefix("org_id=SELECTcurrent_orgAScurrent_orgAND")
     assert bare(readable.split("WHERE", 1)[1]) == f"{bare(policies['read'])}AND{of_place}"
+
+
+# What is written about it
+
+
+def test_the_committed_picture_is_that_of_the_schema():
+    drawn = subprocess.run(
+        [sys.executable, str(DOCS / "schema.py")],
+        capture_output=True,
+        text=True,
+        check=True,
+        encoding="utf-8",
+    )
+    assert (DOCS / "schema.md").read_text("utf-8") == drawn.stdout, "run: make schema"
+
+
+async def test_every_table_is_in_a_picture(admin):
+    tables = await first_column(
+        admin,
+        "select relname from pg_class"
+        " where relnamespace = 'roomlore'::regnamespace and relkind in ('r', 'p') and not relispartition",
+    )
+    drawn = re.findall(r"^  (\w+) \{$", (DOCS / "schema.md").read_text("utf-8"), re.MULTILINE)
+    assert sorted(drawn) == sorted(tables)
 
 
 # How a database comes to have it

@@ -1,7 +1,7 @@
 -- The schema of Roomlore. This file is the truth: it holds the final form of every table, policy and function.
 --
 -- It runs once, on an empty database, in one transaction, as a login that may create roles. How to change it:
--- CONTRIBUTING.md.
+-- CONTRIBUTING.md. A picture of its tables: docs/schema.md, which `make schema` writes.
 --
 -- Three rules hold for all tables.
 --   1. Every key starts with org_id. No row can point into another org, and tables can be distributed by org.
