@@ -53,9 +53,12 @@ layers: .venv/installed-dev ## imports go one way
 openapi: .venv/installed-dev ## write the description of the HTTP API anew
 	$(BIN)/python -m roomlore.surfaces.http > docs/openapi.json
 
+schema: ## draw the tables anew
+	$(PYTHON) docs/schema.py > docs/schema.md
+
 docs: .venv/installed-dev ## build the documentation
 	$(BIN)/sphinx-build --quiet --fail-on-warning --nitpicky docs docs/_build
 
 check: lint layers test docs ## all of the above
 
-.PHONY: help setup lock demo test test-slow fix lint layers openapi docs check
+.PHONY: help setup lock demo test test-slow fix lint layers openapi schema docs check

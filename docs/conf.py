@@ -4,6 +4,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from pygments.lexers.special import TextLexer
 from sphinx.application import Sphinx
 from sphinx.ext.napoleon import Config, GoogleDocstring
 
@@ -42,6 +43,8 @@ nitpick_ignore_regex = [
 def setup(app: Sphinx) -> None:
     """Read docstrings in Google's convention, but not the comments on fields, where a colon is just a colon."""
     app.connect("autodoc-process-docstring", _read_sections)
+    # These pages show the text of a diagram, which GitHub draws.
+    app.add_lexer("mermaid", TextLexer)
 
 
 def _read_sections(app: Sphinx, what: str, name: str, obj: object, *rest: Any) -> None:

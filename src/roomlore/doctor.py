@@ -16,6 +16,7 @@ from roomlore.domain.errors import (
     DatabaseUnavailable,
     ModelUnavailable,
     RoomloreError,
+    SchemaMismatch,
 )
 from roomlore.domain.ids import OrgId
 from roomlore.domain.records import Viewer
@@ -24,7 +25,7 @@ from roomlore.store import generations, operations, projections, work
 from roomlore.store.cluster import cluster_status, start_cluster, stop_cluster
 from roomlore.store.db import Database
 from roomlore.store.inspect import Inspection, inspect
-from roomlore.store.migrate import OLDEST_POSTGRES, wanted_version
+from roomlore.store.migrate import BASE, OLDEST_POSTGRES, wanted_version
 from roomlore.store.projections import TARGETS, Target
 
 OLDEST_PGVECTOR = (0, 8)
@@ -292,11 +293,10 @@ def _schema(found: Inspection, *, migrates_itself: bool) -> Finding:
     if found.schema_version == wanted:
         return Finding(name="schema", is_well=True, detail=f"version {wanted}")
     detail = f"version {found.schema_version}, wanted {wanted}"
-    if found.schema_version > wanted:
-        return Finding(name="schema", is_well=False, detail=detail, cure="install a newer Roomlore")
-    if migrates_itself:
+    mismatch = SchemaMismatch(found=found.schema_version, wanted=wanted, oldest=BASE)
+    if migrates_itself and mismatch.can_be_migrated:
         return Finding(name="schema", is_well=True, detail=f"{detail}: made on first use")
-    return Finding(name="schema", is_well=False, detail=detail, cure="run: roomlore migrate")
+    return Finding(name="schema", is_well=False, detail=detail, cure=mismatch.cure)
 
 
 async def _backlog(db: Database) -> Finding:

@@ -1,24 +1,34 @@
 """What the catalog says about the schema, and how a database comes to have it."""
 
 import asyncio
+import contextlib
 import re
+import subprocess
 import sys
 from collections.abc import AsyncGenerator
-from importlib.util import find_spec
 from pathlib import Path
+from typing import LiteralString, cast
+from urllib.parse import quote, urlencode
 from uuid import uuid4
 
 import psycopg
 import pytest
 from psycopg import sql
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from roomlore import doctor
+from roomlore.config import Settings
+from roomlore.doctor import Finding
 from roomlore.domain.errors import DatabaseUnavailable, SchemaMismatch
 from roomlore.store.cluster import Cluster
 from roomlore.store.db import Database
-from roomlore.store.migrate import migrate, migrations, wanted_version
+from roomlore.store.migrate import BASE, Migration, migrate, migrations, schema, wanted_version
+from store.catalog import described
 
-SECURITY = Path(__file__).parents[2] / "docs" / "security.md"
+DOCS = Path(__file__).parents[2] / "docs"
+SECURITY = DOCS / "security.md"
+#: The schema of the first release, once there are migrations since then.
+RELEASED = Path(__file__).parent / "released.sql"
 #: The one table that belongs to no org.
 VERSIONS = "migrations"
 
@@ -263,16 +273,55 @@ async def test_policies_and_views_have_the_same_rules(admin):
     assert bare(readable.split("WHERE", 1)[1]) == f"{bare(policies['read'])}AND{of_place}"
 
 
+# What is written about it
+
+
+def test_the_committed_picture_is_that_of_the_schema():
+    drawn = subprocess.run(
+        [sys.executable, str(DOCS / "schema.py")],
+        capture_output=True,
+        text=True,
+        check=True,
+        encoding="utf-8",
+    )
+    assert (DOCS / "schema.md").read_text("utf-8") == drawn.stdout, "run: make schema"
+
+
+async def test_every_table_is_in_a_picture(admin):
+    tables = await first_column(
+        admin,
+        "select relname from pg_class"
+        " where relnamespace = 'roomlore'::regnamespace and relkind in ('r', 'p') and not relispartition",
+    )
+    drawn = re.findall(r"^  (\w+) \{$", (DOCS / "schema.md").read_text("utf-8"), re.MULTILINE)
+    assert sorted(drawn) == sorted(tables)
+
+
 # How a database comes to have it
+
+
+@contextlib.asynccontextmanager
+async def empty_database(cluster: Cluster, admin) -> AsyncGenerator[tuple[str, str]]:
+    name = f"fresh_{uuid4().hex}"
+    await admin.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
+    try:
+        yield make_conninfo(cluster.admin_dsn, dbname=name), make_conninfo(cluster.app_dsn, dbname=name)
+    finally:
+        await admin.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
 
 
 @pytest.fixture
 async def fresh(cluster: Cluster, admin) -> AsyncGenerator[tuple[str, str]]:
     """A second, empty database of the same server: how the administrator and the application reach it."""
-    name = f"fresh_{uuid4().hex}"
-    await admin.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
-    yield make_conninfo(cluster.admin_dsn, dbname=name), make_conninfo(cluster.app_dsn, dbname=name)
-    await admin.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+    async with empty_database(cluster, admin) as reached:
+        yield reached
+
+
+@pytest.fixture
+async def other(cluster: Cluster, admin) -> AsyncGenerator[tuple[str, str]]:
+    """A third one."""
+    async with empty_database(cluster, admin) as reached:
+        yield reached
 
 
 async def run(dsn: str, statement: str) -> None:
@@ -282,13 +331,29 @@ async def run(dsn: str, statement: str) -> None:
 
 async def test_a_second_database_of_the_server_is_migrated_once(fresh):
     admin_dsn, app_dsn = fresh
-    assert await migrate(admin_dsn) == migrations()
+    assert await migrate(admin_dsn) == [schema()]
     assert await migrate(admin_dsn) == []
     db = await Database.connect(app_dsn, size=1)
     try:
         assert await db.org("here") == await db.org("here")
     finally:
         await db.close()
+
+
+async def schema_finding(dsn: str) -> Finding:
+    parts = urlencode(conninfo_to_dict(dsn), quote_via=quote)
+    findings = await doctor.examine(Settings(database=f"postgresql://?{parts}"))
+    [found] = [one for one in findings if one.name == "schema"]
+    return found
+
+
+async def test_doctor_says_which_database_is_to_be_migrated(fresh):
+    admin_dsn, app_dsn = fresh
+    found = await schema_finding(app_dsn)
+    assert (found.is_well, found.cure) == (False, "run: roomlore migrate")
+    await migrate(admin_dsn)
+    found = await schema_finding(app_dsn)
+    assert (found.is_well, found.detail) == (True, f"version {wanted_version()}")
 
 
 async def test_a_database_that_was_never_migrated_is_refused(fresh):
@@ -305,7 +370,7 @@ async def test_a_server_that_is_too_old_is_refused_in_plain_words(fresh, monkeyp
         assert "PostgreSQL 99 or newer" in str(caught.value)
 
 
-async def test_processes_that_migrate_at_once_apply_each_step_once(fresh):
+async def test_processes_that_migrate_at_once_make_the_schema_once(fresh):
     program = (
         "import asyncio, sys; from roomlore.store.migrate import migrate;"
         " print(len(asyncio.run(migrate(sys.argv[1]))))"
@@ -323,17 +388,12 @@ async def test_processes_that_migrate_at_once_apply_each_step_once(fresh):
     ]
     outcomes = [await process.communicate() for process in processes]
     assert [errors for _, errors in outcomes] == [b""] * 3
-    assert sorted(int(output) for output, _ in outcomes) == [0, 0, len(migrations())]
+    assert sorted(int(output) for output, _ in outcomes) == [0, 0, 1]
 
 
-async def test_databases_of_one_server_can_be_migrated_at_once(fresh, cluster: Cluster, admin):
-    name = f"fresh_{uuid4().hex}"
-    await admin.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
-    try:
-        both = await asyncio.gather(migrate(fresh[0]), migrate(make_conninfo(cluster.admin_dsn, dbname=name)))
-        assert both == [migrations(), migrations()]
-    finally:
-        await admin.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+async def test_databases_of_one_server_can_be_migrated_at_once(fresh, other):
+    both = await asyncio.gather(migrate(fresh[0]), migrate(other[0]))
+    assert both == [[schema()], [schema()]]
 
 
 async def test_a_newer_database_is_refused_by_reading_and_by_migrating(fresh):
@@ -347,25 +407,87 @@ async def test_a_newer_database_is_refused_by_reading_and_by_migrating(fresh):
         await migrate(admin_dsn)
 
 
-async def test_an_older_database_is_refused_and_told_how_to_migrate(fresh):
+async def versions(dsn: str) -> list[tuple]:
+    async with await psycopg.AsyncConnection.connect(dsn) as conn:
+        return await fetch(conn, "select version, name from roomlore.migrations order by version")
+
+
+SO_FAR = migrations()
+NOW = wanted_version()
+
+
+def step(number: int, text: LiteralString) -> Migration:
+    return Migration(version=NOW + number, name=f"step_{number}", text=sql.SQL(text))
+
+
+MORE = [
+    step(1, "create table more (org_id uuid primary key references orgs)"),
+    step(2, "alter table more add column extra text"),
+]
+
+
+async def test_a_database_from_before_the_first_release_is_refused_and_told_that_it_stays_so(fresh):
     admin_dsn, app_dsn = fresh
     await migrate(admin_dsn)
-    await run(admin_dsn, f"delete from roomlore.migrations where version = {wanted_version()}")
+    await run(admin_dsn, f"update roomlore.migrations set version = {BASE - 1}")
+    with pytest.raises(SchemaMismatch, match="cannot be brought forward") as caught:
+        await Database.connect(app_dsn)
+    assert not caught.value.can_be_migrated
+    with pytest.raises(SchemaMismatch, match="cannot be brought forward"):
+        await migrate(admin_dsn)
+    found = await schema_finding(app_dsn)
+    assert not found.is_well
+    assert "import again" in found.cure
+
+
+async def test_an_older_database_is_refused_told_how_to_migrate_and_gets_what_it_lacks(fresh, monkeypatch):
+    admin_dsn, app_dsn = fresh
+    await migrate(admin_dsn)
+    monkeypatch.setattr("roomlore.store.migrate.migrations", lambda: [*SO_FAR, *MORE])
     with pytest.raises(SchemaMismatch, match="roomlore migrate") as caught:
         await Database.connect(app_dsn)
-    assert caught.value.found < caught.value.wanted
+    assert (caught.value.found, caught.value.wanted) == (NOW, NOW + 2)
+    assert caught.value.can_be_migrated
+    assert await migrate(admin_dsn) == MORE
+    assert await migrate(admin_dsn) == []
+    assert await versions(admin_dsn) == [(NOW, "schema"), (NOW + 1, "step_1"), (NOW + 2, "step_2")]
+    async with await psycopg.AsyncConnection.connect(admin_dsn) as conn:
+        owners = await fetch(conn, "select tableowner from pg_tables where tablename = 'more'")
+    assert owners == [("roomlore_owner",)]
 
 
-async def test_a_migration_that_fails_leaves_the_database_as_it_was(fresh, monkeypatch):
+async def test_an_empty_database_gets_the_schema_alone_whatever_migrations_there_are(fresh, monkeypatch):
+    monkeypatch.setattr("roomlore.store.migrate.migrations", lambda: [*SO_FAR, *MORE])
+    assert await migrate(fresh[0]) == [schema()]
+    assert await versions(fresh[0]) == [(NOW + 2, "schema")]
+
+
+async def test_a_schema_that_fails_leaves_the_database_as_it_was(fresh, monkeypatch):
     admin_dsn, _ = fresh
-    steps = [*migrations(), migrations()[0]]
-    monkeypatch.setattr("roomlore.store.migrate.migrations", lambda: steps)
+    whole = schema()
+    broken = Migration(
+        version=whole.version, name=whole.name, text=whole.text + sql.SQL("create table orgs ()")
+    )
+    monkeypatch.setattr("roomlore.store.migrate.schema", lambda: broken)
     with pytest.raises(psycopg.errors.DuplicateTable):
         await migrate(admin_dsn)
     monkeypatch.undo()
     async with await psycopg.AsyncConnection.connect(admin_dsn) as conn:
         assert await fetch(conn, "select to_regnamespace('roomlore')") == [(None,)]
-    assert await migrate(admin_dsn) == migrations()
+    assert await migrate(admin_dsn) == [schema()]
+
+
+async def test_migrations_of_which_one_fails_leave_the_database_as_it_was(fresh, monkeypatch):
+    admin_dsn, _ = fresh
+    await migrate(admin_dsn)
+    monkeypatch.setattr(
+        "roomlore.store.migrate.migrations", lambda: [*SO_FAR, *MORE, step(3, "create table more ()")]
+    )
+    with pytest.raises(psycopg.errors.DuplicateTable):
+        await migrate(admin_dsn)
+    assert await versions(admin_dsn) == [(NOW, "schema")]
+    async with await psycopg.AsyncConnection.connect(admin_dsn) as conn:
+        assert await fetch(conn, "select to_regclass('roomlore.more')") == [(None,)]
 
 
 async def test_the_applications_login_may_not_migrate(fresh):
@@ -373,7 +495,50 @@ async def test_the_applications_login_may_not_migrate(fresh):
         await migrate(fresh[1])
 
 
-def test_migrations_have_numbers_of_their_own():
-    versions = [step.version for step in migrations()]
-    assert versions == sorted(set(versions))
-    assert find_spec("roomlore.store.migrate") is not None
+def test_migrations_count_on_from_the_base_one_by_one():
+    assert [step.version for step in migrations()] == list(range(BASE + 1, wanted_version() + 1))
+    assert RELEASED.exists() == bool(migrations()), (
+        "the schema as it was released is what migrations begin with"
+    )
+
+
+async def description(dsn: str) -> dict[tuple[str, str], str]:
+    async with await psycopg.AsyncConnection.connect(dsn) as conn:
+        return await described(conn)
+
+
+async def test_the_released_schema_and_its_migrations_lead_to_the_schema(fresh, other, monkeypatch):
+    await migrate(other[0])
+    if RELEASED.exists():
+        text = sql.SQL(cast("LiteralString", RELEASED.read_text("utf-8")))
+        first = Migration(version=BASE, name="schema", text=text)
+        monkeypatch.setattr("roomlore.store.migrate.schema", lambda: first)
+    steps = [*await migrate(fresh[0]), *await migrate(fresh[0])]
+    assert [step.name for step in steps] == ["schema", *(step.name for step in migrations())]
+    assert await description(fresh[0]) == await description(other[0])
+
+
+DIFFERENCES: list[LiteralString] = [
+    "alter table rooms add column extra text",
+    "alter table rooms alter column topic drop default",
+    "alter table rooms drop constraint rooms_direct_closed",
+    "alter table rooms no force row level security",
+    "alter policy read on rooms using (true)",
+    "drop index messages_by_author",
+    "grant truncate on rooms to roomlore_app",
+    "grant update (at) on activity_log to roomlore_app",
+    "alter table rooms owner to current_user",
+    "create or replace view embeddable as select org_id, id from embeddable_messages",
+    "create or replace function place_id() returns uuid language sql return null::uuid",
+    "revoke execute on function place_id() from roomlore_app",
+    "comment on table rooms is 'rooms'",
+]
+
+
+@pytest.mark.parametrize("statement", DIFFERENCES)
+async def test_a_schema_that_differs_is_noticed(admin, statement: LiteralString):
+    before = await described(admin)
+    async with admin.transaction(force_rollback=True):
+        await admin.execute("set local search_path = roomlore, public")
+        await admin.execute(statement)
+        assert await described(admin) != before

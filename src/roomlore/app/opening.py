@@ -46,7 +46,8 @@ async def open(  # noqa: A001  read as roomlore.open
         BadInput: the settings name another org than their key.
         KeyRefused: the settings hold a key that is not valid.
         DatabaseUnavailable: the database cannot be reached or started; says what to do.
-        SchemaMismatch: a named database needs `roomlore migrate`; the embedded one migrates by itself.
+        SchemaMismatch: a named database needs `roomlore migrate`; the embedded one migrates by itself, unless it is from
+            before the first release.
     """
     settings = settings or from_environment()
     shared = Shared()
@@ -100,11 +101,11 @@ async def _let_in(app: App, key: str) -> App:
 
 
 async def prepare(settings: Settings) -> list[str]:
-    """Bring the database to the schema of this code and return the names of the migrations applied.
+    """Bring the database to the schema of this code and return the names of the steps that this took.
 
     Raises:
         DatabaseUnavailable: it cannot be reached, or the login may not create roles and extensions.
-        SchemaMismatch: it is newer than this code.
+        SchemaMismatch: it is newer than this code, or from before the first release.
     """
     if settings.database is not None:
         return [migration.name for migration in await migrate(settings.database)]

@@ -1,7 +1,7 @@
 """Who may see what: the rule stated once, for people to read.
 
-The database decides (`store/migrations/` says the same in SQL: persons, then what is derived); this module
-is what the decision is held against. It gets every fact it needs and looks nothing up.
+The database decides; `store/schema.sql` says the same in SQL. This module is what the decision is held
+against. It gets every fact it needs and looks nothing up.
 
 In short. The operator sees everything in the org. A participant sees what they wrote; a whisper addressed
 to them, wherever it was said; anything else in an open room of the org, and in a closed room what was

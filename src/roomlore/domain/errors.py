@@ -104,13 +104,30 @@ class TookTooLong(DatabaseUnavailable):
 
 
 class SchemaMismatch(DatabaseError):
-    """The schema is not the one this code was written for."""
+    """The schema is not the one this code was written for.
 
-    def __init__(self, *, found: int, wanted: int) -> None:
-        cure = "run: roomlore migrate" if found < wanted else "install a newer Roomlore"
-        super().__init__(f"the database schema is at version {found}, this code needs {wanted}; {cure}")
+    `found` is 0 where there is none. A version below `oldest` cannot be brought to a newer one.
+    """
+
+    def __init__(self, *, found: int, wanted: int, oldest: int) -> None:
+        if found > wanted:
+            self.cure = "install a newer Roomlore"
+        elif 0 < found < oldest:
+            self.cure = (
+                "it is from before the first release and cannot be brought forward:"
+                " name a new folder with --data or an empty database with --database, and import again"
+            )
+        else:
+            self.cure = "run: roomlore migrate"
+        super().__init__(f"the database schema is at version {found}, this code needs {wanted}; {self.cure}")
         self.found = found
         self.wanted = wanted
+        self.oldest = oldest
+
+    @property
+    def can_be_migrated(self) -> bool:
+        """Whether `roomlore migrate` brings the database to this code."""
+        return self.found == 0 or self.oldest <= self.found < self.wanted
 
 
 class BackendUnavailable(RoomloreError):

@@ -1,8 +1,8 @@
 """Brings a database to the schema this code was written for.
 
-Migrations are numbered SQL files, forward only. All pending ones are applied in one transaction under an
-advisory lock, by a login that may create roles; the tables then belong to `roomlore_owner`, as which
-nobody logs in, and Roomlore runs as `roomlore_app`, which owns nothing.
+An empty database gets `schema.sql`. Any other gets the numbered files of `migrations/` that it lacks, forward
+only. Either happens in one transaction under an advisory lock, by a login that may create roles. The tables then
+belong to `roomlore_owner`, as which nobody logs in, and Roomlore runs as `roomlore_app`, which owns nothing.
 """
 
 import re
@@ -22,22 +22,30 @@ from roomlore.store.connect import connect, first_line
 MIGRATION_LOCK = 7_266_356_119
 #: The oldest server that is tested; older ones refuse steps of the schema.
 OLDEST_POSTGRES = 160_000
-#: Where they are.
-FOLDER = Path(__file__).parent / "migrations"
+#: Where the schema and its migrations are.
+HERE = Path(__file__).parent
+#: The version of the schema that migrations count on from. Older databases are from before the first release.
+BASE = 36
 FILE = later(r"(\d{4})_(\w+)\.sql")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Migration:
-    """One numbered step of the schema."""
+    """One step of the schema: the whole of it, or one numbered file."""
 
     version: int
     name: str
     text: sql.SQL
 
 
+def schema() -> Migration:
+    """Return the step from an empty database to the schema of this code."""
+    text = (HERE / "schema.sql").read_text("utf-8")
+    return Migration(version=wanted_version(), name="schema", text=_literal(text))
+
+
 def migrations() -> list[Migration]:
-    """Return every migration of this code, oldest first."""
+    """Return every migration since `BASE`, oldest first."""
     return [
         Migration(version=int(match[1]), name=match[2], text=_literal(file.read_text("utf-8")))
         for match, file in _files()
@@ -46,12 +54,11 @@ def migrations() -> list[Migration]:
 
 def wanted_version() -> int:
     """Return the schema version this code was written for."""
-    match, _ = _files()[-1]
-    return int(match[1])
+    return max([BASE, *(int(match[1]) for match, _ in _files())])
 
 
 def _files() -> list[tuple[re.Match[str], Path]]:
-    found = [(match, file) for file in FOLDER.iterdir() if (match := FILE.fullmatch(file.name))]
+    found = [(match, file) for file in (HERE / "migrations").iterdir() if (match := FILE.fullmatch(file.name))]
     return sorted(found, key=lambda pair: pair[1].name)
 
 
@@ -86,7 +93,7 @@ async def check_version(conn: AsyncConnection[TupleRow]) -> None:
     """
     found, wanted = await found_version(conn), wanted_version()
     if found != wanted:
-        raise SchemaMismatch(found=found, wanted=wanted)
+        raise SchemaMismatch(found=found, wanted=wanted, oldest=BASE)
 
 
 async def migrate(dsn: str) -> list[Migration]:
@@ -96,7 +103,7 @@ async def migrate(dsn: str) -> list[Migration]:
         BadInput: the URL is not one.
         DatabaseUnavailable: the server is too old, the login may not create roles or the extension, or pgvector is
             not installed.
-        SchemaMismatch: the database is newer than this code.
+        SchemaMismatch: the database is newer than this code, or from before the first release.
     """
     async with await connect(dsn) as conn:
         check_server(conn)
@@ -134,25 +141,22 @@ def _missing(error: psycopg.Error) -> str:
 
 async def _apply_missing(conn: AsyncConnection[TupleRow]) -> list[Migration]:
     found, wanted = await found_version(conn), wanted_version()
-    if found > wanted:
-        raise SchemaMismatch(found=found, wanted=wanted)
-    missing = [migration for migration in migrations() if migration.version > found]
-    if not missing:
+    if found > wanted or 0 < found < BASE:
+        raise SchemaMismatch(found=found, wanted=wanted, oldest=BASE)
+    if found == wanted:
         return []
-    await conn.execute(_literal(_bootstrap()))
-    await conn.execute("set local search_path = roomlore, public")
-    await conn.execute("set local role roomlore_owner")
-    for migration in missing:
-        await conn.execute(migration.text)
+    steps = [migration for migration in migrations() if migration.version > found] if found else [schema()]
+    if found:
+        # `schema.sql` does this by itself, once it has made the roles.
+        await conn.execute("set local role roomlore_owner")
+        await conn.execute("set local search_path = roomlore, public")
+    for step in steps:
+        await conn.execute(step.text)
         await conn.execute(
-            "insert into migrations (version, name) values (%s, %s)", [migration.version, migration.name]
+            "insert into migrations (version, name) values (%s, %s)", [step.version, step.name]
         )
     await conn.execute("reset role")
-    return missing
-
-
-def _bootstrap() -> str:
-    return (FOLDER / "bootstrap.sql").read_text("utf-8")
+    return steps
 
 
 def _literal(text: str) -> sql.SQL:
