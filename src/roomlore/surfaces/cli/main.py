@@ -25,7 +25,6 @@ from roomlore.surfaces.cli import (
     agents,
     conversations,
     embedding,
-    evaluating,
     extracting,
     forgetting,
     graph,
@@ -277,7 +276,6 @@ for verb in (
     *operations.VERBS,
     *embedding.VERBS,
     *projecting.VERBS,
-    *evaluating.VERBS,
     *serving.VERBS,
     *mcpserving.VERBS,
 ):

@@ -1,15 +1,15 @@
-"""Asks for answers, and judges what they rest on."""
+"""Asks for answers, and scores what they cite."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from evaluation.benchmark import Progress
+from evaluation.datasets import Question
+from evaluation.metrics import Report, mean
+from evaluation.search import Viewers, concurrently
 from roomlore.app import App
 from roomlore.domain.records import Viewer
-from roomlore.evaluation.askers import Askers
-from roomlore.evaluation.asking import Progress, each
-from roomlore.evaluation.datasets import Question
-from roomlore.evaluation.metrics import Report, mean
 from roomlore.retrieval.quotes import quotes
 from roomlore.retrieval.records import Answer
 
@@ -19,18 +19,18 @@ Ask = Callable[[App, Viewer, Question], Awaitable[Answer]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """What came of asking one question."""
+    """The outcome of asking one question."""
 
     question_id: str
     answered: bool
-    #: Which rung of the cascade answered.
+    #: The tier that answered.
     tier: str
-    #: The messages that the answer rests on.
+    #: External ids of the messages that the answer cites.
     cited: Sequence[str]
 
 
 async def ask_in_room(app: App, viewer: Viewer, question: Question) -> Answer:
-    """Return the answer that quotes what a viewer may read to a question, asked in its room, as it was then."""
+    """Return the answer, by quotation, that a viewer gets to a question in its room, at its time."""
     return await app.ask(
         viewer,
         question.question,
@@ -41,21 +41,21 @@ async def ask_in_room(app: App, viewer: Viewer, question: Question) -> Answer:
     )
 
 
-async def answers(
-    app: App, questions: Sequence[Question], progress: Progress, *, askers: Askers, ask: Ask = ask_in_room
+async def ask_all(
+    app: App, questions: Sequence[Question], progress: Progress, *, viewers: Viewers, ask: Ask = ask_in_room
 ) -> list[Answered]:
-    """Return what came of asking each question, in their order.
+    """Return the outcome of each question, in their order.
 
     Args:
         app: Holds the messages.
         questions: What is asked.
-        progress: Told of each question that was asked.
-        askers: For whom each is asked.
+        progress: Told of each question.
+        viewers: For whom each is asked.
         ask: Another way to ask than the usual one.
     """
 
     async def answered(question: Question) -> Answered:
-        viewer = askers.viewer(question)
+        viewer = viewers.of(question)
         answer = await ask(app, viewer, question)
         return Answered(
             question_id=question.id,
@@ -64,11 +64,11 @@ async def answers(
             cited=await cited(app, viewer, answer),
         )
 
-    return await each(questions, answered, progress)
+    return await concurrently(questions, answered, progress)
 
 
 async def cited(app: App, viewer: Viewer, answer: Answer) -> list[str]:
-    """Return the external ids of the messages that an answer quotes, or that memories it gives rest on, each once."""
+    """Return the external ids of the messages that an answer quotes, or that are sources of its memories, each once."""
     said = [message for quote in quotes(answer.hits) for message in (quote.message, *quote.answers)]
     if answer.tier == "memories":
         for one in answer.memories:
@@ -77,18 +77,18 @@ async def cited(app: App, viewer: Viewer, answer: Answer) -> list[str]:
     return list(dict.fromkeys(message.external_id for message in said))
 
 
-def score_answers(questions: Sequence[Question], run: Sequence[Answered]) -> Report:
-    """Return how often questions are answered, on which tier, and how often on messages that hold the answer.
+def score_answers(questions: Sequence[Question], answers: Sequence[Answered]) -> Report:
+    """Return how often questions are answered, by which tier, and how often the answer cites evidence.
 
     Args:
         questions: What was asked.
-        run: What came of each, in their order.
+        answers: The outcome of each, in their order.
     """
-    pairs = list(zip(questions, run, strict=True))
-    told = [(question, one) for question, one in pairs if one.answered]
-    judged = [
+    pairs = list(zip(questions, answers, strict=True))
+    answered = [(question, one) for question, one in pairs if one.answered]
+    cites_evidence = [
         float(not gold.isdisjoint(one.cited))
-        for question, one in told
+        for question, one in answered
         if question.answerable and (gold := set(question.evidence_message_ids))
     ]
     return {
@@ -97,10 +97,12 @@ def score_answers(questions: Sequence[Question], run: Sequence[Answered]) -> Rep
             "when not": mean([float(one.answered) for question, one in pairs if not question.answerable]),
         },
         "cites evidence": {
-            # Whoever answers what has no answer cites what is no evidence.
-            "of answers to answerable questions": mean(judged),
-            "of all answers": mean(judged + [0.0 for question, _ in told if not question.answerable]),
-            "messages cited": mean([float(len(one.cited)) for _, one in told]),
+            # An answer to an unanswerable question cites no evidence.
+            "of answers to answerable questions": mean(cites_evidence),
+            "of all answers": mean(
+                cites_evidence + [0.0 for question, _ in answered if not question.answerable]
+            ),
+            "messages cited": mean([float(len(one.cited)) for _, one in answered]),
         },
         "tiers": {
             "when answerable": _tiers(one for question, one in pairs if question.answerable),
@@ -109,5 +111,5 @@ def score_answers(questions: Sequence[Question], run: Sequence[Answered]) -> Rep
     }
 
 
-def _tiers(run: Iterable[Answered]) -> dict[str, int]:
-    return dict(Counter(one.tier for one in run).most_common())
+def _tiers(answers: Iterable[Answered]) -> dict[str, int]:
+    return dict(Counter(one.tier for one in answers).most_common())
