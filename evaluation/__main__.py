@@ -11,19 +11,14 @@ from pathlib import Path
 
 import click
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table as ScreenTable
 
 from evaluation.benchmark import Options
-from evaluation.comparison import Table, comparison_table, screen_tables
+from evaluation.comparison import markdown_table
 from evaluation.metrics import Report
 from evaluation.runner import TASKS, evaluate
 from roomlore.config import from_environment
 from roomlore.domain.errors import BadInput, RoomloreError
-
-#: What a person reads of a report beside its tables.
-_BESIDE_TABLES = frozenset({"questions", "without_a_run_line", "viewers", "answers"})
 
 
 @click.command()
@@ -42,12 +37,7 @@ _BESIDE_TABLES = frozenset({"questions", "without_a_run_line", "viewers", "answe
     metavar="NAME",
     help="Of retrieval: also measure after a switch to this embedding model of ROOMLORE_EMBEDDINGS.",
 )
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["json", "table", "markdown"]),
-    help="JSON by default; of retrieval, on a terminal, a table.",
-)
+@click.option("--markdown", is_flag=True, help="Of retrieval: print the comparison as a table, not JSON.")
 def main(
     *,
     task: str,
@@ -56,13 +46,12 @@ def main(
     answers: bool,
     ablations: bool,
     switch: str | None,
-    form: str | None,
+    markdown: bool,
 ) -> None:
-    """Measure TASK on the data set in a folder, in a temporary database."""
-    form = form or ("table" if task == "retrieval" and sys.stdout.isatty() else "json")
+    """Measure TASK on the data set in a folder, in a temporary database; print one JSON object."""
     try:
-        if form != "json" and task != "retrieval":
-            raise BadInput(f"--format {form}", f"the task {task} compares nothing; leave it out")
+        if markdown and task != "retrieval":
+            raise BadInput("--markdown", f"the task {task} compares nothing; leave it out")
         options = Options(
             answers=answers, ablations=ablations, switch=switch, embeddings=from_environment().embeddings
         )
@@ -72,7 +61,8 @@ def main(
         sys.exit(1)
     except asyncio.CancelledError:
         sys.exit(128 + signal.SIGTERM)
-    _print(report, form)
+    table = markdown_table(report) if markdown else None
+    click.echo(table or json.dumps(report, ensure_ascii=False, indent=2))
 
 
 async def _measured(task: str, dataset: Path, out: Path | None, options: Options) -> Report:
@@ -92,25 +82,6 @@ def _progress_bar(step: str, total: int | None) -> Generator[Callable[[int], Non
     with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
         task = bar.add_task(step, total=total)
         yield lambda done: bar.advance(task, done)
-
-
-def _print(report: Report, form: str) -> None:
-    table = comparison_table(report)
-    if form == "markdown" and table is not None:
-        click.echo(table.markdown)
-        return
-    if form == "table":
-        for part in screen_tables(report):
-            _print_table(part)
-        report = {name: value for name, value in report.items() if name in _BESIDE_TABLES}
-    click.echo(json.dumps(report, ensure_ascii=False, indent=2))
-
-
-def _print_table(table: Table) -> None:
-    screen = ScreenTable(*table.headings, box=None)
-    for row in table.rows:
-        screen.add_row(*map(escape, row))
-    Console(highlight=False, soft_wrap=True).print(screen)
 
 
 if __name__ == "__main__":

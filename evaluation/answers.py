@@ -1,7 +1,7 @@
 """Asks for answers, and scores what they cite."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from evaluation.benchmark import Progress
@@ -12,9 +12,6 @@ from roomlore.app import App
 from roomlore.domain.records import Viewer
 from roomlore.retrieval.quotes import quotes
 from roomlore.retrieval.records import Answer
-
-#: How a question is asked, for a viewer.
-Ask = Callable[[App, Viewer, Question], Awaitable[Answer]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,34 +26,28 @@ class Answered:
     cited: Sequence[str]
 
 
-async def ask_in_room(app: App, viewer: Viewer, question: Question) -> Answer:
-    """Return the answer, by quotation, that a viewer gets to a question in its room, at its time."""
-    return await app.ask(
-        viewer,
-        question.question,
-        room=question.room,
-        as_of=question.as_of_message_id,
-        quote=True,
-        private=True,
-    )
-
-
 async def ask_all(
-    app: App, questions: Sequence[Question], progress: Progress, *, viewers: Viewers, ask: Ask = ask_in_room
+    app: App, questions: Sequence[Question], progress: Progress, *, viewers: Viewers
 ) -> list[Answered]:
-    """Return the outcome of each question, in their order.
+    """Return the outcome of each question, asked in its room, at its time, and answered by quotation.
 
     Args:
         app: Holds the messages.
         questions: What is asked.
         progress: Told of each question.
         viewers: For whom each is asked.
-        ask: Another way to ask than the usual one.
     """
 
     async def answered(question: Question) -> Answered:
         viewer = viewers.of(question)
-        answer = await ask(app, viewer, question)
+        answer = await app.ask(
+            viewer,
+            question.question,
+            room=question.room,
+            as_of=question.as_of_message_id,
+            quote=True,
+            private=True,
+        )
         return Answered(
             question_id=question.id,
             answered=answer.is_known,

@@ -178,7 +178,7 @@ class BaselineRoom:
         if not any(windows):
             return None, Counter()
         index: Any = bm25s.BM25(k1=K1, b=B, method="lucene", dtype="float64")
-        index.index(windows, show_progress=False)
+        index.index(windows, create_empty_token=False, show_progress=False)
         return index, Counter(stem for window in windows for stem in set(window))
 
     def dense(self, vector: Vector, *, count: int) -> Scored:

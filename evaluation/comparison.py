@@ -1,9 +1,8 @@
-"""Compares several systems on the same questions, and lays the comparison out as tables."""
+"""Compares several systems on the same questions, and shows the comparison as a table."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from evaluation.baselines import METHODS
 from evaluation.datasets import Question
@@ -25,8 +24,6 @@ OURS, LEXICAL_ONLY, LEXICAL_INDEX = "ours", "lexical only", "lexical index"
 SWITCHED = "ours by "
 AUROC = "AUROC"
 
-#: The first columns of every table.
-_LEFT = ("questions", "figure", "n")
 _RANKING_FIGURES = ("R@10", "nDCG@10", "MRR")
 _LESS_IS_BETTER = frozenset({"leak_strict@10"})
 
@@ -164,81 +161,32 @@ def _separation(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
-    """Headings and rows of cells."""
-
-    headings: Sequence[str]
-    rows: Sequence[Sequence[str]]
-
-    @property
-    def markdown(self) -> str:
-        """The table in Markdown."""
-        lines = [self.headings, ["---"] * len(self.headings), *self.rows]
-        return "\n".join(f"| {' | '.join(_escaped(cell) for cell in line)} |" for line in lines)
-
-
-def comparison_table(report: Report) -> Table | None:
+def markdown_table(report: Report) -> str | None:
     """Return the systems of a report side by side, in percent, AUROC as 0..1; None without a comparison."""
-    rows = _rows(report)
+    rows: list[Report] = report.get("comparison", [])
     if not rows:
         return None
-    headings = [*_LEFT, *rows[0]["values"], "ours above the best", "95 %"]
-    return Table(
-        headings=headings,
-        rows=[
-            [*_values(row, rows[0]["values"]), f"{_difference(row)}{_best_baseline(row)}", _between(row)]
-            for row in rows
-        ],
-    )
+    systems = list(rows[0]["values"])
+    headings = ["questions", "figure", "n", *systems, "ours above the best", "95 %"]
+    lines = [headings, ["---"] * len(headings), *(_cells(row, systems) for row in rows)]
+    return "\n".join(f"| {' | '.join(map(_escaped, line))} |" for line in lines)
 
 
-def screen_tables(report: Report) -> list[Table]:
-    """Return the same in two tables that fit a screen: every system, and ours against the best baseline."""
-    rows = _rows(report)
-    if not rows:
-        return []
-    compared = [row for row in rows if row["best_baseline"] is not None]
+def _cells(row: Report, systems: Sequence[str]) -> list[str]:
+    figure, best = row["figure"], row["best_baseline"]
     return [
-        Table(
-            headings=[*_LEFT, *rows[0]["values"]],
-            rows=[_values(row, rows[0]["values"]) for row in rows],
-        ),
-        Table(
-            headings=[*_LEFT, "best baseline", "ours above it", "95 %"],
-            rows=[
-                [*_values(row, ()), row["best_baseline"], _difference(row), _between(row)] for row in compared
-            ],
-        ),
+        row["questions"],
+        figure,
+        str(row["n"]),
+        *(_number(row["values"].get(name), figure) for name in systems),
+        _number(row["difference"], figure, sign="+") + (f" ({best})" if best is not None else ""),
+        " to ".join(_number(end, figure, sign="+") for end in row["difference_ci95"] or ()),
     ]
 
 
-def _rows(report: Report) -> list[dict[str, Any]]:
-    return report.get("comparison", [])
-
-
-def _values(row: dict[str, Any], systems: Iterable[str]) -> list[str]:
-    cells = (_number(row["values"].get(name), row["figure"]) for name in systems)
-    return [row["questions"], row["figure"], str(row["n"]), *cells]
-
-
-def _difference(row: dict[str, Any]) -> str:
-    return _number(row["difference"], row["figure"], signed=True)
-
-
-def _best_baseline(row: dict[str, Any]) -> str:
-    return "" if row["best_baseline"] is None else f" ({row['best_baseline']})"
-
-
-def _between(row: dict[str, Any]) -> str:
-    interval = row["difference_ci95"] or ()
-    return " to ".join(_number(end, row["figure"], signed=True) for end in interval)
-
-
-def _number(value: float | None, figure: str, *, signed: bool = False) -> str:
+def _number(value: float | None, figure: str, *, sign: str = "") -> str:
     if value is None:
         return ""
-    sign = "+" if signed else ""
     return f"{value:{sign}.3f}" if figure == AUROC else f"{100 * value:{sign}.1f}"
 
 
