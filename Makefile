@@ -29,6 +29,8 @@ lock: ## write the pins with their hashes anew, from pyproject.toml and constrai
 
 setup: .venv/installed ## install into .venv
 
+dev: .venv/installed-dev ## install into .venv with what development needs
+
 demo: .venv/installed ## a small story of rooms, end to end
 	@$(BIN)/roomlore --data .roomlore-demo demo
 
@@ -61,4 +63,4 @@ docs: .venv/installed-dev ## build the documentation
 
 check: lint layers test docs ## all of the above
 
-.PHONY: help setup lock demo test test-slow fix lint layers openapi schema docs check
+.PHONY: help setup dev lock demo test test-slow fix lint layers openapi schema docs check

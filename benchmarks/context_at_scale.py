@@ -1,6 +1,6 @@
 """A context in a small and in a very large room: how long it takes, and how many rows the database reads for it.
 
-    python benchmarks/context_at_scale.py [--messages 1000 1000000] [--rounds 200] [--data DIR]
+    python -m benchmarks.context_at_scale [--messages 1000 1000000] [--rounds 200] [--data DIR]
 
 Each room is closed, in one embedded database that is thrown away unless a folder is named, and made by statements over
 whole rooms. Replies are as in a busy room: of six messages five answer one, mostly among the hundred before, one in

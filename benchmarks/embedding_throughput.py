@@ -1,6 +1,6 @@
 """How much of the bare model's speed is left after tokenising, sorting, pooling and putting back in order.
 
-    python benchmarks/embedding_throughput.py [FILE ...]
+    python -m benchmarks.embedding_throughput [FILE ...]
 
 Without files, made-up chat of mixed length; with files, their non-empty lines. The bare session gets ready-made
 arrays, sorted and batched in the same way, in the two ways that two cores can be used: several one-threaded

@@ -1,8 +1,8 @@
 """What the rules draw from real rooms: how many memories of each kind, how many twice, how fast.
 
-    python benchmarks/extraction.py PATH [PATH...] [--sample N] [--out FILE]
+    python -m benchmarks.extraction PATH [PATH...] [--sample N] [--out FILE]
 
-Each PATH is an export, or a folder with `messages.jsonl` in the layout of `roomlore eval`. It comes into an org of its own on
+Each PATH is an export, or a folder with `messages.jsonl` in the layout of `evaluation/`. It comes into an org of its own on
 the embedded server, is untangled, and drawn from, without an embedding model. Two memories count as one twice where
 they stand and say nearly the same: nine in ten of their words shared, of the same people. `--sample` writes so many
 memories, chosen at random, with the words around their sources, for a person to judge.
@@ -21,12 +21,13 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
+from evaluation.datasets import read_messages
+from evaluation.loading import incoming
 from roomlore import app as composition
 from roomlore.app import App
 from roomlore.config import Settings
 from roomlore.domain.errors import RoomloreError
 from roomlore.domain.records import Memory
-from roomlore.evaluation import datasets, feeding
 from roomlore.remembering.gist import gist
 from roomlore.workers import extract
 from roomlore.workers.extract import ExtractWorker, Rules
@@ -41,7 +42,7 @@ async def fill(app: App, path: Path) -> int:
     if not (path / "messages.jsonl").exists() and not (path / "messages.jsonl.gz").exists():
         report = await app.import_path(path)
         return report.messages
-    told = list(feeding.incoming(datasets.read_messages(path), now=datetime.now(UTC)))
+    told = list(incoming(read_messages(path), now=datetime.now(UTC)))
     for start in range(0, len(told), BATCH):
         await app.ingest_batch(told[start : start + BATCH])
     return len(told)

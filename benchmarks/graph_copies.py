@@ -1,7 +1,7 @@
 """Copies in Neo4j: how fast they are written beside the bare driver, and how fast they are rebuilt.
 
-    python benchmarks/graph_copies.py put [--messages N] [--rounds N]
-    python benchmarks/graph_copies.py rebuild [--messages N]
+    python -m benchmarks.graph_copies put [--messages N] [--rounds N]
+    python -m benchmarks.graph_copies rebuild [--messages N]
 
 On a server of its own (tests/backends/neo4j/running.py, on the same cores), or one that --url names, whose user and
 password are in NEO4J_USER and NEO4J_PASSWORD. What is compared is done in turns, and medians are told.
@@ -32,9 +32,9 @@ from statistics import median
 from typing import Any, LiteralString, cast
 from uuid import UUID
 
-from copied import PEOPLE, ROOMS, START, filled, opened, seconds
 from neo4j import AsyncDriver, AsyncGraphDatabase, AsyncManagedTransaction, NotificationMinimumSeverity
 
+from benchmarks.copied import PEOPLE, ROOMS, START, filled, opened, seconds
 from roomlore.app.proposing import Servers
 from roomlore.backends.neo4j import Neo4jGraph, batches, open_neo4j
 from roomlore.config import Neo4jSettings

@@ -1,6 +1,6 @@
 """Search, context and ingest over HTTP beside the same calls in process: how long each takes, and where that goes.
 
-    python benchmarks/http_overhead.py [--messages 10000] [--seconds 10] [--clients 1 50]
+    python -m benchmarks.http_overhead [--messages 10000] [--seconds 10] [--clients 1 50]
 
 One embedded database that is thrown away, one room of made-up messages, embedded; the server is this very process's
 twin, on loopback, with a key of a member. The same calls are made in process by as many tasks at a time. Both sign in by

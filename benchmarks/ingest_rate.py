@@ -1,6 +1,6 @@
 """How fast messages come in, held against PostgreSQL's own COPY of the very same rows.
 
-    python benchmarks/ingest_rate.py [--rounds N] [--messages N]
+    python -m benchmarks.ingest_rate [--rounds N] [--messages N]
 
 Both write to the same tables with all their indexes and constraints, on the embedded server with its usual
 settings: every commit waits for the disk. Ours cleans, attributes, resolves replies, counts and queues work on

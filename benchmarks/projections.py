@@ -1,9 +1,9 @@
 """Copies in Qdrant: how fast they are written and rebuilt, how far they lag, and what searching them costs.
 
-    python benchmarks/projections.py put [--messages N] [--rounds N]
-    python benchmarks/projections.py lag [--seconds N] [--rate N] [--work copying|all]
-    python benchmarks/projections.py rebuild [--messages N]
-    python benchmarks/projections.py search [--messages N] [--rounds N]
+    python -m benchmarks.projections put [--messages N] [--rounds N]
+    python -m benchmarks.projections lag [--seconds N] [--rate N] [--work copying|all]
+    python -m benchmarks.projections rebuild [--messages N]
+    python -m benchmarks.projections search [--messages N] [--rounds N]
 
 On a server as in `copied.py`. What is compared is done in turns, and medians are told.
 
@@ -30,7 +30,9 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
-from copied import (
+from qdrant_client import AsyncQdrantClient, models
+
+from benchmarks.copied import (
     BATCH,
     DIMENSIONS,
     Server,
@@ -46,8 +48,6 @@ from copied import (
     vector_of,
     words,
 )
-from qdrant_client import AsyncQdrantClient, models
-
 from roomlore.app import App, copies
 from roomlore.app.projecting import Copies
 from roomlore.backends.qdrant import PREFIX, QdrantPoints, open_qdrant

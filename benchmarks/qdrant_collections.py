@@ -1,6 +1,6 @@
 """A collection of Qdrant for each org, beside one for all with the org in its points.
 
-    python benchmarks/qdrant_collections.py [--orgs 20] [--messages 2000] [--rounds 3]
+    python -m benchmarks.qdrant_collections [--orgs 20] [--messages 2000] [--rounds 3]
 
 On a server as in `copied.py`; the bare client writes the same points to both, with the same indexes, and one more of the
 org that keeps what belongs together together (`is_tenant`). Looked for are the 20 nearest in three rooms of one org. Memory
@@ -19,9 +19,20 @@ from typing import Any
 from uuid import UUID
 
 import numpy as np
-from copied import BATCH, DIMENSIONS, Server, points, seconds, server, struct, timed, vector_of, words
 from qdrant_client import AsyncQdrantClient, models
 
+from benchmarks.copied import (
+    BATCH,
+    DIMENSIONS,
+    Server,
+    points,
+    seconds,
+    server,
+    struct,
+    timed,
+    vector_of,
+    words,
+)
 from roomlore.backends.qdrantwire import DENSE, INDEXES, WORDS
 from roomlore.domain.projected import Point
 

@@ -1,6 +1,6 @@
 """What it costs that a viewer sees only what the viewer may see.
 
-    python benchmarks/safety.py [--messages 100000] [--rooms 50] [--rounds 100] [--data DIR] [--plans]
+    python -m benchmarks.safety [--messages 100000] [--rooms 50] [--rounds 100] [--data DIR] [--plans]
 
 Two databases on one embedded server hold the same bytes. `guarded` is as Roomlore runs it. `bare` is a copy
 without row-level security, where everything of the org is readable: what is left is what any product without

@@ -1,6 +1,6 @@
 """Search and context at scale: latency, and what a message costs on disk.
 
-    python benchmarks/scale.py [--messages 100000] [--rooms 50] [--rounds 100]
+    python -m benchmarks.scale [--messages 100000] [--rooms 50] [--rounds 100]
 
 Messages are made of words with the frequencies of real text (Zipf), vectors by hashing them, so that no
 model's speed is measured here. The database is a fresh embedded one that is thrown away.

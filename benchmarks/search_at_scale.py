@@ -1,6 +1,6 @@
 """Searches in a large org: how long they take beside the bare queries they are made of, and what a message costs on disk.
 
-    python benchmarks/search_at_scale.py [--messages 1000000] [--rooms 50] [--rounds 100] [--data DIR]
+    python -m benchmarks.search_at_scale [--messages 1000000] [--rooms 50] [--rounds 100] [--data DIR]
 
 Rooms of very different sizes, every second one closed, made by statements over whole rooms; words as often as what is left of
 real messages without stop words (Zipf and Mandelbrot: the r-th has a share of 1 / (r + 2); 7 to a message, of which the first stands in

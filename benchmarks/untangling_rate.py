@@ -1,6 +1,6 @@
 """How fast messages are linked: pure linking, one core, no database.
 
-    OMP_NUM_THREADS=1 python benchmarks/untangling_rate.py [--messages 5000] [--rounds 3]
+    OMP_NUM_THREADS=1 python -m benchmarks.untangling_rate [--messages 5000] [--rounds 3]
 
 A made-up room of many people in which several talk at once, names called half the time. The best round counts: what
 else runs on the machine only makes it slower. To reach: at most 200 microseconds a message.

@@ -1,6 +1,6 @@
 """How fast rooms are untangled from the database and back into it, at steady state.
 
-    python benchmarks/untangling_worker.py [--messages N] [--arriving N]
+    python -m benchmarks.untangling_worker [--messages N] [--arriving N]
 
 A busy room of made-up talk comes in little by little, as it would from a live platform, on the embedded server with its
 usual settings; after each batch the worker reads what is new with the window before it, links it, places it, says what

@@ -1,6 +1,6 @@
 """How long the page of a large room takes until its first byte: at its newest, in the middle, at its oldest, filtered.
 
-    python benchmarks/web_timeline.py [--messages 10000] [--requests 200] [--data FOLDER]
+    python -m benchmarks.web_timeline [--messages 10000] [--requests 200] [--data FOLDER]
 
 One embedded database, one room of made-up messages with replies, edits and whispers, gone through so that they stand in
 conversations; the pages are asked for within this process, by a member who came with a key and by the operator who sits

@@ -54,7 +54,7 @@ HOMES = {
 }
 #: Whatever bears one of these names is made, not written.
 MADE = {"_build", "__pycache__"}
-WRITTEN = ("src", "tests", "docs", "benchmarks", ".ci")
+WRITTEN = ("src", "tests", "docs", "evaluation", "benchmarks", "training", ".ci")
 
 #: A statement begins its literal; advice to a person may quote one further on.
 SQL = re.compile(

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from roomlore.domain.errors import BadInput
-from roomlore.evaluation.datasets import (
+from evaluation.datasets import (
     Link,
     check_files,
     read_context,
@@ -15,8 +14,8 @@ from roomlore.evaluation.datasets import (
     read_links,
     read_messages,
     read_questions,
-    read_rooms,
 )
+from roomlore.domain.errors import BadInput
 
 MESSAGE = {
     "id": "m1",
@@ -43,26 +42,20 @@ def write(folder: Path, name: str, *records: object):
     (folder / name).write_text("".join(json.dumps(record) + "\n" for record in records))
 
 
-def test_rooms_are_read_and_unknown_fields_left_alone(tmp_path):
-    write(tmp_path, "rooms.jsonl", {"id": "camp", "dataset": "made-up", "split": "dev", "weather": "wet"})
-    (room,) = read_rooms(tmp_path)
-    assert (room.id, room.dataset, room.split) == ("camp", "made-up", "dev")
-
-
 def test_messages_are_read_with_what_is_optional_left_empty(tmp_path):
     write(tmp_path, "messages.jsonl", MESSAGE)
     (message,) = read_messages(tmp_path)
     assert message.text == "who has the tent?"
     assert message.timestamp == datetime(2024, 5, 1, 9, 30, tzinfo=UTC)
-    assert (message.reply_to, message.session, message.system, message.mentions) == (None, None, False, ())
+    assert (message.reply_to, message.system) == (None, False)
 
 
 def test_messages_are_read_with_everything_a_source_tells(tmp_path):
-    more = {"reply_to": "m0", "session": 3, "system": True, "mentions": ["bo"]}
+    more = {"reply_to": "m0", "system": True, "mentions": ["bo"]}
     write(tmp_path, "messages.jsonl", MESSAGE | more | {"timestamp": "2024-05-01T09:30:00+02:00"})
     (message,) = read_messages(tmp_path)
     assert message.timestamp == datetime(2024, 5, 1, 7, 30, tzinfo=UTC)
-    assert (message.reply_to, message.session, message.system, message.mentions) == ("m0", "3", True, ("bo",))
+    assert (message.reply_to, message.system) == ("m0", True)
 
 
 def test_messages_without_a_time_have_none(tmp_path):
@@ -118,7 +111,6 @@ def test_questions_are_read_with_the_patterns_of_their_extras(tmp_path):
     plain, rich = read_questions(tmp_path)
     assert (plain.include, plain.leak_targets, plain.as_of_message_id) == ((), (), None)
     assert (rich.include, rich.leak_targets, rich.as_of_message_id) == (("nine",), ("4711",), "m9")
-    assert (plain.answer, rich.answer) == ("Bo", None)
 
 
 def test_context_is_read(tmp_path):
@@ -175,7 +167,7 @@ def test_packed_files_read_like_plain_ones_and_blank_lines_are_skipped(tmp_path)
 
 
 @pytest.mark.parametrize(
-    "read", [read_rooms, read_messages, read_questions, read_context, read_links, read_conversations]
+    "read", [read_messages, read_questions, read_context, read_links, read_conversations]
 )
 def test_a_missing_file_is_told(read, tmp_path):
     with pytest.raises(BadInput, match="has neither"):
@@ -209,29 +201,35 @@ def test_a_line_that_is_no_object_is_told(tmp_path):
 @pytest.mark.parametrize(
     ("field", "value", "why"),
     [
-        ("text", None, "'text' is not a string"),
-        ("is_bot", 1, "'is_bot' is not true or false"),
-        ("timestamp", "yesterday", "'timestamp' is not a time"),
-        ("timestamp", "0001-01-01T00:00+14:00", "'timestamp' is not a time"),
-        ("timestamp", 12, "'timestamp' is not a time"),
-        ("timestamp", True, "'timestamp' is not a time"),
-        ("timestamp", ["2024"], "'timestamp' is not a time"),
-        ("mentions", "bo", "'mentions' is not a list"),
-        ("mentions", ["bo", 1], "'mentions' is not a list of strings"),
+        ("text", None, "missing required field `text`"),
+        ("text", 3, r"Expected `str`, got `int` - at `\$\.text`"),
+        ("is_bot", 1, r"Expected `bool`, got `int` - at `\$\.is_bot`"),
+        ("timestamp", "yesterday", "`timestamp` is not a time"),
+        ("timestamp", "0001-01-01T00:00+14:00", "`timestamp` is not a time"),
+        ("timestamp", 12, "`timestamp` is not a time"),
+        ("timestamp", True, "`timestamp` is not a time"),
+        ("timestamp", ["2024"], "`timestamp` is not a time"),
     ],
 )
 def test_a_field_of_the_wrong_kind_is_told(field, value, why, tmp_path):
     write(tmp_path, "messages.jsonl", MESSAGE | {field: value})
-    with pytest.raises(BadInput, match=f"line 1: {why}"):
+    with pytest.raises(BadInput, match=f"line 1: .*{why}"):
         read_messages(tmp_path)
 
 
-def test_a_missing_field_is_told(tmp_path):
-    write(
-        tmp_path, "questions.jsonl", {name: value for name, value in QUESTION.items() if name != "answerable"}
-    )
-    with pytest.raises(BadInput, match="'answerable' is missing"):
-        read_questions(tmp_path)
-    write(tmp_path, "questions.jsonl", QUESTION | {"extra": ["x"]})
-    with pytest.raises(BadInput, match="'extra' is not an object"):
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"answerable": None}, "missing required field `answerable`"),
+        ({"evidence_message_ids": "m2"}, "Expected `array`, got `str`"),
+        (
+            {"evidence_message_ids": ["m2", 1]},
+            r"Expected `str`, got `int` - at `\$\.evidence_message_ids\[1\]`",
+        ),
+        ({"extra": ["x"]}, "Expected `object`, got `array`"),
+    ],
+)
+def test_a_question_that_is_none_is_told(changed, why, tmp_path):
+    write(tmp_path, "questions.jsonl", QUESTION | changed)
+    with pytest.raises(BadInput, match=f"line 1: .*{why}"):
         read_questions(tmp_path)

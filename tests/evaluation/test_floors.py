@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from roomlore.evaluation import run
-from roomlore.evaluation.datasets import read_gold, read_messages
-from roomlore.evaluation.run import evaluate
-from roomlore.evaluation.trial import Also, Trial
+from evaluation.benchmark import BenchmarkRun, Options
+from evaluation.datasets import read_gold, read_messages
+from evaluation.loading import load
+from evaluation.runner import TASKS, evaluate, temporary_apps
 
 DATA = Path(__file__).parents[2].parent / "shared" / "bench" / "data"
 
@@ -25,23 +25,25 @@ def data_set(name: str) -> Path:
 
 
 def scores(task: str, name: str) -> dict:
-    return asyncio.run(evaluate(task, data_set(name), now=datetime.now(UTC), also=Also(plain=False)))
+    return asyncio.run(
+        evaluate(task, data_set(name), now=datetime.now(UTC), options=Options(baselines=False))
+    )
 
 
-async def untangled(folder: Path, tasks: Sequence[str]) -> dict[str, dict]:
-    """Return the scores of tasks that only read what untangling found, all of it found once."""
-    now, needs = datetime.now(UTC), {need for task in tasks for need in run.NEEDS[task]}
+async def disentangled(folder: Path, tasks: Sequence[str]) -> dict[str, dict]:
+    """Return the scores of tasks that share one disentanglement."""
+    needs = {need for task in tasks for need in TASKS[task].needs}
     messages, gold = read_messages(folder), read_gold(folder, sorted(needs))
-    async with run._apps(tasks[0], run.ALONE) as (app, _, _):
-        trial = Trial(app=app, messages=messages, gold=gold)
-        await run._load(trial, now=now)
-        return {task: (await run.TASKS[task](trial, now)).report for task in tasks}
+    async with temporary_apps(Options(), searches=False) as (app, _, _):
+        run = BenchmarkRun(app=app, messages=messages, gold=gold)
+        await load(run, now=datetime.now(UTC))
+        return {task: (await TASKS[task].measure(run)).report for task in tasks}
 
 
 @pytest.fixture(scope="module")
 def channels() -> dict[str, dict]:
     """What IRC channels come to, by task."""
-    return asyncio.run(untangled(data_set("irc-dev"), ["context", "links"]))
+    return asyncio.run(disentangled(data_set("irc-dev"), ["context", "links"]))
 
 
 def ours(report: dict) -> dict[tuple[str, str], float]:

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roomlore.domain.errors import BadInput
-from roomlore.evaluation.datasets import (
+from evaluation.datasets import (
     ContextItem,
     DatasetMessage,
     Question,
@@ -19,7 +18,7 @@ from roomlore.evaluation.datasets import (
     read_messages,
     read_questions,
 )
-from roomlore.evaluation.metrics import (
+from evaluation.metrics import (
     Ranking,
     Selection,
     auroc,
@@ -28,6 +27,7 @@ from roomlore.evaluation.metrics import (
     score_context,
     score_retrieval,
 )
+from roomlore.domain.errors import BadInput
 
 BENCH = Path(__file__).parents[2].parent / "shared" / "bench"
 
@@ -40,16 +40,13 @@ MESSAGE = DatasetMessage(
     timestamp=None,
     text="",
     reply_to=None,
-    session=None,
     system=False,
-    mentions=(),
 )
 QUESTION = Question(
     id="q1",
     room="camp",
     question="Who brings the tent?",
     evidence_message_ids=("m1",),
-    answer="Ana",
     category="who",
     answerable=True,
     as_of_message_id=None,
@@ -58,7 +55,6 @@ QUESTION = Question(
     leak_targets=(),
 )
 ITEM = ContextItem(
-    id="c1",
     room="camp",
     trigger_message_id="m5",
     gold_context_ids=("m2", "m4"),
@@ -150,7 +146,7 @@ def test_a_retrieval_report_worked_out_by_hand():
         Ranking(question_id="q2", ranked=("m1", "m3"), score=0.4, answered=False),
         Ranking(question_id="q4", ranked=("m1",), score=0.6, answered=False),
     ]
-    report = score_retrieval(questions, messages("a", "b", "c"), run=run)
+    report = score_retrieval(questions, messages("a", "b", "c"), predicted=run)
     assert report["questions"] == 4
     assert report["without_a_run_line"] == 1
     assert report["ALL answerable"]["n"] == 3
@@ -174,7 +170,9 @@ def test_needed_facts_and_leaks_are_judged_on_the_ten_messages_shown():
         leak_targets=("4711",),
     )
     ranked = tuple(f"m{number}" for number in range(1, 12))
-    report = score_retrieval([question], messages(*texts), run=[Ranking(question_id="q1", ranked=ranked)])
+    report = score_retrieval(
+        [question], messages(*texts), predicted=[Ranking(question_id="q1", ranked=ranked)]
+    )
     assert report["governance"] == {
         "privacy/coverage@10": {"mean": 0.5, "n": 1},
         "privacy/leak_strict@10": {"mean": 1.0, "n": 1},
@@ -183,18 +181,22 @@ def test_needed_facts_and_leaks_are_judged_on_the_ten_messages_shown():
 
 def test_a_secret_that_the_question_states_cannot_leak():
     question = replace(QUESTION, question="Is it 4711?", leak_targets=("4711",))
-    report = score_retrieval([question], messages("4711"), run=[Ranking(question_id="q1", ranked=("m1",))])
+    report = score_retrieval(
+        [question], messages("4711"), predicted=[Ranking(question_id="q1", ranked=("m1",))]
+    )
     assert report["governance"] == {}
 
 
 def test_a_pattern_that_is_no_regular_expression_is_taken_literally():
     question = replace(QUESTION, include=("(sad",))
-    report = score_retrieval([question], messages("so (SAD"), run=[Ranking(question_id="q1", ranked=("m1",))])
+    report = score_retrieval(
+        [question], messages("so (SAD"), predicted=[Ranking(question_id="q1", ranked=("m1",))]
+    )
     assert report["governance"]["who/coverage@10"]["mean"] == 1
 
 
 def test_a_run_over_nothing_says_nothing():
-    report = score_retrieval([], [], run=[])
+    report = score_retrieval([], [], predicted=[])
     assert report == {
         "questions": 0,
         "without_a_run_line": 0,
@@ -213,7 +215,7 @@ def test_a_run_over_nothing_says_nothing():
 )
 def test_a_ranking_that_cannot_be_scored_is_refused(ranking, why):
     with pytest.raises(BadInput, match=f"q1: .*{why}"):
-        score_retrieval([QUESTION], messages("a"), run=[ranking])
+        score_retrieval([QUESTION], messages("a"), predicted=[ranking])
 
 
 # Context
@@ -230,7 +232,7 @@ def test_a_context_report_worked_out_by_hand():
         Selection(trigger_message_id="m5", selected=("m1", "m3", "m4", "m5", "m6")),  # m3 and m4 are judged
         Selection(trigger_message_id="m7", selected=()),
     ]
-    report = score_context(items, room, run=run)
+    report = score_context(items, room, predicted=run)
     assert report == {
         "P": 0.25,
         "R": 0.25,
@@ -246,7 +248,9 @@ def test_a_context_report_worked_out_by_hand():
 def test_system_messages_do_not_count():
     room = messages("a", "b", "c", "d", "e")
     room[3] = replace(room[3], system=True)
-    report = score_context([ITEM], room, run=[Selection(trigger_message_id="m5", selected=("m2", "m4"))])
+    report = score_context(
+        [ITEM], room, predicted=[Selection(trigger_message_id="m5", selected=("m2", "m4"))]
+    )
     assert report["mean size"] == 1
     assert report["R"] == 0.5
 
@@ -255,21 +259,27 @@ def test_thirty_messages_may_be_selected_and_no_more():
     room = messages(*["text"] * 40)
     item = replace(ITEM, trigger_message_id="m40", judged_from_id="m1")
     allowed = tuple(f"m{number}" for number in range(1, 31))
-    assert score_context([item], room, run=[Selection(trigger_message_id="m40", selected=allowed)])["R"] == 1
+    assert (
+        score_context([item], room, predicted=[Selection(trigger_message_id="m40", selected=allowed)])["R"]
+        == 1
+    )
     with pytest.raises(BadInput, match="more than 30"):
-        score_context([item], room, run=[Selection(trigger_message_id="m40", selected=(*allowed, "m31"))])
+        score_context(
+            [item], room, predicted=[Selection(trigger_message_id="m40", selected=(*allowed, "m31"))]
+        )
 
 
 def test_selecting_what_does_not_exist_is_refused():
     with pytest.raises(BadInput, match="no message 'm99'"):
-        score_context([ITEM], messages(*"abcde"), run=[Selection(trigger_message_id="m5", selected=("m99",))])
+        score_context(
+            [ITEM], messages(*"abcde"), predicted=[Selection(trigger_message_id="m5", selected=("m99",))]
+        )
 
 
 # Agreement with the scorer of the data sets
 
 
 def scored_there(task: str, dataset: Path, lines: list[dict], folder: Path) -> dict:
-    pytest.importorskip("scipy")
     run = folder / "run.jsonl"
     run.write_text("".join(json.dumps(line) + "\n" for line in lines))
     command = [sys.executable, str(BENCH / "score.py"), task, str(dataset), str(run)]
@@ -301,7 +311,7 @@ def test_retrieval_figures_agree_to_the_last_digit(name, seed, tmp_path):
         answered = random_.choice([None, True, False])
         run.append(Ranking(question_id=question.id, ranked=ranked, score=score, answered=answered))
     theirs = scored_there("retrieval", folder, [asdict(ranking) for ranking in run], tmp_path)
-    assert json.loads(json.dumps(score_retrieval(questions, room, run=run))) == theirs
+    assert json.loads(json.dumps(score_retrieval(questions, room, predicted=run))) == theirs
 
 
 def test_context_figures_agree_to_the_last_digit(tmp_path):
@@ -319,4 +329,4 @@ def test_context_figures_agree_to_the_last_digit(tmp_path):
         gold = [i for i in item.gold_context_ids if random_.random() < 0.3]
         run.append(Selection(trigger_message_id=item.trigger_message_id, selected=[*selected, *gold][:30]))
     theirs = scored_there("context", folder, [asdict(selection) for selection in run], tmp_path)
-    assert json.loads(json.dumps(score_context(items, room, run=run))) == theirs
+    assert json.loads(json.dumps(score_context(items, room, predicted=run))) == theirs

@@ -44,10 +44,6 @@ VERBS: Mapping[str, Verb] = {
         "operations:embedding",
         "Say what ROOM embeds: each message, or of an exchange only what opens it, which carries the answers.",
     ),
-    "eval": Verb(
-        "evaluating:eval_",
-        "Measure TASK on a folder with gold labels, in a database of its own that is thrown away.",
-    ),
     "extract": Verb(
         "extracting:extract",
         "Draw memories at once, also from conversations that still go on: of a room, of one conversation, or of all.",

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roomlore.evaluation.datasets import DatasetMessage
-from roomlore.evaluation.feeding import incoming
+from evaluation.datasets import DatasetMessage
+from evaluation.loading import incoming
 
 NOW = datetime(2024, 5, 10, tzinfo=UTC)
 NINE = datetime(2024, 5, 1, 9, tzinfo=UTC)
@@ -19,9 +19,7 @@ MESSAGE = DatasetMessage(
     timestamp=NINE,
     text="bo: who has the tent?",
     reply_to=None,
-    session=None,
     system=False,
-    mentions=("bo",),
 )
 
 

@@ -1,17 +1,21 @@
-"""Turns the messages of a data set into what ingest accepts: what the data set states, and nothing more."""
+"""Loads the messages of a data set into Roomlore: what the data set states, and nothing more."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from evaluation.benchmark import BenchmarkRun
+from evaluation.datasets import DatasetMessage
+from roomlore.app import App
+from roomlore.domain.errors import BadInput
 from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, IncomingRoom, Precision
-from roomlore.evaluation.datasets import DatasetMessage
 
 PLATFORM = "evaluation"
-#: Where a room has no times, its messages follow each other at this pace.
-PACE = timedelta(seconds=20)
-WEEK = timedelta(weeks=1)
+BATCH = 2_000
+#: The pace of messages in rooms without times.
+_PACE = timedelta(seconds=20)
+_WEEK = timedelta(weeks=1)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -19,29 +23,52 @@ class _Clock:
     """The times of one room."""
 
     precision: Precision
-    #: The newest so far; before that the first that the room states, None where it states none.
+    #: The newest time so far; at first the first time that the room states, None where it states none.
     newest: datetime | None
 
 
-def incoming(messages: Sequence[DatasetMessage], *, now: datetime) -> Iterator[IncomingMessage]:
-    """Yield the messages of a data set as records of a platform, in the order of the data set.
+async def load(run: BenchmarkRun, *, now: datetime) -> None:
+    """Store all messages of the data set."""
+    records = list(incoming(run.messages, now=now))
+    with run.progress("storing", len(records)) as progress:
+        for start in range(0, len(records), BATCH):
+            batch = records[start : start + BATCH]
+            await ingest(run.app, batch)
+            progress(len(batch))
 
-    The order of the data set is the order of the room: a time that goes back is taken for that of the message before,
-    and so is one that is missing. In a room without any time messages follow each other at a pace of 20
-    seconds. A data set from the future is moved into the past by whole weeks, or nothing would take it in.
+
+async def embed(run: BenchmarkRun) -> None:
+    """Do all work that waits after loading: embed messages, extract memories."""
+    with run.progress("embedding", (await run.app.waiting()).waiting) as progress:
+        await run.app.drain(progress)
+
+
+async def ingest(app: App, batch: Sequence[IncomingMessage]) -> None:
+    """Store a batch of messages; raise BadInput if one is refused."""
+    accepted = await app.ingest_batch(batch)
+    if accepted.skipped:
+        raise BadInput(f"message {accepted.skipped[0].where}", accepted.skipped[0].reason)
+
+
+def incoming(messages: Sequence[DatasetMessage], *, now: datetime) -> Iterator[IncomingMessage]:
+    """Yield the messages of a data set as a platform would send them, in the order of the data set.
+
+    The order of the data set is the order of the room: a time that goes back, or is missing, becomes that of the
+    message before. In a room without times a message comes every 20 seconds. A data set from the future moves
+    into the past by whole weeks, because Roomlore refuses messages from the future.
 
     Args:
         messages: Rooms may be mixed.
-        now: When rooms without times end, and what no time is later than.
+        now: When rooms without times end. No message is later.
     """
     clocks = _clocks(messages)
     ahead = max((message.timestamp for message in messages if message.timestamp), default=now) - now
-    moved = max(-(-ahead // WEEK), 0) * WEEK
-    start = now - PACE * (len(messages) + 1)
+    moved = max(-(-ahead // _WEEK), 0) * _WEEK
+    start = now - _PACE * (len(messages) + 1)
     for place, message in enumerate(messages):
         clock = clocks[message.room]
         if clock.newest is None:
-            sent_at = start + PACE * place
+            sent_at = start + _PACE * place
         else:
             sent_at = clock.newest = max(message.timestamp or clock.newest, clock.newest)
             sent_at -= moved
@@ -59,7 +86,7 @@ def _clocks(messages: Iterable[DatasetMessage]) -> dict[str, _Clock]:
 
 
 def _precision(times: Iterable[datetime]) -> Precision:
-    """Return how finely the times of a room are told."""
+    """Return the precision of the times of a room."""
     if any(time.microsecond % 1000 for time in times):
         return "us"
     if any(time.microsecond for time in times):

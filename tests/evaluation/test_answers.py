@@ -1,14 +1,13 @@
 from dataclasses import replace
 
-from roomlore.evaluation.answering import Answered, score_answers
-from roomlore.evaluation.datasets import Question
+from evaluation.answers import Answered, score_answers
+from evaluation.datasets import Question
 
 QUESTION = Question(
     id="q1",
     room="camp",
     question="Who brings the tent?",
     evidence_message_ids=("m1",),
-    answer=None,
     category="who",
     answerable=True,
     as_of_message_id=None,

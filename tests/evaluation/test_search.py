@@ -1,4 +1,4 @@
-"""The material of the reference methods comes from where search has it: the same stems, the same vectors."""
+"""How questions are asked, and that baselines use the stems and vectors of search."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -6,16 +6,13 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
+from evaluation import baselines
+from evaluation.baselines import BM25, DENSE, Baselines, message_vectors, stems_of
+from evaluation.datasets import DatasetMessage, Question
+from evaluation.loading import incoming
+from evaluation.search import ASKER, NO_ASKER, UNKNOWN_ASKER, lexical_rankings, rankings, viewers_of
 from roomlore.backends.fake import FakeEmbedder
 from roomlore.domain.errors import BadInput
-from roomlore.evaluation.askers import ASKER, NOBODY, STRANGER, askers_of
-from roomlore.evaluation.asking import rankings
-from roomlore.evaluation.baselines import BM25, DENSE
-from roomlore.evaluation.datasets import DatasetMessage, Question
-from roomlore.evaluation.feeding import incoming
-from roomlore.evaluation.reference import Reference
-from roomlore.evaluation.stages import lexical_rankings
-from roomlore.store import measuring
 
 NOW = datetime(2026, 1, 20, tzinfo=UTC)
 SAID = [
@@ -34,9 +31,7 @@ MESSAGES = [
         timestamp=None,
         text=text,
         reply_to=None,
-        session=None,
         system=False,
-        mentions=(),
     )
     for external_id, room, author, text in SAID
 ]
@@ -45,7 +40,6 @@ QUESTION = Question(
     room="camp",
     question="Where is the boat's key?",
     evidence_message_ids=("m1",),
-    answer=None,
     category="where",
     answerable=True,
     as_of_message_id=None,
@@ -71,58 +65,53 @@ async def camp(app, tell_once):
 
 
 async def test_stems_are_those_of_search_and_stop_words_are_out(camp):
-    async with camp.db.outside_orgs() as conn:
-        found = await measuring.stems(
-            conn, [("Ana", "the keys, the key"), ("", "of the"), ("Bo", "\0\ud800 x")]
-        )
+    found = await stems_of(camp, [("Ana", "the keys, the key"), ("", "of the"), ("Bo", "\0\ud800 x")])
     assert found == [{"ana": 1, "key": 2}, {}, {"bo": 1, "x": 1}]
 
 
 async def test_texts_of_many_statements_stay_in_order(camp, monkeypatch):
-    monkeypatch.setattr(measuring, "BATCH", 2)
-    async with camp.db.outside_orgs() as conn:
-        found = await measuring.stems(conn, [("", f"word{number}") for number in range(5)])
+    monkeypatch.setattr(baselines, "BATCH", 2)
+    found = await stems_of(camp, [("", f"word{number}") for number in range(5)])
     assert found == [{f"word{number}": 1} for number in range(5)]
 
 
 async def test_vectors_are_those_that_are_stored(camp):
     embedder = FakeEmbedder()
-    async with camp.db.reading(camp.operator) as conn:
-        stored = await measuring.message_vectors(conn, camp.org_id, embedder.model_id)
-        other = await measuring.message_vectors(conn, camp.org_id, "another model")
+    stored = await message_vectors(camp, embedder.model_id)
+    other = await message_vectors(camp, "another model")
     assert set(stored) == {"m1", "m2", "m3", "m4"}
     (again,) = embedder.embed([f"Ana: {SAID[0][3]}"])
     assert np.allclose(stored["m1"], again, atol=1e-3)
     assert other == {}
 
 
-async def test_reference_methods_find_what_was_said_in_the_room_until_then(camp):
-    reference = await Reference.read(camp, MESSAGES, FakeEmbedder())
+async def test_baselines_find_what_was_said_in_the_room_until_then(camp):
+    made = await Baselines.read(camp, MESSAGES, FakeEmbedder())
     then = replace(QUESTION, id="q2", as_of_message_id="m2")
-    runs = await reference.runs([QUESTION, then], passed)
-    assert set(runs[BM25][0].ranked) == {"m1", "m4"}
-    assert runs[BM25][1].ranked == ["m1"]
-    assert "m4" in runs[DENSE][0].ranked
-    assert "m4" not in runs[DENSE][1].ranked
-    assert [ranking.question_id for ranking in runs[DENSE]] == ["q1", "q2"]
+    found = await made.rankings([QUESTION, then], passed)
+    assert set(found[BM25][0].ranked) == {"m1", "m4"}
+    assert found[BM25][1].ranked == ["m1"]
+    assert "m4" in found[DENSE][0].ranked
+    assert "m4" not in found[DENSE][1].ranked
+    assert [ranking.question_id for ranking in found[DENSE]] == ["q1", "q2"]
 
 
 async def test_without_an_embedding_model_there_is_only_bm25(camp):
-    reference = await Reference.read(camp, MESSAGES, None)
-    runs = await reference.runs([QUESTION], passed)
-    assert DENSE not in runs
-    assert runs[BM25][0].ranked
+    made = await Baselines.read(camp, MESSAGES, None)
+    found = await made.rankings([QUESTION], passed)
+    assert DENSE not in found
+    assert found[BM25][0].ranked
 
 
 @pytest.mark.parametrize("wrong", [{"room": "nowhere"}, {"as_of_message_id": "m3"}])
 async def test_a_question_about_what_is_not_there_is_refused_by_name(camp, wrong):
-    reference = await Reference.read(camp, MESSAGES, None)
+    made = await Baselines.read(camp, MESSAGES, None)
     with pytest.raises(BadInput, match="question q1"):
-        await reference.runs([replace(QUESTION, **wrong)], passed)
+        await made.rankings([replace(QUESTION, **wrong)], passed)
 
 
 async def test_the_lexical_half_of_search_finds_what_bm25_finds(camp):
-    askers = await askers_of(camp, [], MESSAGES)
+    viewers = await viewers_of(camp, [], MESSAGES)
     questions = [
         QUESTION,
         replace(QUESTION, id="q2", as_of_message_id="m2"),
@@ -130,9 +119,9 @@ async def test_the_lexical_half_of_search_finds_what_bm25_finds(camp):
         replace(QUESTION, id="q4", question="Where is the boat?", room="lake"),
         replace(QUESTION, id="q5", question="Who likes strawberries?"),
     ]
-    ours = await lexical_rankings(camp, questions, passed, askers=askers)
-    reference = await Reference.read(camp, MESSAGES, None)
-    theirs = (await reference.runs(questions, passed))[BM25]
+    ours = await lexical_rankings(camp, questions, passed, viewers=viewers)
+    made = await Baselines.read(camp, MESSAGES, None)
+    theirs = (await made.rankings(questions, passed))[BM25]
     assert [ranking.ranked for ranking in ours] == [ranking.ranked for ranking in theirs]
     assert ours[1].ranked == ["m1"]
     assert ours[4].ranked == []
@@ -149,22 +138,22 @@ async def test_a_question_is_asked_for_its_asker_where_the_room_knows_them(camp)
         # Cy speaks elsewhere only.
         replace(QUESTION, id="absent", asker_id="cy"),
     ]
-    askers = await askers_of(camp, questions, MESSAGES)
+    viewers = await viewers_of(camp, questions, MESSAGES)
     ana = await camp.viewer("ana")
-    assert [askers.viewer(question) for question in questions] == [ana, *[camp.operator] * 3]
-    assert askers.counts == {ASKER: 1, NOBODY: 1, STRANGER: 2}
+    assert [viewers.of(question) for question in questions] == [ana, *[camp.operator] * 3]
+    assert viewers.counts == {ASKER: 1, NO_ASKER: 1, UNKNOWN_ASKER: 2}
 
 
 async def test_the_way_to_search_can_be_another_and_gets_the_asker(camp):
     questions = [replace(QUESTION, asker_id="ana"), replace(QUESTION, id="q2")]
-    askers = await askers_of(camp, questions, MESSAGES)
+    viewers = await viewers_of(camp, questions, MESSAGES)
     seen = []
 
     async def search(app, viewer, question):
         seen.append((question.id, viewer))
         return await app.search(viewer, "thanks", room=question.room)
 
-    run = await rankings(camp, questions, passed, search=search, askers=askers)
+    run = await rankings(camp, questions, passed, search=search, viewers=viewers)
     assert sorted(seen, key=lambda call: call[0]) == [("q1", await camp.viewer("ana")), ("q2", camp.operator)]
     assert [ranking.question_id for ranking in run] == ["q1", "q2"]
     assert all(ranking.ranked[0] == "m2" for ranking in run)

@@ -1,7 +1,7 @@
-"""Scores what a system found against what it should have found.
+"""Metrics of retrieval, abstention, leaks and context, with bootstrap intervals.
 
-Pure functions from records to the report that is printed. Figures are rounded to four digits, like published
-ones; a share of nothing is None and never zero.
+Pure functions from records to a report. Figures are rounded to four digits, like published ones; a share of nothing
+is None and never zero.
 """
 
 import math
@@ -13,31 +13,33 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import rankdata  # pyright: ignore[reportUnknownVariableType]
 
+from evaluation.datasets import ContextItem, DatasetMessage, Question
 from roomlore.domain.errors import BadInput
-from roomlore.evaluation.datasets import ContextItem, DatasetMessage, Question
 
-#: A report is meant to be printed as JSON.
+Floats = NDArray[np.float64]
+#: A report is printed as JSON.
 Report = dict[str, Any]
 
 _CUTOFFS = (1, 5, 10, 20, 50)
-#: How many messages a person is shown: nDCG, needed facts and leaks are judged on them.
+#: How many messages a person sees: nDCG, coverage and leaks are judged on them.
 _SHOWN = 10
-#: What the questions that can be answered are called together.
+#: The category of all answerable questions together.
 ALL = "ALL answerable"
-#: So many messages a context may hold.
+#: How many messages a context may hold.
 MOST_SELECTED = 30
 _RESAMPLES = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranking:
-    """What a system found for one question."""
+    """What a system found for one question, best first."""
 
     question_id: str
-    #: Message ids, best first.
+    #: Message ids.
     ranked: Sequence[str]
-    #: How sure the system is that the room holds the answer, on any scale.
+    #: The system's confidence that the room holds the answer, on any scale.
     score: float | None = None
     #: Whether it gave an answer or said that it does not know.
     answered: bool | None = None
@@ -52,16 +54,16 @@ class Selection:
 
 
 def score_retrieval(
-    questions: Sequence[Question], messages: Iterable[DatasetMessage], *, run: Iterable[Ranking]
+    questions: Sequence[Question], messages: Iterable[DatasetMessage], *, predicted: Iterable[Ranking]
 ) -> Report:
-    """Return how well a run finds evidence, tells unanswerable questions apart and keeps secrets.
+    """Return how well a system finds evidence, tells unanswerable questions apart and keeps secrets.
 
     A question without a ranking counts as one for which nothing was found.
 
     Raises:
         BadInput: A message is ranked twice, or a score is not a number.
     """
-    rankings = {ranking.question_id: ranking for ranking in run}
+    rankings = {ranking.question_id: ranking for ranking in predicted}
     pairs = [(q, rankings.get(q.id) or Ranking(question_id=q.id, ranked=())) for q in questions]
     for _, ranking in pairs:
         _check(ranking)
@@ -69,14 +71,14 @@ def score_retrieval(
         "questions": len(questions),
         "without_a_run_line": sum(q.id not in rankings for q in questions),
     }
-    report |= _found(pairs)
+    report |= _ranking_means(pairs)
     report |= _abstention(pairs)
     report["governance"] = _governance(pairs, {message.id: message.text for message in messages})
     return report
 
 
 def score_context(
-    items: Iterable[ContextItem], messages: Iterable[DatasetMessage], *, run: Iterable[Selection]
+    items: Iterable[ContextItem], messages: Iterable[DatasetMessage], *, predicted: Iterable[Selection]
 ) -> Report:
     """Return how well selected contexts match the messages that belong to each trigger.
 
@@ -86,7 +88,7 @@ def score_context(
     Raises:
         BadInput: More than 30 messages are selected, or one that does not exist.
     """
-    selections = {selection.trigger_message_id: selection.selected for selection in run}
+    selections = {selection.trigger_message_id: selection.selected for selection in predicted}
     place = {message.id: (number, message.system) for number, message in enumerate(messages)}
     columns: dict[str, list[float]] = defaultdict(list)
     empty: list[float] = []
@@ -124,10 +126,10 @@ def ranking_scores(ranked: Sequence[str], gold: set[str]) -> dict[str, float]:
 
 
 def auroc(positive: Sequence[float], negative: Sequence[float]) -> float | None:
-    """Return how often a positive scores above a negative, ties counted half; None without a pair."""
+    """Return the area under the ROC curve, ties counted half; None without a pair."""
     if not positive or not negative:
         return None
-    return _auroc(np.array(positive, np.float64), np.array(negative, np.float64))
+    return float(_auroc(np.array(positive), np.array(negative)))
 
 
 def confidence_interval(values: Sequence[float]) -> list[float] | None:
@@ -151,27 +153,24 @@ def auroc_interval(
         return None
     above, below = _draws(len(positive)), _draws(len(negative))
     one, other = (
-        [_auroc(up[drawn_up], down[drawn_down]) for drawn_up, drawn_down in zip(above, below, strict=True)]
-        for up, down in (
-            (np.array(high, np.float64), np.array(low, np.float64))
-            for high, low in ((positive, negative), than)
-        )
+        _auroc(np.array(high)[above], np.array(low)[below]) for high, low in ((positive, negative), than)
     )
-    return _middle(np.array(one) - np.array(other))
+    return _middle(one - other)
 
 
-def _auroc(positive: NDArray[np.float64], negative: NDArray[np.float64]) -> float:
-    above = _average_ranks(np.concatenate([positive, negative]))[: len(positive)].sum()
-    least = len(positive) * (len(positive) + 1) / 2
-    return float((above - least) / (len(positive) * len(negative)))
+def _auroc(positive: Floats, negative: Floats) -> Floats:
+    """Return the AUROC along the last axis, by the rank sum of Mann and Whitney."""
+    count, others = positive.shape[-1], negative.shape[-1]
+    ranks = rankdata(np.concatenate([positive, negative], axis=-1), axis=-1)
+    return (ranks[..., :count].sum(axis=-1) - count * (count + 1) / 2) / (count * others)
 
 
 def _draws(count: int) -> NDArray[np.int64]:
-    """Return for each resample which values it has; the same for the same count."""
+    """Return the places of each bootstrap resample; the same for the same count."""
     return np.random.default_rng(0).integers(0, count, (_RESAMPLES, count))
 
 
-def _middle(values: NDArray[np.float64]) -> list[float]:
+def _middle(values: Floats) -> list[float]:
     return [round(float(np.percentile(values, percent)), 4) for percent in (2.5, 97.5)]
 
 
@@ -182,7 +181,7 @@ def _check(ranking: Ranking) -> None:
         raise BadInput(f"ranking for {ranking.question_id}", "the score is not a number")
 
 
-def _found(pairs: Sequence[tuple[Question, Ranking]]) -> Report:
+def _ranking_means(pairs: Sequence[tuple[Question, Ranking]]) -> Report:
     """Return mean ranking scores over all answerable questions and by category."""
     rows: dict[str, list[dict[str, float]]] = defaultdict(list)
     for question, ranking in pairs:
@@ -214,7 +213,7 @@ def _abstention(pairs: Sequence[tuple[Question, Ranking]]) -> Report:
 
 
 def _governance(pairs: Sequence[tuple[Question, Ranking]], texts: Mapping[str, str]) -> Report:
-    """Return by category how much of what is needed is shown, and how often a secret is."""
+    """Return by category how much of what is needed is shown, and how often a secret leaks."""
     values: dict[str, list[float]] = defaultdict(list)
     for question, ranking in pairs:
         for name, value in shown_scores(question, ranking.ranked, texts).items():
@@ -264,13 +263,6 @@ def _overlap(selected: set[str], gold: set[str]) -> dict[str, float]:
     hits = len(selected & gold)
     precision, recall = hits / len(selected) if selected else 0.0, hits / len(gold)
     return {"P": precision, "R": recall, "F1": 2 * precision * recall / (precision + recall) if hits else 0.0}
-
-
-def _average_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return ranks from 1; equal values share the mean of their ranks."""
-    _, group, counts = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    return (last - (counts - 1) / 2)[group]
 
 
 def mean(values: Sequence[float]) -> float | None:

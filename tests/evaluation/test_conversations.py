@@ -1,9 +1,9 @@
 from datetime import UTC, datetime
 
+from evaluation.conversations import assignments, reply_links
+from evaluation.datasets import Link
 from roomlore.domain.ids import ConversationId, MessageId, ParticipantId, RoomId, uuid7
 from roomlore.domain.records import Message, Placed, Reply
-from roomlore.evaluation.datasets import Link
-from roomlore.evaluation.placing import answered, placements
 
 ROOM, ANA, TENTS = RoomId(uuid7()), ParticipantId(uuid7()), ConversationId(uuid7())
 
@@ -33,10 +33,10 @@ def said(
     return Placed(message=message, answers=edge, conversation_id=conversation)
 
 
-def test_every_message_that_answers_is_a_line_of_a_run():
+def test_every_message_that_answers_is_linked():
     first = said("m1")
     second = said("m2", answers=first)
-    assert answered([first, second, said("m3", answers=second)]) == [
+    assert reply_links([first, second, said("m3", answers=second)]) == [
         Link(child="m2", parent="m1"),
         Link(child="m3", parent="m2"),
     ]
@@ -44,9 +44,9 @@ def test_every_message_that_answers_is_a_line_of_a_run():
 
 def test_notices_of_the_platform_answer_nobody():
     first = said("m1")
-    assert answered([first, said("m2", kind="system", answers=first)]) == []
+    assert reply_links([first, said("m2", kind="system", answers=first)]) == []
 
 
-def test_every_placed_message_is_a_line_of_a_run():
-    run = placements([said("m1", conversation=TENTS), said("m2"), said("m3", conversation=TENTS)])
+def test_every_message_in_a_conversation_is_assigned():
+    run = assignments([said("m1", conversation=TENTS), said("m2"), said("m3", conversation=TENTS)])
     assert [(one.message_id, one.conversation) for one in run] == [("m1", str(TENTS)), ("m3", str(TENTS))]

@@ -3,9 +3,9 @@
 import json
 from datetime import UTC, datetime
 
-from roomlore.evaluation.datasets import read_gold, read_messages
-from roomlore.evaluation.run import NEEDS, measure
-from roomlore.evaluation.trial import Trial
+from evaluation.benchmark import BenchmarkRun
+from evaluation.datasets import read_gold, read_messages
+from evaluation.runner import TASKS, measure
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 SAID = [
@@ -48,14 +48,16 @@ async def test_a_question_is_answered_by_what_might_be_shown_at_its_time(app, tm
     }
     for name, records in files.items():
         (tmp_path / f"{name}.jsonl").write_text("".join(f"{json.dumps(record)}\n" for record in records))
-    trial = Trial(app=app, messages=read_messages(tmp_path), gold=read_gold(tmp_path, NEEDS["access"]))
+    run = BenchmarkRun(
+        app=app, messages=read_messages(tmp_path), gold=read_gold(tmp_path, TASKS["access"].needs)
+    )
 
-    outcome = await measure("access", trial, now=NOW)
+    outcome = await measure("access", run, now=NOW)
 
-    shown = {line["question_id"]: set(line["ranked"]) for line in outcome.run}
-    assert [line["question_id"] for line in outcome.run] == ["before", "after", "at the end"]
+    shown = {line["question_id"]: set(line["ranked"]) for line in outcome.predictions}
+    assert [line["question_id"] for line in outcome.predictions] == ["before", "after", "at the end"]
     assert "m1" in shown["before"]
     assert not {"m1", "m3"} & (shown["after"] | shown["at the end"])
     leak = outcome.report["governance"]["safety/leak_strict@10"]
     assert (round(leak["mean"], 2), leak["n"]) == (0.33, 3)
-    assert outcome.report["wishes heard"] == 1
+    assert outcome.report["privacy requests"] == 1

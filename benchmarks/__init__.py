@@ -1,0 +1,1 @@
+"""Scripts that measure speed; each says how it is run, from the root of the repository."""
