@@ -5,7 +5,10 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from time import perf_counter
+from typing import Annotated
 from uuid import UUID
+
+from msgspec import Meta
 
 from roomlore.app.answering import Answering
 from roomlore.app.desk import Desk, Reading
@@ -13,6 +16,7 @@ from roomlore.app.embedding import Models
 from roomlore.app.graphasking import Proposed
 from roomlore.app.meaning import Meaning
 from roomlore.app.nearness import Acquaintance
+from roomlore.app.operation import NO_NUL
 from roomlore.app.posting import Place, bind
 from roomlore.app.proposing import Proposing, Servers
 from roomlore.app.reciting import recited
@@ -43,6 +47,7 @@ LOOKED_THROUGH = 100
 MOST_FOUND = 1_000
 #: In characters; what is longer is a document, and PostgreSQL refuses its words beyond a megabyte.
 LONGEST_QUESTION = 10_000
+SearchedText = Annotated[str, Meta(min_length=1, max_length=LONGEST_QUESTION, pattern=NO_NUL)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
