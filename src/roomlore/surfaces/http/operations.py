@@ -88,7 +88,10 @@ def _endpoint(attribute: str, one: Operation) -> Callable[..., Any]:
         result = await getattr(getattr(app, attribute), one.function.__name__)(*viewer, **arguments)
         return _response(one, result)
 
-    asked = [_argument("app", Acting), *(_argument(p.name, request_type(_word(p.type))) for p in in_path)]
+    asked = [
+        _argument("app", Acting),
+        *(_argument(p.name, request_type(without_none(p.type))) for p in in_path),
+    ]
     if body is not None:
         asked.append(_argument("body", body))
     else:
@@ -183,12 +186,8 @@ def request_type(kind: Any) -> Any:
         if get_origin(inner) is Annotated:
             inner = get_args(inner)[0]
         return Annotated[inner, *[_field(note) if isinstance(note, Meta) else note for note in notes]]
-    if kind is str:
-        return request_type(Word)
-    if kind is datetime:
-        return Moment
-    if kind is timedelta:
-        return Seconds
+    if kind in FORMS:
+        return FORMS[kind]
     if origin in {Union, UnionType}:
         return Union[tuple(map(request_type, parts))]  # noqa: UP007  made while it runs
     if origin in {Sequence, list}:
@@ -200,7 +199,7 @@ def request_type(kind: Any) -> Any:
 
 def _seconds(value: Any) -> timedelta:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError("must be a number of seconds")
+        raise ValueError("must be a number of seconds")  # noqa: TRY004  pydantic reports a ValueError alone
     try:
         return timedelta(seconds=value)
     except (OverflowError, ValueError):
@@ -233,13 +232,13 @@ def _unblank(value: Any) -> Any:
     return [one for one in cast("list[Any]", value) if one != ""] if isinstance(value, list) else value
 
 
-def _word(kind: Any) -> Any:
-    return without_none(kind)
-
-
 def _argument(name: str, kind: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=default)
 
 
 def _titled(name: str) -> str:
     return "".join(part.capitalize() for part in name.split("_"))
+
+
+#: Types that a request holds in another form.
+FORMS: Mapping[Any, Any] = {str: request_type(Word), datetime: Moment, timedelta: Seconds}
