@@ -241,12 +241,12 @@ async def test_a_room_without_agents_asks_for_nothing(told, clock):
 
 
 async def test_a_room_where_it_is_switched_off_is_left_alone(told, clock):
-    await told.agents.inject("general", is_on=False)
+    await told.agents.inject("general", on=False)
     assert await hears(told, clock, now("n1", BO, ASKED)) == 0
-    await told.agents.inject("general", is_on=True)
+    await told.agents.inject("general", on=True)
     assert await hears(told, clock, now("n2", BO, ASKED)) == 1
     with pytest.raises(NotAllowed):
-        await told.acting(await told.viewer("pip")).agents.inject("general", is_on=False)
+        await told.acting(await told.viewer("pip")).agents.inject("general", on=False)
 
 
 async def test_a_whisper_gives_occasion_to_those_alone_who_hear_it(told, clock):

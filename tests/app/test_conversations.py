@@ -111,8 +111,8 @@ async def test_conversations_are_listed_newest_first_with_who_takes_part(app: Ap
         ("Ana", "human", 2),
         ("Bo", "human", 1),
     ]
-    assert ferry.is_open(at(5) + timedelta(minutes=59))
-    assert not ferry.is_open(at(5) + timedelta(minutes=60))
+    assert ferry.is_open_at(at(5) + timedelta(minutes=59))
+    assert not ferry.is_open_at(at(5) + timedelta(minutes=60))
     assert [one.label for one in await app.conversations.all(app.operator, "attic")] == ["salary", "chairs"]
     assert [one.label for one in await app.conversations.all(app.operator, limit=1)] == ["salary"]
     with pytest.raises(BadInput):

@@ -659,7 +659,7 @@ async def test_a_key_that_is_revoked_ends_its_stream(app: App, monkeypatch) -> N
     await stream.begin()
     waiting = asyncio.create_task(next_of(stream))
 
-    await app.keys.revoke(str(made.kept.id))
+    await app.keys.revoke(str(made.id))
     await app.ingest(say(20, BO, SQUARE))
 
     with pytest.raises(KeyRefused):

@@ -161,7 +161,7 @@ async def test_a_key_that_is_revoked_ends_the_stream(village: Village) -> None:
     bo = await app.sign_in(made.key)
     async with AsyncExitStack() as stack:
         listening = await begun(bo.events(viewer(bo)), village, stack)
-        await app.keys.revoke(str(made.kept.id))
+        await app.keys.revoke(str(made.id))
         await village.app.ingest(say(56, ANA, SQUARE))
         with pytest.raises(KeyRefused):
             await listening

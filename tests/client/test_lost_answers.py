@@ -87,7 +87,7 @@ async def test_receipts_rooms_and_edits_are_told_again(both: Village) -> None:
     async with leaky(both) as (app, transport):
         receipt = await app.erasure.message("m1")
         edited = await app.intake.edit("m2", "Something else.")
-        await app.agents.inject("square", is_on=False)
+        await app.agents.inject("square", on=False)
         room = (await app.erasure.keep("attic", None)).room_id
 
     assert receipt.is_clean

@@ -1,9 +1,9 @@
-"""App and Client are both Rooms: the same calls, signed alike; and every call of an App has its place."""
+"""App and Client are both Rooms: the same calls with the same signatures; every call of a service has its place."""
 
 import ast
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from types import UnionType
 from typing import Any, Union, get_args, get_origin
@@ -12,60 +12,46 @@ from typing import get_type_hints as hints_of
 import pytest
 
 from roomlore.app import App
+from roomlore.app.operation import Operation, operations_of
+from roomlore.app.services import SERVICES
 from roomlore.client import Client, Rooms
+from roomlore.client.conversations import ConversationPages
+from roomlore.client.forgetting import ClientErasures
 
-WORK = (
-    "work is done, watched and tried again where the rooms are; operations.numbers tells how far it has come"
-)
+WORK = "work runs beside the database; operations.numbers tells how far it has come"
 LOCAL = "part of how an App is put together"
-#: Every public name of an App and of its parts that is not of the protocol, and why.
+#: Public names of an App and of its services that a client does not have, and why.
 OUTSIDE = {
     "App.db": LOCAL,
     "App.settings": LOCAL,
     "App.desk": LOCAL,
-    "App.import_path": "a file is read where it lies: its messages can be sent, see ingest_batch",
+    "App.import_path": "a file is read where it lies; its messages can be sent, see ingest_batch",
     "App.drain": WORK,
     "App.untangle": WORK,
     "App.run_worker": WORK,
     "App.waiting": WORK,
     "App.retry": WORK,
     "App.extracting": WORK,
-    "App.graph": "asked where the rooms are; what it answers is to be had elsewhere, see search, memories and people",
+    "App.graph": "asked beside the database; search, memories and people give what it answers",
     "App.projecting": WORK,
     "App.generations": WORK,
-    "Agents.desk": LOCAL,
-    "Agents.blocks": LOCAL,
-    "Agents.in_shadow": LOCAL,
     "Agents.block_beside": LOCAL,
     "Agents.beside": LOCAL,
-    "Conversations.desk": LOCAL,
-    "Erasures.desk": LOCAL,
-    "Intake.desk": LOCAL,
-    "Intake.take": LOCAL,
-    "Intake.count": LOCAL,
     "Wishes.counted": "told where an export is read",
-    "Keys.desk": LOCAL,
-    "Memories.desk": LOCAL,
-    "Operations.desk": LOCAL,
-    "Operations.blocks": LOCAL,
-    "Operations.generations": LOCAL,
-    "People.desk": LOCAL,
-    "RoomManagement.desk": LOCAL,
-    "Wishes.desk": LOCAL,
 }
-#: Of a client, what is not of the protocol.
-OWN = {"line"}
+#: Calls of a client that are not made from a declaration: they read page by page, or join several forms of one request.
+BY_HAND: dict[str, type] = {"Conversations": ConversationPages, "Erasures": ClientErasures}
 
 
 def names(kind: type) -> set[str]:
     """Return the public names of a class: methods, properties and fields."""
     return {
-        name for one in kind.__mro__ if one is not object for name in vars(one) | get(one) if name[0] != "_"
+        name
+        for one in kind.__mro__
+        if one is not object
+        for name in vars(one) | vars(one).get("__annotations__", {})
+        if name[0] != "_"
     }
-
-
-def get(kind: type) -> dict[str, Any]:
-    return vars(kind).get("__annotations__", {})
 
 
 @cache
@@ -83,21 +69,6 @@ def get_type_hints(call: Callable[..., Any]) -> dict[str, Any]:
     return hints_of(call, localns=named_for_type_checkers(call.__module__))
 
 
-def part(kind: type, name: str) -> type:
-    """Return the class of what a property gives."""
-    getter = inspect.getattr_static(kind, name).fget
-    return get_type_hints(getter)["return"]
-
-
-def parts() -> Iterator[tuple[type, type, type]]:
-    """Yield protocol, App's class and Client's class of each part, themselves first."""
-    yield Rooms, App, Client
-    for name in sorted(names(Rooms)):
-        member = inspect.getattr_static(Rooms, name)
-        if isinstance(member, property) and part(Rooms, name).__module__ == "roomlore.client.parts":
-            yield part(Rooms, name), part(App, name), part(Client, name)
-
-
 def calls(kind: type) -> dict[str, Callable[..., Any]]:
     return {
         name: member for name in names(kind) if callable(member := inspect.getattr_static(kind, name, None))
@@ -108,52 +79,85 @@ def kinds_of(annotation: Any) -> set[Any]:
     return set(get_args(annotation)) if get_origin(annotation) in {Union, UnionType} else {annotation}
 
 
-PARTS = list(parts())
+def signed_alike(wanted: Callable[..., Any], found: Callable[..., Any]) -> bool:
+    """Return whether two calls take the same arguments, and the second whatever types the first takes."""
+    one, other = inspect.signature(wanted).parameters, inspect.signature(found).parameters
+    same = [(p.name, p.kind, p.default) for p in one.values()] == [
+        (p.name, p.kind, p.default) for p in other.values()
+    ]
+    types, wider = get_type_hints(wanted), get_type_hints(found)
+    return (
+        same
+        and all(kinds_of(types[name]) <= kinds_of(wider[name]) for name in one if name in types)
+        and inspect.iscoroutinefunction(wanted) == inspect.iscoroutinefunction(found)
+    )
 
 
-def test_there_are_parts_to_look_at() -> None:
-    assert len(PARTS) > 9
-    assert sum(len(calls(protocol)) for protocol, _, _ in PARTS) > 50
+def test_there_are_services_to_look_at() -> None:
+    assert len(SERVICES) > 9
+    assert sum(len(operations_of(service)) for service in SERVICES.values()) > 45
 
 
-@pytest.mark.parametrize(("protocol", "here", "there"), PARTS, ids=[one.__name__ for _, one, _ in PARTS])
-def test_every_call_is_signed_alike(protocol, here, there) -> None:
-    for name, call in calls(protocol).items():
-        wanted = inspect.signature(call)
-        for kind in (here, there):
-            member = inspect.getattr_static(kind, name)
-            found = inspect.signature(member)
-            assert list(found.parameters) == list(wanted.parameters), f"{kind.__name__}.{name}"
-            for one in wanted.parameters.values():
-                same = found.parameters[one.name]
-                assert (same.kind, same.default) == (one.kind, one.default), (
-                    f"{kind.__name__}.{name}({one.name})"
-                )
-            assert inspect.iscoroutinefunction(member) == inspect.iscoroutinefunction(call), name
+@pytest.mark.parametrize("kind", [App, Client])
+def test_every_call_is_signed_alike(kind) -> None:
+    unlike = {
+        name
+        for name, call in calls(Rooms).items()
+        if not signed_alike(call, inspect.getattr_static(kind, name))
+    }
+
+    assert unlike == set()
 
 
-@pytest.mark.parametrize(("protocol", "here", "there"), PARTS, ids=[one.__name__ for _, one, _ in PARTS])
-def test_every_parameter_is_of_the_same_type(protocol, here, there) -> None:
-    for name, call in calls(protocol).items():
-        wanted = {key: kind for key, kind in get_type_hints(call).items() if key != "return"}
-        for kind in (here, there):
-            found = get_type_hints(inspect.getattr_static(kind, name))
-            # An App may take more than what a server can be told.
-            narrower = {key for key in wanted if not kinds_of(wanted[key]) <= kinds_of(found[key])}
-            assert narrower == set(), f"{kind.__name__}.{name}"
+@pytest.mark.parametrize("name", sorted(SERVICES))
+def test_a_client_has_every_service_of_an_app(name) -> None:
+    given = [get_type_hints(inspect.getattr_static(kind, name).fget)["return"] for kind in (Rooms, Client)]
+
+    assert given == [SERVICES[name], SERVICES[name]]
+
+
+@pytest.mark.parametrize("service", SERVICES.values(), ids=sorted(SERVICES))
+def test_every_call_of_a_service_is_an_operation_or_written_by_hand(service) -> None:
+    by_hand = BY_HAND.get(service.__name__, object)
+    left = set(calls(service)) - set(operations_of(service)) - set(calls(by_hand))
+
+    assert {
+        f"{service.__name__}.{name}" for name in left if inspect.iscoroutinefunction(calls(service)[name])
+    } <= set(OUTSIDE), (
+        "declare it with @operation, write it in roomlore.client, or say here why a client does not have it"
+    )
+    for name, call in calls(by_hand).items():
+        assert signed_alike(call, calls(service)[name]), name
 
 
 def test_every_public_name_of_an_app_is_of_the_protocol_or_has_a_reason_not_to_be() -> None:
-    left = {
-        f"{here.__name__}.{name}" for protocol, here, _ in PARTS for name in names(here) - names(protocol)
+    assert {f"App.{name}" for name in names(App) - names(Rooms)} == {
+        name for name in OUTSIDE if name.startswith("App.")
     }
-
-    assert left == set(OUTSIDE), "put it into roomlore.client, or say here why it is not to be had there"
 
 
 def test_a_client_has_nothing_that_an_app_has_not() -> None:
-    assert {
-        f"{there.__name__}.{name}"
-        for protocol, _, there in PARTS
-        for name in names(there) - names(protocol) - OWN
-    } == set()
+    assert names(Client) - names(Rooms) == {"line"}
+
+
+OPERATIONS = [one for service in SERVICES.values() for one in operations_of(service).values()]
+
+
+@pytest.mark.parametrize("one", OPERATIONS, ids=[one.name for one in OPERATIONS])
+def test_every_operation_is_whole(one: Operation) -> None:
+    in_path = [parameter.name for parameter in one.parameters if one.is_in_path(parameter)]
+
+    assert one.path.count("{") == len(in_path), "a name in braces is no argument of the method"
+    assert (one.method == "GET") == ("replay" not in one.declaration), (
+        "a change says what a repeated request gets"
+    )
+    assert one.result is not None
+
+
+def test_an_unknown_keyword_is_named_with_what_was_meant() -> None:
+    one = operations_of(SERVICES["memories"])["all"]
+
+    with pytest.raises(
+        TypeError, match=r"memories\.all\(\) has no keyword 'status'; did you mean 'statuses'"
+    ):
+        one.bind([None], {"status": "active"})

@@ -40,7 +40,7 @@ async def test_an_agent_is_registered_and_speaks_before_anybody_heard_of_it(vill
     assert await operator.people.register("Quill", platform="discord", account="4711") == account
 
     made = await operator.keys.make("agent", name="quill's", participant="Quill")
-    assert made.kept.participant_name == "Quill"
+    assert made.participant_name == "Quill"
     assert "Quill" in {key.participant_name for key in await operator.keys.all()}
     quill = await operator.sign_in(made.key)
     said = await quill.intake.say("square", "Good morning.", reply_to="m1", metadata={"mood": "fine"})

@@ -365,15 +365,15 @@ async def test_connections_keep_no_cookies_follow_nothing_and_ask_no_proxy(monke
 async def test_a_change_that_returns_nothing_is_believed_to_nobody_but_a_server_of_ours(answer) -> None:
     client = await Stub(answer).client()
     with pytest.raises(ServerUnavailable, match="not as Roomlore does"):
-        await client.agents.inject("square", is_on=False)
+        await client.agents.inject("square", on=False)
 
-    await (await Stub(httpx2.Response(204)).client()).agents.inject("square", is_on=False)
+    await (await Stub(httpx2.Response(204)).client()).agents.inject("square", on=False)
 
 
 @pytest.mark.parametrize("error", [httpx2.ReadTimeout("x"), httpx2.ReadError("x")])
 async def test_a_change_that_has_no_answer_may_have_been_made_and_says_so(error) -> None:
     client = await Stub(*[error] * 9).client()
     with pytest.raises(ServerUnavailable, match="may have been done"):
-        await client.agents.inject("square", is_on=False)
+        await client.agents.inject("square", on=False)
 
     assert "may have been done" not in str(await error_of(Stub(*[error] * 9)))

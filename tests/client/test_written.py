@@ -78,7 +78,7 @@ def test_times_keep_their_moment_and_need_a_zone() -> None:
         written.moment("time", datetime(2026, 1, 1))  # noqa: DTZ001
 
 
-def test_lists_are_named_word_by_word_and_nothing_is_left_out() -> None:
+def test_lists_are_named_word_by_word_and_none_is_left_out() -> None:
     asked = written.query(kinds=["a", "b"], room=None, limit=3, newest=False, about=UUID(int=1), tags=[])
 
     assert asked == [
@@ -87,6 +87,8 @@ def test_lists_are_named_word_by_word_and_nothing_is_left_out() -> None:
         ("limit", "3"),
         ("newest", "false"),
         ("about", str(UUID(int=1))),
+        # An empty list selects nothing, which is not the same as no list.
+        ("tags", ""),
     ]
 
 

@@ -509,13 +509,13 @@ async def test_one_that_is_closed_is_drawn_at_once_and_opened_by_what_is_said_la
     await hear(app, talk("note: one"))
     [found] = await app.conversations.all(app.operator)
     closed = await app.conversations.close(str(found.id))
-    assert not closed.is_open(closed.last_at)
+    assert not closed.is_open_at(closed.last_at)
     await app.untangle()
     soon = closed.last_at + timedelta(seconds=1)
     assert (await draw(app, scripted(), now=soon)).added == 1
     await hear(app, [says("3", "note: two", minute=0.2, reply_to="general-1")])
     [found] = await app.conversations.all(app.operator)
-    assert found.is_open(found.last_at)
+    assert found.is_open_at(found.last_at)
     assert await draw(app, scripted(), now=found.last_at + timedelta(seconds=1)) == Written()
     assert await known(admin, app) == ["Ana notes: one."]
 

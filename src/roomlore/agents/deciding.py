@@ -20,6 +20,9 @@ see has a part in it.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
+from typing import Annotated
+
+from msgspec import Meta
 
 from roomlore.agents.fitting import BAR, Fitting
 from roomlore.agents.value import asks, is_small_talk
@@ -31,19 +34,22 @@ from roomlore.domain.wording import counted
 _NAMED = 3
 
 
+Count = Annotated[int, Meta(ge=0, le=1_000)]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """Where an agent holds its tongue."""
 
     #: So many messages in a row may be by agents.
-    longest_run: int = 8
+    longest_run: Count = 8
     #: So many times the agent spoke and another agent came back, with no human among them.
-    most_rounds: int = 2
+    most_rounds: Count = 2
     #: Of so many of the newest messages no more than so many are the agent's own.
-    window: int = 10
-    most_own: int = 5
+    window: Count = 10
+    most_own: Count = 5
     #: How well a memory bears on a question: the share of its words, by rarity.
-    bar: float = BAR
+    bar: Annotated[float, Meta(ge=0, le=1)] = BAR
 
 
 USUAL = Limits()

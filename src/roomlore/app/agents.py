@@ -13,6 +13,7 @@ from roomlore.agents.hearing import hear
 from roomlore.agents.recall import for_conversation, recall
 from roomlore.agents.trust import HALF_LIFE, Relationship, relationship
 from roomlore.app.desk import Desk, Reading, check_limit
+from roomlore.app.operation import Budget, Limit, Text, operation
 from roomlore.app.posting import Answering, answering, marked
 from roomlore.app.viewers import viewer_of
 from roomlore.context import memoryblock
@@ -47,7 +48,7 @@ class Looked(TypedDict, total=False):
     #: The work they belong to.
     task: str | None
     #: Sharing a word with it, or weightier than a learning usually is; those that share one come first.
-    topic: str | None
+    topic: Text | None
     #: Naming one of these, by name, account or id.
     present: Sequence[str]
     #: The newest first; otherwise what weighs most: importance, less the older it is.
@@ -63,6 +64,7 @@ class Agents:
     #: Whether blocks are made and logged beside contexts, and not put into them.
     in_shadow: bool = False
 
+    @operation("GET", "/agents/{agent}/reader", name="find_reader")
     async def reader(self, agent: str) -> Viewer:
         """Return an agent as the viewer that it is: operators may read as any, everybody else as themselves.
 
@@ -82,8 +84,9 @@ class Agents:
         await self.desk.check("administer", "read as another")
         return await viewer_of(self.desk.db, self.desk.org_id, participant_id)
 
+    @operation("POST", "/agents/{agent}/memories", name="find_agent_memories", replay="read")
     async def memories(
-        self, viewer: Viewer, agent: str, *, limit: int = 50, **looked: Unpack[Looked]
+        self, viewer: Viewer, agent: str, *, limit: Limit = 50, **looked: Unpack[Looked]
     ) -> list[Memory]:
         """Return the memories that stand of what an agent saw, as far as the viewer may see them.
 
@@ -104,14 +107,15 @@ class Agents:
             wanted = await self._wanted(reading.conn, looked)
             return await self._read(reading, agent_ids, wanted, limit=limit)
 
+    @operation("POST", "/agents/{agent}/experiences", name="list_experiences", replay="read")
     async def experiences(
         self,
         viewer: Viewer,
         agent: str,
         *,
-        topic: str | None = None,
+        topic: Text | None = None,
         present: Sequence[str] = (),
-        limit: int = 10,
+        limit: Limit = 10,
     ) -> Mapping[MemoryKind, Sequence[Memory]]:
         """Return what an agent remembers for a conversation, by kind: about its topic, and of those present.
 
@@ -132,6 +136,7 @@ class Agents:
                 found[kind] = await self._read(reading, agent_ids, wanted, limit=limit)
         return found
 
+    @operation("GET", "/agents/{agent}/relationships", name="list_relationships")
     async def relationships(
         self, viewer: Viewer, agent: str, *, present: Sequence[str] = ()
     ) -> list[Relationship]:
@@ -156,15 +161,16 @@ class Agents:
         found = [relationship(one) for one in met if one.id not in agent_ids]
         return sorted(found, key=lambda one: (-one.trust, one.name, one.participant_id))
 
+    @operation("POST", "/rooms/{room}/block", name="build_block", replay="read")
     async def block(
         self,
         viewer: Viewer,
         room: str,
         trigger: str = LAST,
         *,
-        topic: str | None = None,
+        topic: Text | None = None,
         present: Sequence[str] | None = None,
-        budget: int = memoryblock.DEFAULT_BUDGET,
+        budget: Budget = memoryblock.DEFAULT_BUDGET,
         private: bool = False,
     ) -> MemoryBlock:
         """Return what an agent remembers that may matter in a room, for it to read before it answers.
@@ -237,6 +243,7 @@ class Agents:
         reading.shows(block.citations.values())
         return block
 
+    @operation("POST", "/rooms/{room}/decision", name="decide", replay="read")
     async def should_answer(
         self, viewer: Viewer, room: str, trigger: str = LAST, *, limits: Limits = USUAL
     ) -> Decision:
@@ -264,6 +271,7 @@ class Agents:
             reading.shows([*decision.why.message_ids, *decision.why.memory_ids])
         return decision
 
+    @operation("POST", "/rooms/{room}/replies", replay="whole")
     async def note_reply(self, room: str, *, trigger: str, reply: str) -> None:
         """Have an answer of the caller's remembered, if it is worth it; a worker sees to that later.
 
@@ -297,6 +305,9 @@ class Agents:
 
         await self.desk.change("remember", "note reply", note)
 
+    @operation(
+        "POST", "/rooms/{room}/compact", name="compact_room", replay="whole", result_key="compacted_at"
+    )
     async def compact(self, room: str) -> datetime:
         """Say that the agents of a room begin anew there: what they were given may be given again; return from when.
 
@@ -316,7 +327,8 @@ class Agents:
 
         return await self.desk.change("remember", "compact", mark)
 
-    async def inject(self, room: str, *, is_on: bool) -> None:
+    @operation("PUT", "/rooms/{room}/injecting", name="set_injecting", replay="whole", is_repeatable=True)
+    async def inject(self, room: str, *, on: bool) -> None:
         """Say whether the agents of a room are given unasked what they may know; they are, unless it was said otherwise.
 
         Raises:
@@ -328,7 +340,7 @@ class Agents:
 
         async def change(conn: Connection) -> tuple[None, Sequence[UUID]]:
             room_id = await meant.room(conn, org_id, room)
-            await injections.set_injecting(conn, org_id, room_id, is_injecting=is_on)
+            await injections.set_injecting(conn, org_id, room_id, is_injecting=on)
             return None, [room_id]
 
         await self.desk.change("administer", "set injecting", change)

@@ -3,9 +3,12 @@
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypedDict, get_args
+from typing import Annotated, Any, TypedDict, get_args
+
+from msgspec import Meta
 
 from roomlore.app.desk import Desk
+from roomlore.app.operation import NO_NUL, Share
 from roomlore.domain.errors import BadInput, NotAllowed, NotFound
 from roomlore.domain.ids import MemoryId, OrgId, ParticipantId, RoomId, uuid7
 from roomlore.domain.records import AssertedFor, Memory, MemoryKind, MemoryRole, MemorySource, Message, Viewer
@@ -29,6 +32,9 @@ LONGEST_METADATA = 10_000
 _SKEW = timedelta(minutes=5)
 #: Of sources, participants it is about and tags: whoever may see a memory is found out by looking at each.
 MOST_NAMED = 100
+Content = Annotated[str, Meta(min_length=1, max_length=LONGEST_CONTENT, pattern=NO_NUL)]
+Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME, pattern=NO_NUL)]
+Named = Annotated[Sequence[str], Meta(max_length=MOST_NAMED)]
 KINDS = get_args(MemoryKind)
 #: Changes a memory, and says whether it did.
 Write = Callable[[Connection, OrgId, MemoryId], Awaitable[bool]]
@@ -44,13 +50,13 @@ class Details(TypedDict, total=False):
     #: What kind of statement it is; a fact by default.
     kind: MemoryKind
     #: In a few words.
-    title: str
+    title: Name
     #: 1..5; what its kind has by default.
-    importance: float
+    importance: Annotated[float, Meta(ge=1, le=5)]
     #: How likely it is so, 0..1; certain by default.
-    confidence: float
+    confidence: Share
     #: Ids or external ids of the messages it rests on, each of which the caller may read: they decide for whom it is.
-    sources: Sequence[str]
+    sources: Named
     #: For whom it is where it rests on no message: the whole `org`, as what an operator asserts is by default, or
     #: `self`, whoever asserts it alone, as what anybody else does always is.
     audience: AssertedFor | None
@@ -63,11 +69,11 @@ class Details(TypedDict, total=False):
     #: Where the sources are looked for, and where it is asserted; everywhere by default.
     room: str | None
     #: Whom it is about, and who else has to do with it: by name, account or id.
-    about: Sequence[str]
-    involving: Sequence[str]
-    tags: Sequence[str]
+    about: Named
+    involving: Named
+    tags: Annotated[Sequence[Name], Meta(max_length=MOST_NAMED)]
     #: The work it belongs to, by whatever name that goes elsewhere.
-    task: str | None
+    task: Name | None
     #: Only for those who were members of the rooms when the sources were said.
     sensitive: bool
     #: A memory of which it takes the place, by id or the beginning of it. It must be for the same people: rest on what

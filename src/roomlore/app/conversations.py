@@ -7,15 +7,18 @@ not see before.
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from datetime import datetime
-from typing import get_args
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from typing import Annotated, get_args
 from uuid import UUID
+
+from msgspec import Meta
 
 from roomlore.app import marking
 from roomlore.app.desk import Desk, check_limit
 from roomlore.app.history import History
-from roomlore.app.marking import checked_label
+from roomlore.app.marking import LONGEST_LABEL, checked_label
+from roomlore.app.operation import NO_NUL, Limit, operation
 from roomlore.domain.errors import BadInput, NotFound
 from roomlore.domain.ids import ConversationId, MessageId, RoomId, uuid7
 from roomlore.domain.records import Conversation, Message, Placed, Sensitivity, Viewer
@@ -33,6 +36,10 @@ OF_MESSAGE = "message:"
 SENSITIVITIES = get_args(Sensitivity)
 CHANGED = "was changed meanwhile; look at it and try again"
 SPOKEN = frozenset({"message", "whisper"})
+
+#: As sent; without spaces around it a label is shorter.
+SentLabel = Annotated[str, Meta(max_length=10 * LONGEST_LABEL, pattern=NO_NUL)]
+NamedMessages = Annotated[Sequence[str], Meta(min_length=1, max_length=MOST_NAMED)]
 
 #: Makes a change and returns the conversation that comes of it, and every one that lost messages or got some.
 Carry = Callable[[Connection], Awaitable[tuple[ConversationId, set[ConversationId]]]]
@@ -53,12 +60,26 @@ class Looked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationFound(Conversation):
+    """A conversation, and whether somebody may still go on with it."""
+
+    is_open: bool
+
+
+def shown_conversation(one: Conversation) -> ConversationFound:
+    """Return a conversation that says whether it is open now."""
+    facts = {field.name: getattr(one, field.name) for field in fields(one)}
+    return ConversationFound(**facts, is_open=one.is_open_at(datetime.now(UTC)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Conversations:
     """The conversations of an org, each seen by those who may read everything said in it."""
 
     desk: Desk
 
-    async def all(self, viewer: Viewer, room: str | None = None, *, limit: int = 50) -> list[Conversation]:
+    @operation("GET", "/conversations", name="list_conversations", shows=shown_conversation)
+    async def all(self, viewer: Viewer, room: str | None = None, *, limit: Limit = 50) -> list[Conversation]:
         """Return the conversations the viewer may see, in one room or everywhere, newest first.
 
         Raises:
@@ -109,6 +130,9 @@ class Conversations:
 
     # Changes
 
+    @operation(
+        "POST", "/conversations/move", name="move_message", replay="conversation", shows=shown_conversation
+    )
     async def move(self, message: str, to: str) -> Conversation:
         """Put a message, and with it what answers it, into another conversation of its room; return that.
 
@@ -136,11 +160,20 @@ class Conversations:
 
         return await self._change("move message", looked, carry)
 
-    async def split(self, words: Sequence[str], label: str = "", *, room: str | None = None) -> Conversation:
+    @operation(
+        "POST",
+        "/conversations/split",
+        name="split_conversation",
+        replay="conversation",
+        shows=shown_conversation,
+    )
+    async def split(
+        self, messages: NamedMessages, label: SentLabel = "", *, room: str | None = None
+    ) -> Conversation:
         """Make a conversation of messages of one room, each with what answers it, and return it.
 
         Args:
-            words: Ids or external ids of the messages.
+            messages: Their ids or external ids.
             label: What it is called; found like others by default.
             room: Where the messages are looked for; everywhere by default.
 
@@ -151,11 +184,11 @@ class Conversations:
             NotAllowed: the caller may not arrange conversations, or is no operator and one of them is sensitive.
         """
         name, opened = checked_label(label), ConversationId(uuid7())
-        if not 1 <= len(words) <= MOST_NAMED:
+        if not 1 <= len(messages) <= MOST_NAMED:
             raise BadInput("messages", f"name at least one and at most {MOST_NAMED:,}")
         async with self._looking("split conversation") as conn:
             room_id = None if room is None else await meant.room(conn, self.desk.org_id, room)
-            said = [await self._message(conn, word, near=room_id) for word in words]
+            said = [await self._message(conn, word, near=room_id) for word in messages]
             looked = await self._look(conn, [], said)
 
         async def carry(conn: Connection) -> tuple[ConversationId, set[ConversationId]]:
@@ -167,7 +200,14 @@ class Conversations:
 
         return await self._change("split conversation", looked, carry)
 
-    async def merge(self, one: str, other: str) -> Conversation:
+    @operation(
+        "POST",
+        "/conversations/{conversation}/merge",
+        name="merge_conversations",
+        replay="conversation",
+        shows=shown_conversation,
+    )
+    async def merge(self, conversation: str, other: str) -> Conversation:
         """Put everything of the other conversation into the one, and return that; the other is gone.
 
         Raises:
@@ -176,7 +216,7 @@ class Conversations:
             NotAllowed: the caller may not arrange conversations, or is no operator and one of them is sensitive.
         """
         async with self._looking("merge conversations") as conn:
-            kept, gone = await self._meant(conn, one), await self._meant(conn, other)
+            kept, gone = await self._meant(conn, conversation), await self._meant(conn, other)
             if kept.id == gone.id:
                 raise BadInput(f"conversation {other!r}", "is the one it is to be merged with")
             looked = await self._look(conn, [gone, kept], [])
@@ -193,7 +233,15 @@ class Conversations:
 
         return await self._change("merge conversations", looked, carry)
 
-    async def rename(self, conversation: str, label: str) -> Conversation:
+    @operation(
+        "PUT",
+        "/conversations/{conversation}/label",
+        name="rename_conversation",
+        replay="conversation",
+        is_repeatable=True,
+        shows=shown_conversation,
+    )
+    async def rename(self, conversation: str, label: SentLabel) -> Conversation:
         """Say what a conversation is called and return it; with an empty label it is called as found again.
 
         Raises:
@@ -210,6 +258,14 @@ class Conversations:
 
         return await self._change("rename conversation", looked, carry)
 
+    @operation(
+        "PUT",
+        "/conversations/{conversation}/sensitivity",
+        name="mark_conversation",
+        replay="conversation",
+        is_repeatable=True,
+        shows=shown_conversation,
+    )
     async def mark(self, conversation: str, sensitivity: Sensitivity) -> Conversation:
         """Say how sensitive a conversation is and return it.
 
@@ -231,6 +287,13 @@ class Conversations:
 
         return await self._change("mark conversation", looked, carry)
 
+    @operation(
+        "POST",
+        "/conversations/{conversation}/close",
+        name="close_conversation",
+        replay="conversation",
+        shows=shown_conversation,
+    )
     async def close(self, conversation: str) -> Conversation:
         """Say that a conversation is over and return it; what is said in it later opens it again.
 

@@ -11,6 +11,7 @@ from functools import partial
 from uuid import UUID
 
 from roomlore.app.desk import Desk, check_limit
+from roomlore.app.operation import operation
 from roomlore.domain import retention
 from roomlore.domain.errors import BadInput, NotAllowed, NotFound
 from roomlore.domain.ids import MessageId, ParticipantId, RoomId
@@ -37,6 +38,9 @@ class Erasures:
 
     desk: Desk
 
+    @operation(
+        "POST", "/messages/{message}/redact", name="redact_message", replay="whole", result_key="redacted"
+    )
     async def redact(self, message: str, *, room: str | None = None, dry_run: bool = False) -> MessageId:
         """Remove a message's content and all that was derived from it, and keep place and author; return its id.
 
@@ -166,6 +170,7 @@ class Erasures:
 
         return await self._with_copies(await self.desk.change("erase own", "check receipt", work))
 
+    @operation("PUT", "/rooms/{room}/retention", name="set_retention", replay="whole", is_repeatable=True)
     async def keep(self, room: str, keep_for: timedelta | None, *, dry_run: bool = False) -> Retention:
         """Say how long a room keeps what was said in it, None being forever; return when that begins and what goes.
 

@@ -10,12 +10,15 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
+
+from msgspec import Meta
 
 from roomlore.app.desk import Desk, Reading
 from roomlore.app.embedding import Models
 from roomlore.app.meaning import Meaning
+from roomlore.app.operation import NO_NUL
 from roomlore.app.posting import Place, bind
 from roomlore.app.withholding import left_out, rests_on, said_in, told_to_operator
 from roomlore.config import Settings
@@ -49,6 +52,7 @@ LOOKED_THROUGH = 100
 MOST_FOUND = 1_000
 #: In characters; what is longer is a document, and PostgreSQL refuses its words beyond a megabyte.
 LONGEST_QUESTION = 10_000
+SearchedText = Annotated[str, Meta(min_length=1, max_length=LONGEST_QUESTION, pattern=NO_NUL)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,12 +4,15 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from uuid import UUID
+
+from msgspec import Meta
 
 from roomlore.app import speaking
 from roomlore.app.desk import Desk
 from roomlore.app.importing import sort_out
+from roomlore.app.operation import Text, operation
 from roomlore.domain.errors import BadInput, NotAllowed
 from roomlore.domain.ids import MessageId, RoomId
 from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, IncomingRoom, Skipped
@@ -27,6 +30,15 @@ from roomlore.wishes.listening import listen
 
 #: Of records in one call: what is larger is a file, and imported.
 MOST_RECORDS = 1_000
+#: As objects of `roomlore.message/1`, the format of imported JSON lines. Each needs `id`, `room`, `author` and `sent_at`.
+Records = Annotated[
+    Sequence[Any],
+    Meta(
+        min_length=1,
+        max_length=MOST_RECORDS,
+        description="Each needs `id`, `room`, `author` and `sent_at`; most have `platform` and `text`.",
+    ),
+]
 UNKNOWN_ROOM = "the kind of its room is not known: it is for its members"
 #: `known`: it was there before; a newer text of it is its text now.
 Outcome = Literal["added", "known", "skipped"]
@@ -68,7 +80,8 @@ class Intake:
     #: Counts messages that were added.
     count: Callable[[int], Awaitable[None]]
 
-    async def records(self, records: Sequence[Any]) -> BatchTaken:
+    @operation("POST", "/messages", name="add_messages", replay="whole", is_repeatable=True)
+    async def records(self, messages: Records) -> BatchTaken:
         """Store messages given as objects of `roomlore.message/1`, and return what became of each.
 
         One transaction stores all that can be stored; the same records again change nothing. Each stands alone: nothing
@@ -79,19 +92,20 @@ class Intake:
             NotAllowed: the caller is no operator.
         """
         await self.desk.check("administer", "ingest")
-        if not 1 <= len(records) <= MOST_RECORDS:
+        if not 1 <= len(messages) <= MOST_RECORDS:
             raise BadInput("messages", f"must be at least 1 and at most {MOST_RECORDS:,}; send them in parts")
-        each = await asyncio.to_thread(_read, records)
+        each = await asyncio.to_thread(_read, messages)
         read = [one for one, _ in each]
         accepted = await self.take([one for one in read if not isinstance(one, Skipped)])
         told = _told(read, accepted)
         items = [_noted(item, unknown) for item, (_, unknown) in zip(told.items, each, strict=True)]
         return replace(told, items=items)
 
+    @operation("POST", "/rooms/{room}/messages", replay="whole", status=201, result_key="said")
     async def say(
         self,
         room: str,
-        text: str,
+        text: Text,
         *,
         reply_to: str | None = None,
         to: Sequence[str] = (),
@@ -131,7 +145,8 @@ class Intake:
         await self.count(int(is_new))
         return message_id
 
-    async def edit(self, message: str, text: str, *, room: str | None = None) -> MessageId:
+    @operation("PATCH", "/messages/{message}", name="edit_message", replay="whole", result_key="edited")
+    async def edit(self, message: str, text: Text, *, room: str | None = None) -> MessageId:
         """Put another text in the place of a message's and return its id; the earlier one stays as a revision.
 
         Args:

@@ -8,11 +8,15 @@ import binascii
 import hashlib
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
+from typing import Annotated
 from uuid import UUID
 
+from msgspec import Meta
+
 from roomlore.app.desk import Desk
+from roomlore.app.operation import NO_NUL, operation
 from roomlore.app.viewers import viewer_of
 from roomlore.domain.errors import BadInput, KeyRefused, NotFound
 from roomlore.domain.ids import KeyId, OrgId, uuid7
@@ -27,18 +31,14 @@ from roomlore.store.queries import Connection
 PREFIX = "rlk_"
 LONGEST_NAME, LONGEST_SPAN = 200, timedelta(days=365 * 100)
 _ORG_BYTES, _SECRET_BYTES = 16, 32
+KeyName = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME, pattern=NO_NUL)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewKey:
-    """A key just made: what is kept of it, and the key itself, which is never shown again."""
+class NewKey(ApiKey):
+    """A key just made: what is stored of it, and the key itself, which is never shown again."""
 
-    kept: ApiKey
-    key: str
-
-    def __repr__(self) -> str:
-        """Show everything but the key."""
-        return f"NewKey({self.kept!r})"
+    key: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +47,9 @@ class Keys:
 
     desk: Desk
 
+    @operation("POST", "/keys", name="make_key", replay="once", status=201)
     async def make(
-        self, role: Role, *, name: str, participant: str | None = None, lasts: timedelta | None = None
+        self, role: Role, *, name: KeyName, participant: str | None = None, lasts: timedelta | None = None
     ) -> NewKey:
         """Make a key and return it, this once.
 
@@ -84,7 +85,10 @@ class Keys:
             return kept, [kept.id]
 
         kept = await self.desk.change("administer", "make key", work)
-        return NewKey(kept=kept, key=_written(self.desk.org_id, secret))
+        return NewKey(
+            **{one.name: getattr(kept, one.name) for one in fields(kept)},
+            key=_written(self.desk.org_id, secret),
+        )
 
     async def _holder(self, conn: Connection, role: Role, participant: str | None) -> ParticipantKey | None:
         if participant is None:
@@ -96,6 +100,7 @@ class Keys:
             raise BadInput("role", f"{participant} is {'an' if is_agent else 'no'} agent")
         return next(account for account in accounts if account.id == found)
 
+    @operation("GET", "/keys", name="list_keys")
     async def all(self) -> list[ApiKey]:
         """Return every key of the org, newest first: never the key itself.
 
@@ -108,7 +113,8 @@ class Keys:
             reading.shows(key.id for key in found)
         return found
 
-    async def revoke(self, key_id: str) -> KeyId:
+    @operation("DELETE", "/keys/{key}", name="revoke_key", replay="whole", result_key="revoked")
+    async def revoke(self, key: str) -> KeyId:
         """Make a key invalid from now on and return its id.
 
         Raises:
@@ -116,17 +122,17 @@ class Keys:
             BadInput: several begin with it, or it is a key and not its id.
             NotAllowed: the caller is no operator.
         """
-        if key_id.startswith(PREFIX):
+        if key.startswith(PREFIX):
             # What we refuse is repeated to whoever asked, and a key should be seen nowhere.
             raise BadInput("key", "is named by its id, never by itself")
 
         async def work(conn: Connection) -> tuple[KeyId, Sequence[UUID]]:
-            found = await keys.find_keys(conn, self.desk.org_id, key_id)
+            found = await keys.find_keys(conn, self.desk.org_id, key)
             if not found:
-                raise NotFound("key", key_id)
+                raise NotFound("key", key)
             if len(found) > 1:
                 raise BadInput(
-                    f"key {key_id!r}", f"several are meant: {', '.join(str(key.id) for key in found)}"
+                    f"key {key!r}", f"several are meant: {', '.join(str(one.id) for one in found)}"
                 )
             await keys.revoke(conn, self.desk.org_id, found[0].id, revoked_at=datetime.now(UTC))
             return found[0].id, [found[0].id]

@@ -8,9 +8,10 @@ from typing import TypedDict, Unpack, get_args
 from uuid import UUID
 
 from roomlore.app import asserting
-from roomlore.app.asserting import Details
+from roomlore.app.asserting import Content, Details
 from roomlore.app.desk import Desk, check_limit
-from roomlore.app.finding import check_question
+from roomlore.app.finding import SearchedText, check_question
+from roomlore.app.operation import Limit, operation
 from roomlore.domain.errors import BadInput, NotFound
 from roomlore.domain.ids import MemoryId, OrgId, ParticipantId, RoomId, uuid7
 from roomlore.domain.keywords import refuse_unknown
@@ -65,7 +66,8 @@ class Memories:
 
     desk: Desk
 
-    async def remember(self, content: str, **details: Unpack[Details]) -> Memory:
+    @operation("POST", "/memories", replay="memory")
+    async def remember(self, content: Content, **details: Unpack[Details]) -> Memory:
         """Keep a statement of the caller's and return it; one that says the same of the same is returned instead.
 
         That one then rests on what both rest on. Whoever asserts a memory need not be who stated it. Where it repeats
@@ -93,7 +95,8 @@ class Memories:
 
         return await self._seen(await self.desk.change("remember", "remember", work))
 
-    async def correct(self, memory: str, content: str) -> Memory:
+    @operation("POST", "/memories/{memory}/correct", name="correct_memory", replay="memory")
+    async def correct(self, memory: str, content: Content) -> Memory:
         """Put what is right in the place of a memory, resting on the same, and return it; the old one stays as history.
 
         Args:
@@ -144,6 +147,7 @@ class Memories:
 
         return await self._seen(await self.desk.change("correct", "correct memory", work))
 
+    @operation("POST", "/memories/{memory}/forget", name="forget_memory", replay="memory")
     async def forget(self, memory: str) -> Memory:
         """Put a memory aside: nobody recalls it, and it is not drawn from its sources again; return it.
 
@@ -163,6 +167,7 @@ class Memories:
             refusal.get(held.status, "changed meanwhile; look at it again"),
         )
 
+    @operation("POST", "/memories/{memory}/restore", name="restore_memory", replay="memory")
     async def restore(self, memory: str) -> Memory:
         """Let a memory stand again that was put aside, or whose place another took; both stand then. Return it.
 
@@ -177,7 +182,8 @@ class Memories:
         write = partial(keeping.restore, beside=held.superseded_by)
         return await self._settle(held, "restore memory", write, "stands as it is")
 
-    async def all(self, viewer: Viewer, *, limit: int = 50, **wanted: Unpack[Wanted]) -> list[Memory]:
+    @operation("GET", "/memories", name="list_memories")
+    async def all(self, viewer: Viewer, *, limit: Limit = 50, **wanted: Unpack[Wanted]) -> list[Memory]:
         """Return the newest memories that the viewer may see, newest first; only those that stand by default.
 
         Args:
@@ -198,7 +204,8 @@ class Memories:
             reading.shows(memory.id for memory in found)
         return found
 
-    async def search(self, viewer: Viewer, question: str, *, limit: int = 10) -> list[Recalled]:
+    @operation("POST", "/memories/search", name="search_memories", replay="read")
+    async def search(self, viewer: Viewer, question: SearchedText, *, limit: Limit = 10) -> list[Recalled]:
         """Return the memories that fit a question by their words, each as it stands now, best first.
 
         Raises:
@@ -212,8 +219,9 @@ class Memories:
             reading.shows(one.memory.id for one in found)
         return list(found)
 
+    @operation("GET", "/messages/{message}/memories", name="list_memories_resting_on")
     async def resting_on(
-        self, viewer: Viewer, message: str, *, room: str | None = None, limit: int = 50
+        self, viewer: Viewer, message: str, *, room: str | None = None, limit: Limit = 50
     ) -> list[Memory]:
         """Return the newest memories that rest on a message, whatever became of them, newest first.
 
@@ -230,6 +238,7 @@ class Memories:
             reading.shows([said.id, *(memory.id for memory in found)])
         return found
 
+    @operation("GET", "/memories/{memory}", name="explain_memory")
     async def why(self, viewer: Viewer, memory: str) -> Provenance:
         """Return a memory with the messages it rests on: their words that count, conversations and rooms.
 

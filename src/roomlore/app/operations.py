@@ -9,6 +9,7 @@ from uuid import UUID
 from roomlore.agents.blocks import Blocks, Hits
 from roomlore.app.desk import Desk
 from roomlore.app.generations import Generations, GenerationStatus
+from roomlore.app.operation import operation
 from roomlore.app.projecting import Copies, copies_of
 from roomlore.domain.clock import disagreements, utc_now
 from roomlore.domain.errors import BadInput
@@ -166,6 +167,7 @@ class Operations:
     blocks: Blocks
     generations: Generations
 
+    @operation("GET", "/operations", name="read_numbers")
     async def numbers(self) -> Numbers:
         """Return how far the work has come in each room, how messages stand in exchanges and how long reads take.
 
@@ -195,6 +197,7 @@ class Operations:
             clock=clock,
         )
 
+    @operation("GET", "/operations/state", name="read_state")
     async def state(self) -> State:
         """Return which workers there are, what was set aside and why, and how large the database is.
 
@@ -212,6 +215,14 @@ class Operations:
                 sizes=None if has_key else await operations.sizes(conn, limit=TABLES),
             )
 
+    @operation(
+        "PUT",
+        "/rooms/{room}/embedding",
+        name="set_embedding",
+        replay="once",
+        is_repeatable=True,
+        result_key="change",
+    )
     async def embed(self, room: str, policy: EmbeddingPolicy) -> PolicyChange:
         """Say what a room embeds, each message or only what opens an exchange; return what that changed.
 

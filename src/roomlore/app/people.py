@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from roomlore.app.desk import Desk
+from roomlore.app.operation import operation
 from roomlore.domain.errors import BadInput
 from roomlore.domain.ids import OrgId, ParticipantId, timeless, uuid7
 from roomlore.domain.incoming import ParticipantKind
@@ -26,12 +27,13 @@ class People:
 
     desk: Desk
 
-    async def accounts(self, viewer: Viewer, word: str | None = None) -> list[Account]:
+    @operation("GET", "/participants/accounts", name="list_accounts")
+    async def accounts(self, viewer: Viewer, participant: str | None = None) -> list[Account]:
         """Return the accounts of a person, or of everybody, as far as the viewer may know them.
 
         Args:
             viewer: For whom.
-            word: A participant's name, account, id or beginning of an id; None means everybody.
+            participant: A name, account, id or beginning of an id; None means everybody.
 
         Raises:
             NotFound: nobody is meant, or nobody the viewer may know of.
@@ -39,11 +41,14 @@ class People:
         """
         async with self.desk.reading(viewer, "list accounts") as reading:
             conn, org_id = reading.conn, self.desk.org_id
-            one = None if word is None else await meant.participant(conn, org_id, word)
+            one = None if participant is None else await meant.participant(conn, org_id, participant)
             found = await _accounts_of(conn, org_id, one)
             reading.shows(account.participant_id for account in found)
         return found
 
+    @operation(
+        "POST", "/participants", name="register_participant", replay="once", is_repeatable=True, status=201
+    )
     async def register(
         self,
         name: str,
@@ -83,6 +88,7 @@ class People:
 
         return await self.desk.change("administer", "register", work)
 
+    @operation("POST", "/participants/merge", name="merge_participants", replay="once")
     async def merge(self, one: str, other: str) -> list[Account]:
         """Say that two participants are accounts of one person, and return all accounts of it.
 
@@ -109,6 +115,7 @@ class People:
 
         return await self.desk.change("administer", "merge", work)
 
+    @operation("POST", "/participants/split", name="split_participant", replay="once")
     async def split(self, account: str) -> list[Account]:
         """Say that a participant is a person of its own, and return the accounts it was parted from.
 

@@ -3,10 +3,13 @@
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import Annotated, TypeVar
 from uuid import UUID
 
+from msgspec import Meta
+
 from roomlore.app.desk import Desk
+from roomlore.app.operation import NO_NUL, operation
 from roomlore.domain.errors import BadInput, NotFound
 from roomlore.domain.ids import RoomId
 from roomlore.domain.incoming import Visibility
@@ -19,6 +22,7 @@ from roomlore.store.queries import Connection
 from roomlore.store.rooms import Standing
 
 Result = TypeVar("Result")
+RoomName = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME, pattern=NO_NUL)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +46,7 @@ class RoomManagement:
 
     desk: Desk
 
+    @operation("POST", "/rooms/{room}/open", name="open_room", replay="once")
     async def open(self, room: str, *, dry_run: bool = False) -> RoomOpening:
         """Let the whole org read a room, and return how much that is; on a dry run only that.
 
@@ -66,6 +71,7 @@ class RoomManagement:
 
         return await self._change(room, "dry run of open room" if dry_run else "open room", work)
 
+    @operation("POST", "/rooms/{room}/close", name="close_room", replay="whole", result_key="room")
     async def close(self, room: str) -> RoomId:
         """Let only its members read a room, and return its id.
 
@@ -82,7 +88,8 @@ class RoomManagement:
 
         return await self._change(room, "close room", work)
 
-    async def rename(self, room: str, name: str) -> RoomId:
+    @operation("PUT", "/rooms/{room}/name", name="rename_room", replay="whole", result_key="room")
+    async def rename(self, room: str, name: RoomName) -> RoomId:
         """Call a room by another name, which stays whatever its platform calls it; return its id.
 
         Raises:
@@ -100,6 +107,7 @@ class RoomManagement:
 
         return await self._change(room, "rename room", work)
 
+    @operation("GET", "/rooms/{room}/members", name="list_memberships")
     async def members(self, room: str) -> list[RoomMember]:
         """Return who is and was a member of a room, those who are first.
 
@@ -115,6 +123,7 @@ class RoomManagement:
             reading.shows([room_id, *dict.fromkeys(member.participant_id for member in found)])
         return found
 
+    @operation("POST", "/rooms/{room}/members", replay="once")
     async def add_member(
         self, room: str, participant: str, *, since: datetime | None = None, always: bool = False
     ) -> list[RoomMember]:
@@ -142,6 +151,7 @@ class RoomManagement:
 
         return await self._change(room, "add member", work)
 
+    @operation("DELETE", "/rooms/{room}/members/{participant}", replay="once")
     async def remove_member(self, room: str, participant: str) -> list[RoomMember]:
         """End somebody's membership of a room, by all their accounts; return who its members are then.
 

@@ -5,10 +5,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import get_args
+from typing import Annotated, get_args
 from uuid import UUID
 
+from msgspec import Meta
+
 from roomlore.app.desk import Desk, check_limit
+from roomlore.app.operation import MOST_WORDS, Limit, operation
 from roomlore.app.withholding import withheld_of
 from roomlore.domain.errors import BadInput, NotFound
 from roomlore.domain.ids import MessageId, ParticipantId, RoomId, named_ids
@@ -71,13 +74,14 @@ class Wishes:
 
     desk: Desk
 
+    @operation("GET", "/wishes", name="list_wishes")
     async def all(
         self,
         viewer: Viewer,
         *,
         room: str | None = None,
         status: WishStatus | None = None,
-        limit: int = 50,
+        limit: Limit = 50,
     ) -> list[SpokenWish]:
         """Return the newest wishes that the viewer voiced, or all for an operator, newest first.
 
@@ -102,6 +106,7 @@ class Wishes:
             reading.shows([row.id for row in held])
         return await self._told(viewer, held)
 
+    @operation("GET", "/wishes/counts", name="count_wishes")
     async def counts(self, viewer: Viewer) -> WishCounts:
         """Return how many of the wishes that the viewer may see were carried out, proposed and dismissed."""
         async with self.desk.reading(viewer, "count wishes") as reading:
@@ -117,12 +122,18 @@ class Wishes:
         async with self.desk.db.reading(Viewer.operator(self.desk.org_id)) as conn:
             return await wishreview.counts(conn, self.desk.org_id)
 
-    async def withheld(self, viewer: Viewer, message_ids: Sequence[MessageId]) -> list[Withheld]:
+    @operation("GET", "/wishes/withheld", name="list_withheld")
+    async def withheld(
+        self,
+        viewer: Viewer,
+        message_ids: Annotated[Sequence[MessageId], Meta(min_length=1, max_length=MOST_WORDS)],
+    ) -> list[Withheld]:
         """Return which of these messages wishes withhold, and by whose request; of others' requests operators alone know."""
         async with self.desk.reading(viewer, "look at what is withheld") as reading:
             said = await messages.messages_by_id(reading.conn, self.desk.org_id, list(message_ids), most=0)
         return await withheld_of(self.desk, viewer, [one.id for one in said])
 
+    @operation("POST", "/wishes/{wish}/accept", name="accept_wish", replay="once")
     async def accept(self, wish: str) -> SpokenWish:
         """Carry a wish out that was proposed, or dismissed before; return it.
 
@@ -153,6 +164,7 @@ class Wishes:
 
         return await self._changed(wish, "accept wish", write, "counts already")
 
+    @operation("POST", "/wishes/{wish}/dismiss", name="dismiss_wish", replay="once")
     async def dismiss(self, wish: str) -> SpokenWish:
         """Let a wish count no more, or never: what it covered is recalled again; return it.
 
@@ -173,12 +185,14 @@ class Wishes:
 
         return await self._changed(wish, "dismiss wish", write, "was dismissed before")
 
+    @operation("GET", "/wishes/mode", name="read_mode", result_key="mode")
     async def mode(self) -> WishMode:
         """Return what the org does with the requests it hears; for operators."""
         await self.desk.check("administer", "look at the mode of wishes")
         async with self.desk.looking("look at the mode of wishes") as conn:
             return await wishreview.mode(conn, self.desk.org_id)
 
+    @operation("PUT", "/wishes/mode", replay="whole", is_repeatable=True, result_key="mode")
     async def set_mode(self, mode: WishMode) -> WishMode:
         """Say what the org does with the requests it hears, and return it; for operators.
 

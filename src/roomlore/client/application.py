@@ -4,21 +4,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
+from roomlore.app.agents import Agents
+from roomlore.app.conversations import Conversations
 from roomlore.app.desk import check_limit
-from roomlore.app.keys import org_of
+from roomlore.app.erasures import Erasures
+from roomlore.app.intake import Intake
+from roomlore.app.keys import Keys, org_of
 from roomlore.app.linking import article_reader
+from roomlore.app.memories import Memories
+from roomlore.app.operations import Operations
+from roomlore.app.people import People
+from roomlore.app.rooms import RoomManagement
+from roomlore.app.wishes import Wishes
 from roomlore.client import written
-from roomlore.client.agents import ClientAgents
-from roomlore.client.conversations import ClientConversations
+from roomlore.client.conversations import ConversationPages
 from roomlore.client.events import Stream
 from roomlore.client.finding import AnswerTold, FoundTold, narrowed
 from roomlore.client.forgetting import ClientErasures
-from roomlore.client.intake import ClientIntake, ClientOperations, ingest_batch
+from roomlore.client.intake import ingest_batch
 from roomlore.client.line import Line, check_page
-from roomlore.client.managing import ClientRoomManagement
-from roomlore.client.memories import ClientMemories
 from roomlore.client.paging import Page, whole
-from roomlore.client.people import ClientKeys, ClientPeople, ClientWishes, Person
+from roomlore.client.people import Person
+from roomlore.client.remote import remote
 from roomlore.client.rooms import Events
 from roomlore.client.wire import Wire
 from roomlore.client.written import segment
@@ -90,54 +97,54 @@ class Client:
         return Viewer.operator(self.org_id)
 
     @property
-    def people(self) -> ClientPeople:
+    def people(self) -> People:
         """Whose accounts the participants are."""
-        return ClientPeople(line=self.line)
+        return remote(People, self.line)
 
     @property
-    def keys(self) -> ClientKeys:
+    def keys(self) -> Keys:
         """Who may come in."""
-        return ClientKeys(line=self.line)
+        return remote(Keys, self.line)
 
     @property
-    def memories(self) -> ClientMemories:
+    def memories(self) -> Memories:
         """What is durably known."""
-        return ClientMemories(line=self.line)
+        return remote(Memories, self.line)
 
     @property
-    def agents(self) -> ClientAgents:
+    def agents(self) -> Agents:
         """What agents remember, and make of whom they met."""
-        return ClientAgents(line=self.line)
+        return remote(Agents, self.line)
 
     @property
-    def wishes(self) -> ClientWishes:
+    def wishes(self) -> Wishes:
         """What was wished in rooms to be forgotten, or kept from some."""
-        return ClientWishes(line=self.line)
+        return remote(Wishes, self.line)
 
     @property
-    def conversations(self) -> ClientConversations:
+    def conversations(self) -> Conversations:
         """What was said by topic."""
-        return ClientConversations(line=self.line)
+        return remote(Conversations, self.line, by_hand=ConversationPages(line=self.line))
 
     @property
-    def operations(self) -> ClientOperations:
+    def operations(self) -> Operations:
         """How far the work has come, and what rooms embed; for operators."""
-        return ClientOperations(line=self.line)
+        return remote(Operations, self.line)
 
     @property
-    def room_management(self) -> ClientRoomManagement:
+    def room_management(self) -> RoomManagement:
         """The access, names and members of rooms; for operators."""
-        return ClientRoomManagement(line=self.line)
+        return remote(RoomManagement, self.line)
 
     @property
-    def erasure(self) -> ClientErasures:
+    def erasure(self) -> Erasures:
         """What is to be gone, and receipts of what is."""
-        return ClientErasures(line=self.line)
+        return remote(Erasures, self.line, by_hand=ClientErasures(line=self.line))
 
     @property
-    def intake(self) -> ClientIntake:
+    def intake(self) -> Intake:
         """What is said, as records of our own format; and edits of it."""
-        return ClientIntake(line=self.line)
+        return remote(Intake, self.line)
 
     async def sign_in(self, key: str) -> "Client":
         """Return a client of the same server on behalf of whoever holds the key; it is closed with this one."""

@@ -1,7 +1,7 @@
 """Erasure behind a server, with its receipts."""
 
 from dataclasses import dataclass, fields
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from roomlore.client import written
@@ -9,7 +9,6 @@ from roomlore.client.line import Line, check_page
 from roomlore.client.written import moment, segment
 from roomlore.domain.ids import KeyId, MessageId, ParticipantId, ReceiptId, RoomId, uuid7
 from roomlore.domain.receipts import Check, ErasureKind, Kept, Receipt, Removed, StillCopied
-from roomlore.domain.retention import Retention
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,23 +40,10 @@ class _Receipt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Redacted:
-    """The message whose content is gone."""
-
-    redacted: MessageId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ClientErasures:
     """What is to be gone, and receipts of what is; the calls are those of `app.erasures.Erasures`."""
 
     line: Line
-
-    async def redact(self, message: str, *, room: str | None = None, dry_run: bool = False) -> MessageId:
-        """Remove a message's content and all that was derived from it, and keep place and author; return its id."""
-        path = f"messages/{segment('message', message)}/redact"
-        asked = {"room": room, "dry_run": dry_run}
-        return (await self.line.change(_Redacted, "POST", path, asked)).redacted
 
     async def message(self, word: str, *, room: str | None = None, dry_run: bool = False) -> Receipt:
         """Erase a message and leave a hole in its place; return the receipt."""
@@ -104,12 +90,6 @@ class ClientErasures:
         """Look once more whether everything that a receipt names is gone; return it with what was found."""
         path = f"receipts/{segment('receipt', receipt_id)}/check"
         return (await self.line.change(_Receipt, "POST", path)).receipt()
-
-    async def keep(self, room: str, keep_for: timedelta | None, *, dry_run: bool = False) -> Retention:
-        """Say how long a room keeps what was said in it, None being forever; return when that begins and what goes."""
-        seconds = None if keep_for is None else keep_for.total_seconds()
-        path = f"rooms/{segment('room', room)}/retention"
-        return await self.line.change(Retention, "PUT", path, {"keep_for": seconds, "dry_run": dry_run})
 
     async def expire(self, now: datetime | None = None) -> list[Receipt]:
         """Erase what is older than its room keeps, and return a receipt for each portion that went."""

@@ -7,19 +7,17 @@ from collections.abc import AsyncIterator, Awaitable, Sequence
 from typing import Protocol
 from uuid import UUID
 
+from roomlore.app.agents import Agents
+from roomlore.app.conversations import Conversations
+from roomlore.app.erasures import Erasures
 from roomlore.app.events import Event
-from roomlore.client.parts import (
-    SomeAgents,
-    SomeConversations,
-    SomeErasures,
-    SomeIntake,
-    SomeKeys,
-    SomeMemories,
-    SomeOperations,
-    SomePeople,
-    SomeRoomManagement,
-    SomeWishes,
-)
+from roomlore.app.intake import Intake
+from roomlore.app.keys import Keys
+from roomlore.app.memories import Memories
+from roomlore.app.operations import Operations
+from roomlore.app.people import People
+from roomlore.app.rooms import RoomManagement
+from roomlore.app.wishes import Wishes
 from roomlore.context.limits import DEFAULT_BUDGET, DEFAULT_LIMITS, WalkLimits
 from roomlore.context.records import Context
 from roomlore.domain.ids import MessageId, OrgId
@@ -64,52 +62,52 @@ class Rooms(Protocol):
         ...
 
     @property
-    def people(self) -> SomePeople:
+    def people(self) -> People:
         """Whose accounts the participants are."""
         ...
 
     @property
-    def keys(self) -> SomeKeys:
+    def keys(self) -> Keys:
         """Who may come in."""
         ...
 
     @property
-    def memories(self) -> SomeMemories:
+    def memories(self) -> Memories:
         """What is durably known."""
         ...
 
     @property
-    def agents(self) -> SomeAgents:
+    def agents(self) -> Agents:
         """What agents remember, and make of whom they met."""
         ...
 
     @property
-    def wishes(self) -> SomeWishes:
+    def wishes(self) -> Wishes:
         """What was wished in rooms to be forgotten, or kept from some."""
         ...
 
     @property
-    def conversations(self) -> SomeConversations:
+    def conversations(self) -> Conversations:
         """What was said by topic."""
         ...
 
     @property
-    def operations(self) -> SomeOperations:
+    def operations(self) -> Operations:
         """How far the work has come, and what rooms embed; for operators."""
         ...
 
     @property
-    def room_management(self) -> SomeRoomManagement:
+    def room_management(self) -> RoomManagement:
         """The access, names and members of rooms; for operators."""
         ...
 
     @property
-    def erasure(self) -> SomeErasures:
+    def erasure(self) -> Erasures:
         """What is to be gone, and receipts of what is."""
         ...
 
     @property
-    def intake(self) -> SomeIntake:
+    def intake(self) -> Intake:
         """What is said, as records of our own format; and edits of it."""
         ...
 

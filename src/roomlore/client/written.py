@@ -63,13 +63,13 @@ def segment(what: str, word: str) -> str:
 
 
 def query(**wanted: object) -> list[tuple[str, str]]:
-    """Return what is asked for as pairs of an address; None is left out, and a list is named word by word."""
+    """Return what is asked for as pairs of an address; None is left out, and a list is named word by word, an empty one by one empty word."""
     pairs: list[tuple[str, str]] = []
     for name, value in wanted.items():
         if value is None:
             continue
         each = cast("Sequence[object]", value) if isinstance(value, list | tuple) else [value]
-        pairs += [(name, _word(one)) for one in each]
+        pairs += [(name, _word(one)) for one in each or [""]]
     return pairs
 
 

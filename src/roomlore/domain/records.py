@@ -244,7 +244,7 @@ class Conversation:
     #: A person said that it was over with what was said until then.
     closed_at: datetime | None = None
 
-    def is_open(self, now: datetime) -> bool:
+    def is_open_at(self, now: datetime) -> bool:
         """Whether somebody may still go on with it."""
         if self.closed_at is not None and self.closed_at >= self.last_at:
             return False

@@ -58,7 +58,9 @@ def wanted_version() -> int:
 
 
 def _files() -> list[tuple[re.Match[str], Path]]:
-    found = [(match, file) for file in (HERE / "migrations").iterdir() if (match := FILE.fullmatch(file.name))]
+    found = [
+        (match, file) for file in (HERE / "migrations").iterdir() if (match := FILE.fullmatch(file.name))
+    ]
     return sorted(found, key=lambda pair: pair[1].name)
 
 

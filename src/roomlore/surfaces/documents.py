@@ -2,32 +2,27 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from datetime import datetime, timedelta
+from dataclasses import dataclass, fields
+from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
-from roomlore.app.keys import NewKey
+from roomlore.app.conversations import ConversationFound, shown_conversation
 from roomlore.context.memoryblock import ExplainedMemory, MemoryBlock, block_text
 from roomlore.context.records import Citation, Context, Explained, UnreadLink
 from roomlore.context.render import FORMAT_NOTE, to_text
 from roomlore.context.walked import Sealed
-from roomlore.domain.ids import ConversationId, KeyId, MemoryId, MessageId, ParticipantId, ReceiptId, RoomId
+from roomlore.domain.ids import KeyId, MemoryId, MessageId, ParticipantId, ReceiptId, RoomId
 from roomlore.domain.incoming import ParticipantKind
 from roomlore.domain.receipts import Check, ErasureKind, Kept, Receipt, Removed, StillCopied
 from roomlore.domain.records import (
     Account,
-    ApiKey,
-    Boundary,
     Conversation,
-    LabelSource,
     Message,
     Participant,
     Placed,
     Postable,
     Reply,
-    Sensitivity,
-    Talker,
 )
 from roomlore.retrieval.asked import Read
 from roomlore.retrieval.records import (
@@ -153,27 +148,6 @@ class ExchangeSaid:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConversationFound:
-    """A conversation, and whether somebody may still go on with it."""
-
-    id: ConversationId
-    room_id: RoomId
-    label: str
-    is_named: bool
-    label_by: LabelSource
-    sensitivity: Sensitivity
-    boundary: Boundary | None
-    opened_at: datetime
-    last_at: datetime
-    #: In seconds, as all spans.
-    quiet_after: timedelta | None
-    message_count: int
-    talkers: Sequence[Talker]
-    closed_at: datetime | None
-    is_open: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationRead(ConversationFound):
     """A conversation with the newest of what was said in it, oldest first, and where what was before is."""
 
@@ -218,13 +192,6 @@ class ReceiptGiven:
     #: What copies in other servers may hold still, as of now. None on a dry run, and where receipts are listed.
     copies: Sequence[StillCopied] | None
     is_clean: bool | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyMade(ApiKey):
-    """A key just made, shown this once."""
-
-    key: str = field(repr=False)
 
 
 def found_exchange(hit: Hit) -> FoundExchange:
@@ -319,16 +286,11 @@ def exchange_said(exchange: Exchange) -> ExchangeSaid:
     )
 
 
-def conversation_found(one: Conversation, *, now: datetime) -> ConversationFound:
-    """Return a conversation that says whether it is open."""
-    return ConversationFound(**_facts(one), is_open=one.is_open(now))
-
-
 def conversation_read(
-    one: Conversation, said: Sequence[Placed], *, now: datetime, following: str | None = None
+    one: Conversation, said: Sequence[Placed], *, following: str | None = None
 ) -> ConversationRead:
-    """Return a conversation with what was said in it."""
-    return ConversationRead(**_facts(one), is_open=one.is_open(now), messages=said, next=following)
+    """Return a conversation with a page of its messages."""
+    return ConversationRead(**_facts(shown_conversation(one)), messages=said, next=following)
 
 
 def persons(people: Sequence[Participant], accounts: Sequence[Account]) -> list[Person]:
@@ -353,11 +315,6 @@ def receipt_given(receipt: Receipt) -> ReceiptGiven:
         {"id": None, "is_clean": None} if receipt.is_dry_run else {"is_clean": receipt.is_clean}
     )
     return ReceiptGiven(**_facts(receipt) | unknown)
-
-
-def key_made(made: NewKey) -> KeyMade:
-    """Return a key with what is kept of it."""
-    return KeyMade(**_facts(made.kept), key=made.key)
 
 
 def _facts(record: Any) -> dict[str, Any]:

@@ -111,7 +111,7 @@ async def test_a_key_that_is_revoked_ends_the_stream_before_anything_more_is_tol
     made = await served.app.keys.make("member", name="eve's", participant="eve")
     async with listening(served.api, made.key) as heard:
         assert await heard.lines() == b"retry: 2000"
-        await served.app.keys.revoke(str(made.kept.id))
+        await served.app.keys.revoke(str(made.id))
         await served.app.ingest(say(20, BO, SQUARE))
         assert await heard.next() is None
     async with listening(served.api, made.key) as heard:
@@ -124,7 +124,7 @@ async def test_a_key_that_is_revoked_ends_the_stream_though_nothing_happens(
     monkeypatch.setattr(events, "POLL_SECONDS", 0.05)
     made = await served.app.keys.make("member", name="eve's", participant="eve")
     async with listening(served.api, made.key) as heard:
-        await served.app.keys.revoke(str(made.kept.id))
+        await served.app.keys.revoke(str(made.id))
         assert await heard.next() is None
 
 

@@ -53,7 +53,7 @@ async def test_a_full_disk_refuses_writes_by_name_and_lets_reads_go_on(
         assert ready.status_code == 503
         assert ready.json() == {"status": "waiting", "database": True, "room": False, "clock": None}
         with pytest.raises(Refused, match="the disk of the database is full"):
-            await guarded(served.app.agents.inject("square", is_on=False))
+            await guarded(served.app.agents.inject("square", on=False))
     with monkeypatch.context() as broken:
         # A line of the log alone finds no room.
         broken.setattr(log.QUERIES, "run", full)

@@ -11,7 +11,7 @@ import pytest
 from roomlore.store import idempotency
 from roomlore.store.db import Database
 from roomlore.surfaces.http.description import METHODS, describe
-from roomlore.surfaces.http.idempotency import KEEPING, kept_how
+from roomlore.surfaces.http.idempotency import REPLAYS, kept_how
 from roomlore.surfaces.http.server import routed
 from roomlore.workers.retain import expire_everywhere
 from surfaces.http.calling import Caller
@@ -55,8 +55,8 @@ def test_of_every_operation_that_does_something_is_said_how_its_answer_is_kept()
         for method in METHODS
         if method in item and method != "get"
     }
-    assert described == set(KEEPING)
-    for method, path in KEEPING:
+    assert described == set(REPLAYS)
+    for method, path in REPLAYS:
         assert kept_how(method, path.replace("{", "").replace("}", "")) is not None
 
 
@@ -335,7 +335,7 @@ async def test_a_key_that_is_none_is_refused(served: Served, word) -> None:
 async def test_whoever_is_not_let_in_is_told_nothing_of_a_key(served: Served) -> None:
     made = await served.app.keys.make("operator", name="gone")
     await once(served.nobody(made.key), "POST", "/v1/messages", record())
-    await served.app.keys.revoke(str(made.kept.id))
+    await served.app.keys.revoke(str(made.id))
 
     response = await once(served.nobody(made.key), "POST", "/v1/messages", record())
 

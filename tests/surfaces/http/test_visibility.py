@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.village import EVERYWHERE, PEOPLE, STORY
-from roomlore.surfaces.http.idempotency import KEEPING
+from roomlore.surfaces.http.idempotency import REPLAYS
 from roomlore.surfaces.http.limits import EVENTS
 from surfaces.http.calling import Caller
 from surfaces.http.conftest import Served
@@ -60,7 +60,7 @@ async def crawl(caller: Caller, seeds: dict[str, set[str]]) -> dict[str, str]:
             response = await caller("GET", filled + query)
             if response.status_code == 200:
                 shown[path] += response.text
-    for (method, path), keeping in KEEPING.items():
+    for (method, path), keeping in REPLAYS.items():
         if keeping != "read":
             continue
         for filled in places(path, seeds):
@@ -164,7 +164,7 @@ async def test_an_operator_who_names_a_viewer_is_shown_what_that_one_is(told: Se
 
 
 def test_the_crawl_asks_every_read() -> None:
-    assert set(ASKED) == {path for (_, path), keeping in KEEPING.items() if keeping == "read"}
+    assert set(ASKED) == {path for (_, path), keeping in REPLAYS.items() if keeping == "read"}
 
 
 def test_the_crawl_knows_every_parameter_of_the_paths(served: Any) -> None:

@@ -42,7 +42,7 @@ async def test_no_word_is_kept_of_anything(served: Served, admin) -> None:
     assert set(SAID) == {route for route, keeping in KEEPING.items() if keeping == "whole"}
     erased = await served.operator.post("/v1/erasures", {"kind": "message", "message": "m4"})
     key = await served.app.keys.make("operator", name=SECRET)
-    words = {"message": "m2", "room": "square", "receipt": erased["id"], "key": str(key.kept.id)}
+    words = {"message": "m2", "room": "square", "receipt": erased["id"], "key": str(key.id)}
     for number, ((method, route), body) in enumerate(SAID.items()):
         path = re.sub(r"\{(\w+)\}", lambda found: words[found[1]], route)
         # An agent alone speaks, and says what it answered.

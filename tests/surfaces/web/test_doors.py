@@ -261,7 +261,7 @@ async def test_a_key_that_is_revoked_or_expired_opens_nothing_any_more(app: App)
     async with visiting(app, made.key) as one:
         assert (await one.get("/")).status_code == 200
         page = await one.page("/people")
-        await app.keys.revoke(str(made.kept.id))
+        await app.keys.revoke(str(made.id))
         assert (await one.get("/")).headers["location"] == "/signin?next=/"
         assert (await one.get("/people.json")).status_code == 401
         token = re.search(r'name="token" value="([^"]+)"', page)

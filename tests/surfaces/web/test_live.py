@@ -90,7 +90,7 @@ async def test_who_is_signed_out_is_told_so_and_keeps_what_stands_there(app: App
         before = await page.locator("#lines > li.line").count()
         async with page.expect_request("**/lines?*"):
             await app.ingest_batch([in_square(1700, "too late for bo", author=BO)])
-        await app.keys.revoke(str(made.kept.id))
+        await app.keys.revoke(str(made.id))
         is_revoked.set()
         await expect(page.get_by_role("status")).to_have_text(
             "You are signed out. Load the page again to sign in."
@@ -120,7 +120,7 @@ async def test_a_stream_that_nobody_is_let_into_any_more_says_so(app: App, brows
         await page.goto(f"{url}/r/{told.room}")
         await expect(page.locator(OPEN)).to_be_attached()
         await look(page, away=True)
-        await app.keys.revoke(str(made.kept.id))
+        await app.keys.revoke(str(made.id))
         await look(page, away=False)
         # Whichever was refused first, the stream or what it had told of before.
         await expect(page.get_by_role("status")).to_have_text(

@@ -456,7 +456,7 @@ async def test_what_happens_is_told_to_those_alone_who_may_see_it(app: App, told
         ids = await ids_by_mark(app)
         await asyncio.gather(*(one.wait() for one in told_of.values()))
         for made in keys.values():
-            await app.keys.revoke(str(made.kept.id))
+            await app.keys.revoke(str(made.id))
     assert {who: (ids["s1702"] in one, ids["s1701"] in one) for who, one in heard.items()} == {
         "eve": (True, True),
         "cy": (True, False),

@@ -217,7 +217,7 @@ def inject(session: Session, room: str, switch: str) -> None:
     """Let the agents of ROOM be given unasked what they may know, or not."""
 
     async def use(app: App) -> None:
-        await (await session.acting(app)).agents.inject(room, is_on=switch == "on")
+        await (await session.acting(app)).agents.inject(room, on=switch == "on")
         if session.output.as_json:
             session.output.json({"injects": switch == "on"})
         else:

@@ -7,14 +7,14 @@ from typing import Any
 import click
 
 from roomlore.app import App
-from roomlore.app.conversations import SENSITIVITIES
+from roomlore.app.conversations import SENSITIVITIES, shown_conversation
 from roomlore.domain.ids import MessageId, short_id, short_ids
 from roomlore.domain.records import Conversation, Placed, Sensitivity
 from roomlore.domain.speech import on_one_line, safe_body, safe_name, spoken
 from roomlore.domain.wording import counted
 from roomlore.surfaces.cli.output import Output, minute
 from roomlore.surfaces.cli.session import Session, with_app
-from roomlore.surfaces.documents import conversation_found, conversation_read
+from roomlore.surfaces.documents import conversation_read
 
 UNNAMED = "(no label)"
 #: Of those who take part, so many are named.
@@ -135,7 +135,7 @@ def _change(session: Session, change: Callable[[App], Awaitable[Conversation]]) 
     async def use(app: App) -> None:
         changed = await change(await session.acting(app))
         if session.output.as_json:
-            session.output.json(conversation_found(changed, now=datetime.now(UTC)))
+            session.output.json(shown_conversation(changed))
         else:
             show_head(session.output, changed, now=datetime.now(UTC))
 
@@ -145,7 +145,7 @@ def _change(session: Session, change: Callable[[App], Awaitable[Conversation]]) 
 def show_all(output: Output, found: Sequence[Conversation], *, now: datetime) -> None:
     """Print conversations."""
     if output.as_json:
-        return output.json([conversation_found(one, now=now) for one in found])
+        return output.json([shown_conversation(one) for one in found])
     short = short_ids(one.id for one in found)
     headings = ("conversation", "id", "who", "messages", "opened", "last", "state", "boundary")
     rows = [
@@ -167,7 +167,7 @@ def show_all(output: Output, found: Sequence[Conversation], *, now: datetime) ->
 def show_one(output: Output, found: Conversation, said: Sequence[Placed], *, now: datetime) -> None:
     """Print a conversation: what was said in it, each message with the one that it answers."""
     if output.as_json:
-        return output.json(conversation_read(found, said, now=now))
+        return output.json(conversation_read(found, said))
     show_head(output, found, now=now)
     left_out = found.message_count - len(said)
     if left_out > 0:
@@ -220,4 +220,4 @@ def _talker(one: Conversation, place: int) -> str:
 
 
 def _state(one: Conversation, now: datetime) -> str:
-    return "open" if one.is_open(now) else "quiet"
+    return "open" if one.is_open_at(now) else "quiet"

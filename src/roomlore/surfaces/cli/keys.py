@@ -14,7 +14,6 @@ from roomlore.domain.roles import RIGHTS, Role
 from roomlore.surfaces.cli.output import Output, minute
 from roomlore.surfaces.cli.session import Session, with_app
 from roomlore.surfaces.cli.spans import Span
-from roomlore.surfaces.documents import key_made
 
 
 @click.group()
@@ -86,10 +85,10 @@ def revoke(session: Session, key_id: str) -> None:
 def show_new(output: Output, made: NewKey) -> None:
     """Print a key, this once."""
     if output.as_json:
-        return output.json(key_made(made))
-    until = minute(made.kept.expires_at)
+        return output.json(made)
+    until = minute(made.expires_at)
     output.chatter.print(
-        f"key {short_id(made.kept.id)}, valid {f'until {until} UTC' if until else 'until revoked'}; it is not shown again",
+        f"key {short_id(made.id)}, valid {f'until {until} UTC' if until else 'until revoked'}; it is not shown again",
         soft_wrap=True,
     )
     return output.text(made.key)

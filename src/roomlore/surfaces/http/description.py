@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from roomlore.domain.records import Message
 from roomlore.surfaces.documents import FoundMessage
-from roomlore.surfaces.http.idempotency import KEEPING
+from roomlore.surfaces.http.idempotency import REPLAYS
 from roomlore.surfaces.http.problems import Problem
 from roomlore.surfaces.shown import unshown_fields
 
@@ -84,7 +84,7 @@ def describe(api: FastAPI) -> dict[str, Any]:
         }
         for path, method, operation in _operations(document):
             _complete(operation, is_versioned=path.startswith("/v1"))
-            if KEEPING.get((method.upper(), path), "read") != "read":
+            if REPLAYS.get((method.upper(), path), "read") != "read":
                 operation["parameters"].append({"$ref": "#/components/parameters/IdempotencyKey"})
                 operation["responses"] |= _problems(WITH_KEY)
         api.openapi_schema = document

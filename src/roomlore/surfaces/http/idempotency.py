@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from http import HTTPStatus
-from typing import Literal
 from uuid import UUID
 
 import pydantic_core
@@ -26,6 +25,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from roomlore.app import App
+from roomlore.app.operation import Replay
 from roomlore.domain.errors import BadInput, DatabaseUnavailable
 from roomlore.domain.ids import OrgId
 from roomlore.domain.patterns import later
@@ -34,7 +34,7 @@ from roomlore.store import idempotency
 from roomlore.store.db import noticing_changes
 from roomlore.store.idempotency import HELD, Answered
 from roomlore.store.work import meeting_outages
-from roomlore.surfaces.http.limits import MESSAGES
+from roomlore.surfaces.http.operations import declared
 from roomlore.surfaces.http.problems import Kind, on_error, refusal, told
 from roomlore.surfaces.http.wordless import RECORDS, with_words, without_words
 
@@ -42,74 +42,36 @@ HEADER = "idempotency-key"
 REPLAYED = {"idempotency-replayed": "true"}
 #: Printable ASCII.
 WELL_FORMED = later(r"[\x20-\x7e]{1,255}")
-#: `whole`: the answer holds ids, numbers and times, and is kept. `memory`, `conversation`: it is read anew. `once`: it holds words
-#: that are read nowhere else, or a secret; that it was done is kept. `read`: nothing is done, and it is asked anew.
-Keeping = Literal["whole", "memory", "conversation", "once", "read"]
-#: Every operation that may be asked for with a key.
-KEEPING: Mapping[tuple[str, str], Keeping] = {
-    ("POST", MESSAGES): "whole",
+#: Operations whose routes are written by hand.
+BY_HAND: Mapping[tuple[str, str], Replay] = {
     ("POST", RECORDS): "whole",
-    ("PATCH", "/v1/messages/{message}"): "whole",
-    ("POST", "/v1/messages/{message}/redact"): "whole",
-    ("POST", "/v1/conversations/move"): "conversation",
-    ("POST", "/v1/conversations/split"): "conversation",
-    ("POST", "/v1/conversations/{conversation}/merge"): "conversation",
-    ("PUT", "/v1/conversations/{conversation}/label"): "conversation",
-    ("PUT", "/v1/conversations/{conversation}/sensitivity"): "conversation",
-    ("POST", "/v1/conversations/{conversation}/close"): "conversation",
     ("POST", "/v1/search"): "read",
     ("POST", "/v1/search/similar"): "read",
     ("POST", "/v1/ask"): "read",
-    ("POST", "/v1/memories"): "memory",
-    ("POST", "/v1/memories/search"): "read",
-    ("POST", "/v1/memories/{memory}/correct"): "memory",
-    ("POST", "/v1/memories/{memory}/forget"): "memory",
-    ("POST", "/v1/memories/{memory}/restore"): "memory",
     ("POST", "/v1/erasures"): "whole",
     ("POST", "/v1/erasures/expired"): "whole",
     ("POST", "/v1/receipts/{receipt}/check"): "whole",
-    ("POST", "/v1/keys"): "once",
-    ("DELETE", "/v1/keys/{key}"): "whole",
-    ("POST", "/v1/participants"): "once",
-    ("POST", "/v1/participants/merge"): "once",
-    ("POST", "/v1/participants/split"): "once",
-    ("POST", "/v1/agents/{agent}/memories"): "read",
-    ("POST", "/v1/agents/{agent}/experiences"): "read",
     ("POST", "/v1/rooms/{room}/context"): "read",
-    ("POST", "/v1/rooms/{room}/block"): "read",
-    ("POST", "/v1/rooms/{room}/decision"): "read",
     ("POST", "/v1/agents/{agent}/block"): "read",
-    ("POST", "/v1/rooms/{room}/messages"): "whole",
-    ("POST", "/v1/rooms/{room}/replies"): "whole",
-    ("POST", "/v1/rooms/{room}/compact"): "whole",
-    ("PUT", "/v1/rooms/{room}/injecting"): "whole",
-    ("PUT", "/v1/rooms/{room}/retention"): "whole",
-    ("PUT", "/v1/rooms/{room}/embedding"): "once",
-    ("PUT", "/v1/wishes/mode"): "whole",
-    ("POST", "/v1/wishes/{wish}/accept"): "once",
-    ("POST", "/v1/wishes/{wish}/dismiss"): "once",
-    ("POST", "/v1/rooms/{room}/open"): "once",
-    ("POST", "/v1/rooms/{room}/close"): "whole",
-    ("PUT", "/v1/rooms/{room}/name"): "whole",
-    ("POST", "/v1/rooms/{room}/members"): "once",
-    ("DELETE", "/v1/rooms/{room}/members/{participant}"): "once",
 }
-#: Of these, what may be done twice, since the second time changes nothing.
+#: What a repeated request gets, for every operation that takes a key.
+REPLAYS: Mapping[tuple[str, str], Replay] = {
+    **{
+        route: replay
+        for route, one in declared().items()
+        if (replay := one.declaration.get("replay")) is not None
+    },
+    **BY_HAND,
+}
+#: Of these, what may run twice, since the second run changes nothing.
 REPEATABLE = frozenset({
-    ("POST", MESSAGES),
+    *(route for route, one in declared().items() if one.declaration.get("is_repeatable")),
     ("POST", RECORDS),
-    ("POST", "/v1/participants"),
-    ("PUT", "/v1/conversations/{conversation}/label"),
-    ("PUT", "/v1/conversations/{conversation}/sensitivity"),
     ("POST", "/v1/receipts/{receipt}/check"),
-    ("PUT", "/v1/rooms/{room}/injecting"),
-    ("PUT", "/v1/rooms/{room}/retention"),
-    ("PUT", "/v1/rooms/{room}/embedding"),
-    ("PUT", "/v1/wishes/mode"),
 })  # fmt: skip
-_PATTERNS = {route: later(re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(route))) for _, route in KEEPING}
+_PATTERNS = {route: later(re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(route))) for _, route in REPLAYS}
 #: Where what is read anew stands.
-PLACES: Mapping[Keeping, str] = {"memory": "memories", "conversation": "conversations"}
+PLACES: Mapping[Replay, str] = {"memory": "memories", "conversation": "conversations"}
 IN_PROGRESS = Kind(
     name="under-way", status=HTTPStatus.CONFLICT, title="Under way", headers={"retry-after": "1"}
 )
@@ -130,7 +92,7 @@ class Asked:
     #: What is asked for, as it was sent.
     body: bytes
     route: str
-    keeping: Keeping
+    replay: Replay
     #: Whether it may be done twice, since it changes nothing the second time.
     may_repeat: bool
 
@@ -185,7 +147,7 @@ class Idempotency:
 
     async def _serve(self, asked: Asked, scope: Scope, receive: Receive, send: Send) -> None:
         app: App = scope["state"]["app"]
-        if asked.keeping == "read":
+        if asked.replay == "read":
             await self._app(scope, receive, send)
             return
         now = datetime.now(UTC)
@@ -251,7 +213,7 @@ class Idempotency:
             "method": "GET",
             "path": place,
             "raw_path": place.encode(),
-            "query_string": b"limit=1" if asked.keeping == "conversation" else b"",
+            "query_string": b"limit=1" if asked.replay == "conversation" else b"",
             "headers": [one for one in scope["headers"] if one[0] not in hidden],
             "state": dict(scope["state"]),
         }
@@ -259,7 +221,7 @@ class Idempotency:
         await self._app(inner, _given(b"", _nothing_more), answer.take)
         if answer.status != HTTPStatus.OK:
             return None
-        if asked.keeping == "conversation":
+        if asked.replay == "conversation":
             # What was answered was the conversation alone.
             facts = pydantic_core.from_json(bytes(answer.body))
             del facts["messages"], facts["next"]
@@ -268,21 +230,21 @@ class Idempotency:
         return pydantic_core.to_json(pydantic_core.from_json(bytes(answer.body))["memory"])
 
 
-def kept_how(method: str, path: str) -> tuple[str, Keeping] | None:
+def kept_how(method: str, path: str) -> tuple[str, Replay] | None:
     """Return the route that a request is for, and how its answer is kept; None where a key means nothing."""
     return next(
         (
-            (route, keeping)
-            for (of, route), keeping in KEEPING.items()
+            (route, replay)
+            for (of, route), replay in REPLAYS.items()
             if of == method and _PATTERNS[route].fullmatch(path)
         ),
         None,
     )
 
 
-def _asked(scope: Scope, key: str, body: bytes, *, known: tuple[str, Keeping]) -> Asked:
+def _asked(scope: Scope, key: str, body: bytes, *, known: tuple[str, Replay]) -> Asked:
     app: App = scope["state"]["app"]
-    route, keeping = known
+    route, replay = known
     caller = app.desk.caller
     who = f"{caller.key_id} {caller.participant_id}"
     parts = (scope["method"].encode(), scope["path"].encode(), scope["query_string"], body)
@@ -293,7 +255,7 @@ def _asked(scope: Scope, key: str, body: bytes, *, known: tuple[str, Keeping]) -
         request=hashlib.sha256(what).digest(),
         body=body,
         route=route,
-        keeping=keeping,
+        replay=replay,
         may_repeat=(scope["method"], route) in REPEATABLE,
     )
 
@@ -328,11 +290,11 @@ def _is_success(status: int) -> bool:
 
 def _kept(asked: Asked, body: bytes) -> tuple[bytes | None, str | None]:
     """Return a body without words, or where its words are read anew; or neither."""
-    match asked.keeping:
+    match asked.replay:
         case "whole":
             return without_words(asked.route, body, asked.body), None
         case "memory" | "conversation":
-            return None, f"/v1/{PLACES[asked.keeping]}/{pydantic_core.from_json(body)['id']}"
+            return None, f"/v1/{PLACES[asked.replay]}/{pydantic_core.from_json(body)['id']}"
         case "once" | "read":
             return None, None
 

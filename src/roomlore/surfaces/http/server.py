@@ -22,6 +22,7 @@ from roomlore.surfaces.http.envelope import SLASH, Envelope
 from roomlore.surfaces.http.idempotency import Idempotency
 from roomlore.surfaces.http.limits import Admission, Limits
 from roomlore.surfaces.http.metrics import PATH, Measuring, Metrics, UnderWay
+from roomlore.surfaces.http.operations import routers
 from roomlore.surfaces.http.problems import Problems, on_error
 from roomlore.surfaces.http.responses import shown
 from roomlore.surfaces.http.routes import (
@@ -31,24 +32,18 @@ from roomlore.surfaces.http.routes import (
     finding,
     forgetting,
     health,
-    keys,
-    managing,
-    memories,
-    messages,
     occasions,
     operations,
     participants,
     records,
     rooms,
-    saying,
     viewers,
-    wishes,
 )
 from roomlore.surfaces.http.signin import SignIn
 
+#: Routes that are written by hand: pages with cursors, streams, and answers that are not the result alone.
 RESOURCES = (
-    rooms, managing, saying, occasions, participants, viewers, messages, records, conversations, finding, memories,
-    agents, wishes, forgetting, events, keys, operations, health,
+    rooms, occasions, participants, viewers, records, conversations, finding, agents, forgetting, events, operations, health,
 )  # fmt: skip
 DESCRIPTION = "/v1/openapi.json"
 
@@ -92,8 +87,8 @@ def routed() -> FastAPI:
     """Return the routes alone, always the same: enough to describe them."""
     api = _bare()
     noted = [Depends(_note)]
-    for resource in RESOURCES:
-        api.include_router(resource.ROUTER, dependencies=noted)
+    for router in (*(resource.ROUTER for resource in RESOURCES), *routers()):
+        api.include_router(router, dependencies=noted)
     api.add_api_route(DESCRIPTION, _described, include_in_schema=False, dependencies=noted)
     api.add_api_route(PATH, _measured, include_in_schema=False, dependencies=noted)
     api.openapi = lambda: describe(api)

@@ -1,6 +1,5 @@
 """Agents: what they remember, and what they make of whom they met."""
 
-from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -8,7 +7,6 @@ from pydantic import Field
 from starlette.responses import Response
 
 from roomlore.agents.deciding import Decision
-from roomlore.agents.trust import Relationship
 from roomlore.context.memoryblock import DEFAULT_BUDGET
 from roomlore.domain.names import LAST
 from roomlore.domain.records import Memory, MemoryKind
@@ -31,32 +29,6 @@ class Looked(Parameters):
     limit: Limit = 50
 
 
-class Sought(Body):
-    """Which memories of an agent are meant, and what they are about; what is left out narrows nothing."""
-
-    kinds: Annotated[list[MemoryKind], Field(strict=False)] = Field(default_factory=list)
-    tags: Words = Field(default_factory=list)
-    task: Word | None = None
-    topic: Text | None = None
-    present: Words = Field(default_factory=list)
-    newest: bool = False
-    limit: Annotated[int, Field(ge=1, le=1_000)] = 50
-
-
-class Among(Parameters):
-    """Only these people, where any are named."""
-
-    present: Several = Field(default_factory=list)
-
-
-class About(Body):
-    """What is talked about and who is present, where anybody is named; how many memories of each kind are wanted."""
-
-    topic: Text | None = None
-    present: Words = Field(default_factory=list)
-    limit: Annotated[int, Field(ge=1, le=1_000)] = 10
-
-
 class Occasion(Body):
     """What a block is for."""
 
@@ -75,26 +47,6 @@ async def list_agent_memories(app: Acting, agent: Word, looked: Annotated[Looked
     """List what an agent remembers as its own experience, what weighs most first: importance, less the older it is."""
     wanted = looked.model_dump(exclude={"limit"})
     return shown(await app.agents.memories(app.desk.caller, agent, limit=looked.limit, **wanted))
-
-
-@ROUTER.post("/memories", response_model=list[Memory])
-async def find_agent_memories(app: Acting, agent: Word, sought: Sought) -> Response:
-    """List what an agent remembers as its own experience of what is talked about, what weighs most first."""
-    wanted = sought.model_dump(exclude={"limit"})
-    return shown(await app.agents.memories(app.desk.caller, agent, limit=sought.limit, **wanted))
-
-
-@ROUTER.post("/experiences", response_model=Mapping[MemoryKind, Sequence[Memory]])
-async def list_experiences(app: Acting, agent: Word, about: About) -> Response:
-    """Tell what an agent remembers for a conversation, by kind; `limit` is of each kind."""
-    found = await app.agents.experiences(app.desk.caller, agent, **about.model_dump())
-    return shown(found)
-
-
-@ROUTER.get("/relationships", response_model=list[Relationship])
-async def list_relationships(app: Acting, agent: Word, among: Annotated[Among, Query()]) -> Response:
-    """Tell whom an agent has met, how far it may trust them, and why; most trusted first."""
-    return shown(await app.agents.relationships(app.desk.caller, agent, present=among.present))
 
 
 @ROUTER.get("/decision", response_model=Decision)

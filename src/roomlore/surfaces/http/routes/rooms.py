@@ -2,20 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Annotated
 
 from fastapi import APIRouter
-from pydantic import Field
 from starlette.responses import Response
 
-from roomlore.app.erasures import LONGEST_KEPT
 from roomlore.app.history import History
 from roomlore.context.limits import DEFAULT_BUDGET
 from roomlore.domain.names import LAST
 from roomlore.domain.records import Message, Placed, Room
-from roomlore.domain.retention import Retention
-from roomlore.store.work import EmbeddingPolicy, PolicyChange
 from roomlore.surfaces.documents import (
     ContextGiven,
     ExchangeSaid,
@@ -27,7 +21,7 @@ from roomlore.surfaces.documents import (
 from roomlore.surfaces.http.cursors import Paged
 from roomlore.surfaces.http.responses import shown
 from roomlore.surfaces.http.signin import Acting
-from roomlore.surfaces.http.words import Body, Budget, Word
+from roomlore.surfaces.http.words import Budget, Word
 
 ROUTER = APIRouter(prefix="/v1/rooms", tags=["rooms"])
 
@@ -54,48 +48,6 @@ class ExchangesPage:
 
     exchanges: Sequence[ExchangeSaid]
     next: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compacted:
-    """From when on what agents were given counts as new again."""
-
-    compacted_at: datetime
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Embeds:
-    """What a room embeds now, and what that changed."""
-
-    room: str
-    policy: EmbeddingPolicy
-    change: PolicyChange
-
-
-class KeepFor(Body):
-    """How long to keep what was said, in seconds; null is forever."""
-
-    keep_for: Annotated[float, Field(gt=0, le=LONGEST_KEPT.total_seconds())] | None
-    dry_run: bool = False
-
-
-class Embedding(Body):
-    """What a room embeds: each message, or of an exchange only what opens it."""
-
-    policy: EmbeddingPolicy
-
-
-class Injecting(Body):
-    """Whether the agents of a room are given unasked what they may know."""
-
-    on: bool
-
-
-class Replied(Body):
-    """An answer of an agent's, stored already, and the message it answers: ids or external ids."""
-
-    trigger: Word
-    reply: Word
 
 
 @ROUTER.get("", response_model=list[Room])
@@ -162,41 +114,3 @@ async def read_context(
     """
     built = await app.context(app.desk.caller, room, trigger, budget=budget, private=private)
     return shown(context_given(built, explain=explain))
-
-
-@ROUTER.post("/{room}/replies", status_code=204)
-async def note_reply(app: Acting, room: Word, said: Replied) -> Response:
-    """Have an answer of the calling agent's remembered, if it is worth it; a worker sees to that later."""
-    await app.agents.note_reply(room, trigger=said.trigger, reply=said.reply)
-    return Response(status_code=204)
-
-
-@ROUTER.post("/{room}/compact", response_model=Compacted)
-async def compact_room(app: Acting, room: Word) -> Response:
-    """Say that the agents of a room begin anew there: what they were given may be given again."""
-    return shown(Compacted(compacted_at=await app.agents.compact(room)))
-
-
-@ROUTER.put("/{room}/injecting", status_code=204)
-async def set_injecting(app: Acting, room: Word, switch: Injecting) -> Response:
-    """Say whether the agents of a room are given unasked what they may know."""
-    await app.agents.inject(room, is_on=switch.on)
-    return Response(status_code=204)
-
-
-@ROUTER.put("/{room}/retention", response_model=Retention)
-async def set_retention(app: Acting, room: Word, wanted: KeepFor) -> Response:
-    """Say how long a room keeps what was said in it, in seconds; null is forever. A worker erases what is older.
-
-    A shorter time than before begins after a day, at `starts_at`; until then it can be taken back with null. The answer
-    tells how many messages are older by then, and of which times. With `dry_run` it only tells.
-    """
-    keep_for = None if wanted.keep_for is None else timedelta(seconds=wanted.keep_for)
-    return shown(await app.erasure.keep(room, keep_for, dry_run=wanted.dry_run))
-
-
-@ROUTER.put("/{room}/embedding", response_model=Embeds)
-async def set_embedding(app: Acting, room: Word, wish: Embedding) -> Response:
-    """Say what a room embeds: each message, or of an exchange only what opens it."""
-    change = await app.operations.embed(room, wish.policy)
-    return shown(Embeds(room=room, policy=wish.policy, change=change))

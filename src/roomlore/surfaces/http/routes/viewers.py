@@ -21,9 +21,3 @@ async def read_viewer(app: Acting) -> Response:
 async def find_viewer(app: Acting, participant: Word) -> Response:
     """Tell whom a name, an account, an id or its beginning means as a viewer; for operators."""
     return shown(await app.viewer(participant))
-
-
-@ROUTER.get("/agents/{agent}/reader", response_model=Viewer)
-async def find_reader(app: Acting, agent: Word) -> Response:
-    """Tell which viewer an agent is: for operators any, for everybody else themselves."""
-    return shown(await app.agents.reader(agent))

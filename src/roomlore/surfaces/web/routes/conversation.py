@@ -91,7 +91,7 @@ def _page(told: Told, visit: Visit) -> ConversationPage:
     return ConversationPage(
         conversation=held,
         room=told.room,
-        is_open=held.is_open(datetime.now(UTC)),
+        is_open=held.is_open_at(datetime.now(UTC)),
         reason=None if held.boundary is None else BOUNDARIES[held.boundary],
         takers=[Taker(talker=one, colour=colour_of(colours, one.id)) for one in held.talkers],
         rows=made,

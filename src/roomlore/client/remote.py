@@ -1,0 +1,66 @@
+"""Services behind a server: each declared operation as a call with the signature of the service's own method."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar, cast
+
+from roomlore.app.operation import Operation, check_zone, operations_of
+from roomlore.client import written
+from roomlore.client.line import Line
+from roomlore.client.written import segment
+
+Service = TypeVar("Service")
+
+
+def remote(service: type[Service], line: Line, *, by_hand: object = None) -> Service:
+    """Return a service whose operations a server carries out; `by_hand` has the calls that are not made from declarations."""
+    return cast("Service", Remote(service, line, by_hand))
+
+
+class Remote:
+    """A service behind a server."""
+
+    def __init__(self, service: type, line: Line, by_hand: object) -> None:
+        self._service = service
+        self._line = line
+        self._by_hand = by_hand
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        """Return the call of an operation."""
+        if hasattr(self._by_hand, name):
+            return getattr(self._by_hand, name)
+        operation = operations_of(self._service).get(name)
+        if operation is None:
+            raise AttributeError(f"{self._service.__name__} has no operation {name!r} over HTTP")
+        return partial(_call, self._line, operation)
+
+    def __dir__(self) -> list[str]:
+        """Return the names of the calls."""
+        return sorted({*operations_of(self._service), *dir(self._by_hand)})
+
+
+async def _call(line: Line, operation: Operation, *args: Any, **keywords: Any) -> Any:
+    given = operation.bind(args, keywords)
+    for name, value in given.items():
+        check_zone(name, value)
+    viewer = given.pop("viewer", None)
+    in_path = {one.name for one in operation.parameters if operation.is_in_path(one)}
+    path = operation.path.format(**{name: segment(name, given.pop(name)) for name in in_path}).removeprefix(
+        "/"
+    )
+    key, kind = operation.declaration.get("result_key"), operation.result
+    answer = dict[str, kind] if key is not None else kind
+    if operation.method == "GET":
+        found = await line.read(answer, path, viewer=viewer, query=written.query(**given))
+    elif operation.declaration.get("replay") == "read":
+        found = await line.read(answer, path, viewer=viewer, body=given)
+    elif kind is type(None):
+        return await line.settle(operation.method, path, given)
+    else:
+        found = await line.change(answer, operation.method, path, given or _nothing(operation, in_path))
+    return found if key is None else found[key]
+
+
+def _nothing(operation: Operation, in_path: set[str]) -> dict[str, Any] | None:
+    """Return an empty body where the operation takes one."""
+    return {} if len(operation.parameters) > len(in_path) and operation.method != "DELETE" else None
