@@ -3,12 +3,14 @@
 import asyncio
 import os
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
+from weakref import WeakSet
 
 import psycopg
 import pytest
@@ -22,13 +24,10 @@ from roomlore.store.cluster import Cluster, start_cluster, stop_cluster
 from roomlore.store.db import Database, Pool
 from roomlore.store.migrate import migrate
 
-#: A server whose data nobody will miss need not wait for the disk; and no plan is worth making twice for small tables.
-FAST = {
-    "fsync": "off",
-    "synchronous_commit": "off",
-    "full_page_writes": "off",
-    "plan_cache_mode": "force_generic_plan",
-}
+#: A server whose data nobody will miss need not wait for the disk.
+FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+#: No plan is worth making twice for what a test has told.
+ONE_PLAN = {"plan_cache_mode": "force_generic_plan"}
 
 # Tests start Roomlore as a process of its own time and again; compiled once it comes faster.
 sys.dont_write_bytecode = False
@@ -38,16 +37,19 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 settings.register_profile("unhurried", settings(), deadline=None)
 settings.load_profile("unhurried")
 
+#: What the test that runs has begun.
+TASKS: ContextVar[WeakSet[asyncio.Task[Any]] | None] = ContextVar("TASKS", default=None)
+
 OpenApp = Callable[[str], Awaitable[App]]
 TellOnce = Callable[[App, Story], Awaitable[Any]]
 
 
 @contextmanager
-def fast_cluster(data: Path) -> Generator[Cluster]:
+def fast_cluster(data: Path, settings: Mapping[str, str] = FAST) -> Generator[Cluster]:
     """Give a server with our tables in a new folder."""
 
     async def start() -> Cluster:
-        server = await start_cluster(data, settings=FAST)
+        server = await start_cluster(data, settings=settings)
         await migrate(server.admin_dsn)
         return server
 
@@ -70,7 +72,7 @@ async def opened_pool(cluster: Cluster) -> AsyncGenerator[Pool]:
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Generator[Cluster]:
-    with fast_cluster(tmp_path_factory.mktemp("cluster")) as server:
+    with fast_cluster(tmp_path_factory.mktemp("cluster"), FAST | ONE_PLAN) as server:
         yield server
 
 
@@ -91,21 +93,41 @@ async def pool(cluster: Cluster) -> AsyncGenerator[Pool]:
 
 
 @pytest.fixture
-async def db(cluster: Cluster, pool: Pool) -> AsyncGenerator[Database]:
-    before = asyncio.all_tasks()
+async def db(
+    cluster: Cluster, pool: Pool, tasks_of_test: WeakSet[asyncio.Task[Any]]
+) -> AsyncGenerator[Database]:
     yield Database(pool, cluster.app_dsn)
-    await end_all(asyncio.all_tasks() - before)
+    # As the end of a loop of its own would.
+    left = [task for task in tasks_of_test if not task.done() and task is not asyncio.current_task()]
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
     # The queue spans orgs: what a test leaves undone is not the next one's.
     async with await psycopg.AsyncConnection.connect(cluster.admin_dsn, autocommit=True) as conn:
         await conn.execute("delete from roomlore.work")
 
 
-async def end_all(tasks: Collection[asyncio.Task[Any]]) -> None:
-    """End what a test leaves running, as the end of its own loop would."""
-    mine = [task for task in tasks if task is not asyncio.current_task()]
-    for task in mine:
-        task.cancel()
-    await asyncio.gather(*mine, return_exceptions=True)
+@pytest.fixture(scope="session")
+async def _noting_tasks() -> AsyncGenerator[None]:
+    """Note which task a test begins, itself or by others; the pool and the browser begin theirs before any."""
+
+    def begin(loop: asyncio.AbstractEventLoop, coroutine: Any, **rest: Any) -> asyncio.Task[Any]:
+        task = asyncio.Task(coroutine, loop=loop, **rest)
+        if (begun := TASKS.get()) is not None:
+            begun.add(task)
+        return task
+
+    asyncio.get_running_loop().set_task_factory(begin)
+    yield
+    asyncio.get_running_loop().set_task_factory(None)
+
+
+@pytest.fixture
+async def tasks_of_test(_noting_tasks: None) -> AsyncGenerator[WeakSet[asyncio.Task[Any]]]:
+    begun = WeakSet[asyncio.Task[Any]]()
+    TASKS.set(begun)
+    yield begun
+    TASKS.set(None)
 
 
 @pytest.fixture

@@ -1,4 +1,7 @@
-"""A server that only workers use: they look into every org, and these tests end its connections."""
+"""A server that only workers use: they look into every org, and these tests end its connections.
+
+It plans as any server does: a plan for any org locks the vectors of all, and tests tell who waits for whom.
+"""
 
 from collections.abc import AsyncGenerator, Generator
 

@@ -144,7 +144,6 @@ async def drain(
     Raises:
         DatabaseUnavailable: the server went away.
     """
-
     finishing = asyncio.Event()
 
     async def until_empty() -> int:
