@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roomlore.domain.errors import BadInput
+from roomlore.domain.patterns import later
+from roomlore.retrieval import asked as questions
 from roomlore.retrieval.asked import Asked, Filters, Read, asks, read
 from roomlore.retrieval.when import period
 
@@ -434,3 +436,49 @@ def test_a_message_with_a_mark_or_the_first_word_of_a_question_asks(body: str):
 @pytest.mark.parametrize("body", ["the key is here", "whatever", "is late", "", "howling wind"])
 def test_other_messages_ask_nothing(body: str):
     assert not asks(body)
+
+
+WORDS = (
+    *(
+        "what",
+        "which",
+        "did",
+        "does",
+        "has",
+        "was",
+        "who",
+        "Ana",
+        "bots",
+        "my",
+        "else",
+        "all",
+        "the",
+        "ferry",
+    ),
+    *("say", "said", "saying", "wrote", "discussed", "messages", "question", "by", "from", "according", "to"),
+    *(
+        "about",
+        "yesterday",
+        "last week",
+        "since Monday",
+        "ever",
+        "me",
+        "is",
+        "that",
+        "sent",
+        "MENTIONED",
+        "ask",
+    ),
+)
+
+
+@given(words=st.lists(st.sampled_from(WORDS), min_size=1, max_size=8))
+def test_no_form_is_missed_for_the_words_that_it_has(words) -> None:
+    """What is looked for first, so that most questions need no form, hides none of them."""
+    question = " ".join(words)
+    quick = read(question)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(questions, "_NEEDED", later(""))
+        whole = read(question)
+
+    assert quick == whole

@@ -214,6 +214,12 @@ _FORMS = tuple(
     )
 )
 _WHO_SAID = rf"who(?: else)?{_OFTEN} {_PAST}{_REST}"
+#: Each form has at least one of these words: most questions have none, and need no form to be made.
+_NEEDED = later(
+    rf"\b(?:{'|'.join(sorted(_CAREFUL | _MUTUAL | {form for verb in _SAID for form in verb.split()}))}"
+    rf"|{_NOUN}|by|from|according)\b",
+    re.IGNORECASE,
+)
 _FIRST = rf"({WHEN})[, ]+(?=\w)"
 #: When it was said, right behind the verb, or to whom and when.
 _SOON = rf"[ ,]*(?:(?:to \w+|me|us|him|her|them|everyone|everybody|here|anything|something) )?({WHEN})"
@@ -273,7 +279,7 @@ _LONGEST = 500
 def read(question: str) -> Asked:
     """Return what a question says of itself; of most questions that is nothing but their text."""
     text = " ".join(question[: _LONGEST + 1].replace("\u2019", "'").split())
-    if len(question) > _LONGEST:
+    if len(question) > _LONGEST or _NEEDED.search(text) is None:
         return Asked(text=question)
     first = _found_by(_FIRST).match(text)
     said = text[first.end() :] if first else text
