@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import psycopg
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 from copies import Copies, Story
 from roomlore.app import App
@@ -29,6 +29,8 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # How long an example takes is the machine's affair.
 settings.register_profile("unhurried", settings(), deadline=None)
+# For runs that only want to know whether a test fails: a smaller example that fails takes minutes to find.
+settings.register_profile("first failure", settings(deadline=None, phases=[Phase.explicit, Phase.generate]))
 settings.load_profile("unhurried")
 
 OpenApp = Callable[[str], Awaitable[App]]

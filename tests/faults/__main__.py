@@ -93,8 +93,9 @@ def write(results: Sequence[Result], path: Path | None) -> None:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Do what the command line asks for; return 0 if every fault that was tried is caught."""
-    # A job that is ended tidies up like one that is interrupted.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # A job that is ended tidies up like one that is interrupted; a shell lets its background jobs ignore interrupts.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     asked = arguments(words)
     faults = read_table()
     found = list(problems(faults))

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +18,9 @@ from .table import ROOT, Fault, seeded
 
 Outcome = Literal["caught", "not caught", "timeout"]
 #: The line of pytest's summary that names a test that failed, or a file that could not be read.
-FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+(?:\[.*?\])?)", re.MULTILINE)
-#: pytest's own word that all tests passed, that some failed, that it could not even begin, and that there were none.
-PASSED, FAILING, STOPPED, NO_TESTS = 0, 1, 2, 5
+FAILED = re.compile(r"^(FAILED|ERROR) (\S+(?:\[.*?\])?)", re.MULTILINE)
+#: pytest's own word that all tests passed, that some failed, and that some could not be collected.
+PASSED, FAILING, NOT_COLLECTED = 0, 1, 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,21 +52,23 @@ class Copy:
             RuntimeError: pytest itself failed, or found no tests.
         """
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:randomly"]
-        command += ["--no-header", "--tb=line", "--hypothesis-seed=0"]
+        command += ["--no-header", "--tb=line"]
+        command += ["--hypothesis-seed", "0", "--hypothesis-profile", "first failure"]
         if self.processes > 1:
             command += ["--numprocesses", str(self.processes), "--dist", "worksteal"]
         try:
             code, output = self._wait([*command, *tests])
         finally:
-            # Examples that failed would be tried first with the next fault.
+            # Examples that failed are no business of the next fault.
             shutil.rmtree(self.root / ".hypothesis", ignore_errors=True)
         if code is None:
             return "timeout", None
-        if code in {PASSED, NO_TESTS}:
+        if code == PASSED:
             return "not caught", None
         found = FAILED.search(output)
-        if code in {FAILING, STOPPED} and found:
-            return "caught", found[1]
+        if code in {FAILING, NOT_COLLECTED} and found:
+            # Such a fault may keep everything from running, which says little about the test.
+            return "caught", found[2] + (" (setup)" if found[1] == "ERROR" else "")
         raise RuntimeError(f"pytest ended with {code}:\n{output[-3000:]}")
 
     def _wait(self, command: Sequence[str]) -> tuple[int | None, str]:
@@ -97,7 +99,7 @@ class Copy:
         return process.returncode, output
 
     @contextmanager
-    def with_fault(self, fault: Fault) -> Iterator[None]:
+    def with_fault(self, fault: Fault) -> Generator[None]:
         """Keep a fault in the copy for a while."""
         path = self.root / fault.file
         text, stat = path.read_text("utf-8"), path.stat()
@@ -115,7 +117,7 @@ def _environment(root: Path) -> dict[str, str]:
 
 
 @contextmanager
-def copied(*, processes: int, timeout: float) -> Iterator[Copy]:
+def copied(*, processes: int, timeout: float) -> Generator[Copy]:
     """Keep a copy of the working tree for a while: all files that git knows or does not ignore.
 
     Raises:
