@@ -197,6 +197,21 @@ async def test_what_is_withheld_from_somebody_there_is_withheld_from_the_room(of
     assert "Friday" in repr(await office.search(bot, question, room="pub", private=True))
 
 
+async def test_what_is_confided_to_one_who_reads_there_is_withheld_from_the_room(office):
+    pair = room("pair", visibility="members", members=members(CLEO, DAN))
+    lines = [
+        said("c1", BOSS, "Cleo, the Leipzig roof leaks", day=7.1),
+        said("c2", BOSS, "Cleo, that stays just between us", day=7.2),
+        said("c3", DAN, "hello", pair, day=7.3),
+    ]
+    await office.ingest_batch(lines)
+    await office.drain()
+    cleo = await office.viewer("cleo")
+    question = "Leipzig roof leaks"
+    assert "roof leaks" not in repr((await office.ask(cleo, question, room="pair")).hits)
+    assert "roof leaks" in repr((await office.ask(cleo, question, room="pair", private=True)).hits)
+
+
 SEVERANCE, VAULT, LUNCH, SAD = "41,500", "heron seven", "soup on Friday", "Ana worries"
 
 
