@@ -350,6 +350,15 @@ async def test_all_accounts_of_a_person_go(app: App, admin):
     assert {one.name for one in await app.participants(app.operator)} == {"Bo", "Cy", "Pip", "notice"}
 
 
+async def test_a_name_that_an_erased_person_bore_for_a_while_goes_from_notices(app: App, admin):
+    names = ("Ana", "Nightingale", "Ana")
+    said = [message(str(n), author=replace(ANA, name=name), sent_at=at(n)) for n, name in enumerate(names)]
+    notice = message("9", "Nightingale joined", author=author("notice"), kind="system", sent_at=at(9))
+    await app.ingest_batch([*said, notice])
+    await app.erasure.person("ana")
+    assert "Nightingale" not in as_text(await dump(admin, app))
+
+
 async def test_an_erased_person_is_among_the_speakers_of_no_sensitive_conversation(app: App, admin):
     await app.ingest_batch([message("1", author=ANA), message("2", author=author("bo"))])
     conversation = await converse(app, "the ferry", ["1", "2"])
