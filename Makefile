@@ -40,6 +40,9 @@ test: .venv/installed-dev ## the fast tests
 test-slow: .venv/installed-dev ## the slow tests
 	$(BIN)/pytest $(SIDE_BY_SIDE) -m slow
 
+faults: .venv/installed-dev ## show which seeded faults the fast tests notice; FAULTS="--area erasure" for some of them
+	$(BIN)/python -m tests.faults --processes $(PROCESSES) $(FAULTS)
+
 fix: .venv/installed-dev ## format, and mend what can be mended
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -63,4 +66,4 @@ docs: .venv/installed-dev ## build the documentation
 
 check: lint layers test docs ## all of the above
 
-.PHONY: help setup dev lock demo test test-slow fix lint layers openapi schema docs check
+.PHONY: help setup dev lock demo test test-slow faults fix lint layers openapi schema docs check

@@ -14,7 +14,7 @@ from weakref import WeakSet
 
 import psycopg
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 from copies import Copies, Story
 from roomlore.app import App
@@ -35,6 +35,8 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # How long an example takes is the machine's affair.
 settings.register_profile("unhurried", settings(), deadline=None)
+# For runs that only want to know whether a test fails: a smaller example that fails takes minutes to find.
+settings.register_profile("first failure", settings(deadline=None, phases=[Phase.explicit, Phase.generate]))
 settings.load_profile("unhurried")
 
 #: What the test that runs has begun.

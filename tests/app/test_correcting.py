@@ -245,6 +245,20 @@ async def test_an_agent_forgets_what_it_saw_itself(told):
     assert (await pip.memories.restore(str(memory.id))).status == "active"
 
 
+async def test_what_was_put_aside_is_for_those_it_concerns_and_not_for_who_is_involved(told):
+    pip = told.acting(await told.viewer("pip"))
+    memory = await pip.memories.remember("Ana likes rum.", sources=["b"], about=["ana"], kind="observation")
+    readers = {name: await told.viewer(name) for name in ("ana", "bo", "cy", "pip")}
+    assert [name for name in readers if await found(told, readers[name])] == ["ana", "bo", "cy", "pip"]
+
+    await pip.memories.forget(str(memory.id))
+
+    assert [name for name in readers if await found(told, readers[name], statuses=["archived"])] == [
+        "ana",
+        "pip",
+    ]
+
+
 async def test_an_erased_agents_memories_stay_with_the_org(told):
     pip = told.acting(await told.viewer("pip"))
     about_bo = await pip.memories.remember("Bo greets late.", sources=["b"], about=["bo"], kind="observation")

@@ -335,6 +335,9 @@ async def test_participants_whom_the_viewer_may_not_know_do_not_show(app):
     (seen,) = await app.memories.all(await app.viewer("cy"))
     assert roles(seen) == {("involved", "Ana")}
     assert seen.asserted_by is None
+    async with app.db.reading(await app.viewer("cy")) as conn:
+        rows = await conn.execute("select role from memory_participants")
+        assert await rows.fetchall() == [("involved",)]
     (whole,) = await app.memories.all(app.operator)
     assert whole == memory
     with pytest.raises(NotFound):

@@ -197,6 +197,21 @@ async def test_what_is_withheld_from_somebody_there_is_withheld_from_the_room(of
     assert "Friday" in repr(await office.search(bot, question, room="pub", private=True))
 
 
+async def test_what_is_confided_to_one_who_reads_there_is_withheld_from_the_room(office):
+    pair = room("pair", visibility="members", members=members(CLEO, DAN))
+    lines = [
+        said("c1", BOSS, "Cleo, the Leipzig roof leaks", day=7.1),
+        said("c2", BOSS, "Cleo, that stays just between us", day=7.2),
+        said("c3", DAN, "hello", pair, day=7.3),
+    ]
+    await office.ingest_batch(lines)
+    await office.drain()
+    cleo = await office.viewer("cleo")
+    question = "Leipzig roof leaks"
+    assert "roof leaks" not in repr((await office.ask(cleo, question, room="pair")).hits)
+    assert "roof leaks" in repr((await office.ask(cleo, question, room="pair", private=True)).hits)
+
+
 SEVERANCE, VAULT, LUNCH, SAD = "41,500", "heron seven", "soup on Friday", "Ana worries"
 
 
@@ -293,6 +308,18 @@ async def test_of_direct_rooms_without_a_list_those_of_two_are_known_to_have_no_
     assert found_in(await told_in_staff(app)) == {LUNCH} | beyond
 
 
+async def test_of_a_direct_room_of_which_one_is_known_somebody_else_reads_along(app: App):
+    staff, leads = room("staff", kind="dm"), room("leadership")
+    lines = [
+        said("l1", BOT, "hello", leads),
+        said("l2", ANA, f"The severance for Kranich is {SEVERANCE} euro", leads, day=1),
+        said("s1", BOT, "hello", staff, day=2),
+    ]
+    assert (await app.ingest_batch(lines)).skipped == []
+    await app.drain()
+    assert found_in(await told_in_staff(app)) == set()
+
+
 async def test_a_place_that_is_none_shows_nothing(office, admin):
     """A message, an unknown id, another org's room: whatever the viewer could see, nothing is seen for such a place."""
     [[spoken]] = await (
@@ -330,3 +357,24 @@ async def test_what_rests_on_the_beginning_of_a_room_is_told_where_all_heard_tha
     assert await told_of(office, viewer.posting(rooms["board"]), "board") == {(True, True)}
     assert await told_of(office, viewer.posting(rooms["pub"]), "pub") == {(True, True)}
     assert await told_of(office, viewer.posting(rooms["pub"]), "board") == set()
+
+
+async def stays_of(app: App, viewer: Viewer, who: str) -> int:
+    """How many stays of somebody are known."""
+    participant_id = (await app.viewer(who)).participant_id
+    async with app.db.reading(viewer) as conn:
+        counted = await conn.execute(
+            "select count(*) from memberships where participant_id = %s", [participant_id]
+        )
+        [[count]] = await counted.fetchall()
+    return count
+
+
+@pytest.mark.parametrize("by", ["boss", "operator"])
+async def test_who_left_before_somebody_came_is_not_known_where_both_read(office, by):
+    viewer = office.operator if by == "operator" else await office.viewer(by)
+    rooms = {one.external_id: one.id for one in await office.rooms(office.operator)}
+    assert await stays_of(office, viewer, "dan") == 1
+    # Ana, who reads there now, came after Dan had left.
+    assert await stays_of(office, viewer.posting(rooms["team"]), "dan") == 0
+    assert await stays_of(office, viewer.posting(rooms["team"]), "ana") > 0

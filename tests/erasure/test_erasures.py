@@ -93,6 +93,14 @@ async def test_an_erased_message_leaves_a_hole_and_nothing_else_changes(app: App
     assert went == {}
 
 
+async def test_earlier_texts_go_with_an_erased_message(app: App, admin):
+    await app.ingest(message("1", "the ferry leaves at six"))
+    await app.ingest(message("1", "the ferry leaves at seven", edited_at=at(9)))
+    assert len((await dump(admin, app))["revisions"]) == 1
+    assert removed(await app.erasure.message("1"))["revisions"] == 1
+    assert (await dump(admin, app))["revisions"] == {}
+
+
 async def test_a_hole_keeps_its_place_and_the_edges_around_it(app: App):
     await settle(app)
     [gone, answer] = await ids_of(app, ["1", "2"])
@@ -153,6 +161,13 @@ async def test_a_redaction_takes_every_derived_copy_and_keeps_place_author_and_n
     await app.erasure.redact("3")
     went = changes(before, await dump(admin, app))
     assert {row["id"] for row in went["memories"].went} == {str(made["rests on 1"]), str(made["rests on 3"])}
+
+
+async def test_a_redacted_message_has_nothing_left_of_the_foreign_record(app: App, admin):
+    await app.ingest(message("1", "the ferry", raw={"text": "the ferry"}))
+    await app.erasure.redact("1")
+    [row] = (await dump(admin, app))["messages"].values()
+    assert (row["body"], row["raw"]) == ("", None)
 
 
 async def test_what_a_platform_removes_takes_its_memories_too(app: App, admin):
@@ -330,7 +345,28 @@ async def test_all_accounts_of_a_person_go(app: App, admin):
     assert removed(receipt)["merges"] == 2
     held = as_text(await dump(admin, app))
     assert "at home" not in held
+    again = [message("21", author=author(account)) for account in ("ana", "ana_home")]
+    assert [one.reason for one in (await app.ingest_batch(again)).skipped] == [ERASED, ERASED]
     assert {one.name for one in await app.participants(app.operator)} == {"Bo", "Cy", "Pip", "notice"}
+
+
+async def test_a_name_that_an_erased_person_bore_for_a_while_goes_from_notices(app: App, admin):
+    names = ("Ana", "Nightingale", "Ana")
+    said = [message(str(n), author=replace(ANA, name=name), sent_at=at(n)) for n, name in enumerate(names)]
+    notice = message("9", "Nightingale joined", author=author("notice"), kind="system", sent_at=at(9))
+    await app.ingest_batch([*said, notice])
+    await app.erasure.person("ana")
+    assert "Nightingale" not in as_text(await dump(admin, app))
+
+
+async def test_an_erased_person_is_among_the_speakers_of_no_sensitive_conversation(app: App, admin):
+    await app.ingest_batch([message("1", author=ANA), message("2", author=author("bo"))])
+    conversation = await converse(app, "the ferry", ["1", "2"])
+    await app.conversations.mark(str(conversation), sensitivity="sensitive")
+    ana = str(await participant(app, "ana"))
+    assert ana in as_text(await dump(admin, app))
+    await app.erasure.person("ana")
+    assert ana not in as_text(await dump(admin, app))
 
 
 async def test_a_label_that_names_the_person_is_emptied(app: App, admin):

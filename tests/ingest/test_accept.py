@@ -242,6 +242,16 @@ async def test_a_room_that_one_record_closes_is_closed(app: App):
     assert {one.visibility for one in await app.rooms(app.operator)} == {"members"}
 
 
+async def test_a_reply_waits_for_what_it_answers_in_its_own_room(app: App):
+    here, there = room("here"), room("there")
+    await app.ingest(message("2", "yes", room=here, reply_to="1"))
+    await app.ingest(message("1", "said elsewhere", room=there))
+    assert [one.reply_to for one in await app.messages(app.operator, "here")] == [None]
+    await app.ingest(message("1", "shall we?", room=here))
+    answered, answer = sorted(await app.messages(app.operator, "here"), key=lambda one: one.external_id)
+    assert answer.reply_to == answered.id
+
+
 async def test_a_later_record_never_widens_a_whisper(app: App, admin):
     await app.ingest(message("1", kind="whisper", audience=(author("bo"),)))
     wider = message("1", "more", kind="whisper", audience=(author("bo"), author("cy")), edited_at=at(5))

@@ -10,7 +10,7 @@ from ingest.stories import message, room
 from roomlore.app import App, preview
 from roomlore.domain.errors import BadInput
 from roomlore.domain.incoming import IncomingRoom
-from roomlore.ingest.deciding import AudienceWish
+from roomlore.ingest.deciding import AudienceWish, Deciding
 from roomlore.ingest.importing import ImportWish
 
 SERVER = {"id": "7", "name": "Harbour"}
@@ -117,6 +117,13 @@ async def test_a_room_named_wrongly_keeps_everything_out(app: App, server: Path,
     with pytest.raises(BadInput, match=why):
         await app.import_path(server, wish=wish(**wanted))
     assert await audiences(app) == {}
+
+
+@pytest.mark.parametrize("order", [("open", "members"), ("members", "open")])
+async def test_of_several_descriptions_of_one_room_the_narrower_holds(order: tuple[Any, ...]):
+    deciding = Deciding(wish=AudienceWish(), there=None)
+    await deciding.decided([message(one, room=room("garden", visibility=one)) for one in order])
+    assert [one.audience for one in await deciding.report()] == ["members"]
 
 
 async def test_one_name_in_two_servers_is_named_with_its_server(app: App, tmp_path: Path):

@@ -11,9 +11,10 @@ from roomlore.app import App
 from roomlore.domain.errors import BadInput
 from roomlore.domain.ids import MessageId, OrgId, ParticipantId, RoomId, uuid7
 from roomlore.domain.incoming import IncomingMembership
-from roomlore.ingest.gone import ERASED, TOO_OLD
+from roomlore.ingest.gone import ERASED, TOO_OLD, Gone
+from roomlore.ingest.resolve import author_name
 from roomlore.ingest.versions import compare
-from roomlore.store.erased import account_digest
+from roomlore.store.erased import ErasedRange, account_digest
 from roomlore.store.messages import StoredVersion
 
 ANA, BO = author("ana"), author("bo")
@@ -40,6 +41,21 @@ def test_the_recipe_of_the_digest_stays_as_it_is():
     assert account_digest(org, ("slack", "U1", "Zoë")).hex() == (
         "e8c3b2d5375f763408c2baf3aace49d8a5ff6c4fa39cd6668475d0cec1bd740d"
     )
+
+
+def test_what_an_account_said_up_to_the_moment_of_its_erasure_stays_out():
+    tick = timedelta(microseconds=1)
+    said = [message("1", author=ANA, sent_at=moment) for moment in (at(5) - tick, at(5), at(5) + tick)]
+    gone = Gone(accounts={author_name(said[0].platform, ANA): at(5)})
+    assert [gone.reason(one) for one in said] == [ERASED, ERASED, None]
+
+
+def test_a_range_holds_its_first_moment_and_not_its_last():
+    said = [message("1", sent_at=at(minute)) for minute in (0, 1, 4, 5)]
+    name = (said[0].platform, said[0].room.external_id)
+    erased = ErasedRange(platform=name[0], room=name[1], since=at(1), until=at(5))
+    gone = Gone(ranges={name: [erased]})
+    assert [gone.reason(one) for one in said] == [None, ERASED, ERASED, None]
 
 
 def test_nothing_that_comes_again_belongs_into_a_hole():

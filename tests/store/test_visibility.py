@@ -535,6 +535,19 @@ async def test_a_name_used_only_where_the_viewer_cannot_read_is_not_shown(app: A
     assert "Shadow Queen" in {person.name for person in await app.participants(app.operator)}
 
 
+async def test_whoever_wrote_nothing_that_the_viewer_reads_is_called_as_at_first(app: App):
+    square = IncomingRoom(external_id="square", name="square", members=(IncomingMembership(author=ANA),))
+    await app.ingest(say("m1", BEN, room=square))
+    nickname = dataclasses.replace(ANA, name="Shadow Queen")
+    await app.ingest(say("m2", nickname, room=closed("cabin", CLEO), minute=5))
+    names: dict[str, set[str]] = {}
+    for account in ("ben", "cleo"):
+        async with app.db.reading(await app.viewer(account)) as conn:
+            names[account] = set(await ids(conn, "select name from known_participants"))
+    assert names["ben"] == {"Ana", "Ben"}
+    assert "Shadow Queen" in names["cleo"]
+
+
 async def test_a_member_reads_from_joining_until_just_before_leaving(app: App):
     room = closed("cabin", IncomingMembership(author=BEN, joined_at=at(1), left_at=at(5)))
     for minute in (0, 1, 4, 5, 6):

@@ -75,7 +75,7 @@ class Pool(AsyncConnectionPool[Connection]):
             open=False,
         )
 
-    async def _get_ready_connection(self, timeout: float | None) -> Connection | None:
+    async def _get_ready_connection(self, timeout: float | None) -> Connection | None:  # noqa: ASYNC109  overrides the pool's
         # It takes from the left, and what is given back comes on the right.
         self._pool.rotate(1)
         return await super()._get_ready_connection(timeout)
