@@ -3,9 +3,10 @@
 import asyncio
 import contextlib
 import re
+import shutil
 import subprocess
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import LiteralString, cast
 from urllib.parse import quote, urlencode
@@ -22,7 +23,7 @@ from roomlore.doctor import Finding
 from roomlore.domain.errors import DatabaseUnavailable, SchemaMismatch
 from roomlore.store.cluster import Cluster
 from roomlore.store.db import Database
-from roomlore.store.migrate import BASE, Migration, migrate, migrations, schema, wanted_version
+from roomlore.store.migrate import BASE, HERE, Migration, migrate, migrations, schema, wanted_version
 from store.catalog import described
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -412,18 +413,25 @@ async def versions(dsn: str) -> list[tuple]:
         return await fetch(conn, "select version, name from roomlore.migrations order by version")
 
 
-SO_FAR = migrations()
 NOW = wanted_version()
+MORE = (
+    "create table more (org_id uuid primary key references orgs)",
+    "alter table more add column extra text",
+)
 
 
-def step(number: int, text: LiteralString) -> Migration:
-    return Migration(version=NOW + number, name=f"step_{number}", text=sql.SQL(text))
+@pytest.fixture
+def add_migrations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Give the code migrations besides its own."""
 
+    def add(*texts: str) -> None:
+        shutil.copy(HERE / "schema.sql", tmp_path)
+        shutil.copytree(HERE / "migrations", tmp_path / "migrations")
+        for number, text in enumerate(texts, NOW + 1):
+            (tmp_path / "migrations" / f"{number:04}_more.sql").write_text(text, "utf-8")
+        monkeypatch.setattr("roomlore.store.migrate.HERE", tmp_path)
 
-MORE = [
-    step(1, "create table more (org_id uuid primary key references orgs)"),
-    step(2, "alter table more add column extra text"),
-]
+    return add
 
 
 async def test_a_database_from_before_the_first_release_is_refused_and_told_that_it_stays_so(fresh):
@@ -440,24 +448,24 @@ async def test_a_database_from_before_the_first_release_is_refused_and_told_that
     assert "import again" in found.cure
 
 
-async def test_an_older_database_is_refused_told_how_to_migrate_and_gets_what_it_lacks(fresh, monkeypatch):
+async def test_an_older_database_is_refused_told_how_to_migrate_and_gets_what_it_lacks(fresh, add_migrations):
     admin_dsn, app_dsn = fresh
     await migrate(admin_dsn)
-    monkeypatch.setattr("roomlore.store.migrate.migrations", lambda: [*SO_FAR, *MORE])
+    add_migrations(*MORE)
     with pytest.raises(SchemaMismatch, match="roomlore migrate") as caught:
         await Database.connect(app_dsn)
     assert (caught.value.found, caught.value.wanted) == (NOW, NOW + 2)
     assert caught.value.can_be_migrated
-    assert await migrate(admin_dsn) == MORE
+    assert await migrate(admin_dsn) == migrations()[-2:]
     assert await migrate(admin_dsn) == []
-    assert await versions(admin_dsn) == [(NOW, "schema"), (NOW + 1, "step_1"), (NOW + 2, "step_2")]
+    assert await versions(admin_dsn) == [(NOW, "schema"), (NOW + 1, "more"), (NOW + 2, "more")]
     async with await psycopg.AsyncConnection.connect(admin_dsn) as conn:
         owners = await fetch(conn, "select tableowner from pg_tables where tablename = 'more'")
     assert owners == [("roomlore_owner",)]
 
 
-async def test_an_empty_database_gets_the_schema_alone_whatever_migrations_there_are(fresh, monkeypatch):
-    monkeypatch.setattr("roomlore.store.migrate.migrations", lambda: [*SO_FAR, *MORE])
+async def test_an_empty_database_gets_the_schema_alone_whatever_migrations_there_are(fresh, add_migrations):
+    add_migrations(*MORE)
     assert await migrate(fresh[0]) == [schema()]
     assert await versions(fresh[0]) == [(NOW + 2, "schema")]
 
@@ -477,12 +485,10 @@ async def test_a_schema_that_fails_leaves_the_database_as_it_was(fresh, monkeypa
     assert await migrate(admin_dsn) == [schema()]
 
 
-async def test_migrations_of_which_one_fails_leave_the_database_as_it_was(fresh, monkeypatch):
+async def test_migrations_of_which_one_fails_leave_the_database_as_it_was(fresh, add_migrations):
     admin_dsn, _ = fresh
     await migrate(admin_dsn)
-    monkeypatch.setattr(
-        "roomlore.store.migrate.migrations", lambda: [*SO_FAR, *MORE, step(3, "create table more ()")]
-    )
+    add_migrations(*MORE, "create table more ()")
     with pytest.raises(psycopg.errors.DuplicateTable):
         await migrate(admin_dsn)
     assert await versions(admin_dsn) == [(NOW, "schema")]
