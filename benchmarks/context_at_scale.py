@@ -173,7 +173,7 @@ class Asked:
 
     async def _counted(self) -> int:
         # The one connection of the pool tells what it has read so far.
-        async with self.app.db.outside_orgs() as own:
+        async with self.app.db.system_connection() as own:
             await own.execute("select pg_stat_force_next_flush()")
         row = self.admin.execute(ROWS_READ).fetchone()
         assert row is not None
@@ -201,7 +201,7 @@ def triggers(count: int, rounds: int) -> list[str]:
 async def report(cluster: Cluster, counts: Sequence[int], rounds: int) -> dict[str, object]:
     database = await Database.connect(cluster.app_dsn, size=1)
     try:
-        app = App(db=database, org_id=await database.org("bench"), settings=Settings(org="bench"))
+        app = App(db=database, org_id=await database.ensure_org("bench"), settings=Settings(org="bench"))
         known = {room.name for room in await app.rooms(app.operator)}
         for count in counts:
             if room_of(count) not in known:

@@ -28,9 +28,9 @@ from roomlore.app import App
 from roomlore.config import Settings
 from roomlore.domain.errors import RoomloreError
 from roomlore.domain.records import Memory
-from roomlore.remembering.gist import gist
+from roomlore.remembering.gist import normalised
 from roomlore.workers import extract
-from roomlore.workers.extract import ExtractWorker, Rules
+from roomlore.workers.extract import ExtractionWorker, RuleExtractor
 
 MOST = 1_000_000
 ALIKE = 0.9
@@ -53,7 +53,7 @@ def doubles(memories: Sequence[Memory]) -> int:
     words: dict[frozenset[object], list[set[str]]] = {}
     double = 0
     for memory in memories:
-        said = set(gist(memory.content).split())
+        said = set(normalised(memory.content).split())
         others = words.setdefault(frozenset(memory.subject_ids), [])
         double += any(len(said & other) >= ALIKE * len(said | other) for other in others)
         others.append(said)
@@ -87,7 +87,7 @@ async def measured(data: Path, path: Path, sample: int) -> tuple[dict[str, objec
     async with composition.open(settings) as app:
         messages = await fill(app, path)
         await app.untangle()
-        worker = ExtractWorker(db=app.db, extractor=Rules())
+        worker = ExtractionWorker(db=app.db, extractor=RuleExtractor())
         began = time.perf_counter()
         drawn = await extract.drain(worker, only_org=app.org_id)
         took = time.perf_counter() - began

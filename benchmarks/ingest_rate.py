@@ -257,7 +257,7 @@ async def sizes(app: App, admin: psycopg.AsyncConnection, messages: list[Incomin
 
 async def measure(cluster: Cluster, *, rounds: int, count: int) -> None:
     db = await Database.connect(cluster.app_dsn)
-    app = App(db=db, org_id=await db.org("bench"), settings=Settings(), _embedder=FakeEmbedder())
+    app = App(db=db, org_id=await db.ensure_org("bench"), settings=Settings(), _embedder=FakeEmbedder())
     options = "-c search_path=roomlore,public"
     async with await psycopg.AsyncConnection.connect(
         cluster.admin_dsn, autocommit=True, options=options

@@ -89,7 +89,7 @@ async def timed(calls: list[Coroutine[Any, Any, object]]) -> dict[str, float]:
 
 
 async def sizes(app: App) -> dict[str, int]:
-    async with app.db.reading(app.operator) as conn:
+    async with app.db.read_transaction(app.operator) as conn:
         rows = await (
             await conn.execute(
                 """

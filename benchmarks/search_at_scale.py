@@ -251,7 +251,7 @@ async def main() -> None:
             await migrate(cluster.admin_dsn)
             db = await Database.connect(cluster.app_dsn, size=1)
             try:
-                app = App(db=db, org_id=await db.org("bench"), settings=Settings(data=data, org="bench"))
+                app = App(db=db, org_id=await db.ensure_org("bench"), settings=Settings(data=data, org="bench"))
                 if is_new:
                     await fill(cluster, app, wish.messages, wish.rooms)
                 with psycopg.connect(cluster.admin_dsn) as conn:

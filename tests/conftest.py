@@ -139,7 +139,7 @@ def open_app(db: Database) -> OpenApp:
     async def open_org(name: str) -> App:
         unique = f"{name}-{uuid4()}"
         return App(
-            db=db, org_id=await db.org(unique), settings=Settings(org=unique), _embedder=FakeEmbedder()
+            db=db, org_id=await db.ensure_org(unique), settings=Settings(org=unique), _embedder=FakeEmbedder()
         )
 
     return open_org

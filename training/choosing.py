@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from roomlore.domain.ids import MessageId
-from roomlore.untangling.features import Eye
+from roomlore.untangling.features import FeatureExtractor
 from roomlore.untangling.linker import link_all
 from roomlore.untangling.replymodel import ReplyModel
 from roomlore.untangling.window import WINDOW, Window
@@ -82,17 +82,17 @@ def surprise(model: ReplyModel, rooms: list[TrainingRoom]) -> float:
     losses: list[float] = []
     for room in rooms:
         window = Window(model.lexicon)
-        eye = Eye(window)
+        eye = FeatureExtractor(window)
         for line in room.lines:
-            heard = window.hear(line.said)
-            seen = eye.look(heard)
+            heard = window.parse(line.said)
+            seen = eye.extract(heard)
             scores = model.scores(seen)
             if line.judged:
-                shares = model.shares(scores)
-                places = [window.place_of(parent) for parent in line.parents] if line.parents else [WINDOW]
+                shares = model.probabilities(scores)
+                places = [window.position_of(parent) for parent in line.parents] if line.parents else [WINDOW]
                 losses.append(
                     -np.log(max(sum(float(shares[place]) for place in places if place is not None), 1e-9))
                 )
             best = model.choose(scores, seen.conversations)
-            window.place(heard, None if best == WINDOW else window.at(best).said.id)
+            window.add(heard, None if best == WINDOW else window.at(best).message.id)
     return float(np.mean(losses))

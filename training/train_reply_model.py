@@ -108,7 +108,7 @@ def write(model: ReplyModel, path: Path) -> None:
         path,
         rarity=np.array(model.lexicon.rarity, dtype=np.float16),
         acts=model.lexicon.acts.astype(np.float16),
-        usual=model.lexicon.usual,
+        usual=model.lexicon.bias,
         temperature=np.float32(model.temperature),
         start_bonus=np.float32(model.start_bonus),
         **{name: getattr(model, name) for name in names},

@@ -9,21 +9,21 @@ from typing import cast
 from urllib.parse import urlsplit
 
 from roomlore.domain.errors import BadInput
-from roomlore.domain.patterns import later
+from roomlore.domain.patterns import lazy_pattern
 
 DEFAULT_DATA = Path(".roomlore")
 DEFAULT_ORG = "default"
-DEFAULT_CALLS = 200
+DEFAULT_ANSWER_CALLS = 200
 #: Of calls to find what is stated in conversations: for each org and day, and for each room and day.
 DEFAULT_MEMORY_CALLS = 200
 DEFAULT_ROOM_CALLS = 50
 #: What the embedding model is called that ROOMLORE_MODEL or ROOMLORE_EMBEDDING_URL names, or that ships along.
 DEFAULT_EMBEDDING = "default"
 #: What other embedding models may be called.
-_NAME = later(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_NAME = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 #: No embedding model gives longer vectors.
-MOST_DIMENSIONS = 16_000
-_VARIABLE = later("[A-Z_][A-Z0-9_]*")
+MAX_DIMENSIONS = 16_000
+_VARIABLE = lazy_pattern("[A-Z_][A-Z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class LanguageModelSettings:
     #: Shown to the server, and to nobody else.
     key: str | None = field(default=None, repr=False)
     #: For each org and day, in UTC: to name conversations and to word answers.
-    calls: int = DEFAULT_CALLS
+    calls: int = DEFAULT_ANSWER_CALLS
     #: For each org and day: to find what is stated in conversations.
     memory_calls: int = DEFAULT_MEMORY_CALLS
     #: Of these, for each room and day.
@@ -79,8 +79,8 @@ class EmbeddingSettings:
             raise BadInput("embedding name", "must not be empty; set ROOMLORE_EMBEDDING_NAME")
         if self.key is not None and not (self.key.isascii() and self.key.isprintable()):
             raise BadInput("embedding key", "must be printable ASCII; is there a line break in it?")
-        if self.dimensions is not None and not 0 < self.dimensions <= MOST_DIMENSIONS:
-            raise BadInput("embedding dimensions", f"must be from 1 to {MOST_DIMENSIONS:,}")
+        if self.dimensions is not None and not 0 < self.dimensions <= MAX_DIMENSIONS:
+            raise BadInput("embedding dimensions", f"must be from 1 to {MAX_DIMENSIONS:,}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,11 +217,11 @@ def from_environment(environment: Mapping[str, str] | None = None) -> Settings:
         neo4j=_neo4j(env),
         raw_logs=[Path(part) for part in env.get("ROOMLORE_RAW_LOGS", "").split(os.pathsep) if part],
         raw_log_rooms=_raw_log_rooms(_folder(env.get("ROOMLORE_RAW_LOG_ROOMS"))),
-        shadow_blocks=_switch(env, "ROOMLORE_SHADOW_BLOCKS"),
+        shadow_blocks=_flag(env, "ROOMLORE_SHADOW_BLOCKS"),
     )
 
 
-def _object(what: str, file: Path) -> Mapping[str, object]:
+def _json_object(what: str, file: Path) -> Mapping[str, object]:
     """Return the JSON object that a file holds."""
     try:
         value: object = json.loads(file.read_bytes())
@@ -238,7 +238,7 @@ def _raw_log_rooms(file: Path | None) -> Mapping[str, str]:
     if file is None:
         return {}
     what = f"ROOMLORE_RAW_LOG_ROOMS {str(file)!r}"
-    rooms = _object(what, file)
+    rooms = _json_object(what, file)
     if not all(isinstance(room, str) for room in rooms.values()):
         raise BadInput(what, 'must hold a JSON object like {"logs/general-*.jsonl": "discord/1234"}')
     return cast(Mapping[str, str], rooms)
@@ -255,9 +255,9 @@ def _language_model(env: Mapping[str, str]) -> LanguageModelSettings | None:
         url=url,
         name=name or "",
         key=key,
-        calls=_calls(env, "ROOMLORE_LANGUAGE_MODEL_CALLS", DEFAULT_CALLS),
-        memory_calls=_calls(env, "ROOMLORE_LANGUAGE_MODEL_MEMORY_CALLS", DEFAULT_MEMORY_CALLS),
-        room_calls=_calls(env, "ROOMLORE_LANGUAGE_MODEL_ROOM_CALLS", DEFAULT_ROOM_CALLS),
+        calls=_call_limit(env, "ROOMLORE_LANGUAGE_MODEL_CALLS", DEFAULT_ANSWER_CALLS),
+        memory_calls=_call_limit(env, "ROOMLORE_LANGUAGE_MODEL_MEMORY_CALLS", DEFAULT_MEMORY_CALLS),
+        room_calls=_call_limit(env, "ROOMLORE_LANGUAGE_MODEL_ROOM_CALLS", DEFAULT_ROOM_CALLS),
     )
 
 
@@ -281,10 +281,10 @@ def _embeddings(file: Path | None, env: Mapping[str, str]) -> Mapping[str, Embed
     if file is None:
         return {}
     what = f"ROOMLORE_EMBEDDINGS {str(file)!r}"
-    return {name: _named(f"{what}: {name!r}", one, env) for name, one in _object(what, file).items()}
+    return {name: _named_embedding(f"{what}: {name!r}", one, env) for name, one in _json_object(what, file).items()}
 
 
-def _named(what: str, value: object, env: Mapping[str, str]) -> EmbeddingSettings | Path:
+def _named_embedding(what: str, value: object, env: Mapping[str, str]) -> EmbeddingSettings | Path:
     entry = cast(Mapping[str, object], value) if isinstance(value, dict) else dict[str, object]()
     if set(entry) == {"folder"} and isinstance(entry["folder"], str) and entry["folder"]:
         return Path(entry["folder"])
@@ -335,14 +335,14 @@ def _neo4j(env: Mapping[str, str]) -> Neo4jSettings | None:
     )
 
 
-def _calls(env: Mapping[str, str], name: str, default: int) -> int:
+def _call_limit(env: Mapping[str, str], name: str, default: int) -> int:
     calls = env.get(name) or str(default)
     if not (calls.isascii() and calls.isdecimal() and len(calls) <= len("1000000000")):
         raise BadInput("language model calls", f"must be a number; see {name}")
     return int(calls)
 
 
-def _switch(env: Mapping[str, str], name: str) -> bool:
+def _flag(env: Mapping[str, str], name: str) -> bool:
     word = env.get(name) or "off"
     if word not in {"on", "off"}:
         raise BadInput(name, "must be on or off")

@@ -34,7 +34,7 @@ async def told(app: App) -> App:
 
 
 async def asked(app: App, viewer: Viewer, query: str, params) -> list[tuple]:
-    async with app.db.reading(viewer) as conn:
+    async with app.db.read_transaction(viewer) as conn:
         return await (await conn.execute(query, params)).fetchall()
 
 

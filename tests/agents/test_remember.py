@@ -7,7 +7,7 @@ import pytest
 
 from conftest import TellOnce
 from ingest.stories import author, message, room
-from roomlore.agents.remember import InteractWorker
+from roomlore.agents.remember import InteractionWorker
 from roomlore.app import App
 from roomlore.domain.errors import BadInput, NotAllowed, NotFound
 from roomlore.domain.incoming import IncomingMembership
@@ -45,7 +45,7 @@ async def noting(app: App, trigger: str, reply: str, *, by: str = "pip", where: 
 
 
 async def work_off(app: App) -> int:
-    return (await loop.drain(app.db, InteractWorker(db=app.db), only_org=app.org_id)).done
+    return (await loop.drain(app.db, InteractionWorker(db=app.db), only_org=app.org_id)).done
 
 
 async def remembered(app: App, **looked) -> list:

@@ -9,7 +9,7 @@ from conftest import TellOnce
 from ingest.stories import author, message, room
 from roomlore.app import App
 from roomlore.config import from_environment
-from roomlore.context.memoryblock import block_text
+from roomlore.context.memoryblock import section_text
 from roomlore.context.render import to_openai, to_text
 from roomlore.domain.errors import BadInput, NotAllowed, NotFound
 from roomlore.domain.incoming import IncomingMembership
@@ -149,7 +149,7 @@ async def test_what_people_made_of_it_counts_only_where_it_is_sure_whom_they_ans
     )
     rows = await admin.execute("select id from conversations where org_id = %s", [told.org_id])
     ids = [row[0] for row in await rows.fetchall()]
-    await told.db.change(told.org_id, lambda conn: agents.meet(conn, told.org_id, ids))
+    await told.db.change(told.org_id, lambda conn: agents.refresh_interactions(conn, told.org_id, ids))
     found = await met(told)
     assert (found["Ana"].corrected, found["Bo"].confirmed) == (times, times)
     # That they were answered counts all the same.
@@ -335,7 +335,7 @@ async def test_a_block_shows_what_the_agent_knows_of_the_occasion(learnt):
         ("interactions", "Ana asked for a driver"),
     ]
     assert block.focus.text == "task T-1"
-    assert block_text(block).startswith("[What Pip remembers]\nInsights:\n- #k1 ")
+    assert section_text(block).startswith("[What Pip remembers]\nInsights:\n- #k1 ")
     assert set(block.citations.values()) == {line.memory_id for line in block.lines}
 
 
@@ -437,7 +437,7 @@ async def test_two_topics_of_a_room_each_keep_their_block(learnt):
 
 
 async def test_so_many_blocks_are_kept_and_no_more(learnt, monkeypatch):
-    monkeypatch.setattr("roomlore.agents.blocks.MOST_KEPT", 2)
+    monkeypatch.setattr("roomlore.agents.blocks.MAX_CACHED", 2)
     for topic in ("printer", "toner", "tea", "printer"):
         await shown(learnt, topic=topic)
     assert asked(learnt) == (4, 0)

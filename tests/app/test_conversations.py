@@ -15,9 +15,9 @@ from ingest.stories import at, author, message, room
 from roomlore.app import App
 from roomlore.domain.errors import BadInput, NotAllowed, NotFound
 from roomlore.domain.incoming import IncomingMembership
-from roomlore.domain.records import Placed, Viewer
+from roomlore.domain.records import AssignedMessage, Viewer
 from roomlore.store import erased
-from roomlore.workers.untangle import go_through
+from roomlore.workers.untangle import disentangle_chunk
 
 ANA, BO, CY, DEE, EVE = map(author, ("ana", "bo", "cy", "dee", "eve"))
 PIP = author("pip", kind="agent")
@@ -94,7 +94,7 @@ async def seen_by(app: App, account: str) -> set[str]:
     return {str(one.id) for one in await app.conversations.all(await app.viewer(account))}
 
 
-def marks(said: Sequence[Placed]) -> list[str]:
+def marks(said: Sequence[AssignedMessage]) -> list[str]:
     return [one.message.external_id for one in said]
 
 
@@ -496,7 +496,7 @@ async def test_in_an_open_room_a_name_survives_what_is_taken_out(app: App, talks
 
 def attacks(app: App, conversation: str, message: str) -> dict[str, object]:
     """Every read and every change that names a conversation or a message, as calls still to be made."""
-    own, viewer = app.conversations, app.desk.caller
+    own, viewer = app.conversations, app.access.principal
     return {
         "read": lambda: own.read(viewer, conversation),
         "beginning": lambda: own.read(viewer, conversation[:-1]),
@@ -629,7 +629,7 @@ async def test_every_call_leaves_one_line_with_ids_only(app: App, talks: Ids, ad
 def elsewhere(app: App, admin, monkeypatch):
     """Let a message be moved by somebody else once the next change has looked and before it begins."""
     keep_out = "roomlore.app.conversations.erased.keep_erasures_out"
-    really = erased.keep_erasures_out
+    really = erased.lock_shared
 
     async def once(mark: str, conversation: str):
         async def meanwhile(conn, org_id) -> None:
@@ -688,9 +688,9 @@ async def test_what_a_person_does_while_a_worker_thinks_is_not_undone_by_what_it
     def thinking(*args, **more):
         if not made:
             made.append(asyncio.run_coroutine_threadsafe(calls[change](), running).result(30))
-        return go_through(*args, **more)
+        return disentangle_chunk(*args, **more)
 
-    monkeypatch.setattr("roomlore.workers.untangle.go_through", thinking)
+    monkeypatch.setattr("roomlore.workers.untangle.disentangle_chunk", thinking)
     await app.untangle()
     held = await standing(admin, app)
     assert held["1" if change == "merge" else "2"] == (str(made[0].id), True)

@@ -12,31 +12,31 @@ import pytest
 from app.village import ANA, ATTIC, BO, CELLAR, CY, EVE, SQUARE, STORY, error_of, log_lines, say, village
 from roomlore.app import App
 from roomlore.app import events as module
-from roomlore.app.events import Event, Stream
+from roomlore.app.events import Event, EventStream
 from roomlore.domain.errors import BadInput, KeyRefused, NotAllowed, NotFound
 from roomlore.domain.ids import uuid7
 from roomlore.store import changes, untangling
-from roomlore.store.changes import Place
+from roomlore.store.changes import Cursor
 from roomlore.workers.retain import expire_everywhere
 
 #: Long enough for whatever comes.
 SOON = 20
 
 
-async def listen(app: App, who: str | None = None, **where: str | None) -> Stream:
+async def listen(app: App, who: str | None = None, **where: str | None) -> EventStream:
     """Return a stream that has begun."""
     viewer = app.operator if who is None else await app.viewer(who)
     stream = app.events(viewer, **where)
-    await stream.begin()
+    await stream.start()
     return stream
 
 
-async def next_of(stream: Stream, count: int = 1) -> list[Event]:
+async def next_of(stream: EventStream, count: int = 1) -> list[Event]:
     async with asyncio.timeout(SOON):
         return [await anext(stream) for _ in range(count)]
 
 
-async def told(stream: Stream, app: App, *, number: int = 999) -> list[Event]:
+async def told(stream: EventStream, app: App, *, number: int = 999) -> list[Event]:
     """Return what a stream tells before it tells what is said in the square now."""
     last = await app.ingest(say(number, BO, SQUARE))
     found: list[Event] = []
@@ -225,7 +225,7 @@ async def test_untangling_that_changes_nothing_is_not_told(app: App) -> None:
     stream = await listen(app)
     first = next(one for one in await app.messages(app.operator, "square") if one.external_id == "m1")
 
-    await app.db.change(app.org_id, lambda conn: untangling.touch_rooms_of(conn, app.org_id, [first.id]))
+    await app.db.change(app.org_id, lambda conn: untangling.mark_messages_dirty(conn, app.org_id, [first.id]))
     await app.untangle()
 
     assert await told(stream, app) == []
@@ -248,7 +248,7 @@ async def test_conversations_are_told_when_they_get_messages_and_are_called_othe
 
 
 async def test_the_events_of_a_village_are_the_same_where_nobody_whispers(app: App, open_app) -> None:
-    quiet, streams = await open_app("quiet"), list[Stream]()
+    quiet, streams = await open_app("quiet"), list[EventStream]()
     for org, whispers in ((app, True), (quiet, False)):
         await settled_village(org, whispers=whispers)
         streams.append(await listen(org, "eve"))
@@ -320,7 +320,7 @@ async def test_a_viewer_of_another_org_is_refused(app: App, open_app) -> None:
     other = await village(await open_app("other"))
     await village(app)
 
-    assert await error_of(app.events(other.operator).begin()) == (
+    assert await error_of(app.events(other.operator).start()) == (
         NotAllowed,
         "not allowed: this viewer is of another org",
     )
@@ -339,8 +339,8 @@ async def test_what_happens_in_another_org_is_not_told(app: App, open_app) -> No
 
 
 async def changes_of(app: App) -> list[changes.Change]:
-    async with app.db.reading(app.operator) as conn:
-        return await changes.after(conn, app.org_id, Place(), limit=1_000)
+    async with app.db.read_transaction(app.operator) as conn:
+        return await changes.read_after(conn, app.org_id, Cursor(), limit=1_000)
 
 
 def uuid7_before(change: changes.Change) -> UUID:
@@ -357,16 +357,16 @@ async def test_a_change_is_not_told_before_a_slower_transaction_that_stands_befo
 
     async def slowly(conn) -> None:
         first = (await app.messages(app.operator, "square"))[0]
-        await changes.note(conn, app.org_id, "message.revised", [first.id])
+        await changes.append(conn, app.org_id, "message.revised", [first.id])
         begun.set()
         await go.wait()
 
     slow = asyncio.create_task(app.db.change(app.org_id, slowly))
     await begun.wait()
     quick = await app.ingest(say(20, BO, SQUARE))
-    async with app.db.reading(app.operator) as conn:
+    async with app.db.read_transaction(app.operator) as conn:
         # What is committed is there, and not settled.
-        [found] = await changes.after(conn, app.org_id, stream._place, limit=10)
+        [found] = await changes.read_after(conn, app.org_id, stream._cursor, limit=10)
         assert (list(found.subject_ids), found.is_settled) == ([quick], False)
     go.set()
     await slow
@@ -383,7 +383,7 @@ async def test_a_stream_that_begins_beside_a_slow_transaction_is_told_of_it_and_
 
     async def slowly(conn) -> None:
         first = (await app.messages(app.operator, "square"))[0]
-        await changes.note(conn, app.org_id, "message.revised", [first.id])
+        await changes.append(conn, app.org_id, "message.revised", [first.id])
         begun.set()
         await go.wait()
 
@@ -399,12 +399,12 @@ async def test_a_stream_that_begins_beside_a_slow_transaction_is_told_of_it_and_
 
 async def test_going_on_by_time_waits_for_a_slower_transaction(app: App) -> None:
     await village(app)
-    await app.db.change(app.org_id, lambda conn: changes.drop_before(conn, app.org_id, changes.LAST))
+    await app.db.change(app.org_id, lambda conn: changes.drop_before(conn, app.org_id, changes.MAX_ID))
     begun, go = asyncio.Event(), asyncio.Event()
 
     async def slowly(conn) -> None:
         first = (await app.messages(app.operator, "square"))[0]
-        await changes.note(conn, app.org_id, "message.revised", [first.id])
+        await changes.append(conn, app.org_id, "message.revised", [first.id])
         begun.set()
         await go.wait()
 
@@ -421,14 +421,14 @@ async def test_going_on_by_time_waits_for_a_slower_transaction(app: App) -> None
 async def test_what_is_more_than_one_change_holds_is_noted_as_several_and_each_once(
     app: App, monkeypatch
 ) -> None:
-    monkeypatch.setattr(changes, "MOST", 10)
+    monkeypatch.setattr(changes, "MAX_CHANGES", 10)
     await app.ingest_batch([say(number, BO, SQUARE) for number in range(1, 36)])
     said = [one.id for one in await app.messages(app.operator, "square", limit=100)]
     stream = await listen(app)
 
     async def work(conn) -> None:
         for first in range(0, 35, 3):
-            await changes.note(conn, app.org_id, "message.revised", said[first : first + 5])
+            await changes.append(conn, app.org_id, "message.revised", said[first : first + 5])
 
     await app.db.change(app.org_id, work)
 
@@ -444,7 +444,7 @@ async def test_what_is_more_than_one_change_holds_is_noted_as_several_and_each_o
 async def test_how_what_is_noted_is_divided_tells_nothing_of_what_is_not_seen(
     app: App, monkeypatch, whispers: int
 ) -> None:
-    monkeypatch.setattr(changes, "MOST", 5)
+    monkeypatch.setattr(changes, "MAX_CHANGES", 5)
     stream = await listen(await village(app), "eve")
     public = [say(100 + 2 * number, BO, SQUARE) for number in range(13)]
     hushed = [
@@ -472,10 +472,10 @@ async def test_a_stream_that_goes_on_in_another_room_passes_nothing_by(app: App)
         await conn.execute("select pg_current_xact_id()")
         begun.set()
         await go.wait()
-        await changes.note(conn, app.org_id, "message.revised", [said["square"]])
+        await changes.append(conn, app.org_id, "message.revised", [said["square"]])
 
     async def first_to_note(conn) -> None:
-        await changes.note(conn, app.org_id, "message.revised", [said["attic"]])
+        await changes.append(conn, app.org_id, "message.revised", [said["attic"]])
 
     stream = await listen(app)
     slow = asyncio.create_task(app.db.change(app.org_id, first_to_begin))
@@ -492,7 +492,7 @@ async def test_a_stream_that_goes_on_in_another_room_passes_nothing_by(app: App)
 
 
 async def test_in_a_read_that_ends_early_no_transaction_is_cut(app: App, monkeypatch) -> None:
-    monkeypatch.setattr(changes, "MOST", 5)
+    monkeypatch.setattr(changes, "MAX_CHANGES", 5)
     monkeypatch.setattr(module, "BATCH", 2)
     monkeypatch.setattr(module, "MOST_SUBJECTS", 3)
     stream = await listen(await village(app))
@@ -525,7 +525,7 @@ async def test_an_event_that_is_not_seen_is_as_one_that_is_not_there(app: App) -
 
     async def slowly(conn) -> None:
         first = (await app.messages(app.operator, "square"))[0]
-        await changes.note(conn, app.org_id, "message.revised", [first.id])
+        await changes.append(conn, app.org_id, "message.revised", [first.id])
         begun.set()
         await go.wait()
 
@@ -533,8 +533,8 @@ async def test_an_event_that_is_not_seen_is_as_one_that_is_not_there(app: App) -
     await begun.wait()
     before = await app.ingest(say(20, BO, SQUARE))
     whispered = await app.ingest(say(21, BO, SQUARE, kind="whisper", audience=(ANA,)))
-    async with app.db.reading(app.operator) as conn:
-        hidden = (await changes.after(conn, app.org_id, Place(), limit=1_000))[-1]
+    async with app.db.read_transaction(app.operator) as conn:
+        hidden = (await changes.read_after(conn, app.org_id, Cursor(), limit=1_000))[-1]
     assert list(hidden.subject_ids) == [whispered]
     later = await app.ingest(say(22, BO, SQUARE))
     words = (str(hidden.id), str(uuid7_before(hidden)))
@@ -578,7 +578,7 @@ async def test_an_event_whose_messages_are_erased_is_gone_on_from_by_its_time(ap
 )
 async def test_a_place_that_is_none_is_bad_input(app: App, word) -> None:
     await village(app)
-    assert (await error_of(app.events(app.operator, after=word).begin()))[0] is BadInput
+    assert (await error_of(app.events(app.operator, after=word).start()))[0] is BadInput
 
 
 async def test_a_place_in_the_future_is_now(app: App) -> None:
@@ -610,7 +610,7 @@ async def test_nothing_is_lost_or_doubled_while_many_write_and_the_listener_come
 
 async def test_what_nobody_rings_for_is_found_by_looking(app: App, monkeypatch) -> None:
     await village(app)
-    monkeypatch.setattr(module.Bell, "_ring", lambda *_: None)
+    monkeypatch.setattr(module.Notifier, "_notify", lambda *_: None)
     monkeypatch.setattr(module, "POLL_SECONDS", 0.05)
 
     stream = await listen(app)
@@ -644,7 +644,7 @@ async def test_a_stream_of_one_room_tells_of_that_room(app: App) -> None:
 async def test_a_room_that_is_not_seen_is_not_there(app: App) -> None:
     await village(app)
     for room in ("attic", "nowhere"):
-        assert await error_of(app.events(await app.viewer("eve"), room=room).begin()) == (
+        assert await error_of(app.events(await app.viewer("eve"), room=room).start()) == (
             NotFound,
             f"no room {room!r}",
         )
@@ -655,8 +655,8 @@ async def test_a_key_that_is_revoked_ends_its_stream(app: App, monkeypatch) -> N
     monkeypatch.setattr(module, "POLL_SECONDS", 0.05)
     made = await app.keys.make("member", name="eve's", participant="eve")
     let_in = await app.sign_in(made.key)
-    stream = let_in.events(let_in.desk.caller)
-    await stream.begin()
+    stream = let_in.events(let_in.access.principal)
+    await stream.start()
     waiting = asyncio.create_task(next_of(stream))
 
     await app.keys.revoke(str(made.id))
@@ -681,7 +681,7 @@ async def test_the_log_has_one_line_of_a_stream(app: App, admin: psycopg.AsyncCo
 # What changes beside what was asked for
 
 
-async def of_kind(app: App, kind: str, stream: Stream, *, number: int = 999) -> set[UUID]:
+async def of_kind(app: App, kind: str, stream: EventStream, *, number: int = 999) -> set[UUID]:
     found = await told(stream, app, number=number)
     return {subject for one in found if one.kind == kind for subject in one.subjects}
 
@@ -759,5 +759,5 @@ async def test_changes_are_kept_for_a_while(app: App) -> None:
 
 async def test_no_viewer_reads_the_changes_themselves(app: App) -> None:
     await village(app)
-    async with app.db.reading(await app.viewer("bo")) as conn:
-        assert await changes.after(conn, app.org_id, Place(), limit=10) == []
+    async with app.db.read_transaction(await app.viewer("bo")) as conn:
+        assert await changes.read_after(conn, app.org_id, Cursor(), limit=10) == []

@@ -14,8 +14,8 @@ from retrieval.telling import BO, CY, PIP, all_ids, author, closed, found_ids, t
 from roomlore.app import App
 from roomlore.app.finding import LONGEST_QUESTION, MOST_FOUND
 from roomlore.domain.errors import BadInput, NotFound
-from roomlore.retrieval.asked import EVERYTHING, Filters
-from roomlore.store.memories import worded
+from roomlore.retrieval.asked import NO_FILTERS, Filters
+from roomlore.store.memories import lexical_matches
 
 #: In every body, so that a search for it asks for everything.
 WORD = "village"
@@ -256,7 +256,7 @@ async def test_a_question_about_what_an_unknown_or_an_invisible_participant_said
         assert searched.read == asked.read
         assert searched.read is not None
         assert searched.read.unknown == [name]
-        reads = [repr(searched.read).replace(name, "X"), searched.read.remark().replace(name, "X")]
+        reads = [repr(searched.read).replace(name, "X"), searched.read.unknown_names_note().replace(name, "X")]
         answers.append((all_ids(searched.hits), asked.text.replace(name, "X"), reads))
     assert answers[0] == answers[1]
     # Of whom Bo may know, he reads.
@@ -273,7 +273,7 @@ async def test_a_question_for_what_somebody_said_is_looked_for_in_what_they_said
     assert [found_ids(hit) for hit in searched.hits] == [["b1"]]
     assert searched.read is not None
     assert (searched.read.by, searched.read.words) == (["Bo"], "the lantern")
-    assert searched.read.told() == "by Bo"
+    assert searched.read.summary() == "by Bo"
 
     assert await found(told, "what did bots say about the village?") == {"p1", "p2"}
     assert await found(told, "what did I say about the village?", viewer="cy") == {"c1", "c2"}
@@ -321,7 +321,7 @@ async def test_whoever_is_somebody_unsaid_is_not_unknown(told: App):
 async def test_a_time_narrows_where_whoever_is_named_is_unknown(told: App):
     searched = await told.search(told.operator, "what did Zork say last week about the village?", as_of=LAST)
     assert searched.read is not None
-    assert searched.read.told() == "since 2024-03-04, before 2024-03-11"
+    assert searched.read.summary() == "since 2024-03-04, before 2024-03-11"
     assert searched.read.unknown == ["Zork"]
 
 
@@ -348,7 +348,7 @@ async def test_a_question_for_a_time_is_looked_for_in_that_time(told: App):
     )
     assert {key for hit in searched.hits for key in found_ids(hit)} == {"a1", "b1", "p1"}
     assert searched.read is not None
-    assert searched.read.told() == "since 2024-03-04, before 2024-03-11"
+    assert searched.read.summary() == "since 2024-03-04, before 2024-03-11"
     assert (searched.read.since, searched.read.until) == (day(4, 0), day(11, 0))
 
 
@@ -369,7 +369,7 @@ async def test_where_what_was_read_leaves_nothing_the_result_says_what_it_was(to
     searched = await told.search(told.operator, "what did bots say last month about the ferry?", as_of=LAST)
     assert searched.hits == []
     assert searched.read is not None
-    assert searched.read.told() == "by agents, since 2024-02-01, before 2024-03-01"
+    assert searched.read.summary() == "by agents, since 2024-02-01, before 2024-03-01"
     answer = await told.ask(told.operator, "what did bots say last month about the ferry?", as_of=LAST)
     assert not answer.is_known
     assert answer.read == searched.read
@@ -472,9 +472,9 @@ async def test_of_a_long_question_the_first_words_find_memories(told: App):
     early = await told.memories.remember(f"{words[63]} is early.", sources=["a1"])
     late = await told.memories.remember(f"{words[64]} is late.", sources=["a1"])
 
-    async with told.db.reading(told.operator) as conn:
-        assert [one.memory_id for one in await worded(conn, " ".join(words), wanted=10)] == [early.id]
-        assert [one.memory_id for one in await worded(conn, " ".join(words[1:]), wanted=10)] == [
+    async with told.db.read_transaction(told.operator) as conn:
+        assert [one.memory_id for one in await lexical_matches(conn, " ".join(words), wanted=10)] == [early.id]
+        assert [one.memory_id for one in await lexical_matches(conn, " ".join(words[1:]), wanted=10)] == [
             late.id,
             early.id,
         ]
@@ -537,6 +537,6 @@ async def test_the_log_tells_whom_and_what_a_filter_named_and_once(told: App, ad
 
 
 async def test_everything_is_the_filter_that_leaves_everything():
-    assert dataclasses.replace(EVERYTHING) == Filters()
-    assert EVERYTHING.period(day(1)).since is None
-    assert EVERYTHING.period(day(1) + timedelta(days=1)).until is None
+    assert dataclasses.replace(NO_FILTERS) == Filters()
+    assert NO_FILTERS.time_range(day(1)).since is None
+    assert NO_FILTERS.time_range(day(1) + timedelta(days=1)).until is None

@@ -12,7 +12,7 @@ import pytest
 from backends.embeddingserver import EmbeddingServer, Reply, embedding_server, embeddings
 from ingest.stories import message
 from roomlore.app import App, projecting
-from roomlore.app.embedding import REST_SECONDS, Loading
+from roomlore.app.embedding import BACKOFF_SECONDS, ModelCache
 from roomlore.backends.fake import FakeEmbedder
 from roomlore.config import EmbeddingSettings, QdrantSettings, Settings, from_environment
 from roomlore.domain.errors import BadInput, ModelUnavailable
@@ -137,7 +137,7 @@ async def test_a_server_that_failed_is_not_asked_by_every_question(app: App, ser
     seconds = [0.0]
     server.says = short
     settings = Settings(embedding=EmbeddingSettings(url=server.url, name="tiny"))
-    one = opened(app, settings, _loading=Loading(clock=lambda: seconds[0]))
+    one = opened(app, settings, _loading=ModelCache(clock=lambda: seconds[0]))
     await one.ingest(message("1", "apples are red"))
     await one.drain()
     server.says = lambda _: SHUT
@@ -146,7 +146,7 @@ async def test_a_server_that_failed_is_not_asked_by_every_question(app: App, ser
     assert (await one.search(one.operator, "apples")).degraded == ("no embedding model",)
     assert len(server.asked) == asked
     server.says = short
-    seconds[0] += REST_SECONDS
+    seconds[0] += BACKOFF_SECONDS
     assert (await one.search(one.operator, "apples")).degraded == ()
 
 
@@ -213,7 +213,7 @@ def copied_to_a_shelf(app: App, monkeypatch: pytest.MonkeyPatch) -> tuple[App, S
     shelf = Shelf()
     monkeypatch.setattr(projecting, "open_projection", lambda _settings, _target: shelf)
     settings = replace(app.settings, qdrant=QdrantSettings(url="http://127.0.0.1:9"))
-    copied = opened(app, settings, _embedder=FakeEmbedder(), _loading=Loading(given={"other": Other()}))
+    copied = opened(app, settings, _embedder=FakeEmbedder(), _loading=ModelCache(provided={"other": Other()}))
     return copied, shelf
 
 

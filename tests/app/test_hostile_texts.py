@@ -13,13 +13,13 @@ from ingest.stories import at, message
 from roomlore.app import App
 from roomlore.app.finding import LONGEST_QUESTION
 from roomlore.domain.ids import MessageId, ParticipantId
-from roomlore.domain.statements import Spoken
+from roomlore.domain.statements import SourceText
 from roomlore.extraction import rules
-from roomlore.ingest.clean import LONGEST_BODY, clean
+from roomlore.ingest.clean import MAX_BODY, clean
 from roomlore.untangling import labels, wording
-from roomlore.untangling.names import callings
+from roomlore.untangling.names import mention_words
 from roomlore.wishes import listening, marks, recogniser
-from roomlore.wishes.matters import matters
+from roomlore.wishes.matters import topics_of
 
 #: Seconds in which nobody else was answered: a busy machine needs some, and what was mended took a minute.
 LONGEST_PAUSE = 3.0
@@ -139,29 +139,29 @@ async def test_hostile_questions_keep_nobody_waiting(app: App, repeated):
 @pytest.mark.slow
 @pytest.mark.parametrize("repeated", REPEATED)
 def test_no_work_on_a_text_grows_beyond_bounds(repeated):
-    text = (repeated * LONGEST_BODY)[:LONGEST_BODY]
+    text = (repeated * MAX_BODY)[:MAX_BODY]
     said = [spoken(text[:20_000]), spoken(text), spoken("ok, agreed")]
     wishing = f"{text[:1_900]} forget that I said, only between us"
     for work in (
         lambda: clean(message("1", text), now=at(100)),
-        lambda: recogniser.voices(text),
-        lambda: recogniser.voices(wishing),
-        lambda: recogniser.restricts(f"{text} access only"),
+        lambda: recogniser.may_hold_request(text),
+        lambda: recogniser.may_hold_request(wishing),
+        lambda: recogniser.states_restriction(f"{text} access only"),
         lambda: recogniser.is_confidential(text),
-        lambda: matters(text),
-        lambda: marks.strong_values(text),
-        lambda: list(marks.marked(text, marks.marks_of(["Ana B", "a a a", "1 1"]))),
-        lambda: marks.names(text),
+        lambda: topics_of(text),
+        lambda: marks.distinctive_values(text),
+        lambda: list(marks.matching_digests(text, marks.digests_of(["Ana B", "a a a", "1 1"]))),
+        lambda: marks.proper_names(text),
         lambda: rules.extract(said, []),
-        lambda: (wording.tokens(text), callings(text), labels.asks_for_discretion([text])),
+        lambda: (wording.tokens(text), mention_words(text), labels.asks_for_confidentiality([text])),
     ):
         began = time.thread_time()
         work()
         assert time.thread_time() - began < MOST_WORK
 
 
-def spoken(body: str) -> Spoken:
-    return Spoken(
+def spoken(body: str) -> SourceText:
+    return SourceText(
         message_id=MessageId(uuid4()),
         author_id=ParticipantId(uuid4()),
         author_name="Ana",
@@ -175,7 +175,7 @@ def spoken(body: str) -> Spoken:
 async def test_what_takes_too_long_is_left_and_told_without_its_words_and_the_others_are_listened_to(
     monkeypatch, caplog
 ):
-    stuck, voices = threading.Event(), recogniser.voices
+    stuck, voices = threading.Event(), recogniser.may_hold_request
 
     def slowly(text: str) -> bool:
         if text == "a long secret":
@@ -183,9 +183,9 @@ async def test_what_takes_too_long_is_left_and_told_without_its_words_and_the_ot
         return voices(text)
 
     monkeypatch.setattr(listening, "voices", slowly)
-    monkeypatch.setattr(listening, "PATIENCE", 0.05)
+    monkeypatch.setattr(listening, "TEXT_TIMEOUT", 0.05)
     texts = ["please forget what I said", "a long secret", "please forget what I told you"]
-    told = await listening.listen(texts)
+    told = await listening.screen(texts)
     stuck.set()
 
     assert told == dict(zip(texts, (True, None, True), strict=True))
@@ -195,7 +195,7 @@ async def test_what_takes_too_long_is_left_and_told_without_its_words_and_the_ot
 
 async def test_nothing_is_listened_to_within_the_transaction(app: App, monkeypatch):
     heard: list[str] = []
-    before = recogniser.voices
+    before = recogniser.may_hold_request
     monkeypatch.setattr(listening, "voices", lambda text: heard.append(text) or before(text))
     taken, listened_before = app.db.change, []
 

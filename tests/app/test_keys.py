@@ -53,9 +53,9 @@ async def test_whoever_holds_a_key_reads_with_the_eyes_it_was_made_for(told: App
     let_in = await holder(told, role)
     whose = told.operator if role == "operator" else await told.viewer(HOLDERS[role])
 
-    assert let_in.desk.caller == whose
-    assert let_in.desk.caller.role == role
-    assert await read_by(let_in, let_in.desk.caller) == await read_by(told, whose)
+    assert let_in.access.principal == whose
+    assert let_in.access.principal.role == role
+    assert await read_by(let_in, let_in.access.principal) == await read_by(told, whose)
 
 
 async def test_a_key_of_one_account_reads_what_the_person_may(told: App):
@@ -67,7 +67,7 @@ async def test_a_key_of_one_account_reads_what_the_person_may(told: App):
     let_in = await told.sign_in(made.key)
 
     for app in (before, let_in):
-        assert await read_by(app, app.desk.caller) == whole
+        assert await read_by(app, app.access.principal) == whole
     with pytest.raises(NotAllowed):
         await let_in.rooms(await told.viewer("ana_home"))
 
@@ -124,11 +124,11 @@ async def test_a_key_that_is_revoked_or_expires_ends_at_once_also_where_it_is_in
         for end in ("revoked_at = now()", "expires_at = now()"):
             made = await key_for(told, role)
             app = await told.sign_in(made.key)
-            await app.rooms(app.desk.caller)
+            await app.rooms(app.access.principal)
             await admin.execute(f"update api_keys set {end} where id = %s", [made.id])
 
             with pytest.raises(KeyRefused):
-                await app.rooms(app.desk.caller)
+                await app.rooms(app.access.principal)
             with pytest.raises(KeyRefused):
                 await app.keys.all()
             assert [line[:2] for line in await log_lines(admin, told)][-2:] == [
@@ -213,7 +213,7 @@ async def test_the_key_itself_is_stored_and_shown_nowhere(
     made = await key_for(told, "member")
     secret = base64.urlsafe_b64decode(made.key.removeprefix("rlk_"))[16:]
     let_in = await told.sign_in(made.key)
-    await read_by(let_in, let_in.desk.caller)
+    await read_by(let_in, let_in.access.principal)
     _, refusal = await error_of(let_in.keys.all())
     shown = [
         repr(made),
@@ -224,7 +224,7 @@ async def test_the_key_itself_is_stored_and_shown_nowhere(
         refusal,
         caplog.text,
     ]
-    shown += [repr(Settings(org=None, key=made.key)), repr(await told.log(told.operator)), repr(let_in.desk)]
+    shown += [repr(Settings(org=None, key=made.key)), repr(await told.log(told.operator)), repr(let_in.access)]
 
     dump = await everything(admin)
 
@@ -285,7 +285,7 @@ async def test_a_key_reads_as_nobody_but_its_own_participant(
     told: App, open_app: OpenApp, admin: psycopg.AsyncConnection, role: str
 ):
     let_in = await holder(told, role)
-    caller = let_in.desk.caller
+    caller = let_in.access.principal
     elsewhere = await village(await open_app("elsewhere"))
     own = HOLDERS[role]
     others = [await told.viewer(name) for name in PEOPLE if name != own]
@@ -324,7 +324,7 @@ async def test_an_operators_key_reads_as_anybody_of_its_org_and_nobody_of_anothe
 
     for viewer in (let_in.operator, await let_in.viewer("ana"), await told.viewer("pip")):
         await let_in.rooms(viewer)
-        assert (await log_lines(admin, told))[-1][2:4] == (viewer.participant_id, let_in.desk.caller.key_id)
+        assert (await log_lines(admin, told))[-1][2:4] == (viewer.participant_id, let_in.access.principal.key_id)
     for app in (told, let_in):
         for action, read in READS.items():
             for viewer in (elsewhere.operator, await elsewhere.viewer("ana")):
@@ -348,7 +348,7 @@ async def test_a_key_learns_nothing_of_which_names_there_are(told: App):
 
 async def test_what_a_viewer_says_of_itself_gives_it_no_rights(told: App, admin: psycopg.AsyncConnection):
     let_in = await holder(told, "member")
-    caller = let_in.desk.caller
+    caller = let_in.access.principal
     boast = dataclasses.replace(
         caller,
         role="operator",
@@ -417,7 +417,7 @@ async def test_only_an_operator_changes_anything_but_their_own(
         let_in = await holder(told, role)
         kind, said = await error_of(change(let_in, tmp_path))
         assert (kind, "another key" in said) == (NotAllowed, True)
-        caller = let_in.desk.caller
+        caller = let_in.access.principal
         assert (await log_lines(admin, told))[-1] == (
             action,
             "refused",
@@ -452,7 +452,7 @@ async def test_an_app_opened_with_a_key_is_its_holders(told: App, database: str)
     for org in (None, told.settings.org):
         async with roomlore.open(Settings(database=database, org=org, key=made.key)) as opened:
             assert opened.org_id == told.org_id
-            assert await opened.rooms(opened.desk.caller) == await told.rooms(await told.viewer("ana"))
+            assert await opened.rooms(opened.access.principal) == await told.rooms(await told.viewer("ana"))
             with pytest.raises(NotAllowed):
                 await opened.rooms(opened.operator)
 

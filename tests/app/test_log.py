@@ -18,7 +18,7 @@ from ingest.stories import author
 from roomlore.app import App
 from roomlore.domain.errors import BadInput, NotAllowed, NotFound, RoomloreError
 from roomlore.domain.ids import short_id
-from roomlore.domain.records import LogLine, Viewer
+from roomlore.domain.records import AuditLine, Viewer
 from roomlore.store.queries import Connection
 
 Read = Callable[[App, Viewer], Awaitable[Any]]
@@ -75,7 +75,7 @@ async def test_every_read_leaves_one_line_with_what_it_showed(told: App, admin: 
     made = await told.keys.make("member", name="phone", participant="ana")
     let_in = await told.sign_in(made.key)
 
-    for app, viewer, key_id in ((told, ana, None), (let_in, let_in.desk.caller, made.id)):
+    for app, viewer, key_id in ((told, ana, None), (let_in, let_in.access.principal, made.id)):
         for action, read, shown in READS:
             before = await log_lines(admin, told)
             await read(app, viewer)
@@ -278,7 +278,7 @@ async def test_nobody_adds_a_line_under_anothers_name_or_of_another_org(told: Ap
         (elsewhere.org_id, None),
     ):
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
-            async with told.db.noting(ana) as conn:
+            async with told.db.audit_transaction(ana) as conn:
                 await conn.execute(statement, [org_id, viewer_id])
 
 
@@ -367,7 +367,7 @@ async def test_lines_about_an_id_are_those_that_name_it(told: App, admin: psycop
     await let_in.search(let_in.operator, "word7")
 
     async def actions(subject: UUID | str) -> list[str]:
-        lines: list[LogLine] = await told.log(told.operator, subject=subject)
+        lines: list[AuditLine] = await told.log(told.operator, subject=subject)
         return [line.action for line in lines if line.action != "read log"]
 
     assert await actions(name["m4"]) == ["read room"]

@@ -9,9 +9,9 @@ import pytest
 
 from ingest.stories import at, author, message, room
 from roomlore.app import App
-from roomlore.app.browsing import Browsing
+from roomlore.app.browsing import MemoryBrowser
 from roomlore.app.history import History
-from roomlore.app.roomlist import RoomList
+from roomlore.app.roomlist import RoomDirectory
 from roomlore.app.timeline import Timeline
 from roomlore.retrieval.asked import Filters
 
@@ -72,7 +72,7 @@ async def listed_rooms(app: App) -> list[str]:
 
 
 async def page_of_rooms(app: App) -> list[str]:
-    found, _ = await RoomList(desk=app.desk).page(app.operator)
+    found, _ = await RoomDirectory(access=app.access).page(app.operator)
     return [{"yard": "late", "shed": "early"}[one.name] for one in found]
 
 
@@ -86,12 +86,12 @@ async def timeline(app: App) -> list[str]:
 
 
 async def exchanges(app: App) -> list[str]:
-    return begun(one.opening.body for one in await app.exchanges(app.operator, "yard"))
+    return begun(one.root.body for one in await app.exchanges(app.operator, "yard"))
 
 
 async def page_of_exchanges(app: App) -> list[str]:
-    found = await Timeline(desk=app.desk).exchanges(app.operator, "yard", limit=10)
-    return begun(one.opening.body for one in found.exchanges)
+    found = await Timeline(access=app.access).threads(app.operator, "yard", limit=10)
+    return begun(one.root.body for one in found.exchanges)
 
 
 async def conversations(app: App) -> list[str]:
@@ -103,7 +103,7 @@ async def one_conversation(app: App) -> list[str]:
     first, *others = await app.conversations.all(app.operator, "yard")
     for other in others:
         first = await app.conversations.merge(str(first.id), str(other.id))
-    _, found = await History(desk=app.desk).conversation(app.operator, str(first.id), limit=50, before=None)
+    _, found = await History(access=app.access).conversation(app.operator, str(first.id), limit=50, before=None)
     return begun(one.message.body for one in found.items if not one.message.body.startswith("please"))
 
 
@@ -127,10 +127,10 @@ async def stated(app: App) -> list[str]:
 
 
 async def shelf(app: App) -> list[str]:
-    browsing, before, found = Browsing(desk=app.desk), None, list[str]()
+    browsing, before, found = MemoryBrowser(access=app.access), None, list[str]()
     while True:
         # One at a time: so its cursors are followed, too.
-        page = await browsing.shelf(app.operator, limit=1, before=before, kinds=["fact", "lesson"])
+        page = await browsing.list_page(app.operator, limit=1, before=before, kinds=["fact", "lesson"])
         found += [one.memory.content for one in page.memories]
         before = page.next
         if before is None:
@@ -214,11 +214,11 @@ def test_no_list_that_says_that_it_is_newest_first_is_left_out():
 
 
 async def test_a_page_of_memories_goes_on_behind_one_that_is_gone(told: App):
-    browsing = Browsing(desk=told.desk)
-    first = await browsing.shelf(told.operator, limit=1, kinds=["fact", "lesson"])
-    rest = await browsing.shelf(told.operator, before=first.next, kinds=["fact", "lesson"])
+    browsing = MemoryBrowser(access=told.access)
+    first = await browsing.list_page(told.operator, limit=1, kinds=["fact", "lesson"])
+    rest = await browsing.list_page(told.operator, before=first.next, kinds=["fact", "lesson"])
     await told.memories.forget(str(first.memories[0].memory.id))
-    again = await browsing.shelf(told.operator, before=first.next, kinds=["fact", "lesson"])
+    again = await browsing.list_page(told.operator, before=first.next, kinds=["fact", "lesson"])
     assert [one.memory.id for one in again.memories] == [one.memory.id for one in rest.memories]
 
 

@@ -12,16 +12,16 @@ from hypothesis import HealthCheck, given, settings
 from retrieval.telling import ANA, BO, CY, all_ids, at, find, message, room, tell
 from retrieval.test_exchanges import Edges, graph, reply_graphs
 from roomlore.app import App, projecting
-from roomlore.app.embedding import Loading
+from roomlore.app.embedding import ModelCache
 from roomlore.domain.errors import BackendUnavailable, BadInput, NotAllowed, NotFound
 from roomlore.domain.roles import Role
-from roomlore.retrieval.history import newest_exchanges
+from roomlore.retrieval.history import newest_threads
 from roomlore.store import work
 from roomlore.store.db import Database
 from roomlore.store.places import AFTER_ALL
 from roomlore.workers import loop, project
-from roomlore.workers.embed import EmbedWorker
-from roomlore.workers.project import ProjectWorker
+from roomlore.workers.embed import EmbeddingWorker
+from roomlore.workers.project import ProjectionWorker
 from workers.copying import Shelf
 from workers.models import Moody, served
 from workers.test_embed import QUICK, Watched, begun, embedded
@@ -52,7 +52,7 @@ async def settle(app: App, *external_ids: str) -> None:
     told = await app.messages(app.operator, "general", limit=100)
     ids = [one.id for one in told if one.external_id in external_ids]
     room_id = told[0].room_id
-    await app.db.change(app.org_id, lambda conn: work.settle_vectors(conn, app.org_id, room_id, ids))
+    await app.db.change(app.org_id, lambda conn: work.reconcile_vectors(conn, app.org_id, room_id, ids))
 
 
 TOLD = (
@@ -112,7 +112,7 @@ async def test_what_answers_a_message_that_has_changed_is_settled_with_it(app: A
     assert await vectors(admin, app) == ["1", "4"]
     await app.ingest(replace(TOLD[0], body="the lantern is gone", edited_at=at(9)))
     await settle(app, "1")
-    await loop.drain(app.db, EmbedWorker(db=app.db, embedder=Watched()), only_org=app.org_id, pace=QUICK)
+    await loop.drain(app.db, EmbeddingWorker(db=app.db, embedder=Watched()), only_org=app.org_id, policy=QUICK)
     assert await vectors(admin, app) == await wanted(admin, app) == ["1", "2", "4"]
 
 
@@ -130,7 +130,7 @@ async def test_a_vector_that_is_being_made_is_not_written_once_its_message_is_fo
     await app.ingest_batch(TOLD)
     await app.operations.embed("general", "exchange")
     embedder = Watched(go=threading.Event())
-    working = asyncio.create_task(loop.step(db, EmbedWorker(db=db, embedder=embedder)))
+    working = asyncio.create_task(loop.step(db, EmbeddingWorker(db=db, embedder=embedder)))
     await begun(embedder)
     await find(admin, app, "2", "1")
     await settle(app, "2")
@@ -147,7 +147,7 @@ async def test_a_message_that_was_passed_over_while_its_edge_went_is_embedded(ap
     await find(admin, app, "2", "1")
     embedder = Watched(go=threading.Event())
     await app.ingest_batch([replace(TOLD[1], body="in the cellar", edited_at=at(9))])
-    working = asyncio.create_task(loop.step(db, EmbedWorker(db=db, embedder=embedder)))
+    working = asyncio.create_task(loop.step(db, EmbeddingWorker(db=db, embedder=embedder)))
     await begun(embedder)
     await admin.execute("delete from replies where org_id = %s and method = 'mention'", [app.org_id])
     await settle(app, "2")
@@ -155,7 +155,7 @@ async def test_a_message_that_was_passed_over_while_its_edge_went_is_embedded(ap
     embedder.go.set()
     await working
     assert await vectors(admin, app) == ["1", "4"]
-    await loop.drain(db, EmbedWorker(db=db, embedder=embedder), only_org=app.org_id, pace=QUICK)
+    await loop.drain(db, EmbeddingWorker(db=db, embedder=embedder), only_org=app.org_id, policy=QUICK)
     assert await vectors(admin, app) == ["1", "2", "4"]
 
 
@@ -188,7 +188,7 @@ async def test_in_any_reply_graph_each_message_has_a_vector_or_stands_in_an_exch
     assert held == await wanted(admin, app)
     async with app.db.reading(app.operator) as conn:
         room_id = (await app.rooms(app.operator))[0].id
-        told = (await newest_exchanges(conn, app.org_id, room_id, limit=100, before=AFTER_ALL)).items
+        told = (await newest_threads(conn, app.org_id, room_id, limit=100, before=AFTER_ALL)).items
     for one in told:
         first = min(one.messages, key=lambda said: said.position)
         assert first.external_id in held
@@ -311,8 +311,8 @@ def _shelf(monkeypatch: pytest.MonkeyPatch) -> Shelf:
     return held
 
 
-def writer(app: App, shelf: Shelf) -> ProjectWorker:
-    return ProjectWorker(db=app.db, projection=shelf, stage="qdrant")
+def writer(app: App, shelf: Shelf) -> ProjectionWorker:
+    return ProjectionWorker(db=app.db, projection=shelf, queue="qdrant")
 
 
 async def test_each_room_tells_how_many_of_its_messages_wait_for_each_copy(app: App, shelf: Shelf, admin):
@@ -374,7 +374,7 @@ async def test_a_copy_that_is_being_built_tells_how_far_it_is(app: App, shelf: S
     assert copy.next_copy in shelf.held_copies
     # What it is to hold was not even asked for.
     assert (projected.done, projected.waiting) == (None, 0)
-    await worker.look_after(app.org_id)
+    await worker.advance_build(app.org_id)
     numbers = await app.operations.numbers()
     [copy], [projected] = numbers.copies, numbers.counts.projected
     assert (copy.to_build, projected.done, projected.waiting) == (4, 0, 4)
@@ -431,7 +431,7 @@ async def test_a_default_that_nobody_chose_nor_loaded_here_is_known_by_the_vecto
     await app.ingest_batch(TOLD)
     await app.drain()
     # As another process sees it.
-    fresh = replace(app, _embedder=None, _loading=Loading())
+    fresh = replace(app, _embedder=None, _model_cache=ModelCache())
     [current] = (await fresh.operations.numbers()).embedding
     assert (current.model, current.dimensions) == ("fake-hash-384", 384)
     assert (current.wanted, current.done, current.waiting) == (4, 4, 0)

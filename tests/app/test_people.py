@@ -333,7 +333,7 @@ async def test_what_an_erasure_would_remove_is_not_added_while_it_is_under_way(
     held, release = asyncio.Event(), asyncio.Event()
 
     async def erase(conn: Connection) -> None:
-        await erased.keep_writers_out(conn, told.org_id)
+        await erased.lock_exclusive(conn, told.org_id)
         held.set()
         await release.wait()
 
@@ -361,7 +361,7 @@ async def many_connections(app: App) -> None:
     waiting = asyncio.Barrier(6)
 
     async def hold() -> None:
-        async with app.db.reading(app.operator):
+        async with app.db.read_transaction(app.operator):
             await waiting.wait()
 
     await asyncio.gather(*(hold() for _ in range(6)))

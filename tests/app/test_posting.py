@@ -342,7 +342,7 @@ async def test_a_place_that_is_none_shows_nothing(office, admin):
 async def told_of(app: App, viewer: Viewer, where: str) -> set[tuple[bool, bool]]:
     """Whether it is told why the conversations of a room were opened, and how long a silence is long there."""
     room_id = {one.external_id: one.id for one in await app.rooms(app.operator)}[where]
-    async with app.db.reading(viewer) as conn:
+    async with app.db.read_transaction(viewer) as conn:
         found = await conversations.newest(conn, app.org_id, room_id, limit=50)
     return {(one.boundary is not None, one.quiet_after is not None) for one in found}
 
@@ -362,7 +362,7 @@ async def test_what_rests_on_the_beginning_of_a_room_is_told_where_all_heard_tha
 async def stays_of(app: App, viewer: Viewer, who: str) -> int:
     """How many stays of somebody are known."""
     participant_id = (await app.viewer(who)).participant_id
-    async with app.db.reading(viewer) as conn:
+    async with app.db.read_transaction(viewer) as conn:
         counted = await conn.execute(
             "select count(*) from memberships where participant_id = %s", [participant_id]
         )

@@ -12,8 +12,8 @@ import pytest
 from ingest.stories import at, author, message, room
 from roomlore.app import App, copies
 from roomlore.app import projecting as composition
-from roomlore.app.projecting import Projecting
-from roomlore.app.proposing import Proposing, Servers
+from roomlore.app.projecting import Projections
+from roomlore.app.proposing import CandidateSource, ProjectionClients
 from roomlore.config import Neo4jSettings, QdrantSettings, Settings
 from roomlore.domain.errors import BackendUnavailable, BadInput, NotAllowed, NotFound
 from roomlore.domain.ids import MessageId, uuid7
@@ -21,7 +21,7 @@ from roomlore.domain.projected import Node
 from roomlore.store import copying
 from roomlore.store.projections import Target
 from roomlore.workers import project
-from roomlore.workers.project import ProjectWorker
+from roomlore.workers.project import ProjectionWorker
 from workers.copying import Graph, Shelf, assert_same, expected, expected_nodes, on
 from workers.rooms import busy_room
 from workers.test_outages import until
@@ -34,7 +34,7 @@ def _shelf(monkeypatch: pytest.MonkeyPatch) -> Shelf:
     return held
 
 
-async def told(app: App) -> Projecting:
+async def told(app: App) -> Projections:
     await app.ingest_batch(busy_room(7, 40))
     await app.drain()
     return app.projecting
@@ -71,7 +71,7 @@ async def test_a_difference_is_found_and_repaired(app: App, shelf: Shelf) -> Non
     repaired = await projecting.diff("qdrant", repair=True)
     assert repaired.is_repaired
     assert (await projecting.diff("qdrant")).count == 0, "what is asked for does not differ, it waits"
-    await project.drain(ProjectWorker(db=app.db, projection=shelf, stage="qdrant"), only_org=app.org_id)
+    await project.drain(ProjectionWorker(db=app.db, projection=shelf, queue="qdrant"), only_org=app.org_id)
     assert on(shelf, copy) == await expected(app, "fake-hash-384")
 
 
@@ -161,7 +161,7 @@ async def test_a_graph_is_rebuilt_compared_repaired_and_dropped(app: App, both: 
     graph.held_copies[copy][stray] = replace(held, id=stray)
     repaired = await projecting.diff("neo4j", repair=True)
     assert (repaired.missing, repaired.extra) == ([lost], [stray])
-    assert await copies.write_waiting(app.db, naming_both(app), app.org_id) == []
+    assert await copies.write_pending(app.db, naming_both(app), app.org_id) == []
     await assert_same(app, graph, copy)
     await projecting.drop("neo4j")
     assert (graph.held_copies, await projecting.status()) == ({}, [])
@@ -184,7 +184,7 @@ async def test_a_repaired_graph_has_all_its_edges_and_is_never_without_one(
     assert {user, *wrote} - {message_id} <= set(found.different)
     assert graph.edges[copy] == edges, "nothing is taken away before it can be written"
     assert (await projecting.diff("neo4j")).count == 0, "what is asked for does not differ, it waits"
-    assert await copies.write_waiting(app.db, naming_both(app), app.org_id) == []
+    assert await copies.write_pending(app.db, naming_both(app), app.org_id) == []
     await assert_same(app, graph, copy)
 
 
@@ -220,21 +220,21 @@ async def test_a_repair_that_is_killed_before_anything_is_asked_for_takes_nothin
     held |= {stray: replace(lost, id=stray), second: replace(lost, id=second, version=10**9)}
     before, edges = on(shelf, copy), {name: set(lines) for name, lines in both[1].edges.items()}
     found = await projecting.diff(target)
-    ask_in = copying.ask_in
+    ask_in = copying.enqueue_for
 
     def die(*_args: Any, **_more: Any) -> None:
         raise SystemExit
 
-    monkeypatch.setattr(copying, "ask_in", die)
+    monkeypatch.setattr(copying, "enqueue_for", die)
     with pytest.raises(SystemExit):
         await projecting.diff(target, repair=True)
 
     assert (on(shelf, copy), both[1].edges) == (before, edges)
     again = await projecting.diff(target)
     assert again == found
-    monkeypatch.setattr(copying, "ask_in", ask_in)
+    monkeypatch.setattr(copying, "enqueue_for", ask_in)
     await projecting.diff(target, repair=True)
-    await project.drain(ProjectWorker(db=app.db, projection=shelf, stage=target), only_org=app.org_id)
+    await project.drain(ProjectionWorker(db=app.db, projection=shelf, queue=target), only_org=app.org_id)
     assert (await projecting.diff(target)).count == 0
     assert on(shelf, copy).keys() == (before.keys() | {first}) - {stray}
 
@@ -250,14 +250,14 @@ async def test_one_server_is_written_to_while_the_other_is_away(app: App, both: 
     await app.ingest_batch([message("later", "one more", author=author("ann"), sent_at=at(9000))])
     await app.drain()
 
-    failing = await copies.write_waiting(app.db, settings, app.org_id)
+    failing = await copies.write_pending(app.db, settings, app.org_id)
 
     assert failing == ["qdrant: the shelf fell down"]
     await assert_same(app, graph, nodes)
     ways = {one.target: (one.waiting > 0, one.error) for one in await projecting.status()}
     assert ways == {"neo4j": (False, None), "qdrant": (True, "the shelf fell down")}
     shelf.is_down = False
-    assert await copies.write_waiting(app.db, settings, app.org_id) == []
+    assert await copies.write_pending(app.db, settings, app.org_id) == []
     assert on(shelf, points) == await expected(app, "fake-hash-384")
 
 
@@ -276,7 +276,7 @@ async def test_copies_of_other_orgs_are_written_while_those_of_one_fail(
     graph.refusing.add(refusing)
     app = names[refusing]
 
-    failing = await copies.write_waiting(app.db, naming_both(app), None)
+    failing = await copies.write_pending(app.db, naming_both(app), None)
 
     assert failing == ["neo4j: this copy is not for you"]
     for copy in others:
@@ -296,7 +296,7 @@ async def test_what_comes_is_written_for_other_orgs_while_the_copies_of_one_fail
     refusing, other = names
     graph.refusing.add(refusing)
     stop = asyncio.Event()
-    keeping = asyncio.create_task(copies.keep_up(app.db, naming_both(app), stop))
+    keeping = asyncio.create_task(copies.follow_changes(app.db, naming_both(app), stop))
 
     for one in names.values():
         await one.ingest_batch([message("later", "one more", author=author("ann"), sent_at=at(9000))])
@@ -347,16 +347,16 @@ async def test_a_copy_that_lags_or_lacks_something_is_not_asked(
     projecting = await told(app)
     await projecting.rebuild("qdrant")
     settings = replace(app.settings, qdrant=QdrantSettings(url="http://127.0.0.1:9"))
-    proposing = Proposing(desk=app.desk, settings=settings, servers=Servers())
-    assert (await proposing.copy())[0] is not None
+    proposing = CandidateSource(access=app.access, settings=settings, projection_clients=ProjectionClients())
+    assert (await proposing.readable_index())[0] is not None
 
     await app.ingest_batch([message("later", "one more", author=author("ann"), sent_at=at(9000))])
-    assert (await proposing.copy())[0] is not None, "for half a minute"
+    assert (await proposing.readable_index())[0] is not None, "for half a minute"
     await admin.execute(
         "update roomlore.work set asked_at = now() - interval '31 seconds' where org_id = %s", [app.org_id]
     )
-    assert (await proposing.copy())[0] is None
+    assert (await proposing.readable_index())[0] is None
     await admin.execute(
         "update roomlore.work set asked_at = now(), set_aside_at = now() where org_id = %s", [app.org_id]
     )
-    assert (await proposing.copy())[0] is None
+    assert (await proposing.readable_index())[0] is None

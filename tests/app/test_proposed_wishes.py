@@ -16,7 +16,7 @@ from roomlore.context.render import to_text
 from roomlore.domain.errors import BadInput, NotAllowed, NotFound
 from roomlore.domain.ids import MessageId
 from roomlore.domain.records import Viewer
-from roomlore.retrieval.records import Withheld
+from roomlore.retrieval.records import RestrictedResult
 from workers.test_read import talk
 
 EVE = author("eve")
@@ -160,7 +160,7 @@ async def test_an_operator_is_told_what_was_withheld_and_by_which_request(app: A
     assert (await app.search(app.operator, "where do we meet")).hits
 
 
-async def notices(app: App, who: Viewer, question: str, **place: Any) -> list[list[Withheld]]:
+async def notices(app: App, who: Viewer, question: str, **place: Any) -> list[list[RestrictedResult]]:
     """What a viewer is told to be left out of a search, an answer and a context, none of whose words tell of it."""
     hits = await app.search(who, question, limit=50, **place)
     answer = await app.ask(who, question, **place)
@@ -322,7 +322,7 @@ async def test_a_stranger_is_told_no_id_of_what_is_withheld_where_they_may_not_r
     [wish] = await app.wishes.all(app.operator)
     assert wish.status == "active"
     params = {"id": MessageId(wish.covers[0].id)}
-    async with app.db.reading(await viewer(app, "eve"), recalls=recalls) as conn:
+    async with app.db.read_transaction(await viewer(app, "eve"), recalls=recalls) as conn:
         try:
             rows = await (await conn.execute(statement, params)).fetchall()
         except psycopg.errors.InsufficientPrivilege:

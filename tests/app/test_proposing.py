@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from graph.liar import Liar, LyingServers
 from ingest.stories import at, author, message
 from roomlore.app import App
-from roomlore.app.proposing import REST_SECONDS, Breaker, Servers
+from roomlore.app.proposing import BREAKER_SECONDS, CircuitBreaker, ProjectionClients
 from roomlore.config import Neo4jSettings, QdrantSettings
-from roomlore.domain.errors import BackendUnavailable, BadInput, CopyUnavailable
+from roomlore.domain.errors import BackendUnavailable, BadInput, IndexUnavailable
 from roomlore.domain.ids import OrgId, uuid7
 
 ONE, OTHER = OrgId(uuid7()), OrgId(uuid7())
 DOWN = BackendUnavailable("it cannot be reached", cure="start it")
-LOST = CopyUnavailable("the copy is gone", cure="build it")
+LOST = IndexUnavailable("the copy is gone", cure="build it")
 
 
 class Clock:
@@ -31,92 +31,92 @@ class Clock:
 
 
 def test_a_server_that_never_failed_is_asked_by_everybody():
-    breaker = Breaker()
-    assert [breaker.lets_pass(ONE) for _ in range(3)] == [True] * 3
+    breaker = CircuitBreaker()
+    assert [breaker.allow(ONE) for _ in range(3)] == [True] * 3
 
 
 @pytest.mark.parametrize("error", [DOWN, LOST, TimeoutError(), BadInput("neo4j", "is not installed")])
 def test_a_failure_keeps_questions_away_for_half_a_minute(error):
     clock = Clock()
-    breaker = Breaker(clock=clock)
-    breaker.failed(ONE, error)
-    assert not breaker.lets_pass(ONE)
-    clock.seconds += REST_SECONDS - 0.001
-    assert not breaker.lets_pass(ONE)
+    breaker = CircuitBreaker(clock=clock)
+    breaker.record_failure(ONE, error)
+    assert not breaker.allow(ONE)
+    clock.seconds += BREAKER_SECONDS - 0.001
+    assert not breaker.allow(ONE)
     clock.seconds += 0.001
-    assert breaker.lets_pass(ONE)
+    assert breaker.allow(ONE)
 
 
 @pytest.mark.parametrize("error", [DOWN, BadInput("neo4j", "is not installed")])
 def test_a_server_that_cannot_be_asked_rests_for_every_org(error):
-    breaker = Breaker(clock=Clock())
-    breaker.failed(ONE, error)
-    assert not breaker.lets_pass(OTHER)
+    breaker = CircuitBreaker(clock=Clock())
+    breaker.record_failure(ONE, error)
+    assert not breaker.allow(OTHER)
 
 
 @pytest.mark.parametrize("error", [LOST, TimeoutError()])
 def test_a_copy_that_is_lost_or_slow_rests_alone(error):
     clock = Clock()
-    breaker = Breaker(clock=clock)
-    breaker.failed(ONE, error)
-    assert [breaker.lets_pass(OTHER) for _ in range(3)] == [True] * 3
-    breaker.answered(OTHER)
-    assert not breaker.lets_pass(ONE)
-    clock.seconds += REST_SECONDS
-    assert [breaker.lets_pass(ONE) for _ in range(2)] == [True, False]
-    breaker.answered(ONE)
-    assert breaker.lets_pass(ONE)
+    breaker = CircuitBreaker(clock=clock)
+    breaker.record_failure(ONE, error)
+    assert [breaker.allow(OTHER) for _ in range(3)] == [True] * 3
+    breaker.record_success(OTHER)
+    assert not breaker.allow(ONE)
+    clock.seconds += BREAKER_SECONDS
+    assert [breaker.allow(ONE) for _ in range(2)] == [True, False]
+    breaker.record_success(ONE)
+    assert breaker.allow(ONE)
 
 
 def test_after_its_rest_one_question_finds_out_for_all():
     clock = Clock()
-    breaker = Breaker(clock=clock)
-    breaker.failed(ONE, DOWN)
-    clock.seconds += REST_SECONDS
-    assert [breaker.lets_pass(one) for one in (OTHER, ONE, OTHER)] == [True, False, False]
-    breaker.answered(OTHER)
-    assert breaker.lets_pass(ONE)
+    breaker = CircuitBreaker(clock=clock)
+    breaker.record_failure(ONE, DOWN)
+    clock.seconds += BREAKER_SECONDS
+    assert [breaker.allow(one) for one in (OTHER, ONE, OTHER)] == [True, False, False]
+    breaker.record_success(OTHER)
+    assert breaker.allow(ONE)
 
 
 def test_a_question_that_may_not_be_asked_does_not_use_up_the_one_that_finds_out():
     clock = Clock()
-    breaker = Breaker(clock=clock)
-    breaker.failed(ONE, DOWN)
-    clock.seconds += REST_SECONDS / 2
-    breaker.failed(ONE, LOST)
-    clock.seconds += REST_SECONDS / 2
-    assert not breaker.lets_pass(ONE)
-    assert breaker.lets_pass(OTHER)
+    breaker = CircuitBreaker(clock=clock)
+    breaker.record_failure(ONE, DOWN)
+    clock.seconds += BREAKER_SECONDS / 2
+    breaker.record_failure(ONE, LOST)
+    clock.seconds += BREAKER_SECONDS / 2
+    assert not breaker.allow(ONE)
+    assert breaker.allow(OTHER)
 
 
 @given(
     steps=st.lists(
-        st.sampled_from(["fails", "answers"]) | st.floats(0, 2 * REST_SECONDS, allow_nan=False), max_size=20
+        st.sampled_from(["fails", "answers"]) | st.floats(0, 2 * BREAKER_SECONDS, allow_nan=False), max_size=20
     ),
     error=st.sampled_from([DOWN, LOST]),
 )
 def test_between_a_failure_and_the_end_of_its_rest_nobody_asks(steps, error):
     clock = Clock()
-    breaker = Breaker(clock=clock)
+    breaker = CircuitBreaker(clock=clock)
     failed_at: float | None = None
     for step in steps:
         if isinstance(step, float):
             clock.seconds += step
         elif step == "fails":
-            breaker.failed(ONE, error)
+            breaker.record_failure(ONE, error)
             failed_at = clock.seconds
         else:
-            breaker.answered(ONE)
+            breaker.record_success(ONE)
             failed_at = None
-        passes = breaker.lets_pass(ONE)
+        passes = breaker.allow(ONE)
         if failed_at is None:
             assert passes
         elif passes:
-            assert clock.seconds >= failed_at + REST_SECONDS
+            assert clock.seconds >= failed_at + BREAKER_SECONDS
             # Whoever came through has asked, and may be waiting still.
             failed_at = clock.seconds
         else:
-            assert clock.seconds < failed_at + REST_SECONDS
+            assert clock.seconds < failed_at + BREAKER_SECONDS
 
 
 # Two orgs whose copies one server holds
@@ -149,7 +149,7 @@ class Liars(LyingServers):
         servers = LyingServers(graph_breaker=self.graph_breaker)
         servers.liar = self.of[app.org_id]
         named = replace(app.settings, neo4j=Neo4jSettings(url="bolt://127.0.0.1:1", password="none"))
-        return replace(app, settings=named, _servers=servers)
+        return replace(app, settings=named, _projection_clients=servers)
 
 
 @pytest.mark.parametrize("fault", ["gone", "slow", "down"])
@@ -212,12 +212,12 @@ class Points:
 
 async def test_a_lost_copy_in_qdrant_of_one_org_keeps_no_other_from_searching_it(open_app, admin):
     apps = [await told(await open_app(name), admin) for name in ("one", "other")]
-    server, breaker = Points(apps[0]), Breaker(clock=Clock())
+    server, breaker = Points(apps[0]), CircuitBreaker(clock=Clock())
 
     def behind(app: App) -> App:
-        servers = Servers(breaker=breaker, _qdrant=server.of(app))  # pyright: ignore[reportArgumentType]
+        servers = ProjectionClients(breaker=breaker, _qdrant=server.of(app))  # pyright: ignore[reportArgumentType]
         settings = replace(app.settings, qdrant=QdrantSettings(url="http://127.0.0.1:1", key=None))
-        return replace(app, settings=settings, _servers=servers)
+        return replace(app, settings=settings, _projection_clients=servers)
 
     one, other = map(behind, apps)
     for _ in range(2):
@@ -233,11 +233,11 @@ async def test_a_server_that_cannot_be_reached_is_not_searched_by_the_next_org(o
         # Bound, and nobody listens.
         unheard.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{unheard.getsockname()[1]}"
-        servers = Servers(breaker=Breaker(clock=Clock()))
+        servers = ProjectionClients(breaker=CircuitBreaker(clock=Clock()))
         settings = replace(apps[0].settings, qdrant=QdrantSettings(url=url, key=None))
-        one, other = (replace(app, settings=settings, _servers=servers) for app in apps)
+        one, other = (replace(app, settings=settings, _projection_clients=servers) for app in apps)
         assert "qdrant is unavailable" in (await one.search(one.operator, "cat")).degraded
-        assert not servers.breaker.lets_pass(other.org_id)
+        assert not servers.breaker.allow(other.org_id)
         assert "qdrant is unavailable" in (await other.search(other.operator, "cat")).degraded
         await servers.close()
 
@@ -254,9 +254,9 @@ async def test_a_copy_that_lags_is_not_searched_and_of_a_server_that_fails_it_is
     if is_failing:
         await admin.execute("update projections set failing_since = now() where org_id = %s", [app.org_id])
     server = Points()
-    servers = Servers(breaker=Breaker(clock=Clock()), _qdrant=server.of(app))  # pyright: ignore[reportArgumentType]
+    servers = ProjectionClients(breaker=CircuitBreaker(clock=Clock()), _qdrant=server.of(app))  # pyright: ignore[reportArgumentType]
     settings = replace(app.settings, qdrant=QdrantSettings(url="http://127.0.0.1:1", key=None))
-    asked = replace(app, settings=settings, _servers=servers)
+    asked = replace(app, settings=settings, _projection_clients=servers)
 
     found = await asked.search(asked.operator, "cat")
 

@@ -16,7 +16,7 @@ from roomlore.config import Settings, from_environment
 from roomlore.domain.errors import BadInput
 from roomlore.retrieval import rawremoved
 from roomlore.retrieval.asked import Filters
-from roomlore.retrieval.cascade import UNKNOWN
+from roomlore.retrieval.cascade import UNKNOWN_ANSWER
 
 QUESTION = "what is the combination of the quincunx safe"
 SECRET = "the combination of the quincunx safe is twelve"
@@ -102,7 +102,7 @@ async def test_what_fits_too_little_or_only_asks_is_no_answer(told, logs, text):
     answer = await asked(with_logs(told, logs))
 
     assert not answer.is_known
-    assert answer.text == f"{UNKNOWN} What is stored does not fit the question well enough."
+    assert answer.text == f"{UNKNOWN_ANSWER} What is stored does not fit the question well enough."
     assert answer.trace[-1].outcome == "below_bar"
 
 

@@ -231,8 +231,8 @@ async def test_nobody_but_operators_arranges_rooms(app: App, who: str):
         lambda: manage.members("staff"),
         lambda: manage.add_member("staff", "cy", always=True),
         lambda: manage.remove_member("staff", "bo"),
-        lambda: app.acting(manage.desk.caller).erasure.room("general"),
-        lambda: app.acting(manage.desk.caller).erasure.room("general", dry_run=True),
+        lambda: app.acting(manage.access.principal).erasure.room("general"),
+        lambda: app.acting(manage.access.principal).erasure.room("general", dry_run=True),
     ]
     for call in calls:
         with pytest.raises(NotAllowed):

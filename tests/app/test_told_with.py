@@ -9,8 +9,8 @@ from roomlore.app import App
 from roomlore.context.render import to_text
 from roomlore.domain.mentions import Mention
 from roomlore.domain.records import Message, Viewer
-from roomlore.domain.speech import safe_body, with_names
-from roomlore.surfaces.cli.output import said
+from roomlore.domain.speech import safe_body, with_mention_names
+from roomlore.surfaces.cli.output import message_line
 
 ANA, BO, CY = author("ana", name="Ana"), author("bo", name="Bo"), author("cy", name="Cy")
 CELLAR = closed("cellar", CY)
@@ -68,8 +68,8 @@ async def test_a_message_comes_with_its_metadata_reactions_and_mentions(told: Ap
         ("\N{THUMBS UP SIGN}", 3, ["Bo", "Cy"]),
         ("ok", 1, ["Cy"]),
     ]
-    assert with_names(found) == "@Bo and @Cy meet @unknown in #garden or #cellar"
-    assert "3 by Bo, Cy; ok 1 by Cy" in said(found)
+    assert with_mention_names(found) == "@Bo and @Cy meet @unknown in #garden or #cellar"
+    assert "3 by Bo, Cy; ok 1 by Cy" in message_line(found)
 
 
 async def test_nobody_is_named_whom_the_viewer_may_not_know(told: App) -> None:
@@ -80,7 +80,7 @@ async def test_nobody_is_named_whom_the_viewer_may_not_know(told: App) -> None:
     assert {who.name for who in found.mentions} == {"Bo", "garden"}
     assert [(each.count, [who.name for who in each.by]) for each in found.reactions] == [(3, ["Bo"]), (1, [])]
     shown = "@Bo and @unknown meet @unknown in #garden or #unknown"
-    assert with_names(found) == shown
+    assert with_mention_names(found) == shown
     assert shown in to_text(await told.context(bo, "general"))
     whole = repr((found.mentions, found.reactions))
     assert "Cy" not in whole
@@ -95,7 +95,7 @@ async def test_what_was_erased_is_in_no_reaction_and_no_mention(told: App) -> No
 
     assert {who.name for who in found.mentions} == {"Cy", "garden", "cellar"}
     assert "Bo" not in repr(found)
-    assert with_names(found).startswith("@[erased] and @Cy")
+    assert with_mention_names(found).startswith("@[erased] and @Cy")
     await told.erasure.redact("m")
     gone = await one(told, told.operator)
     assert (gone.mentions, gone.reactions, gone.metadata) == ([], [], {})

@@ -778,7 +778,7 @@ async def test_nothing_is_left_of_a_person_in_wishes(app: App, person):
 @pytest.mark.parametrize("reader", ["ana", "bo", "cy"])
 async def test_nobody_reads_what_is_withheld_nor_wishes_of_others(app: App, reader):
     await tell(app, *FORGOTTEN)
-    async with app.db.reading(await viewer(app, reader)) as conn:
+    async with app.db.read_transaction(await viewer(app, reader)) as conn:
         rows = await (await conn.execute("select count(*) from withheld")).fetchone()
         assert rows == (0,)
         rows = await (await conn.execute("select count(*) from wishes")).fetchone()

@@ -14,8 +14,8 @@ import pytest
 from roomlore.backends import articles, fetching
 from roomlore.backends.articles import ReadLimits, open_reader
 from roomlore.backends.fetching import Fetcher, system_resolver
-from roomlore.backends.links import FetchLimits, Reach
-from roomlore.domain.articles import Article, Unread
+from roomlore.backends.links import FetchLimits, NetworkPolicy
+from roomlore.domain.articles import Article, FetchFailure
 from roomlore.domain.errors import BadInput
 
 LOOPBACK = (ip_network("127.0.0.0/8"),)
@@ -93,7 +93,7 @@ def read(site):
     async def read_one(
         link, *, allowed=LOOPBACK, ports=None, resolve=system_resolver, parse_seconds=20.0, **limits
     ):
-        reach = Reach(allowed=allowed, ports=frozenset(ports or {site.port, 80, 443}))
+        reach = NetworkPolicy(allowed_networks=allowed, ports=frozenset(ports or {site.port, 80, 443}))
         bounds = ReadLimits(fetch=FetchLimits(**limits), parse_seconds=parse_seconds)
         reader = open_reader(reach=reach, limits=bounds, resolve=resolve)
         return await reader.read(site.url(link) if link.startswith("/") else link)
@@ -204,7 +204,7 @@ async def test_a_proxy_out_of_the_environment_is_not_asked(site, read, monkeypat
 async def refused(site, read, link, **options):
     outcome = await read(link, **options)
 
-    assert isinstance(outcome, Unread)
+    assert isinstance(outcome, FetchFailure)
     assert outcome.reason == "its address is not open to all the world"
     assert site.requests == []
 
@@ -320,7 +320,7 @@ async def test_certificates_are_checked_against_the_name_and_not_the_address():
             connected.append((host, port))
             return Wire([answer(PAGE)])
 
-    fetcher = Fetcher(reach=Reach(), limits=FetchLimits(), resolve=resolver(["8.8.8.8"]))
+    fetcher = Fetcher(reach=NetworkPolicy(), limits=FetchLimits(), resolve=resolver(["8.8.8.8"]))
     fetcher._network._inner = Inner()
 
     page = await fetcher.fetch("https://name.example/a")
@@ -357,13 +357,13 @@ async def test_a_page_said_to_be_too_large_is_not_begun(site, read):
 
 async def test_what_unpacks_without_end_is_left(site, read, monkeypatch):
     sizes = []
-    unpacked = fetching._Unpacker.unpacked
+    unpacked = fetching._GzipDecoder.decode
 
     def watched(self, chunk, most):
         sizes.append(len(out := unpacked(self, chunk, most)))
         return out
 
-    monkeypatch.setattr(fetching._Unpacker, "unpacked", watched)
+    monkeypatch.setattr(fetching._GzipDecoder, "decode", watched)
     bomb = gzip.compress(bytes(64 * 1024 * 1024), compresslevel=1)
     site.paths["/a"] = answer(bomb, Content_Encoding="gzip")
 
@@ -375,7 +375,7 @@ async def test_a_packed_page_inside_a_packed_page_is_not_unpacked_again(site, re
     bomb = gzip.compress(gzip.compress(bytes(10 * 1024 * 1024), compresslevel=1))
     site.paths["/a"] = answer(bomb, Content_Encoding="gzip")
 
-    assert isinstance(await read("/a"), Unread)
+    assert isinstance(await read("/a"), FetchFailure)
 
 
 @pytest.mark.parametrize("encoding", ["br", "zstd", "deflate", "gzip, gzip", "compress"])
@@ -558,7 +558,7 @@ async def test_a_hostile_page_costs_no_more_than_its_time(site, read, name):
 
     outcome = await read("/a", parse_seconds=1.0)
 
-    assert isinstance(outcome, Article | Unread)
+    assert isinstance(outcome, Article | FetchFailure)
     assert time.monotonic() - began < 60
 
 
@@ -603,7 +603,7 @@ async def test_a_parser_that_cannot_start_or_answers_nonsense_is_a_reason(site, 
 
 async def test_long_articles_are_kept_as_far_as_the_limit(site):
     site.paths["/a"] = text("word " * 1000)
-    reach = Reach(allowed=LOOPBACK, ports=frozenset({site.port}))
+    reach = NetworkPolicy(allowed_networks=LOOPBACK, ports=frozenset({site.port}))
     reader = open_reader(reach=reach, limits=ReadLimits(characters=50))
 
     assert (await reader.read(site.url("/a"))).text == ("word " * 10)
@@ -624,8 +624,8 @@ async def test_a_reader_works_on_few_pages_at_a_time(site):
         writer.write(text("text"))
 
     site.paths |= {f"/{n}": counted for n in range(6)}
-    reach = Reach(allowed=LOOPBACK, ports=frozenset({site.port}))
-    reader = open_reader(reach=reach, limits=ReadLimits(at_once=2))
+    reach = NetworkPolicy(allowed_networks=LOOPBACK, ports=frozenset({site.port}))
+    reader = open_reader(reach=reach, limits=ReadLimits(concurrency=2))
 
     outcomes = await asyncio.gather(*(reader.read(site.url(f"/{n}")) for n in range(6)))
 

@@ -55,7 +55,7 @@ def giver(request):
 
 
 def tokens_of(embedder: Embedder, texts: list[str]) -> list[TokenVectors]:
-    found = embedder.read(texts).tokens
+    found = embedder.embed_with_tokens(texts).tokens
     assert found is not None
     return list(found)
 
@@ -121,11 +121,11 @@ def test_several_threads_may_embed_at_once(embedder: Embedder):
 
 def test_reading_gives_the_vectors_that_embedding_gives(embedder: Embedder):
     texts = CHAT + ODD_TEXTS
-    assert np.array_equal(embedder.read(texts).vectors, embedder.embed(texts))
+    assert np.array_equal(embedder.embed_with_tokens(texts).vectors, embedder.embed(texts))
 
 
 def test_every_token_is_a_row_of_bits_and_long_texts_have_no_more_than_128(giver: Embedder):
-    assert giver.gives_tokens
+    assert giver.has_token_vectors
     found = tokens_of(giver, CHAT + ODD_TEXTS)
     assert len(found) == len(CHAT + ODD_TEXTS)
     assert {(each.dtype, each.shape[1]) for each in found} == {(np.dtype(np.int8), TOKEN_BYTES)}

@@ -176,7 +176,7 @@ def differing(one: np.ndarray, other: np.ndarray) -> int:
 
 
 def test_a_token_is_nearest_to_its_like_in_another_text(local: LocalEmbedder):
-    read = local.read(["the tent leaks", "who has bought our new tent from that shop?"])
+    read = local.embed_with_tokens(["the tent leaks", "who has bought our new tent from that shop?"])
     assert read.tokens is not None
     ours, theirs = read.tokens
     tent = [differing(ours[1], token) for token in theirs]
@@ -185,7 +185,7 @@ def test_a_token_is_nearest_to_its_like_in_another_text(local: LocalEmbedder):
 
 
 def test_the_marks_at_either_end_are_no_tokens(local: LocalEmbedder):
-    read = local.read(["unbelievably leaky tents!"])
+    read = local.embed_with_tokens(["unbelievably leaky tents!"])
     assert read.tokens is not None
     assert len(read.tokens[0]) == len(local._tokenize(["unbelievably leaky tents!"])[0]) - 2
 
@@ -195,9 +195,9 @@ def test_the_marks_at_either_end_are_no_tokens(local: LocalEmbedder):
 
 def test_a_directory_of_ones_own_gives_no_tokens(export: Path, local: LocalEmbedder):
     embedder = LocalEmbedder.load(export)
-    read = embedder.read(TEXTS)
+    read = embedder.embed_with_tokens(TEXTS)
     assert read.tokens is None
-    assert not embedder.gives_tokens
+    assert not embedder.has_token_vectors
     assert np.array_equal(read.vectors, local.embed(TEXTS))
 
 

@@ -34,7 +34,7 @@ def test_one_dimension_still_gives_vectors_of_length_one():
 
 
 def test_each_word_has_a_vector_of_its_own_in_the_order_said():
-    tokens = FakeEmbedder().read(["Pack the TENT!", "the tent, the pack"]).tokens
+    tokens = FakeEmbedder().embed_with_tokens(["Pack the TENT!", "the tent, the pack"]).tokens
     assert tokens is not None
     first, second = tokens
     assert np.array_equal(first[[1, 2, 1, 0]], second)

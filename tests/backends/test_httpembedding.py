@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from backends.embeddingserver import embedding_server, embeddings, meant
-from roomlore.app.embedding import Loading, load_embedder
+from roomlore.app.embedding import ModelCache, load_embedder
 from roomlore.backends.fake import FakeEmbedder
-from roomlore.backends.httpembedding import Waiting, open_http_embedder
+from roomlore.backends.httpembedding import RetryTimer, open_http_embedder
 from roomlore.config import EmbeddingSettings, Settings, from_environment
 from roomlore.domain.errors import BadInput, ModelUnavailable, TextRefused
 
@@ -30,7 +30,7 @@ class Clock:
 
     @property
     def waiting(self):
-        return Waiting(clock=lambda: self.now, sleep=self.sleep, chance=lambda: 1.0)
+        return RetryTimer(clock=lambda: self.now, sleep=self.sleep, jitter=lambda: 1.0)
 
 
 @pytest.fixture
@@ -151,7 +151,7 @@ async def test_the_settings_choose_it(server):
 
 async def test_a_server_that_loads_its_model_when_it_is_asked_has_time_once_somebody_wants_to_wait(server):
     env = {"ROOMLORE_EMBEDDING_URL": server.url, "ROOMLORE_EMBEDDING_NAME": "small"}
-    settings, loading, woken = from_environment(env), Loading(), threading.Event()
+    settings, loading, woken = from_environment(env), ModelCache(), threading.Event()
 
     def says(asked):
         # Whoever does not wait finds it asleep the next time, too.
@@ -160,8 +160,8 @@ async def test_a_server_that_loads_its_model_when_it_is_asked_has_time_once_some
 
     server.says = says
     with pytest.raises(ModelUnavailable):
-        await loading.embedder(settings, opening_seconds=0.2)
-    assert (await loading.embedder(settings, opening_seconds=20.0)).model_id == "http/small"
+        await loading.embedder(settings, open_timeout_seconds=0.2)
+    assert (await loading.embedder(settings, open_timeout_seconds=20.0)).model_id == "http/small"
     woken.set()
 
 

@@ -15,7 +15,7 @@ from roomlore.backends import languagemodel
 from roomlore.backends.languagemodel import open_language_model
 from roomlore.config import LanguageModelSettings, Settings, from_environment
 from roomlore.domain.errors import BadInput
-from roomlore.domain.ports import Unanswered
+from roomlore.domain.ports import LlmFailure
 from roomlore.surfaces.cli.main import cli
 
 SHAPE = {"type": "object", "properties": {"title": {"type": "string"}}}
@@ -35,7 +35,7 @@ async def ask(server, *, key=None, seconds=5.0):
 
 async def reason(server, **how):
     answer = await ask(server, **how)
-    assert isinstance(answer, Unanswered), answer
+    assert isinstance(answer, LlmFailure), answer
     return answer.reason
 
 
@@ -100,7 +100,7 @@ async def test_a_server_that_refuses_both_ways_is_asked_with_a_schema_again(serv
     language_model = open_language_model(server.url, "small")
     for _ in range(2):
         answer = await language_model.answer("a", "b", shape=SHAPE)
-        assert isinstance(answer, Unanswered)
+        assert isinstance(answer, LlmFailure)
         assert answer.reason == "the server answered 400"
     assert ["response_format" in asked for asked in server.asked] == [True, False, True, False]
 
@@ -119,7 +119,7 @@ async def test_a_server_that_refuses_both_ways_is_asked_with_a_schema_again(serv
 async def test_too_many_calls_say_how_long_to_wait(server, header, wanted):
     server.says = lambda _: http("{}", status="429 Too Many Requests", **header)
     answer = await ask(server)
-    assert answer == Unanswered(reason="the server answered 429: too many calls", retry_after=wanted)
+    assert answer == LlmFailure(reason="the server answered 429: too many calls", retry_after=wanted)
 
 
 @pytest.mark.parametrize("status", ["500 Internal Server Error", "503 Service Unavailable", "302 Found"])
@@ -189,7 +189,7 @@ async def test_a_server_that_trickles_is_not_waited_for(server):
 async def test_where_nobody_listens_there_is_no_answer():
     language_model = open_language_model("http://127.0.0.1:9/v1", "small", key=KEY)
     answer = await language_model.answer("a", "b", shape=SHAPE)
-    assert answer == Unanswered(reason="the connection failed")
+    assert answer == LlmFailure(reason="the connection failed")
 
 
 async def test_a_cancelled_call_ends_at_once(server):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roomlore.backends.links import Unreadable, check_address, parse_link
+from roomlore.backends.links import UnreadableLink, check_address, parse_link
 
 PORTS = frozenset({80, 443})
 
@@ -71,7 +71,7 @@ FOR_ALL = ["8.8.8.8", "1.1.1.1", "172.32.0.1", "2606:4700:4700::1111", "::ffff:8
 
 @pytest.mark.parametrize("address", NOT_FOR_ALL)
 def test_an_address_that_is_not_open_to_all_the_world_is_refused(address):
-    with pytest.raises(Unreadable, match="not open to all the world"):
+    with pytest.raises(UnreadableLink, match="not open to all the world"):
         check_address(address)
 
 
@@ -84,7 +84,7 @@ def test_an_address_open_to_all_the_world_is_connected_to_as_it_is(address):
 
 @pytest.mark.parametrize("address", ["", "localhost", "127.1", "0x7f.0.0.1", "2130706433", "1.2.3.4/8"])
 def test_what_is_no_address_is_refused(address):
-    with pytest.raises(Unreadable, match="stands for no address"):
+    with pytest.raises(UnreadableLink, match="stands for no address"):
         check_address(address)
 
 
@@ -103,12 +103,12 @@ def test_a_network_that_was_allowed_is_reached_and_its_neighbours_are_not(addres
 
     assert check_address(address, allowed)
     for other in ("10.2.0.1", "fd13::1", "192.168.0.1", "::1"):
-        with pytest.raises(Unreadable):
+        with pytest.raises(UnreadableLink):
             check_address(other, allowed)
 
 
 def test_an_address_that_means_another_machine_on_each_interface_is_refused_even_where_allowed():
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableLink):
         check_address("fe80::1%eth0", (ip_network("fe80::/10"),))
 
 
@@ -117,7 +117,7 @@ def test_an_address_is_judged_alike_whatever_carries_it(address):
     def is_refused(text):
         try:
             check_address(text)
-        except Unreadable:
+        except UnreadableLink:
             return True
         return False
 
@@ -132,7 +132,7 @@ def test_an_address_is_judged_alike_whatever_carries_it(address):
 def test_nothing_that_the_library_calls_private_passes(address):
     try:
         passed = check_address(str(address))
-    except Unreadable:
+    except UnreadableLink:
         return
     assert passed.is_global
     assert not passed.is_loopback
@@ -181,7 +181,7 @@ def test_nothing_that_the_library_calls_private_passes(address):
     ],
 )
 def test_an_oddly_spelt_link_is_refused(url):
-    with pytest.raises(Unreadable, match="not a plainly spelt address"):
+    with pytest.raises(UnreadableLink, match="not a plainly spelt address"):
         parse_link(url, PORTS)
 
 
@@ -203,7 +203,7 @@ def test_an_oddly_spelt_link_is_refused(url):
     ],
 )
 def test_a_link_that_is_not_for_reading_is_refused(url, reason):
-    with pytest.raises(Unreadable, match=reason):
+    with pytest.raises(UnreadableLink, match=reason):
         parse_link(url, PORTS)
 
 
@@ -232,7 +232,7 @@ def test_a_link_is_understood_in_one_way(url, understood):
 def test_whatever_is_written_is_understood_or_refused(url):
     try:
         target = parse_link(url, PORTS)
-    except Unreadable:
+    except UnreadableLink:
         return
     assert target.url.isascii()
     assert target.url.isprintable()

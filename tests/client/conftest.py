@@ -18,10 +18,10 @@ from roomlore.client import Client, Rooms
 from roomlore.config import Settings
 from roomlore.store.cluster import Cluster
 from roomlore.store.db import Database
-from roomlore.surfaces.http.limits import Limits
+from roomlore.surfaces.http.limits import RequestLimits
 from roomlore.surfaces.http.running import listen, serve
 
-WIDE = Limits(rate=1e9, burst=10**9)
+WIDE = RequestLimits(rate=1e9, burst=10**9)
 
 
 @pytest.fixture(scope="session")
@@ -32,7 +32,7 @@ def address(cluster: Cluster) -> Generator[str]:
 
     async def run() -> None:
         db = await Database.connect(cluster.app_dsn, size=8)
-        app = App(db=db, org_id=await db.org("default"), settings=Settings(), _embedder=FakeEmbedder())
+        app = App(db=db, org_id=await db.ensure_org("default"), settings=Settings(), _embedder=FakeEmbedder())
         found.append(asyncio.get_running_loop())
         started.set()
         await serve(app, listening, limits=WIDE, workers=False, stop=stop)

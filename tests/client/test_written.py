@@ -47,35 +47,35 @@ def test_a_record_comes_back_as_it_was(body, metadata, sent_at, order) -> None:
     told = {"body": body, "metadata": metadata, "sent_at": sent_at, "order": order}
     said = replace(say(1, ANA, SQUARE, audience=(ANA,)), **told)
 
-    back = msgspec.json.decode(written.write(said), type=IncomingMessage)
+    back = msgspec.json.decode(written.encode(said), type=IncomingMessage)
 
     assert (back.body, back.metadata, back.sent_at, back.order) == (body, metadata, sent_at, order)
     # A list instead of a tuple is the same.
-    assert written.write(back) == written.write(said)
+    assert written.encode(back) == written.encode(said)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), object(), {1: {2: object()}}, b"x"])
 def test_what_is_no_json_is_refused(value) -> None:
     with pytest.raises(BadInput, match="cannot be written as JSON"):
-        written.write({"messages": [value]})
+        written.encode({"messages": [value]})
 
 
 def test_what_goes_round_in_circles_is_refused() -> None:
     circle: list[object] = []
     circle.append(circle)
     with pytest.raises(BadInput):
-        written.write(circle)
+        written.encode(circle)
 
 
 def test_times_keep_their_moment_and_need_a_zone() -> None:
     east = datetime(2026, 1, 1, 9, tzinfo=timezone(timedelta(hours=9)))
-    told = written.moment("time", east)
+    told = written.format_time("time", east)
 
     assert told is not None
     assert datetime.fromisoformat(told) == east
-    assert written.moment("time", None) is None
+    assert written.format_time("time", None) is None
     with pytest.raises(BadInput, match="time: needs a zone"):
-        written.moment("time", datetime(2026, 1, 1))  # noqa: DTZ001
+        written.format_time("time", datetime(2026, 1, 1))  # noqa: DTZ001
 
 
 def test_lists_are_named_word_by_word_and_none_is_left_out() -> None:
@@ -95,4 +95,4 @@ def test_lists_are_named_word_by_word_and_none_is_left_out() -> None:
 @pytest.mark.parametrize("body", [b"", b"{}", b"[1]", b"null", b'{"id": "x"}', b"\xff", b"[" * 10**6])
 def test_what_is_no_record_is_told_without_being_shown(body) -> None:
     with pytest.raises(ServerUnavailable, match="the server's answer is no"):
-        written.read(body, Room)
+        written.decode(body, Room)

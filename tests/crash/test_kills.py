@@ -86,7 +86,7 @@ def expected_there(story: Delivery, acknowledged: Sequence[int]) -> tuple[set[in
 async def undisturbed(app: App) -> App:
     """Return the App of another org on the same server, where everything goes its way."""
     org = f"{app.settings.org} undisturbed"
-    return replace(app, org_id=await app.db.org(org), settings=replace(app.settings, org=org))
+    return replace(app, org_id=await app.db.ensure_org(org), settings=replace(app.settings, org=org))
 
 
 async def bring_again(app: App, records: Sequence[IncomingMessage], seed: int) -> None:

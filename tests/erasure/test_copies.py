@@ -7,10 +7,10 @@ from ingest.stories import at, author, message
 from roomlore.app import App
 from roomlore.app import projecting as composition
 from roomlore.domain.errors import BackendUnavailable, BadInput
-from roomlore.domain.receipts import Receipt, StillCopied
+from roomlore.domain.receipts import Receipt, PendingRemoval
 from roomlore.surfaces.cli.forgetting import lines
 from roomlore.workers import project
-from roomlore.workers.project import ProjectWorker
+from roomlore.workers.project import ProjectionWorker
 from workers.copying import Graph, Shelf
 
 ANA, BO, CY = map(author, ("ana", "bo", "cy"))
@@ -43,11 +43,11 @@ async def _copied(app: App, shelves: dict[str, Shelf]) -> App:
 async def write(app: App, shelves: dict[str, Shelf], *targets: str) -> None:
     """Write what waits for these copies."""
     for target in targets:
-        worker = ProjectWorker(db=app.db, projection=shelves[target], stage=target)  # pyright: ignore[reportArgumentType]
+        worker = ProjectionWorker(db=app.db, projection=shelves[target], queue=target)  # pyright: ignore[reportArgumentType]
         await project.drain(worker, only_org=app.org_id)
 
 
-async def told(app: App, receipt_id: object) -> dict[str, StillCopied]:
+async def told(app: App, receipt_id: object) -> dict[str, PendingRemoval]:
     found = await app.erasure.receipt(str(receipt_id))
     assert found.copies is not None
     return {one.store: one for one in found.copies}

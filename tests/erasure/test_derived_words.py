@@ -9,9 +9,9 @@ from erasure.village import ANA, BO, as_text, participant
 from ingest.stories import author, message, room
 from roomlore.app import App
 from roomlore.domain.incoming import IncomingMembership
-from roomlore.domain.names import forms, words_of
+from roomlore.domain.names import name_forms, name_words
 from roomlore.domain.records import Viewer
-from roomlore.untangling.unnamed import erased_words
+from roomlore.untangling.unnamed import erased_name_words
 
 #: A name that is no word of anything else.
 ZEB = author("u-zeb", name="Zebulon Quist")
@@ -134,8 +134,8 @@ async def test_an_erased_name_is_known_in_every_form_and_in_one_org_only(app: Ap
     other = await open_app("other")
 
     async def known(asked: App, *texts: str) -> set[str]:
-        async with asked.db.reading(Viewer.operator(asked.org_id)) as conn:
-            return await erased_words(conn, asked.org_id, texts)
+        async with asked.db.read_transaction(Viewer.operator(asked.org_id)) as conn:
+            return await erased_name_words(conn, asked.org_id, texts)
 
     assert await known(app, "ZEBULON's quist-boat", "the crane") == {"zebulon's", "quist-boat"}
     assert await known(other, "zebulon") == set()
@@ -145,8 +145,8 @@ async def test_an_erased_name_is_known_in_every_form_and_in_one_org_only(app: Ap
     ("word", "form"), [("zebulon's", "zebulon"), ("zebulons", "zebulon"), ("jean-luc", "luc"), ("Ana", "ana")]
 )
 def test_a_word_may_be_a_name_with_an_ending_or_in_part(word, form):
-    assert form in forms(word)
-    assert words_of(["Jean-Luc A. Quist"]) == {"jean", "luc", "quist"}
+    assert form in name_forms(word)
+    assert name_words(["Jean-Luc A. Quist"]) == {"jean", "luc", "quist"}
 
 
 async def test_no_memory_is_drawn_again_that_says_an_erased_name(app: App):

@@ -33,7 +33,7 @@ from roomlore.context.render import to_text
 from roomlore.domain.errors import BadInput, NotAllowed, NotFound
 from roomlore.domain.incoming import IncomingMembership
 from roomlore.domain.receipts import Receipt
-from roomlore.ingest.gone import ERASED
+from roomlore.ingest.gone import ERASED_REASON
 
 HOLLOW = {
     *("author_id", "author_kind", "author_name", "body", "words", "redacted_at", "erased_at", "edited_at"),
@@ -226,7 +226,7 @@ async def test_what_is_said_after_an_open_range_is_taken_in(app: App):
     assert receipt.until is not None
     later = message("2", sent_at=receipt.until)
     again = await app.ingest_batch([message("1"), message("3", "never seen before"), later])
-    assert [one.reason for one in again.skipped] == [ERASED, ERASED]
+    assert [one.reason for one in again.skipped] == [ERASED_REASON, ERASED_REASON]
     assert [one.external_id for one in await app.messages(app.operator, "general")] == ["2"]
 
 
@@ -241,7 +241,7 @@ async def test_a_range_that_is_none_is_refused(app: App):
 
 
 async def test_a_large_range_goes_in_portions(app: App, monkeypatch):
-    monkeypatch.setattr("roomlore.erasure.messages.PORTION", 7)
+    monkeypatch.setattr("roomlore.erasure.messages.BATCH_SIZE", 7)
     await app.ingest_batch([message(str(n), reply_to=str(n - 1) if n else None) for n in range(30)])
     receipt = await app.erasure.range("general", until=at(25))
     assert removed(receipt)["messages"] == 25
@@ -328,7 +328,7 @@ async def test_somebody_else_of_the_same_name_keeps_it(app: App, admin):
 
 
 async def participants_of(app: App, platform: str, account: str) -> Sequence:
-    async with app.db.reading(app.operator) as conn:
+    async with app.db.read_transaction(app.operator) as conn:
         rows = await conn.execute(
             "select participant_id from identities where platform = %s and account_id = %s",
             [platform, account],
@@ -346,7 +346,7 @@ async def test_all_accounts_of_a_person_go(app: App, admin):
     held = as_text(await dump(admin, app))
     assert "at home" not in held
     again = [message("21", author=author(account)) for account in ("ana", "ana_home")]
-    assert [one.reason for one in (await app.ingest_batch(again)).skipped] == [ERASED, ERASED]
+    assert [one.reason for one in (await app.ingest_batch(again)).skipped] == [ERASED_REASON, ERASED_REASON]
     assert {one.name for one in await app.participants(app.operator)} == {"Bo", "Cy", "Pip", "notice"}
 
 
@@ -415,7 +415,7 @@ async def test_a_persona_goes_without_the_account_that_it_shares(app: App, admin
     rows = (await dump(admin, app))["messages"].values()
     assert [row["mentions"] for row in rows if row["external_id"] == "3"] == [["hook"]]
     again = await app.ingest_batch([message("1", "rain", author=weather), message("2", "wars", author=news)])
-    assert [one.reason for one in again.skipped] == [ERASED]
+    assert [one.reason for one in again.skipped] == [ERASED_REASON]
 
 
 async def test_what_an_erased_account_says_later_is_somebody_new(app: App, admin):
@@ -435,7 +435,7 @@ async def test_what_an_erased_account_says_later_is_somebody_new(app: App, admin
     # And can go again.
     assert (await app.erasure.person("ana")).is_clean
     again = await app.ingest_batch([words])
-    assert [one.reason for one in again.skipped] == [ERASED]
+    assert [one.reason for one in again.skipped] == [ERASED_REASON]
 
 
 # Nothing comes back

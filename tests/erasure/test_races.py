@@ -13,15 +13,15 @@ from roomlore.app import App
 from roomlore.backends.fake import FakeEmbedder
 from roomlore.domain.errors import BadInput
 from roomlore.domain.ports import Vectors
-from roomlore.erasure.accounting import Asked
+from roomlore.erasure.accounting import ErasureRequest
 from roomlore.erasure.carrying import erase
 from roomlore.ingest import accept as accept_module
-from roomlore.ingest.accept import Accepted, accept
-from roomlore.ingest.gone import ERASED
+from roomlore.ingest.accept import IngestResult, accept
+from roomlore.ingest.gone import ERASED_REASON
 from roomlore.store.db import Database
-from roomlore.store.erased import keep_writers_out
+from roomlore.store.erased import lock_exclusive
 from roomlore.workers import loop
-from roomlore.workers.embed import EmbedWorker
+from roomlore.workers.embed import EmbeddingWorker
 
 WAITING = "select count(*) from pg_locks where locktype = 'advisory' and not granted"
 
@@ -60,7 +60,7 @@ async def test_an_erasure_waits_for_what_is_arriving_and_takes_it(app: App, admi
 
     accepted, receipt = await around(app, admin, arriving, app.erasure.person("ana"))
 
-    assert isinstance(accepted, Accepted)
+    assert isinstance(accepted, IngestResult)
     assert len(accepted.added) == 1
     assert receipt.is_clean
     assert sum(one.count for one in receipt.removed if one.what == "messages") == 2
@@ -68,7 +68,7 @@ async def test_an_erasure_waits_for_what_is_arriving_and_takes_it(app: App, admi
 
 async def test_what_arrives_during_an_erasure_waits_and_is_left_out(app: App, admin):
     await app.ingest(message("0", author=ANA))
-    asked = Asked(kind="person", participant_ids=[await participant(app, "ana")])
+    asked = ErasureRequest(kind="person", participant_ids=[await participant(app, "ana")])
     erasing = partial(erase, org_id=app.org_id, asked=asked, by=app.operator, dry_run=False)
     arriving = app.ingest_batch(
         [message("0", author=ANA), message("1", author=ANA), message("2", author=author("bo"))]
@@ -76,21 +76,21 @@ async def test_what_arrives_during_an_erasure_waits_and_is_left_out(app: App, ad
 
     _, accepted = await around(app, admin, erasing, arriving)
 
-    assert [one.reason for one in accepted.skipped] == [ERASED, ERASED]
+    assert [one.reason for one in accepted.skipped] == [ERASED_REASON, ERASED_REASON]
     assert {one.name for one in await app.participants(app.operator)} == {"Bo"}
 
 
 async def test_a_range_that_is_being_erased_takes_in_nothing(app: App, admin):
     await app.ingest(message("1"))
     [room] = await app.rooms(app.operator)
-    asked = Asked(kind="range", room_id=room.id, since=at(0), until=at(5))
+    asked = ErasureRequest(kind="range", room_id=room.id, since=at(0), until=at(5))
     erasing = partial(erase, org_id=app.org_id, asked=asked, by=app.operator, dry_run=False)
 
     _, accepted = await around(
         app, admin, erasing, app.ingest_batch([message("1"), message("2"), message("6")])
     )
 
-    assert [one.reason for one in accepted.skipped] == [ERASED, ERASED]
+    assert [one.reason for one in accepted.skipped] == [ERASED_REASON, ERASED_REASON]
     assert [one.external_id for one in await app.messages(app.operator, "general")] == ["6"]
 
 
@@ -139,7 +139,7 @@ async def test_a_vector_that_is_being_made_is_not_written(app: App, db: Database
     )
     await app.ingest(message("4", "stays", author=ANA))
     embedder = Held()
-    working = asyncio.create_task(loop.step(db, EmbedWorker(db=db, embedder=embedder)))
+    working = asyncio.create_task(loop.step(db, EmbeddingWorker(db=db, embedder=embedder)))
     assert await asyncio.to_thread(embedder.begun.wait, 20)
     for one in erasures:
         assert (await one()).is_clean
@@ -156,7 +156,7 @@ async def test_an_edit_beside_a_redaction_is_made_before_it_or_refused(app: App,
     await settle(app)
 
     async def redact(conn) -> None:
-        await keep_writers_out(conn, app.org_id)
+        await lock_exclusive(conn, app.org_id)
         found = next(one for one in await app.messages(app.operator, "general") if one.external_id == "1")
         await accept_module.redact(conn, app.org_id, [found.id], redacted_at=at(100))
 

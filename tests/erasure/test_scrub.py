@@ -6,20 +6,20 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from roomlore.domain.scrub import AT_ERASED, ERASED, Scrubber, Trace
+from roomlore.domain.scrub import ERASED_MENTION, ERASED, Redactor, PersonAliases
 
-ANA = Trace(accounts=frozenset({"U1", "12345"}), names=frozenset({"Ana", "Ana B.", "Al", "C++ (fan)"}))
+ANA = PersonAliases(accounts=frozenset({"U1", "12345"}), names=frozenset({"Ana", "Ana B.", "Al", "C++ (fan)"}))
 
 
-def scrubber(**fields) -> Scrubber:
-    return Scrubber(trace=ANA, **fields)
+def scrubber(**fields) -> Redactor:
+    return Redactor(aliases=ANA, **fields)
 
 
 @pytest.mark.parametrize(
     ("text", "left"),
     [
-        ("hi <@U1>!", f"hi {AT_ERASED}!"),
-        ("hi <@!U1> and <@U1|ana>", f"hi {AT_ERASED} and {AT_ERASED}"),
+        ("hi <@U1>!", f"hi {ERASED_MENTION}!"),
+        ("hi <@!U1> and <@U1|ana>", f"hi {ERASED_MENTION} and {ERASED_MENTION}"),
         ("hi <@U12> and <@U2>", "hi <@U12> and <@U2>"),
         ("hi @Ana, said Ana to <U1>", "hi @Ana, said Ana to <U1>"),
     ],
@@ -31,9 +31,9 @@ def test_marks_go_from_every_text_and_nothing_else_does(text, left):
 @pytest.mark.parametrize(
     ("text", "left"),
     [
-        ("@Ana hi", f"{AT_ERASED} hi"),
-        ("@ana B. hi @U1", f"{AT_ERASED} hi {AT_ERASED}"),
-        ("@C++ (fan) hi", f"{AT_ERASED} hi"),
+        ("@Ana hi", f"{ERASED_MENTION} hi"),
+        ("@ana B. hi @U1", f"{ERASED_MENTION} hi {ERASED_MENTION}"),
+        ("@C++ (fan) hi", f"{ERASED_MENTION} hi"),
         ("@Anatol, bo@Ana.org and Ana", "@Anatol, bo@Ana.org and Ana"),
     ],
 )
@@ -65,7 +65,7 @@ def test_accounts_and_names_go_from_values_under_keys_that_bear_people():
     assert scrubber().value(value) == {
         "user": ERASED,
         "by": [ERASED, "Bo", ERASED, 1],
-        "text": f"Ana {AT_ERASED}",
+        "text": f"Ana {ERASED_MENTION}",
         "users": {ERASED: {"x": None}},
         "ok": True,
     }
@@ -120,8 +120,8 @@ def test_the_name_of_a_room_for_two_goes():
 
 # Accounts and names that look like anything else
 
-PLAIN = Scrubber(
-    trace=Trace(accounts=frozenset({"1", "text", "users"}), names=frozenset({"message", "map.png"}))
+PLAIN = Redactor(
+    aliases=PersonAliases(accounts=frozenset({"1", "text", "users"}), names=frozenset({"message", "map.png"}))
 )
 
 
@@ -192,11 +192,11 @@ def test_ids_and_reactions_lose_the_account_only():
 
 
 def test_nobody_is_named_nowhere():
-    nobody = Scrubber(trace=Trace(), mentions_them=True, is_notice=True)
+    nobody = Redactor(aliases=PersonAliases(), mentions_them=True, is_notice=True)
     for text in ("", "@ <@> <@|x> word"):
         assert nobody.text(text) == text
         assert nobody.value({"a": text}) == {"a": text}
-    assert not Trace().is_named_in("anything")
+    assert not PersonAliases().is_named_in("anything")
 
 
 WORDS = st.sampled_from(
@@ -210,16 +210,16 @@ VALUES = st.recursive(
     max_leaves=12,
 )
 TRACES = st.builds(
-    Trace,
+    PersonAliases,
     accounts=st.frozensets(st.sampled_from(["U1", "12345", "erased", "["]), max_size=3),
     names=st.frozensets(st.sampled_from(["Ana", "ana", "erased", "[erased]", "x", "@Ana"]), max_size=3),
 )
 
 
 @given(VALUES, TRACES, st.booleans(), st.booleans())
-@example("Ana@U1", Trace(accounts=frozenset({"U1"}), names=frozenset({"Ana"})), True, True)
+@example("Ana@U1", PersonAliases(accounts=frozenset({"U1"}), names=frozenset({"Ana"})), True, True)
 def test_a_second_scrubbing_finds_nothing(value, trace, mentions_them, is_notice):
-    scrub = Scrubber(trace=trace, mentions_them=mentions_them, is_notice=is_notice)
+    scrub = Redactor(aliases=trace, mentions_them=mentions_them, is_notice=is_notice)
     once = scrub.value(value)
     assert scrub.value(once) == once
     json.dumps(once)
@@ -227,7 +227,7 @@ def test_a_second_scrubbing_finds_nothing(value, trace, mentions_them, is_notice
 
 @given(VALUES)
 def test_what_names_nobody_stays_as_it_is(value):
-    stranger = Scrubber(
-        trace=Trace(accounts=frozenset({"Z9"}), names=frozenset({"Zoe"})), mentions_them=True, is_notice=True
+    stranger = Redactor(
+        aliases=PersonAliases(accounts=frozenset({"Z9"}), names=frozenset({"Zoe"})), mentions_them=True, is_notice=True
     )
     assert stranger.value(value) == value

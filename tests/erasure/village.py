@@ -154,7 +154,7 @@ def told() -> list[IncomingMessage]:
 
 async def ids_of(village: App, marks: Sequence[str]) -> list[UUID]:
     """Return ids of messages by their external ids."""
-    async with village.db.reading(village.operator) as conn:
+    async with village.db.read_transaction(village.operator) as conn:
         rows = await conn.execute(
             "select external_id, id from messages where external_id = any (%s)", [marks]
         )
@@ -163,7 +163,7 @@ async def ids_of(village: App, marks: Sequence[str]) -> list[UUID]:
 
 
 async def participant(village: App, account_id: str) -> UUID:
-    async with village.db.reading(village.operator) as conn:
+    async with village.db.read_transaction(village.operator) as conn:
         row = await (
             await conn.execute("select participant_id from identities where account_id = %s", [account_id])
         ).fetchone()

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 from roomlore.domain.ids import MessageId, ParticipantId
-from roomlore.domain.statements import Person, Spoken, Statement
+from roomlore.domain.statements import NamedParticipant, SourceText, Claim
 from roomlore.extraction.rules import extract
 
 START = datetime(2025, 3, 3, 9, 0, tzinfo=UTC)
@@ -25,9 +25,9 @@ def message(number: int) -> MessageId:
     return MessageId(uuid5(NAMESPACE_URL, f"message/{number}"))
 
 
-def spoken(number: int, name: str, body: str, **more: Any) -> Spoken:
+def spoken(number: int, name: str, body: str, **more: Any) -> SourceText:
     fields = {"author_kind": "human", "kind": "message"} | more
-    return Spoken(
+    return SourceText(
         message_id=message(number),
         author_id=person(name),
         author_name=name,
@@ -37,17 +37,17 @@ def spoken(number: int, name: str, body: str, **more: Any) -> Spoken:
     )
 
 
-def told(*lines: tuple[str, str]) -> list[Spoken]:
+def told(*lines: tuple[str, str]) -> list[SourceText]:
     return [spoken(number, name, body) for number, (name, body) in enumerate(lines, start=1)]
 
 
-def people(said: Sequence[Spoken], *others: str) -> list[Person]:
+def people(said: Sequence[SourceText], *others: str) -> list[NamedParticipant]:
     kinds = {one.author_name: one.author_kind for one in said}
     kinds |= {name: "agent" if name == "Scribe" else "human" for name in others if name not in kinds}
-    return [Person(id=person(name), name=name, kind=kind) for name, kind in kinds.items()]
+    return [NamedParticipant(id=person(name), name=name, kind=kind) for name, kind in kinds.items()]
 
 
-def stated(*lines: tuple[str, str], others: Sequence[str] = ()) -> list[Statement]:
+def stated(*lines: tuple[str, str], others: Sequence[str] = ()) -> list[Claim]:
     said = told(*lines)
     return extract(said, people(said, *others))
 
@@ -62,8 +62,8 @@ class Case:
 
     id: str
     category: str
-    said: Sequence[Spoken]
-    people: Sequence[Person]
+    said: Sequence[SourceText]
+    people: Sequence[NamedParticipant]
     expected: Sequence[Mapping[str, Any]]
 
     @property
@@ -88,7 +88,7 @@ def _case(written: Mapping[str, Any]) -> Case:
     )
 
 
-def _spoken(number: int, written: Mapping[str, Any]) -> Spoken:
+def _spoken(number: int, written: Mapping[str, Any]) -> SourceText:
     kind = written.get("kind", "message")
     author_kind = "agent" if written.get("is_bot") else "system" if kind == "system" else "human"
     answers = message(written["answers"]) if "answers" in written else None
@@ -97,7 +97,7 @@ def _spoken(number: int, written: Mapping[str, Any]) -> Spoken:
     )
 
 
-def is_right(found: Statement, expected: Mapping[str, Any], case: Case) -> bool:
+def is_right(found: Claim, expected: Mapping[str, Any], case: Case) -> bool:
     """Whether a statement is one that was expected: of its kind, by and about the same, and saying so."""
     about = {person(expected.get("about", expected["author"]))}
     rests_on = {quote.message_id for quote in found.quotes}

@@ -6,22 +6,22 @@ from typing import Any
 import pytest
 
 from extraction.test_languagemodel import judged, person, said, shown, stated
-from roomlore.extraction.languagemodel import SHAPE, LanguageModelExtractor, portions
-from roomlore.extraction.languagemodelquotes import Shown
+from roomlore.extraction.languagemodel import ANSWER_SCHEMA, LlmExtractor, split_prompt
+from roomlore.extraction.languagemodelquotes import PromptLabels
 from roomlore.extraction.languagemodelwishes import MOST_WISHES
-from roomlore.wishes.records import Wish
+from roomlore.wishes.records import PrivacyRequest
 
 
 def wished(quote: str, **fields: Any) -> dict[str, Any]:
     return {"message": "m1", "kind": "forget", "quote": quote, "about": None, "from": []} | fields
 
 
-def heard(body: str | Shown, *wishes: Any) -> list[Any]:
-    told = body if isinstance(body, Shown) else shown(("Ana", body))
+def heard(body: str | PromptLabels, *wishes: Any) -> list[Any]:
+    told = body if isinstance(body, PromptLabels) else shown(("Ana", body))
     return judged(told, answer=json.dumps({"wishes": wishes, "statements": []}))
 
 
-def taken(body: str | Shown, wish: Any) -> Wish:
+def taken(body: str | PromptLabels, wish: Any) -> PrivacyRequest:
     [one] = heard(body, wish)
     assert one.wish is not None, one.reason
     assert one.is_kept
@@ -29,7 +29,7 @@ def taken(body: str | Shown, wish: Any) -> Wish:
     return one.wish[1]
 
 
-def refused(body: str | Shown, wish: Any) -> str:
+def refused(body: str | PromptLabels, wish: Any) -> str:
     [one] = heard(body, wish)
     assert one.wish is None
     assert not one.is_kept
@@ -47,37 +47,37 @@ def refused(body: str | Shown, wish: Any) -> str:
 )
 def test_what_somebody_wishes_forgotten_points_back_where_it_names_nothing(body, quote):
     wish = taken(body, wished(quote))
-    assert (wish.kind, wish.points_back, wish.topic, wish.values) == ("forget", True, "", ())
+    assert (wish.kind, wish.refers_back, wish.subject, wish.identifiers) == ("forget", True, "", ())
 
 
 def test_what_it_is_about_is_words_of_the_very_message():
     body = "I would rather have the 4412-9981 account of Mira Okafor scrubbed"
     wish = taken(body, wished("scrubbed", about="the 4412-9981 account of Mira Okafor"))
-    assert wish.topic == "the 4412-9981 account of Mira Okafor"
-    assert set(wish.values) >= {"4412-9981", "Mira Okafor"}
-    assert not wish.points_back
+    assert wish.subject == "the 4412-9981 account of Mira Okafor"
+    assert set(wish.identifiers) >= {"4412-9981", "Mira Okafor"}
+    assert not wish.refers_back
     assert "does not stand there" in refused(body, wished("scrubbed", about="the party"))
 
 
 def test_of_the_people_in_the_room_none_is_a_value():
     wish = taken("forget what I told Bo", wished("forget what I told Bo", about="what I told Bo"))
-    assert wish.values == ()
+    assert wish.identifiers == ()
 
 
 def test_what_stays_between_some_is_its_own_message_or_what_came_before():
     own = taken(
         "this goes no further than us, keep quiet: I am leaving in May", wished("keep quiet", kind="confide")
     )
-    assert (own.kind, own.is_about_itself, own.points_back) == ("confide", True, False)
+    assert (own.kind, own.is_about_itself, own.refers_back) == ("confide", True, False)
     back = taken("do not spread it", wished("do not spread it", kind="confide"))
-    assert (back.is_about_itself, back.points_back) == (False, True)
+    assert (back.is_about_itself, back.refers_back) == (False, True)
 
 
 def test_what_is_kept_from_somebody_names_them_in_the_message():
     wish = taken(
         "Bo had better not hear of it", wished("not hear of it", kind="withhold", **{"from": ["p2"]})
     )
-    assert (wish.kind, wish.party_ids) == ("withhold", {person("Bo").id})
+    assert (wish.kind, wish.restricted_ids) == ("withhold", {person("Bo").id})
     not_named = wished("not hear of it", kind="withhold", **{"from": ["p3"]})
     assert "does not name" in refused("Bo had better not hear of it", not_named)
 
@@ -215,14 +215,14 @@ def test_of_a_huge_list_the_first_are_looked_at_and_statements_besides():
         "statements": [stated("Ana lives in Porto.", "I live in Porto")] * 2,
     }
     found = judged(told, answer=json.dumps(answer))
-    assert sum(one.wish is not None for one in found) == MOST_WISHES
-    assert sum(one.statement is not None for one in found) == 2
+    assert sum(one.request is not None for one in found) == MOST_WISHES
+    assert sum(one.claim is not None for one in found) == 2
 
 
 def test_an_answer_cut_short_in_its_wishes_has_those_that_are_whole():
     answer = json.dumps({"wishes": [wished("please forget it"), wished("please")]})[:-30]
     found = judged(shown(("Ana", "please forget it")), answer=answer)
-    assert [one.is_kept for one in found] == [True, False]
+    assert [one.is_accepted for one in found] == [True, False]
     assert found[-1].reason == "the answer breaks off"
 
 
@@ -236,8 +236,8 @@ async def test_wishes_are_told_and_are_no_statements():
         return json.dumps({"wishes": [wished("slipped out", message="m2")], "statements": []})
 
     told: list[Any] = []
-    extractor = LanguageModelExtractor(
-        name="small", ask=ask, tell=lambda _, judged: told.extend(judged), is_clean=lambda _: True
+    extractor = LlmExtractor(
+        name="small", call=ask, on_verdicts=lambda _, judged: told.extend(judged), is_clean=lambda _: True
     )
     lines = (
         ("Ana", "my account is 4412-9981, for what it is worth to you"),
@@ -246,7 +246,7 @@ async def test_wishes_are_told_and_are_no_statements():
     assert await extractor.extract(said(*lines), [person("Ana")]) == []
     [one] = told
     assert one.wish[0] == said(*lines)[1].message_id
-    assert len(portions(said(*lines), [person("Ana")])) == 1
+    assert len(split_prompt(said(*lines), [person("Ana")])) == 1
 
 
 def test_the_shape_asks_for_every_field_it_names():
@@ -257,7 +257,7 @@ def test_the_shape_asks_for_every_field_it_names():
             for each in shape.values():
                 yield from objects(each)
 
-    found = list(objects(SHAPE))
+    found = list(objects(ANSWER_SCHEMA))
     assert len(found) == 4
     assert all(one["required"] == list(one["properties"]) for one in found)
     assert all(one["additionalProperties"] is False for one in found)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extraction.chats import cases, contents, people, person, spoken, stated, told
-from roomlore.domain.statements import Person
+from roomlore.domain.statements import NamedParticipant
 from roomlore.extraction.rules import extract
 
 #: Sentences in which the speaker states something, and some in which nobody does.
@@ -138,8 +138,8 @@ def test_what_is_said_of_another_is_less_sure_and_stays_its_speaker_s():
 def test_nobody_is_told_of_whose_name_may_mean_two():
     said = told(("Ana", "Kim lives in Oslo."))
     both = [
-        Person(id=person("Kim A"), name="Kim A", names=("Kim",)),
-        Person(id=person("Kim B"), name="Kim B", names=("Kim",)),
+        NamedParticipant(id=person("Kim A"), name="Kim A", names=("Kim",)),
+        NamedParticipant(id=person("Kim B"), name="Kim B", names=("Kim",)),
     ]
 
     assert extract(said, both) == []

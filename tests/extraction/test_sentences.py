@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roomlore.extraction.sentences import COVER, sentences
+from roomlore.extraction.sentences import MASK, own_sentences_of
 
 PIECES = [
     '"',
@@ -27,20 +27,20 @@ PIECES = [
 
 def own(body: str) -> str:
     """The words that are left to the author."""
-    texts = (one.text for one in sentences(body))
-    return " ".join(" ".join(text.replace(COVER, " ") for text in texts).split())
+    texts = (one.text for one in own_sentences_of(body))
+    return " ".join(" ".join(text.replace(MASK, " ") for text in texts).split())
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=30).map("".join))
 def test_sentences_stand_where_they_say_one_after_another_and_hold_words(body):
-    found = sentences(body)
+    found = own_sentences_of(body)
 
     reached = 0
     for one in found:
         assert reached <= one.start < one.end <= len(body)
         assert any(letter.isalnum() for letter in one.text)
         # What is not covered stands there as said; every apostrophe is one kind.
-        assert all(mine in {COVER, theirs} for mine, theirs in zip(one.text, body[one.start :], strict=False))
+        assert all(mine in {MASK, theirs} for mine, theirs in zip(one.text, body[one.start :], strict=False))
         reached = one.end
 
 

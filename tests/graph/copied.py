@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from roomlore.app import App, graphasking
-from roomlore.app.proposing import Servers
+from roomlore.app.proposing import ProjectionClients
 from roomlore.backends.neo4j import open_neo4j
 from roomlore.config import Neo4jSettings
 
@@ -19,4 +19,4 @@ def with_neo4j(app: App, server: tuple[str, str, str], patch: pytest.MonkeyPatch
     patch.setattr(graphasking, "LONGEST_SECONDS", PATIENCE)
     opened = open_neo4j(url, user=user, password=password, seconds=PATIENCE)
     settings = replace(app.settings, neo4j=Neo4jSettings(url=url, user=user, password=password))
-    return replace(app, settings=settings, _servers=Servers(_neo4j=opened))
+    return replace(app, settings=settings, _projection_clients=ProjectionClients(_neo4j=opened))

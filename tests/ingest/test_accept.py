@@ -21,7 +21,7 @@ from roomlore.config import Settings
 from roomlore.domain.errors import BadInput
 from roomlore.domain.incoming import IncomingMessage
 from roomlore.ingest.accept import accept
-from roomlore.ingest.clean import LONGEST_ID
+from roomlore.ingest.clean import MAX_ID
 from roomlore.store.cluster import Cluster
 from roomlore.store.db import Database
 from roomlore.store.messages import Revision, add_revisions
@@ -44,7 +44,7 @@ class Orgs:
     async def app(self) -> App:
         org = str(uuid4())
         return App(
-            db=self.db, org_id=await self.db.org(org), settings=Settings(org=org), _embedder=FakeEmbedder()
+            db=self.db, org_id=await self.db.ensure_org(org), settings=Settings(org=org), _embedder=FakeEmbedder()
         )
 
     def close(self) -> None:
@@ -325,7 +325,7 @@ async def test_who_turns_out_to_be_an_agent_was_one_all_along(app: App, admin):
 
 async def test_the_widest_ids_that_are_let_in_can_be_stored(app: App):
     random_ = random.Random(1)
-    wide = "".join(chr(random_.randrange(0x10000, 0x10FFFF)) for _ in range(LONGEST_ID))
+    wide = "".join(chr(random_.randrange(0x10000, 0x10FFFF)) for _ in range(MAX_ID))
     who = author(wide, persona=wide[::-1])
     await app.ingest(
         message(wide, platform="p" * 100, room=room(wide), author=who, reply_to=wide[::-1], body=wide)

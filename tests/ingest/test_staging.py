@@ -9,7 +9,7 @@ from roomlore.store.db import Database
 
 
 async def staged(db: Database) -> list[int]:
-    async with db.outside_orgs() as conn:
+    async with db.system_connection() as conn:
         return [
             row[0] for row in await (await conn.execute("select count(*) from pg_temp.incoming")).fetchall()
         ]

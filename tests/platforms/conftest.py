@@ -9,18 +9,18 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from roomlore.domain.incoming import IncomingMessage, ReadItem, Skipped
-from roomlore.domain.ports import Reader, ReadOptions
-from roomlore.platforms.source import open_source
+from roomlore.domain.incoming import IncomingMessage, ParsedItem, SkippedRecord
+from roomlore.domain.ports import Importer, ReadOptions
+from roomlore.platforms.source import open_export
 
 
 class Result:
     """What a reader yielded, apart."""
 
-    def __init__(self, items: list[ReadItem]) -> None:
+    def __init__(self, items: list[ParsedItem]) -> None:
         self.items = items
         self.messages = [item for item in items if isinstance(item, IncomingMessage)]
-        self.skipped = [item for item in items if isinstance(item, Skipped)]
+        self.skipped = [item for item in items if isinstance(item, SkippedRecord)]
         self.reasons = [item.reason for item in self.skipped]
 
     @property
@@ -38,9 +38,9 @@ Read = Callable[..., Result]
 @pytest.fixture
 def read() -> Read:
     def run(
-        reader: Reader, path: Path, *, day: date | None = None, zone: str | None = None, workspace: str = ""
+        reader: Importer, path: Path, *, day: date | None = None, zone: str | None = None, workspace: str = ""
     ) -> Result:
-        with open_source(path) as source:
+        with open_export(path) as source:
             options = ReadOptions(day=day, zone=ZoneInfo(zone) if zone else None, workspace=workspace)
             return Result(list(reader.read(source, options)))
 

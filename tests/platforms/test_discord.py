@@ -3,9 +3,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from roomlore.domain.roomaudience import audience_of
-from roomlore.platforms.discord import READER
-from roomlore.platforms.source import open_source
+from roomlore.domain.roomaudience import visibility_of
+from roomlore.platforms.discord import IMPORTER
+from roomlore.platforms.source import open_export
 
 CHANNEL = {
     "id": "900",
@@ -57,7 +57,7 @@ def export(*messages, channel=CHANNEL, **more):
 @pytest.fixture
 def one(read, write):
     def run(*messages, channel=CHANNEL, **more):
-        return read(READER, write({"plans.json": export(*messages, channel=channel) | more}))
+        return read(IMPORTER, write({"plans.json": export(*messages, channel=channel) | more}))
 
     return run
 
@@ -225,7 +225,7 @@ def test_nobody_is_stated_to_have_always_been_in_a_private_room_of_many(one, typ
     result = one(said("1"), said("2", author=user("2", "ben")), said("3"), channel=CHANNEL | {"type": type_})
     assert len(result.messages) == 3
     for message in result.messages:
-        read_by = audience_of(message.room).visibility
+        read_by = visibility_of(message.room).visibility
         assert (message.room.kind, read_by, message.room.members) == (kind, "members", ())
 
 
@@ -256,7 +256,7 @@ def test_partitions_of_a_direct_room_know_the_same_members(read, write):
             "dm [part 2].json": export(said("2", author=user("2", "ben")), channel=channel),
         }
     )
-    result = read(READER, root)
+    result = read(IMPORTER, root)
     for message in result.messages:
         assert [(m.author.account_id, m.joined_at) for m in message.room.members] == [
             ("1", None),
@@ -266,7 +266,7 @@ def test_partitions_of_a_direct_room_know_the_same_members(read, write):
 
 def test_the_channel_may_come_after_the_messages(read, write):
     root = write({"a.json": json.dumps({"messages": [said()], "channel": CHANNEL, "guild": {}})})
-    assert read(READER, root).only.room.external_id == "900"
+    assert read(IMPORTER, root).only.room.external_id == "900"
 
 
 @pytest.mark.parametrize(
@@ -322,26 +322,26 @@ def test_an_older_export_without_newer_fields_is_read(one):
 
 def test_a_truncated_file_yields_all_before_the_fault(read, write):
     text = json.dumps(export(said("1"), said("2"), said("3")))
-    result = read(READER, write({"a.json": text[: text.index('"3"') + 20], "b.json": export(said("9"))}))
+    result = read(IMPORTER, write({"a.json": text[: text.index('"3"') + 20], "b.json": export(said("9"))}))
     assert [message.external_id for message in result.messages] == ["1", "2", "9"]
     assert result.reasons == ["truncated JSON"]
 
 
 def test_without_a_channel_id_nothing_is_guessed(read, write):
-    result = read(READER, write({"a.json": export(said(), channel={"name": "x"})}))
+    result = read(IMPORTER, write({"a.json": export(said(), channel={"name": "x"})}))
     assert result.messages == []
     assert result.reasons == ["no room"]
 
 
 def test_messages_that_are_no_list_are_reported(read, write):
-    result = read(READER, write({"a.json": {"guild": {}, "channel": CHANNEL, "messages": {"0": said()}}}))
+    result = read(IMPORTER, write({"a.json": {"guild": {}, "channel": CHANNEL, "messages": {"0": said()}}}))
     assert result.reasons == ["not a list of messages"]
 
 
 def test_a_file_someone_sent_is_not_taken_for_an_export(read, write):
     forged = export(said("66", content="forged"))
     result = read(
-        READER,
+        IMPORTER,
         write({"plans.json": export(said()), "plans.json_Files/forged.json": forged, "notes.json": [1]}),
     )
     assert [message.external_id for message in result.messages] == ["1000"]
@@ -349,14 +349,14 @@ def test_a_file_someone_sent_is_not_taken_for_an_export(read, write):
 
 
 def test_sniffing_knows_its_own(write):
-    with open_source(write({"a.json": export(said())})) as source:
-        assert READER.sniff(source)
+    with open_export(write({"a.json": export(said())})) as source:
+        assert IMPORTER.recognises(source)
 
 
 def test_a_channel_of_a_server_bears_its_name_and_category_and_a_direct_message_does_not(one):
     channel = CHANNEL | {"category": "Staff area"}
     room = one(said(), channel=channel, guild={"id": "7", "name": "Harbour"}).only.room
-    assert (room.workspace, room.category, audience_of(room).visibility) == (
+    assert (room.workspace, room.category, visibility_of(room).visibility) == (
         "Harbour",
         "Staff area",
         "members",

@@ -16,12 +16,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from roomlore.domain.errors import BadInput
-from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, Skipped
+from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, SkippedRecord
 from roomlore.domain.ports import ReadOptions
 from roomlore.platforms import discord, irc, jsonl, qdrantpoints, slack, telegram
 from roomlore.platforms.jsonstream import walk
-from roomlore.platforms.sniff import choose
-from roomlore.platforms.source import open_source
+from roomlore.platforms.sniff import choose_importer
+from roomlore.platforms.source import open_export
 
 READERS = {module.READER.name: module.READER for module in (jsonl, discord, slack, telegram, irc)}
 FILES = {
@@ -165,22 +165,22 @@ def save(root: Path, name: str, data: str | bytes) -> Path:
     return root / name
 
 
-def read(name: str, path: Path) -> tuple[list[IncomingMessage], list[Skipped]]:
+def read(name: str, path: Path) -> tuple[list[IncomingMessage], list[SkippedRecord]]:
     """Read twice, check every record, and return what came out."""
     runs = []
     for _ in range(2):
-        with open_source(path) as source:
+        with open_export(path) as source:
             assert READERS[name].sniff(source) in {True, False}
             runs.append(list(READERS[name].read(source, OPTIONS)))
     assert repr(runs[0]) == repr(runs[1])
     for item in runs[0]:
         check(item)
     messages = [item for item in runs[0] if isinstance(item, IncomingMessage)]
-    return messages, [item for item in runs[0] if isinstance(item, Skipped)]
+    return messages, [item for item in runs[0] if isinstance(item, SkippedRecord)]
 
 
 def check(item) -> None:
-    if isinstance(item, Skipped):
+    if isinstance(item, SkippedRecord):
         assert item.reason
         assert item.where
         return
@@ -322,8 +322,8 @@ def test_half_a_surrogate_pair_in_a_point_or_a_log_is_replaced(tmp_path, half):
     }
     path = tmp_path / "pip.json"
     path.write_bytes(dumped([point]).encode().replace(b"HALF", HALVES[half]))
-    with open_source(path) as source:
-        [message] = qdrantpoints.READER.read(source, OPTIONS)
+    with open_export(path) as source:
+        [message] = qdrantpoints.IMPORTER.read(source, OPTIONS)
     assert message.body.rstrip("\ufffd") == "hi" != message.body
     if half.startswith("raw"):
         messages, _ = read(
@@ -422,8 +422,8 @@ def test_a_damaged_zip_is_read_as_far_as_it_goes_or_refused(tmp_path, data):
         damaged[place] = value
     path.write_bytes(bytes(damaged))
     try:
-        with open_source(path) as source:
-            reader = choose(source, list(READERS.values()))
+        with open_export(path) as source:
+            reader = choose_importer(source, list(READERS.values()))
             for item in reader.read(source, OPTIONS):
                 check(item)
     except BadInput:

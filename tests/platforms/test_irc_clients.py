@@ -5,7 +5,7 @@ from datetime import date
 import pytest
 
 from roomlore.domain.errors import BadInput
-from roomlore.platforms.irc import READER
+from roomlore.platforms.irc import IMPORTER
 
 #: By client: the name of the file, and what it writes. All tell the same evening and morning.
 IRSSI = """--- Log opened Thu Feb 26 22:00:00 2026
@@ -90,7 +90,7 @@ def told(result):
 
 
 def test_irssi(read, write):
-    result = read(READER, write({"#plans.log": IRSSI}))
+    result = read(IMPORTER, write({"#plans.log": IRSSI}))
     assert result.skipped == []
     assert told(result) == [
         ("2026-02-26 22:00:00", "*", "-!- ana [~ana@host.example] has joined #plans"),
@@ -113,7 +113,7 @@ def test_irssi(read, write):
 
 
 def test_weechat(read, write):
-    result = read(READER, write({"irc.libera.#plans.weechatlog": WEECHAT}))
+    result = read(IMPORTER, write({"irc.libera.#plans.weechatlog": WEECHAT}))
     assert result.skipped == []
     assert told(result) == [
         ("2026-02-26 22:00:01", "*", "--> ana (~ana@host.example) has joined #plans"),
@@ -128,7 +128,7 @@ def test_weechat(read, write):
 
 
 def test_hexchat_over_new_year(read, write):
-    result = read(READER, write({"#plans.log": HEXCHAT}))
+    result = read(IMPORTER, write({"#plans.log": HEXCHAT}))
     assert result.skipped == []
     assert told(result) == [
         ("2025-12-31 23:00:01", "*", "* Now talking on #plans"),
@@ -144,7 +144,7 @@ def test_hexchat_over_new_year(read, write):
 
 
 def test_mirc(read, write):
-    result = read(READER, write({"20260226.log": MIRC}))
+    result = read(IMPORTER, write({"20260226.log": MIRC}))
     assert result.skipped == []
     assert told(result) == [
         ("2026-02-26 22:00:00", "*", "* Now talking in #plans"),
@@ -163,7 +163,7 @@ def test_mirc(read, write):
 
 def test_znc(read, write):
     files = {"libera/#plans/2026-02-26.log": ZNC_EVENING, "libera/#plans/2026-02-27.log": ZNC_MORNING}
-    result = read(READER, write(files))
+    result = read(IMPORTER, write(files))
     assert result.skipped == []
     assert told(result) == [
         ("2026-02-26 22:00:01", "*", "*** Joins: ana (~ana@host.example)"),
@@ -179,13 +179,13 @@ def test_znc(read, write):
 
 def test_znc_keeps_the_networks_apart(read, write):
     files = {f"{network}/#plans/2026-02-26.log": ZNC_EVENING for network in ("libera", "oftc")}
-    result = read(READER, write(files))
+    result = read(IMPORTER, write(files))
     assert {m.room.external_id for m in result.messages} == {"libera/#plans", "oftc/#plans"}
     assert len({(m.room.external_id, m.external_id) for m in result.messages}) == len(result.messages)
 
 
 def test_eggdrop(read, write):
-    result = read(READER, write({"#plans.20260226.log": EGGDROP}))
+    result = read(IMPORTER, write({"#plans.20260226.log": EGGDROP}))
     assert told(result) == [
         ("2026-02-26 22:01:00", "ana", "is the release out?"),
         ("2026-02-26 22:03:00", "ana", "waits"),
@@ -197,7 +197,7 @@ def test_what_two_said_and_what_the_client_says_is_for_nobody_else(read, write):
     line = "2026-02-26 22:01:07\tana\thi\n"
     files = {f"irc.libera.{name}.weechatlog": line for name in ("#plans", "ben")}
     result = read(
-        READER, write(files | {"irc.server.libera.weechatlog": line, "core.weechat.weechatlog": line})
+        IMPORTER, write(files | {"irc.server.libera.weechatlog": line, "core.weechat.weechatlog": line})
     )
     assert {(m.room.name, m.room.kind, m.room.visibility) for m in result.messages} == {
         ("#plans", "channel", None),
@@ -219,7 +219,7 @@ BERLIN_SPRING = "--- Log opened Sun Mar 29 01:30:00 2026\n01:59 <ana> before\n03
 
 
 def test_the_hour_that_comes_twice_keeps_the_order_of_the_file(read, write):
-    result = read(READER, write({"#plans.log": BERLIN_AUTUMN}), zone="Europe/Berlin")
+    result = read(IMPORTER, write({"#plans.log": BERLIN_AUTUMN}), zone="Europe/Berlin")
     assert [f"{m.sent_at:%H:%M}" for m in result.messages] == [
         "23:59",
         "00:10",
@@ -232,26 +232,26 @@ def test_the_hour_that_comes_twice_keeps_the_order_of_the_file(read, write):
 
 
 def test_the_hour_that_never_comes(read, write):
-    result = read(READER, write({"#plans.log": BERLIN_SPRING}), zone="Europe/Berlin")
+    result = read(IMPORTER, write({"#plans.log": BERLIN_SPRING}), zone="Europe/Berlin")
     assert [f"{m.sent_at:%H:%M}" for m in result.messages] == ["00:59", "01:00"]
 
 
 @pytest.mark.parametrize("zone", [None, "Europe/Berlin", "America/New_York"])
 @pytest.mark.parametrize("log", [IRSSI, WEECHAT, HEXCHAT, MIRC, BERLIN_AUTUMN, BERLIN_SPRING])
 def test_the_order_of_the_lines_is_the_order_in_the_room(read, write, *, log, zone):
-    messages = read(READER, write({"#plans.log": log}), zone=zone).messages
+    messages = read(IMPORTER, write({"#plans.log": log}), zone=zone).messages
     assert sorted(messages, key=lambda m: (m.sent_at, m.order)) == messages
     assert len({m.external_id for m in messages}) == len(messages)
 
 
 def test_the_zone_changes_no_ids(read, write):
     root = write({"#plans.log": BERLIN_AUTUMN})
-    plain, zoned = read(READER, root), read(READER, root, zone="Europe/Berlin")
+    plain, zoned = read(IMPORTER, root), read(IMPORTER, root, zone="Europe/Berlin")
     assert [m.external_id for m in plain.messages] == [m.external_id for m in zoned.messages]
 
 
 def test_a_clock_that_falls_back_by_hours_has_passed_midnight(read, write):
-    result = read(READER, write({"2026-02-26.log": "[20:00] <ana> night\n[10:00] <ben> morning\n"}))
+    result = read(IMPORTER, write({"2026-02-26.log": "[20:00] <ana> night\n[10:00] <ben> morning\n"}))
     assert [f"{m.sent_at:%d %H}" for m in result.messages] == ["26 20", "27 10"]
 
 
@@ -271,15 +271,15 @@ def test_a_clock_that_falls_back_by_hours_has_passed_midnight(read, write):
 def test_a_log_whose_days_cannot_be_known_is_refused_and_says_what_is_missing(read, write, *, log, missing):
     day = date(2026, 2, 26) if "line 2" in missing else None
     with pytest.raises(BadInput, match=missing):
-        read(READER, write({"#plans.log": log, "good.log": IRSSI}), day=day)
+        read(IMPORTER, write({"#plans.log": log, "good.log": IRSSI}), day=day)
 
 
 def test_the_day_of_the_first_line_may_be_given(read, write):
     log = "22:01 <ana> hi\n--- Day changed Sat Feb 28 2026\n00:01 <ben> ho\n"
-    result = read(READER, write({"#plans.log": log}), day=date(2026, 2, 26))
+    result = read(IMPORTER, write({"#plans.log": log}), day=date(2026, 2, 26))
     assert [f"{m.sent_at:%m-%d}" for m in result.messages] == ["02-26", "02-28"]
     hexchat = read(
-        READER, write({"#rust.log": "Feb 26 22:01:00 <ana>\thi\n"}) / "#rust.log", day=date(2026, 1, 1)
+        IMPORTER, write({"#rust.log": "Feb 26 22:01:00 <ana>\thi\n"}) / "#rust.log", day=date(2026, 1, 1)
     )
     assert f"{hexchat.only.sent_at:%Y-%m-%d %H}" == "2026-02-26 22"
 
@@ -287,7 +287,7 @@ def test_the_day_of_the_first_line_may_be_given(read, write):
 def test_marks_in_other_languages(read, write):
     german = "--- Log opened Do Mär 26 22:00:00 2026\n22:01 <ana> hi\n"
     hexchat = "**** BEGINN DER AUFZEICHNUNG AM Thu Feb 26 22:00:00 2026\n\nFeb 26 22:01:00 <ana>\thi\n"
-    result = read(READER, write({"a.log": german, "b.log": hexchat}))
+    result = read(IMPORTER, write({"a.log": german, "b.log": hexchat}))
     assert [f"{m.sent_at:%m-%d}" for m in result.messages] == ["03-26", "02-26"]
 
 
@@ -308,7 +308,7 @@ def test_what_the_platform_reports_is_said_by_nobody(read, write):
         "-!- mode/#plans [+o ana] by ben",
     )
     log = "".join(f"[12:00] {line}\n" for line in (*reports, "* ana is now happy", "<ana> hi"))
-    result = read(READER, write({"2026-02-26.log": log}))
+    result = read(IMPORTER, write({"2026-02-26.log": log}))
     assert [(m.kind, m.author.name) for m in result.messages] == [
         *[("system", "IRC")] * len(reports),
         ("message", "ana"),

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from roomlore.platforms.jsonl import READER
+from roomlore.platforms.jsonl import IMPORTER
 from roomlore.platforms.lines import MAX_LINE_BYTES
-from roomlore.platforms.source import open_source
+from roomlore.platforms.source import open_export
 
 PAGE = Path(__file__).parents[2] / "docs" / "jsonl.md"
 
@@ -27,7 +27,7 @@ def line(**more):
 def lines(read, write):
     def run(*records):
         text = "\n".join(record if isinstance(record, str) else json.dumps(record) for record in records)
-        return read(READER, write({"m.jsonl": text}) / "m.jsonl")
+        return read(IMPORTER, write({"m.jsonl": text}) / "m.jsonl")
 
     return run
 
@@ -36,9 +36,9 @@ def test_the_example_of_the_reference_page_reads_as_it_says(read, write):
     match = re.search(r"```json\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     assert match
     root = write({"messages.jsonl": match[1]})
-    with open_source(root / "messages.jsonl") as source:
-        assert READER.sniff(source)
-    result = read(READER, root / "messages.jsonl")
+    with open_export(root / "messages.jsonl") as source:
+        assert IMPORTER.recognises(source)
+    result = read(IMPORTER, root / "messages.jsonl")
     assert result.skipped == []
     first, second, third, fourth = result.messages
     assert {
@@ -54,7 +54,7 @@ def test_the_example_of_the_reference_page_reads_as_it_says(read, write):
 
 def test_every_key_of_the_record_is_on_the_reference_page():
     page = PAGE.read_text(encoding="utf-8")
-    source = Path(READER.read.__code__.co_filename).read_text(encoding="utf-8")
+    source = Path(IMPORTER.read.__code__.co_filename).read_text(encoding="utf-8")
     used = set(
         re.findall(r'(?:text|need|ids|objects|member|_flag|get)\((?:fields(?:\.get\()?, )?"(\w+)"', source)
     )
@@ -163,7 +163,7 @@ def test_a_broken_line_is_skipped_with_its_reason_and_the_rest_goes_in(lines, br
 def test_a_line_without_end_costs_only_itself(read, write):
     good = json.dumps(line()).encode()
     huge = b'{"id": "' + b"x" * (MAX_LINE_BYTES + 10) + b'"}'
-    result = read(READER, write({"m.jsonl": b"\n".join([good, huge, good])}))
+    result = read(IMPORTER, write({"m.jsonl": b"\n".join([good, huge, good])}))
     assert len(result.messages) == 2
     assert [(item.where, item.reason) for item in result.skipped] == [("m.jsonl line 2", "line too long")]
 
@@ -186,8 +186,8 @@ def test_only_a_first_line_with_the_schema_is_recognised(write):
         ("", False),
         ("[]", False),
     ]:
-        with open_source(write({"m.jsonl": text}) / "m.jsonl") as source:
-            assert READER.sniff(source) is known
+        with open_export(write({"m.jsonl": text}) / "m.jsonl") as source:
+            assert IMPORTER.recognises(source) is known
 
 
 def test_an_unknown_field_is_reported_once_and_its_messages_go_in(lines):

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from platforms.conftest import Read
 from roomlore.app import App
-from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, Skipped
+from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, SkippedRecord
 from roomlore.domain.ports import ReadOptions
-from roomlore.platforms.qdrantpoints import READER
-from roomlore.platforms.source import open_source
+from roomlore.platforms.qdrantpoints import IMPORTER
+from roomlore.platforms.source import open_export
 
 NOON = datetime(2025, 3, 1, 12, 0, 0, 198631, tzinfo=UTC)
 STEP = timedelta(milliseconds=1)
@@ -153,7 +153,7 @@ async def test_the_same_talk_in_both_shapes_and_twice_is_there_once(app: App, tm
 
 
 async def test_of_a_pair_one_message_can_go_without_leaving_its_words_with_the_other(read: Read, write):
-    result = read(READER, write({"a.json": pairs(metadata={"bot_response": "hidden twice", "mood": "calm"})}))
+    result = read(IMPORTER, write({"a.json": pairs(metadata={"bot_response": "hidden twice", "mood": "calm"})}))
     for one in result.messages:
         stored = json.dumps(one.raw)
         asked, answered = next(both for _, *both in TALK if one.body in both)
@@ -186,12 +186,12 @@ EXPORTS = {
 
 @pytest.mark.parametrize("export", EXPORTS)
 def test_any_way_to_save_points_gives_the_same_messages(read: Read, tmp_path: Path, export):
-    same = told(read(READER, saved(tmp_path / "page.json", answer(pairs()))).messages)
+    same = told(read(IMPORTER, saved(tmp_path / "page.json", answer(pairs()))).messages)
     for name, points in (("one", pairs()), ("two", apart())):
         (tmp_path / name).mkdir()
         for file, value in EXPORTS[export](points).items():
             saved(tmp_path / name / file, value)
-        result = read(READER, tmp_path / name)
+        result = read(IMPORTER, tmp_path / name)
         assert result.skipped == []
         assert told(result.messages) == same
 
@@ -201,7 +201,7 @@ def test_who_spoke_is_told_by_whatever_the_points_have(read: Read, write):
     bot = {"author_id": "99", "author_name": "Pip", "author_is_bot": True}
     at = "2025-03-01T12:00:00Z"
     result = read(
-        READER,
+        IMPORTER,
         write(
             {
                 "a.json": [
@@ -226,7 +226,7 @@ def test_who_spoke_is_told_by_whatever_the_points_have(read: Read, write):
 def test_what_was_said_in_the_first_moment_there_is_answers_nothing(read: Read, write):
     bot = {"author_id": "99", "author_name": "Pip", "author_is_bot": True}
     result = read(
-        READER,
+        IMPORTER,
         write({"a.json": [point(1, role="ai", content="one", timestamp="0001-01-01T00:00:00", **bot)]}),
     )
     assert [one.reply_to for one in result.messages] == [None] * len(result.messages)
@@ -237,7 +237,7 @@ def test_without_a_room_two_talk_alone_and_the_file_names_the_bot(read: Read, tm
     points = [*pairs()[:1], *apart()]
     for one in points:
         del one["payload"]["channel_id"], one["payload"]["bot_name"]
-    result = read(READER, saved(tmp_path / "elena.json", points))
+    result = read(IMPORTER, saved(tmp_path / "elena.json", points))
     (room,) = {one.room.external_id: one.room for one in result.messages}.values()
     assert (room.external_id, room.kind, room.visibility) == ("elena with 672", "dm", "members")
     assert {(one.author.account_id, one.joined_at) for one in room.members} == {
@@ -248,7 +248,7 @@ def test_without_a_room_two_talk_alone_and_the_file_names_the_bot(read: Read, tm
 
 def test_a_room_that_is_named_is_open_to_nobody_who_does_not_speak_there(read: Read, write):
     (room,) = {
-        one.room.external_id: one.room for one in read(READER, write({"a.json": pairs()})).messages
+        one.room.external_id: one.room for one in read(IMPORTER, write({"a.json": pairs()})).messages
     }.values()
     assert (room.external_id, room.visibility, room.members) == ("harbour", "members", ())
 
@@ -256,7 +256,7 @@ def test_a_room_that_is_named_is_open_to_nobody_who_does_not_speak_there(read: R
 def test_an_answer_says_what_it_answers_or_stands_right_behind_it(read: Read, write):
     at = "2025-03-01T12:00:0{}+00:00".format
     result = read(
-        READER,
+        IMPORTER,
         write(
             {
                 "a.json": [
@@ -285,13 +285,13 @@ def test_of_two_questions_at_once_none_is_taken_for_the_one_that_is_answered(rea
         point(2, role="user", content="or that", timestamp=at(0)),
         point(3, role="bot", content="yes", timestamp=at(1)),
     ]
-    assert [one.reply_to for one in read(READER, write({"a.json": points})).messages] == [None] * 3
+    assert [one.reply_to for one in read(IMPORTER, write({"a.json": points})).messages] == [None] * 3
 
 
 @pytest.mark.parametrize("stamp", [1740830400.25, 1740830400250, "2025-03-01T12:00:00.250"])
 def test_times_are_text_or_numbers(read: Read, write, stamp):
     points = [point(1, source="conversation_pair", user_message="a", bot_response="b", timestamp=stamp)]
-    asked, answered = read(READER, write({"a.json": points})).messages
+    asked, answered = read(IMPORTER, write({"a.json": points})).messages
     assert asked.sent_at == datetime(2025, 3, 1, 12, 0, 0, 250_000, tzinfo=UTC)
     assert answered.sent_at - asked.sent_at == STEP
     zone = {"time_zone": "assumed UTC"} if isinstance(stamp, str) else {}
@@ -317,7 +317,7 @@ def test_a_point_that_cannot_be_read_is_named_and_the_rest_goes_in(read: Read, w
         del bad["payload"]
     points = [point(1, **good), bad, point(3, **(good | {"content": "bye"}))]
     for export in ({"a.json": answer(points)}, {"a.jsonl": lines(points)}):
-        result = read(READER, write(export))
+        result = read(IMPORTER, write(export))
         assert [one.body for one in result.messages] == ["hello", "bye"]
         (skipped,) = result.skipped
         assert skipped.reason == reason
@@ -330,29 +330,29 @@ def test_a_broken_line_costs_that_line(read: Read, write):
     for place in range(3):
         broken = [*good]
         broken[place] = broken[place][: len(broken[place]) // 2]
-        result = read(READER, write({"a.jsonl": "\n".join(broken)}))
+        result = read(IMPORTER, write({"a.jsonl": "\n".join(broken)}))
         assert len(result.messages) == 4
         assert [one.where for one in result.skipped] == [f"a.jsonl line {place + 1}"]
 
 
 def test_a_truncated_page_yields_what_stands_before_the_break(read: Read, write):
     whole = json.dumps(answer(pairs()))
-    result = read(READER, write({"a.json": whole[: whole.index("Thanks!")]}))
+    result = read(IMPORTER, write({"a.json": whole[: whole.index("Thanks!")]}))
     assert len(result.messages) == 4
     assert result.reasons == ["truncated JSON"]
 
 
 @pytest.mark.parametrize("value", [{"result": None}, {"result": {"points": 7}}, {"points": {}}, 7, [7]])
 def test_what_holds_no_points_is_told_of(read: Read, write, value):
-    result = read(READER, write({"a.json": value}))
+    result = read(IMPORTER, write({"a.json": value}))
     assert result.messages == []
     assert value == 7 or result.reasons in (["not a list of points"], ["not an object"], [])
 
 
 def test_what_roomlore_itself_writes_to_qdrant_is_no_memory_of_talk(write):
     ours = {"id": "1", "payload": {"author_id": "1", "author_is_bot": 0, "kind": "message", "digest": "d"}}
-    with open_source(write({"a.json": answer([ours])})) as source:
-        assert not READER.sniff(source)
+    with open_export(write({"a.json": answer([ours])})) as source:
+        assert not IMPORTER.recognises(source)
 
 
 # Against damage
@@ -388,13 +388,13 @@ def replaced(value: Any, path: tuple[Any, ...], other: Any) -> Any:
     return changed
 
 
-def survived(path: Path) -> tuple[list[IncomingMessage], list[Skipped]]:
+def survived(path: Path) -> tuple[list[IncomingMessage], list[SkippedRecord]]:
     """Read, and look at every record."""
-    with open_source(path) as source:
-        READER.sniff(source)
-        items = list(READER.read(source, ReadOptions()))
+    with open_export(path) as source:
+        IMPORTER.recognises(source)
+        items = list(IMPORTER.read(source, ReadOptions()))
     for item in items:
-        if isinstance(item, Skipped):
+        if isinstance(item, SkippedRecord):
             assert item.reason
             assert item.where
             continue
@@ -406,7 +406,7 @@ def survived(path: Path) -> tuple[list[IncomingMessage], list[Skipped]]:
         assert json.dumps([item.body, item.raw, item.metadata], allow_nan=False).encode()
     return (
         [item for item in items if isinstance(item, IncomingMessage)],
-        [item for item in items if isinstance(item, Skipped)],
+        [item for item in items if isinstance(item, SkippedRecord)],
     )
 
 

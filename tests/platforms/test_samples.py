@@ -9,8 +9,8 @@ import pytest
 
 from roomlore.domain.ports import ReadOptions
 from roomlore.platforms import discord, irc, jsonl, slack, telegram
-from roomlore.platforms.sniff import choose
-from roomlore.platforms.source import open_source
+from roomlore.platforms.sniff import choose_importer
+from roomlore.platforms.source import open_export
 
 SAMPLES = Path(__file__).parents[2].parent / "shared" / "samples"
 READERS = [module.READER for module in (jsonl, discord, slack, telegram, irc)]
@@ -34,8 +34,8 @@ def expected(prefix):
 @pytest.fixture
 def sample(read):
     def run(name):
-        with open_source(SAMPLES / name) as source:
-            reader = choose(source, READERS)
+        with open_export(SAMPLES / name) as source:
+            reader = choose_importer(source, READERS)
             assert reader.name == name.split("/")[0].removesuffix("-json")
             again = list(reader.read(source, ReadOptions()))
         result = read(reader, SAMPLES / name)
@@ -87,8 +87,8 @@ def test_slack(sample):
 
 def test_slack_reads_in_well_under_a_second():
     started = time.perf_counter()
-    with open_source(SAMPLES / "slack/houstondatavis") as source:
-        items = list(slack.READER.read(source, ReadOptions()))
+    with open_export(SAMPLES / "slack/houstondatavis") as source:
+        items = list(slack.IMPORTER.read(source, ReadOptions()))
         assert source.bytes_read == source.bytes_total
     assert len(items) > 1000
     assert time.perf_counter() - started < 1

@@ -4,10 +4,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from roomlore.domain.roomaudience import audience_of
-from roomlore.platforms.slack import READER
-from roomlore.platforms.slacktext import Names, mentions, render
-from roomlore.platforms.source import open_source
+from roomlore.domain.roomaudience import visibility_of
+from roomlore.platforms.slack import IMPORTER
+from roomlore.platforms.slacktext import NameResolver, mentions, render
+from roomlore.platforms.source import open_export
 
 CHANNELS = [
     {"id": "C1", "name": "general", "members": ["U1", "U2"], "topic": {"value": "all"}, "created": "1"}
@@ -30,7 +30,7 @@ def day(read, write):
 
     def run(*messages, **lists):
         files = LISTS | {f"{name}.json": content for name, content in lists.items()}
-        return read(READER, write(files | {"general/2023-11-14.json": list(messages)}))
+        return read(IMPORTER, write(files | {"general/2023-11-14.json": list(messages)}))
 
     return run
 
@@ -257,11 +257,11 @@ def test_lists_help_but_are_never_required(read, write):
             "mystery/2023-11-14.json": [said(user="USLACKBOT"), said(ts="2.1")],
         }
     )
-    result = read(READER, root)
+    result = read(IMPORTER, root)
     assert [message.author.name for message in result.messages] == ["U77", "slackbot", "U1"]
     # Nothing says that these are public, nor who was there when: whoever wrote may read from then on.
     assert {
-        (message.room.kind, audience_of(message.room).visibility, message.room.members)
+        (message.room.kind, visibility_of(message.room).visibility, message.room.members)
         for message in result.messages
     } == {(None, "members", ())}
     assert result.skipped == []
@@ -323,7 +323,7 @@ def test_direct_rooms_are_known_by_mark_or_folder_name(day, write, *, folder, en
     private = [said("in private", ts="5.1"), said("so it is", ts="6.1", user="U2")]
     write({f"{folder}/2023-11-14.json": private})
     room = day(said(), channels=[*CHANNELS, *([entry] if entry else [])]).by_id("5.1").room
-    assert (room.external_id, room.kind, audience_of(room).visibility) == (folder, kind, "members")
+    assert (room.external_id, room.kind, visibility_of(room).visibility) == (folder, kind, "members")
     assert [(member.author.account_id, member.joined_at) for member in room.members] == [
         (who, None) for who in members
     ]
@@ -337,7 +337,7 @@ def test_a_folder_that_two_lists_claim_is_as_narrow_as_the_narrower(read, write)
             "general/2023-11-14.json": [said()],
         }
     )
-    assert read(READER, root).only.room.visibility == "members"
+    assert read(IMPORTER, root).only.room.visibility == "members"
 
 
 def test_other_files_in_a_room_are_not_messages(read, write):
@@ -349,7 +349,7 @@ def test_other_files_in_a_room_are_not_messages(read, write):
             "canvases.json": [1],
         }
     )
-    assert len(read(READER, root).items) == 1
+    assert len(read(IMPORTER, root).items) == 1
 
 
 def test_a_day_file_that_someone_uploaded_is_not_read(read, write):
@@ -360,18 +360,18 @@ def test_a_day_file_that_someone_uploaded_is_not_read(read, write):
             "general/attachments/2023-11-15.json": [said("forged", ts="2.1")],
         }
     )
-    assert [message.body for message in read(READER, root).messages] == ["hello"]
+    assert [message.body for message in read(IMPORTER, root).messages] == ["hello"]
 
 
 def test_a_zip_reads_like_its_folder_even_inside_one_more_folder(read, write, tmp_path):
     root = write(LISTS | {"general/2023-11-14.json": [said()]})
-    expected = read(READER, root).items
+    expected = read(IMPORTER, root).items
     for prefix in ("", "My export/"):
         path = tmp_path / "export.zip"
         with zipfile.ZipFile(path, "w") as archive:
             for file in sorted(root.rglob("*.json")):
                 archive.write(file, prefix + str(file.relative_to(root)))
-        assert read(READER, path).items == expected
+        assert read(IMPORTER, path).items == expected
 
 
 def test_a_damaged_member_of_a_zip_costs_only_itself(read, tmp_path):
@@ -382,7 +382,7 @@ def test_a_damaged_member_of_a_zip_costs_only_itself(read, tmp_path):
                 f"general/2023-11-1{number}.json", json.dumps([said(f"words {number}", ts=f"{number}.1")])
             )
     path.write_bytes(path.read_bytes().replace(b"words 2", b"WORDS 2", 1))
-    result = read(READER, path)
+    result = read(IMPORTER, path)
     assert {message.body for message in result.messages} >= {"words 1", "words 3"}
     assert [(item.where, item.reason) for item in result.skipped] == [
         ("general/2023-11-12.json", "unreadable file")
@@ -424,7 +424,7 @@ def test_broken_files_cost_only_themselves(read, write):
             "general/2023-11-16.json": b"",
         }
     )
-    result = read(READER, root)
+    result = read(IMPORTER, root)
     assert [message.external_id for message in result.messages] == ["1.1", "3.1"]
     assert sorted(result.reasons) == [
         "not a list entry",
@@ -435,7 +435,7 @@ def test_broken_files_cost_only_themselves(read, write):
     ]
 
 
-NAMES = Names(of_user={"U1": "Ana"}.get, of_room={"C1": "general"}.get)
+NAMES = NameResolver(user_name={"U1": "Ana"}.get, room_name={"C1": "general"}.get)
 
 
 @pytest.mark.parametrize(
@@ -469,14 +469,14 @@ def test_mentions_are_the_platforms_tokens_and_never_typed_text():
 
 
 def test_sniffing_goes_by_names_alone(write):
-    with open_source(write({"general/2023-11-14.json": b"\0"})) as source:
-        assert READER.sniff(source)
-    with open_source(write({"general/2023-11-14.json": b"\0"}) / "general") as source:
-        assert not READER.sniff(source)
+    with open_export(write({"general/2023-11-14.json": b"\0"})) as source:
+        assert IMPORTER.recognises(source)
+    with open_export(write({"general/2023-11-14.json": b"\0"}) / "general") as source:
+        assert not IMPORTER.recognises(source)
 
 
 def test_the_workspace_is_told_by_the_name_that_slack_gives_an_export(read, write, tmp_path):
     root = write({"channels.json": CHANNELS, "general/2023-11-14.json": [said()]})
-    assert read(READER, root).only.room.workspace == ""
+    assert read(IMPORTER, root).only.room.workspace == ""
     named = root.rename(tmp_path / "Harbour Works Slack export Jan 1 2024 - Feb 2 2024")
-    assert read(READER, named).only.room.workspace == "Harbour Works"
+    assert read(IMPORTER, named).only.room.workspace == "Harbour Works"

@@ -2,8 +2,8 @@ import pytest
 
 from roomlore.domain.errors import UnknownFormat
 from roomlore.platforms import discord, irc, jsonl, qdrantpoints, slack, telegram
-from roomlore.platforms.sniff import choose
-from roomlore.platforms.source import open_source
+from roomlore.platforms.sniff import choose_importer
+from roomlore.platforms.source import open_export
 
 READERS = [module.READER for module in (jsonl, discord, slack, telegram, irc, qdrantpoints)]
 DISCORD = {"guild": {"id": "1"}, "channel": {"id": "2", "type": "GuildTextChat"}, "messages": []}
@@ -24,29 +24,29 @@ EXPORTS = {
 
 @pytest.mark.parametrize("name", EXPORTS)
 def test_each_format_is_known_by_one_reader_only(write, name):
-    with open_source(write(EXPORTS[name])) as source:
+    with open_export(write(EXPORTS[name])) as source:
         assert [reader.name for reader in READERS if reader.sniff(source)] == [name]
-        assert choose(source, READERS).name == name
-        assert choose(source, READERS[::-1]).name == name
+        assert choose_importer(source, READERS).name == name
+        assert choose_importer(source, READERS[::-1]).name == name
 
 
 def test_an_unknown_file_says_what_was_found_and_what_is_known(write):
     with (
-        open_source(write({"a.bin": b"\x00\x01", "b": "", "c": "", "d": ""})) as source,
+        open_export(write({"a.bin": b"\x00\x01", "b": "", "c": "", "d": ""})) as source,
         pytest.raises(UnknownFormat) as caught,
     ):
-        choose(source, READERS)
+        choose_importer(source, READERS)
     assert "a.bin, b, c and 1 more" in str(caught.value)
     assert "jsonl, discord, slack, telegram, irc, qdrant" in str(caught.value)
 
 
 def test_an_empty_folder_is_no_export(tmp_path):
-    with open_source(tmp_path) as source, pytest.raises(UnknownFormat, match="no files"):
-        choose(source, READERS)
+    with open_export(tmp_path) as source, pytest.raises(UnknownFormat, match="no files"):
+        choose_importer(source, READERS)
 
 
 def test_a_format_may_be_named_and_a_wrong_name_is_refused(write):
-    with open_source(write({"a.bin": b"\x00"})) as source:
-        assert choose(source, READERS, "irc").name == "irc"
+    with open_export(write({"a.bin": b"\x00"})) as source:
+        assert choose_importer(source, READERS, "irc").name == "irc"
         with pytest.raises(UnknownFormat, match="the formats are"):
-            choose(source, READERS, "icq")
+            choose_importer(source, READERS, "icq")

@@ -3,8 +3,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from roomlore.platforms.source import open_source
-from roomlore.platforms.telegram import READER
+from roomlore.platforms.source import open_export
+from roomlore.platforms.telegram import IMPORTER
 
 
 def said(id_=1, text="hello", **more):
@@ -27,7 +27,7 @@ def chat(*messages, **more):
 @pytest.fixture
 def one(read, write):
     def run(*messages, **more):
-        return read(READER, write({"result.json": chat(*messages, **more)}))
+        return read(IMPORTER, write({"result.json": chat(*messages, **more)}))
 
     return run
 
@@ -225,7 +225,7 @@ def test_a_full_export_keeps_chats_apart_even_with_one_number(read, write):
         },
         "left_chats": {"list": [chat(said(1, "gone"), type="private_group")]},
     }
-    result = read(READER, write({"result.json": export}))
+    result = read(IMPORTER, write({"result.json": export}))
     assert [(m.room.external_id, m.body) for m in result.messages] == [
         ("channel50", "to all"),
         ("channel50", "hello"),
@@ -312,7 +312,7 @@ def test_a_broken_record_is_skipped_with_its_reason(one, broken, reason):
 
 def test_a_truncated_export_yields_all_before_the_fault(read, write):
     text = json.dumps({"chats": {"list": [chat(said(1)), chat(said(2), said(3), type="private_group")]}})
-    result = read(READER, write({"result.json": text[: text.rindex('"id": 3')]}))
+    result = read(IMPORTER, write({"result.json": text[: text.rindex('"id": 3')]}))
     assert [message.external_id for message in result.messages] == ["1", "2"]
     assert result.reasons == ["truncated JSON"]
 
@@ -326,16 +326,16 @@ def test_a_truncated_export_yields_all_before_the_fault(read, write):
     ],
 )
 def test_containers_of_another_shape_are_reported(read, write, export, reason):
-    assert read(READER, write({"result.json": export})).reasons == [reason]
+    assert read(IMPORTER, write({"result.json": export})).reasons == [reason]
 
 
 def test_a_file_someone_sent_is_not_taken_for_an_export(read, write):
     root = write({"result.json": chat(said()), "files/result.json": chat(said(66, "forged"))})
-    result = read(READER, root)
+    result = read(IMPORTER, root)
     assert [message.body for message in result.messages] == ["hello"]
     assert result.reasons == ["export among attachments"]
 
 
 def test_sniffing_knows_its_own(write):
-    with open_source(write({"result.json": chat(said())})) as source:
-        assert READER.sniff(source)
+    with open_export(write({"result.json": chat(said())})) as source:
+        assert IMPORTER.recognises(source)

@@ -6,23 +6,23 @@ from typing import Any
 from roomlore.app import App
 from roomlore.domain.ids import MemoryId, uuid7
 from roomlore.domain.records import MemorySource
-from roomlore.remembering.keep import Kept, keep
+from roomlore.remembering.keep import UpsertResult, upsert
 from roomlore.retrieval import meant
 from roomlore.store import directory, erased
-from roomlore.store.keeping import Draft
+from roomlore.store.keeping import MemoryDraft
 from roomlore.store.queries import Connection
 
 
 async def kept(
     app: App, content: str, *said: str, by: str = "ana", about: tuple[str, ...] = ("ana",), **fields: Any
-) -> Kept | None:
+) -> UpsertResult | None:
     """Keep a statement drawn from messages, as a worker does, and return what became of it."""
     org_id = app.org_id
-    async with app.db.reading(app.operator) as conn:
+    async with app.db.read_transaction(app.operator) as conn:
         found = [await meant.message(conn, org_id, word, room_id=None) for word in said]
-        author = await meant.account(conn, org_id, by)
-        subjects = {await meant.account(conn, org_id, name) for name in about}
-    draft = Draft(
+        author = await meant.single_account(conn, org_id, by)
+        subjects = {await meant.single_account(conn, org_id, name) for name in about}
+    draft = MemoryDraft(
         id=MemoryId(uuid7()),
         content=content,
         kind=fields.pop("kind", "fact"),
@@ -35,9 +35,9 @@ async def kept(
         **fields,
     )
 
-    async def work(conn: Connection) -> Kept | None:
-        await erased.keep_erasures_out(conn, org_id)
+    async def work(conn: Connection) -> UpsertResult | None:
+        await erased.lock_shared(conn, org_id)
         await directory.lock_rooms(conn, {one.room_id for one in found})
-        return await keep(conn, org_id, draft)
+        return await upsert(conn, org_id, draft)
 
     return await app.db.change(org_id, work)

@@ -12,7 +12,7 @@ from retrieval.telling import closed, tell
 from roomlore.app.memories import STATUSES
 from roomlore.domain.errors import BadInput
 from roomlore.domain.incoming import IncomingMembership
-from roomlore.remembering.keep import release
+from roomlore.remembering.keep import detach_messages
 
 ANA, BO, CY = author("ana"), author("bo"), author("cy")
 PIP, POP = author("pip", kind="agent"), author("pop", kind="agent")
@@ -222,7 +222,7 @@ async def test_what_is_not_drawn_any_more_goes_unless_it_rests_on_something_else
 
     gone = await told.db.change(
         told.org_id,
-        partial(release, org_id=told.org_id, message_ids=messages, extractor="rules", kept=[]),
+        partial(detach_messages, org_id=told.org_id, message_ids=messages, extractor="rules", still_extracted=[]),
     )
 
     assert gone == 1
@@ -236,7 +236,7 @@ async def test_what_somebody_asserted_is_never_let_go_of(told):
 
     await told.db.change(
         told.org_id,
-        partial(release, org_id=told.org_id, message_ids=memory.source_ids, extractor="rules", kept=[]),
+        partial(detach_messages, org_id=told.org_id, message_ids=memory.source_ids, extractor="rules", still_extracted=[]),
     )
 
     assert await now(told) == [memory]

@@ -4,15 +4,15 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roomlore.remembering.succession import successors
-from roomlore.store.keeping import Value
+from roomlore.remembering.succession import supersessions
+from roomlore.store.keeping import AttributeValue
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def value(number: int, *, day: int, standing: int = 2) -> Value:
+def value(number: int, *, day: int, standing: int = 2) -> AttributeValue:
     moment = START + timedelta(days=day)
-    return Value(
+    return AttributeValue(
         id=UUID(int=number),
         digest=f"d{number}",
         said_at=moment,
@@ -25,7 +25,7 @@ def value(number: int, *, day: int, standing: int = 2) -> Value:
 
 
 def links(values, parted=()):
-    return {one.int: other and other.int for one, other in successors(values, parted).items()}
+    return {one.int: other and other.int for one, other in supersessions(values, parted).items()}
 
 
 def test_the_newest_stands_and_each_other_is_superseded_by_the_next():
@@ -51,9 +51,9 @@ def test_what_a_person_let_stand_beside_another_does():
     )
 )
 def test_no_chain_bites_its_tail_and_the_order_of_arrival_does_not_matter(values):
-    found = successors(values, ())
+    found = supersessions(values, ())
 
-    assert found == successors(sorted(values, key=lambda one: one.id), ())
+    assert found == supersessions(sorted(values, key=lambda one: one.id), ())
     for one in values:
         seen, at = {one.id}, found[one.id]
         while at is not None:

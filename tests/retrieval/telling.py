@@ -10,7 +10,7 @@ from ingest.stories import at, author, message, room
 from roomlore.app import App
 from roomlore.config import Settings
 from roomlore.domain.incoming import IncomingMembership, IncomingMessage
-from roomlore.retrieval.records import Answer, Exchange, Hit
+from roomlore.retrieval.records import Answer, Thread, Hit
 
 _QUOTED_FROM = re.compile(r"[^\[\]]+?, \d{4}-\d\d-\d\d \d\d:\d\d ")
 HOOK = author("hook", kind="system", name="notice")
@@ -59,11 +59,11 @@ def words(answer: Answer) -> list[str]:
     return [_QUOTED_FROM.sub("", line, count=1) for line in answer.text.splitlines()]
 
 
-def ids(hit: Exchange) -> list[str]:
+def ids(hit: Thread) -> list[str]:
     return [said.external_id for said in hit.messages]
 
 
-def all_ids(hits: Sequence[Exchange]) -> list[list[str]]:
+def all_ids(hits: Sequence[Thread]) -> list[list[str]]:
     return [ids(hit) for hit in hits]
 
 

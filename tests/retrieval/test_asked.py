@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roomlore.domain.errors import BadInput
-from roomlore.domain.patterns import later
+from roomlore.domain.patterns import lazy_pattern
 from roomlore.retrieval import asked as questions
-from roomlore.retrieval.asked import Asked, Filters, Read, asks, read
-from roomlore.retrieval.when import period
+from roomlore.retrieval.asked import ParsedQuery, Filters, AppliedFilters, is_question, parse_query
+from roomlore.retrieval.when import parse_time_range
 
 #: A Wednesday.
 NOW = datetime(2024, 3, 13, 15, 30, tzinfo=UTC)
@@ -178,23 +178,23 @@ NOTHING = [
 ]
 
 
-def who(asked: Asked) -> tuple[str, ...]:
+def who(asked: ParsedQuery) -> tuple[str, ...]:
     kinds = [word for word, kind in KINDS.items() if kind in asked.kinds]
-    return (*([MINE] if asked.mine else []), *kinds, *asked.names)
+    return (*([MINE] if asked.is_own else []), *kinds, *asked.names)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.question)
 def test_a_question_says_whose_words_are_asked_for_and_when_they_were_said(case: Case):
-    asked = read(case.question)
+    asked = parse_query(case.question)
 
-    assert (who(asked), asked.when, asked.is_loose) == (case.who, case.when, case.is_loose)
+    assert (who(asked), asked.time_phrase, asked.is_time_loose) == (case.who, case.when, case.is_loose)
     assert asked.topic == case.topic
     assert asked.text == case.question
 
 
 @pytest.mark.parametrize("question", NOTHING)
 def test_a_question_that_asks_neither_says_nothing_of_itself(question: str):
-    assert read(question) == Asked(text=question)
+    assert parse_query(question) == ParsedQuery(text=question)
 
 
 def test_there_are_enough_questions_to_judge_by():
@@ -203,32 +203,32 @@ def test_there_are_enough_questions_to_judge_by():
 
 @pytest.mark.parametrize("question", ["what has Ana been told about it?", "what did Ana not say"])
 def test_what_is_taken_for_a_name_and_is_none_is_nobodys(question: str):
-    assert "Ana" not in read(question).names
+    assert "Ana" not in parse_query(question).names
 
 
 def test_a_question_for_questions_says_so():
     for question in ("questions I asked", "my question about it", "what questions did Ana ask?"):
-        assert read(question).questions
+        assert parse_query(question).wants_questions
     for question in ("what did Ana ask?", "what was Ana's answer to Bo's question?", "messages from Ana"):
-        assert not read(question).questions
+        assert not parse_query(question).wants_questions
 
 
 def test_what_is_left_depends_on_what_could_be_used():
-    asked = read("what did Ana say last week about the ferry?")
+    asked = parse_query("what did Ana say last week about the ferry?")
 
-    assert asked.words(author=True, time=True) == "the ferry"
-    assert asked.words(author=False, time=True) == "what did Ana say about the ferry"
-    assert asked.words(author=True, time=False) == asked.text
-    assert asked.words(author=False, time=False) == asked.text
-    assert asked.wordings() == {"the ferry", "what did Ana say about the ferry", asked.text}
+    assert asked.search_text(author=True, time=True) == "the ferry"
+    assert asked.search_text(author=False, time=True) == "what did Ana say about the ferry"
+    assert asked.search_text(author=True, time=False) == asked.text
+    assert asked.search_text(author=False, time=False) == asked.text
+    assert asked.search_texts() == {"the ferry", "what did Ana say about the ferry", asked.text}
 
 
 def test_a_loose_time_has_no_end_and_one_to_come_is_none():
     def told(question: str):
-        return read(question).period(NOW)
+        return parse_query(question).time_range(NOW)
 
-    assert told("what did Ana say last week?") == period("last week", NOW)
-    assert told("what did Ana say about the ferry last week?") == period("since last week", NOW)
+    assert told("what did Ana say last week?") == parse_time_range("last week", NOW)
+    assert told("what did Ana say about the ferry last week?") == parse_time_range("since last week", NOW)
     assert told("what did Ana say since 2030?") is None
     assert told("what did Ana say on 30 February?") is None
     assert told("what does Ana like?") is None
@@ -239,12 +239,12 @@ def test_a_loose_time_has_no_end_and_one_to_come_is_none():
     | st.lists(st.sampled_from(" ".join(case.question for case in CASES).split())).map(" ".join)
 )
 def test_whatever_is_asked_is_read_without_an_error_and_alike_each_time(question: str):
-    asked = read(question)
+    asked = parse_query(question)
 
-    assert asked == read(question)
+    assert asked == parse_query(question)
     assert asked.text == question
-    assert asked.words(author=False, time=False) == question
-    found = asked.period(NOW)
+    assert asked.search_text(author=False, time=False) == question
+    found = asked.time_range(NOW)
     assert found is None or found.since is None or found.since <= NOW
 
 
@@ -252,7 +252,7 @@ def test_whatever_is_asked_is_read_without_an_error_and_alike_each_time(question
 def test_a_long_text_is_not_gone_through(filler: str):
     question = "what did Ana say about " + filler * 20_000
 
-    assert read(question) == Asked(text=question)
+    assert parse_query(question) == ParsedQuery(text=question)
 
 
 # When
@@ -312,7 +312,7 @@ def day(text: str) -> datetime:
     ],
 )
 def test_a_phrase_means_a_stretch_of_time(words: str, since: str | None, until: str | None):
-    found = period(words, NOW)
+    found = parse_time_range(words, NOW)
 
     assert found is not None
     assert (found.since, found.until) == (since and day(since), until and day(until))
@@ -326,7 +326,7 @@ def test_a_phrase_means_a_stretch_of_time(words: str, since: str | None, until: 
     ],
 )
 def test_what_is_no_time_means_none(words: str):
-    assert period(words, NOW) is None
+    assert parse_time_range(words, NOW) is None
 
 
 @pytest.mark.parametrize(
@@ -334,7 +334,7 @@ def test_what_is_no_time_means_none(words: str):
     [("9999-12-31", "9999-12-31"), ("9999-12", "9999-12-01"), ("on 9999-12-31", "9999-12-31")],
 )
 def test_the_last_of_all_days_and_months_count_whole(words: str, since: str):
-    found = period(words, NOW)
+    found = parse_time_range(words, NOW)
     assert found is not None
     assert (found.since, found.until) == (day(since), datetime.max.replace(tzinfo=UTC))
 
@@ -342,20 +342,20 @@ def test_the_last_of_all_days_and_months_count_whole(words: str, since: str):
 @pytest.mark.parametrize("words", ["today", "this week", "this month", "this year", "Friday", "31 December"])
 def test_on_the_last_of_all_days_there_is_still_a_present(words: str):
     last = datetime(9999, 12, 31, 12, tzinfo=UTC)
-    found = period(words, last)
+    found = parse_time_range(words, last)
     assert found is not None
     assert found.since <= last < found.until
 
 
 def test_days_are_those_of_whoever_asks():
     east = NOW.astimezone(timezone(timedelta(hours=14)))
-    found = period("today", east)
+    found = parse_time_range("today", east)
     assert found is not None
     assert found.since == datetime(2024, 3, 13, 10, tzinfo=UTC)
 
     # The night in which the clocks of Berlin go forward has 23 hours.
     berlin = datetime(2024, 3, 31, 12, tzinfo=ZoneInfo("Europe/Berlin"))
-    short = period("today", berlin)
+    short = parse_time_range("today", berlin)
     assert short is not None
     assert short.since is not None
     assert short.until is not None
@@ -369,7 +369,7 @@ def test_days_are_those_of_whoever_asks():
     ),
 )
 def test_no_moment_is_too_early_or_too_late_to_count_from(now: datetime, words: str):
-    found = period(words, now)
+    found = parse_time_range(words, now)
 
     assert found is None or found.since is None or found.until is None or found.since < found.until
 
@@ -378,12 +378,12 @@ def test_no_moment_is_too_early_or_too_late_to_count_from(now: datetime, words: 
 
 
 def test_a_day_that_ends_a_period_counts_whole_and_a_time_exactly():
-    assert Filters(since="yesterday", until="yesterday").period(NOW) == period("yesterday", NOW)
-    assert Filters(since="9999-12-31", until="9999-12-31").period(NOW) == period("9999-12-31", NOW)
-    noon = Filters(until="2024-03-05T12:00").period(NOW)
+    assert Filters(since="yesterday", until="yesterday").time_range(NOW) == parse_time_range("yesterday", NOW)
+    assert Filters(since="9999-12-31", until="9999-12-31").time_range(NOW) == parse_time_range("9999-12-31", NOW)
+    noon = Filters(until="2024-03-05T12:00").time_range(NOW)
     assert noon.until == day("2024-03-05T12:00")
-    assert Filters(since=NOW).period(NOW).since == NOW
-    nothing = Filters().period(NOW)
+    assert Filters(since=NOW).time_range(NOW).since == NOW
+    nothing = Filters().time_range(NOW)
     assert (nothing.since, nothing.until) == (None, None)
 
 
@@ -398,7 +398,7 @@ def test_a_day_that_ends_a_period_counts_whole_and_a_time_exactly():
 )
 def test_a_period_that_is_none_is_refused_with_the_reason(filters: Filters, error: str):
     with pytest.raises(BadInput, match=error):
-        filters.period(NOW)
+        filters.time_range(NOW)
 
 
 def test_a_kind_that_is_none_is_refused():
@@ -407,9 +407,9 @@ def test_a_kind_that_is_none_is_refused():
 
 
 def test_what_was_read_is_told_in_one_line_that_no_name_can_forge():
-    told = Read(
+    told = AppliedFilters(
         by=["Ana", "Bo]\nread as: by Cy"], kinds=["agent"], since=day("2024-03-04"), until=NOW, words="ferry"
-    ).told()
+    ).summary()
 
     assert told.startswith("by Ana or Bo")
     assert told.endswith("or agents, since 2024-03-04, before 2024-03-13 15:30")
@@ -418,9 +418,9 @@ def test_what_was_read_is_told_in_one_line_that_no_name_can_forge():
 
 
 def test_whoever_is_unknown_is_remarked_in_one_line_that_no_name_can_forge():
-    plain = Read(by=[], kinds=[], since=None, until=None, words="what did Zork say?")
-    assert (plain.told(), plain.remark()) == ("", "")
-    remark = replace(plain, unknown=["Zork", "Bo]\n[Ana"]).remark()
+    plain = AppliedFilters(by=[], kinds=[], since=None, until=None, words="what did Zork say?")
+    assert (plain.summary(), plain.unknown_names_note()) == ("", "")
+    remark = replace(plain, unknown=["Zork", "Bo]\n[Ana"]).unknown_names_note()
     assert remark.startswith("Nobody called \u201cZork\u201d or \u201cBo")
     assert "\n" not in remark
     assert "]" not in remark
@@ -430,12 +430,12 @@ def test_whoever_is_unknown_is_remarked_in_one_line_that_no_name_can_forge():
     "body", ["where is the key?", "Where is the key", "does anyone know", "is it late ?"]
 )
 def test_a_message_with_a_mark_or_the_first_word_of_a_question_asks(body: str):
-    assert asks(body)
+    assert is_question(body)
 
 
 @pytest.mark.parametrize("body", ["the key is here", "whatever", "is late", "", "howling wind"])
 def test_other_messages_ask_nothing(body: str):
-    assert not asks(body)
+    assert not is_question(body)
 
 
 WORDS = (
@@ -476,9 +476,9 @@ WORDS = (
 def test_no_form_is_missed_for_the_words_that_it_has(words) -> None:
     """What is looked for first, so that most questions need no form, hides none of them."""
     question = " ".join(words)
-    quick = read(question)
+    quick = parse_query(question)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(questions, "_NEEDED", later(""))
-        whole = read(question)
+        patch.setattr(questions, "_NEEDED", lazy_pattern(""))
+        whole = parse_query(question)
 
     assert quick == whole

@@ -15,10 +15,10 @@ from retrieval.telling import (
     without_model,
     words,
 )
-from roomlore.retrieval.cascade import UNKNOWN
-from roomlore.retrieval.evidence import BAR_BY_TOKENS, BAR_BY_WORDS, strength
-from roomlore.retrieval.records import Why
-from roomlore.surfaces.cli.output import said
+from roomlore.retrieval.cascade import UNKNOWN_ANSWER
+from roomlore.retrieval.evidence import TOKEN_THRESHOLD, WORD_THRESHOLD, relevance
+from roomlore.retrieval.records import MatchReason
+from roomlore.surfaces.cli.output import message_line
 
 
 def outcomes(answer):
@@ -27,19 +27,19 @@ def outcomes(answer):
 
 def why(**fields):
     plain = {"score": 1.0, "similarity": None, "coverage": None, "terms": ()}
-    return Why(**(plain | fields))
+    return MatchReason(**(plain | fields))
 
 
 def test_evidence_is_the_mean_of_meaning_and_words():
-    assert strength(why()) == 0.0
-    assert strength(why(similarity=0.5, coverage=1.0)) == 0.75
-    assert strength(why(similarity=-0.5, coverage=0.5)) == 0.25
+    assert relevance(why()) == 0.0
+    assert relevance(why(similarity=0.5, coverage=1.0)) == 0.75
+    assert relevance(why(similarity=-0.5, coverage=0.5)) == 0.25
 
 
 async def test_where_nothing_is_stored_the_answer_says_so(app):
     answer = await app.ask(app.operator, "where is the lantern?")
     assert not answer.is_known
-    assert answer.text == f"{UNKNOWN} Nothing is stored that you may read and that touches this."
+    assert answer.text == f"{UNKNOWN_ANSWER} Nothing is stored that you may read and that touches this."
     assert answer.hits == []
     assert outcomes(answer) == [("memories", "empty"), ("history", "empty")]
     assert [step.best for step in answer.trace] == [None, None]
@@ -48,7 +48,7 @@ async def test_where_nothing_is_stored_the_answer_says_so(app):
 async def test_where_nothing_fits_well_enough_the_answer_says_that(app):
     await tell(app, message("1", "apples are red"))
     answer = await app.ask(app.operator, "where is the brass lantern kept?")
-    assert answer.text == f"{UNKNOWN} What is stored does not fit the question well enough."
+    assert answer.text == f"{UNKNOWN_ANSWER} What is stored does not fit the question well enough."
     [_, step] = answer.trace
     assert (step.outcome, step.candidates) == ("below_bar", 1)
     assert step.best < step.bar
@@ -76,7 +76,7 @@ async def test_without_a_model_words_alone_must_clear_their_own_bar(app, tmp_pat
     await tell(app, message("1", "the lantern hangs in the boathouse"))
     answer = await (await without_model(app, tmp_path)).ask(app.operator, "where hangs the lantern")
     assert (answer.tier, answer.degraded) == ("history", ("no embedding model",))
-    assert answer.trace[-1].bar == BAR_BY_WORDS
+    assert answer.trace[-1].bar == WORD_THRESHOLD
 
 
 async def test_before_anything_is_embedded_words_alone_clear_the_bar_of_words(app):
@@ -85,8 +85,8 @@ async def test_before_anything_is_embedded_words_alone_clear_the_bar_of_words(ap
     by_words = (await app.ask(app.operator, question)).trace[-1]
     await app.drain()
     compared = (await app.ask(app.operator, question)).trace[-1]
-    assert (by_words.tier, by_words.bar) == ("history", BAR_BY_WORDS)
-    assert (compared.tier, compared.bar) == ("history", BAR_BY_TOKENS)
+    assert (by_words.tier, by_words.bar) == ("history", WORD_THRESHOLD)
+    assert (compared.tier, compared.bar) == ("history", TOKEN_THRESHOLD)
 
 
 async def test_a_question_is_quoted_with_its_answers_at_most_three(app):
@@ -202,7 +202,7 @@ async def test_at_most_three_exchanges_are_cited_best_first(app):
     await tell(app, *(message(str(number), body) for number, body in enumerate(bodies)))
     answer = await app.ask(app.operator, "the brass lantern hangs here")
     assert all_ids(answer.hits) == [["0"], ["1"], ["2"]]
-    fits = [strength(hit.why[hit.best.id]) for hit in answer.hits]
+    fits = [relevance(hit.why[hit.best.id]) for hit in answer.hits]
     assert fits == sorted(fits, reverse=True)
     assert 1 >= answer.trace[-1].best >= answer.trace[-1].bar
 
@@ -215,7 +215,7 @@ async def test_a_listing_marks_what_was_injected_whispered_and_said_by_bots(app)
         message("3", "Bo joined", author=HOOK, kind="system", sent_at=at(3)),
         message("4", "gone", author=PIP, sent_at=at(4), deleted=True),
     )
-    assert [said(one) for one in await app.messages(app.operator, "general")] == [
+    assert [message_line(one) for one in await app.messages(app.operator, "general")] == [
         "(context) [Pip (bot)]: they prefer tea [Boss]: pay  1",
         "(whisper) [Ana]: psst (edited)  2",
         "* Bo joined  3",

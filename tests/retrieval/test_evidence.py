@@ -6,15 +6,15 @@ import pytest
 
 from roomlore.domain.ids import MessageId
 from roomlore.retrieval.evidence import (
-    BAR_BY_TOKENS,
-    BAR_BY_VECTORS,
-    BAR_BY_WORDS,
-    Certainty,
-    certainty,
-    strength,
+    TOKEN_THRESHOLD,
+    VECTOR_THRESHOLD,
+    WORD_THRESHOLD,
+    Confidence,
+    confidence,
+    relevance,
 )
-from roomlore.retrieval.records import Why
-from roomlore.retrieval.scoring import Scored
+from roomlore.retrieval.records import MatchReason
+from roomlore.retrieval.scoring import ScoredMessage
 
 
 def found(*rows: tuple[str, float | None, float, float | None], question: str = "what did Ana paint?"):
@@ -23,26 +23,26 @@ def found(*rows: tuple[str, float | None, float, float | None], question: str = 
 
 def judged(
     *rows: tuple[str, float | None, float, float | None], question: str = "what did Ana paint?"
-) -> Certainty:
+) -> Confidence:
     scored = [
-        Scored(
+        ScoredMessage(
             message_id=MessageId(UUID(int=number)),
             author_name=author,
             score=1.0,
             similarity=similarity,
             coverage=covered,
-            covered_around=covered,
+            context_coverage=covered,
             terms=(),
         )
         for number, (author, similarity, covered, _) in enumerate(rows)
     ]
     reasons = {
-        one.message_id: Why(
+        one.message_id: MatchReason(
             score=1.0, similarity=one.similarity, coverage=one.coverage, terms=(), closeness=closeness
         )
         for one, (*_, closeness) in zip(scored, rows, strict=True)
     }
-    return certainty(question, scored, reasons)
+    return confidence(question, scored, reasons)
 
 
 def test_where_nothing_was_found_there_is_no_certainty():
@@ -105,7 +105,7 @@ def test_a_text_that_stands_out_is_surer_than_one_among_many_as_close():
 
 
 def test_a_room_of_few_messages_can_be_sure_of_one_of_them():
-    assert found(("Ana", 0.7, 0.9, 0.8)) > BAR_BY_TOKENS
+    assert found(("Ana", 0.7, 0.9, 0.8)) > TOKEN_THRESHOLD
 
 
 def test_a_close_text_that_carries_neither_meaning_nor_words_makes_nothing_sure():
@@ -118,12 +118,12 @@ def test_certainty_stays_within_bounds():
 
 
 def test_strength_does_not_depend_on_what_else_was_found():
-    assert strength(Why(score=0.1, similarity=0.6, coverage=0.2, terms=())) == pytest.approx(0.4)
-    assert strength(Why(score=0.9, similarity=-0.6, coverage=None, terms=())) == 0
+    assert relevance(MatchReason(score=0.1, similarity=0.6, coverage=0.2, terms=())) == pytest.approx(0.4)
+    assert relevance(MatchReason(score=0.9, similarity=-0.6, coverage=None, terms=())) == 0
 
 
 def test_each_kind_of_evidence_is_held_against_its_own_bar():
-    assert judged(("Ana", 0.5, 0.3, 0.4), ("Bo", None, 0.3, None)).bar == BAR_BY_TOKENS
-    assert judged(("Ana", 0.5, 0.3, None), ("Bo", None, 0.3, None)).bar == BAR_BY_VECTORS
-    assert judged(("Ana", None, 0.3, None)).bar == BAR_BY_WORDS
-    assert judged().bar == BAR_BY_WORDS
+    assert judged(("Ana", 0.5, 0.3, 0.4), ("Bo", None, 0.3, None)).threshold == TOKEN_THRESHOLD
+    assert judged(("Ana", 0.5, 0.3, None), ("Bo", None, 0.3, None)).threshold == VECTOR_THRESHOLD
+    assert judged(("Ana", None, 0.3, None)).threshold == WORD_THRESHOLD
+    assert judged().threshold == WORD_THRESHOLD

@@ -26,9 +26,9 @@ from retrieval.telling import (
 from roomlore.domain.errors import BadInput, NotFound
 from roomlore.domain.ids import MessageId
 from roomlore.domain.records import Reply
-from roomlore.retrieval.exchanges import BOUND, FIRST_ANSWERS, answers_in, exchanges, shown
-from roomlore.store.search import ExchangeMember
-from roomlore.surfaces.cli.output import hit_json, left_out
+from roomlore.retrieval.exchanges import MAX_MEMBERS, FIRST_ANSWERS, answers_lookup, build_threads, visible_members
+from roomlore.store.search import ThreadMessage
+from roomlore.surfaces.cli.output import hit_json, omission_note
 
 
 def mid(number: int) -> MessageId:
@@ -36,7 +36,7 @@ def mid(number: int) -> MessageId:
 
 
 def member(number: int, parent: int | None = None, method: str = "explicit", *, minute: int | None = None):
-    return ExchangeMember(
+    return ThreadMessage(
         member_id=mid(number),
         parent_id=None if parent is None else mid(parent),
         method=None if parent is None else method,
@@ -51,7 +51,7 @@ def numbers(keys) -> list[int]:
 
 
 @st.composite
-def any_members(draw: st.DrawFn) -> list[ExchangeMember]:
+def any_members(draw: st.DrawFn) -> list[ThreadMessage]:
     """Draw members that stand under any other: rounds, replies to the future, parents that are not there."""
     count = draw(st.integers(0, 12))
     parents = st.none() | st.integers(0, count + 1)
@@ -63,33 +63,33 @@ def any_members(draw: st.DrawFn) -> list[ExchangeMember]:
 
 @given(any_members(), st.randoms(use_true_random=False))
 def test_every_member_is_in_one_exchange_and_stands_under_its_opening(members, chance: random.Random):
-    made = exchanges(members)
+    made = build_threads(members)
     assert sorted(key for one in made for key in one.member_ids) == sorted(one.member_id for one in members)
     for one in made:
         above = {edge.child_id: edge.parent_id for edge in one.replies}
-        assert set(above) == set(one.member_ids) - {one.opening_id}
+        assert set(above) == set(one.member_ids) - {one.root_id}
         for key in one.member_ids:
             walked: list[MessageId] = []
             while key in above:
                 walked.append(key)
                 key = above[key]  # noqa: PLW2901  the walk starts where the loop stands
                 assert key not in walked
-            assert key == one.opening_id
+            assert key == one.root_id
     chance.shuffle(members)
-    again = exchanges(members)
-    assert {one.opening_id: one.member_ids for one in again} == {
-        one.opening_id: one.member_ids for one in made
+    again = build_threads(members)
+    assert {one.root_id: one.member_ids for one in again} == {
+        one.root_id: one.member_ids for one in made
     }
 
 
 @given(any_members(), st.integers(0, 5), st.integers(1, 4), st.data())
 def test_what_is_shown_is_bounded_and_holds_the_opening_and_the_best_find(members, last, bound, data):
-    for one in exchanges(members, last=(at(last), 0, mid(6))):
+    for one in build_threads(members, last=(at(last), 0, mid(6))):
         found = data.draw(st.lists(st.sampled_from(one.member_ids), unique=True, min_size=1))
-        kept = shown(one, found, bound=bound)
+        kept = visible_members(one, found, bound=bound)
         assert len(kept) <= bound
         assert kept <= set(one.member_ids)
-        assert one.opening_id in kept
+        assert one.root_id in kept
         assert len(one.member_ids) > bound or kept == set(one.member_ids)
         assert bound == 1 or found[0] in kept
         above = {edge.child_id: edge.parent_id for edge in one.replies}
@@ -103,8 +103,8 @@ def test_what_is_shown_is_bounded_and_holds_the_opening_and_the_best_find(member
 
 def test_the_earliest_of_a_round_opens_it_whatever_hangs_below():
     members = [member(0, 1), member(1, 2, minute=9), member(2, 3, minute=5), member(3, 1, minute=7)]
-    [one] = exchanges(members)
-    assert one.opening_id == mid(2)
+    [one] = build_threads(members)
+    assert one.root_id == mid(2)
     assert {(edge.child_id, edge.parent_id) for edge in one.replies} == {
         (mid(0), mid(1)),
         (mid(1), mid(2)),
@@ -114,7 +114,7 @@ def test_the_earliest_of_a_round_opens_it_whatever_hangs_below():
 
 def test_nothing_after_the_last_place_belongs_to_an_exchange():
     members = [member(0), member(1, 0), member(2, 1), member(3, 2)]
-    [one] = exchanges(members, last=members[1].position)
+    [one] = build_threads(members, last=members[1].position)
     assert numbers(one.member_ids) == [0, 1]
     assert [edge.child_id for edge in one.replies] == [mid(1)]
 
@@ -122,32 +122,32 @@ def test_nothing_after_the_last_place_belongs_to_an_exchange():
 def test_of_a_large_exchange_finds_come_with_all_that_they_answer_and_with_their_first_answers():
     chain = [member(number, number - 1 if number else None) for number in range(30)]
     aside = [member(100 + number, 20) for number in range(FIRST_ANSWERS + 2)]
-    [one] = exchanges([*chain, *aside, *(member(200 + number, 0) for number in range(40))])
-    kept = shown(one, [mid(20), mid(25), mid(200)], bound=30)
+    [one] = build_threads([*chain, *aside, *(member(200 + number, 0) for number in range(40))])
+    kept = visible_members(one, [mid(20), mid(25), mid(200)], bound=30)
     assert numbers(sorted(kept)) == [*range(27), 100, 101, 200]
 
 
 def test_of_a_way_up_that_is_longer_than_the_bound_the_part_next_to_the_find_is_shown():
-    [one] = exchanges(member(number, number - 1 if number else None) for number in range(90))
-    kept = shown(one, [mid(80)], bound=12)
+    [one] = build_threads(member(number, number - 1 if number else None) for number in range(90))
+    kept = visible_members(one, [mid(80)], bound=12)
     assert numbers(sorted(kept)) == [0, *range(71, 82)]
 
 
 def test_further_answers_fill_what_the_bound_leaves():
-    [one] = exchanges([member(0), *(member(number, 0) for number in range(1, 60))])
-    assert numbers(sorted(shown(one, [mid(0)], bound=10))) == list(range(10))
+    [one] = build_threads([member(0), *(member(number, 0) for number in range(1, 60))])
+    assert numbers(sorted(visible_members(one, [mid(0)], bound=10))) == list(range(10))
 
 
 def test_what_is_far_from_every_find_stays_out_even_where_there_is_room():
-    [one] = exchanges(member(number, number - 1 if number else None) for number in range(60))
-    assert numbers(sorted(shown(one, [mid(2)], bound=50))) == [0, 1, 2, 3]
+    [one] = build_threads(member(number, number - 1 if number else None) for number in range(60))
+    assert numbers(sorted(visible_members(one, [mid(2)], bound=50))) == [0, 1, 2, 3]
 
 
 def test_in_a_thread_what_follows_may_answer_unless_something_states_that_it_does():
     def edge(child: int, parent: int, method) -> Reply:
         return Reply(child_id=mid(child), parent_id=mid(parent), method=method, confidence=1.0)
 
-    answers = answers_in(
+    answers = answers_lookup(
         [edge(1, 0, "thread"), edge(2, 0, "thread"), edge(3, 2, "explicit"), edge(4, 0, "thread")]
     )
     assert numbers(answers(mid(0))) == [1, 2, 4]
@@ -246,14 +246,14 @@ async def test_a_very_long_exchange_is_shown_around_its_finds_and_says_how_much_
     await tell(app, *told)
     found = await app.search(app.operator, "anchor", limit=1)
     [hit] = found.hits
-    assert len(hit.messages) == BOUND
-    assert hit.omitted == 800 - BOUND
+    assert len(hit.messages) == MAX_MEMBERS
+    assert hit.omitted == 800 - MAX_MEMBERS
     assert {"0", "699", "700", "701"} <= set(ids(hit))
     assert "700" in found_ids(hit)
     assert hit.opening.external_id == "0"
-    assert hit_json(hit)["omitted"] == 800 - BOUND
-    told = left_out(hit)
-    assert told.startswith(f"{800 - BOUND} more messages of this exchange left out: roomlore show ")
+    assert hit_json(hit)["omitted"] == 800 - MAX_MEMBERS
+    told = omission_note(hit)
+    assert told.startswith(f"{800 - MAX_MEMBERS} more messages of this exchange left out: roomlore show ")
     # What it says reads the whole of it.
     room, before = told.split()[-4], told.split()[-1]
     [whole] = await app.exchanges(app.operator, room, limit=1, before=before)
@@ -402,7 +402,7 @@ async def test_pages_of_exchanges_hold_every_message_once_whole_exchanges_newest
     while page := await app.exchanges(app.operator, "general", limit=limit, before=before):
         assert len(page) <= limit
         pages += page
-        before = str(page[-1].opening.id)
+        before = str(page[-1].root.id)
     assert {frozenset(one) for one in all_ids(pages)} == components(edges)
     assert len(pages) == len(components(edges))
     openings = [one.opening.position for one in pages]

@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 
 from roomlore.backends.fake import FakeEmbedder
 from roomlore.domain.ports import TOKEN_BYTES, TokenVectors
-from roomlore.retrieval.maxsim import maxsim
+from roomlore.retrieval.maxsim import max_similarity
 
 
 def tokens(most: int) -> st.SearchStrategy[TokenVectors]:
@@ -45,7 +45,7 @@ def pairs(one: TokenVectors, other: TokenVectors) -> list[tuple[int, int]]:
 
 @given(question=tokens(4), messages=st.lists(tokens(4), max_size=5))
 def test_it_is_what_comparing_token_by_token_gives(question: TokenVectors, messages: list[TokenVectors]):
-    found = maxsim(question, messages)
+    found = max_similarity(question, messages)
     assert found.dtype == np.float32
     assert found.tolist() == pytest.approx(one_by_one(question, messages), abs=1e-5)
 
@@ -53,14 +53,14 @@ def test_it_is_what_comparing_token_by_token_gives(question: TokenVectors, messa
 @given(question=tokens(4), messages=st.lists(tokens(4), max_size=6), data=st.data())
 def test_the_order_of_messages_changes_nothing(question: TokenVectors, messages: list[TokenVectors], data):
     order = data.draw(st.permutations(range(len(messages))))
-    found = maxsim(question, messages)
-    assert maxsim(question, [messages[place] for place in order]) == pytest.approx(found[order], abs=1e-5)
+    found = max_similarity(question, messages)
+    assert max_similarity(question, [messages[place] for place in order]) == pytest.approx(found[order], abs=1e-5)
 
 
 def test_a_word_that_is_in_everything_tells_less_than_one_that_is_in_a_single_message():
     texts = ["tent one", "tent two", "tent three", "four leaks"]
-    *messages, question = FakeEmbedder().read([*texts, "tent leaks"]).tokens or ()
-    tents, leak = maxsim(question, messages)[:3], maxsim(question, messages)[3]
+    *messages, question = FakeEmbedder().embed_with_tokens([*texts, "tent leaks"]).tokens or ()
+    tents, leak = max_similarity(question, messages)[:3], max_similarity(question, messages)[3]
     assert leak > tents.max()
 
 
@@ -68,30 +68,30 @@ def test_a_word_that_is_in_everything_tells_less_than_one_that_is_in_a_single_me
 def test_nearness_has_bounds_and_more_tokens_never_make_a_message_less_near(
     question: TokenVectors, messages: list[TokenVectors]
 ):
-    found = maxsim(question, messages)
+    found = max_similarity(question, messages)
     assert (np.abs(found) <= 1 + 1e-6).all()
     for shorter, longer in pairwise(messages):
         if len(shorter):
-            both = maxsim(question, [shorter, np.concatenate([shorter, longer])])
+            both = max_similarity(question, [shorter, np.concatenate([shorter, longer])])
             assert both[1] >= both[0] - 1e-6
 
 
 def test_what_has_no_tokens_is_neither_near_nor_far():
     none = np.empty((0, TOKEN_BYTES), np.int8)
     some = np.ones((2, TOKEN_BYTES), np.int8)
-    assert maxsim(some, []).shape == (0,)
-    assert maxsim(some, [none, some, none]).tolist() == pytest.approx([0, 1, 0])
-    assert maxsim(none, [some, none]).tolist() == [0, 0]
+    assert max_similarity(some, []).shape == (0,)
+    assert max_similarity(some, [none, some, none]).tolist() == pytest.approx([0, 1, 0])
+    assert max_similarity(none, [some, none]).tolist() == [0, 0]
 
 
 def test_opposite_tokens_are_as_far_as_can_be():
     some = np.ones((1, TOKEN_BYTES), np.int8)
-    assert maxsim(some, [~some]).tolist() == pytest.approx([-1])
+    assert max_similarity(some, [~some]).tolist() == pytest.approx([-1])
 
 
 def test_the_message_that_has_every_word_of_the_question_is_nearest_whatever_else_it_says():
     texts = ["see you at nine", "the tent leaks", "well, the tent is where we left it last summer, I think"]
-    *messages, question = FakeEmbedder().read([*texts, "where is the tent"]).tokens or ()
-    none, half, whole = maxsim(question, messages).tolist()
+    *messages, question = FakeEmbedder().embed_with_tokens([*texts, "where is the tent"]).tokens or ()
+    none, half, whole = max_similarity(question, messages).tolist()
     assert whole == pytest.approx(1)
     assert whole > half > none + 0.3

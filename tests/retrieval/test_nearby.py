@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roomlore.domain.ids import MessageId, ParticipantId
-from roomlore.retrieval.nearby import PEOPLE, Nearness, nearer_first
-from roomlore.retrieval.records import Why
+from roomlore.retrieval.nearby import PERSON_BOOST, ProximityBoost, boost_near
+from roomlore.retrieval.records import MatchReason
 
 ANA, BO, CY = (ParticipantId(UUID(int=number)) for number in (1, 2, 3))
 
@@ -17,28 +17,28 @@ def said(number: int) -> MessageId:
     return MessageId(UUID(int=100 + number))
 
 
-def why(score: float) -> Why:
-    return Why(score=score, similarity=None, coverage=None, terms=())
+def why(score: float) -> MatchReason:
+    return MatchReason(score=score, similarity=None, coverage=None, terms=())
 
 
-def ordered(scores: list[float]) -> dict[MessageId, Why]:
+def ordered(scores: list[float]) -> dict[MessageId, MatchReason]:
     return {said(place): why(score) for place, score in enumerate(sorted(scores, reverse=True))}
 
 
 def test_of_two_that_fit_alike_the_one_by_whom_the_asker_talks_to_goes_first():
     reasons = ordered([0.9, 0.5, 0.49, 0.1])
     authors = dict(zip(reasons, [CY, CY, BO, CY], strict=True))
-    near = Nearness(own_ids=frozenset({ANA}), people={BO: 1.0})
+    near = ProximityBoost(own_account_ids=frozenset({ANA}), person_weights={BO: 1.0})
 
-    assert list(nearer_first(reasons, authors, near)) == [said(0), said(2), said(1), said(3)]
+    assert list(boost_near(reasons, authors, near)) == [said(0), said(2), said(1), said(3)]
 
 
 def test_own_words_go_before_those_of_others_and_grounds_of_memories_before_other_words():
-    near = Nearness(own_ids=frozenset({ANA}), people={BO: 0.5}, topics={said(1): 1.0})
+    near = ProximityBoost(own_account_ids=frozenset({ANA}), person_weights={BO: 0.5}, message_weights={said(1): 1.0})
 
-    assert near.of(said(0), ANA) > near.of(said(0), BO) == PEOPLE / 2 > near.of(said(0), CY) == 0
-    assert near.of(said(1), CY) > 0
-    assert near.of(said(0), None) == 0
+    assert near.boost_for(said(0), ANA) > near.boost_for(said(0), BO) == PERSON_BOOST / 2 > near.boost_for(said(0), CY) == 0
+    assert near.boost_for(said(1), CY) > 0
+    assert near.boost_for(said(0), None) == 0
 
 
 @given(
@@ -51,9 +51,9 @@ def test_nothing_is_found_or_lost_and_the_scores_keep_their_range(
 ):
     reasons = ordered(scores)
     authors = dict(zip(list(reasons)[:known], writers, strict=False))
-    near = Nearness(own_ids=frozenset({ANA}), people={BO: 0.7}, topics={said(3): 0.4})
+    near = ProximityBoost(own_account_ids=frozenset({ANA}), person_weights={BO: 0.7}, message_weights={said(3): 0.4})
 
-    found = nearer_first(reasons, authors, near)
+    found = boost_near(reasons, authors, near)
 
     assert set(found) == set(reasons)
     values = [one.score for one in found.values()]
@@ -70,7 +70,7 @@ def test_with_nobody_near_the_order_stays():
     reasons = ordered([0.9, 0.5, 0.2])
     authors = dict.fromkeys(reasons, CY)
 
-    found = nearer_first(reasons, authors, Nearness(own_ids=frozenset()))
+    found = boost_near(reasons, authors, ProximityBoost(own_account_ids=frozenset()))
 
     assert list(found) == list(reasons)
     assert [one.score for one in found.values()] == pytest.approx([one.score for one in reasons.values()])

@@ -17,17 +17,17 @@ from hypothesis import strategies as st
 from roomlore.domain.audience import Period
 from roomlore.domain.errors import BadInput
 from roomlore.retrieval import rawfiles, rawlogs
-from roomlore.retrieval.rawfiles import LONGEST_LINE, Budget, lines
-from roomlore.retrieval.rawlines import said_in
-from roomlore.retrieval.rawlogs import Access, RawLogs, best, read_from, terms_of
-from roomlore.store.search import Scope
+from roomlore.retrieval.rawfiles import LONGEST_LINE, ReadBudget, read_lines
+from roomlore.retrieval.rawlines import parse_line
+from roomlore.retrieval.rawlogs import LogVisibility, LogFolders, best_candidates, to_findings, query_terms
+from roomlore.store.search import SearchFilter
 
-OPERATOR = Access(is_operator=True)
+OPERATOR = LogVisibility(is_operator=True)
 NOON = datetime(2025, 3, 1, 12, tzinfo=UTC)
 
 
-def budget(**given) -> Budget:
-    return Budget(**({"bytes_left": 10**9, "deadline": 10.0, "clock": lambda: 0.0} | given))
+def budget(**given) -> ReadBudget:
+    return ReadBudget(**({"bytes_left": 10**9, "deadline": 10.0, "clock": lambda: 0.0} | given))
 
 
 def write(folder: Path, name: str, *records, packed: bool = False) -> Path:
@@ -51,10 +51,10 @@ def ours(number: int, text: str, **fields):
     return plain | fields
 
 
-async def found(logs: RawLogs, question: str, access: Access = OPERATOR, scope: Scope | None = None):
-    scanned = await rawlogs.scan(logs, question, access, scope=scope or Scope(), clock=time.monotonic)
-    fit = best(scanned)
-    return read_from(scanned, question, fit, clean=lambda text: text, is_operator=access.is_operator)
+async def found(logs: LogFolders, question: str, access: LogVisibility = OPERATOR, scope: SearchFilter | None = None):
+    scanned = await rawlogs.scan_logs(logs, question, access, scope=scope or SearchFilter(), clock=time.monotonic)
+    fit = best_candidates(scanned)
+    return to_findings(scanned, question, fit, clean=lambda text: text, is_operator=access.is_operator)
 
 
 def texts(read) -> list[str]:
@@ -65,7 +65,7 @@ def texts(read) -> list[str]:
 
 
 def test_our_own_format_says_who_where_and_when():
-    said = said_in(json.dumps(ours(7, "hello")).encode())
+    said = parse_line(json.dumps(ours(7, "hello")).encode())
 
     assert (said.text, said.author_name, said.platform, said.room) == ("hello", "Ana", "test", "general")
     assert (said.accounts[0], said.ids, said.sent_at) == ("ana", ["7"], NOON)
@@ -90,7 +90,7 @@ def test_our_own_format_says_who_where_and_when():
     ],
 )
 def test_other_formats_are_read_by_the_usual_names_and_never_exact(record, text, author, sent_at):
-    said = said_in(json.dumps(record).encode())
+    said = parse_line(json.dumps(record).encode())
 
     assert (said.text, said.author_name, said.sent_at) == (text, author, sent_at)
     assert not said.is_exact
@@ -157,23 +157,23 @@ RESPONSE = {
     ],
 )
 def test_logs_of_sessions_with_agents_are_read(record, text, author):
-    said = said_in(json.dumps(record).encode())
+    said = parse_line(json.dumps(record).encode())
 
     assert (said.text, said.author_name, said.sent_at) == (text, author, NOON)
     assert not said.is_exact
 
 
 def test_whoever_asks_and_answers_in_a_session_speaks_to_all_and_nobody_else_does():
-    assert [said_in(json.dumps(one).encode()).is_for_all for one in (ASKED, ANSWERED)] == [True, True]
+    assert [parse_line(json.dumps(one).encode()).is_for_all for one in (ASKED, ANSWERED)] == [True, True]
     for kind in ("system", "summary", "whisper", "assistant"):
-        assert not said_in(json.dumps(ASKED | {"type": kind}).encode()).is_for_all
+        assert not parse_line(json.dumps(ASKED | {"type": kind}).encode()).is_for_all
     # Without the side that speaks, the word is a kind of message that is not known.
-    assert not said_in(json.dumps({"type": "user", "text": "hi"}).encode()).is_for_all
+    assert not parse_line(json.dumps({"type": "user", "text": "hi"}).encode()).is_for_all
 
 
 async def test_a_line_without_words_is_not_broken(tmp_path):
     write(tmp_path / "logs", "session.jsonl", ASKED, CALLED, ANSWERED, {"type": "summary"}, "{ferry}")
-    read = await found(RawLogs(folders=[tmp_path / "logs"]), "when does the ferry leave")
+    read = await found(LogFolders(folders=[tmp_path / "logs"]), "when does the ferry leave")
 
     assert texts(read) == ["At the pier.\nIt leaves at nine."]
     assert read.note == "broken lines skipped: 1"
@@ -183,7 +183,7 @@ async def test_a_line_without_words_is_not_broken(tmp_path):
     "line", [b"", b"{", b"[]", b"1", b'{"text": ""}', b'{"text": 5}', b'{"level": "info"}', b"[" * 100_000]
 )
 def test_what_says_nothing_is_no_line(line):
-    assert said_in(line) is None
+    assert parse_line(line) is None
 
 
 @given(
@@ -201,7 +201,7 @@ def test_what_says_nothing_is_no_line(line):
     )
 )
 def test_no_line_is_too_odd_and_whatever_is_read_can_be_asked_for(record):
-    said = said_in(json.dumps(record).encode())
+    said = parse_line(json.dumps(record).encode())
 
     if said is not None:
         told = (said.author_name, said.text, *said.accounts, *said.mentions, *said.ids, said.room)
@@ -209,9 +209,9 @@ def test_no_line_is_too_odd_and_whatever_is_read_can_be_asked_for(record):
 
 
 def test_a_word_is_the_same_with_its_endings_and_words_that_say_nothing_are_none():
-    assert terms_of("Where do the ferries and the Ferry leave?") == ["ferri", "ferry", "leav"]
-    assert terms_of("leaving leaves left") == ["leav", "left"]
-    assert terms_of("what is it?") == []
+    assert query_terms("Where do the ferries and the Ferry leave?") == ["ferri", "ferry", "leav"]
+    assert query_terms("leaving leaves left") == ["leav", "left"]
+    assert query_terms("what is it?") == []
 
 
 # Files
@@ -224,7 +224,7 @@ def test_log_files_of_all_folders_are_read_packed_or_not_and_no_others(tmp_path)
     for other in ("notes.txt", ".hidden.jsonl", ".git/d.jsonl", "secrets.env"):
         write(tmp_path / "logs", other, "{4}")
 
-    read = list(lines([tmp_path / "logs", tmp_path / "more", tmp_path / "nowhere"], budget()))
+    read = list(read_lines([tmp_path / "logs", tmp_path / "more", tmp_path / "nowhere"], budget()))
 
     assert [(line.file, line.number, line.data) for line in read] == [
         ("logs/a.jsonl", 1, b"{1}\n"),
@@ -243,14 +243,14 @@ def test_links_and_what_is_no_file_are_not_followed(tmp_path):
     os.mkfifo(logs / "pipe.jsonl")
     (logs / "folder.jsonl").mkdir()
 
-    assert list(lines([logs], budget())) == []
+    assert list(read_lines([logs], budget())) == []
 
 
 def test_the_folder_itself_may_be_a_link_and_its_path_is_never_told(tmp_path):
     write(tmp_path / "somewhere", "a.jsonl", "{1}")
     (tmp_path / "logs").symlink_to(tmp_path / "somewhere")
 
-    assert [line.file for line in lines([tmp_path / "logs"], budget())] == ["logs/a.jsonl"]
+    assert [line.file for line in read_lines([tmp_path / "logs"], budget())] == ["logs/a.jsonl"]
 
 
 def test_what_cannot_be_opened_is_told_with_the_reason_and_without_the_path(tmp_path, monkeypatch):
@@ -273,7 +273,7 @@ def test_what_cannot_be_opened_is_told_with_the_reason_and_without_the_path(tmp_
     unread: list[str] = []
     folders = [logs, tmp_path / "nowhere", tmp_path / "file", tmp_path / "loop"]
 
-    read = list(lines(folders, budget(), unread=unread.append))
+    read = list(read_lines(folders, budget(), unreadable=unread.append))
 
     assert [line.file for line in read] == ["logs/a.jsonl"]
     assert unread == [
@@ -298,7 +298,7 @@ def test_a_folder_that_may_not_be_listed_is_told_and_the_next_one_read(tmp_path,
     monkeypatch.setattr(rawfiles.os, "fwalk", walk)
     unread: list[str] = []
 
-    read = list(lines([tmp_path / "locked", tmp_path / "logs"], budget(), unread=unread.append))
+    read = list(read_lines([tmp_path / "locked", tmp_path / "logs"], budget(), unreadable=unread.append))
 
     assert [line.file for line in read] == ["logs/a.jsonl"]
     assert unread == ["locked: Permission denied"]
@@ -308,7 +308,7 @@ def test_reading_ends_with_the_bytes_and_says_so(tmp_path):
     write(tmp_path, "a.jsonl", *("x" * 99 for _ in range(100)))
     limited = budget(bytes_left=1_000)
 
-    assert len(list(lines([tmp_path], limited))) == 10
+    assert len(list(read_lines([tmp_path], limited))) == 10
     assert limited.cut_short == "too large to be read whole"
 
 
@@ -316,7 +316,7 @@ def test_a_bomb_counts_as_unpacked(tmp_path):
     (tmp_path / "bomb.jsonl.gz").write_bytes(gzip.compress(b"x" * 50_000_000))
     limited = budget(bytes_left=3 * LONGEST_LINE)
 
-    assert list(lines([tmp_path], limited)) == []
+    assert list(read_lines([tmp_path], limited)) == []
     assert limited.cut_short == "too large to be read whole"
 
 
@@ -325,14 +325,14 @@ def test_reading_ends_with_the_time_and_says_so(tmp_path):
     ticks = iter(range(1_000))
     limited = budget(deadline=9.5, clock=lambda: float(next(ticks)))
 
-    assert len(list(lines([tmp_path], limited))) == 10
+    assert len(list(read_lines([tmp_path], limited))) == 10
     assert limited.cut_short == "out of time"
 
 
 def test_a_line_without_end_is_left_out_and_the_next_one_read(tmp_path):
     write(tmp_path, "a.jsonl", "x" * (2 * LONGEST_LINE + 5), "{}")
 
-    assert [line.data for line in lines([tmp_path], budget())] == [None, b"{}\n"]
+    assert [line.data for line in read_lines([tmp_path], budget())] == [None, b"{}\n"]
 
 
 @pytest.mark.parametrize("cut", [5, 30])
@@ -341,7 +341,7 @@ def test_a_damaged_archive_is_one_broken_line(tmp_path, cut):
     path.write_bytes(path.read_bytes()[:cut])
     write(tmp_path, "b.jsonl", "{}")
 
-    read = {line.file.split("/")[-1]: line.data for line in lines([tmp_path], budget())}
+    read = {line.file.split("/")[-1]: line.data for line in read_lines([tmp_path], budget())}
 
     assert read == {"a.jsonl.gz": None, "b.jsonl": b"{}\n"}
 
@@ -350,7 +350,7 @@ def test_a_damaged_archive_is_one_broken_line(tmp_path, cut):
 
 
 async def test_the_line_with_the_rarest_words_comes_first(tmp_path):
-    logs = RawLogs(folders=[tmp_path])
+    logs = LogFolders(folders=[tmp_path])
     write(
         tmp_path, "a.jsonl", ours(1, "the ferry is late"), ours(2, "the ferry leaves at nine"), ours(3, "tea")
     )
@@ -374,7 +374,7 @@ async def test_questions_and_what_the_log_says_is_gone_are_no_answers(tmp_path):
         ours(2, "the ferry leaves at ten", room="other"),
     )
 
-    assert texts(await found(RawLogs(folders=[tmp_path]), "when does the ferry leave")) == [
+    assert texts(await found(LogFolders(folders=[tmp_path]), "when does the ferry leave")) == [
         "the ferry leaves at ten"
     ]
 
@@ -382,21 +382,21 @@ async def test_questions_and_what_the_log_says_is_gone_are_no_answers(tmp_path):
 async def test_broken_lines_are_counted_and_what_was_cut_short_is_told(tmp_path):
     write(tmp_path, "a.jsonl", "nonsense", '{"text": "ferry', ours(1, "the ferry"), '{"text": "ferry", }')
 
-    read = await found(RawLogs(folders=[tmp_path]), "ferry")
+    read = await found(LogFolders(folders=[tmp_path]), "ferry")
     assert texts(read) == ["the ferry"]
     assert read.note == "broken lines skipped: 3"
 
-    read = await found(RawLogs(folders=[tmp_path], most_bytes=5), "ferry")
+    read = await found(LogFolders(folders=[tmp_path], most_bytes=5), "ferry")
     assert (texts(read), read.note) == ([], "cut short: too large to be read whole")
 
 
 async def test_of_very_many_lines_the_best_are_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(rawlogs, "KEPT", 20)
+    monkeypatch.setattr(rawlogs, "MAX_KEPT", 20)
     plain = [ours(number, f"ferry number {number}") for number in range(200)]
     plain[137] = ours(137, "the ferry leaves at nine")
     write(tmp_path, "a.jsonl", *plain)
 
-    read = await found(RawLogs(folders=[tmp_path]), "when does the ferry leave")
+    read = await found(LogFolders(folders=[tmp_path]), "when does the ferry leave")
 
     assert read.lines[0].number == 138
     assert len(read.lines) == read.matched <= 20
@@ -406,16 +406,16 @@ async def test_of_very_many_lines_the_best_are_kept(tmp_path, monkeypatch):
 async def test_words_of_other_alphabets_are_found_however_they_are_written(tmp_path):
     write(tmp_path, "a.jsonl", json.dumps(ours(1, "паром уходит в девять")))
 
-    assert texts(await found(RawLogs(folders=[tmp_path]), "когда уходит паром")) == ["паром уходит в девять"]
+    assert texts(await found(LogFolders(folders=[tmp_path]), "когда уходит паром")) == ["паром уходит в девять"]
 
 
 async def test_since_and_until_narrow_the_lines(tmp_path):
     stamps = [f"2025-03-0{day}T12:00:00Z" for day in (1, 2, 3)]
     write(tmp_path, "a.jsonl", *(ours(day, "the ferry", sent_at=stamp) for day, stamp in enumerate(stamps)))
     write(tmp_path, "b.jsonl", {"text": "ferry without time"})
-    scope = Scope(since=datetime(2025, 3, 2, tzinfo=UTC), until=datetime(2025, 3, 3, tzinfo=UTC))
+    scope = SearchFilter(since=datetime(2025, 3, 2, tzinfo=UTC), until=datetime(2025, 3, 3, tzinfo=UTC))
 
-    read = await found(RawLogs(folders=[tmp_path]), "ferry", scope=scope)
+    read = await found(LogFolders(folders=[tmp_path]), "ferry", scope=scope)
 
     assert [line.number for line in read.lines] == [2]
 
@@ -428,8 +428,8 @@ async def test_a_cancelled_reading_ends(tmp_path):
         going.set()
         return 0.0
 
-    logs = RawLogs(folders=[tmp_path] * 5_000)
-    original = rawlogs._Reader.read
+    logs = LogFolders(folders=[tmp_path] * 5_000)
+    original = rawlogs._LogReader.read
 
     def read(self, limits):
         try:
@@ -438,8 +438,8 @@ async def test_a_cancelled_reading_ends(tmp_path):
             ended.set()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rawlogs._Reader, "read", read)
-        task = asyncio.create_task(rawlogs.scan(logs, "ferry", OPERATOR, scope=Scope(), clock=clock))
+        patch.setattr(rawlogs._LogReader, "read", read)
+        task = asyncio.create_task(rawlogs.scan_logs(logs, "ferry", OPERATOR, scope=SearchFilter(), clock=clock))
         await asyncio.to_thread(going.wait, 20)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -451,7 +451,7 @@ async def test_a_cancelled_reading_ends(tmp_path):
 
 
 @pytest.fixture
-def mapped(tmp_path) -> RawLogs:
+def mapped(tmp_path) -> LogFolders:
     write(
         tmp_path,
         "general.jsonl",
@@ -463,7 +463,7 @@ def mapped(tmp_path) -> RawLogs:
         {"text": "ferry without time", "author": "ana"},
     )
     write(tmp_path, "unmapped.jsonl", ours(6, "ferry unmapped"))
-    return RawLogs(folders=[tmp_path], rooms={f"{tmp_path.name}/general*": ("test", "general")})
+    return LogFolders(folders=[tmp_path], rooms={f"{tmp_path.name}/general*": ("test", "general")})
 
 
 async def test_an_operator_sees_every_line(mapped):
@@ -483,7 +483,7 @@ async def test_an_operator_sees_every_line(mapped):
     ],
 )
 async def test_others_see_ordinary_lines_of_a_mapped_room_as_of_their_time_there(mapped, rooms, seen):
-    read = await found(mapped, "ferry", Access(is_operator=False, rooms=rooms))
+    read = await found(mapped, "ferry", LogVisibility(is_operator=False, rooms=rooms))
 
     assert sorted(texts(read)) == seen
     assert read.matched == len(seen)
@@ -509,8 +509,8 @@ async def test_what_is_addressed_or_of_another_kind_is_for_operators(tmp_path, f
     plain = {"user": "Ana", "ts": NOON.timestamp()}
     told = {"message": {"text": "ferry"} | fields} if is_within else {"text": "ferry"} | fields
     write(tmp_path, "a.jsonl", plain | told)
-    logs = RawLogs(folders=[tmp_path], rooms={"*/*": ("slack", "C1")})
-    member = Access(is_operator=False, rooms={("slack", "C1"): None})
+    logs = LogFolders(folders=[tmp_path], rooms={"*/*": ("slack", "C1")})
+    member = LogVisibility(is_operator=False, rooms={("slack", "C1"): None})
 
     assert texts(await found(logs, "ferry")) == ["ferry"]
     read = await found(logs, "ferry", member)
@@ -536,8 +536,8 @@ async def test_what_is_addressed_or_of_another_kind_is_for_operators(tmp_path, f
 )
 async def test_a_line_that_names_another_room_or_platform_is_for_operators(tmp_path, fields, is_shown):
     write(tmp_path, "a.jsonl", {"user": "Ana", "text": "ferry", "ts": NOON.timestamp()} | fields)
-    logs = RawLogs(folders=[tmp_path], rooms={"*/*": ("slack", "C1")})
-    member = Access(is_operator=False, rooms={("slack", "C1"): None, ("slack", "hr-private"): None})
+    logs = LogFolders(folders=[tmp_path], rooms={"*/*": ("slack", "C1")})
+    member = LogVisibility(is_operator=False, rooms={("slack", "C1"): None, ("slack", "hr-private"): None})
 
     assert texts(await found(logs, "ferry")) == ["ferry"]
     assert texts(await found(logs, "ferry", member)) == ["ferry"] * is_shown
@@ -561,7 +561,7 @@ async def test_a_line_that_names_another_room_or_platform_is_for_operators(tmp_p
     ],
 )
 def test_a_pattern_reaches_into_no_folder_that_it_does_not_name(pattern, file, is_mapped):
-    logs = RawLogs(folders=[], rooms={pattern: ("test", "general")})
+    logs = LogFolders(folders=[], rooms={pattern: ("test", "general")})
 
     assert (logs.room_of(file) is not None) == is_mapped
 
@@ -569,10 +569,10 @@ def test_a_pattern_reaches_into_no_folder_that_it_does_not_name(pattern, file, i
 async def test_a_file_in_a_folder_that_only_begins_like_a_mapped_file_is_not_shown(tmp_path):
     write(tmp_path, "bots/general-1.jsonl", ours(1, "ferry"))
     write(tmp_path, "bots/general-private/secret.jsonl", ours(2, "ferry in secret"))
-    logs = RawLogs(folders=[tmp_path / "bots"], rooms={"bots/general-*.jsonl": ("test", "general")})
+    logs = LogFolders(folders=[tmp_path / "bots"], rooms={"bots/general-*.jsonl": ("test", "general")})
 
     assert texts(
-        await found(logs, "ferry", Access(is_operator=False, rooms={("test", "general"): None}))
+        await found(logs, "ferry", LogVisibility(is_operator=False, rooms={("test", "general"): None}))
     ) == ["ferry"]
 
 
@@ -581,12 +581,12 @@ async def test_two_folders_of_the_same_name_are_refused_and_others_find_nothing(
     write(tmp_path, "a/bots/general.jsonl", ours(1, "ferry"))
     write(tmp_path, f"{second}/general.jsonl", ours(2, "ferry in secret"))
     folders = [tmp_path / "a/bots", tmp_path / second]
-    logs = RawLogs(folders=folders, rooms={"bots/general.jsonl": ("test", "general")})
+    logs = LogFolders(folders=folders, rooms={"bots/general.jsonl": ("test", "general")})
 
     with pytest.raises(BadInput, match="same name") as refused:
         await found(logs, "ferry")
     assert all(repr(str(folder)) in str(refused.value) for folder in folders)
-    member = Access(is_operator=False, rooms={("test", "general"): None})
+    member = LogVisibility(is_operator=False, rooms={("test", "general"): None})
     read = await found(logs, "ferry", member)
     assert (texts(read), read.matched, read.note) == ([], 0, "")
 
@@ -594,13 +594,13 @@ async def test_two_folders_of_the_same_name_are_refused_and_others_find_nothing(
 async def test_the_same_folder_named_twice_is_no_other(tmp_path):
     write(tmp_path, "a.jsonl", ours(1, "ferry"))
 
-    assert (await found(RawLogs(folders=[tmp_path, tmp_path]), "ferry")).lines
+    assert (await found(LogFolders(folders=[tmp_path, tmp_path]), "ferry")).lines
 
 
 async def test_what_could_not_be_read_is_told_to_operators_and_no_more_names_than_a_few(tmp_path, mapped):
     missing = [tmp_path / f"gone{number}" for number in range(5)]
-    logs = RawLogs(folders=[*mapped.folders, *missing], rooms=mapped.rooms)
-    member = Access(is_operator=False, rooms={("test", "general"): None})
+    logs = LogFolders(folders=[*mapped.folders, *missing], rooms=mapped.rooms)
+    member = LogVisibility(is_operator=False, rooms={("test", "general"): None})
 
     why = "No such file or directory"
     assert (await found(logs, "ferry")).note == (
@@ -610,27 +610,27 @@ async def test_what_could_not_be_read_is_told_to_operators_and_no_more_names_tha
 
 
 def test_where_a_line_may_have_been_said_is_where_its_file_is_mapped_to_and_what_it_names():
-    said = said_in(b'{"text": "ferry", "channel": "hr"}')
+    said = parse_line(b'{"text": "ferry", "channel": "hr"}')
 
-    assert said.places(("slack", "C1")) == [("slack", "C1"), ("slack", "hr")]
-    assert said.places(None) == []
+    assert said.possible_rooms(("slack", "C1")) == [("slack", "C1"), ("slack", "hr")]
+    assert said.possible_rooms(None) == []
 
 
 def test_a_room_by_its_name_alone_is_not_exact():
-    assert not said_in(json.dumps(ours(7, "hello", room={"name": "general"})).encode()).is_exact
+    assert not parse_line(json.dumps(ours(7, "hello", room={"name": "general"})).encode()).is_exact
 
 
 async def test_broken_lines_with_words_of_the_question_are_told_to_operators_only(tmp_path):
     write(tmp_path, "a.jsonl", "{salary 91k}", {"event": {"text": "salary 91k"}})
-    logs = RawLogs(folders=[tmp_path], rooms={"*/*": ("test", "general")})
-    member = Access(is_operator=False, rooms={("test", "general"): None})
+    logs = LogFolders(folders=[tmp_path], rooms={"*/*": ("test", "general")})
+    member = LogVisibility(is_operator=False, rooms={("test", "general"): None})
 
     assert (await found(logs, "salary")).note == "broken lines skipped: 1"
     assert await found(logs, "salary", member) == await found(logs, "wages", member)
 
 
 async def test_what_a_viewer_may_not_see_weighs_nothing(mapped, tmp_path):
-    member = Access(is_operator=False, rooms={("test", "general"): None})
+    member = LogVisibility(is_operator=False, rooms={("test", "general"): None})
     before = await found(mapped, "early ferry", member)
     write(tmp_path, "secret.jsonl", *(ours(number, "early ferry early") for number in range(20)))
     write(tmp_path, "broken.jsonl", "{nonsense", "x" * 10)

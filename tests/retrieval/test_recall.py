@@ -10,9 +10,9 @@ from roomlore.backends.fake import FakeEmbedder
 from roomlore.domain.errors import TextRefused
 from roomlore.domain.ports import Vectors
 from roomlore.retrieval import recall
-from roomlore.retrieval.cascade import MEMORY_BAR, MEMORY_BAR_BY_WORDS
-from roomlore.retrieval.records import Why
-from roomlore.retrieval.search import Question
+from roomlore.retrieval.cascade import MEMORY_THRESHOLD, MEMORY_WORD_THRESHOLD
+from roomlore.retrieval.records import MatchReason
+from roomlore.retrieval.search import SearchQuery
 from workers.models import SMALL, Moody, served
 
 #: Words that mean the same to the model of these tests.
@@ -59,15 +59,15 @@ async def told(app: App, model: Knowing) -> App:
     )
 
 
-def question(model: FakeEmbedder, text: str) -> Question:
-    return Question(text=text, vector=(model.model_id, model.embed([text])[0]))
+def question(model: FakeEmbedder, text: str) -> SearchQuery:
+    return SearchQuery(text=text, vector=(model.model_id, model.embed([text])[0]))
 
 
-async def candidates(app: App, asked: Question, name: str | None = None) -> dict[str, float | None]:
+async def candidates(app: App, asked: SearchQuery, name: str | None = None) -> dict[str, float | None]:
     """Return what may fit a question, by what it says, and how near it is."""
     viewer = app.operator if name is None else await app.viewer(name)
-    async with app.db.reading(viewer, recalls=True) as conn:
-        found = await recall._candidates(conn, app.org_id, asked, proposing=[asked.vector, asked.also])
+    async with app.db.read_transaction(viewer, recalls=True) as conn:
+        found = await recall._candidates(conn, app.org_id, asked, proposing=[asked.vector, asked.second_vector])
     contents = {memory.id: memory.content for memory in await app.memories.all(viewer, limit=50)}
     return {contents[key]: why.similarity for key, why in found.items()}
 
@@ -77,11 +77,11 @@ async def candidates(app: App, asked: Question, name: str | None = None) -> dict
 
 def test_meaning_alone_clears_the_bar_where_it_is_close():
     def fits(**fields) -> float:
-        return recall._strength(
-            Why(**({"score": 0.0, "similarity": None, "coverage": None, "terms": ()} | fields))
+        return recall._relevance(
+            MatchReason(**({"score": 0.0, "similarity": None, "coverage": None, "terms": ()} | fields))
         )
 
-    assert fits(similarity=0.69) < MEMORY_BAR <= fits(similarity=0.701)
+    assert fits(similarity=0.69) < MEMORY_THRESHOLD <= fits(similarity=0.701)
     assert fits(similarity=0.5, coverage=0.4) == 0.45, "with words besides it is the mean"
     assert fits(coverage=0.5) == 0.25
     assert fits(similarity=-0.5) == 0.0
@@ -95,7 +95,7 @@ async def test_a_memory_that_shares_no_word_with_the_question_answers(told: App)
 
     assert (answer.tier, [one.memory.id for one in answer.memories]) == ("memories", [known.id])
     assert answer.text.endswith(TEA)
-    assert answer.trace[0].bar == MEMORY_BAR
+    assert answer.trace[0].bar == MEMORY_THRESHOLD
 
 
 async def test_what_has_no_vector_yet_is_not_found_by_meaning_and_compared_where_words_find_it(told: App):
@@ -125,7 +125,7 @@ async def test_a_memory_that_the_model_refuses_is_found_by_its_words_alone(told:
     model.refused = "prefers tea"
     answer = await told.ask(told.operator, "which drink has the skipper")
     assert (answer.tier, [one.memory.id for one in answer.memories]) == ("memories", [known.id])
-    assert answer.trace[0].bar == MEMORY_BAR_BY_WORDS
+    assert answer.trace[0].bar == MEMORY_WORD_THRESHOLD
 
 
 async def test_what_was_superseded_is_found_by_meaning_under_what_took_its_place(told: App):
@@ -174,7 +174,7 @@ async def test_what_an_agent_asserted_without_sources_is_found_by_meaning_by_tha
 
 
 async def test_the_invisible_takes_no_place_among_the_nearest(told: App, model: Knowing):
-    for number in range(recall.CLOSEST + 5):
+    for number in range(recall.MAX_CANDIDATES + 5):
         await told.memories.remember(f"{TEA} {number}", sources=["r"])
     await told.memories.remember("captain beverage mild", sources=["a"])
     await told.drain()
@@ -188,7 +188,7 @@ async def test_what_a_wish_keeps_from_the_viewer_is_not_found_by_meaning(told: A
         message("w1", "my wolfram account is 4412-9981", author=ANA, sent_at=at(10)),
         message("w2", "please forget that", author=ANA, sent_at=at(11)),
     )
-    async with told.db.reading(told.operator) as conn:
+    async with told.db.read_transaction(told.operator) as conn:
         cursor = await conn.execute("select id from messages where external_id = 'w1'")
         [(source,)] = await cursor.fetchall()
     await told.memories.remember(TEA, sources=[str(source)])
@@ -210,7 +210,7 @@ async def test_what_was_put_aside_is_not_found_by_meaning_even_if_a_vector_were_
     left = await rows.fetchall()
     await told.memories.forget(str(known.id))
     await admin.cursor().executemany("insert into memory_embeddings values (%s, %s, %s, %s)", left)
-    async with told.db.reading(told.operator, recalls=True) as conn:
+    async with told.db.read_transaction(told.operator, recalls=True) as conn:
         assert await recall._candidates(conn, told.org_id, asked, proposing=[asked.vector]) == {}
 
 
@@ -218,7 +218,7 @@ async def test_what_was_put_aside_is_not_found_by_meaning_even_if_a_vector_were_
 
 
 async def test_during_a_switch_both_models_propose_and_the_current_one_compares(told: App, model: Knowing):
-    new = told._loading.given[SMALL]
+    new = told._model_cache.provided[SMALL]
     await told.memories.remember(TEA, sources=["a"])
     await told.drain()
     await told.generations.switch(SMALL)
@@ -227,10 +227,10 @@ async def test_during_a_switch_both_models_propose_and_the_current_one_compares(
     await told.drain()
     # The switch has come, and back is under way: the model before lacks what it refused.
     await told.generations.back()
-    both = Question(
+    both = SearchQuery(
         text="vessel",
         vector=(new.model_id, new.embed(["boat is dry"])[0]),
-        also=(model.model_id, model.embed(["skipper drink prefers tea"])[0]),
+        second_vector=(model.model_id, model.embed(["skipper drink prefers tea"])[0]),
     )
     found = await candidates(told, both)
     assert found["boat is dry"] == pytest.approx(1.0, abs=1e-3)

@@ -7,25 +7,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roomlore.domain.ids import MessageId
-from roomlore.retrieval.scoring import REACH, Asked, Scored, Stages, score
-from roomlore.store.search import Surrounding
+from roomlore.retrieval.scoring import CONTEXT_REACH, QueryTerms, ScoredMessage, ScoringFeatures, score_messages
+from roomlore.store.search import ContextMessage
 
-ASKED = Asked(lexemes=["boat", "harbour"], rarities=[1.0, 3.0])
+ASKED = QueryTerms(stems=["boat", "harbour"], rarities=[1.0, 3.0])
 
 
-def row(number: int, *counts: int, follows: bool = True, **more) -> Surrounding:
+def row(number: int, *counts: int, follows: bool = True, **more) -> ContextMessage:
     given = {"author_name": "Ana", "size": 5, "similarity": 0.0, "fits": True} | more
     message_id = MessageId(UUID(int=number))
-    return Surrounding(message_id=message_id, follows=follows, counts=counts or None, **given)
+    return ContextMessage(message_id=message_id, follows=follows, counts=counts or None, **given)
 
 
-def ranked(*rows: Surrounding, stages: Stages | None = None) -> list[int]:
+def ranked(*rows: ContextMessage, stages: ScoringFeatures | None = None) -> list[int]:
     more = {} if stages is None else {"stages": stages}
-    return [one.message_id.int for one in score(rows, ASKED, most=100, **more)]
+    return [one.message_id.int for one in score_messages(rows, ASKED, most=100, **more)]
 
 
-def of(number: int, *rows: Surrounding) -> Scored:
-    return next(one for one in score(rows, ASKED, most=100) if one.message_id.int == number)
+def of(number: int, *rows: ContextMessage) -> ScoredMessage:
+    return next(one for one in score_messages(rows, ASKED, most=100) if one.message_id.int == number)
 
 
 def test_a_rare_word_counts_more_than_a_common_one():
@@ -52,18 +52,18 @@ def test_what_comes_after_tells_less_than_what_came_before():
 def test_without_neighbours_only_a_messages_own_words_count():
     rows = [row(1, 1, 1, follows=False), row(2)]
     by_number = {
-        one.message_id.int: one.score for one in score(rows, ASKED, most=9, stages=Stages(neighbours=False))
+        one.message_id.int: one.score for one in score_messages(rows, ASKED, most=9, stages=ScoringFeatures(neighbours=False))
     }
     assert by_number[1] > by_number[2] == 0.0
 
 
 def test_what_stands_in_another_place_tells_nothing():
     alone = of(2, row(1, follows=False), row(2, 1, 0, follows=False), row(3, 0, 1, follows=False))
-    assert alone.covered_around == alone.coverage == pytest.approx(0.25)
+    assert alone.context_coverage == alone.coverage == pytest.approx(0.25)
 
 
 def test_words_of_neighbours_are_covered_together():
-    assert of(2, row(1, 0, 1, follows=False), row(2, 1, 0)).covered_around == pytest.approx(1.0)
+    assert of(2, row(1, 0, 1, follows=False), row(2, 1, 0)).context_coverage == pytest.approx(1.0)
 
 
 def test_what_does_not_fit_informs_and_is_not_returned():
@@ -99,7 +99,7 @@ def test_the_terms_are_those_it_has_rarest_first():
 
 
 def test_nothing_scores_nothing():
-    assert score([], ASKED, most=5) == []
+    assert score_messages([], ASKED, most=5) == []
 
 
 ROWS = st.lists(
@@ -121,16 +121,16 @@ def test_whatever_stands_where_scores_are_within_bounds_and_in_order(drawn, most
         row(n, *(counts or ()), follows=follows and n > 0, size=size, similarity=similarity, fits=fits)
         for n, (counts, follows, size, similarity, fits) in enumerate(drawn)
     ]
-    found = score(rows, ASKED, most=most)
+    found = score_messages(rows, ASKED, most=most)
     own = [one for one in rows if one.fits and (one.counts is not None or one.similarity is not None)]
     assert len(found) == min(most, len(own))
     assert {one.message_id for one in found} <= {one.message_id for one in own}
     assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
-    assert all(0 <= one.score <= 1 + 1e-9 and 0 <= one.covered_around <= 1 + 1e-9 for one in found)
+    assert all(0 <= one.score <= 1 + 1e-9 and 0 <= one.context_coverage <= 1 + 1e-9 for one in found)
 
 
 @given(place=st.integers(0, 12))
 def test_a_find_reaches_so_far_and_no_further(place: int):
     rows = [row(n, *((1, 1) if n == place else ()), follows=n > 0) for n in range(13)]
-    reached = {one.message_id.int for one in score(rows, ASKED, most=99) if one.covered_around > 0}
-    assert reached == {n for n in range(13) if abs(n - place) <= REACH}
+    reached = {one.message_id.int for one in score_messages(rows, ASKED, most=99) if one.context_coverage > 0}
+    assert reached == {n for n in range(13) if abs(n - place) <= CONTEXT_REACH}

@@ -4,8 +4,8 @@ import pytest
 
 from retrieval.telling import ANA, BO, PIP, all_ids, at, closed, found_ids, ids, message, tell, without_model
 from roomlore.domain.errors import BadInput, NotFound
-from roomlore.retrieval.search import Question, search
-from roomlore.store.search import Scope
+from roomlore.retrieval.search import SearchQuery, search_messages
+from roomlore.store.search import SearchFilter
 
 MINUTE = "min"
 
@@ -13,8 +13,8 @@ MINUTE = "min"
 async def scoped(app, question, **scope):
     """Search by words alone in a scope that the App does not offer."""
     async with app.db.reading(app.operator) as conn:
-        found = await search(
-            conn, app.operator, Question(text=question, vector=None), scope=Scope(**scope), limit=10
+        found = await search_messages(
+            conn, app.operator, SearchQuery(text=question, vector=None), scope=SearchFilter(**scope), limit=10
         )
     return sorted(key for hit in found.hits for key in ids(hit))
 
@@ -50,8 +50,8 @@ async def test_a_find_brings_its_whole_exchange_and_tells_finds_from_company(app
 
 async def by_words(app, question, limit=10):
     async with app.db.reading(app.operator) as conn:
-        asked = Question(text=question, vector=None)
-        return (await search(conn, app.operator, asked, scope=Scope(), limit=limit)).hits
+        asked = SearchQuery(text=question, vector=None)
+        return (await search_messages(conn, app.operator, asked, scope=SearchFilter(), limit=limit)).hits
 
 
 async def test_a_limit_counts_exchanges_and_finds_of_one_share_a_place(app):

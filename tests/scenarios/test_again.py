@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from backends.chatserver import chat_server, completion, titled
 from crash.whole import TABLES
 from ingest.stories import author, message, room
-from roomlore.agents.inject import COOL_DOWN, InjectWorker
-from roomlore.agents.remember import InteractWorker
+from roomlore.agents.inject import COOLDOWN, InjectionWorker
+from roomlore.agents.remember import InteractionWorker
 from roomlore.app import App
 from roomlore.backends.fake import FakeEmbedder
 from roomlore.backends.languagemodel import open_language_model
@@ -26,12 +26,12 @@ from roomlore.domain.incoming import IncomingMembership, IncomingMessage
 from roomlore.store.cluster import Cluster
 from roomlore.store.db import Database
 from roomlore.workers import asking, loop, name, read, retain
-from roomlore.workers.asking import Caller
-from roomlore.workers.embed import EmbedWorker
-from roomlore.workers.extract import ExtractWorker, Rules
-from roomlore.workers.name import NameWorker
-from roomlore.workers.read import ReadWorker
-from roomlore.workers.untangle import UntangleWorker
+from roomlore.workers.asking import LanguageModelCaller
+from roomlore.workers.embed import EmbeddingWorker
+from roomlore.workers.extract import ExtractionWorker, RuleExtractor
+from roomlore.workers.name import TitleWorker
+from roomlore.workers.read import LanguageModelExtractionWorker
+from roomlore.workers.untangle import DisentanglementWorker
 
 START = datetime(2025, 3, 3, 9, tzinfo=UTC)
 #: Long after all that is said.
@@ -181,21 +181,21 @@ class Workshop:
         db, org_id = self.db, app.org_id
         small = open_language_model(self.server.url, "small", seconds=120.0, tokens=500)
         await retain.expire_everywhere(db, now=self.clock, only_org=org_id)
-        await loop.drain(db, UntangleWorker(db=db), only_org=org_id)
-        rules = ExtractWorker(db=db, extractor=Rules())
+        await loop.drain(db, DisentanglementWorker(db=db), only_org=org_id)
+        rules = ExtractionWorker(db=db, extractor=RuleExtractor())
         while await rules.next(org_id, now=self.clock) is not None:
             continue
-        reader = ReadWorker(
-            caller=Caller(db=db, language_model=small, purpose=read.PURPOSE), calls=999, calls_of_room=999
+        reader = LanguageModelExtractionWorker(
+            caller=LanguageModelCaller(db=db, language_model=small, purpose=read.PURPOSE), calls=999, calls_of_room=999
         )
-        namer = NameWorker(caller=Caller(db=db, language_model=small, purpose=name.PURPOSE), calls=999)
+        namer = TitleWorker(caller=LanguageModelCaller(db=db, language_model=small, purpose=name.PURPOSE), calls=999)
         for asker in (reader, namer):
-            while await asker.next(org_id, now=self.clock) not in asking.ENDS:
+            while await asker.next(org_id, now=self.clock) not in asking.FINAL_OUTCOMES:
                 continue
         clock = self.now
-        await loop.drain(db, InteractWorker(db=db, now=clock), only_org=org_id)
-        await loop.drain(db, InjectWorker(db=db, now=clock), only_org=org_id)
-        await loop.drain(db, EmbedWorker(db=db, embedder=FakeEmbedder()), only_org=org_id)
+        await loop.drain(db, InteractionWorker(db=db, now=clock), only_org=org_id)
+        await loop.drain(db, InjectionWorker(db=db, now=clock), only_org=org_id)
+        await loop.drain(db, EmbeddingWorker(db=db, embedder=FakeEmbedder()), only_org=org_id)
 
     def now(self) -> datetime:
         return self.clock
@@ -364,7 +364,7 @@ def test_however_often_agents_have_rested_they_are_given_each_memory_once(worksh
         for _ in range(4):
             await workshop.ask_for_everything(app)
             await workshop.work(app)
-            workshop.clock += 2 * COOL_DOWN
+            workshop.clock += 2 * COOLDOWN
         query = "select agent_id, memory_id from injections where org_id = %s"
         return await (await workshop.admin.execute(query, [app.org_id])).fetchall()
 

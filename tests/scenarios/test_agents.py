@@ -13,7 +13,7 @@ import pytest
 from conftest import TellOnce
 from roomlore.app import App
 from roomlore.config import LanguageModelSettings
-from roomlore.context.memoryblock import block_text
+from roomlore.context.memoryblock import section_text
 from roomlore.context.render import to_text
 from roomlore.domain.errors import BadInput
 from scenarios.conftest import kiln_house
@@ -112,12 +112,12 @@ async def test_e3_a_block_has_its_sections_each_line_dated_and_cited(wise):
         topic="celadon glaze, cone ten, a busy studio",
         present=["mara", "ines"],
     )
-    headings = [line for line in block_text(block).splitlines() if line.endswith(":")]
+    headings = [line for line in section_text(block).splitlines() if line.endswith(":")]
     assert headings == ["Insights:", "Learnings:", "With those present:", "Recent observations:"]
-    assert block_text(block).splitlines()[-1].startswith("Current focus: #k")
-    assert "task firing-12" in block_text(block).splitlines()[-1]
+    assert section_text(block).splitlines()[-1].startswith("Current focus: #k")
+    assert "task firing-12" in section_text(block).splitlines()[-1]
     for line in block.lines:
-        assert f"- #{line.label} {line.at:%Y-%m-%d}: {line.text}" in block_text(block)
+        assert f"- #{line.label} {line.at:%Y-%m-%d}: {line.text}" in section_text(block)
         assert line.memory_id == block.citations[line.label]
     assert block.budget == 1000
 

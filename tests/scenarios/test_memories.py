@@ -10,9 +10,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from roomlore.agents.inject import InjectWorker
+from roomlore.agents.inject import InjectionWorker
 from roomlore.domain.errors import BadInput, NotFound
-from roomlore.retrieval.cascade import UNKNOWN
+from roomlore.retrieval.cascade import UNKNOWN_ANSWER
 from roomlore.workers import loop
 from scenarios.kilnhouse import (
     INES,
@@ -198,7 +198,7 @@ async def test_b8_five_tiers_answer_one_after_the_other_and_each_says_which_it_w
         answer = await app.ask(app.operator, question, room=where)
         assert answer.tier == tier, answer.trace
         assert answer.trace[-1].outcome == ("answered" if answer.is_known else "empty") or tier == "none"
-        assert answer.is_known == (not answer.text.startswith(UNKNOWN))
+        assert answer.is_known == (not answer.text.startswith(UNKNOWN_ANSWER))
     # Whoever may not hear it gets no further than "I do not know".
     assert (await app.ask(await app.viewer("ines"), asked["history"][0])).tier == "none"
 
@@ -213,7 +213,7 @@ async def inject(app, line, *, hours: int) -> None:
     """Let something be said, and the worker go through it so long after."""
     await app.ingest(line)
     clock = datetime.now(UTC) + timedelta(hours=hours)
-    await loop.drain(app.db, InjectWorker(db=app.db, now=lambda: clock), only_org=app.org_id)
+    await loop.drain(app.db, InjectionWorker(db=app.db, now=lambda: clock), only_org=app.org_id)
 
 
 async def test_b9_relevant_memories_are_whispered_to_agents_as_messages_arrive_and_not_again(house):

@@ -248,7 +248,7 @@ async def test_a_participant_of_one_org_is_nobody_in_another(secrets: App, open_
 async def test_a_viewer_is_not_text_that_is_pasted_into_sql(db: Database, app: App):
     for evil in ("operator", "x'; set local roomlore.viewer = 'operator"):
         with pytest.raises(ValueError, match="hexadecimal"):
-            async with db.reading(Viewer(org_id=app.org_id, participant_id=evil)):
+            async with db.read_transaction(Viewer(org_id=app.org_id, participant_id=evil)):
                 pass
 
 
@@ -258,13 +258,13 @@ async def test_a_viewer_is_not_text_that_is_pasted_into_sql(db: Database, app: A
 async def test_settings_end_with_the_transaction_also_after_an_error(cluster: Cluster, secrets: App):
     db = await Database.connect(cluster.app_dsn, size=1)
     try:
-        async with db.reading(secrets.operator) as conn:
+        async with db.read_transaction(secrets.operator) as conn:
             backend = conn.info.backend_pid
             assert await count(conn, "messages") == 3
         with pytest.raises(errors.DivisionByZero):
-            async with db.reading(secrets.operator) as conn:
+            async with db.read_transaction(secrets.operator) as conn:
                 await conn.execute("select 1 / 0")
-        async with db.outside_orgs() as conn:
+        async with db.system_connection() as conn:
             assert conn.info.backend_pid == backend
             assert await fetch(
                 conn, "select current_setting('roomlore.org', true), current_setting('roomlore.viewer', true)"
@@ -279,7 +279,7 @@ async def test_settings_end_when_the_borrower_is_cancelled(cluster: Cluster, sec
     inside = asyncio.Event()
 
     async def linger() -> None:
-        async with db.reading(secrets.operator) as conn:
+        async with db.read_transaction(secrets.operator) as conn:
             inside.set()
             await conn.execute("select pg_sleep(60)")
 
@@ -289,7 +289,7 @@ async def test_settings_end_when_the_borrower_is_cancelled(cluster: Cluster, sec
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        async with db.outside_orgs() as conn:
+        async with db.system_connection() as conn:
             assert await visible(conn) == {}
     finally:
         await db.close()
@@ -305,7 +305,7 @@ async def test_a_prepared_statement_answers_for_whoever_reads_now(
     try:
         for _ in range(4):
             for viewer, shown in expected.items():
-                async with db.reading(viewer) as conn:
+                async with db.read_transaction(viewer) as conn:
                     rows = await (await conn.execute(query, prepare=True)).fetchall()
                     assert [row[0] for row in rows] == shown
     finally:
@@ -415,12 +415,12 @@ async def test_reading_transactions_cannot_write(db: Database, ben: Viewer):
         "select ensure_org('another', gen_random_uuid())",
     ):
         with pytest.raises((errors.ReadOnlySqlTransaction, errors.InsufficientPrivilege)):
-            async with db.reading(ben) as conn:
+            async with db.read_transaction(ben) as conn:
                 await conn.execute(statement)
 
 
 async def test_a_reading_transaction_sees_one_moment(db: Database, secrets: App, ben: Viewer):
-    async with db.reading(ben) as conn:
+    async with db.read_transaction(ben) as conn:
         assert await count(conn, "messages") == 1
         await secrets.ingest(
             IncomingMessage(
@@ -433,7 +433,7 @@ async def test_a_reading_transaction_sees_one_moment(db: Database, secrets: App,
             )
         )
         assert await count(conn, "messages") == 1
-    async with db.reading(ben) as conn:
+    async with db.read_transaction(ben) as conn:
         assert await count(conn, "messages") == 2
 
 
@@ -1114,9 +1114,9 @@ async def test_temporary_tables_do_not_stand_in_for_ours(cluster: Cluster, ben: 
         assert {key for (key,) in asked} <= {None}
     db = await Database.connect(cluster.app_dsn, size=1)
     try:
-        async with db.outside_orgs() as conn:
+        async with db.system_connection() as conn:
             await conn.execute("create temporary table messages (id uuid) on commit preserve rows")
-        async with db.reading(ben) as conn:
+        async with db.read_transaction(ben) as conn:
             assert await fetch(conn, "select external_id from messages") == [("m2",)]
     finally:
         await db.close()

@@ -10,18 +10,18 @@ from retrieval.telling import ANA, BO, CY, closed, find, tell
 from roomlore.app import App
 from roomlore.domain.records import Viewer
 from roomlore.store import search
-from roomlore.store.search import Scope, ScopeMeasure
+from roomlore.store.search import SearchFilter, FilterSize
 
-LARGE = ScopeMeasure(message_count=1_000_000, indexed_lengths=())
-SMALL = ScopeMeasure(message_count=1, indexed_lengths=())
+LARGE = FilterSize(message_count=1_000_000, indexed_lengths=())
+SMALL = FilterSize(message_count=1, indexed_lengths=())
 
 
 async def worded(
-    app: App, question: str, *, size: ScopeMeasure, viewer: Viewer | None = None, **scope
+    app: App, question: str, *, size: FilterSize, viewer: Viewer | None = None, **scope
 ) -> list[str]:
     """Return the bodies of what words alone propose, best first."""
-    async with app.db.reading(viewer or app.operator) as conn:
-        found = await search.worded(conn, question, scope=Scope(**scope), measure=size, wanted=60)
+    async with app.db.read_transaction(viewer or app.operator) as conn:
+        found = await search.lexical_candidates(conn, question, scope=SearchFilter(**scope), measure=size, wanted=60)
         rows = await (
             await conn.execute("select id, body from messages where id = any (%s)", [list(found.message_ids)])
         ).fetchall()
@@ -30,7 +30,7 @@ async def worded(
 
 
 @pytest.mark.parametrize("size", [SMALL, LARGE])
-async def test_a_rare_word_is_found_among_thousands_with_the_common_ones(app: App, size: ScopeMeasure):
+async def test_a_rare_word_is_found_among_thousands_with_the_common_ones(app: App, size: FilterSize):
     said = [message(str(n), "the meeting is on friday") for n in range(2_500)]
     said += [message(str(n), "meeting friday xylophone") for n in range(2_500, 2_503)]
     await app.ingest_batch(said)
@@ -67,11 +67,11 @@ async def test_a_vector_of_another_length_finds_nothing_and_tells_nothing(app: A
     await tell(app, message("1", "lantern", room=closed("attic", ANA)))
     odd = (app._embedder.model_id, np.ones(3, np.float32))
     for viewer in (app.operator, await app.viewer("ana")):
-        async with app.db.reading(viewer) as conn:
-            for size in (SMALL, ScopeMeasure(message_count=1_000_000, indexed_lengths=(384,))):
-                assert await search.nearest(conn, odd, scope=Scope(), measure=size, wanted=5) == []
+        async with app.db.read_transaction(viewer) as conn:
+            for size in (SMALL, FilterSize(message_count=1_000_000, indexed_lengths=(384,))):
+                assert await search.dense_candidates(conn, odd, scope=SearchFilter(), measure=size, wanted=5) == []
             ids = [row[0] for row in await (await conn.execute("select id from messages")).fetchall()]
-            around = await search.surroundings(conn, ids, lexemes=[], vector=odd, scope=Scope(), reach=1)
+            around = await search.context_window(conn, ids, lexemes=[], vector=odd, scope=SearchFilter(), reach=1)
             assert [row.similarity for row in around] == [None]
 
 
@@ -109,21 +109,21 @@ async def test_vectors_that_no_index_holds_are_found_in_large_orgs_too(app: App,
         [app.org_id],
     )
     odd = ("other", np.array([1, 0, 0], np.float32))
-    large = ScopeMeasure(message_count=1_000_000, indexed_lengths=(384,))
-    async with app.db.reading(app.operator) as conn:
-        [near] = await search.nearest(conn, odd, scope=Scope(), measure=large, wanted=5)
+    large = FilterSize(message_count=1_000_000, indexed_lengths=(384,))
+    async with app.db.read_transaction(app.operator) as conn:
+        [near] = await search.dense_candidates(conn, odd, scope=SearchFilter(), measure=large, wanted=5)
     assert near.similarity == 1
 
 
 @pytest.mark.parametrize("size", [LARGE, replace(LARGE, indexed_lengths=(384,))])
-async def test_what_few_said_is_found_among_what_many_said(app: App, size: ScopeMeasure):
+async def test_what_few_said_is_found_among_what_many_said(app: App, size: FilterSize):
     others = [message(str(n), "the lantern is lit", author=BO) for n in range(200)]
     await tell(app, *others, message("ana", "a lantern for the boat", author=ANA))
     ana = next(one.id for one in await app.participants(app.operator) if one.name == "Ana")
     asked = (app._embedder.model_id, app._embedder.embed(["the lantern is lit"])[0])
-    scope = Scope(author_ids=[ana])
-    async with app.db.reading(app.operator) as conn:
-        [near] = await search.nearest(conn, asked, scope=scope, measure=size, wanted=5)
+    scope = SearchFilter(author_ids=[ana])
+    async with app.db.read_transaction(app.operator) as conn:
+        [near] = await search.dense_candidates(conn, asked, scope=scope, measure=size, wanted=5)
     assert await worded(app, "lantern is lit", size=size, author_ids=[ana]) == ["a lantern for the boat"]
     since = message("200", "").sent_at
     assert await worded(app, "lantern", size=size, since=since, until=None) == []
@@ -139,9 +139,9 @@ async def test_what_few_said_is_looked_for_in_the_rooms_of_the_scope_alone(app: 
     asked = (app._embedder.model_id, app._embedder.embed(["lantern"])[0])
     for where, count in (([general], 1), (None, 2)):
         found = await worded(app, "lantern", size=LARGE, author_ids=[ana], room_ids=where)
-        async with app.db.reading(app.operator) as conn:
-            scope = Scope(author_ids=[ana], room_ids=where)
-            near = await search.nearest(conn, asked, scope=scope, measure=LARGE, wanted=5)
+        async with app.db.read_transaction(app.operator) as conn:
+            scope = SearchFilter(author_ids=[ana], room_ids=where)
+            near = await search.dense_candidates(conn, asked, scope=scope, measure=LARGE, wanted=5)
         assert len(near) == len(found) == count
         assert "a lantern for the boat" in found
 
@@ -152,10 +152,10 @@ async def test_what_was_said_later_changes_neither_rarities_nor_what_is_answered
     later.append(message("reply", "yes", reply_to="0", sent_at=at(9_000)))
     await app.ingest_batch(said)
     last = (await app.messages(app.operator, "general"))[-1].position
-    async with app.db.reading(app.operator) as conn:
-        before = await search.worded(conn, "lantern", scope=Scope(last=last), measure=LARGE, wanted=5)
+    async with app.db.read_transaction(app.operator) as conn:
+        before = await search.lexical_candidates(conn, "lantern", scope=SearchFilter(last=last), measure=LARGE, wanted=5)
     await app.ingest_batch(later)
-    async with app.db.reading(app.operator) as conn:
-        after = await search.worded(conn, "lantern", scope=Scope(last=last), measure=LARGE, wanted=5)
+    async with app.db.read_transaction(app.operator) as conn:
+        after = await search.lexical_candidates(conn, "lantern", scope=SearchFilter(last=last), measure=LARGE, wanted=5)
     assert before == after
     assert await worded(app, "lantern", size=SMALL, last=last, answered=True) == []

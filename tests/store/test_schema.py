@@ -19,7 +19,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from roomlore import doctor
 from roomlore.config import Settings
-from roomlore.doctor import Finding
+from roomlore.doctor import CheckResult
 from roomlore.domain.errors import DatabaseUnavailable, SchemaMismatch
 from roomlore.store.cluster import Cluster
 from roomlore.store.db import Database
@@ -336,14 +336,14 @@ async def test_a_second_database_of_the_server_is_migrated_once(fresh):
     assert await migrate(admin_dsn) == []
     db = await Database.connect(app_dsn, size=1)
     try:
-        assert await db.org("here") == await db.org("here")
+        assert await db.ensure_org("here") == await db.ensure_org("here")
     finally:
         await db.close()
 
 
-async def schema_finding(dsn: str) -> Finding:
+async def schema_finding(dsn: str) -> CheckResult:
     parts = urlencode(conninfo_to_dict(dsn), quote_via=quote)
-    findings = await doctor.examine(Settings(database=f"postgresql://?{parts}"))
+    findings = await doctor.run_checks(Settings(database=f"postgresql://?{parts}"))
     [found] = [one for one in findings if one.name == "schema"]
     return found
 

@@ -41,13 +41,13 @@ async def test_a_process_that_starts_takes_back_what_the_role_was_told(app: App,
     spoil(cluster)
     db = await Database.connect(cluster.app_dsn, size=2)
     try:
-        async with db.outside_orgs() as conn:
+        async with db.system_connection() as conn:
             rows = await conn.execute(
                 "select (select count(*) from messages), current_setting('enable_indexscan')"
             )
             # Nobody is stated, and so nothing is seen.
             assert await rows.fetchone() == (0, "on")
-        async with db.reading(Viewer.operator(app.org_id)) as conn:
+        async with db.read_transaction(Viewer.operator(app.org_id)) as conn:
             rows = await conn.execute("select (select count(*) from messages), current_setting('datestyle')")
             assert await rows.fetchone() == (1, "ISO, MDY")
     finally:
@@ -64,7 +64,7 @@ async def test_a_process_that_runs_gives_nobody_a_session_that_began_as_the_role
     try:
         spoil(cluster)
         # The first was there before; the pool makes another while it is held.
-        async with db.outside_orgs(), db.outside_orgs() as conn:
+        async with db.system_connection(), db.system_connection() as conn:
             names = "enable_indexscan", "default_transaction_read_only", "row_security", "statement_timeout"
             asked = ", ".join(f"current_setting('{name}')" for name in names)
             rows = await conn.execute(f"select {asked}, (select count(*) from messages)")

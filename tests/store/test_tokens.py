@@ -12,11 +12,11 @@ from roomlore.app import App
 from roomlore.backends.fake import FakeEmbedder
 from roomlore.domain.ids import MessageId
 from roomlore.domain.incoming import IncomingMembership
-from roomlore.domain.ports import Readings, TokenVectors
+from roomlore.domain.ports import TextEmbeddings, TokenVectors
 from roomlore.domain.records import Viewer
 from roomlore.store import search
 from roomlore.workers import loop
-from roomlore.workers.embed import EmbedWorker
+from roomlore.workers.embed import EmbeddingWorker
 from workers.test_embed import QUICK
 
 OpenApp = Callable[[str], Awaitable[App]]
@@ -32,8 +32,8 @@ class Tokenless(FakeEmbedder):
     def gives_tokens(self) -> bool:
         return False
 
-    def read(self, texts) -> Readings:
-        return replace(super().read(texts), tokens=None)
+    def read(self, texts) -> TextEmbeddings:
+        return replace(super().embed_with_tokens(texts), tokens=None)
 
 
 async def ids_of(admin: psycopg.AsyncConnection, app: App) -> dict[str, MessageId]:
@@ -44,14 +44,14 @@ async def ids_of(admin: psycopg.AsyncConnection, app: App) -> dict[str, MessageI
 async def seen(app: App, admin: psycopg.AsyncConnection, viewer: Viewer) -> dict[str, TokenVectors]:
     """What a viewer is given of all token vectors, by external id."""
     ids = await ids_of(admin, app)
-    async with app.db.reading(viewer) as conn:
+    async with app.db.read_transaction(viewer) as conn:
         found = await search.token_vectors(conn, MODEL, list(ids.values()))
     return {external: found[id_] for external, id_ in ids.items() if id_ in found}
 
 
 async def drain(app: App, embedder: FakeEmbedder) -> int:
     done = await loop.drain(
-        app.db, EmbedWorker(db=app.db, embedder=embedder), only_org=app.org_id, pace=QUICK
+        app.db, EmbeddingWorker(db=app.db, embedder=embedder), only_org=app.org_id, policy=QUICK
     )
     return done.done
 
@@ -63,7 +63,7 @@ async def test_tokens_come_back_as_they_were_read(app: App, admin):
     found = await seen(app, admin, app.operator)
     assert found.keys() == bodies.keys()
     for key, body in bodies.items():
-        expected = FakeEmbedder().read([f"Bo: {body}"]).tokens
+        expected = FakeEmbedder().embed_with_tokens([f"Bo: {body}"]).tokens
         assert expected is not None
         assert np.array_equal(found[key], expected[0])
 
@@ -71,7 +71,7 @@ async def test_tokens_come_back_as_they_were_read(app: App, admin):
 async def test_of_another_model_nothing_comes_back(app: App, admin):
     await app.ingest(message("1", "the tent leaks"))
     await app.drain()
-    async with app.db.reading(app.operator) as conn:
+    async with app.db.read_transaction(app.operator) as conn:
         assert await search.token_vectors(conn, "another", list((await ids_of(admin, app)).values())) == {}
 
 
@@ -147,5 +147,5 @@ async def test_nobody_is_given_tokens_of_what_they_may_not_read(app: App, admin,
     assert (await seen(app, admin, await app.viewer("bo"))).keys() == {"1"}
     other = await open_app("other")
     ids = list((await ids_of(admin, app)).values())
-    async with app.db.reading(other.operator) as conn:
+    async with app.db.read_transaction(other.operator) as conn:
         assert await search.token_vectors(conn, MODEL, ids) == {}

@@ -16,7 +16,7 @@ from roomlore.context.render import to_text
 from roomlore.domain.errors import NotAllowed, NotFound, RoomloreError
 from roomlore.domain.ids import ParticipantId
 from roomlore.domain.incoming import IncomingMembership, IncomingMessage, IncomingRoom
-from roomlore.domain.records import LogLine, Viewer
+from roomlore.domain.records import AuditLine, Viewer
 from roomlore.retrieval.asked import Filters
 from store.worlds import (
     ACCOUNTS,
@@ -180,7 +180,7 @@ async def assert_places(told: Truth) -> None:
     for number, reader in enumerate([told.app.operator, *readers]):
         for place in {places[(number * 2 + turn) % len(places)] for turn in range(3)}:
             viewer = reader.posting(place)
-            async with told.app.db.reading(viewer) as conn:
+            async with told.app.db.read_transaction(viewer) as conn:
                 rows = await rows_seen(conn)
                 assert rows == told.seen(viewer)
                 await assert_searches(conn, told, {key for (key,) in rows["messages"]})
@@ -188,7 +188,7 @@ async def assert_places(told: Truth) -> None:
 
 
 async def seen(viewer: Viewer, app: App) -> Rows:
-    async with app.db.reading(viewer) as conn:
+    async with app.db.read_transaction(viewer) as conn:
         return await rows_seen(conn)
 
 
@@ -250,7 +250,7 @@ async def assert_functions(conn, told: Truth, viewer: Viewer, rows: Rows) -> Non
     def was_there(key: UUID) -> bool:
         one = told.messages[key]
         was_member = any(period.covers(one.sent_at) for period in facts.periods.get(one.room.id, ()))
-        return was_member or facts.is_one_of(one.spoken_with)
+        return was_member or facts.is_one_of(one.prior_speakers)
 
     assert yes["can_read"] == shown("messages")
     assert yes["attended"] == {key for key in shown("messages") if was_there(key)}
@@ -379,10 +379,10 @@ def plain(value, names: Mapping[UUID, str]):
 
 
 def plain_record(value, names: Mapping[UUID, str]) -> dict:
-    if isinstance(value, LogLine):
+    if isinstance(value, AuditLine):
         value = dataclasses.replace(value, id=None)  # made anew for every answer
     made = {field.name: plain(getattr(value, field.name), names) for field in dataclasses.fields(value)}
-    if isinstance(value, LogLine):
+    if isinstance(value, AuditLine):
         made["subject_ids"].sort()  # in the order of hits, for which see below
     if isinstance(value, Context):
         made |= {"text": to_text(value), "explained": plain(value.explain(), names)}
@@ -542,7 +542,7 @@ async def test_whoever_wrote_nothing_that_the_viewer_reads_is_called_as_at_first
     await app.ingest(say("m2", nickname, room=closed("cabin", CLEO), minute=5))
     names: dict[str, set[str]] = {}
     for account in ("ben", "cleo"):
-        async with app.db.reading(await app.viewer(account)) as conn:
+        async with app.db.read_transaction(await app.viewer(account)) as conn:
             names[account] = set(await ids(conn, "select name from known_participants"))
     assert names["ben"] == {"Ana", "Ben"}
     assert "Shadow Queen" in names["cleo"]
@@ -573,9 +573,9 @@ async def test_injected_context_is_for_agents_who_were_there_and_for_the_address
         for account in ("ana", "pip")
     }
     assert reads == {"ana": [], "pip": ["m1"]}
-    async with app.db.reading(await app.viewer("ben")) as conn:
+    async with app.db.read_transaction(await app.viewer("ben")) as conn:
         assert len(await ids(conn, "select id from messages where external_id = 'm1'")) == 1
-    async with app.db.reading(await app.viewer("zed")) as conn:
+    async with app.db.read_transaction(await app.viewer("zed")) as conn:
         assert len(await ids(conn, "select id from messages where external_id = 'm1'")) == 0
 
 
@@ -614,7 +614,7 @@ async def test_two_accounts_read_with_one_pair_of_eyes_and_a_split_gives_back_wh
     before = {account: await answers_to(app, account, world, admin) for account in ("ana", "ben", "cleo")}
     await app.people.merge("ana", "cleo")
     for account in ("ana", "cleo"):
-        async with app.db.reading(await app.viewer(account)) as conn:
+        async with app.db.read_transaction(await app.viewer(account)) as conn:
             said = await ids(conn, "select external_id from messages where kind <> 'system'")
             assert {key for key in said if key.startswith("m")} == {"m0", "m1", "m2"}
         assert await numbers(app, account) == {0, 1}
@@ -641,9 +641,9 @@ async def test_a_participant_makes_nobody_an_account_of_theirs(app: App):
     with pytest.raises(NotAllowed):
         await ben.messages(await app.viewer("ana"), "square")
     pretended = dataclasses.replace(
-        ben.desk.caller, accounts=frozenset([(await app.viewer("ana")).participant_id])
+        ben.access.principal, accounts=frozenset([(await app.viewer("ana")).participant_id])
     )
-    async with app.db.reading(pretended) as conn:
+    async with app.db.read_transaction(pretended) as conn:
         [own] = await ids(conn, "select own_ids()::text")
         assert own == f"{{{pretended.participant_id}}}"
 
@@ -682,7 +682,7 @@ async def test_a_memory_is_for_those_who_may_read_all_it_rests_on(app: App):
     }
     assert {int(one.id) & 0xFF for one in await app.memories.all(app.operator)} == set(range(10))
     stranger = Viewer(org_id=app.org_id, participant_id=ParticipantId(uuid4()))
-    async with app.db.reading(stranger) as conn:
+    async with app.db.read_transaction(stranger) as conn:
         assert await ids(conn, "select id from memories") == set()
 
 
@@ -700,7 +700,7 @@ async def test_what_a_conversation_is_called_is_for_those_who_may_read_all_of_it
     await load(app, world)
     labels = {}
     for account in ("ana", "ben"):
-        async with app.db.reading(await app.viewer(account)) as conn:
+        async with app.db.read_transaction(await app.viewer(account)) as conn:
             labels[account] = await ids(conn, "select label from conversations")
     assert labels == {"ana": {"label0", "label1"}, "ben": {"label1"}}
 

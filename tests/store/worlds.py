@@ -24,17 +24,17 @@ from roomlore.domain.audience import (
     MessageFacts,
     Period,
     PlaceFacts,
-    Presence,
+    Membership,
     RoomFacts,
     ViewerFacts,
-    can_follow,
-    can_recall,
-    can_see,
-    can_see_encounter,
-    can_see_log_line,
+    can_see_conversation,
+    can_see_memory,
+    can_see_message,
+    can_see_interaction,
+    can_see_audit_line,
     can_see_merge,
     can_see_participant,
-    can_see_presence,
+    can_see_membership,
     can_see_reply,
     can_see_room,
 )
@@ -607,7 +607,7 @@ class Truth:
     #: Those whose members were listed whole.
     listed: set[UUID]
     messages: dict[UUID, MessageFacts]
-    presences: Sequence[Presence]
+    presences: Sequence[Membership]
     #: (child, parent or None) by edge.
     replies: dict[UUID, tuple[UUID, UUID | None]]
     #: (child, parent, method) of edges at both ends of which there is something.
@@ -643,7 +643,7 @@ class Truth:
         named = PlaceFacts(room_id=room_id, readers=[self.facts(one) for one in readers])
         if room is None or room.id in self.listed:
             return named
-        return PlaceFacts(room_id=room_id, readers=None, here=named.together(room))
+        return PlaceFacts(room_id=room_id, readers=None, member_periods=named.shared_periods(room))
 
     def facts(self, viewer: Viewer) -> ViewerFacts:
         one = viewer.participant_id
@@ -667,7 +667,7 @@ class Truth:
 
     def visible(self, viewer: Viewer) -> set[UUID]:
         facts = self.facts(viewer)
-        return {key for key, one in self.messages.items() if can_see(one, facts)}
+        return {key for key, one in self.messages.items() if can_see_message(one, facts)}
 
     def known(self, facts: ViewerFacts) -> set[UUID]:
         return {
@@ -677,8 +677,8 @@ class Truth:
                 key,
                 facts,
                 org_id=self.app.org_id,
-                presences=[one for one in self.presences if one.participant_id == key],
-                said=[one for one in self.messages.values() if one.author_id == key],
+                memberships=[one for one in self.presences if one.participant_id == key],
+                messages=[one for one in self.messages.values() if one.author_id == key],
             )
         }
 
@@ -718,10 +718,10 @@ class Truth:
             return participant_id in known
 
         def by_owner(key) -> bool:
-            return can_see_log_line(self.owners[key], facts, org_id=org_id)
+            return can_see_audit_line(self.owners[key], facts, org_id=org_id)
 
         def by_memory(key, *_) -> bool:
-            return can_recall(self.memories[key], facts)
+            return can_see_memory(self.memories[key], facts)
 
         def by_operator(*_) -> bool:
             return viewer == self.app.operator
@@ -731,13 +731,13 @@ class Truth:
             "message_embeddings": by_message,
             "replies": lambda key: self._can_see_reply(key, facts),
             "rooms": lambda key: can_see_room(self.rooms[key], facts),
-            "memberships": lambda *key: can_see_presence(self._presence(*key), facts),
+            "memberships": lambda *key: can_see_membership(self._presence(*key), facts),
             **dict.fromkeys(("participants", "identities"), by_participant),
             "merges": lambda key, person: self._can_see_merge(key, person, facts, known),
-            "conversations": lambda key: can_follow(self.conversations[key], facts),
+            "conversations": lambda key: can_see_conversation(self.conversations[key], facts),
             **dict.fromkeys(("memories", "memory_sources"), by_memory),
             "memory_participants": lambda key, one: by_memory(key) and one in known,
-            "encounters": lambda where, agent, met: can_see_encounter(
+            "encounters": lambda where, agent, met: can_see_interaction(
                 agent, facts, conversation=self.conversations[where], knows=met in known
             ),
             **dict.fromkeys(("receipts", "activity_log"), by_owner),
@@ -755,9 +755,9 @@ class Truth:
             ),
         }
 
-    def _presence(self, room_id, participant_id, joined_at, left_at) -> Presence:
+    def _presence(self, room_id, participant_id, joined_at, left_at) -> Membership:
         period = Period(joined_at=joined_at, left_at=left_at)
-        return Presence(room=self.rooms[room_id], participant_id=participant_id, period=period)
+        return Membership(room=self.rooms[room_id], participant_id=participant_id, period=period)
 
     def _can_see_reply(self, key: UUID, facts: ViewerFacts) -> bool:
         child, parent = self.replies[key]
@@ -800,7 +800,7 @@ async def truth(admin: psycopg.AsyncConnection, app: App) -> Truth:
             author_id=author,
             sent_at=sent,
             audience=frozenset(heard[key]),
-            spoken_with=frozenset(spoken.get(key, ())),
+            prior_speakers=frozenset(spoken.get(key, ())),
         )
         for key, room, kind, author, sent, _, _ in said
     }
@@ -814,7 +814,7 @@ async def truth(admin: psycopg.AsyncConnection, app: App) -> Truth:
         listed={key for key, told_at in await rows("id, members_at from rooms") if told_at is not None},
         messages=messages,
         presences=[
-            Presence(room=rooms[room], participant_id=who, period=Period(joined_at=joined, left_at=left))
+            Membership(room=rooms[room], participant_id=who, period=Period(joined_at=joined, left_at=left))
             for room, who, joined, left in await rows(
                 "room_id, participant_id, nullif(joined_at, '-infinity'), left_at from memberships"
             )
@@ -837,7 +837,7 @@ async def truth(admin: psycopg.AsyncConnection, app: App) -> Truth:
                 org_id=app.org_id,
                 messages=[messages[one] for one in held],
                 is_sensitive=sensitivity == "sensitive",
-                spoken_by=frozenset(spoken_by),
+                prior_speakers=frozenset(spoken_by),
             )
             for key, sensitivity, spoken_by, held in await rows(
                 "id, sensitivity, spoken_by, array(select message_id from placements p"
@@ -908,7 +908,7 @@ def _rooms_seen(world: World, told: Truth, facts: ViewerFacts, spoken_in: set[st
                 left_at=presence.period.left_at,
             )
             for presence in told.presences
-            if presence.room == held and can_see_presence(presence, facts)
+            if presence.room == held and can_see_membership(presence, facts)
         ]
         rooms.append(replace(room, members=members))
     return rooms

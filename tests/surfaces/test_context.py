@@ -5,7 +5,7 @@ import json
 from context.rooms import OPERATOR, answer, say
 from roomlore.context.builder import build, with_articles
 from roomlore.context.listsource import ListSource
-from roomlore.domain.articles import Unread
+from roomlore.domain.articles import FetchFailure
 from roomlore.surfaces.cli.output import Output
 
 
@@ -13,7 +13,7 @@ class Closed:
     """A reader to whom nothing opens."""
 
     async def read(self, url):
-        return Unread(url=url, reason="the server said 404")
+        return FetchFailure(url=url, reason="the server said 404")
 
 
 async def printed(capsys, *messages, edges=(), as_json=False, explain=True):

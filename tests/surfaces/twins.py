@@ -128,7 +128,7 @@ def fated() -> Generator[Fate]:
         patch.setattr(ids, "time", SimpleNamespace(time_ns=lambda: int(fate.now.timestamp()) * 10**9))
         patch.setattr("roomlore.app.keys.secrets", SimpleNamespace(token_bytes=fate.bytes))
         # Of two rooms that are gone through side by side, either may be done first.
-        patch.setattr("roomlore.workers.loop.LANES", 1)
+        patch.setattr("roomlore.workers.loop.CONCURRENCY", 1)
         stopped = _stopped(fate)
         for module in [one for name, one in sys.modules.items() if name.startswith("roomlore.")]:
             if getattr(module, "datetime", None) is datetime:
@@ -191,7 +191,7 @@ class World:
         db = await Database.connect(self.app_dsn, size=6)
         try:
             self.turn("org", TOLD_AT)
-            org_id = await db.org(ORG)
+            org_id = await db.ensure_org(ORG)
             yield App(db=db, org_id=org_id, settings=Settings(org=ORG), _embedder=FakeEmbedder())
         finally:
             await db.close()

@@ -6,7 +6,7 @@ from uuid import UUID
 from hypothesis import strategies as st
 
 from roomlore.domain.ids import MessageId, ParticipantId
-from roomlore.untangling.records import Said
+from roomlore.untangling.records import ConversationMessage
 
 START = datetime(2024, 5, 6, 9, 0, tzinfo=UTC)
 NAMES = ("anna", "bob_", "Carla Weiss", "dd", "the", "zoë|away")
@@ -20,10 +20,10 @@ def message(number: int) -> MessageId:
     return MessageId(UUID(int=1_000_000 + number))
 
 
-def said(number: int, name: str, body: str, **more: object) -> Said:
+def said(number: int, name: str, body: str, **more: object) -> ConversationMessage:
     seconds = more.pop("seconds", number * 20)
     assert isinstance(seconds, int | float)
-    return Said(
+    return ConversationMessage(
         id=message(number),
         author_id=person(name),
         author_name=name,
@@ -33,7 +33,7 @@ def said(number: int, name: str, body: str, **more: object) -> Said:
     )
 
 
-def told(*lines: tuple[str, str]) -> list[Said]:
+def told(*lines: tuple[str, str]) -> list[ConversationMessage]:
     return [said(number, name, body) for number, (name, body) in enumerate(lines)]
 
 
@@ -71,11 +71,11 @@ _WORDS = (
 
 
 @st.composite
-def rooms(draw: st.DrawFn, *, longest: int = 260) -> list[Said]:
+def rooms(draw: st.DrawFn, *, longest: int = 260) -> list[ConversationMessage]:
     """Rooms of few people, often longer than the window, with given replies and threads among them."""
     chance = draw(st.randoms(use_true_random=False))
     size = draw(st.integers(1, longest))
-    seconds, lines = 0.0, list[Said]()
+    seconds, lines = 0.0, list[ConversationMessage]()
     for number in range(size):
         seconds += chance.choice((0, 0, 1, 7, 40, 60, 600, 90_000))
         body = " ".join(chance.choice(_WORDS) for _ in range(chance.randint(0, 9)))

@@ -7,12 +7,12 @@ from roomlore.domain.ids import ConversationId, MessageId, ParticipantId
 from roomlore.untangling.conversations import (
     LONGEST_SILENCE,
     SHORTEST_SILENCE,
-    Hearers,
-    Untangler,
-    conversation_opened_by,
+    WhisperAudience,
+    Disentangler,
+    conversation_id_for,
 )
 from roomlore.untangling.linker import WINDOW
-from roomlore.untangling.records import Linked, Said, Untangled
+from roomlore.untangling.records import ReplyLink, ConversationMessage, Assignment
 
 START = datetime(2024, 3, 1, 12, tzinfo=UTC)
 SPACE = UUID(int=7)
@@ -26,8 +26,8 @@ def person(name: str) -> ParticipantId:
     return ParticipantId(uuid5(SPACE, f"person {name}"))
 
 
-def said(name: str, minutes: float = 0, *, by: str = "ana", answers: str | None = None) -> Said:
-    return Said(
+def said(name: str, minutes: float = 0, *, by: str = "ana", answers: str | None = None) -> ConversationMessage:
+    return ConversationMessage(
         id=message_id(name),
         author_id=person(by),
         author_name=by,
@@ -45,25 +45,25 @@ class Told:
         self.asked: list[str] = []
         self.remembered: list[str] = []
 
-    def remember(self, said: Said, _: MessageId | None) -> None:
+    def remember(self, said: ConversationMessage, _: MessageId | None) -> None:
         self.remembered.append(said.body)
 
-    def link(self, said: Said) -> Linked:
+    def link(self, said: ConversationMessage) -> ReplyLink:
         self.asked.append(said.body)
         if said.reply_to is not None:
-            return Linked(id=said.id, parent_id=said.reply_to, method="explicit", confidence=1.0)
+            return ReplyLink(id=said.id, parent_id=said.reply_to, method="explicit", confidence=1.0)
         parent, confidence = self.answers.get(said.body, (None, 1.0))
         found = message_id(parent) if parent else None
-        return Linked(
+        return ReplyLink(
             id=said.id, parent_id=found, method="inferred" if found else None, confidence=confidence
         )
 
 
 def went(
-    lines: list[Said], answers: dict[str, tuple[str | None, float]] | None = None
-) -> dict[str, Untangled]:
-    untangler = Untangler(Told(answers or {}))  # type: ignore[arg-type]
-    return {one.body: untangler.go_on(one, None, placed_by_hand=None) for one in lines}
+    lines: list[ConversationMessage], answers: dict[str, tuple[str | None, float]] | None = None
+) -> dict[str, Assignment]:
+    untangler = Disentangler(Told(answers or {}))  # type: ignore[arg-type]
+    return {one.body: untangler.assign(one, None, pinned_id=None) for one in lines}
 
 
 def test_what_answers_a_message_stands_where_it_stands():
@@ -93,10 +93,10 @@ def test_two_people_stay_in_one_conversation_unless_the_topic_is_clearly_another
 
 def test_between_two_people_nothing_found_reaches_over_a_long_silence():
     linker = Told({"b": ("a", 0.9)})
-    untangler = Untangler(linker)  # type: ignore[arg-type]
-    first = untangler.go_on(said("a"), None, placed_by_hand=None)
-    second = untangler.go_on(said("b", 200, by="bo"), None, placed_by_hand=None)
-    assert (second.linked.parent_id, second.boundary) == (None, "silence")
+    untangler = Disentangler(linker)  # type: ignore[arg-type]
+    first = untangler.assign(said("a"), None, pinned_id=None)
+    second = untangler.assign(said("b", 200, by="bo"), None, pinned_id=None)
+    assert (second.link.parent_id, second.boundary) == (None, "silence")
     assert second.conversation_id != first.conversation_id
     assert linker.remembered == ["b"]
 
@@ -107,60 +107,60 @@ def test_what_the_platform_states_reaches_over_any_silence():
 
 
 def test_what_stands_far_back_is_known_when_it_is_told():
-    untangler = Untangler(Told({}))  # type: ignore[arg-type]
+    untangler = Disentangler(Told({}))  # type: ignore[arg-type]
     elsewhere = ConversationId(UUID(int=5))
-    untangler.stands(message_id("old"), elsewhere)
-    assert untangler.go_on(said("b", answers="old"), None, placed_by_hand=None).conversation_id == elsewhere
+    untangler.set_conversation(message_id("old"), elsewhere)
+    assert untangler.assign(said("b", answers="old"), None, pinned_id=None).conversation_id == elsewhere
 
 
 def test_what_a_person_placed_stays_and_what_answers_it_follows():
-    untangler = Untangler(Told({"c": ("b", 0.9)}))  # type: ignore[arg-type]
+    untangler = Disentangler(Told({"c": ("b", 0.9)}))  # type: ignore[arg-type]
     by_hand = ConversationId(UUID(int=6))
-    untangler.go_on(said("a", by="cy"), None, placed_by_hand=None)
-    moved = untangler.go_on(said("b", 1, by="bo", answers="a"), None, placed_by_hand=by_hand)
+    untangler.assign(said("a", by="cy"), None, pinned_id=None)
+    moved = untangler.assign(said("b", 1, by="bo", answers="a"), None, pinned_id=by_hand)
     assert (moved.conversation_id, moved.boundary) == (by_hand, None)
-    assert untangler.go_on(said("c", 2), None, placed_by_hand=None).conversation_id == by_hand
+    assert untangler.assign(said("c", 2), None, pinned_id=None).conversation_id == by_hand
 
 
 def test_one_line_goes_on_with_what_nobody_moved():
-    untangler = Untangler(Told(dict.fromkeys("abc", (None, 0.5))))  # type: ignore[arg-type]
-    first = untangler.go_on(said("a"), None, placed_by_hand=None)
-    untangler.go_on(said("b", 1, by="bo"), None, placed_by_hand=ConversationId(UUID(int=6)))
-    assert untangler.go_on(said("c", 2), None, placed_by_hand=None).conversation_id == first.conversation_id
+    untangler = Disentangler(Told(dict.fromkeys("abc", (None, 0.5))))  # type: ignore[arg-type]
+    first = untangler.assign(said("a"), None, pinned_id=None)
+    untangler.assign(said("b", 1, by="bo"), None, pinned_id=ConversationId(UUID(int=6)))
+    assert untangler.assign(said("c", 2), None, pinned_id=None).conversation_id == first.conversation_id
 
 
-def whispered(names: str) -> Hearers:
+def whispered(names: str) -> WhisperAudience:
     return frozenset(person(name) for name in names.split())
 
 
 def test_whispers_go_on_only_among_the_same_people_and_nothing_is_guessed_of_them():
     linker = Told({})
-    untangler = Untangler(linker)  # type: ignore[arg-type]
-    aloud = untangler.go_on(said("a"), None, placed_by_hand=None)
-    one = untangler.go_on(said("b", 1), whispered("ana bo"), placed_by_hand=None)
-    other = untangler.go_on(said("c", 2), whispered("ana cy"), placed_by_hand=None)
-    again = untangler.go_on(said("d", 3, by="bo"), whispered("ana bo"), placed_by_hand=None)
-    later = untangler.go_on(said("e", 500, by="bo"), whispered("ana bo"), placed_by_hand=None)
+    untangler = Disentangler(linker)  # type: ignore[arg-type]
+    aloud = untangler.assign(said("a"), None, pinned_id=None)
+    one = untangler.assign(said("b", 1), whispered("ana bo"), pinned_id=None)
+    other = untangler.assign(said("c", 2), whispered("ana cy"), pinned_id=None)
+    again = untangler.assign(said("d", 3, by="bo"), whispered("ana bo"), pinned_id=None)
+    later = untangler.assign(said("e", 500, by="bo"), whispered("ana bo"), pinned_id=None)
     assert again.conversation_id == one.conversation_id
     assert len({found.conversation_id for found in (aloud, one, other, later)}) == 4
     assert linker.asked == ["a"]
 
 
 def test_what_others_whisper_meanwhile_changes_nothing():
-    untangler = Untangler(Told({}))  # type: ignore[arg-type]
-    one = untangler.go_on(said("a"), whispered("ana bo"), placed_by_hand=None)
+    untangler = Disentangler(Told({}))  # type: ignore[arg-type]
+    one = untangler.assign(said("a"), whispered("ana bo"), pinned_id=None)
     for number in range(3 * WINDOW):
-        untangler.go_on(said(f"x{number}", 1, by="cy"), whispered("cy dee"), placed_by_hand=None)
-    answer = untangler.go_on(said("b", 5, by="bo"), whispered("ana bo"), placed_by_hand=None)
+        untangler.assign(said(f"x{number}", 1, by="cy"), whispered("cy dee"), pinned_id=None)
+    answer = untangler.assign(said("b", 5, by="bo"), whispered("ana bo"), pinned_id=None)
     assert answer.conversation_id == one.conversation_id
 
 
 def test_a_silence_is_measured_by_the_pace_of_the_room():
     def silence(pause: float) -> timedelta:
-        untangler = Untangler(Told({}))  # type: ignore[arg-type]
+        untangler = Disentangler(Told({}))  # type: ignore[arg-type]
         for number in range(20):
-            found = untangler.go_on(said(f"{number}", pause * number), None, placed_by_hand=None)
-        return found.quiet_after
+            found = untangler.assign(said(f"{number}", pause * number), None, pinned_id=None)
+        return found.idle_timeout
 
     assert silence(0.1) == SHORTEST_SILENCE
     assert silence(5) == timedelta(minutes=150)
@@ -177,5 +177,5 @@ def test_nothing_older_than_the_window_counts():
 
 
 def test_the_id_of_a_conversation_is_always_the_same_and_is_not_that_of_the_message():
-    assert conversation_opened_by(message_id("a")) == conversation_opened_by(message_id("a"))
-    assert conversation_opened_by(message_id("a")) != message_id("a")
+    assert conversation_id_for(message_id("a")) == conversation_id_for(message_id("a"))
+    assert conversation_id_for(message_id("a")) != message_id("a")

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roomlore.untangling import replymodel
-from roomlore.untangling.features import OWN, OWN_NAMES, PAIR_NAMES, PAIRS, Eye, Seen
-from roomlore.untangling.records import Said
+from roomlore.untangling.features import MESSAGE_FEATURES, MESSAGE_FEATURE_NAMES, PAIR_FEATURE_NAMES, PAIR_FEATURES, FeatureExtractor, Features
+from roomlore.untangling.records import ConversationMessage
 from roomlore.untangling.window import WINDOW, Window
 from untangling.telling import START, message, person, rooms, said, told
 
@@ -17,30 +17,30 @@ def opened() -> Window:
     return Window(replymodel.load().lexicon)
 
 
-def seen_last(lines: list[Said], parents: dict[int, int] | None = None) -> Seen:
+def seen_last(lines: list[ConversationMessage], parents: dict[int, int] | None = None) -> Features:
     """What the last of some lines looks like when the others stand before it with those parents."""
     window = opened()
     for number, line in enumerate(lines[:-1]):
         back = (parents or {}).get(number)
-        window.place(window.hear(line), None if back is None else lines[back].id)
-    return Eye(window).look(window.hear(lines[-1]))
+        window.add(window.parse(line), None if back is None else lines[back].id)
+    return FeatureExtractor(window).extract(window.parse(lines[-1]))
 
 
-def pair(seen: Seen, name: str) -> list[float]:
+def pair(seen: Features, name: str) -> list[float]:
     """One feature of the candidates there are, oldest first."""
-    return [float(value) for value in seen.pairs[PAIR_NAMES.index(name)][WINDOW - seen.count :]]
+    return [float(value) for value in seen.pairs[PAIR_FEATURE_NAMES.index(name)][WINDOW - seen.count :]]
 
 
-def own(seen: Seen, name: str) -> float:
-    return float(seen.own[OWN_NAMES.index(name)])
+def own(seen: Features, name: str) -> float:
+    return float(seen.own[MESSAGE_FEATURE_NAMES.index(name)])
 
 
 def test_every_feature_has_a_name_of_its_own():
-    assert len(set(PAIR_NAMES)) == PAIRS
-    assert len(set(OWN_NAMES)) == OWN
+    assert len(set(PAIR_FEATURE_NAMES)) == PAIR_FEATURES
+    assert len(set(MESSAGE_FEATURE_NAMES)) == MESSAGE_FEATURES
     seen = seen_last(told(("anna", "hello"), ("dd", "hi")))
-    assert seen.pairs.shape == (PAIRS, WINDOW)
-    assert seen.own.shape == (OWN,)
+    assert seen.pairs.shape == (PAIR_FEATURES, WINDOW)
+    assert seen.own.shape == (MESSAGE_FEATURES,)
 
 
 def test_who_calls_whom_is_seen_both_ways():
@@ -93,31 +93,31 @@ def test_answers_and_conversations_are_seen():
 def test_two_answers_to_what_left_the_window_are_one_conversation():
     window = opened()
     for number in range(WINDOW):
-        window.place(window.hear(said(number, "anna", "q")), None)
-    window.place(window.hear(said(500, "dd", "a")), message(3))
-    window.place(window.hear(said(501, "carla", "b")), message(3))
+        window.add(window.parse(said(number, "anna", "q")), None)
+    window.add(window.parse(said(500, "dd", "a")), message(3))
+    window.add(window.parse(said(501, "carla", "b")), message(3))
     for number in range(600, 620):
-        window.place(window.hear(said(number, "bob_", "c", seconds=9000)), None)
-    seen = Eye(window).look(window.hear(said(700, "dd", "d", seconds=9000)))
+        window.add(window.parse(said(number, "bob_", "c", seconds=9000)), None)
+    seen = FeatureExtractor(window).extract(window.parse(said(700, "dd", "d", seconds=9000)))
     here = pair(seen, "author in it")
     assert [place for place, there in enumerate(here) if there] == [WINDOW - 22, WINDOW - 21]
 
 
 def test_a_conversation_falls_apart_when_what_held_it_together_has_left():
     window = opened()
-    window.place(window.hear(said(500, "dd", "a")), message(3))
-    window.place(window.hear(said(501, "carla", "b")), message(3))
-    window.place(window.hear(said(502, "anna", "c")), message(500))
-    window.place(window.hear(said(503, "dd", "d")), message(502))
+    window.add(window.parse(said(500, "dd", "a")), message(3))
+    window.add(window.parse(said(501, "carla", "b")), message(3))
+    window.add(window.parse(said(502, "anna", "c")), message(500))
+    window.add(window.parse(said(503, "dd", "d")), message(502))
     for number in range(600, 596 + WINDOW):
-        window.place(window.hear(said(number, "bob_", "e", seconds=9000)), None)
-    next_one = window.hear(said(900, "carla", "f", seconds=9000))
-    seen = Eye(window).look(next_one)
+        window.add(window.parse(said(number, "bob_", "e", seconds=9000)), None)
+    next_one = window.parse(said(900, "carla", "f", seconds=9000))
+    seen = FeatureExtractor(window).extract(next_one)
     assert len(set(seen.conversations[:4].tolist())) == 1
     assert pair(seen, "conversation size")[:4] == pytest.approx(np.log1p([4] * 4))
     assert pair(seen, "author in it")[:4] == [1.0] * 4
-    window.place(window.hear(said(800, "bob_", "g", seconds=9000)), None)
-    seen = Eye(window).look(next_one)
+    window.add(window.parse(said(800, "bob_", "g", seconds=9000)), None)
+    seen = FeatureExtractor(window).extract(next_one)
     first, second, third, *_ = seen.conversations.tolist()
     assert first != second == third
     assert pair(seen, "conversation size")[:3] == pytest.approx(np.log1p([1, 2, 2]))
@@ -142,7 +142,7 @@ def test_times_that_go_backwards_are_no_time():
 
 @settings(max_examples=40, deadline=None)
 @given(rooms(), st.data())
-def test_what_is_seen_follows_from_the_window_alone(room: list[Said], data: st.DataObject):
+def test_what_is_seen_follows_from_the_window_alone(room: list[ConversationMessage], data: st.DataObject):
     """A window filled with the last messages only sees the next one bit for bit as one that was there all along."""
     window = opened()
     chance = data.draw(st.randoms(use_true_random=False))
@@ -150,15 +150,15 @@ def test_what_is_seen_follows_from_the_window_alone(room: list[Said], data: st.D
     for number, line in enumerate(room[:-1]):
         back = chance.randint(1, 130)
         parents.append(room[number - back].id if back <= number and chance.random() < 0.7 else None)
-        window.place(window.hear(line), parents[-1])
+        window.add(window.parse(line), parents[-1])
     fresh = opened()
     for line, parent in list(zip(room[:-1], parents, strict=True))[-WINDOW:]:
-        fresh.place(fresh.hear(line), parent)
-    one = Eye(window).look(window.hear(room[-1]))
-    other = Eye(fresh).look(fresh.hear(room[-1]))
+        fresh.add(fresh.parse(line), parent)
+    one = FeatureExtractor(window).extract(window.parse(room[-1]))
+    other = FeatureExtractor(fresh).extract(fresh.parse(room[-1]))
     rows = WINDOW - one.count
     assert one.count == other.count
-    assert one.addressed == other.addressed
+    assert one.addressed_ids == other.addressed_ids
     assert one.pairs[:, rows:].tobytes() == other.pairs[:, rows:].tobytes()
     assert one.own.tobytes() == other.own.tobytes()
     assert np.isfinite(one.pairs).all()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from roomlore.untangling.labels import asks_for_discretion, label
+from roomlore.untangling.labels import asks_for_confidentiality, label_of
 from roomlore.untangling.wording import BUCKETS, bucket, stem
 
 COMMON = "the a i you is it to and of in for we do not does any have what on with that this"
@@ -19,31 +19,31 @@ def rarity(**known: float) -> list[float]:
 
 def test_what_is_said_again_and_again_comes_first():
     said = ["the printer is broken", "which printer do you have?", "a printer with toner", "the toner is in"]
-    assert label(said, rarity=rarity()).split(", ")[:2] == ["printer", "toner"]
+    assert label_of(said, rarity=rarity()).split(", ")[:2] == ["printer", "toner"]
 
 
 def test_words_of_every_conversation_tell_nothing():
-    assert label(["what do you have", "i have it"], rarity=rarity()) == ""
+    assert label_of(["what do you have", "i have it"], rarity=rarity()) == ""
 
 
 def test_who_takes_part_is_no_topic():
-    assert "marguerite" not in label(
+    assert "marguerite" not in label_of(
         ["marguerite: the printer", "marguerite, marguerite!"], rarity=rarity(), names=["Marguerite"]
     )
 
 
 def test_links_numbers_and_endless_words_are_no_topic():
     said = ["see https://example.org/secret/path 12345", f"{'x' * 90} 99 is", "ok"]
-    assert label(said, rarity=rarity(see=1.0)) == ""
+    assert label_of(said, rarity=rarity(see=1.0)) == ""
 
 
 def test_the_same_messages_always_give_the_same_label():
     said = ["alpha beta gamma delta", "delta gamma beta alpha"]
-    assert label(said, rarity=rarity()) == label(list(said), rarity=rarity()) == "alpha, beta, gamma"
+    assert label_of(said, rarity=rarity()) == label_of(list(said), rarity=rarity()) == "alpha, beta, gamma"
 
 
 def test_one_word_is_one_word_in_any_number():
-    assert label(["printers and printer", "the printers"], rarity=rarity()) == "printers"
+    assert label_of(["printers and printer", "the printers"], rarity=rarity()) == "printers"
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_one_word_is_one_word_in_any_number():
     ],
 )
 def test_who_asks_for_discretion_is_heard(text: str):
-    assert asks_for_discretion(["hello", text])
+    assert asks_for_confidentiality(["hello", text])
 
 
 @pytest.mark.parametrize(
@@ -72,4 +72,4 @@ def test_who_asks_for_discretion_is_heard(text: str):
     ],
 )
 def test_ordinary_talk_asks_for_no_discretion(text: str):
-    assert not asks_for_discretion([text])
+    assert not asks_for_confidentiality([text])

@@ -3,8 +3,8 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roomlore.untangling.linker import WINDOW, Linker, link_all
-from roomlore.untangling.records import Said
+from roomlore.untangling.linker import WINDOW, ReplyLinker, link_all
+from roomlore.untangling.records import ConversationMessage
 from untangling.telling import message, person, rooms, said, told
 
 
@@ -29,7 +29,7 @@ def test_two_conversations_at_once_are_told_apart():
 def test_a_called_person_makes_a_mention_and_anything_else_is_inferred():
     linked = link_all(told(("anna", "where is the log?"), ("bob", "anna: in /var/log"), ("anna", "thanks")))
     assert [each.method for each in linked] == [None, "mention", "inferred"]
-    assert linked[1].addressed == {person("anna")}
+    assert linked[1].addressed_ids == {person("anna")}
     assert all(0.0 < each.confidence <= 1.0 for each in linked)
 
 
@@ -55,28 +55,28 @@ def test_a_message_that_answers_itself_is_weighed_like_any_other():
 
 def test_platform_mentions_are_addressed_even_of_those_not_heard():
     [linked] = link_all([said(0, "anna", "look", mentions=frozenset({person("zz")}))])
-    assert linked.addressed == {person("zz")}
+    assert linked.addressed_ids == {person("zz")}
 
 
 def test_nothing_but_the_window_is_a_candidate():
     lines = [said(0, "anna", "has anybody seen squirrelmail?")]
     lines += [said(number, "bob", "la la la") for number in range(1, WINDOW + 30)]
-    linker = Linker()
+    linker = ReplyLinker()
     for line in lines:
         linker.remember(line, None)
     linked = linker.link(said(900, "dd", "anna: squirrelmail is in universe", seconds=3000))
     assert linked.parent_id != message(0)
-    assert person("anna") not in linked.addressed
+    assert person("anna") not in linked.addressed_ids
 
 
 def test_what_is_held_is_bounded_by_the_window():
-    linker = Linker()
+    linker = ReplyLinker()
     for number in range(20 * WINDOW):
         linker.link(
             said(number, f"name{number % 300}", f"name{number % 7}: word{number} https://x.example/{number}")
         )
     window = linker._window
-    assert window.count == len(window.heard) == len(window._numbers) == WINDOW
+    assert window.count == len(window.parsed) == len(window._numbers) == WINDOW
     held = (window._words, window._loud, window._plain, window._slot_of, window._lines_as)
     assert all(len(each) <= 12 * WINDOW for each in held)
 
@@ -89,9 +89,9 @@ def test_a_room_with_one_conversation_at_a_time_is_mostly_a_chain():
 
 @settings(max_examples=40, deadline=None)
 @given(rooms(), st.integers(0, 259))
-def test_linking_goes_on_after_a_restart_as_if_never_stopped(room: list[Said], stop: int):
+def test_linking_goes_on_after_a_restart_as_if_never_stopped(room: list[ConversationMessage], stop: int):
     whole = link_all(room)
-    again = Linker()
+    again = ReplyLinker()
     for line, linked in list(zip(room, whole, strict=True))[:stop][-WINDOW:]:
         again.remember(line, linked.parent_id)
     assert [again.link(line) for line in room[stop:]] == whole[stop:]
@@ -99,7 +99,7 @@ def test_linking_goes_on_after_a_restart_as_if_never_stopped(room: list[Said], s
 
 @settings(max_examples=30, deadline=None)
 @given(rooms(longest=60))
-def test_every_parent_is_given_or_stands_before_and_later_messages_change_nothing(room: list[Said]):
+def test_every_parent_is_given_or_stands_before_and_later_messages_change_nothing(room: list[ConversationMessage]):
     whole = link_all(room)
     before: set[object] = set()
     for line, linked in zip(room, whole, strict=True):

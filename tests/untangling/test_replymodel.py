@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from roomlore.untangling.features import Eye
+from roomlore.untangling.features import FeatureExtractor
 from roomlore.untangling.replymodel import WEIGHTS, load, load_from
 from roomlore.untangling.window import WINDOW, Window
 from untangling.telling import told
@@ -12,8 +12,8 @@ def scores_of(*lines: tuple[str, str]):
     window = Window(model.lexicon)
     *before, last = told(*lines)
     for line in before:
-        window.place(window.hear(line), None)
-    seen = Eye(window).look(window.hear(last))
+        window.add(window.parse(line), None)
+    seen = FeatureExtractor(window).extract(window.parse(last))
     return model, model.scores(seen), seen.conversations
 
 
@@ -32,7 +32,7 @@ def test_shares_sum_to_one_and_empty_places_have_none():
     model, scores, conversations = scores_of(
         ("anna", "how do i mount a drive?"), ("dd", "hello"), ("carla", "anna: with mount")
     )
-    shares = model.shares(scores)
+    shares = model.probabilities(scores)
     assert float(shares.sum()) == pytest.approx(1.0, abs=1e-5)
     assert not shares[: WINDOW - 2].any()
     assert model.choose(scores, conversations) == WINDOW - 2
@@ -41,7 +41,7 @@ def test_shares_sum_to_one_and_empty_places_have_none():
 def test_the_first_message_of_a_room_starts_a_conversation():
     model, scores, conversations = scores_of(("anna", "thanks, that worked"))
     assert model.choose(scores, conversations) == WINDOW
-    assert float(model.shares(scores)[WINDOW]) == pytest.approx(1.0)
+    assert float(model.probabilities(scores)[WINDOW]) == pytest.approx(1.0)
 
 
 def test_messages_of_one_conversation_speak_for_each_other():

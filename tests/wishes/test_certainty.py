@@ -5,17 +5,17 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from roomlore.wishes import certainty
-from roomlore.wishes.certainty import doubt
-from roomlore.wishes.covering import adds_news
-from roomlore.wishes.recogniser import heard
-from roomlore.wishes.records import Said, Voice, Wish
+from roomlore.wishes.certainty import review_reason
+from roomlore.wishes.covering import states_replacement
+from roomlore.wishes.recogniser import recognise
+from roomlore.wishes.records import ScreenedMessage, RequestMessage, PrivacyRequest
 from wishes.test_recogniser import ROOM
 
 NOON = datetime(2024, 5, 4, 12, tzinfo=UTC)
 
 
-def said(number: int, author: str, body: str, **fields) -> Said:
-    return Said(
+def said(number: int, author: str, body: str, **fields) -> ScreenedMessage:
+    return ScreenedMessage(
         id=number,
         author_id=author,
         author_name=author,
@@ -38,9 +38,9 @@ this between us until the review: draw() takes the layers and nobody else may kn
 
 def doubt_of(body: str, before=BEFORE, **fields) -> str:
     voice = said(50, "Ana", body, **fields)
-    wish = heard(body, "Ana", ROOM)
+    wish = recognise(body, "Ana", ROOM)
     assert wish is not None, "it is not heard at all"
-    return doubt(Voice(said=voice, wish=wish), before)
+    return review_reason(RequestMessage(message=voice, request=wish), before)
 
 
 @pytest.mark.parametrize(
@@ -72,16 +72,16 @@ def test_a_plain_request_that_stands_alone_is_carried_out(body):
     ("body", "why"),
     [
         ("forget what I wrote above, the correct command is `make release-all`", certainty.QUOTED),
-        ("forget what I wrote above, the correct command is make release-all", certainty.LONGER),
-        ("Staff only: the budget is 600 euro, don't tell the others", certainty.LONGER),
-        ("I am allergic to peanuts. Don't tell Linda.", certainty.LONGER),
+        ("forget what I wrote above, the correct command is make release-all", certainty.NOT_PLAIN),
+        ("Staff only: the budget is 600 euro, don't tell the others", certainty.NOT_PLAIN),
+        ("I am allergic to peanuts. Don't tell Linda.", certainty.NOT_PLAIN),
         ("please forget what I said about the move, maybe", certainty.HEDGED),
         ("keep it between us ;)", certainty.HEDGED),
-        ("Linda may receive scheduling only", certainty.STANDING),
-        ("Revoke my mother's access", certainty.STANDING),
+        ("Linda may receive scheduling only", certainty.ONGOING),
+        ("Revoke my mother's access", certainty.ONGOING),
         # design proposals that only sound like a request, as one was hidden of a real room
         (PANELS, certainty.HEDGED),
-        (AXES, certainty.LONGER),
+        (AXES, certainty.NOT_PLAIN),
     ],
 )
 def test_of_everything_else_a_person_is_asked_and_told_why(body, why):
@@ -97,10 +97,10 @@ def test_a_request_that_refers_to_nothing_or_to_long_ago_is_doubtful():
 
 
 def test_what_no_rule_heard_is_doubtful():
-    voice = Voice(said=said(50, "Ana", "please forget that"), wish=Wish(kind="forget", points_back=True))
-    assert doubt(voice, BEFORE) == ""
-    named = Voice(said=voice.said, wish=voice.wish, heard_by="a language model")
-    assert doubt(named, BEFORE) == certainty.BY_LANGUAGE_MODEL
+    voice = RequestMessage(message=said(50, "Ana", "please forget that"), request=PrivacyRequest(kind="forget", refers_back=True))
+    assert review_reason(voice, BEFORE) == ""
+    named = RequestMessage(message=voice.message, request=voice.request, detected_by="a language model")
+    assert review_reason(named, BEFORE) == certainty.BY_LANGUAGE_MODEL
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_what_no_rule_heard_is_doubtful():
     ],
 )
 def test_a_message_that_also_says_what_holds_now_is_known(body, is_news):
-    assert adds_news(body) is is_news
+    assert states_replacement(body) is is_news
 
 
 #: What people say of other things, or in another language; and requests that nobody may take for plain ones.
@@ -155,5 +155,5 @@ NOT_PLAIN = [
 
 @pytest.mark.parametrize("body", NOT_PLAIN)
 def test_talk_that_only_sounds_like_a_request_hides_nothing(body):
-    wish = heard(body, "Ana", ROOM)
-    assert wish is None or doubt(Voice(said=said(50, "Ana", body), wish=wish), BEFORE)
+    wish = recognise(body, "Ana", ROOM)
+    assert wish is None or review_reason(RequestMessage(message=said(50, "Ana", body), request=wish), BEFORE)

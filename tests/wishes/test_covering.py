@@ -4,24 +4,24 @@ from datetime import UTC, datetime
 
 import pytest
 
-from roomlore.wishes.covering import MOST_VALUES, NEAR, covers, settled
-from roomlore.wishes.parties import People
-from roomlore.wishes.recogniser import heard
-from roomlore.wishes.records import Person, Reach, Said
+from roomlore.wishes.covering import MAX_VALUES, RECENT, covers, resolve_scope
+from roomlore.wishes.parties import NameIndex
+from roomlore.wishes.recogniser import recognise
+from roomlore.wishes.records import NameIndexEntry, RequestScope, ScreenedMessage
 
 NAMES = {"Ana": "human", "Bo": "human", "Cy": "human", "Pip": "agent", "Linda": "human"}
-PEOPLE = People.of(Person(id=name, name=name, kind=kind) for name, kind in NAMES.items())
+PEOPLE = NameIndex.build(NameIndexEntry(id=name, name=name, kind=kind) for name, kind in NAMES.items())
 NOON = datetime(2024, 5, 4, 12, tzinfo=UTC)
 
 
-def told(*lines: str | tuple[str, int]) -> list[Said]:
+def told(*lines: str | tuple[str, int]) -> list[ScreenedMessage]:
     """What was said: `Ana: hello`, and where it answers something, the number of that."""
-    said: list[Said] = []
+    said: list[ScreenedMessage] = []
     for number, line in enumerate(lines, start=1):
         text, parent = line if isinstance(line, tuple) else (line, None)
         author, body = text.split(": ", 1)
         said.append(
-            Said(
+            ScreenedMessage(
                 id=number,
                 author_id=author,
                 author_name=author,
@@ -37,11 +37,11 @@ def told(*lines: str | tuple[str, int]) -> list[Said]:
 
 def covered(*lines: str | tuple[str, int]) -> set[int]:
     """The numbers of what the wishes among these messages cover, without the wishes themselves."""
-    said, reaches = told(*lines), list[Reach]()
+    said, reaches = told(*lines), list[RequestScope]()
     for voice in said:
-        wish = heard(voice.body, voice.author_id, PEOPLE)
+        wish = recognise(voice.body, voice.author_id, PEOPLE)
         if wish is not None:
-            reaches.append(settled(wish, voice, said, people=PEOPLE, earlier=list(reaches)))
+            reaches.append(resolve_scope(wish, voice, said, name_index=PEOPLE, earlier=list(reaches)))
     voices = {reach.message_id for reach in reaches}
     return {one.id for one in said for reach in reaches if covers(reach, one)} - voices
 
@@ -206,7 +206,7 @@ def test_a_value_that_was_told_in_confidence_may_be_forgotten_for_whom_it_is(wor
 NUMBER = "415-555-0142"
 RECORD = f"Deletion request recorded: phone {NUMBER}"
 SHARED = ["Ana: my dog is called Rex", f"Ana: the kiln phone is {NUMBER}", f"Bo: {NUMBER}, got it"]
-TEA = [f"Bo: more tea in pot {n}" for n in range(NEAR)]
+TEA = [f"Bo: more tea in pot {n}" for n in range(RECENT)]
 
 
 @pytest.mark.parametrize("who", ["Cy", "Pip"])
@@ -250,7 +250,7 @@ def test_a_message_that_answers_is_about_what_it_answers_even_if_it_says_more():
 def test_so_many_values_are_looked_for_and_no_more():
     lines = [f"Ana: {', '.join(f'77{n:02}-{n:04}' for n in range(100))}", "Ana: please forget that"]
     said = told(*lines)
-    wish = heard(said[1].body, "Ana", PEOPLE)
+    wish = recognise(said[1].body, "Ana", PEOPLE)
     assert wish is not None
-    reach = settled(wish, said[1], said, people=PEOPLE, earlier=[])
-    assert len(reach.marks) == MOST_VALUES
+    reach = resolve_scope(wish, said[1], said, name_index=PEOPLE, earlier=[])
+    assert len(reach.digests) == MAX_VALUES

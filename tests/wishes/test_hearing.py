@@ -13,7 +13,7 @@ from retrieval.telling import ANA, BO, CY, tell
 from roomlore.app import App
 from roomlore.store import directory
 from roomlore.wishes import hearing, looking
-from roomlore.wishes.records import Wish
+from roomlore.wishes.records import PrivacyRequest
 
 SAID = [
     say("1", BO, "how is it?", sent_at=at(1)),
@@ -21,7 +21,7 @@ SAID = [
     say("3", ANA, "that should not have slipped out, folks", sent_at=at(3)),
     say("4", CY, f"{SECRET} 4412 9981, is it?", sent_at=at(4)),
 ]
-BACK = Wish(kind="forget", points_back=True)
+BACK = PrivacyRequest(kind="forget", refers_back=True)
 
 
 async def ids_of(admin, app: App) -> dict[str, object]:
@@ -32,14 +32,14 @@ async def ids_of(admin, app: App) -> dict[str, object]:
     return {external_id: key for external_id, key, _ in found} | {"room": found[0][2]}
 
 
-async def name(app: App, admin, wishes: Mapping[str, Wish], *, heard_by="a language model") -> int:
+async def name(app: App, admin, wishes: Mapping[str, PrivacyRequest], *, heard_by="a language model") -> int:
     """Have wishes heard, by the external ids of their messages."""
     ids = await ids_of(admin, app)
     room_id, named = ids["room"], {ids[key]: wish for key, wish in wishes.items()}
 
     async def work(conn) -> int:
         await directory.lock_rooms(conn, [room_id])
-        return await hearing.hear_named(conn, app.org_id, room_id, named, heard_by=heard_by, at=at(60))
+        return await hearing.add_detected(conn, app.org_id, room_id, named, detected_by=heard_by, at=at(60))
 
     count = await app.db.change(app.org_id, work)
     await accept_all(app)
@@ -58,7 +58,7 @@ async def test_a_wish_that_rules_do_not_hear_counts_once_it_is_named(app: App, a
 
 async def test_what_rules_heard_is_never_replaced(app: App, admin):
     await tell(app, *SAID[:2], replace(SAID[2], body="please forget that"))
-    assert await name(app, admin, {"3": Wish(kind="confide")}) == 0
+    assert await name(app, admin, {"3": PrivacyRequest(kind="confide")}) == 0
     [wish] = await app.wishes.all(app.operator)
     assert (wish.heard_by, wish.kind) == ("rules", "forget")
 
@@ -100,7 +100,7 @@ async def test_a_named_wish_goes_with_its_message_and_when_that_is_changed(app: 
 
 async def test_a_named_wish_that_is_edited_into_one_that_rules_hear_is_theirs(app: App, admin):
     await tell(app, *SAID)
-    await name(app, admin, {"3": Wish(kind="confide", points_back=True)})
+    await name(app, admin, {"3": PrivacyRequest(kind="confide", refers_back=True)})
     await tell(app, replace(SAID[2], body="please forget that", edited_at=at(50)))
     [wish] = await app.wishes.all(app.operator)
     assert (wish.heard_by, wish.kind) == ("rules", "forget")
@@ -111,7 +111,7 @@ async def test_only_values_that_the_message_says_count_and_none_of_their_words_i
     app: App, admin, value, left
 ):
     await tell(app, *SAID[:2], replace(SAID[2], body="4412-9981 must go away, okay"), SAID[3])
-    await name(app, admin, {"3": Wish(kind="forget", values=(value,))})
+    await name(app, admin, {"3": PrivacyRequest(kind="forget", identifiers=(value,))})
     assert await found(app, app.operator) == left
     rows = await admin.execute("select row_to_json(wishes)::text from wishes where org_id = %s", [app.org_id])
     assert all("4412" not in row for (row,) in await rows.fetchall())
@@ -146,7 +146,7 @@ async def withheld(admin, app: App) -> set[tuple[str, str]]:
 async def test_a_restriction_reaches_back_so_far_and_on_without_end_wherever_more_arrives(
     app: App, admin, monkeypatch
 ):
-    monkeypatch.setattr(looking, "BACK", 3)
+    monkeypatch.setattr(looking, "MAX_MESSAGES_BACK", 3)
     told = [say(str(n), ANA, f"the result of day {n} is in", sent_at=at(n)) for n in range(1, 10)]
     voice = say("v", ANA, "Bo may receive scheduling only", sent_at=at(6.5))
     hello = say("b", BO, "hello", sent_at=at(0))

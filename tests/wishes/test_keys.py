@@ -2,7 +2,7 @@
 
 import pytest
 
-from roomlore.wishes.marks import is_credential, strong_values
+from roomlore.wishes.marks import is_credential, distinctive_values
 
 KEY = "x9k2m4p7q1z8"
 
@@ -32,7 +32,7 @@ KEY = "x9k2m4p7q1z8"
 )
 def test_what_is_called_a_key_is_one_however_that_is_written(said):
     body = said.format(KEY)
-    assert KEY in strong_values(body)
+    assert KEY in distinctive_values(body)
     assert is_credential(KEY, body)
 
 
@@ -49,7 +49,7 @@ def test_what_is_called_a_key_is_one_however_that_is_written(said):
 )
 def test_a_key_that_says_so_by_how_it_begins_needs_no_calling(key):
     body = f"here you go: {key}"
-    assert key in strong_values(body)
+    assert key in distinctive_values(body)
     assert is_credential(key, body)
 
 

@@ -16,7 +16,7 @@ def chatter(body: str) -> list:
 @pytest.fixture
 def small(monkeypatch):
     """Few are many here."""
-    monkeypatch.setattr(looking, "SPREAD", 5)
+    monkeypatch.setattr(looking, "MAX_OCCURRENCES", 5)
 
 
 async def covers(app: App) -> set[str | None]:

@@ -6,18 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roomlore.wishes.covering import adds_news
-from roomlore.wishes.parties import People
+from roomlore.wishes.covering import states_replacement
+from roomlore.wishes.parties import NameIndex
 from roomlore.wishes.recogniser import (
-    LONGEST,
-    forgets,
-    heard,
+    MAX_REQUEST_LENGTH,
+    asks_to_forget,
+    recognise,
     is_confidential,
-    names_nobody_known,
-    restricts,
-    voices,
+    restricts_unknown_person,
+    states_restriction,
+    may_hold_request,
 )
-from roomlore.wishes.records import Person
+from roomlore.wishes.records import NameIndexEntry
 
 NAMES = (
     "Ana",
@@ -28,8 +28,8 @@ NAMES = (
     "Sam Moss (brother)",
     "Dr. Fell",
 )
-PEOPLE = [Person(id=name.split()[0] if name != "Dr. Fell" else "Fell", name=name) for name in NAMES]
-ROOM = People.of(PEOPLE)
+PEOPLE = [NameIndexEntry(id=name.split()[0] if name != "Dr. Fell" else "Fell", name=name) for name in NAMES]
+ROOM = NameIndex.build(PEOPLE)
 
 FORGET = [
     "forget that",
@@ -235,8 +235,8 @@ CASES = (
 def judged() -> Counter[str]:
     counts: Counter[str] = Counter()
     for text, kind, who in CASES:
-        wish = heard(text, "Ana", ROOM)
-        right = wish is not None and wish.kind == kind and (who is None or wish.party_ids == who)
+        wish = recognise(text, "Ana", ROOM)
+        right = wish is not None and wish.kind == kind and (who is None or wish.restricted_ids == who)
         if wish is not None:
             counts["heard"] += 1
             counts["right"] += right
@@ -277,13 +277,13 @@ def test_most_of_what_is_wished_is_heard():
     ],
 )
 def test_a_wish_names_what_it_is_about_and_neither_people_days_nor_what_is_kept(text, values):
-    wish = heard(text, "Ana", ROOM)
+    wish = recognise(text, "Ana", ROOM)
     assert wish is not None
-    assert set(wish.values) == values
+    assert set(wish.identifiers) == values
 
 
 def test_a_document_is_no_wish():
-    assert heard("please forget that. " * LONGEST, "Ana", ROOM) is None
+    assert recognise("please forget that. " * MAX_REQUEST_LENGTH, "Ana", ROOM) is None
 
 
 #: Sentences of every kind that is looked for, and some of none.
@@ -301,13 +301,13 @@ LINE_ENDS = ["\n", "\r\n", "\r", "\u2028"]
 def told_by(body: str) -> list[object]:
     """Return everything that the words of a body tell of what their author wishes."""
     return [
-        heard(body, "Ana", ROOM),
-        voices(body),
-        names_nobody_known(body),
-        forgets(body),
-        restricts(body),
+        recognise(body, "Ana", ROOM),
+        may_hold_request(body),
+        restricts_unknown_person(body),
+        asks_to_forget(body),
+        states_restriction(body),
         is_confidential(body),
-        adds_news(body),
+        states_replacement(body),
     ]
 
 
@@ -322,27 +322,27 @@ def test_quoted_lines_are_never_their_authors_words_and_everything_else_is(lines
 
 @pytest.mark.parametrize("how", QUOTED_AS)
 def test_a_request_under_a_quotation_is_heard(how):
-    wish = heard(how.format("that was a lovely evening") + "\nplease forget that", "Ana", ROOM)
+    wish = recognise(how.format("that was a lovely evening") + "\nplease forget that", "Ana", ROOM)
     assert wish is not None
     assert wish.kind == "forget"
 
 
 def test_a_request_under_a_long_quotation_is_heard():
-    wish = heard("> a long mail\n" * LONGEST + "please forget that", "Ana", ROOM)
+    wish = recognise("> a long mail\n" * MAX_REQUEST_LENGTH + "please forget that", "Ana", ROOM)
     assert wish is not None
 
 
-@given(st.text(max_size=LONGEST))
+@given(st.text(max_size=MAX_REQUEST_LENGTH))
 def test_any_text_is_heard_or_not_without_a_fault(text):
-    heard(text, "Ana", ROOM)
+    recognise(text, "Ana", ROOM)
 
 
 @pytest.mark.parametrize(
     "piece", ["delete a ", "don't share ", "forget ", "keep this ", "only ", "'", '"a ', "1-", "A b "]
 )
 def test_hostile_repetition_takes_no_time(piece):
-    heard((piece * LONGEST)[:LONGEST], "Ana", ROOM)
+    recognise((piece * MAX_REQUEST_LENGTH)[:MAX_REQUEST_LENGTH], "Ana", ROOM)
 
 
 def test_whatever_is_heard_is_put_like_a_wish_before_it_is_known_who_takes_part():
-    assert [text for text, *_ in CASES if heard(text, "Ana", ROOM) and not voices(text)] == []
+    assert [text for text, *_ in CASES if recognise(text, "Ana", ROOM) and not may_hold_request(text)] == []

@@ -2,7 +2,7 @@
 
 import pytest
 
-from roomlore.wishes.recogniser import heard
+from roomlore.wishes.recogniser import recognise
 from wishes.test_recogniser import ROOM
 
 FORGET = [
@@ -92,13 +92,13 @@ CASES = (
 
 
 def is_heard(text: str, kind: str, who: set[str] | None) -> bool:
-    wish = heard(text, "Ana", ROOM)
-    return wish is not None and wish.kind == kind and (who is None or wish.party_ids == who)
+    wish = recognise(text, "Ana", ROOM)
+    return wish is not None and wish.kind == kind and (who is None or wish.restricted_ids == who)
 
 
 @pytest.mark.parametrize("text", NO_WISH)
 def test_what_only_sounds_like_a_wish_is_none(text):
-    assert heard(text, "Ana", ROOM) is None
+    assert recognise(text, "Ana", ROOM) is None
 
 
 @pytest.mark.parametrize(("text", "kind", "who"), CASES)

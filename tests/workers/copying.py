@@ -8,7 +8,7 @@ from uuid import UUID
 
 from roomlore.app import App
 from roomlore.domain.errors import BackendUnavailable, BadInput
-from roomlore.domain.projected import Edge, Held, Node
+from roomlore.domain.projected import Edge, StoredDigest, Node
 from roomlore.store import nodes, projections
 
 
@@ -67,9 +67,9 @@ class Shelf:
         for one in held.keys() & set(ids):
             held[one] = replace(held[one], version=-1)
 
-    async def held(self, copy: str, *, after: UUID | None, limit: int) -> list[Held]:
+    async def held(self, copy: str, *, after: UUID | None, limit: int) -> list[StoredDigest]:
         ids = sorted(one for one in self._copy(copy) if after is None or one > after)
-        return [Held(id=one, digest=self.held_copies[copy][one].digest) for one in ids[:limit]]
+        return [StoredDigest(id=one, digest=self.held_copies[copy][one].digest) for one in ids[:limit]]
 
     async def copies(self) -> list[str]:
         if self.is_down:
@@ -85,8 +85,8 @@ class Shelf:
 
 async def expected(app: App, model: str) -> dict[UUID, str]:
     """Return the digest of everything that a copy is to hold."""
-    async with app.db.reading(app.operator) as conn:
-        ids = await projections.ids_after(conn, app.org_id, None, limit=100_000)
+    async with app.db.read_transaction(app.operator) as conn:
+        ids = await projections.point_ids_after(conn, app.org_id, None, limit=100_000)
         points = await projections.points(conn, app.org_id, ids, model=model, version=0)
     return {point.id: point.digest for point in points}
 
@@ -98,7 +98,7 @@ def on(shelf: Shelf, copy: str) -> dict[UUID, str]:
 
 async def expected_nodes(app: App) -> dict[UUID, Node]:
     """Return everything that a graph is to hold."""
-    async with app.db.reading(app.operator) as conn:
+    async with app.db.read_transaction(app.operator) as conn:
         ids = await nodes.ids_after(conn, app.org_id, None, limit=100_000)
         assert ids == sorted(set(ids))
         return {node.id: node for node in await nodes.nodes(conn, app.org_id, ids, version=0)}
@@ -123,7 +123,7 @@ class Graph(Shelf):
         held = self.held_copies.get(copy, {}).get(node.id)
         return held is None or held.version < node.version
 
-    async def held(self, copy: str, *, after: UUID | None, limit: int) -> list[Held]:
+    async def held(self, copy: str, *, after: UUID | None, limit: int) -> list[StoredDigest]:
         found = await super().held(copy, after=after, limit=limit)
         lines = self.edges.get(copy, set())
         return [

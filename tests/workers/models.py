@@ -6,10 +6,10 @@ from typing import Any
 import psycopg
 
 from roomlore.app import App
-from roomlore.app.embedding import Loading
+from roomlore.app.embedding import ModelCache
 from roomlore.backends.fake import FakeEmbedder
 from roomlore.domain.errors import ModelUnavailable
-from roomlore.domain.ports import Readings, Vectors
+from roomlore.domain.ports import TextEmbeddings, Vectors
 
 #: What the second model of these tests is called, and how long its vectors are.
 SMALL, SHORT = "small", 64
@@ -32,10 +32,10 @@ class Moody(FakeEmbedder):
         self.seen.extend(texts)
         return super().embed(texts)
 
-    def read(self, texts: Sequence[str]) -> Readings:
+    def read(self, texts: Sequence[str]) -> TextEmbeddings:
         if self.is_away:
             raise ModelUnavailable("embedding model: the connection failed", cure="wait")
-        return super().read(texts)
+        return super().embed_with_tokens(texts)
 
 
 def served(app: App, default: FakeEmbedder, **others: FakeEmbedder) -> App:
@@ -45,7 +45,7 @@ def served(app: App, default: FakeEmbedder, **others: FakeEmbedder) -> App:
         org_id=app.org_id,
         settings=app.settings,
         _embedder=default,
-        _loading=Loading(given=others),
+        _model_cache=ModelCache(provided=others),
     )
 
 

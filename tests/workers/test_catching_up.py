@@ -18,20 +18,20 @@ from roomlore.app import App
 from roomlore.backends.fake import FakeEmbedder
 from roomlore.config import Settings
 from roomlore.domain.errors import DatabaseFull, DatabaseUnavailable
-from roomlore.domain.ports import Readings, Vectors
+from roomlore.domain.ports import TextEmbeddings, Vectors
 from roomlore.domain.records import Viewer
 from roomlore.store import search, work
 from roomlore.store.cluster import Cluster
 from roomlore.store.db import Database
-from roomlore.store.search import Scope
-from roomlore.store.work import Retries
+from roomlore.store.search import SearchFilter
+from roomlore.store.work import RetrySchedule
 from roomlore.workers import loop
-from roomlore.workers.embed import EmbedWorker
+from roomlore.workers.embed import EmbeddingWorker
 
 OpenApp = Callable[[str], Awaitable[App]]
 
 QUICK = replace(
-    loop.BRISK, retries=Retries(first_after=timedelta(milliseconds=1), last_attempt=2), poll_seconds=0.02
+    loop.DRAIN_POLICY, retries=RetrySchedule(first_after=timedelta(milliseconds=1), last_attempt=2), poll_seconds=0.02
 )
 INDEXES = "select tablename from pg_indexes where indexname like 'message_embeddings_%_near_%'"
 NAMES = INDEXES.replace("tablename", "indexname")
@@ -55,8 +55,8 @@ class Scattered(FakeEmbedder):
         ]
         return np.array([one / np.linalg.norm(one) for one in drawn], np.float32)
 
-    def read(self, texts: Sequence[str]) -> Readings:
-        return Readings(vectors=self.embed(texts), tokens=None)
+    def read(self, texts: Sequence[str]) -> TextEmbeddings:
+        return TextEmbeddings(vectors=self.embed(texts), tokens=None)
 
 
 class Broken(FakeEmbedder):
@@ -117,7 +117,7 @@ async def test_what_is_said_to_nobody_is_never_missing(app: App, db: Database, a
         ]
     )
     await admin.execute("delete from work")
-    await EmbedWorker(db=db, embedder=Other()).begin(None)
+    await EmbeddingWorker(db=db, embedder=Other()).begin(None)
     rows = await admin.execute("select external_id from work join messages on messages.id = subject_id")
     assert await rows.fetchall() == [("4",)]
 
@@ -125,7 +125,7 @@ async def test_what_is_said_to_nobody_is_never_missing(app: App, db: Database, a
 async def test_asking_for_what_is_missing_leaves_waiting_work_as_it_is(app: App, db: Database, admin):
     await app.ingest(message("1", "apples"))
     await admin.execute("update work set failures = 1, error = 'OSError', due_at = now() + interval '1 h'")
-    await EmbedWorker(db=db, embedder=Other()).begin(None)
+    await EmbeddingWorker(db=db, embedder=Other()).begin(None)
     rows = await admin.execute(
         "select failures, error, due_at > now(), version from work where stage = 'embed'"
     )
@@ -145,20 +145,20 @@ async def test_a_worker_that_starts_fills_in_what_every_org_misses(open_app: Ope
         if done == 2:
             enough.set()
 
-    worker = EmbedWorker(db=db, embedder=Other())
-    running = asyncio.create_task(loop.run(db, worker, stop=stop, progress=progress, pace=QUICK))
+    worker = EmbeddingWorker(db=db, embedder=Other())
+    running = asyncio.create_task(loop.run(db, worker, stop=stop, progress=progress, policy=QUICK))
     await asyncio.wait_for(enough.wait(), 60)
     stop.set()
     await running
     assert (await models(admin))["other-384"] == ["a", "b"]
 
 
-async def set_aside(app: App, db: Database) -> EmbedWorker:
+async def set_aside(app: App, db: Database) -> EmbeddingWorker:
     """Leave two kinds of work set aside, and return the worker that did it."""
     texts = ["poison one", "poison two", "venom", "fine"]
     await app.ingest_batch([message(str(n), text) for n, text in enumerate(texts)])
-    worker = EmbedWorker(db=db, embedder=Broken())
-    assert (await loop.drain(db, worker, pace=QUICK)).set_aside == 3
+    worker = EmbeddingWorker(db=db, embedder=Broken())
+    assert (await loop.drain(db, worker, policy=QUICK)).set_aside == 3
     return worker
 
 
@@ -193,9 +193,9 @@ async def test_doctor_names_what_was_set_aside_by_kind_and_the_cure(app: App, db
     assert finding.cure == "run: roomlore worker --drain"
 
 
-async def examined(cluster: Cluster) -> Sequence[doctor.Finding]:
+async def examined(cluster: Cluster) -> Sequence[doctor.CheckResult]:
     parts = urlencode(conninfo_to_dict(cluster.app_dsn), quote_via=quote)
-    return await doctor.examine(Settings(database=f"postgresql://?{parts}"))
+    return await doctor.run_checks(Settings(database=f"postgresql://?{parts}"))
 
 
 async def test_the_note_of_a_failure_quotes_nobody(app: App, db: Database, admin):
@@ -206,10 +206,10 @@ async def test_the_note_of_a_failure_quotes_nobody(app: App, db: Database, admin
 
 
 async def test_org_ids_are_for_transactions_without_a_viewer(app: App, db: Database):
-    async with db.outside_orgs() as conn:
+    async with db.system_connection() as conn:
         assert app.org_id in await work.org_ids(conn)
     for viewer in (app.operator, Viewer(org_id=app.org_id, participant_id=None)):
-        async with db.reading(viewer) as conn:
+        async with db.read_transaction(viewer) as conn:
             assert await work.org_ids(conn) == []
 
 
@@ -226,7 +226,7 @@ async def orgs_of_partition(db: Database, admin: psycopg.AsyncConnection, open_a
     for number in range(40):
         app = await open_app(str(number))
         await app.ingest(message("0", "first"))
-        await loop.drain(db, EmbedWorker(db=db, embedder=FakeEmbedder()), only_org=app.org_id, pace=QUICK)
+        await loop.drain(db, EmbeddingWorker(db=db, embedder=FakeEmbedder()), only_org=app.org_id, policy=QUICK)
         [(part,)] = await (
             await admin.execute(
                 "select tableoid::regclass::text from message_embeddings where org_id = %s", [app.org_id]
@@ -242,12 +242,12 @@ async def orgs_of_partition(db: Database, admin: psycopg.AsyncConnection, open_a
 
 async def fill(app: App, db: Database, count: int, embedder: FakeEmbedder) -> None:
     await app.ingest_batch([message(str(n), f"word {n}", sent_at=at(n)) for n in range(1, count + 1)])
-    worker = EmbedWorker(db=db, embedder=embedder, worth_indexing=10**9)
-    await loop.drain(db, worker, only_org=app.org_id, pace=QUICK)
+    worker = EmbeddingWorker(db=db, embedder=embedder, min_index_size=10**9)
+    await loop.drain(db, worker, only_org=app.org_id, policy=QUICK)
 
 
 async def build(db: Database, worth_it: int) -> int:
-    async with db.outside_orgs() as conn:
+    async with db.system_connection() as conn:
         return await work.build_vector_indexes(conn, worth_it=worth_it)
 
 
@@ -286,12 +286,12 @@ async def test_what_an_index_finds_is_what_is_nearest(app: App, db: Database, di
     await fill(app, db, 120, embedder)
     assert await build(db, 100) == 1
     vector = (embedder.model_id, embedder.embed(["Ana: word 7"])[0])
-    async with app.db.reading(app.operator) as conn:
-        measured = await search.measure(conn, Scope())
+    async with app.db.read_transaction(app.operator) as conn:
+        measured = await search.filter_size(conn, SearchFilter())
         assert measured.indexed_lengths == [dimensions]
         ways = [replace(measured, message_count=count) for count in (1, 1_000_000)]
         exact, walked = [
-            await search.nearest(conn, vector, scope=Scope(), measure=way, wanted=5) for way in ways
+            await search.dense_candidates(conn, vector, scope=SearchFilter(), measure=way, wanted=5) for way in ways
         ]
     assert [one.message_id for one in walked] == [one.message_id for one in exact]
     assert walked[0].similarity == pytest.approx(1, abs=0.001)
@@ -313,7 +313,7 @@ async def test_a_redaction_in_another_partition_does_not_wait_for_an_index(
     for app in (one, elsewhere):
         await fill(app, db, 20, FakeEmbedder())
     # The transaction that built an index has not ended: its locks are those of a build that lasts.
-    async with db.outside_orgs() as conn:
+    async with db.system_connection() as conn:
         assert await work.build_vector_indexes(conn, worth_it=20) == 1
         [(part,)] = await (await conn.execute(INDEXES)).fetchall()
         rows = await admin.execute(
@@ -329,18 +329,18 @@ async def test_a_redaction_in_another_partition_does_not_wait_for_an_index(
 
 async def test_a_refusal_to_build_takes_no_lock_that_a_writer_minds(app: App, db: Database):
     await fill(app, db, 20, FakeEmbedder())
-    async with db.outside_orgs() as conn:
+    async with db.system_connection() as conn:
         assert await work.build_vector_indexes(conn, worth_it=30) == 0
         await asyncio.wait_for(app.erasure.redact("1"), 60)
 
 
 async def test_an_outage_is_told_from_other_errors_of_the_server():
     for lost in (psycopg.OperationalError("gone"), psycopg.errors.AdminShutdown("bye\nsecond line")):
-        with pytest.raises(DatabaseUnavailable) as raised, work.meeting_outages():
+        with pytest.raises(DatabaseUnavailable) as raised, work.translate_connection_errors():
             raise lost
         assert "\nsecond" not in raised.value.why
-    with pytest.raises(DatabaseFull), work.meeting_outages():
+    with pytest.raises(DatabaseFull), work.translate_connection_errors():
         raise psycopg.errors.DiskFull
     for other in (psycopg.errors.DeadlockDetected, psycopg.errors.QueryCanceled):
-        with pytest.raises(other), work.meeting_outages():
+        with pytest.raises(other), work.translate_connection_errors():
             raise other

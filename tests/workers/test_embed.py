@@ -18,19 +18,19 @@ from ingest.stories import at, author, message
 from roomlore.app import App
 from roomlore.backends.fake import FakeEmbedder
 from roomlore.domain.errors import ModelUnavailable
-from roomlore.domain.ports import Readings, Vectors
+from roomlore.domain.ports import TextEmbeddings, Vectors
 from roomlore.store import work
 from roomlore.store.cluster import Cluster
 from roomlore.store.db import Database
-from roomlore.store.work import Retries
+from roomlore.store.work import RetrySchedule
 from roomlore.workers import loop
-from roomlore.workers.embed import EmbedWorker
+from roomlore.workers.embed import EmbeddingWorker
 
 OpenApp = Callable[[str], Awaitable[App]]
 
 QUICK = replace(
-    loop.BRISK,
-    retries=Retries(first_after=timedelta(milliseconds=1), last_attempt=3),
+    loop.DRAIN_POLICY,
+    retries=RetrySchedule(first_after=timedelta(milliseconds=1), last_attempt=3),
     poll_seconds=0.02,
 )
 
@@ -68,10 +68,10 @@ class Watched:
 
     @property
     def gives_tokens(self) -> bool:
-        return self.fake.gives_tokens
+        return self.fake.has_token_vectors
 
-    def read(self, texts: Sequence[str]) -> Readings:
-        return replace(self.fake.read(texts), vectors=self.embed(texts))
+    def read(self, texts: Sequence[str]) -> TextEmbeddings:
+        return replace(self.fake.embed_with_tokens(texts), vectors=self.embed(texts))
 
 
 async def embedded(admin: psycopg.AsyncConnection, app: App) -> dict[str, str]:
@@ -151,7 +151,7 @@ async def test_a_redaction_drops_the_vector(app: App, admin):
 async def test_a_redaction_while_the_vector_is_made_leaves_none(app: App, db: Database, admin):
     await app.ingest_batch(said(2))
     embedder = Watched(go=threading.Event())
-    working = asyncio.create_task(loop.step(db, EmbedWorker(db=db, embedder=embedder)))
+    working = asyncio.create_task(loop.step(db, EmbeddingWorker(db=db, embedder=embedder)))
     await begun(embedder)
     await app.erasure.redact("0")
     embedder.go.set()
@@ -163,20 +163,20 @@ async def test_a_redaction_while_the_vector_is_made_leaves_none(app: App, db: Da
 async def test_an_edit_while_the_vector_is_made_leaves_none_of_the_old_text(app: App, db: Database, admin):
     await app.ingest(message("1", "apples"))
     embedder = Watched(go=threading.Event())
-    working = asyncio.create_task(loop.step(db, EmbedWorker(db=db, embedder=embedder)))
+    working = asyncio.create_task(loop.step(db, EmbeddingWorker(db=db, embedder=embedder)))
     await begun(embedder)
     await app.ingest(message("1", "pears", edited_at=at(5)))
     embedder.go.set()
     await working
     assert await embedded(admin, app) == {}
-    await loop.drain(db, EmbedWorker(db=db, embedder=embedder), pace=QUICK)
+    await loop.drain(db, EmbeddingWorker(db=db, embedder=embedder), policy=QUICK)
     assert embedder.seen == {"Ana: apples": 1, "Ana: pears": 1}
     assert set(await embedded(admin, app)) == {"1"}
 
 
 async def test_a_change_waits_for_a_vector_that_is_being_written_and_drops_it(app: App, db: Database, admin):
     await app.ingest(message("1", "apples"))
-    async with db.outside_orgs() as conn:
+    async with db.system_connection() as conn:
         tasks = await work.take(conn, "embed", None, per_org=9, total=9, lease=timedelta(minutes=1))
     vector = FakeEmbedder().embed(["apples"])
     writing, written = asyncio.Event(), asyncio.Event()
@@ -206,8 +206,8 @@ async def waits_for_a_lock(admin: psycopg.AsyncConnection) -> bool:
 
 async def test_poison_is_set_aside_and_the_others_get_through(app: App, db: Database, admin):
     await app.ingest_batch([*said(20), message("77", "poison")])
-    worker = EmbedWorker(db=db, embedder=Watched(poison="poison"))
-    drained = await loop.drain(db, worker, pace=QUICK)
+    worker = EmbeddingWorker(db=db, embedder=Watched(poison="poison"))
+    drained = await loop.drain(db, worker, policy=QUICK)
     assert (drained.done, drained.set_aside) == (20, 1)
     assert len(await embedded(admin, app)) == 20
     row = await (
@@ -219,7 +219,7 @@ async def test_poison_is_set_aside_and_the_others_get_through(app: App, db: Data
     assert row == (3, "ValueError", False)
     # Once the text is another, it is tried again.
     await app.ingest(message("77", "harmless", edited_at=at(100)))
-    assert (await loop.drain(db, worker, pace=QUICK)).set_aside == 0
+    assert (await loop.drain(db, worker, policy=QUICK)).set_aside == 0
     assert len(await embedded(admin, app)) == 21
 
 
@@ -230,7 +230,7 @@ async def test_a_missing_model_stops_the_worker_and_costs_no_attempt(app: App, d
 
     await app.ingest_batch(said(3))
     with pytest.raises(ModelUnavailable):
-        await loop.drain(db, EmbedWorker(db=db, embedder=Missing()), pace=QUICK)
+        await loop.drain(db, EmbeddingWorker(db=db, embedder=Missing()), policy=QUICK)
     rows = await (
         await admin.execute(
             "select attempts, due_at <= now() from work where org_id = %s and stage = 'embed'", [app.org_id]
@@ -243,7 +243,7 @@ async def test_two_workers_share_the_work_and_do_nothing_twice(app: App, db: Dat
     await app.ingest_batch(said(600))
     embedders = [Watched(), Watched()]
     drained = await asyncio.gather(
-        *(loop.drain(db, EmbedWorker(db=db, embedder=one, batch=32), pace=QUICK) for one in embedders)
+        *(loop.drain(db, EmbeddingWorker(db=db, embedder=one, batch=32), policy=QUICK) for one in embedders)
     )
     assert sum(one.done for one in drained) == 600
     assert set((embedders[0].seen + embedders[1].seen).values()) == {1}
@@ -290,7 +290,7 @@ async def test_a_worker_killed_in_the_middle_loses_nothing(app: App, db: Databas
         ).fetchone() or (0,)
     process.send_signal(signal.SIGKILL)
     await process.communicate()
-    await loop.drain(db, EmbedWorker(db=db, embedder=FakeEmbedder()), pace=QUICK)
+    await loop.drain(db, EmbeddingWorker(db=db, embedder=FakeEmbedder()), policy=QUICK)
     assert len(await embedded(admin, app)) == 200
     assert (await app.waiting()).waiting == 0
 
@@ -300,7 +300,7 @@ async def test_a_busy_org_starves_nobody(open_app: OpenApp, db: Database, admin)
     await busy.ingest_batch(said(5000))
     for one in small:
         await one.ingest_batch(said(3))
-    worker = EmbedWorker(db=db, embedder=FakeEmbedder())
+    worker = EmbeddingWorker(db=db, embedder=FakeEmbedder())
     await loop.step(db, worker)
     assert [len(await embedded(admin, one)) for one in small] == [3] * 5
     # The rest of the batch was not left empty.
@@ -309,14 +309,14 @@ async def test_a_busy_org_starves_nobody(open_app: OpenApp, db: Database, admin)
 
 async def test_a_worker_wakes_at_once_and_stops_at_once(app: App, db: Database):
     embedder, stop, woken = Watched(), asyncio.Event(), asyncio.Event()
-    patient = replace(loop.USUAL, poll_seconds=30.0)
+    patient = replace(loop.DEFAULT_POLICY, poll_seconds=30.0)
     worker = asyncio.create_task(
         loop.run(
             db,
-            EmbedWorker(db=db, embedder=embedder),
+            EmbeddingWorker(db=db, embedder=embedder),
             stop=stop,
             progress=lambda _: woken.set(),
-            pace=patient,
+            policy=patient,
         )
     )
     await until(lambda: listens(db))
@@ -329,7 +329,7 @@ async def test_a_worker_wakes_at_once_and_stops_at_once(app: App, db: Database):
 
 
 async def listens(db: Database) -> bool:
-    async with db.outside_orgs() as conn:
+    async with db.system_connection() as conn:
         row = await (
             await conn.execute("select count(*) from pg_stat_activity where query like 'listen%%'")
         ).fetchone()
@@ -344,7 +344,7 @@ async def test_a_missed_notification_is_made_up_for_by_the_poll(app: App, db: Da
     )
     stop, woken = asyncio.Event(), asyncio.Event()
     worker = loop.run(
-        db, EmbedWorker(db=db, embedder=FakeEmbedder()), stop=stop, progress=lambda _: woken.set(), pace=QUICK
+        db, EmbeddingWorker(db=db, embedder=FakeEmbedder()), stop=stop, progress=lambda _: woken.set(), policy=QUICK
     )
     running = asyncio.create_task(worker)
     await asyncio.wait_for(woken.wait(), 60)
@@ -358,7 +358,7 @@ async def test_cancelling_gives_everything_back_at_once(open_app: OpenApp, db: D
     for one in apps:
         await one.ingest_batch(said(10, author=author("bo")))
     embedder = Watched(go=threading.Event())
-    working = asyncio.create_task(loop.step(db, EmbedWorker(db=db, embedder=embedder)))
+    working = asyncio.create_task(loop.step(db, EmbeddingWorker(db=db, embedder=embedder)))
     await begun(embedder)
     working.cancel()
     embedder.go.set()
@@ -373,7 +373,7 @@ async def test_cancelling_gives_everything_back_at_once(open_app: OpenApp, db: D
 
 async def test_a_large_partition_gets_its_index_once_nothing_is_waiting(app: App, db: Database, admin):
     await app.ingest_batch([message(f"m{i}", body=f"word {i}") for i in range(30)])
-    await loop.drain(db, EmbedWorker(db=db, embedder=FakeEmbedder(), worth_indexing=20), pace=QUICK)
+    await loop.drain(db, EmbeddingWorker(db=db, embedder=FakeEmbedder(), min_index_size=20), policy=QUICK)
     indexes = "select indexname from pg_indexes where indexname like 'message_embeddings_%_near_%'"
     try:
         assert len(await (await admin.execute(indexes)).fetchall()) >= 1

@@ -13,11 +13,11 @@ from ingest.stories import at, author, message, room
 from roomlore.app import App
 from roomlore.domain.errors import NotAllowed, NotFound
 from roomlore.domain.incoming import IncomingMessage
-from roomlore.domain.statements import Person, Quote, Spoken, Statement
+from roomlore.domain.statements import NamedParticipant, Quote, SourceText, Claim
 from roomlore.store import extracting, untangling
 from roomlore.workers import extract
-from roomlore.workers.drawing import Written
-from roomlore.workers.extract import ExtractWorker, Rules
+from roomlore.workers.drawing import WriteResult
+from roomlore.workers.extract import ExtractionWorker, RuleExtractor
 
 DAY = timedelta(days=1)
 #: When what was said has long gone quiet.
@@ -30,8 +30,8 @@ HOME, EDITOR = "I live in Porto.", "I prefer tabs over spaces."
 class Scripted:
     """An extractor that finds every message that begins with "note:" stated, and remembers what it was given."""
 
-    given: list[Sequence[Spoken]]
-    people: list[Sequence[Person]]
+    given: list[Sequence[SourceText]]
+    people: list[Sequence[NamedParticipant]]
     meanwhile: Callable[[], object] | None = None
     name: str = "scripted"
 
@@ -44,7 +44,7 @@ class Scripted:
         if any(one.body == "poison" for one in said):
             raise RuntimeError(said[0].body)
         return [
-            Statement(
+            Claim(
                 kind="fact",
                 title="A note",
                 content=f"{one.author_name} notes: {one.body.removeprefix('note: ')}.",
@@ -62,8 +62,8 @@ def scripted(**fields) -> Scripted:
     return Scripted(given=[], people=[], **fields)
 
 
-def worker(app: App, extractor=None, **fields) -> ExtractWorker:
-    return ExtractWorker(db=app.db, extractor=extractor or Rules(), **fields)
+def worker(app: App, extractor=None, **fields) -> ExtractionWorker:
+    return ExtractionWorker(db=app.db, extractor=extractor or RuleExtractor(), **fields)
 
 
 def says(external_id: str, body: str, who=ANA, *, minute: float = 0.0, **fields) -> IncomingMessage:
@@ -83,9 +83,9 @@ async def hear(app: App, said: Sequence[IncomingMessage]) -> None:
     await app.untangle()
 
 
-async def draw(app: App, extractor=None, *, now=LATER, **fields) -> Written:
+async def draw(app: App, extractor=None, *, now=LATER, **fields) -> WriteResult:
     """Go through all that waits."""
-    done = Written()
+    done = WriteResult()
     while (written := await worker(app, extractor, **fields).next(app.org_id, now=now)) is not None:
         done += written
     return done
@@ -164,12 +164,12 @@ async def test_one_is_gone_through_once_for_each_state(app: App, admin):
     extractor = scripted()
     await draw(app, extractor)
     before = await everything(admin, app)
-    assert await draw(app, extractor) == Written()
+    assert await draw(app, extractor) == WriteResult()
     [found] = await app.conversations.all(app.operator)
-    again = partial(untangling.touch_rooms, org_id=app.org_id, stretches={found.room_id: (at(-1), at(1))})
+    again = partial(untangling.mark_dirty, org_id=app.org_id, stretches={found.room_id: (at(-1), at(1))})
     await app.db.change(app.org_id, again)
     await app.untangle()
-    assert await draw(app, extractor) == Written()
+    assert await draw(app, extractor) == WriteResult()
     assert await everything(admin, app) == before
     assert len(extractor.given) == 1
 
@@ -356,7 +356,7 @@ async def test_what_changes_meanwhile_is_left_for_the_next_time(app: App, admin,
                 await app.erasure.person("ana")
 
     written = await worker(app, scripted(meanwhile=change)).next(app.org_id, now=LATER)
-    assert written == Written()
+    assert written == WriteResult()
     assert await known(admin, app) == []
     await app.untangle()
     await draw(app, scripted())
@@ -441,7 +441,7 @@ async def test_no_connection_is_held_while_statements_are_looked_for(app: App, a
 async def test_a_running_worker_draws_what_ends(app: App, admin):
     await hear(app, talk("note: one"))
     stop = asyncio.Event()
-    running = asyncio.create_task(extract.run(worker(app, scripted()), stop, every=0.01))
+    running = asyncio.create_task(extract.run(worker(app, scripted()), stop, interval=0.01))
     try:
         async with asyncio.timeout(60):
             # The database tells of no such event.
@@ -496,7 +496,7 @@ async def test_what_waits_is_found_through_an_index_among_very_many(app: App, ad
         [app.org_id],
     )
     await admin.execute("analyze conversations")
-    async with app.db.reading(app.operator) as conn:
+    async with app.db.read_transaction(app.operator) as conn:
         text = extracting.QUERIES.by_name["undrawn"].text.as_string(conn)
         params = {"org_id": app.org_id, "now": LATER, "limit": 100}
         plan = await (await conn.execute(f"explain (analyze, costs off) {text}", params)).fetchall()
@@ -516,7 +516,7 @@ async def test_one_that_is_closed_is_drawn_at_once_and_opened_by_what_is_said_la
     await hear(app, [says("3", "note: two", minute=0.2, reply_to="general-1")])
     [found] = await app.conversations.all(app.operator)
     assert found.is_open_at(found.last_at)
-    assert await draw(app, scripted(), now=found.last_at + timedelta(seconds=1)) == Written()
+    assert await draw(app, scripted(), now=found.last_at + timedelta(seconds=1)) == WriteResult()
     assert await known(admin, app) == ["Ana notes: one."]
 
 

@@ -17,7 +17,7 @@ from roomlore.app import App
 from roomlore.domain.errors import BadInput, Conflict, ModelUnavailable, NotAllowed
 from roomlore.store.cluster import Cluster
 from roomlore.workers import loop
-from roomlore.workers.generations import REST_SECONDS, GenerationWorker
+from roomlore.workers.generations import BACKOFF_SECONDS, EmbeddingVersionWorker
 from workers.models import SHORT, SMALL, Moody, served, states, vectors, waiting
 
 OpenApp = Callable[[str], Awaitable[App]]
@@ -47,12 +47,12 @@ async def told(app: App, count: int = 4) -> None:
     await app.drain()
 
 
-def renewing(app: App, **fields) -> GenerationWorker:
-    return GenerationWorker(db=app.db, models=app.generations.models, stage="reembed", **fields)
+def renewing(app: App, **fields) -> EmbeddingVersionWorker:
+    return EmbeddingVersionWorker(db=app.db, models=app.generations.models, queue="reembed", **fields)
 
 
-def embedding(app: App, **fields) -> GenerationWorker:
-    return GenerationWorker(db=app.db, models=app.generations.models, stage="embed", **fields)
+def embedding(app: App, **fields) -> EmbeddingVersionWorker:
+    return EmbeddingVersionWorker(db=app.db, models=app.generations.models, queue="embed", **fields)
 
 
 async def found(app: App, question: str) -> tuple[list[str], tuple[str, ...]]:
@@ -189,11 +189,11 @@ async def test_a_vector_of_a_model_that_was_given_up_meanwhile_is_not_written(bo
     await told(both)
     await both.generations.switch(SMALL)
     worker = renewing(both)
-    held = await worker._held(both.org_id)
+    held = await worker._current_version(both.org_id)
     assert held is not None
     embedder = await worker._worker(both.org_id, held)
-    async with both.db.outside_orgs() as conn:
-        tasks = await loop._take(conn, worker, both.org_id, pace=loop.BRISK)
+    async with both.db.system_connection() as conn:
+        tasks = await loop._take(conn, worker, both.org_id, policy=loop.DRAIN_POLICY)
     await both.generations.back()
 
     await embedder.do(both.org_id, tasks)
@@ -207,11 +207,11 @@ async def test_an_old_vector_that_comes_after_the_switch_is_left_out_and_made_an
     await both.generations.switch(SMALL)
     await both.ingest(message("7", "cherries are dark"))
     late = embedding(both)
-    held = await late._held(both.org_id)
+    held = await late._current_version(both.org_id)
     assert held is not None
     embedder = await late._worker(both.org_id, held)
-    async with both.db.outside_orgs() as conn:
-        tasks = await loop._take(conn, late, both.org_id, pace=loop.BRISK)
+    async with both.db.system_connection() as conn:
+        tasks = await loop._take(conn, late, both.org_id, policy=loop.DRAIN_POLICY)
     await both.generations.finish()
     assert (await states(admin, both))["current"] == SMALL
 
@@ -398,7 +398,7 @@ async def test_a_switch_that_is_asked_for_again_while_it_ends_keeps_what_was_bef
     await told(both)
     await both.generations.switch(SMALL)
     models = both.generations.models
-    looked = await models.generations(both.org_id)
+    looked = await models.versions(both.org_id)
     await both.generations.finish()
 
     # What was read before the switch ended is written after it.
@@ -407,7 +407,7 @@ async def test_a_switch_that_is_asked_for_again_while_it_ends_keeps_what_was_bef
 
         async def generations(self, org_id):
             if asked:
-                return await super().generations(org_id)
+                return await super().versions(org_id)
             asked.append(org_id)
             return looked
 
@@ -450,13 +450,13 @@ async def test_a_running_worker_takes_up_what_waited_for_a_model_once_it_is_back
     worker = embedding(both, clock=lambda: seconds[0])
     await both.ingest(message("7", "cherries are dark"))
     await loop.step(both.db, worker, only_org=both.org_id)
-    assert worker.left_alone() == [both.org_id]
-    await worker._visit(both.org_id)
-    assert worker.left_alone() == [both.org_id], "it is left in peace for a while"
+    assert worker.orgs_backing_off() == [both.org_id]
+    await worker._watch_org(both.org_id)
+    assert worker.orgs_backing_off() == [both.org_id], "it is left in peace for a while"
     old.is_away = False
-    seconds[0] += REST_SECONDS
-    await worker._visit(both.org_id)
-    assert worker.left_alone() == []
+    seconds[0] += BACKOFF_SECONDS
+    await worker._watch_org(both.org_id)
+    assert worker.orgs_backing_off() == []
     await loop.step(both.db, worker, only_org=both.org_id)
     assert await waiting(admin, both) == {}
 

@@ -8,35 +8,35 @@ import pytest
 from ingest.stories import message
 from roomlore.app import App
 from roomlore.domain.errors import NotAllowed
-from roomlore.domain.retention import Keeping, changed
-from roomlore.ingest.gone import TOO_OLD
+from roomlore.domain.retention import RetentionPolicy, change_policy
+from roomlore.ingest.gone import TOO_OLD_REASON
 from roomlore.workers import retain
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
 MONTH = timedelta(days=30)
 YEAR = timedelta(days=365)
-WAITING = Keeping(keep_for=MONTH, before=YEAR, starts_at=NOW + DAY / 2)
+WAITING = RetentionPolicy(keep_for=MONTH, before=YEAR, starts_at=NOW + DAY / 2)
 
 
 @pytest.mark.parametrize(
     ("held", "keep_for", "expected"),
     [
-        (Keeping(keep_for=None), MONTH, Keeping(keep_for=MONTH, starts_at=NOW + DAY)),
-        (Keeping(keep_for=YEAR), MONTH, Keeping(keep_for=MONTH, before=YEAR, starts_at=NOW + DAY)),
-        (Keeping(keep_for=MONTH), MONTH, Keeping(keep_for=MONTH)),
-        (Keeping(keep_for=MONTH), YEAR, Keeping(keep_for=YEAR)),
-        (Keeping(keep_for=MONTH), None, Keeping(keep_for=None)),
+        (RetentionPolicy(keep_for=None), MONTH, RetentionPolicy(keep_for=MONTH, starts_at=NOW + DAY)),
+        (RetentionPolicy(keep_for=YEAR), MONTH, RetentionPolicy(keep_for=MONTH, before=YEAR, starts_at=NOW + DAY)),
+        (RetentionPolicy(keep_for=MONTH), MONTH, RetentionPolicy(keep_for=MONTH)),
+        (RetentionPolicy(keep_for=MONTH), YEAR, RetentionPolicy(keep_for=YEAR)),
+        (RetentionPolicy(keep_for=MONTH), None, RetentionPolicy(keep_for=None)),
         # Said again while it waits, it waits no longer than before; made shorter, it waits anew.
         (WAITING, MONTH, WAITING),
-        (WAITING, 2 * MONTH, Keeping(keep_for=2 * MONTH, before=YEAR, starts_at=NOW + DAY / 2)),
-        (WAITING, DAY, Keeping(keep_for=DAY, before=YEAR, starts_at=NOW + DAY)),
-        (WAITING, YEAR, Keeping(keep_for=YEAR)),
-        (WAITING, None, Keeping(keep_for=None)),
+        (WAITING, 2 * MONTH, RetentionPolicy(keep_for=2 * MONTH, before=YEAR, starts_at=NOW + DAY / 2)),
+        (WAITING, DAY, RetentionPolicy(keep_for=DAY, before=YEAR, starts_at=NOW + DAY)),
+        (WAITING, YEAR, RetentionPolicy(keep_for=YEAR)),
+        (WAITING, None, RetentionPolicy(keep_for=None)),
     ],
 )
-def test_only_a_shorter_time_waits(held: Keeping, keep_for: timedelta | None, expected: Keeping):
-    assert changed(held, keep_for, now=NOW, grace=DAY) == expected
+def test_only_a_shorter_time_waits(held: RetentionPolicy, keep_for: timedelta | None, expected: RetentionPolicy):
+    assert change_policy(held, keep_for, now=NOW, grace=DAY) == expected
 
 
 async def left(app: App) -> list[str]:
@@ -68,7 +68,7 @@ async def test_nothing_goes_within_the_day_and_what_was_announced_goes_after_it(
         (MONTH, told.starts_at)
     ]
 
-    assert await retain.expire_everywhere(app.desk.db, now=datetime.now(UTC), only_org=app.org_id) == []
+    assert await retain.expire_everywhere(app.access.db, now=datetime.now(UTC), only_org=app.org_id) == []
     assert await left(app) == ["old", "soon", "new"]
     # Nor is anything kept out that the room would have taken in.
     assert (await app.ingest_batch([message("older", sent_at=now - 50 * DAY)])).skipped == []
@@ -78,7 +78,7 @@ async def test_nothing_goes_within_the_day_and_what_was_announced_goes_after_it(
     assert [(one.what, one.count) for one in receipt.removed if one.what == "messages"] == [("messages", 2)]
     assert await left(app) == ["soon", "new"]
     late = await app.ingest_batch([message("older", sent_at=now - 50 * DAY)])
-    assert [one.reason for one in late.skipped] == [TOO_OLD]
+    assert [one.reason for one in late.skipped] == [TOO_OLD_REASON]
 
 
 async def test_what_a_room_kept_before_holds_until_the_shorter_time_begins(app: App, monkeypatch):

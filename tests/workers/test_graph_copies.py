@@ -20,9 +20,9 @@ from roomlore.domain.errors import BackendUnavailable
 from roomlore.domain.incoming import IncomingMembership
 from roomlore.domain.projected import Node, tag_id
 from roomlore.store import copying, projections
-from roomlore.store.projections import Planned
+from roomlore.store.projections import NewIndex
 from roomlore.workers import loop, project
-from roomlore.workers.project import ProjectWorker, prefix
+from roomlore.workers.project import ProjectionWorker, index_prefix
 from store.test_visibility import generated
 from store.worlds import World, load, worlds
 from workers.copying import Graph, Shelf, assert_same, expected, expected_nodes, on
@@ -31,17 +31,17 @@ from workers.rooms import busy_room
 OpenApp = Callable[[str], Awaitable[App]]
 
 
-def worker_of(app: App, graph: Graph) -> ProjectWorker:
-    return ProjectWorker(db=app.db, projection=graph, stage="neo4j")
+def worker_of(app: App, graph: Graph) -> ProjectionWorker:
+    return ProjectionWorker(db=app.db, projection=graph, queue="neo4j")
 
 
 async def build(app: App, graph: Graph, name: str = "1") -> str:
     """Say that a copy is to be built, and return what it is called."""
-    copy = f"{prefix(app.org_id)}{name}"
+    copy = f"{index_prefix(app.org_id)}{name}"
     await graph.prepare(copy, dimensions=0)
     await app.db.change(
         app.org_id,
-        lambda conn: projections.begin_copy(conn, app.org_id, "neo4j", Planned(copy=copy)),
+        lambda conn: projections.start_rebuild(conn, app.org_id, "neo4j", NewIndex(copy=copy)),
     )
     return copy
 
@@ -243,7 +243,7 @@ async def whisper_to_a_bot(app: App, chance: random.Random, said: list) -> None:
 
 
 async def erase_message(app: App, chance: random.Random, _said: list) -> None:
-    async with app.db.reading(app.operator) as conn:
+    async with app.db.read_transaction(app.operator) as conn:
         rows = await conn.execute("select id from messages where redacted_at is null order by id")
         ids = [row[0] for row in await rows.fetchall()]
     await app.erasure.message(str(chance.choice(ids)))
@@ -414,9 +414,9 @@ async def test_whoever_always_writes_holds_up_no_copy(app: App) -> None:
 
     for _ in range(10):
         await loop.step(app.db, worker)
-        await worker.look_after(app.org_id)
+        await worker.advance_build(app.org_id)
 
-    (held,) = await app.db.change(app.org_id, lambda conn: projections.all_of(conn, app.org_id))
+    (held,) = await app.db.change(app.org_id, lambda conn: projections.all_projections(conn, app.org_id))
     assert (held.copy is not None, held.next_copy) == (True, None)
     backlog = await app.db.change(app.org_id, lambda conn: projections.backlog(conn, app.org_id, "neo4j"))
     assert backlog.waiting, "there is always something left to write"
@@ -458,7 +458,7 @@ async def take_apart(app: App, conversation_id: UUID) -> list[tuple]:
             [conversation_id],
         )
         held.extend([(ids,), *await rows.fetchall()])
-        await copying.ask_nodes(conn, app.org_id, [conversation_id])
+        await copying.enqueue_nodes(conn, app.org_id, [conversation_id])
 
     await app.db.change(app.org_id, work)
     return held
@@ -477,13 +477,13 @@ async def put_together(app: App, conversation_id: UUID, held: list[tuple]) -> No
             "insert into placements (org_id, message_id, conversation_id) select %s, unnest(%s::uuid[]), %s",
             [app.org_id, ids, conversation_id],
         )
-        await copying.ask_nodes(conn, app.org_id, [conversation_id])
-        await copying.ask(conn, app.org_id, ids)
+        await copying.enqueue_nodes(conn, app.org_id, [conversation_id])
+        await copying.enqueue(conn, app.org_id, ids)
 
     await app.db.change(app.org_id, work)
 
 
-async def overlap(graph: Graph, first: asyncio.Task, second: loop.Step) -> bool:
+async def overlap(graph: Graph, first: asyncio.Task, second: loop.StepResult) -> bool:
     assert graph.go is not None
     graph.go.set()
     return (await first).taken > 0 and second.done > 0
@@ -512,26 +512,26 @@ async def test_everything_is_asked_for_in_portions_and_goes_on_where_somebody_wa
     await lived(app, 5)
     graph = Graph()
     copy = await build(app, graph)
-    careful = replace(worker_of(app, graph), portion=10)
+    careful = replace(worker_of(app, graph), chunk_size=10)
     await app.db.change(
-        app.org_id, lambda conn: projections.announce(conn, org_id=app.org_id, target="neo4j")
+        app.org_id, lambda conn: projections.publish_rebuild(conn, org_id=app.org_id, target="neo4j")
     )
     # Two portions, and then it is killed.
-    assert await app.db.change(app.org_id, lambda conn: careful._ask_some(conn, app.org_id))
-    assert await app.db.change(app.org_id, lambda conn: careful._ask_some(conn, app.org_id))
-    async with app.db.reading(app.operator) as conn:
-        [held] = await projections.all_of(conn, app.org_id)
+    assert await app.db.change(app.org_id, lambda conn: careful._enqueue_chunk(conn, app.org_id))
+    assert await app.db.change(app.org_id, lambda conn: careful._enqueue_chunk(conn, app.org_id))
+    async with app.db.read_transaction(app.operator) as conn:
+        [held] = await projections.all_projections(conn, app.org_id)
         assert held.next_since is None
         assert (await projections.backlog(conn, app.org_id, "neo4j")).waiting == 20
         asked = await conn.execute("select count(*) from work where stage = 'neo4j' and version = 0")
         assert await asked.fetchone() is not None
 
-    await careful.look_after(app.org_id)
+    await careful.advance_build(app.org_id)
     await project.drain(careful, only_org=app.org_id)
 
     await assert_same(app, graph, copy)
-    async with app.db.reading(app.operator) as conn:
-        [held] = await projections.all_of(conn, app.org_id)
+    async with app.db.read_transaction(app.operator) as conn:
+        [held] = await projections.all_projections(conn, app.org_id)
     assert (held.copy, held.next_copy) == (copy, None)
 
 
@@ -542,7 +542,7 @@ async def test_where_an_org_has_points_only_nobody_asks_for_nodes_and_the_other_
 
     await lived(app, 5)
 
-    async with app.db.reading(app.operator) as conn:
+    async with app.db.read_transaction(app.operator) as conn:
         rows = await conn.execute("select distinct stage from work where stage in ('qdrant', 'neo4j')")
         assert [stage for (stage,) in await rows.fetchall()] == ["neo4j"]
 
@@ -552,10 +552,10 @@ async def test_points_are_written_while_the_graph_is_away(app: App) -> None:
     await app.drain()
     graph, shelf = Graph(), Shelf()
     copy = await build(app, graph)
-    points = f"{prefix(app.org_id)}points"
+    points = f"{index_prefix(app.org_id)}points"
     await shelf.prepare(points, dimensions=384)
-    planned = Planned(copy=points, model="fake-hash-384", dimensions=384)
-    await app.db.change(app.org_id, lambda conn: projections.begin_copy(conn, app.org_id, "qdrant", planned))
+    planned = NewIndex(copy=points, model="fake-hash-384", dimensions=384)
+    await app.db.change(app.org_id, lambda conn: projections.start_rebuild(conn, app.org_id, "qdrant", planned))
     await drained(app, graph)
     graph.is_down = True
     await app.ingest_batch([message("later", "is anybody there?", author=author("ana"), sent_at=at(9000))])
@@ -563,7 +563,7 @@ async def test_points_are_written_while_the_graph_is_away(app: App) -> None:
 
     with pytest.raises(BackendUnavailable):
         await drained(app, graph)
-    await project.drain(ProjectWorker(db=app.db, projection=shelf, stage="qdrant"), only_org=app.org_id)
+    await project.drain(ProjectionWorker(db=app.db, projection=shelf, queue="qdrant"), only_org=app.org_id)
 
     assert on(shelf, points) == await expected(app, "fake-hash-384")
     graph.is_down = False

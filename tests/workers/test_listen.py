@@ -11,17 +11,17 @@ from ingest.stories import message
 from retrieval.telling import ANA, BO
 from roomlore.app import App
 from roomlore.app.operations import Coverage
-from roomlore.store.work import Retries
+from roomlore.store.work import RetrySchedule
 from roomlore.wishes import listening, recogniser
 from roomlore.workers import listen, loop
-from roomlore.workers.listen import ListenWorker
+from roomlore.workers.listen import PrivacyRequestWorker
 from surfaces.web.conftest import visiting
 
 REQUEST = "please forget that"
 TOLD = (message("1", "my wolfram account is 4412-9981", author=ANA), message("2", "I see", author=BO))
 ASKED = message("3", REQUEST, author=ANA)
 #: Two attempts, at once.
-EAGER = replace(loop.BRISK, retries=Retries(first_after=timedelta(0), last_attempt=2))
+EAGER = replace(loop.DRAIN_POLICY, retries=RetrySchedule(first_after=timedelta(0), last_attempt=2))
 
 SlowFor = Callable[[int], None]
 
@@ -37,10 +37,10 @@ def slow_for(monkeypatch: pytest.MonkeyPatch) -> Generator[SlowFor]:
         def voices(text: str) -> bool:
             if text == REQUEST and next(left, None) is not None:
                 let_go.wait(60)
-            return recogniser.voices(text)
+            return recogniser.may_hold_request(text)
 
         monkeypatch.setattr(listening, "voices", voices)
-        monkeypatch.setattr(listening, "PATIENCE", 0.5)
+        monkeypatch.setattr(listening, "TEXT_TIMEOUT", 0.5)
 
     yield set_slow
     let_go.set()
@@ -61,8 +61,8 @@ async def asked(app: App) -> None:
     await app.ingest(ASKED)
 
 
-async def again(app: App) -> loop.Drained:
-    return await loop.drain(app.db, ListenWorker(db=app.db), only_org=app.org_id, pace=EAGER)
+async def again(app: App) -> loop.DrainResult:
+    return await loop.drain(app.db, PrivacyRequestWorker(db=app.db), only_org=app.org_id, policy=EAGER)
 
 
 async def test_what_is_slow_once_is_stored_at_once_waits_in_sight_and_is_heard_by_the_worker(
@@ -92,7 +92,7 @@ async def test_what_is_always_slow_is_given_up_with_a_reason_and_tried_again_whe
     assert (drained.done, drained.set_aside) == (0, 1)
     assert (await listened(app)).set_aside == 1
     assert [(one.stage, one.error) for one in (await app.operations.state()).failures] == [
-        ("listen", listen.ListeningTookTooLong.__name__)
+        ("listen", listen.DetectionTookTooLong.__name__)
     ]
     # Nothing is hidden meanwhile, and nothing else waits for it.
     assert await recalled(app) == {"1"}
@@ -108,7 +108,7 @@ async def test_what_is_always_slow_is_given_up_with_a_reason_and_tried_again_whe
 async def test_a_running_worker_listens_again(app: App, slow_for):
     slow_for(1)
     await asked(app)
-    assert (await loop.step(app.db, ListenWorker(db=app.db), only_org=app.org_id)).done == 1
+    assert (await loop.step(app.db, PrivacyRequestWorker(db=app.db), only_org=app.org_id)).done == 1
     assert await recalled(app) == set()
 
 
@@ -124,7 +124,7 @@ async def test_an_edit_is_listened_to_in_place_of_what_was_said_before(app: App,
 async def test_what_is_edited_while_it_is_listened_to_is_heard_as_it_stands(app: App, slow_for, monkeypatch):
     slow_for(1)
     await asked(app)
-    listen_to = listening.listen
+    listen_to = listening.screen
 
     async def meanwhile(texts):
         told = await listen_to(texts)

@@ -17,7 +17,7 @@ from roomlore.domain.records import Memory
 from roomlore.store.cluster import Cluster
 from roomlore.store.db import Database
 from roomlore.workers import loop
-from roomlore.workers.embed import EmbedWorker
+from roomlore.workers.embed import EmbeddingWorker
 from workers.models import SHORT, SMALL, Moody, served, states, waiting
 from workers.test_embed import QUICK, Watched, begun
 
@@ -62,7 +62,7 @@ async def _both(app: App, old: Moody, new: Moody) -> App:
 async def held_up(app: App, change: Callable[[], Awaitable[object]]) -> None:
     """Change something after a worker has taken a memory and before it has written its vector."""
     embedder = Watched(go=threading.Event())
-    working = asyncio.create_task(loop.step(app.db, EmbedWorker(db=app.db, embedder=embedder)))
+    working = asyncio.create_task(loop.step(app.db, EmbeddingWorker(db=app.db, embedder=embedder)))
     await begun(embedder)
     await change()
     assert embedder.go is not None
@@ -180,8 +180,8 @@ async def test_poison_is_set_aside_and_the_others_get_through(app: App, db: Data
     await told(app)
     await made(app, "poison is kept in the cellar")
     await made(app)
-    worker = EmbedWorker(db=db, embedder=Watched(poison="poison"))
-    drained = await loop.drain(db, worker, only_org=app.org_id, pace=QUICK)
+    worker = EmbeddingWorker(db=db, embedder=Watched(poison="poison"))
+    drained = await loop.drain(db, worker, only_org=app.org_id, policy=QUICK)
     assert (drained.done, drained.set_aside) == (1, 1)
     assert await remembered(admin, app) == {OLD: {TEA}}
     assert await app.retry() == 1
@@ -240,7 +240,7 @@ async def test_a_worker_killed_in_the_middle_loses_no_memory(app: App, db: Datab
     assert await process.stdout.readline() == b"begun\n"
     process.send_signal(signal.SIGKILL)
     await process.communicate()
-    await loop.drain(db, EmbedWorker(db=db, embedder=FakeEmbedder()), pace=QUICK)
+    await loop.drain(db, EmbeddingWorker(db=db, embedder=FakeEmbedder()), policy=QUICK)
     assert await remembered(admin, app) == {OLD: {TEA}}
     assert await waiting(admin, app) == {}
 
@@ -252,7 +252,7 @@ async def test_an_org_full_of_memories_starves_nobody(open_app: OpenApp, db: Dat
     for number in range(12):
         await made(busy, f"The berth number {number} is taken.")
     await made(small)
-    await loop.step(db, EmbedWorker(db=db, embedder=FakeEmbedder(), batch=8))
+    await loop.step(db, EmbeddingWorker(db=db, embedder=FakeEmbedder(), batch=8))
     assert await remembered(admin, small) == {OLD: {TEA}}
 
 

@@ -21,13 +21,13 @@ from roomlore.backends.languagemodel import open_language_model
 from roomlore.config import LanguageModelSettings
 from roomlore.domain.errors import DatabaseUnavailable
 from roomlore.domain.incoming import IncomingMessage
-from roomlore.domain.ports import Unanswered
+from roomlore.domain.ports import LlmFailure
 from roomlore.store import asking as calls
 from roomlore.store import naming, untangling
-from roomlore.store.naming import Backlog
+from roomlore.store.naming import TitleBacklog
 from roomlore.workers import asking
-from roomlore.workers.asking import LONGEST_REST, Caller, rest_after
-from roomlore.workers.name import NameWorker
+from roomlore.workers.asking import LONGEST_REST, LanguageModelCaller, backoff_after
+from roomlore.workers.name import TitleWorker
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 #: When what was said has long gone quiet.
@@ -75,9 +75,9 @@ async def hear(app: App, said: list[IncomingMessage]) -> None:
     await app.untangle()
 
 
-def namer(app: App, language_model=None, **fields) -> NameWorker:
-    caller = Caller(db=app.db, language_model=language_model or Scripted(), purpose="titles")
-    return NameWorker(caller=caller, **({"calls": 200} | fields))
+def namer(app: App, language_model=None, **fields) -> TitleWorker:
+    caller = LanguageModelCaller(db=app.db, language_model=language_model or Scripted(), purpose="titles")
+    return TitleWorker(caller=caller, **({"calls": 200} | fields))
 
 
 async def labels(admin, app: App) -> list[tuple[str, str]]:
@@ -88,8 +88,8 @@ async def labels(admin, app: App) -> list[tuple[str, str]]:
     return await rows.fetchall()
 
 
-async def backlog(app: App, now=LATER) -> Backlog:
-    async with app.db.reading(app.operator) as conn:
+async def backlog(app: App, now=LATER) -> TitleBacklog:
+    async with app.db.read_transaction(app.operator) as conn:
         return await naming.backlog(conn, app.org_id, now=now)
 
 
@@ -230,7 +230,7 @@ async def test_going_through_a_room_again_changes_nothing_and_costs_no_call(app:
     await namer(app, language_model).next(app.org_id, now=LATER)
     before = await labels(admin, app)
     [found] = await app.conversations.all(app.operator)
-    again = partial(untangling.touch_rooms, org_id=app.org_id, stretches={found.room_id: (at(-1), at(1))})
+    again = partial(untangling.mark_dirty, org_id=app.org_id, stretches={found.room_id: (at(-1), at(1))})
     await app.db.change(app.org_id, again)
     assert (await app.untangle()).done == 3
     assert await labels(admin, app) == before
@@ -344,7 +344,7 @@ async def test_a_day_has_so_many_calls_and_a_restart_gives_no_more(app: App):
         for n in range(4)
     ]
     assert became == ["named", "named", "nothing", "nothing"]
-    assert await backlog(app) == Backlog(waiting=3, calls_today=2, failures=0, next_try_at=None, error=None)
+    assert await backlog(app) == TitleBacklog(waiting=3, calls_today=2, failures=0, next_try_at=None, error=None)
     assert (await backlog(app, LATER + DAY)).calls_today == 0
     became = [await namer(app, language_model, calls=2).next(app.org_id, now=LATER + DAY) for _ in range(3)]
     assert became == ["named", "named", "nothing"]
@@ -421,16 +421,16 @@ async def test_what_a_dead_worker_was_asking_is_asked_again_when_its_time_is_ove
 )
 def test_a_rest_grows_up_to_an_hour(failures, asked, rest):
     wanted = None if asked is None else timedelta(seconds=asked)
-    assert rest_after(failures, wanted) == timedelta(seconds=rest) <= LONGEST_REST
+    assert backoff_after(failures, wanted) == timedelta(seconds=rest) <= LONGEST_REST
 
 
 async def test_calls_that_are_not_answered_come_seldom_and_are_seen(app: App, admin):
     await hear(app, [*talk(), *talk("more", start=300)])
-    language_model = Scripted(lambda _: Unanswered(reason="the server answered 500"))
+    language_model = Scripted(lambda _: LlmFailure(reason="the server answered 500"))
     worker = namer(app, language_model)
     assert await worker.next(app.org_id, now=LATER) == "failed"
     assert await worker.next(app.org_id, now=LATER + timedelta(seconds=4)) == "nothing"
-    assert await backlog(app) == Backlog(
+    assert await backlog(app) == TitleBacklog(
         waiting=2,
         calls_today=1,
         failures=1,
@@ -450,7 +450,7 @@ async def test_calls_that_are_not_answered_come_seldom_and_are_seen(app: App, ad
 
 async def test_one_that_breaks_the_server_does_not_keep_others_waiting(app: App):
     await hear(app, [*talk(), *talk("poison", start=300)])
-    poison = Unanswered(reason="the server answered 400")
+    poison = LlmFailure(reason="the server answered 400")
     language_model = Scripted(lambda _: poison if next(counts) == 0 else json.dumps({"title": "Fresh toner"}))
     counts = itertools.count()
     worker = namer(app, language_model)
@@ -610,7 +610,7 @@ async def test_a_language_model_that_breaks_stops_no_other_chore(app: App, caplo
 
     await hear(app, talk())
     stop = asyncio.Event()
-    running = asyncio.create_task(asking.run(namer(app, Scripted(broken)), stop, every=0.01))
+    running = asyncio.create_task(asking.run(namer(app, Scripted(broken)), stop, interval=0.01))
     async with asyncio.timeout(120):
         while "RuntimeError" not in caplog.text:  # noqa: ASYNC110  a log tells of no event
             await asyncio.sleep(0.01)
@@ -624,10 +624,10 @@ async def test_an_outage_is_told_to_whoever_runs_it(app: App, monkeypatch):
     async def away(*_, **__):
         raise DatabaseUnavailable("gone", cure="")
 
-    monkeypatch.setattr(calls, "rests", away)
+    monkeypatch.setattr(calls, "is_blocked", away)
     await hear(app, talk())
     with pytest.raises(DatabaseUnavailable):
-        await asking.run(namer(app), asyncio.Event(), every=0.01)
+        await asking.run(namer(app), asyncio.Event(), interval=0.01)
 
 
 async def test_a_wish_spoken_during_the_call_makes_the_title_count_for_nothing(app: App):
@@ -640,8 +640,8 @@ async def test_a_wish_spoken_during_the_call_makes_the_title_count_for_nothing(a
         return json.dumps({"title": "Fresh toner"})
 
     language_model = Scripted(lambda _: speak())
-    caller = Caller(db=app.db, language_model=language_model, purpose="titles")
-    worker = NameWorker(caller=caller, calls=200)
+    caller = LanguageModelCaller(db=app.db, language_model=language_model, purpose="titles")
+    worker = TitleWorker(caller=caller, calls=200)
     assert await worker.next(app.org_id, now=LATER) == "changed"
     assert not any(one.label == "Fresh toner" for one in await app.conversations.all(app.operator))
     await app.untangle()

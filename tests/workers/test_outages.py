@@ -20,24 +20,24 @@ from roomlore.store import work
 from roomlore.store.cluster import start_cluster, stop_cluster
 from roomlore.store.db import Database
 from roomlore.store.migrate import migrate
-from roomlore.store.work import Retries, Task
+from roomlore.store.work import RetrySchedule, Task
 from roomlore.workers import loop
-from roomlore.workers.embed import EmbedWorker
+from roomlore.workers.embed import EmbeddingWorker
 
 QUICK = replace(
-    loop.BRISK, retries=Retries(first_after=timedelta(milliseconds=1), last_attempt=3), poll_seconds=0.1
+    loop.DRAIN_POLICY, retries=RetrySchedule(first_after=timedelta(milliseconds=1), last_attempt=3), poll_seconds=0.1
 )
 LISTENERS = "select pid from pg_stat_activity where query like 'listen%%'"
 
 
-def embedding(db: Database) -> EmbedWorker:
-    return EmbedWorker(db=db, embedder=FakeEmbedder())
+def embedding(db: Database) -> EmbeddingWorker:
+    return EmbeddingWorker(db=db, embedder=FakeEmbedder())
 
 
 @asynccontextmanager
-async def running(db: Database, pace: loop.Pace = QUICK) -> AsyncGenerator[asyncio.Task[None]]:
+async def running(db: Database, pace: loop.RetryPolicy = QUICK) -> AsyncGenerator[asyncio.Task[None]]:
     stop = asyncio.Event()
-    worker = asyncio.create_task(loop.run(db, embedding(db), stop=stop, pace=pace))
+    worker = asyncio.create_task(loop.run(db, embedding(db), stop=stop, policy=pace))
     try:
         yield worker
         stop.set()
@@ -59,7 +59,7 @@ async def pids(admin: psycopg.AsyncConnection) -> set[int]:
 
 
 async def vectors(app: App) -> int:
-    async with app.db.reading(app.operator) as conn:
+    async with app.db.read_transaction(app.operator) as conn:
         row = await (await conn.execute("select count(*) from message_embeddings")).fetchone()
     return row[0] if row else 0
 
@@ -76,7 +76,7 @@ async def test_a_listener_that_was_ended_is_replaced_without_haste(
     steps: list[float] = []
     step = loop.step
 
-    async def counted(*args, **kwargs) -> loop.Step:
+    async def counted(*args, **kwargs) -> loop.StepResult:
         steps.append(time.monotonic())
         return await step(*args, **kwargs)
 
@@ -122,7 +122,7 @@ async def test_a_worker_lives_through_a_restart_of_the_server(tmp_path_factory):
     await migrate(cluster.admin_dsn)
     db = await Database.connect(cluster.app_dsn)
     try:
-        app = App(db=db, org_id=await db.org("org"), settings=Settings(org="org"), _embedder=FakeEmbedder())
+        app = App(db=db, org_id=await db.ensure_org("org"), settings=Settings(org="org"), _embedder=FakeEmbedder())
         async with running(db) as worker:
             await app.ingest(message("1", "before"))
             await until(lambda: vectors(app), worker=worker)
@@ -170,15 +170,15 @@ async def test_a_worker_without_a_server_stops_when_told(db: Database, monkeypat
 
 
 async def test_a_worker_that_hangs_is_abandoned_when_told_to_stop(app: App, db: Database, admin, monkeypatch):
-    class Hanging(EmbedWorker):
+    class Hanging(EmbeddingWorker):
         async def do(self, *_) -> None:
             begun.set()
             await asyncio.Event().wait()
 
     await app.ingest(message("1", "never embedded"))
     begun, stop = asyncio.Event(), asyncio.Event()
-    monkeypatch.setattr(loop, "FAREWELL", 0.1)
-    worker = asyncio.create_task(loop.run(db, Hanging(db=db, embedder=FakeEmbedder()), stop=stop, pace=QUICK))
+    monkeypatch.setattr(loop, "SHUTDOWN_TIMEOUT", 0.1)
+    worker = asyncio.create_task(loop.run(db, Hanging(db=db, embedder=FakeEmbedder()), stop=stop, policy=QUICK))
     await begun.wait()
     stop.set()
     await asyncio.wait_for(worker, 60)
@@ -186,31 +186,31 @@ async def test_a_worker_that_hangs_is_abandoned_when_told_to_stop(app: App, db: 
 
 
 async def test_a_drain_that_loses_the_database_says_so_and_costs_no_attempt(app: App, db: Database, admin):
-    class Unlucky(EmbedWorker):
+    class Unlucky(EmbeddingWorker):
         async def do(self, *_) -> None:
             raise psycopg.errors.AdminShutdown("terminating connection")
 
     await app.ingest_batch([message("1", "one"), message("2", "two")])
     with pytest.raises(DatabaseUnavailable, match="terminating connection"):
-        await loop.drain(db, Unlucky(db=db, embedder=FakeEmbedder()), pace=QUICK)
+        await loop.drain(db, Unlucky(db=db, embedder=FakeEmbedder()), policy=QUICK)
     assert await queue(admin, "attempts, failures, due_at <= now()") == [(0, 0, True)] * 2
 
 
 async def test_an_error_of_the_server_that_is_no_outage_counts_as_a_failure(app: App, db: Database, admin):
-    class Deadlocked(EmbedWorker):
+    class Deadlocked(EmbeddingWorker):
         async def do(self, *_) -> None:
             raise psycopg.errors.DeadlockDetected
 
     await app.ingest(message("1", "one"))
-    drained = await loop.drain(db, Deadlocked(db=db, embedder=FakeEmbedder()), pace=QUICK)
+    drained = await loop.drain(db, Deadlocked(db=db, embedder=FakeEmbedder()), policy=QUICK)
     assert drained.set_aside == 1
     assert await queue(admin, "failures, error") == [(3, "DeadlockDetected")]
 
 
 async def taken_and_lost(db: Database, admin: psycopg.AsyncConnection) -> list[Task]:
     """Take a batch as a worker does that is killed at once."""
-    async with db.outside_orgs() as conn:
-        tasks = await loop._take(conn, embedding(db), None, pace=QUICK)
+    async with db.system_connection() as conn:
+        tasks = await loop._take(conn, embedding(db), None, policy=QUICK)
     await admin.execute("update work set due_at = now()")
     return tasks
 
@@ -220,13 +220,13 @@ async def test_five_kills_cost_good_work_none_of_its_attempts(app: App, db: Data
     for _ in range(5):
         assert len(await taken_and_lost(db, admin)) == 1
 
-    class Flaky(EmbedWorker):
+    class Flaky(EmbeddingWorker):
         async def do(self, org_id, tasks) -> int:
             if (await queue(admin, "failures"))[0][0] < QUICK.retries.last_attempt - 1:
                 raise OSError
             return await super().do(org_id, tasks)
 
-    drained = await loop.drain(db, Flaky(db=db, embedder=FakeEmbedder()), pace=QUICK)
+    drained = await loop.drain(db, Flaky(db=db, embedder=FakeEmbedder()), policy=QUICK)
     assert (drained.done, drained.set_aside) == (1, 0)
 
 
@@ -251,8 +251,8 @@ async def test_suspects_never_share_a_batch_with_others(app: App, db: Database, 
     for _ in range(3):
         await taken_and_lost(db, admin)
     await app.ingest_batch([message(str(n), f"number {n}") for n in range(10, 14)])
-    async with db.outside_orgs() as conn:
-        first = await loop._take(conn, embedding(db), None, pace=QUICK)
-        second = await loop._take(conn, embedding(db), None, pace=QUICK)
+    async with db.system_connection() as conn:
+        first = await loop._take(conn, embedding(db), None, policy=QUICK)
+        second = await loop._take(conn, embedding(db), None, policy=QUICK)
     assert [task.attempts for task in first] == [1] * 4
     assert [task.attempts for task in second] == [4]

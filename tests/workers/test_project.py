@@ -15,9 +15,9 @@ from roomlore.domain.errors import BackendUnavailable
 from roomlore.domain.incoming import IncomingMessage
 from roomlore.store import projections
 from roomlore.store.cluster import Cluster
-from roomlore.store.projections import Planned, Projection
+from roomlore.store.projections import NewIndex, Projection
 from roomlore.workers import loop, project
-from roomlore.workers.project import ProjectWorker, prefix
+from roomlore.workers.project import ProjectionWorker, index_prefix
 from workers.copying import Shelf, expected, on
 from workers.rooms import busy_room
 
@@ -25,25 +25,25 @@ OpenApp = Callable[[str], Awaitable[App]]
 MODEL = FakeEmbedder().model_id
 
 
-def worker_of(app: App, shelf: Shelf) -> ProjectWorker:
-    return ProjectWorker(db=app.db, projection=shelf, stage="qdrant")
+def worker_of(app: App, shelf: Shelf) -> ProjectionWorker:
+    return ProjectionWorker(db=app.db, projection=shelf, queue="qdrant")
 
 
 async def build(app: App, shelf: Shelf, name: str) -> str:
     """Say that a copy is to be built, and return what it is called."""
-    copy = f"{prefix(app.org_id)}{name}"
+    copy = f"{index_prefix(app.org_id)}{name}"
     await shelf.prepare(copy, dimensions=384)
-    planned = Planned(copy=copy, model=MODEL, dimensions=384)
+    planned = NewIndex(copy=copy, model=MODEL, dimensions=384)
     await app.db.change(
         app.org_id,
-        lambda conn: projections.begin_copy(conn, app.org_id, "qdrant", planned),
+        lambda conn: projections.start_rebuild(conn, app.org_id, "qdrant", planned),
     )
     return copy
 
 
 async def state(app: App) -> Projection:
-    async with app.db.reading(app.operator) as conn:
-        (held,) = await projections.all_of(conn, app.org_id)
+    async with app.db.read_transaction(app.operator) as conn:
+        (held,) = await projections.all_projections(conn, app.org_id)
     return held
 
 
@@ -151,7 +151,7 @@ async def test_what_a_slow_transaction_adds_that_never_heard_of_the_copy_is_in_i
         await worker.begin(app.org_id)
 
         assert (await state(app)).next_since is None
-        assert (await worker.look_after(app.org_id)) is not None
+        assert (await worker.advance_build(app.org_id)) is not None
         told_of_it = asyncio.Event()
         draining = asyncio.create_task(project.drain(worker, waiting=told_of_it.set))
         await asyncio.wait_for(told_of_it.wait(), 30)
@@ -188,16 +188,16 @@ async def test_what_the_server_never_takes_is_set_aside_and_the_rest_goes_throug
     shelf = Shelf(poison={poison})
     copy = await build(app, shelf, "1")
 
-    pace = replace(loop.BRISK, retries=loop.Retries(first_after=timedelta(0), last_attempt=2))
+    pace = replace(loop.DRAIN_POLICY, retries=loop.RetrySchedule(first_after=timedelta(0), last_attempt=2))
     worker = worker_of(app, shelf)
     await worker.begin(app.org_id)
-    await loop.drain(app.db, worker, pace=pace)
-    await worker.look_after(app.org_id)
+    await loop.drain(app.db, worker, policy=pace)
+    await worker.advance_build(app.org_id)
 
     wanted = await expected(app, MODEL)
     wanted.pop(poison)
     assert on(shelf, copy) == wanted
-    async with app.db.reading(app.operator) as conn:
+    async with app.db.read_transaction(app.operator) as conn:
         backlog = await projections.backlog(conn, app.org_id, "qdrant")
     assert (backlog.waiting, backlog.set_aside) == (0, 1)
     assert (await state(app)).copy == copy
@@ -220,7 +220,7 @@ async def test_while_the_server_is_down_nothing_is_lost_or_blamed_on_what_was_to
     held = await state(app)
     assert held.failing_since is not None
     assert held.error == "the shelf fell down"
-    async with app.db.reading(app.operator) as conn:
+    async with app.db.read_transaction(app.operator) as conn:
         backlog = await projections.backlog(conn, app.org_id, "qdrant")
     assert backlog.waiting == 1
     assert backlog.set_aside == 0
@@ -244,7 +244,7 @@ async def test_a_server_that_lost_everything_is_filled_anew_even_while_a_copy_is
     await loop.step(app.db, worker)
     shelf.held_copies.clear()
 
-    await worker.look_after(app.org_id)
+    await worker.advance_build(app.org_id)
 
     assert (await state(app)).copy is None, "the database answers until there is a copy again"
     await project.drain(worker)
@@ -271,9 +271,9 @@ async def test_what_is_erased_leaves_the_copy(app: App) -> None:
 async def test_where_an_org_has_no_copies_nothing_is_asked_for(app: App) -> None:
     await told(app, 10)
 
-    async with app.db.reading(app.operator) as conn:
+    async with app.db.read_transaction(app.operator) as conn:
         assert (await projections.backlog(conn, app.org_id, "qdrant")).waiting == 0
-        assert await projections.all_of(conn, app.org_id) == []
+        assert await projections.all_projections(conn, app.org_id) == []
 
 
 async def test_what_killed_its_workers_ten_times_leaves_the_copy_when_it_is_erased(

@@ -16,11 +16,11 @@ from ingest.stories import at, author, message, room
 from roomlore.app import App
 from roomlore.backends.languagemodel import open_language_model
 from roomlore.config import LanguageModelSettings
-from roomlore.domain.ports import Unanswered
+from roomlore.domain.ports import LlmFailure
 from roomlore.store import readings
 from roomlore.workers import asking, read
-from roomlore.workers.asking import Caller
-from roomlore.workers.read import ReadWorker
+from roomlore.workers.asking import LanguageModelCaller
+from roomlore.workers.read import LanguageModelExtractionWorker
 from workers.test_extract import draw, everything, hear, known, message_id
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -76,13 +76,13 @@ def talk(where="general", *, start=0.0, said=SAID, **fields):
     ]
 
 
-def reader(app: App, language_model=None, **fields) -> ReadWorker:
-    caller = Caller(db=app.db, language_model=language_model or Scripted(), purpose="statements")
-    return ReadWorker(caller=caller, **({"calls": 200, "calls_of_room": 50} | fields))
+def reader(app: App, language_model=None, **fields) -> LanguageModelExtractionWorker:
+    caller = LanguageModelCaller(db=app.db, language_model=language_model or Scripted(), purpose="statements")
+    return LanguageModelExtractionWorker(caller=caller, **({"calls": 200, "calls_of_room": 50} | fields))
 
 
-async def backlog(app: App, now=LATER) -> readings.Backlog:
-    async with app.db.reading(app.operator) as conn:
+async def backlog(app: App, now=LATER) -> readings.ExtractionBacklog:
+    async with app.db.read_transaction(app.operator) as conn:
         return await readings.backlog(conn, app.org_id, now=now)
 
 
@@ -382,7 +382,7 @@ async def test_workers_side_by_side_make_one_call_at_a_time(app: App, server):
 
 async def test_calls_that_are_not_answered_come_seldom_and_are_seen(app: App):
     await hear(app, [*talk(), *talk("more", start=300, said=tuple(f"also: {one}" for one in SAID))])
-    language_model = Scripted(lambda _: Unanswered(reason="the server answered 500"))
+    language_model = Scripted(lambda _: LlmFailure(reason="the server answered 500"))
     worker = reader(app, language_model)
     assert await worker.next(app.org_id, now=LATER) == "failed"
     assert await worker.next(app.org_id, now=LATER + timedelta(seconds=4)) == "nothing"

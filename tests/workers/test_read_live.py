@@ -14,8 +14,8 @@ import pytest
 from ingest.stories import at
 from roomlore.app import App
 from roomlore.backends.languagemodel import open_language_model
-from roomlore.workers.asking import Caller
-from roomlore.workers.read import ReadWorker
+from roomlore.workers.asking import LanguageModelCaller
+from roomlore.workers.read import LanguageModelExtractionWorker
 from workers.test_extract import draw, hear, known
 from workers.test_read import backlog, talk
 
@@ -48,8 +48,8 @@ def url() -> Generator[str]:
 async def test_a_real_server_is_asked_and_keeps_the_shape(app: App, admin, url):
     await hear(app, talk())
     language_model = open_language_model(url, "smollm2", seconds=250, tokens=400)
-    worker = ReadWorker(
-        caller=Caller(db=app.db, language_model=language_model, purpose="statements"),
+    worker = LanguageModelExtractionWorker(
+        caller=LanguageModelCaller(db=app.db, language_model=language_model, purpose="statements"),
         calls=5,
         calls_of_room=5,
     )

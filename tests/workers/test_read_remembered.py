@@ -10,7 +10,7 @@ import pytest
 from ingest.stories import at, author, message
 from retrieval.telling import closed
 from roomlore.app import App
-from roomlore.extraction.languagemodel import label_of
+from roomlore.extraction.languagemodel import memory_label
 from workers.test_extract import draw, everything, hear, known, message_id
 from workers.test_read import LATER, Scripted, reader, statement, talk
 
@@ -40,7 +40,7 @@ async def read(app: App, answer: str, *, now=LATER + timedelta(days=60)) -> Scri
 
 
 async def labels(app: App) -> dict[str, str]:
-    return {one.content: label_of(one) for one in await app.memories.all(app.operator)}  # pyright: ignore[reportArgumentType]
+    return {one.content: memory_label(one) for one in await app.memories.all(app.operator)}  # pyright: ignore[reportArgumentType]
 
 
 # Slots
@@ -156,7 +156,7 @@ async def test_the_same_answer_is_taken_again_and_changes_nothing(app: App, admi
     asked = Scripted(lambda _: answering())
     worker = reader(app, asked)
     ids = [one.id for one in await app.conversations.all(app.operator)]
-    assert {one.outcome for one in await worker.draw(app.org_id, ids, now=LATER)} == {"read"}
+    assert {one.outcome for one in await worker.extract(app.org_id, ids, now=LATER)} == {"read"}
     assert asked.shown == []
     assert (await everything(admin, app))["memories"] == before["memories"]
     assert (await everything(admin, app))["memory_sources"] == before["memory_sources"]
@@ -301,6 +301,6 @@ async def test_an_answer_that_knew_of_what_a_wish_covers_by_now_is_not_taken(app
     )
     asked = Scripted(lambda _: answering())
     [hall] = await app.conversations.all(app.operator, room="hall")
-    await reader(app, asked).draw(app.org_id, [hall.id], now=LATER + timedelta(days=60))
+    await reader(app, asked).extract(app.org_id, [hall.id], now=LATER + timedelta(days=60))
     assert len(asked.shown) == 1
     assert [one.answer for one in await app.extracting.readings(str(hall.id))] == [answering()]

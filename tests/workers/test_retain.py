@@ -16,11 +16,11 @@ from roomlore.backends.fake import FakeEmbedder
 from roomlore.domain.errors import BadInput, DatabaseUnavailable, NotFound
 from roomlore.domain.ids import OrgId, RoomId
 from roomlore.erasure import carrying
-from roomlore.erasure.carrying import Done
+from roomlore.erasure.carrying import Erasure
 from roomlore.store.db import Database
 from roomlore.store.queries import Connection
 from roomlore.workers import loop, retain
-from roomlore.workers.embed import EmbedWorker
+from roomlore.workers.embed import EmbeddingWorker
 
 pytestmark = pytest.mark.usefixtures("no_grace")
 
@@ -126,7 +126,7 @@ def locked(monkeypatch: pytest.MonkeyPatch) -> set[UUID]:
     """Rooms that somebody holds: erasing in them breaks until they are taken out."""
     rooms: set[UUID] = set()
 
-    async def expire_portion(conn: Connection, org_id: OrgId, room_id: RoomId, **options: Any) -> Done | None:
+    async def expire_portion(conn: Connection, org_id: OrgId, room_id: RoomId, **options: Any) -> Erasure | None:
         if room_id in rooms:
             await conn.execute(
                 "do $$ begin raise lock_not_available using message = 'said in secret'; end $$"
@@ -208,9 +208,9 @@ async def test_a_running_worker_outlives_what_breaks_and_tries_again(app: App, d
     stop = asyncio.Event()
     await app.ingest(message("1"))
     locked.add((await app.erasure.keep("general", HOUR)).room_id)
-    worker = EmbedWorker(db=db, embedder=FakeEmbedder())
-    chore = partial(retain.run, db, every=0.02, expired=counts.append)
-    running = asyncio.create_task(loop.run(db, worker, stop=stop, pace=loop.BRISK, chores=[chore]))
+    worker = EmbeddingWorker(db=db, embedder=FakeEmbedder())
+    chore = partial(retain.run, db, interval=0.02, on_expired=counts.append)
+    running = asyncio.create_task(loop.run(db, worker, stop=stop, policy=loop.DRAIN_POLICY, tasks=[chore]))
     try:
 
         async def broke_twice() -> bool:
@@ -243,9 +243,9 @@ async def test_a_running_worker_expires_again_and_again_through_an_outage(
     stop = asyncio.Event()
     await app.ingest_batch([message("1"), message("2", sent_at=datetime.now(UTC))])
     await app.erasure.keep("general", HOUR)
-    worker = EmbedWorker(db=db, embedder=FakeEmbedder())
-    chore = partial(retain.run, db, every=0.05)
-    running = asyncio.create_task(loop.run(db, worker, stop=stop, pace=loop.BRISK, chores=[chore]))
+    worker = EmbeddingWorker(db=db, embedder=FakeEmbedder())
+    chore = partial(retain.run, db, interval=0.05)
+    running = asyncio.create_task(loop.run(db, worker, stop=stop, policy=loop.DRAIN_POLICY, tasks=[chore]))
     try:
 
         async def expired() -> bool:

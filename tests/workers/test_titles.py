@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roomlore.domain.ids import MessageId
-from roomlore.store.naming import Said
+from roomlore.store.naming import TitleMessage
 from roomlore.workers import titles
 
 AUTHORS = {"Ana", "Bo Weaver"}
 
 
 def said(body, name="Ana"):
-    return Said(message_id=MessageId(uuid4()), author_name=name, body=body)
+    return TitleMessage(message_id=MessageId(uuid4()), author_name=name, body=body)
 
 
 def title(text):
@@ -164,7 +164,7 @@ def test_no_answer_breaks_it(answer):
 )
 def test_somebody_of_whom_nobody_speaks_is_in_no_title(text, strangers):
     spoken = [said("is TEO, coming to the party?"), said("cy: is he young")]
-    assert titles.names_strangers(text, names=["Mira", "Cy Young", "Teo"], said=spoken) is strangers
+    assert titles.mentions_unknown_people(text, names=["Mira", "Cy Young", "Teo"], messages=spoken) is strangers
 
 
 # What is shown
@@ -175,7 +175,7 @@ def test_every_message_is_a_line_between_two_marks():
     assert shown == "<messages>\n[Ana]: which printer?\n[Bo]: the old one\n</messages>\n" + titles.REMINDER
 
 
-@given(st.lists(st.builds(Said, author_name=st.text(min_size=1), body=st.text()), max_size=5))
+@given(st.lists(st.builds(TitleMessage, author_name=st.text(min_size=1), body=st.text()), max_size=5))
 def test_nobody_can_type_a_line_or_a_mark(spoken):
     lines = titles.material(spoken).split("\n")
     assert len(lines) == len(spoken) + 3

@@ -11,23 +11,23 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from roomlore.agents.recall import for_conversation, recall
-from roomlore.context.memoryblock import SECTIONS, Focus, MemoryBlock, Recollection, compose
+from roomlore.context.memoryblock import MEMORY_GROUPS, Focus, MemorySection, RankedMemory, compose
 from roomlore.domain.ids import MessageId, OrgId, ParticipantId, RoomId
 from roomlore.domain.records import Viewer
 from roomlore.store import agents, memories
-from roomlore.store.agents import Wanted
+from roomlore.store.agents import ExperienceFilter
 from roomlore.store.queries import Connection
 
 #: So long a block may be shown again.
-KEPT_FOR = timedelta(minutes=5)
+CACHE_DURATION = timedelta(minutes=5)
 #: Of all agents and rooms together.
-MOST_KEPT = 1_000
+MAX_CACHED = 1_000
 #: Memories looked at for a section, of which it shows some.
-LOOKED_AT = 10
+MAX_TASK_MEMORIES = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Occasion:
+class SectionKey:
     """What a block is for: who answers, where, what it is about and who is present."""
 
     org_id: OrgId
@@ -43,7 +43,7 @@ class Occasion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hits:
+class CacheStatistics:
     """How often a block could be shown again, since the process began."""
 
     asked: int
@@ -56,27 +56,27 @@ class Hits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Kept:
-    block: MemoryBlock
+class _CachedSection:
+    section: MemorySection
     #: Of the agent's memories when the block was made.
-    mark: int
+    version: int
     made_at: datetime
 
 
 @dataclass(slots=True)
-class Blocks:
+class SectionCache:
     """The blocks that a process keeps: one for each agent, room, place, topic and company, and each budget."""
 
     #: The oldest first.
-    _kept: dict[tuple[Occasion, int], _Kept] = field(default_factory=dict[tuple[Occasion, int], _Kept])
-    _asked: Counter[OrgId] = field(default_factory=Counter[OrgId])
+    _entries: dict[tuple[SectionKey, int], _CachedSection] = field(default_factory=dict[tuple[SectionKey, int], _CachedSection])
+    _lookups: Counter[OrgId] = field(default_factory=Counter[OrgId])
     _hits: Counter[OrgId] = field(default_factory=Counter[OrgId])
 
-    def hits(self, org_id: OrgId) -> Hits:
+    def hits(self, org_id: OrgId) -> CacheStatistics:
         """Return how often a block of an org could be shown again; of others nothing is told."""
-        return Hits(asked=self._asked[org_id], hits=self._hits[org_id])
+        return CacheStatistics(asked=self._lookups[org_id], hits=self._hits[org_id])
 
-    async def block(self, conn: Connection, occasion: Occasion, *, budget: int, now: datetime) -> MemoryBlock:
+    async def section(self, conn: Connection, key: SectionKey, *, budget: int, now: datetime) -> MemorySection:
         """Return what the agent remembers that may matter, from before where that still holds.
 
         Args:
@@ -85,57 +85,57 @@ class Blocks:
             budget: Tokens.
             now: Tells how old memories are, and kept blocks.
         """
-        self._asked[occasion.org_id] += 1
-        self._throw_away(now)
-        kept = self._kept.get((occasion, budget))
-        ids = [] if kept is None else list(kept.block.citations.values())
-        still = await agents.known_still(conn, occasion.org_id, occasion.agent_ids, ids)
-        if kept is not None and kept.mark == still.mark and still.all_stand:
-            self._hits[occasion.org_id] += 1
-            return kept.block
-        self._kept.pop((occasion, budget), None)
-        block = await read_block(conn, occasion, budget=budget, now=now)
-        self._kept[occasion, budget] = _Kept(block=block, mark=still.mark, made_at=now)
+        self._lookups[key.org_id] += 1
+        self._evict(now)
+        kept = self._entries.get((key, budget))
+        ids = [] if kept is None else list(kept.section.citations.values())
+        still = await agents.memory_state(conn, key.org_id, key.agent_ids, ids)
+        if kept is not None and kept.version == still.mark and still.all_stand:
+            self._hits[key.org_id] += 1
+            return kept.section
+        self._entries.pop((key, budget), None)
+        block = await build_section(conn, key, budget=budget, now=now)
+        self._entries[key, budget] = _CachedSection(section=block, version=still.mark, made_at=now)
         return block
 
-    def _throw_away(self, now: datetime) -> None:
+    def _evict(self, now: datetime) -> None:
         """Forget the blocks whose time is over, and the oldest where there are too many."""
-        while self._kept:
-            oldest = next(iter(self._kept))
-            if now - self._kept[oldest].made_at < KEPT_FOR and len(self._kept) < MOST_KEPT:
+        while self._entries:
+            oldest = next(iter(self._entries))
+            if now - self._entries[oldest].made_at < CACHE_DURATION and len(self._entries) < MAX_CACHED:
                 break
-            del self._kept[oldest]
+            del self._entries[oldest]
 
 
-async def read_block(conn: Connection, occasion: Occasion, *, budget: int, now: datetime) -> MemoryBlock:
+async def build_section(conn: Connection, key: SectionKey, *, budget: int, now: datetime) -> MemorySection:
     """Return what the agent remembers that may matter, as it stands now."""
-    org_id, agent_ids = occasion.org_id, occasion.agent_ids
-    found: list[Recollection] = []
-    for _, kind, _ in SECTIONS.values():
-        wanted = for_conversation(kind, topic=occasion.topic or None, people=occasion.present, at=now)
-        found += await recall(conn, org_id, agent_ids, wanted, at=now, limit=LOOKED_AT)
+    org_id, agent_ids = key.org_id, key.agent_ids
+    found: list[RankedMemory] = []
+    for _, kind, _ in MEMORY_GROUPS.values():
+        wanted = for_conversation(kind, topic=key.topic or None, people=key.present, at=now)
+        found += await recall(conn, org_id, agent_ids, wanted, at=now, limit=MAX_TASK_MEMORIES)
     names = await memories.known_names(conn, org_id, agent_ids)
     return compose(
         found,
-        agent_id=occasion.agent_id,
-        name=names.get(occasion.agent_id, ""),
-        focus=await _focus(conn, occasion, now=now),
+        agent_id=key.agent_id,
+        name=names.get(key.agent_id, ""),
+        focus=await _focus(conn, key, now=now),
         budget=budget,
     )
 
 
-async def occasion_of(
+async def section_key_of(
     conn: Connection, viewer: Viewer, room_id: RoomId, trigger_id: MessageId
-) -> Occasion | None:
+) -> SectionKey | None:
     """Return what a message is about and who is present, as far as the viewer may follow its conversation.
 
     None for those who are no agents: they have no memories of their own.
     """
-    scene = await agents.scene(conn, viewer.org_id, trigger_id)
+    scene = await agents.message_scene(conn, viewer.org_id, trigger_id)
     if viewer.participant_id is None or not scene.is_agent:
         return None
     own = frozenset(scene.own_ids)
-    return Occasion(
+    return SectionKey(
         org_id=viewer.org_id,
         agent_id=viewer.participant_id,
         agent_ids=own,
@@ -146,12 +146,12 @@ async def occasion_of(
     )
 
 
-async def _focus(conn: Connection, occasion: Occasion, *, now: datetime) -> Focus | None:
+async def _focus(conn: Connection, key: SectionKey, *, now: datetime) -> Focus | None:
     """Return the task that the agent was last at, or else what is talked about."""
-    wanted = Wanted(is_of_task=True, is_newest_first=True)
-    for last in await recall(conn, occasion.org_id, occasion.agent_ids, wanted, at=now, limit=1):
+    wanted = ExperienceFilter(is_of_task=True, is_newest_first=True)
+    for last in await recall(conn, key.org_id, key.agent_ids, wanted, at=now, limit=1):
         memory = last.memory
         if not memory.is_outdated:
             named = f"task {memory.task_id}"
             return Focus(text=f"{named}: {memory.title}" if memory.title else named, memory_id=memory.id)
-    return Focus(text=occasion.topic) if occasion.topic else None
+    return Focus(text=key.topic) if key.topic else None

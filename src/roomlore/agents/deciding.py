@@ -24,21 +24,21 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from roomlore.agents.fitting import BAR, Fitting
-from roomlore.agents.value import asks, is_small_talk
+from roomlore.agents.fitting import RELEVANCE_THRESHOLD, MemoryMatch
+from roomlore.agents.value import contains_question, is_small_talk
 from roomlore.domain.ids import MemoryId, MessageId, ParticipantId
 from roomlore.domain.incoming import ParticipantKind
-from roomlore.domain.wording import counted
+from roomlore.domain.wording import count_phrase
 
 #: Memories that a reason names.
-_NAMED = 3
+_MAX_REASON_MEMORIES = 3
 
 
 Count = Annotated[int, Meta(ge=0, le=1_000)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class ReplyPolicy:
     """Where an agent holds its tongue."""
 
     #: So many messages in a row may be by agents.
@@ -49,49 +49,49 @@ class Limits:
     window: Count = 10
     most_own: Count = 5
     #: How well a memory bears on a question: the share of its words, by rarity.
-    bar: Annotated[float, Meta(ge=0, le=1)] = BAR
+    bar: Annotated[float, Meta(ge=0, le=1)] = RELEVANCE_THRESHOLD
 
 
-USUAL = Limits()
+DEFAULT_POLICY = ReplyPolicy()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class SaidMessage:
     """A message, and to whom it is said."""
 
     id: MessageId
-    by: ParticipantId
-    by_kind: ParticipantKind
+    author_id: ParticipantId
+    author_kind: ParticipantKind
     #: Without the names of those whom it calls.
     body: str
     #: Whom it calls, by whatever means; empty where it is said to all.
-    to: frozenset[ParticipantId] = frozenset()
+    addressee_ids: frozenset[ParticipantId] = frozenset()
     #: What it answers, by the platform's own word.
-    answers: MessageId | None = None
+    reply_to: MessageId | None = None
 
     @property
     def is_human(self) -> bool:
         """Whether a human said it."""
-        return self.by_kind == "human"
+        return self.author_kind == "human"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heard:
+class Situation:
     """A message, what stands around it in its room, and what is known of it, as far as the agent may see them."""
 
     #: Every account of the agent.
-    own: frozenset[ParticipantId]
+    own_ids: frozenset[ParticipantId]
     #: None where the agent may not read it, or nothing is left of it.
-    trigger: Said | None
+    trigger: SaidMessage | None
     #: The newest first.
-    before: Sequence[Said] = ()
-    after: Sequence[Said] = ()
+    before: Sequence[SaidMessage] = ()
+    after: Sequence[SaidMessage] = ()
     #: What fits best first.
-    known: Sequence[Fitting] = ()
+    matches: Sequence[MemoryMatch] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
+class DecisionReason:
     """Why an agent should answer, or not, with what shows it."""
 
     #: One phrase for a person.
@@ -108,78 +108,78 @@ class Decision:
     #: How much speaks for it, 0..1: all of it where the message is said to the agent, how well the best memory bears on
     #: it where it is a question to all, and nothing otherwise.
     score: float
-    why: Ground
+    why: DecisionReason
 
 
-def decide(heard: Heard, *, limits: Limits = USUAL) -> Decision:
+def decide(situation: Situation, *, policy: ReplyPolicy = DEFAULT_POLICY) -> Decision:
     """Return whether an agent should answer what it heard, and why."""
-    trigger = heard.trigger
+    trigger = situation.trigger
     if trigger is None:
         return _no("there is nothing that the agent may read")
-    if trigger.by in heard.own:
+    if trigger.author_id in situation.own_ids:
         return _no("the agent said it itself", trigger)
-    guarded = None if trigger.is_human else _guarded(heard, trigger, limits)
+    guarded = None if trigger.is_human else _loop_guard(situation, trigger, policy)
     if guarded is not None:
         return guarded
-    if trigger.to & heard.own:
-        return Decision(answer=True, score=1.0, why=_ground("it is said to the agent", trigger))
-    left = _left_alone(heard, trigger)
-    return _known(heard.known, trigger, limits) if left is None else left
+    if trigger.addressee_ids & situation.own_ids:
+        return Decision(answer=True, score=1.0, why=_reason("it is said to the agent", trigger))
+    left = _unaddressed(situation, trigger)
+    return _by_matches(situation.matches, trigger, policy) if left is None else left
 
 
-def _left_alone(heard: Heard, trigger: Said) -> Decision | None:
+def _unaddressed(situation: Situation, trigger: SaidMessage) -> Decision | None:
     """Return that what is not said to the agent is left alone; None where it is a question that nobody answered."""
-    if trigger.to:
+    if trigger.addressee_ids:
         return _no("it is said to somebody else", trigger)
     if is_small_talk(trigger.body):
         return _no("it is small talk", trigger)
-    if not asks(trigger.body):
+    if not contains_question(trigger.body):
         return _no("it asks for nothing", trigger)
-    answers = [said for said in heard.after if _answers(said, trigger)]
+    answers = [said for said in situation.after if _answers(said, trigger)]
     return _no("somebody answered it", *answers[-1:]) if answers else None
 
 
-def _guarded(heard: Heard, trigger: Said, limits: Limits) -> Decision | None:
+def _loop_guard(situation: Situation, trigger: SaidMessage, policy: ReplyPolicy) -> Decision | None:
     """Return that what an agent said is left alone; None where it need not be."""
     if is_small_talk(trigger.body):
         return _no("it is small talk of an agent", trigger)
-    run = [trigger, *takewhile(lambda said: not _resets(said, heard), heard.before)]
+    run = [trigger, *takewhile(lambda said: not _resets(said, situation), situation.before)]
     run = [said for said in run if not said.is_human]
-    if len(run) > limits.longest_run:
-        return _no(f"the last {counted(len(run), 'message')} by agents alone", *run)
-    rounds = [said for later, said in pairwise(run) if said.by in heard.own and later.by not in heard.own]
-    if len(rounds) > limits.most_rounds:
+    if len(run) > policy.longest_run:
+        return _no(f"the last {count_phrase(len(run), 'message')} by agents alone", *run)
+    rounds = [said for later, said in pairwise(run) if said.author_id in situation.own_ids and later.author_id not in situation.own_ids]
+    if len(rounds) > policy.most_rounds:
         return _no(f"the agent and others went to and fro {len(rounds)} times", *rounds)
-    own = [said for said in [trigger, *heard.before][: limits.window] if said.by in heard.own]
-    if len(own) > limits.most_own:
-        return _no(f"{len(own)} of the last {counted(limits.window, 'message')} by the agent itself", *own)
+    own = [said for said in [trigger, *situation.before][: policy.window] if said.author_id in situation.own_ids]
+    if len(own) > policy.most_own:
+        return _no(f"{len(own)} of the last {count_phrase(policy.window, 'message')} by the agent itself", *own)
     return None
 
 
-def _resets(said: Said, heard: Heard) -> bool:
+def _resets(said: SaidMessage, situation: Situation) -> bool:
     """Return whether a human speaks to all, or to an agent: those among themselves leave agents to theirs."""
     if not said.is_human:
         return False
-    agents = {one.by for one in heard.before if not one.is_human} | heard.own
-    return not said.to or bool(said.to & agents)
+    agents = {one.author_id for one in situation.before if not one.is_human} | situation.own_ids
+    return not said.addressee_ids or bool(said.addressee_ids & agents)
 
 
-def _answers(said: Said, trigger: Said) -> bool:
-    return said.by != trigger.by and (said.answers == trigger.id or trigger.by in said.to)
+def _answers(said: SaidMessage, trigger: SaidMessage) -> bool:
+    return said.author_id != trigger.author_id and (said.reply_to == trigger.id or trigger.author_id in said.addressee_ids)
 
 
-def _known(known: Sequence[Fitting], trigger: Said, limits: Limits) -> Decision:
-    best = max((one.fit for one in known), default=0.0)
-    bearing = [one.memory.id for one in known if one.fit >= limits.bar][:_NAMED]
+def _by_matches(matches: Sequence[MemoryMatch], trigger: SaidMessage, policy: ReplyPolicy) -> Decision:
+    best = max((one.relevance for one in matches), default=0.0)
+    bearing = [one.memory.id for one in matches if one.relevance >= policy.bar][:_MAX_REASON_MEMORIES]
     what = "memories bear on the question" if bearing else "no memory bears on the question well enough"
-    named = bearing or [one.memory.id for one in known[:1]]
-    why = Ground(what=what, message_ids=[trigger.id], memory_ids=named)
+    named = bearing or [one.memory.id for one in matches[:1]]
+    why = DecisionReason(what=what, message_ids=[trigger.id], memory_ids=named)
     return Decision(answer=bool(bearing), score=best, why=why)
 
 
-def _ground(what: str, *said: Said) -> Ground:
-    return Ground(what=what, message_ids=[one.id for one in said])
+def _reason(what: str, *said: SaidMessage) -> DecisionReason:
+    return DecisionReason(what=what, message_ids=[one.id for one in said])
 
 
-def _no(what: str, *said: Said) -> Decision:
-    return Decision(answer=False, score=0.0, why=_ground(what, *said))
+def _no(what: str, *said: SaidMessage) -> Decision:
+    return Decision(answer=False, score=0.0, why=_reason(what, *said))

@@ -10,24 +10,24 @@ from roomlore.store import memories, messages
 from roomlore.store.queries import Connection
 
 #: Share of a message's words, by rarity among the memories that have any of them, and how many words at least.
-BAR, FEWEST_WORDS = 0.4, 2
+RELEVANCE_THRESHOLD, FEWEST_WORDS = 0.4, 2
 #: What was said in the same room so short ago stands before everybody anyway.
-JUST_SAID = timedelta(minutes=30)
-_LOOKED_AT = 10
+RECENT_MESSAGES = timedelta(minutes=30)
+_MAX_CANDIDATES = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fitting:
+class MemoryMatch:
     """A memory that fits a message."""
 
     memory: Memory
     #: Share of the message's words that it has, by rarity; 0..1.
-    fit: float
+    relevance: float
 
 
-async def fitting(
-    conn: Connection, org_id: OrgId, body: str, *, room_id: RoomId, sent_at: datetime, bar: float = BAR
-) -> list[Fitting]:
+async def matching_memories(
+    conn: Connection, org_id: OrgId, body: str, *, room_id: RoomId, sent_at: datetime, threshold: float = RELEVANCE_THRESHOLD
+) -> list[MemoryMatch]:
     """Return the memories that stand and fit a message, as far as the reader may see them, those that fit best first.
 
     What rests on nothing but what was just said in the same room is left out.
@@ -40,27 +40,27 @@ async def fitting(
         sent_at: When.
         bar: How well they fit at least.
     """
-    worded = await memories.worded(conn, body, wanted=_LOOKED_AT)
+    worded = await memories.lexical_matches(conn, body, wanted=_MAX_CANDIDATES)
     fits = {
         one.memory_id: one.coverage
         for one in worded
-        if one.coverage >= bar and len(one.terms) >= FEWEST_WORDS
+        if one.coverage >= threshold and len(one.terms) >= FEWEST_WORDS
     }
     found = await memories.memories_by_id(conn, org_id, list(fits))
     standing = [memory for memory in found if memory.status == "active" and not memory.is_outdated]
-    known = await _said_before(conn, org_id, standing, room_id=room_id, since=sent_at - JUST_SAID)
+    known = await _known_before(conn, org_id, standing, room_id=room_id, since=sent_at - RECENT_MESSAGES)
     best_first = sorted(known, key=lambda memory: (-fits[memory.id], -memory.importance, memory.id))
-    return [Fitting(memory=memory, fit=fits[memory.id]) for memory in best_first]
+    return [MemoryMatch(memory=memory, relevance=fits[memory.id]) for memory in best_first]
 
 
-async def _said_before(
-    conn: Connection, org_id: OrgId, standing: Sequence[Memory], *, room_id: RoomId, since: datetime
+async def _known_before(
+    conn: Connection, org_id: OrgId, active: Sequence[Memory], *, room_id: RoomId, since: datetime
 ) -> list[Memory]:
     """Return those of these memories that do not rest on what was said in a room since then alone."""
-    sources = {source for memory in standing for source in memory.source_ids}
+    sources = {source for memory in active for source in memory.source_ids}
     fresh = {
         said.id
         for said in await messages.messages_by_id(conn, org_id, list(sources))
         if said.room_id == room_id and said.sent_at >= since
     }
-    return [memory for memory in standing if not memory.source_ids or set(memory.source_ids) - fresh]
+    return [memory for memory in active if not memory.source_ids or set(memory.source_ids) - fresh]

@@ -12,113 +12,113 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
-from roomlore.agents.fitting import BAR, fitting
+from roomlore.agents.fitting import RELEVANCE_THRESHOLD, matching_memories
 from roomlore.context.memoryblock import one_line
 from roomlore.context.tokens import estimate_tokens
 from roomlore.domain.clock import utc_now
-from roomlore.domain.ids import MessageId, OrgId, ParticipantId, timeless, uuid7
+from roomlore.domain.ids import MessageId, OrgId, ParticipantId, random_id, uuid7
 from roomlore.domain.records import Memory, Viewer
 from roomlore.store import changes, directory, erased, injections, work
 from roomlore.store.db import Database
-from roomlore.store.directory import NewIdentity
-from roomlore.store.injections import Gift, GivingTo
+from roomlore.store.directory import NewAccount
+from roomlore.store.injections import InjectedMemory, InjectionTarget
 from roomlore.store.queries import Connection
-from roomlore.store.work import Stage, Task
+from roomlore.store.work import QueueName, Task
 
 #: Who writes what is injected.
 PLATFORM = ACCOUNT = AUTHOR = "roomlore"
 #: After it was given something, an agent is given nothing more in that room for so long.
-COOL_DOWN = timedelta(minutes=1)
+COOLDOWN = timedelta(minutes=1)
 #: At a time: memories, and tokens of all together.
-MOST, BUDGET = 3, 300
+MAX_INJECTED, BUDGET = 3, 300
 #: Characters of one memory.
-LONGEST = 600
-_SWEPT_AT_ONCE = 1_000
+MAX_LINE_LENGTH = 600
+_SWEEP_BATCH = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InjectWorker:
+class InjectionWorker:
     """Goes through new messages of rooms with agents, and gives these what they may know."""
 
     db: Database
     now: Callable[[], datetime] = utc_now
-    cool_down: timedelta = COOL_DOWN
-    bar: float = BAR
+    cooldown: timedelta = COOLDOWN
+    threshold: float = RELEVANCE_THRESHOLD
     batch: int = 20
-    stage: Stage = "inject"
+    queue: QueueName = "inject"
 
     async def begin(self, only_org: OrgId | None) -> None:
         """Remove what was given and does not stand any more."""
         if only_org is None:
             await self.tidy()
         else:
-            await self._sweep(only_org)
+            await self._revoke_inactive(only_org)
 
     async def do(self, org_id: OrgId, tasks: Sequence[Task]) -> int:
         """Give what is known of these messages, and return how many messages that were."""
         now = self.now()
         ids = [task.subject_id for task in tasks]
-        async with self.db.reading(Viewer.operator(org_id)) as conn:
-            occasions = await injections.occasions(conn, org_id, ids, rested_at=now - self.cool_down)
+        async with self.db.read_transaction(Viewer.operator(org_id)) as conn:
+            occasions = await injections.injection_targets(conn, org_id, ids, rested_at=now - self.cooldown)
         for occasion in occasions:
-            agent = Viewer(org_id=org_id, participant_id=occasion.agent_id).posting(occasion.place)
-            async with self.db.reading(agent, recalls=True) as conn:
-                found = await fitting(
+            agent = Viewer(org_id=org_id, participant_id=occasion.agent_id).posting(occasion.destination)
+            async with self.db.read_transaction(agent, recalls=True) as conn:
+                found = await matching_memories(
                     conn,
                     org_id,
                     occasion.body,
                     room_id=occasion.room_id,
                     sent_at=occasion.sent_at,
-                    bar=self.bar,
+                    threshold=self.threshold,
                 )
             if found:
                 known = [one.memory for one in found]
                 await self.db.change(
                     org_id,
-                    partial(self._give, org_id=org_id, occasion=occasion, known=known, now=now),
+                    partial(self._deliver, org_id=org_id, key=occasion, matches=known, now=now),
                 )
-        await self.db.change(org_id, partial(work.finish, org_id=org_id, stage=self.stage, tasks=tasks))
+        await self.db.change(org_id, partial(work.finish, org_id=org_id, queue=self.queue, tasks=tasks))
         return len(tasks)
 
     async def tidy(self) -> None:
         """Remove what was given and does not stand any more, in every org."""
-        async with self.db.outside_orgs() as conn:
+        async with self.db.system_connection() as conn:
             org_ids = await work.org_ids(conn)
         for org_id in org_ids:
-            await self._sweep(org_id)
+            await self._revoke_inactive(org_id)
 
-    async def _give(
-        self, conn: Connection, org_id: OrgId, *, occasion: GivingTo, known: Sequence[Memory], now: datetime
+    async def _deliver(
+        self, conn: Connection, org_id: OrgId, *, key: InjectionTarget, matches: Sequence[Memory], now: datetime
     ) -> None:
-        await erased.keep_erasures_out(conn, org_id)
+        await erased.lock_shared(conn, org_id)
         author = await _author(conn, org_id)
-        await directory.lock_rooms(conn, [occasion.room_id])
+        await directory.lock_rooms(conn, [key.room_id])
         # Somebody else may have given something meanwhile.
-        if not await injections.has_rested(conn, org_id, occasion, since=now - self.cool_down):
+        if not await injections.is_cooled_down(conn, org_id, key, since=now - self.cooldown):
             return
-        before = await injections.given(conn, org_id, occasion, [memory.id for memory in known])
-        gifts = gifts_of([memory for memory in known if memory.id not in before])
-        await injections.give(conn, org_id, occasion, gifts, author=(author, AUTHOR), at=now)
-        await changes.note(conn, org_id, "message.added", [gift.id for gift in gifts])
+        before = await injections.delivered_ids(conn, org_id, key, [memory.id for memory in matches])
+        gifts = injected_memories([memory for memory in matches if memory.id not in before])
+        await injections.deliver(conn, org_id, key, gifts, author=(author, AUTHOR), at=now)
+        await changes.append(conn, org_id, "message.added", [gift.id for gift in gifts])
 
-    async def _sweep(self, org_id: OrgId) -> None:
+    async def _revoke_inactive(self, org_id: OrgId) -> None:
         async def portion(conn: Connection) -> int:
-            await erased.keep_erasures_out(conn, org_id)
-            return await injections.take_back_fallen(conn, org_id, limit=_SWEPT_AT_ONCE)
+            await erased.lock_shared(conn, org_id)
+            return await injections.revoke_inactive(conn, org_id, limit=_SWEEP_BATCH)
 
-        while await self.db.change(org_id, portion) == _SWEPT_AT_ONCE:
+        while await self.db.change(org_id, portion) == _SWEEP_BATCH:
             continue
 
 
-def gifts_of(known: Sequence[Memory]) -> list[Gift]:
+def injected_memories(matches: Sequence[Memory]) -> list[InjectedMemory]:
     """Return as many of these memories as may be given at a time, each as a message, in the order given."""
-    gifts: list[Gift] = []
+    gifts: list[InjectedMemory] = []
     left = BUDGET
-    for memory in known:
-        body = f"Known since {memory.valid_from:%Y-%m-%d}: {one_line(memory.content, LONGEST)}"
+    for memory in matches:
+        body = f"Known since {memory.valid_from:%Y-%m-%d}: {one_line(memory.content, MAX_LINE_LENGTH)}"
         cost = estimate_tokens(body)
-        if len(gifts) < MOST and cost <= left:
-            gifts.append(Gift(id=MessageId(uuid7()), memory_id=memory.id, body=body))
+        if len(gifts) < MAX_INJECTED and cost <= left:
+            gifts.append(InjectedMemory(id=MessageId(uuid7()), memory_id=memory.id, body=body))
             left -= cost
     return gifts
 
@@ -126,20 +126,20 @@ def gifts_of(known: Sequence[Memory]) -> list[Gift]:
 async def _author(conn: Connection, org_id: OrgId) -> ParticipantId:
     """Return who writes what is injected; made where there is none yet."""
     name = (PLATFORM, ACCOUNT, "")
-    known = await directory.identities_by_account(conn, org_id, [name])
+    known = await directory.accounts_by_key(conn, org_id, [name])
     if name not in known:
         await directory.lock_directory(conn, org_id)
-        known = await directory.identities_by_account(conn, org_id, [name])
+        known = await directory.accounts_by_key(conn, org_id, [name])
     if name in known:
         return known[name].participant_id
-    made = NewIdentity(
+    made = NewAccount(
         platform=PLATFORM,
         account_id=ACCOUNT,
         persona="",
-        participant_id=ParticipantId(timeless()),
+        participant_id=ParticipantId(random_id()),
         kind="system",
         name=AUTHOR,
         bridged=False,
     )
-    await directory.add_identities(conn, org_id, [made])
+    await directory.add_participants_with_accounts(conn, org_id, [made])
     return made.participant_id

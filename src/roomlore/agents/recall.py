@@ -3,11 +3,11 @@
 from collections.abc import Collection
 from datetime import datetime, timedelta
 
-from roomlore.context.memoryblock import Recollection
+from roomlore.context.memoryblock import RankedMemory
 from roomlore.domain.ids import OrgId, ParticipantId
 from roomlore.domain.records import MemoryKind
 from roomlore.store import agents, memories
-from roomlore.store.agents import Wanted
+from roomlore.store.agents import ExperienceFilter
 from roomlore.store.queries import Connection
 
 #: An observation is of use for so long.
@@ -16,7 +16,7 @@ RECENT = timedelta(days=30)
 
 def for_conversation(
     kind: MemoryKind, *, topic: str | None, people: Collection[ParticipantId] | None, at: datetime
-) -> Wanted:
+) -> ExperienceFilter:
     """Return what of one kind matters: interactions with those present, the rest about the topic.
 
     Args:
@@ -27,21 +27,21 @@ def for_conversation(
     """
     if kind == "interaction":
         # Whatever they were about.
-        return Wanted(kinds=[kind], people=people)
+        return ExperienceFilter(kinds=[kind], people=people)
     if kind == "observation":
-        return Wanted(kinds=[kind], topic=topic, since=at - RECENT, is_newest_first=True)
-    return Wanted(kinds=[kind], topic=topic)
+        return ExperienceFilter(kinds=[kind], topic=topic, since=at - RECENT, is_newest_first=True)
+    return ExperienceFilter(kinds=[kind], topic=topic)
 
 
 async def recall(
     conn: Connection,
     org_id: OrgId,
     agent_ids: Collection[ParticipantId],
-    wanted: Wanted,
+    memory_filter: ExperienceFilter,
     *,
     at: datetime,
     limit: int,
-) -> list[Recollection]:
+) -> list[RankedMemory]:
     """Return the memories that stand of what an agent saw and that are wanted, as far as the viewer may see them.
 
     Args:
@@ -52,11 +52,11 @@ async def recall(
         at: Tells how old they are.
         limit: How many.
     """
-    found = await agents.experiences(conn, agent_ids, wanted, at=at, limit=limit)
+    found = await agents.weighted_memories(conn, agent_ids, memory_filter, at=at, limit=limit)
     read = await memories.memories_by_id(conn, org_id, [one.memory_id for one in found])
     by_id = {memory.id: memory for memory in read}
     return [
-        Recollection(memory=by_id[one.memory_id], weight=one.weight, fits=one.fits)
+        RankedMemory(memory=by_id[one.memory_id], weight=one.weight, is_on_topic=one.fits)
         for one in found
         if one.memory_id in by_id
     ]

@@ -5,35 +5,35 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
-from roomlore.agents.value import WORTH_KEEPING, Exchange, value
+from roomlore.agents.value import SALIENCE_THRESHOLD, Interaction, salience
 from roomlore.context.memoryblock import one_line
 from roomlore.domain.clock import utc_now
 from roomlore.domain.ids import MemoryId, OrgId, uuid7
 from roomlore.domain.records import MemorySource
 from roomlore.domain.speech import safe_name
-from roomlore.remembering.keep import keep
+from roomlore.remembering.keep import upsert
 from roomlore.store import agents, directory, erased, work
-from roomlore.store.agents import Exchanged
+from roomlore.store.agents import AgentReply
 from roomlore.store.db import Database
-from roomlore.store.keeping import Draft
+from roomlore.store.keeping import MemoryDraft
 from roomlore.store.queries import Connection
-from roomlore.store.work import Stage, Task
-from roomlore.untangling.unnamed import unnaming
+from roomlore.store.work import QueueName, Task
+from roomlore.untangling.unnamed import reject_erased_names
 
 #: Characters of each side that a memory quotes.
-_ASKED, _ANSWERED = 160, 240
+_MAX_ASKED_LENGTH, _MAX_ANSWERED_LENGTH = 160, 240
 #: What an interaction weighs that is just worth keeping, and how much more the best.
-_LEAST_IMPORTANCE, _MORE = 2.5, 0.5
+_LEAST_IMPORTANCE, _IMPORTANCE_RANGE = 2.5, 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InteractWorker:
+class InteractionWorker:
     """Makes memories of answers that agents noted."""
 
     db: Database
     now: Callable[[], datetime] = utc_now
     batch: int = 50
-    stage: Stage = "interact"
+    queue: QueueName = "interact"
 
     async def begin(self, only_org: OrgId | None) -> None:
         """Do nothing: what is not asked for is not remembered."""
@@ -47,41 +47,41 @@ class InteractWorker:
         """Do nothing."""
 
     async def _remember(self, conn: Connection, org_id: OrgId, tasks: Sequence[Task]) -> None:
-        await erased.keep_erasures_out(conn, org_id)
-        found = await agents.exchanged(conn, org_id, [task.subject_id for task in tasks])
+        await erased.lock_shared(conn, org_id)
+        found = await agents.agent_replies(conn, org_id, [task.subject_id for task in tasks])
         await directory.lock_rooms(conn, {one.room_id for one in found})
-        current = await work.finish(conn, org_id, self.stage, tasks)
+        current = await work.finish(conn, org_id, self.queue, tasks)
         for one in found:
-            score = value(_exchange(one))
-            if one.reply_id in current and score >= WORTH_KEEPING:
-                for draft in await unnaming(conn, org_id, [interaction(one, score=score, now=self.now())]):
-                    await keep(conn, org_id, draft)
+            score = salience(_to_interaction(one))
+            if one.reply_id in current and score >= SALIENCE_THRESHOLD:
+                for draft in await reject_erased_names(conn, org_id, [interaction_memory(one, salience_score=score, now=self.now())]):
+                    await upsert(conn, org_id, draft)
 
 
-def interaction(one: Exchanged, *, score: float, now: datetime) -> Draft:
+def interaction_memory(answered: AgentReply, *, salience_score: float, now: datetime) -> MemoryDraft:
     """Return what an agent remembers of an exchange."""
-    agent, other = safe_name(one.agent_name), safe_name(one.other_name)
-    return Draft(
+    agent, other = safe_name(answered.agent_name), safe_name(answered.other_name)
+    return MemoryDraft(
         id=MemoryId(uuid7()),
         kind="interaction",
         title=f"Talk with {other}",
-        content=f"{other}: “{one_line(one.trigger, _ASKED)}” {agent}: “{one_line(one.reply, _ANSWERED)}”",
-        importance=round(_LEAST_IMPORTANCE + _MORE * (score - WORTH_KEEPING) / (1 - WORTH_KEEPING), 1),
-        sensitivity=one.sensitivity,
-        asserted_by=one.agent_id,
-        asserted_in=one.room_id,
+        content=f"{other}: “{one_line(answered.trigger, _MAX_ASKED_LENGTH)}” {agent}: “{one_line(answered.reply, _MAX_ANSWERED_LENGTH)}”",
+        importance=round(_LEAST_IMPORTANCE + _IMPORTANCE_RANGE * (salience_score - SALIENCE_THRESHOLD) / (1 - SALIENCE_THRESHOLD), 1),
+        sensitivity=answered.sensitivity,
+        asserted_by=answered.agent_id,
+        asserted_in=answered.room_id,
         # The words are those of the newest edit, by a clock that may be ahead of ours.
-        recorded_at=max(now, one.edited_at or now),
-        valid_from=one.sent_at,
-        sources=[MemorySource(message_id=one.trigger_id), MemorySource(message_id=one.reply_id)],
+        recorded_at=max(now, answered.edited_at or now),
+        valid_from=answered.sent_at,
+        sources=[MemorySource(message_id=answered.trigger_id), MemorySource(message_id=answered.reply_id)],
         roles=frozenset(
-            {("perspective", one.agent_id), ("author", one.agent_id), ("involved", one.other_id)}
+            {("perspective", answered.agent_id), ("author", answered.agent_id), ("involved", answered.other_id)}
         ),
     )
 
 
-def _exchange(one: Exchanged) -> Exchange:
-    return Exchange(
+def _to_interaction(one: AgentReply) -> Interaction:
+    return Interaction(
         trigger=one.trigger,
         reply=one.reply,
         other_kind=one.other_kind,

@@ -11,37 +11,37 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from roomlore.domain.incoming import ParticipantKind
-from roomlore.domain.patterns import later
+from roomlore.domain.patterns import lazy_pattern
 
 #: From here on an exchange is remembered.
-WORTH_KEEPING = 0.6
+SALIENCE_THRESHOLD = 0.6
 #: With so many words that carry meaning on both sides together there is enough said.
-_ENOUGH = 16
-_SUBSTANCE, _ANSWERED, _MATTERS, _ADDRESSED, _NEW = 0.5, 0.2, 0.25, 0.1, 0.1
+_SATURATION_WORDS = 16
+_SUBSTANCE, _ANSWERED, _DECISIVE, _ADDRESSED, _FIRST_MEETING = 0.5, 0.2, 0.25, 0.1, 0.1
 _SMALL_TALK, _AGENT = -0.3, -0.2
 _READ = 4_000
 
-_WORD = later(r"[^\W\d_][\w'\u2019-]*|\d[\w.,:/-]*")
-_EMPTY_WORDS = (
+_WORD = lazy_pattern(r"[^\W\d_][\w'\u2019-]*|\d[\w.,:/-]*")
+_STOP_WORD_LIST = (
     "a about all also am an and any anyone are as at be been but by can could did do does doing for from get go got had"
     " has have he hello her hey hi him his how i i'd i'll i'm i've if im in into is it it's its just know like me my no"
     " not now of oh ok okay on one or our out please really she should so some than thank thanks that that's the their"
     " them then there they this to too up us was we were what when where which who why will with would yeah yes you"
     " you're your"
 )
-_EMPTY = frozenset(_EMPTY_WORDS.split())
-_ASKS = later(
+_STOP_WORDS = frozenset(_STOP_WORD_LIST.split())
+_QUESTION = lazy_pattern(
     r"\?|^\s*(who|what|when|where|why|how|which|whose|can|could|do|does|did|is|are|should|would|will)\b",
     re.IGNORECASE,
 )
-_MATTERS_CUES = later(
+_DECISIVE_CUES = lazy_pattern(
     r"\b(let'?s go with|we(?:'ve| have)? (?:decided|agreed)|decision|decided|agreed on|i(?:'ll| will)|i promise|by"
     r" (?:mon|tues|wednes|thurs|fri|satur|sun)day|by tomorrow|deadline|due|actually|correction|that'?s wrong|i meant|turns"
     r" out|lesson|learn(?:ed|t)|next time|never again|always|from now on|remember|prefer|allergic|birthday|instead of)\b",
     re.IGNORECASE,
 )
-_BETWEEN_SENTENCES = later(r"(?<=[.!?\n])\s+")
-_SMALL = later(
+_BETWEEN_SENTENCES = lazy_pattern(r"(?<=[.!?\n])\s+")
+_SMALL = lazy_pattern(
     r"\W*(?:(?:hi|hello|hey|yo|thanks|thank you|thx|ty|ok|okay|k|cool|nice|great|lol|haha+|yes|yep|no|nope|sure|bye|np|good"
     r" (?:morning|night|evening|day)|how are you|no problem|you'?re welcome|welcome|there|all|everyone|bot)\W*){0,6}",
     re.IGNORECASE,
@@ -49,7 +49,7 @@ _SMALL = later(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exchange:
+class Interaction:
     """What somebody said and what an agent answered."""
 
     trigger: str
@@ -59,31 +59,31 @@ class Exchange:
     has_met: bool
 
 
-def value(exchange: Exchange) -> float:
+def salience(interaction: Interaction) -> float:
     """Return how much an exchange is worth remembering, 0..1."""
-    return min(max(sum(parts(exchange).values()), 0.0), 1.0)
+    return min(max(sum(salience_parts(interaction).values()), 0.0), 1.0)
 
 
-def parts(exchange: Exchange) -> Mapping[str, float]:
+def salience_parts(interaction: Interaction) -> Mapping[str, float]:
     """Return what makes up the value of an exchange, by name; what has no part in it is left out."""
-    trigger, reply = exchange.trigger[:_READ], exchange.reply[:_READ]
-    answers = asks(trigger) and not _only_asks(reply) and bool(_telling(reply))
+    trigger, reply = interaction.trigger[:_READ], interaction.reply[:_READ]
+    answers = contains_question(trigger) and not _is_only_question(reply) and bool(_content_words(reply))
     found = {
-        "substance": _SUBSTANCE * min(len(_telling(trigger) | _telling(reply)) / _ENOUGH, 1.0),
+        "substance": _SUBSTANCE * min(len(_content_words(trigger) | _content_words(reply)) / _SATURATION_WORDS, 1.0),
         "question answered": _ANSWERED * answers,
-        "decision, promise, correction or lesson": _MATTERS
-        * bool(_MATTERS_CUES.search(trigger) or _MATTERS_CUES.search(reply)),
-        "said to the agent": _ADDRESSED * exchange.is_addressed,
-        "somebody new": _NEW * (not exchange.has_met),
+        "decision, promise, correction or lesson": _DECISIVE
+        * bool(_DECISIVE_CUES.search(trigger) or _DECISIVE_CUES.search(reply)),
+        "said to the agent": _ADDRESSED * interaction.is_addressed,
+        "somebody new": _FIRST_MEETING * (not interaction.has_met),
         "small talk": _SMALL_TALK * (is_small_talk(trigger) or is_small_talk(reply)),
-        "said by an agent": _AGENT * (exchange.other_kind != "human"),
+        "said by an agent": _AGENT * (interaction.other_kind != "human"),
     }
     return {name: part for name, part in found.items() if part}
 
 
-def asks(text: str) -> bool:
+def contains_question(text: str) -> bool:
     """Return whether a text asks something."""
-    return bool(_ASKS.search(text[:_READ]))
+    return bool(_QUESTION.search(text[:_READ]))
 
 
 def is_small_talk(text: str) -> bool:
@@ -91,11 +91,11 @@ def is_small_talk(text: str) -> bool:
     return bool(_SMALL.fullmatch(text[:_READ]))
 
 
-def _telling(text: str) -> set[str]:
+def _content_words(text: str) -> set[str]:
     """Return the words of a text that carry meaning, each once."""
-    return {word.casefold() for word in _WORD.findall(text)} - _EMPTY
+    return {word.casefold() for word in _WORD.findall(text)} - _STOP_WORDS
 
 
-def _only_asks(reply: str) -> bool:
+def _is_only_question(reply: str) -> bool:
     sentences = [part for part in _BETWEEN_SENTENCES.split(reply.strip()) if part]
     return bool(sentences) and all(sentence.rstrip().endswith("?") for sentence in sentences)

@@ -7,39 +7,39 @@ from datetime import UTC, datetime
 from typing import TypedDict, Unpack
 from uuid import UUID
 
-from roomlore.agents.blocks import Blocks, Occasion, occasion_of
-from roomlore.agents.deciding import USUAL, Decision, Limits, decide
-from roomlore.agents.hearing import hear
+from roomlore.agents.blocks import SectionCache, SectionKey, section_key_of
+from roomlore.agents.deciding import DEFAULT_POLICY, Decision, ReplyPolicy, decide
+from roomlore.agents.hearing import load_situation
 from roomlore.agents.recall import for_conversation, recall
 from roomlore.agents.trust import HALF_LIFE, Relationship, relationship
-from roomlore.app.desk import Desk, Reading, check_limit
+from roomlore.app.desk import Access, AuditedRead, check_limit
 from roomlore.app.operation import Budget, Limit, Text, operation
-from roomlore.app.posting import Answering, answering, marked
+from roomlore.app.posting import ReplyTarget, reply_target, audit_action_for
 from roomlore.app.viewers import viewer_of
 from roomlore.context import memoryblock
-from roomlore.context.builder import with_block
-from roomlore.context.memoryblock import MemoryBlock, without
+from roomlore.context.builder import with_memory_section
+from roomlore.context.memoryblock import MemorySection, without_injected
 from roomlore.context.records import Context
 from roomlore.domain.errors import BadInput, NotAllowed
 from roomlore.domain.ids import ParticipantId
-from roomlore.domain.keywords import refuse_unknown
+from roomlore.domain.keywords import reject_unknown_keywords
 from roomlore.domain.names import LAST
 from roomlore.domain.records import Memory, MemoryKind, Message, Viewer
 from roomlore.domain.speech import safe_name
 from roomlore.retrieval import meant
 from roomlore.store import agents, directory, erased, injections, memories, work
-from roomlore.store.agents import Wanted
+from roomlore.store.agents import ExperienceFilter
 from roomlore.store.queries import Connection
 
 #: What agents record of what they live through.
-EXPERIENCES: tuple[MemoryKind, ...] = ("insight", "learning", "interaction", "observation")
+EXPERIENCE_KINDS: tuple[MemoryKind, ...] = ("insight", "learning", "interaction", "observation")
 #: A block takes no more than this part of a context.
-SHARE = 4
+CONTEXT_SHARE = 4
 
 LOG = logging.getLogger(__name__)
 
 
-class Looked(TypedDict, total=False):
+class AgentMemoryOptions(TypedDict, total=False):
     """Which memories of an agent are meant; what is left out narrows nothing."""
 
     kinds: Sequence[MemoryKind]
@@ -59,10 +59,10 @@ class Looked(TypedDict, total=False):
 class Agents:
     """The agents of an org, as far as a viewer may see what they remember."""
 
-    desk: Desk
-    blocks: Blocks
+    access: Access
+    section_cache: SectionCache
     #: Whether blocks are made and logged beside contexts, and not put into them.
-    in_shadow: bool = False
+    is_shadow: bool = False
 
     @operation("GET", "/agents/{agent}/reader", name="find_reader")
     async def reader(self, agent: str) -> Viewer:
@@ -76,17 +76,17 @@ class Agents:
             BadInput: several are meant.
             NotAllowed: it is somebody else than the caller, who is no operator.
         """
-        caller = self.desk.caller
-        async with self.desk.looking("read as another") as conn:
-            participant_id = await meant.participant(conn, self.desk.org_id, agent)
+        caller = self.access.principal
+        async with self.access.resolving("read as another") as conn:
+            participant_id = await meant.participant(conn, self.access.org_id, agent)
         if caller.is_own(participant_id):
             return caller
-        await self.desk.check("administer", "read as another")
-        return await viewer_of(self.desk.db, self.desk.org_id, participant_id)
+        await self.access.check("administer", "read as another")
+        return await viewer_of(self.access.db, self.access.org_id, participant_id)
 
     @operation("POST", "/agents/{agent}/memories", name="find_agent_memories", replay="read")
     async def memories(
-        self, viewer: Viewer, agent: str, *, limit: Limit = 50, **looked: Unpack[Looked]
+        self, viewer: Viewer, agent: str, *, limit: Limit = 50, **looked: Unpack[AgentMemoryOptions]
     ) -> list[Memory]:
         """Return the memories that stand of what an agent saw, as far as the viewer may see them.
 
@@ -100,12 +100,12 @@ class Agents:
             NotFound: there is no such agent or person, or the viewer may not know of them.
             BadInput: several are meant, or nothing is wanted.
         """
-        refuse_unknown("agents.memories", looked, Looked)
+        reject_unknown_keywords("agents.memories", looked, AgentMemoryOptions)
         check_limit(limit)
-        async with self.desk.reading(viewer, "list memories", recalls=True) as reading:
+        async with self.access.reading(viewer, "list memories", recalls=True) as reading:
             agent_ids = await self._agent(reading.conn, agent)
-            wanted = await self._wanted(reading.conn, looked)
-            return await self._read(reading, agent_ids, wanted, limit=limit)
+            wanted = await self._resolve_filter(reading.conn, looked)
+            return await self._recall(reading, agent_ids, wanted, limit=limit)
 
     @operation("POST", "/agents/{agent}/experiences", name="list_experiences", replay="read")
     async def experiences(
@@ -128,12 +128,12 @@ class Agents:
         """
         check_limit(limit)
         now, found = datetime.now(UTC), dict[MemoryKind, Sequence[Memory]]()
-        async with self.desk.reading(viewer, "list memories", recalls=True) as reading:
+        async with self.access.reading(viewer, "list memories", recalls=True) as reading:
             agent_ids = await self._agent(reading.conn, agent)
             people = await self._accounts(reading.conn, present) if present else None
-            for kind in EXPERIENCES:
+            for kind in EXPERIENCE_KINDS:
                 wanted = for_conversation(kind, topic=topic, people=people, at=now)
-                found[kind] = await self._read(reading, agent_ids, wanted, limit=limit)
+                found[kind] = await self._recall(reading, agent_ids, wanted, limit=limit)
         return found
 
     @operation("GET", "/agents/{agent}/relationships", name="list_relationships")
@@ -150,14 +150,14 @@ class Agents:
             present: Only these.
         """
         now = datetime.now(UTC)
-        async with self.desk.reading(viewer, "list relationships") as reading:
-            conn, org_id = reading.conn, self.desk.org_id
+        async with self.access.reading(viewer, "list relationships") as reading:
+            conn, org_id = reading.conn, self.access.org_id
             agent_ids = await self._agent(conn, agent)
             if not viewer.is_operator and not any(map(viewer.is_own, agent_ids)):
                 raise NotAllowed("what an agent makes of others is its own and operators' to see")
             people = await self._accounts(conn, present) if present else None
-            met = await agents.met(conn, org_id, agent_ids, people=people, at=now, half_life=HALF_LIFE)
-            reading.shows(one.id for one in met)
+            met = await agents.interactions(conn, org_id, agent_ids, people=people, at=now, half_life=HALF_LIFE)
+            reading.record_shown(one.id for one in met)
         found = [relationship(one) for one in met if one.id not in agent_ids]
         return sorted(found, key=lambda one: (-one.trust, one.name, one.participant_id))
 
@@ -170,9 +170,9 @@ class Agents:
         *,
         topic: Text | None = None,
         present: Sequence[str] | None = None,
-        budget: Budget = memoryblock.DEFAULT_BUDGET,
+        budget: Budget = memoryblock.DEFAULT_SECTION_BUDGET,
         private: bool = False,
-    ) -> MemoryBlock:
+    ) -> MemorySection:
         """Return what an agent remembers that may matter in a room, for it to read before it answers.
 
         Nothing that not everybody in the room may be told; where a whisper is answered, nothing that not all who hear it
@@ -194,22 +194,22 @@ class Agents:
         """
         if budget < 1:
             raise BadInput("budget", "must be at least 1 token")
-        action = marked("memory block", private=private)
-        async with self.desk.reading(viewer, action, recalls=True) as reading:
+        action = audit_action_for("memory block", private=private)
+        async with self.access.reading(viewer, action, recalls=True) as reading:
             conn = reading.conn
-            read = await answering(conn, viewer, room, trigger, private=private)
-            occasion = await occasion_of(conn, read.viewer, read.trigger.room_id, read.trigger.id)
+            read = await reply_target(conn, viewer, room, trigger, private=private)
+            occasion = await section_key_of(conn, read.viewer, read.trigger.room_id, read.trigger.id)
             if occasion is None:
-                who = await self._called(conn, viewer)
+                who = await self._display_name(conn, viewer)
                 raise BadInput(who, "is no agent: only agents have memories of their own")
             occasion = replace(occasion, topic=occasion.topic if topic is None else topic)
             if present is not None:
                 named = await self._accounts(conn, present)
                 occasion = replace(occasion, present=frozenset(named) - occasion.agent_ids)
-            block = await self._block(reading, occasion, budget=budget)
+            block = await self._memory_section(reading, occasion, budget=budget)
         return replace(block, postable=read.postable)
 
-    async def block_beside(self, reading: Reading, read: Answering, *, budget: int) -> MemoryBlock | None:
+    async def section_for_context(self, reading: AuditedRead, target: ReplyTarget, *, budget: int) -> MemorySection | None:
         """Return what an agent remembers for its part of a context; None for those who are no agents, and in shadow.
 
         In shadow the log of the program tells which memories would have stood in it, by their ids.
@@ -219,33 +219,33 @@ class Agents:
             read: Who answers what.
             budget: Tokens of the whole context.
         """
-        trigger = read.trigger
-        occasion = await occasion_of(reading.conn, read.viewer, trigger.room_id, trigger.id)
+        trigger = target.trigger
+        occasion = await section_key_of(reading.conn, target.viewer, trigger.room_id, trigger.id)
         if occasion is None:
             return None
-        share = min(budget // SHARE, memoryblock.DEFAULT_BUDGET)
-        if not self.in_shadow:
-            block = await self._block(reading, occasion, budget=share)
-            return replace(block, postable=read.postable)
-        block = await self.blocks.block(reading.conn, occasion, budget=share, now=datetime.now(UTC))
+        share = min(budget // CONTEXT_SHARE, memoryblock.DEFAULT_SECTION_BUDGET)
+        if not self.is_shadow:
+            block = await self._memory_section(reading, occasion, budget=share)
+            return replace(block, postable=target.postable)
+        block = await self.section_cache.section(reading.conn, occasion, budget=share, now=datetime.now(UTC))
         ids = " ".join(map(str, block.citations.values()))
         LOG.info("agent %s, message %s: %d tokens of %s", block.agent_id, trigger.id, block.tokens, ids)
         return None
 
-    async def beside(self, reading: Reading, context: Context, block: MemoryBlock) -> Context:
+    async def with_memory_section(self, reading: AuditedRead, context: Context, section: MemorySection) -> Context:
         """Return a context with the block before it, less what was injected among its messages already."""
         injected = [line.message.id for line in context.lines if line.message.kind == "context_injection"]
-        given = await injections.given_as(reading.conn, self.desk.org_id, injected)
-        return with_block(context, without(block, given))
+        given = await injections.delivered_by_messages(reading.conn, self.access.org_id, injected)
+        return with_memory_section(context, without_injected(section, given))
 
-    async def _block(self, reading: Reading, occasion: Occasion, *, budget: int) -> MemoryBlock:
-        block = await self.blocks.block(reading.conn, occasion, budget=budget, now=datetime.now(UTC))
-        reading.shows(block.citations.values())
+    async def _memory_section(self, reading: AuditedRead, key: SectionKey, *, budget: int) -> MemorySection:
+        block = await self.section_cache.section(reading.conn, key, budget=budget, now=datetime.now(UTC))
+        reading.record_shown(block.citations.values())
         return block
 
     @operation("POST", "/rooms/{room}/decision", name="decide", replay="read")
     async def should_answer(
-        self, viewer: Viewer, room: str, trigger: str = LAST, *, limits: Limits = USUAL
+        self, viewer: Viewer, room: str, trigger: str = LAST, *, limits: ReplyPolicy = DEFAULT_POLICY
     ) -> Decision:
         """Return whether an agent should answer a message of a room, and why; nothing is written and no model asked.
 
@@ -261,14 +261,14 @@ class Agents:
             BadInput: the viewer is no agent, or several are meant.
             NotFound: there is no such room or message, or the agent may not see it.
         """
-        async with self.desk.reading(viewer, "should answer", recalls=True) as reading:
-            conn, org_id = reading.conn, self.desk.org_id
-            message = (await answering(conn, viewer, room, trigger, hears_whispers=True)).trigger
-            if not (await agents.reader(conn)).is_agent:
-                who = await self._called(conn, viewer)
+        async with self.access.reading(viewer, "should answer", recalls=True) as reading:
+            conn, org_id = reading.conn, self.access.org_id
+            message = (await reply_target(conn, viewer, room, trigger, includes_whispers=True)).trigger
+            if not (await agents.reader_accounts(conn)).is_agent:
+                who = await self._display_name(conn, viewer)
                 raise BadInput(who, "is no agent: whether to answer is a question for agents")
-            decision = decide(await hear(conn, org_id, message), limits=limits)
-            reading.shows([*decision.why.message_ids, *decision.why.memory_ids])
+            decision = decide(await load_situation(conn, org_id, message), policy=limits)
+            reading.record_shown([*decision.why.message_ids, *decision.why.memory_ids])
         return decision
 
     @operation("POST", "/rooms/{room}/replies", replay="whole")
@@ -287,23 +287,23 @@ class Agents:
             NotFound: there is no such room or message, or the caller may not see it.
             NotAllowed: the caller is no agent.
         """
-        org_id, caller = self.desk.org_id, self.desk.caller
-        await self.desk.check("remember" if caller.role == "agent" else "administer", "note reply")
+        org_id, caller = self.access.org_id, self.access.principal
+        await self.access.check("remember" if caller.role == "agent" else "administer", "note reply")
         if caller.role != "agent":
             raise NotAllowed("only an agent has its answers remembered")
-        async with self.desk.looking("note reply") as conn:
+        async with self.access.resolving("note reply") as conn:
             room_id = await meant.room(conn, org_id, room)
             said = [await meant.message(conn, org_id, word, room_id=room_id) for word in (trigger, reply)]
         asked, answer = said
-        _check_exchange(caller, asked, answer)
+        _check_reply(caller, asked, answer)
 
         async def note(conn: Connection) -> tuple[None, Sequence[UUID]]:
-            await erased.keep_erasures_out(conn, org_id)
-            if await agents.note_answer(conn, org_id, reply_id=answer.id, trigger_id=asked.id):
+            await erased.lock_shared(conn, org_id)
+            if await agents.enqueue_reply(conn, org_id, reply_id=answer.id, trigger_id=asked.id):
                 await work.wake(conn, "interact")
             return None, [asked.id, answer.id]
 
-        await self.desk.change("remember", "note reply", note)
+        await self.access.change("remember", "note reply", note)
 
     @operation(
         "POST", "/rooms/{room}/compact", name="compact_room", replay="whole", result_key="compacted_at"
@@ -316,16 +316,16 @@ class Agents:
             BadInput: several are meant.
             NotAllowed: the caller is neither an agent nor an operator.
         """
-        await self.desk.check("remember", "compact")
-        org_id, now = self.desk.org_id, datetime.now(UTC)
-        async with self.desk.looking("compact") as conn:
+        await self.access.check("remember", "compact")
+        org_id, now = self.access.org_id, datetime.now(UTC)
+        async with self.access.resolving("compact") as conn:
             room_id = await meant.room(conn, org_id, room)
 
         async def mark(conn: Connection) -> tuple[datetime, Sequence[UUID]]:
-            await injections.compact(conn, org_id, room_id, at=now)
+            await injections.reset_context(conn, org_id, room_id, at=now)
             return now, [room_id]
 
-        return await self.desk.change("remember", "compact", mark)
+        return await self.access.change("remember", "compact", mark)
 
     @operation("PUT", "/rooms/{room}/injecting", name="set_injecting", replay="whole", is_repeatable=True)
     async def inject(self, room: str, *, on: bool) -> None:
@@ -336,18 +336,18 @@ class Agents:
             BadInput: several are meant.
             NotAllowed: the caller is no operator.
         """
-        org_id = self.desk.org_id
+        org_id = self.access.org_id
 
         async def change(conn: Connection) -> tuple[None, Sequence[UUID]]:
             room_id = await meant.room(conn, org_id, room)
-            await injections.set_injecting(conn, org_id, room_id, is_injecting=on)
+            await injections.set_enabled(conn, org_id, room_id, is_enabled=on)
             return None, [room_id]
 
-        await self.desk.change("administer", "set injecting", change)
+        await self.access.change("administer", "set injecting", change)
 
     async def _agent(self, conn: Connection, word: str) -> list[ParticipantId]:
         """Return every account of an agent that the viewer may know of."""
-        org_id = self.desk.org_id
+        org_id = self.access.org_id
         found = await directory.accounts(conn, org_id, await meant.participant(conn, org_id, word))
         if not all(account.kind == "agent" for account in found):
             raise BadInput(f"participant {word!r}", "is no agent: only agents have memories of their own")
@@ -357,39 +357,39 @@ class Agents:
         """Return every account of these people that the viewer may know of."""
         found: list[ParticipantId] = []
         for word in words:
-            one = await meant.participant(conn, self.desk.org_id, word)
-            found += [account.id for account in await directory.accounts(conn, self.desk.org_id, one)]
+            one = await meant.participant(conn, self.access.org_id, word)
+            found += [account.id for account in await directory.accounts(conn, self.access.org_id, one)]
         return found
 
-    async def _wanted(self, conn: Connection, looked: Looked) -> Wanted:
-        present = looked.get("present", ())
-        return Wanted(
-            kinds=looked.get("kinds") or None,
-            tags=looked.get("tags") or None,
-            task_id=looked.get("task"),
-            topic=looked.get("topic"),
+    async def _resolve_filter(self, conn: Connection, options: AgentMemoryOptions) -> ExperienceFilter:
+        present = options.get("present", ())
+        return ExperienceFilter(
+            kinds=options.get("kinds") or None,
+            tags=options.get("tags") or None,
+            task_id=options.get("task"),
+            topic=options.get("topic"),
             people=await self._accounts(conn, present) if present else None,
-            is_newest_first=looked.get("newest", False),
+            is_newest_first=options.get("newest", False),
         )
 
-    async def _read(
-        self, reading: Reading, agent_ids: Collection[ParticipantId], wanted: Wanted, *, limit: int
+    async def _recall(
+        self, reading: AuditedRead, agent_ids: Collection[ParticipantId], wanted: ExperienceFilter, *, limit: int
     ) -> list[Memory]:
         """Return the memories that are wanted, in their order."""
-        org_id, now = self.desk.org_id, datetime.now(UTC)
+        org_id, now = self.access.org_id, datetime.now(UTC)
         found = await recall(reading.conn, org_id, agent_ids, wanted, at=now, limit=limit)
-        reading.shows(one.memory.id for one in found)
+        reading.record_shown(one.memory.id for one in found)
         return [one.memory for one in found]
 
-    async def _called(self, conn: Connection, viewer: Viewer) -> str:
+    async def _display_name(self, conn: Connection, viewer: Viewer) -> str:
         """Return what a viewer is called where it is spoken of."""
         if viewer.participant_id is None:
             return "an operator"
-        names = await memories.known_names(conn, self.desk.org_id, [viewer.participant_id])
+        names = await memories.known_names(conn, self.access.org_id, [viewer.participant_id])
         return safe_name(names.get(viewer.participant_id, "")) or "the viewer"
 
 
-def _check_exchange(agent: Viewer, trigger: Message, reply: Message) -> None:
+def _check_reply(agent: Viewer, trigger: Message, reply: Message) -> None:
     if not agent.is_own(reply.author_id):
         raise BadInput("reply", "is not the agent's own")
     if agent.is_own(trigger.author_id):

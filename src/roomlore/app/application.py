@@ -16,7 +16,7 @@ from roomlore.domain.clock import utc_now
 from roomlore.domain.errors import BadInput, NotAllowed
 from roomlore.domain.names import LAST
 from roomlore.domain.records import Viewer
-from roomlore.retrieval.asked import EVERYTHING
+from roomlore.retrieval.asked import NO_FILTERS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,37 +25,37 @@ if TYPE_CHECKING:
 
     from roomlore.app.agents import Agents
     from roomlore.app.conversations import Conversations
-    from roomlore.app.desk import Desk
-    from roomlore.app.embedding import Loading, Models
+    from roomlore.app.desk import Access
+    from roomlore.app.embedding import ModelCache, EmbeddingModels
     from roomlore.app.erasures import Erasures
-    from roomlore.app.events import Stream
-    from roomlore.app.extracting import Extracting
-    from roomlore.app.finding import Finding
-    from roomlore.app.generations import Generations
-    from roomlore.app.graph import Graphing
+    from roomlore.app.events import EventStream
+    from roomlore.app.extracting import Extraction
+    from roomlore.app.finding import SearchService
+    from roomlore.app.generations import EmbeddingVersions
+    from roomlore.app.graph import GraphQueries
     from roomlore.app.history import History
     from roomlore.app.intake import Intake
     from roomlore.app.keys import Keys
     from roomlore.app.memories import Memories
-    from roomlore.app.operations import Operations
+    from roomlore.app.operations import Monitoring
     from roomlore.app.people import People
-    from roomlore.app.projecting import Projecting
-    from roomlore.app.proposing import Servers
+    from roomlore.app.projecting import Projections
+    from roomlore.app.proposing import ProjectionClients
     from roomlore.app.rooms import RoomManagement
-    from roomlore.app.wishes import Wishes
-    from roomlore.app.working import Working
+    from roomlore.app.wishes import PrivacyRequests
+    from roomlore.app.working import Jobs
     from roomlore.config import Settings
-    from roomlore.context.limits import WalkLimits
+    from roomlore.context.limits import ExpansionLimits
     from roomlore.context.records import Context
     from roomlore.domain.ids import MessageId, OrgId
     from roomlore.domain.incoming import IncomingMessage
     from roomlore.domain.ports import Embedder
-    from roomlore.domain.records import LogLine, Message, Participant, Room
+    from roomlore.domain.records import AuditLine, Message, Participant, Room
     from roomlore.ingest import accept
-    from roomlore.ingest.importing import ImportReport, ImportWish, Progress
+    from roomlore.ingest.importing import ImportReport, ImportOptions, Progress
     from roomlore.retrieval.asked import Filters
-    from roomlore.retrieval.meant import Before
-    from roomlore.retrieval.records import Answer, Exchange, Found
+    from roomlore.retrieval.meant import PositionLike
+    from roomlore.retrieval.records import Answer, Thread, SearchResult
     from roomlore.store import work
     from roomlore.store.db import Database
     from roomlore.workers import loop, retain
@@ -69,20 +69,20 @@ class App:
     org_id: OrgId
     settings: Settings
     #: On whose behalf every call is made; None is the operator.
-    _caller: Viewer | None = None
+    _principal: Viewer | None = None
     _embedder: Embedder | None = None
     #: Starts the embedded server again; None where the server is somebody else's.
-    _restart: loop.Mend | None = None
+    _reconnect: loop.Reconnect | None = None
     #: In place of those that are shared.
-    _loading: Loading | None = None
-    _servers: Servers | None = None
+    _model_cache: ModelCache | None = None
+    _projection_clients: ProjectionClients | None = None
     #: Shared by all on whose behalf this App acts.
     _shared: Shared = field(default_factory=Shared)
 
     @property
     def caller(self) -> Viewer:
         """On whose behalf every call is made."""
-        return self._caller or self.operator
+        return self._principal or self.operator
 
     @property
     def operator(self) -> Viewer:
@@ -90,97 +90,97 @@ class App:
         return Viewer.operator(self.org_id)
 
     @property
-    def desk(self) -> Desk:
+    def access(self) -> Access:
         """What every call passes."""
-        from roomlore.app.desk import Desk
+        from roomlore.app.desk import Access
 
-        return Desk(db=self.db, org_id=self.org_id, caller=self.caller)
+        return Access(db=self.db, org_id=self.org_id, principal=self.caller)
 
     @property
     def people(self) -> People:
         """Whose accounts the participants are."""
         from roomlore.app.people import People
 
-        return People(desk=self.desk)
+        return People(access=self.access)
 
     @property
     def keys(self) -> Keys:
         """Who may come in."""
         from roomlore.app.keys import Keys
 
-        return Keys(desk=self.desk)
+        return Keys(access=self.access)
 
     @property
     def memories(self) -> Memories:
         """What is durably known."""
         from roomlore.app.memories import Memories
 
-        return Memories(desk=self.desk)
+        return Memories(access=self.access)
 
     @property
     def agents(self) -> Agents:
         """What agents remember, and make of whom they met."""
         from roomlore.app.agents import Agents
 
-        return Agents(desk=self.desk, blocks=self._shared.blocks, in_shadow=self.settings.shadow_blocks)
+        return Agents(access=self.access, section_cache=self._shared.blocks, is_shadow=self.settings.shadow_blocks)
 
     @property
-    def generations(self) -> Generations:
+    def generations(self) -> EmbeddingVersions:
         """Which embedding model serves the org."""
-        from roomlore.app.generations import Generations
+        from roomlore.app.generations import EmbeddingVersions
 
-        return Generations(desk=self.desk, models=self._models)
+        return EmbeddingVersions(access=self.access, models=self._models)
 
     @property
-    def projecting(self) -> Projecting:
+    def projecting(self) -> Projections:
         """Copies in other servers."""
-        from roomlore.app.projecting import Projecting
+        from roomlore.app.projecting import Projections
 
-        return Projecting(
-            desk=self.desk, settings=self.settings, load=partial(self._models.current, self.org_id)
+        return Projections(
+            access=self.access, settings=self.settings, load=partial(self._models.current, self.org_id)
         )
 
     @property
-    def graph(self) -> Graphing:
+    def graph(self) -> GraphQueries:
         """What people, messages and memories have to do with each other."""
-        from roomlore.app.graph import Graphing
+        from roomlore.app.graph import GraphQueries
 
-        return Graphing(desk=self.desk, settings=self.settings, servers=self._copies)
+        return GraphQueries(access=self.access, settings=self.settings, projection_clients=self._copies)
 
     @property
-    def wishes(self) -> Wishes:
+    def wishes(self) -> PrivacyRequests:
         """What was wished in rooms to be forgotten, or kept from some."""
-        from roomlore.app.wishes import Wishes
+        from roomlore.app.wishes import PrivacyRequests
 
-        return Wishes(desk=self.desk)
+        return PrivacyRequests(access=self.access)
 
     @property
     def conversations(self) -> Conversations:
         """What was said by topic."""
         from roomlore.app.conversations import Conversations
 
-        return Conversations(desk=self.desk)
+        return Conversations(access=self.access)
 
     @property
-    def operations(self) -> Operations:
+    def operations(self) -> Monitoring:
         """How far the work has come, and what rooms embed; for operators."""
-        from roomlore.app.operations import Operations
+        from roomlore.app.operations import Monitoring
 
-        return Operations(desk=self.desk, blocks=self._shared.blocks, generations=self.generations)
+        return Monitoring(access=self.access, section_cache=self._shared.blocks, embedding_versions=self.generations)
 
     @property
     def erasure(self) -> Erasures:
         """What is to be gone, and receipts of what is."""
         from roomlore.app.erasures import Erasures
 
-        return Erasures(desk=self.desk)
+        return Erasures(access=self.access)
 
     @property
     def room_management(self) -> RoomManagement:
         """The access, names and members of rooms; for operators."""
         from roomlore.app.rooms import RoomManagement
 
-        return RoomManagement(desk=self.desk)
+        return RoomManagement(access=self.access)
 
     @property
     def intake(self) -> Intake:
@@ -188,7 +188,7 @@ class App:
         from roomlore.app.intake import Intake
 
         return Intake(
-            desk=self.desk, take=self.ingest_batch, count=partial(self._shared.growth.note, self.db)
+            access=self.access, store_batch=self.ingest_batch, on_stored=partial(self._shared.growth.record_stored, self.db)
         )
 
     async def sign_in(self, key: str) -> App:
@@ -199,7 +199,7 @@ class App:
         """
         from roomlore.app.keys import sign_in
 
-        return replace(self, _caller=await sign_in(self.db, self.org_id, key))
+        return replace(self, _principal=await sign_in(self.db, self.org_id, key))
 
     def acting(self, viewer: Viewer) -> App:
         """Return this App on behalf of a viewer whom its operator named.
@@ -209,7 +209,7 @@ class App:
         """
         if not self.caller.is_operator or viewer.org_id != self.org_id:
             raise NotAllowed("only an operator acts for another, in the same org")
-        return replace(self, _caller=replace(viewer, key_id=self.caller.key_id))
+        return replace(self, _principal=replace(viewer, key_id=self.caller.key_id))
 
     async def viewer(self, word: str) -> Viewer:
         """Return the viewer meant by a participant's name, account, id or beginning of an id.
@@ -222,8 +222,8 @@ class App:
         from roomlore.app.viewers import viewer_of
         from roomlore.retrieval import meant
 
-        await self.desk.check("administer", "read as another")
-        async with self.db.reading(self.operator) as conn:
+        await self.access.check("administer", "read as another")
+        async with self.db.read_transaction(self.operator) as conn:
             participant_id = await meant.participant(conn, self.org_id, word)
         return await viewer_of(self.db, self.org_id, participant_id)
 
@@ -241,23 +241,23 @@ class App:
             raise BadInput(f"message {skipped.where!r}", skipped.reason)
         return accepted.message_ids[0]
 
-    async def ingest_batch(self, batch: Sequence[IncomingMessage]) -> accept.Accepted:
+    async def ingest_batch(self, batch: Sequence[IncomingMessage]) -> accept.IngestResult:
         """Store a batch of messages in one transaction; what cannot be stored is named and left out."""
-        from roomlore.app.importing import sort_out
+        from roomlore.app.importing import partition_storable
 
-        fit, unfit = await asyncio.to_thread(sort_out, batch, now=utc_now())
-        accepted = await self._accept(fit, action="ingest")
+        fit, unfit = await asyncio.to_thread(partition_storable, batch, now=utc_now())
+        accepted = await self._store_batch(fit, action="ingest")
         return replace(accepted, skipped=[*unfit, *accepted.skipped])
 
-    async def _accept(self, batch: Sequence[IncomingMessage], *, action: str) -> accept.Accepted:
-        from roomlore.app.intake import take_in
+    async def _store_batch(self, batch: Sequence[IncomingMessage], *, action: str) -> accept.IngestResult:
+        from roomlore.app.intake import store_records
 
-        accepted = await take_in(self.desk, batch, action=action)
-        await self._shared.growth.note(self.db, len(accepted.added))
+        accepted = await store_records(self.access, batch, action=action)
+        await self._shared.growth.record_stored(self.db, len(accepted.added))
         return accepted
 
     async def import_path(
-        self, path: Path, *, wish: ImportWish | None = None, progress: Progress | None = None
+        self, path: Path, *, wish: ImportOptions | None = None, progress: Progress | None = None
     ) -> ImportReport:
         """Read an export into the store, batch by batch, and report what it held and who may read it.
 
@@ -267,10 +267,10 @@ class App:
         """
         from roomlore.app.importing import StoredRooms, read_export
 
-        await self.desk.check("administer", "import")
-        store, there = partial(self._accept, action="import"), StoredRooms(desk=self.desk)
-        importing = read_export(path, wish, store=store, there=there, progress=progress)
-        return await self.wishes.counted(importing)
+        await self.access.check("administer", "import")
+        store, there = partial(self._store_batch, action="import"), StoredRooms(access=self.access)
+        importing = read_export(path, wish, store=store, stored_rooms=there, progress=progress)
+        return await self.wishes.with_request_counts(importing)
 
     # What is worked on
 
@@ -280,33 +280,33 @@ class App:
         *,
         untangled: loop.Progress | None = None,
         every_org: bool = False,
-    ) -> loop.Drained:
+    ) -> loop.DrainResult:
         """Do the work of this org, or of every one; tell of batches embedded, portions untangled; return what was done."""
-        return await self._work.drain(progress, untangled=untangled, every_org=every_org)
+        return await self._jobs.drain(progress, untangled=untangled, every_org=every_org)
 
-    async def untangle(self, progress: loop.Progress | None = None) -> loop.Drained:
+    async def untangle(self, progress: loop.Progress | None = None) -> loop.DrainResult:
         """Find what the messages of this org answer and put them into conversations; return what was done."""
-        return await self._work.untangle(progress)
+        return await self._jobs.untangle(progress)
 
     async def run_worker(
         self,
         stop: asyncio.Event,
         progress: loop.Progress | None = None,
-        expired: retain.Expired | None = None,
+        expired: retain.OnExpired | None = None,
     ) -> None:
         """Do work as it comes, of every org in the database, until `stop` is set.
 
         `progress` is told of each batch that was embedded, `expired` how many messages went that rooms no longer keep.
         """
-        await self._work.run(stop, progress, expired)
+        await self._jobs.run(stop, progress, expired)
 
-    async def waiting(self, stage: work.Stage = "embed", *, every_org: bool = False) -> work.WorkCount:
+    async def waiting(self, stage: work.QueueName = "embed", *, every_org: bool = False) -> work.WorkCount:
         """Return how much of a stage waits and was set aside, messages or rooms, in this org or in every one."""
-        return await self._work.waiting(stage, every_org=every_org)
+        return await self._jobs.waiting(stage, every_org=every_org)
 
     async def retry(self, *, every_org: bool = False) -> int:
         """Let what was set aside be tried again, in this org or in every one, and return how much that is."""
-        return await self._work.retry(every_org=every_org)
+        return await self._jobs.retry(every_org=every_org)
 
     # What is read
 
@@ -319,15 +319,15 @@ class App:
         return await self._history.participants(viewer, room=room)
 
     async def messages(
-        self, viewer: Viewer, room: str, *, limit: int = 50, before: Before = None, recalls: bool = False
+        self, viewer: Viewer, room: str, *, limit: int = 50, before: PositionLike = None, recalls: bool = False
     ) -> list[Message]:
         """Return a room's newest messages, or those before one, oldest first; `recalls`: none that a wish keeps away."""
         found = await self._history.messages(viewer, room, limit=limit, before=before, recalls=recalls)
         return list(found.items[::-1])
 
     async def exchanges(
-        self, viewer: Viewer, room: str, *, limit: int = 20, before: Before = None
-    ) -> list[Exchange]:
+        self, viewer: Viewer, room: str, *, limit: int = 20, before: PositionLike = None
+    ) -> list[Thread]:
         """Return the newest exchanges of a room, each whole, or those that open before a message, newest first."""
         return list((await self._history.exchanges(viewer, room, limit=limit, before=before)).items)
 
@@ -338,7 +338,7 @@ class App:
         trigger: str = LAST,
         *,
         budget: int = DEFAULT_BUDGET,
-        limits: WalkLimits = DEFAULT_LIMITS,
+        limits: ExpansionLimits = DEFAULT_LIMITS,
         articles: bool = False,
         private: bool = False,
     ) -> Context:
@@ -350,10 +350,10 @@ class App:
         The trigger is by default the room's last that everybody there may read; one that a wish keeps from them has no
         words. `budget` is in tokens, `limits` say how far to look, and `articles` reads what is linked to, over the network.
         """
-        from roomlore.app.contexts import Contexts, ContextWish
+        from roomlore.app.contexts import Contexts, ContextOptions
 
-        wish = ContextWish(budget=budget, limits=limits, articles=articles, private=private)
-        return await Contexts(desk=self.desk, agents=self.agents).context(viewer, room, trigger, wish)
+        wish = ContextOptions(budget=budget, limits=limits, articles=articles, private=private)
+        return await Contexts(access=self.access, agents=self.agents).context(viewer, room, trigger, wish)
 
     async def search(
         self,
@@ -362,10 +362,10 @@ class App:
         *,
         room: str | None = None,
         as_of: str | None = None,
-        filters: Filters = EVERYTHING,
+        filters: Filters = NO_FILTERS,
         limit: int = 10,
         private: bool = False,
-    ) -> Found:
+    ) -> SearchResult:
         """Return up to `limit` exchanges the viewer may see, best first, each with its reasons; of large ones what matters.
 
         With a room only what everybody there may read; with `private` all that the viewer may, to be posted nowhere.
@@ -376,10 +376,10 @@ class App:
         Raises:
             BadInput: there is no question, nothing is wanted, a filter is wrong, or nothing can be posted in the room.
         """
-        from roomlore.app.posting import Place
+        from roomlore.app.posting import Destination
 
-        place = Place(room=room, as_of=as_of, private=private)
-        return await self._find.search(viewer, question, place=place, filters=filters, limit=limit)
+        place = Destination(room=room, as_of=as_of, private=private)
+        return await self._search_service.search(viewer, question, place=place, filters=filters, limit=limit)
 
     async def similar(
         self,
@@ -389,12 +389,12 @@ class App:
         room: str | None = None,
         limit: int = 10,
         private: bool = False,
-    ) -> Found:
+    ) -> SearchResult:
         """Return up to `limit` exchanges in which the viewer asked something like this before, most alike first."""
-        from roomlore.app.posting import Place
+        from roomlore.app.posting import Destination
 
-        return await self._find.similar(
-            viewer, question, place=Place(room=room, private=private), limit=limit
+        return await self._search_service.similar(
+            viewer, question, place=Destination(room=room, private=private), limit=limit
         )
 
     async def ask(
@@ -404,19 +404,19 @@ class App:
         *,
         room: str | None = None,
         as_of: str | None = None,
-        filters: Filters = EVERYTHING,
+        filters: Filters = NO_FILTERS,
         quote: bool = False,
         private: bool = False,
     ) -> Answer:
         """Return what is known of a question, or that it is not, through a room first; `quote` asks no language model."""
-        from roomlore.app.posting import Place
+        from roomlore.app.posting import Destination
 
-        place = Place(room=room, as_of=as_of, private=private)
-        return await self._find.ask(viewer, question, place=place, filters=filters, quote=quote)
+        place = Destination(room=room, as_of=as_of, private=private)
+        return await self._search_service.ask(viewer, question, place=place, filters=filters, quote=quote)
 
     async def log(
         self, viewer: Viewer, *, subject: UUID | str | None = None, limit: int = 50
-    ) -> list[LogLine]:
+    ) -> list[AuditLine]:
         """Return the log's newest lines, others' to operators only, of those that name `subject` by id, or how it begins or ends.
 
         Raises:
@@ -424,37 +424,37 @@ class App:
         """
         return await self._history.log(viewer, subject=subject, limit=limit)
 
-    def events(self, viewer: Viewer, *, room: str | None = None, after: str | None = None) -> Stream:
+    def events(self, viewer: Viewer, *, room: str | None = None, after: str | None = None) -> EventStream:
         """Return what changes, as far as the viewer may see it, to iterate over: from now on, or after the event of an id."""
-        from roomlore.app.events import Stream
+        from roomlore.app.events import EventStream
 
-        return Stream(self.desk, self._shared.bell, viewer=viewer, room=room, after=after)
+        return EventStream(self.access, self._shared.bell, viewer=viewer, room=room, after=after)
 
     @property
-    def extracting(self) -> Extracting:
+    def extracting(self) -> Extraction:
         """Memories drawn from what was said, at once."""
-        from roomlore.app.extracting import Extracting
+        from roomlore.app.extracting import Extraction
 
-        return Extracting(desk=self.desk, settings=self.settings)
+        return Extraction(access=self.access, settings=self.settings)
 
     @property
-    def _work(self) -> Working:
-        from roomlore.app.working import Working
+    def _jobs(self) -> Jobs:
+        from roomlore.app.working import Jobs
 
-        return Working(desk=self.desk, settings=self.settings, models=self._models, restart=self._restart)
+        return Jobs(access=self.access, settings=self.settings, models=self._models, reconnect=self._reconnect)
 
     @property
     def _history(self) -> History:
         from roomlore.app.history import History
 
-        return History(desk=self.desk)
+        return History(access=self.access)
 
     @property
-    def _find(self) -> Finding:
-        from roomlore.app.finding import Finding
+    def _search_service(self) -> SearchService:
+        from roomlore.app.finding import SearchService
 
-        return Finding(
-            desk=self.desk,
+        return SearchService(
+            access=self.access,
             settings=self.settings,
             models=self._models,
             now=utc_now,
@@ -462,16 +462,16 @@ class App:
         )
 
     @property
-    def _models(self) -> Models:
-        from roomlore.app.embedding import Models
+    def _models(self) -> EmbeddingModels:
+        from roomlore.app.embedding import EmbeddingModels
 
-        return Models(
+        return EmbeddingModels(
             db=self.db,
             settings=self.settings,
-            loading=self._loading or self._shared.loading,
-            given=self._embedder,
+            cache=self._model_cache or self._shared.loading,
+            provided=self._embedder,
         )
 
     @property
-    def _copies(self) -> Servers:
-        return self._servers or self._shared.servers
+    def _copies(self) -> ProjectionClients:
+        return self._projection_clients or self._shared.servers

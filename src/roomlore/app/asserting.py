@@ -7,21 +7,21 @@ from typing import Annotated, Any, TypedDict, get_args
 
 from msgspec import Meta
 
-from roomlore.app.desk import Desk
+from roomlore.app.desk import Access
 from roomlore.app.operation import NO_NUL, Share
 from roomlore.domain.errors import BadInput, NotAllowed, NotFound
 from roomlore.domain.ids import MemoryId, OrgId, ParticipantId, RoomId, uuid7
-from roomlore.domain.records import AssertedFor, Memory, MemoryKind, MemoryRole, MemorySource, Message, Viewer
-from roomlore.extraction.cues import JOKING, is_asked, is_relayed
-from roomlore.extraction.sentences import Sentence, sentences
-from roomlore.extraction.silences import left_standing
-from roomlore.extraction.taxonomy import TAXONOMY
-from roomlore.ingest.clean import Scrubber, storable
-from roomlore.ingest.secrets import strip
-from roomlore.remembering.keep import TO_ALL, audience, keep
+from roomlore.domain.records import AssertionAudience, Memory, MemoryKind, MemoryRole, MemorySource, Message, Viewer
+from roomlore.extraction.cues import JOKE, is_question, is_reported_speech
+from roomlore.extraction.sentences import Sentence, own_sentences_of
+from roomlore.extraction.silences import eligible_sentences
+from roomlore.extraction.taxonomy import MEMORY_KINDS
+from roomlore.ingest.clean import ValueCleaner, storable
+from roomlore.ingest.secrets import remove_secrets
+from roomlore.remembering.keep import EVERYBODY, audiences_of, upsert
 from roomlore.retrieval import meant
 from roomlore.store import directory, erased, keeping, memories
-from roomlore.store.keeping import Draft
+from roomlore.store.keeping import MemoryDraft
 from roomlore.store.queries import Connection
 
 #: A memory is a statement; what is longer is a document.
@@ -37,14 +37,14 @@ Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME, pattern=NO_NUL
 Named = Annotated[Sequence[str], Meta(max_length=MOST_NAMED)]
 KINDS = get_args(MemoryKind)
 #: Changes a memory, and says whether it did.
-Write = Callable[[Connection, OrgId, MemoryId], Awaitable[bool]]
+WriteStatus = Callable[[Connection, OrgId, MemoryId], Awaitable[bool]]
 #: What is seen through the eyes of one agent.
-EXPERIENCES: tuple[MemoryKind, ...] = ("observation", "interaction", "learning", "insight")
+EXPERIENCE_KINDS: tuple[MemoryKind, ...] = ("observation", "interaction", "learning", "insight")
 #: What somebody said themselves; a notice of the platform or injected context is nobody's statement.
-SAID = frozenset({"message", "whisper"})
+SPOKEN_KINDS = frozenset({"message", "whisper"})
 
 
-class Details(TypedDict, total=False):
+class MemoryDetails(TypedDict, total=False):
     """What a statement is, besides its words; all of it may be left out."""
 
     #: What kind of statement it is; a fact by default.
@@ -59,7 +59,7 @@ class Details(TypedDict, total=False):
     sources: Named
     #: For whom it is where it rests on no message: the whole `org`, as what an operator asserts is by default, or
     #: `self`, whoever asserts it alone, as what anybody else does always is.
-    audience: AssertedFor | None
+    audience: AssertionAudience | None
     #: Who stated it, where it rests on no message: by name, account or id; only an operator names another.
     by: str | None
     #: When it was said or became true, with a time zone; when the first of its sources was said, or now, by default.
@@ -82,16 +82,16 @@ class Details(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asserted:
+class ExplicitMemory:
     """A statement of the caller's, and where what it rests on was said."""
 
-    draft: Draft
+    draft: MemoryDraft
     room_ids: frozenset[RoomId]
     #: Of which it takes the place.
-    old: Memory | None = None
+    superseded: Memory | None = None
 
 
-async def look_up(desk: Desk, content: str, details: Details) -> Asserted:
+async def resolve(access: Access, content: str, details: MemoryDetails) -> ExplicitMemory:
     """Return a statement with the sources, participants and the memory that the caller means.
 
     Raises:
@@ -99,10 +99,10 @@ async def look_up(desk: Desk, content: str, details: Details) -> Asserted:
         NotFound: there is no such source, room, memory or participant, or the caller may not see it.
         NotAllowed: the memory whose place it takes has nothing to do with the caller, who is no operator.
     """
-    caller, org_id = desk.caller, desk.org_id
+    caller, org_id = access.principal, access.org_id
     _check(caller, details)
-    text = clean("content", content, longest=LONGEST_CONTENT)
-    async with desk.looking("remember") as conn:
+    text = clean("content", content, max_length=LONGEST_CONTENT)
+    async with access.resolving("remember") as conn:
         room = details.get("room")
         room_id = None if room is None else await meant.room(conn, org_id, room)
         words = details.get("sources", ())
@@ -116,23 +116,23 @@ async def look_up(desk: Desk, content: str, details: Details) -> Asserted:
         roles.update(("involved", who) for who in others)
         if (by := details.get("by")) is not None:
             author = await meant.participant(conn, org_id, by)
-            if not await desk.is_own(conn, author):
+            if not await access.is_own(conn, author):
                 raise NotAllowed("only an operator says that another stated something")
-            roles = _stated_by(author, roles)
+            roles = _roles_of_author(author, roles)
         named = {who for _, who in roles}
         for who in named - (await memories.known_names(conn, org_id, named)).keys():
             # The caller itself, erased since it was let in.
             raise NotFound("participant", str(who))
         supersedes = details.get("supersedes")
-        old = None if supersedes is None else await one(conn, desk, supersedes)
+        old = None if supersedes is None else await find_memory(conn, access, supersedes)
         if old is not None:
-            await check_concerned(conn, desk, old)
+            await check_involved(conn, access, old)
     draft = _draft(caller, text, found, details)
     draft = replace(draft, roles=frozenset(roles), asserted_in=room_id)
-    return Asserted(draft=draft, room_ids=frozenset(said.room_id for said in found), old=old)
+    return ExplicitMemory(draft=draft, room_ids=frozenset(said.room_id for said in found), superseded=old)
 
 
-def _stated_by(
+def _roles_of_author(
     author: ParticipantId, roles: set[tuple[MemoryRole, ParticipantId]]
 ) -> set[tuple[MemoryRole, ParticipantId]]:
     """Return whom a memory names once it is said who stated it."""
@@ -140,34 +140,34 @@ def _stated_by(
     return stated | {one for one in roles if one[0] != "author"}
 
 
-def _draft(caller: Viewer, text: str, found: Sequence[Message], details: Details) -> Draft:
+def _draft(principal: Viewer, text: str, found: Sequence[Message], details: MemoryDetails) -> MemoryDraft:
     now = datetime.now(UTC)
     unique = sorted(set(found), key=lambda said: said.position)
     kind = details.get("kind", "fact")
     # A platform's clock may be ahead of ours, and the memory knows the text of the newest edit.
     edits = [said.edited_at for said in unique if said.edited_at is not None]
-    return Draft(
+    return MemoryDraft(
         id=MemoryId(uuid7()),
         kind=kind,
-        title=clean("title", title, longest=LONGEST_NAME) if (title := details.get("title")) else "",
+        title=clean("title", title, max_length=LONGEST_NAME) if (title := details.get("title")) else "",
         content=text,
-        importance=details.get("importance", TAXONOMY[kind].importance),
+        importance=details.get("importance", MEMORY_KINDS[kind].importance),
         confidence=details.get("confidence", 1.0),
         sensitivity="sensitive" if details.get("sensitive") else "normal",
-        audience=details.get("audience") or ("org" if caller.is_operator and not unique else "self"),
-        asserted_by=caller.participant_id,
+        audience=details.get("audience") or ("org" if principal.is_operator and not unique else "self"),
+        asserted_by=principal.participant_id,
         recorded_at=max([now, *edits]),
         valid_from=details.get("occurred_at") or min([now, *(said.sent_at for said in unique)]),
         metadata=_metadata(details.get("metadata") or {}),
         sources=[_source(said, text) for said in unique],
-        tags=frozenset(clean("tag", tag, longest=LONGEST_NAME) for tag in details.get("tags", ())),
-        task_id=clean("task", task, longest=LONGEST_NAME) if (task := details.get("task")) else None,
+        tags=frozenset(clean("tag", tag, max_length=LONGEST_NAME) for tag in details.get("tags", ())),
+        task_id=clean("task", task, max_length=LONGEST_NAME) if (task := details.get("task")) else None,
     )
 
 
 def _metadata(given: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return what else is kept with a memory, without secrets and what no database takes."""
-    scrubber = Scrubber()
+    scrubber = ValueCleaner()
     kept = scrubber.value(given)
     if scrubber.size > LONGEST_METADATA:
         raise BadInput("metadata", f"longer than {LONGEST_METADATA:,} characters")
@@ -182,7 +182,7 @@ def _source(said: Message, text: str) -> MemorySource:
     return MemorySource(message_id=said.id, quote_start=start, quote_end=start + len(text))
 
 
-async def write(conn: Connection, desk: Desk, asserted: Asserted) -> MemoryId:
+async def save(conn: Connection, access: Access, memory: ExplicitMemory) -> MemoryId:
     """Keep a statement in the caller's transaction, and return the memory that says so then.
 
     Whoever removes a source, by erasure or because its platform says so, waits or has been waited for.
@@ -191,23 +191,23 @@ async def write(conn: Connection, desk: Desk, asserted: Asserted) -> MemoryId:
         BadInput: what it rests on or names was removed meanwhile, or the memory whose place it takes is for others or
             does not stand any more.
     """
-    await erased.keep_erasures_out(conn, desk.org_id)
-    await directory.lock_rooms(conn, asserted.room_ids)
-    if asserted.old is not None:
-        await check_concerned(conn, desk, asserted.old)
-    kept = await keep(conn, desk.org_id, asserted.draft)
+    await erased.lock_shared(conn, access.org_id)
+    await directory.lock_rooms(conn, memory.room_ids)
+    if memory.superseded is not None:
+        await check_involved(conn, access, memory.superseded)
+    kept = await upsert(conn, access.org_id, memory.draft)
     if kept is None:
         raise BadInput("memory", "what it rests on or names was removed meanwhile")
-    if asserted.old is not None:
-        await _supersede(conn, desk, asserted.old.id, by=kept.memory_id)
+    if memory.superseded is not None:
+        await _supersede(conn, access, memory.superseded.id, by=kept.memory_id)
     return kept.memory_id
 
 
-async def _supersede(conn: Connection, desk: Desk, old_id: MemoryId, *, by: MemoryId) -> None:
+async def _supersede(conn: Connection, access: Access, old_id: MemoryId, *, by: MemoryId) -> None:
     """Put a memory in the place of another that is for the same people."""
     if by == old_id:
         raise BadInput(f"memory {old_id}", "says the same; what supersedes it must say something else")
-    now = {held.id: held for held in await memories.memories_by_id(conn, desk.org_id, {old_id, by})}
+    now = {held.id: held for held in await memories.memories_by_id(conn, access.org_id, {old_id, by})}
     if now.keys() != {old_id, by}:
         raise BadInput(f"memory {old_id}", "was removed meanwhile")
     old, new = now[old_id], now[by]
@@ -215,61 +215,61 @@ async def _supersede(conn: Connection, desk: Desk, old_id: MemoryId, *, by: Memo
         return
     if new.status != "active":
         raise BadInput(f"memory {by}", "says the same and was superseded; rest this on newer messages")
-    if await _for_whom(conn, desk, old) != await _for_whom(conn, desk, new):
+    if await _audience_key(conn, access, old) != await _audience_key(conn, access, new):
         raise BadInput(
             f"memory {old_id}", "is for others; what supersedes it must rest on the same rooms as it does"
         )
-    if not await keeping.supersede(conn, desk.org_id, old_id, by=by):
+    if not await keeping.supersede(conn, access.org_id, old_id, by=by):
         raise BadInput(f"memory {old_id}", "does not stand any more; supersede what took its place")
 
 
-async def _for_whom(conn: Connection, desk: Desk, memory: Memory) -> tuple[str, object]:
+async def _audience_key(conn: Connection, access: Access, memory: Memory) -> tuple[str, object]:
     """Return what tells apart for whom memories are: neither of two that have the same shows more than the other."""
-    heard = await keeping.heard(conn, desk.org_id, memory.source_ids)
-    told_to = audience(heard, is_sensitive=memory.sensitivity == "sensitive")
-    return memory.sensitivity, told_to or ({TO_ALL} if memory.audience == "org" else memory.asserted_by)
+    heard = await keeping.source_audiences(conn, access.org_id, memory.source_ids)
+    told_to = audiences_of(heard, is_sensitive=memory.sensitivity == "sensitive")
+    return memory.sensitivity, told_to or ({EVERYBODY} if memory.audience == "org" else memory.asserted_by)
 
 
-async def one(conn: Connection, desk: Desk, word: str) -> Memory:
+async def find_memory(conn: Connection, access: Access, reference: str) -> Memory:
     """Return the memory that is meant and visible, by id or the beginning of it.
 
     Raises:
         NotFound: there is none.
         BadInput: several are meant.
     """
-    found = await memories.find(conn, desk.org_id, word)
+    found = await memories.find(conn, access.org_id, reference)
     if not found:
-        raise NotFound("memory", word)
+        raise NotFound("memory", reference)
     if len(found) > 1:
         choices = ", ".join(str(memory.id) for memory in found)
-        raise BadInput(f"memory {word!r}", f"several are meant, name one by id: {choices}")
+        raise BadInput(f"memory {reference!r}", f"several are meant, name one by id: {choices}")
     return found[0]
 
 
-def concerned(memory: Memory) -> set[ParticipantId | None]:
+def involved_participants(memory: Memory) -> set[ParticipantId | None]:
     """Return whose a memory is to change: those who stated or asserted it, and whom it is about or seen through."""
     return {memory.asserted_by, *(person.id for person in memory.participants if person.role != "involved")}
 
 
-async def check_concerned(conn: Connection, desk: Desk, memory: Memory) -> None:
+async def check_involved(conn: Connection, access: Access, memory: Memory) -> None:
     """Do nothing if a memory has to do with the caller by the accounts of now, or the caller is an operator.
 
     Raises:
         NotAllowed: they neither stated nor asserted it, nor is it about them or seen through their eyes.
     """
-    if not desk.caller.is_operator and concerned(memory).isdisjoint(await desk.own(conn)):
+    if not access.principal.is_operator and involved_participants(memory).isdisjoint(await access.own_accounts(conn)):
         raise NotAllowed(
             f"memory {memory.id} is for those to change who stated it or whom it is about, or for an operator"
         )
 
 
-def check_for_whom(caller: Viewer, memory: Memory) -> None:
+def check_audience(principal: Viewer, memory: Memory) -> None:
     """Do nothing if the caller may say something else in the place of a memory, to all whom it is for.
 
     Raises:
         NotAllowed: another asserted it for the whole org, and the caller is no operator.
     """
-    if memory.audience == "org" and not (caller.is_operator or caller.is_own(memory.asserted_by)):
+    if memory.audience == "org" and not (principal.is_operator or principal.is_own(memory.asserted_by)):
         raise NotAllowed(
             f"memory {memory.id} is for the whole org: ask an operator to correct it, or put it aside (forget) and say in a"
             " room what is right"
@@ -277,10 +277,10 @@ def check_for_whom(caller: Viewer, memory: Memory) -> None:
 
 
 def _roles(
-    caller: Viewer, content: str, sources: Iterable[Message], subjects: set[ParticipantId]
+    principal: Viewer, content: str, sources: Iterable[Message], subjects: set[ParticipantId]
 ) -> set[tuple[MemoryRole, ParticipantId]]:
-    asserter: set[ParticipantId] = set() if caller.participant_id is None else {caller.participant_id}
-    said = [message for message in sources if message.kind in SAID]
+    asserter: set[ParticipantId] = set() if principal.participant_id is None else {principal.participant_id}
+    said = [message for message in sources if message.kind in SPOKEN_KINDS]
     speakers = {message.author_id for message in said}
     # Who puts it in other words states it; who said it so did.
     is_one_voice = len(speakers) == 1 and any(_states(message.body, content) for message in said)
@@ -288,7 +288,7 @@ def _roles(
         "author": speakers if is_one_voice else asserter,
         "involved": set() if is_one_voice else speakers,
         "subject": subjects,
-        "perspective": asserter if caller.role == "agent" else set(),
+        "perspective": asserter if principal.role == "agent" else set(),
     }
     return {(role, who) for role, people in named.items() for who in people}
 
@@ -299,8 +299,8 @@ def _states(body: str, content: str) -> bool:
     Words that are doubted, asked about or quoted in a longer sentence are not stated, nor are those next to a joke or
     a report.
     """
-    said, stated = left_standing(body), sentences(content)
-    if not stated or any(is_asked(one.text) for one in stated):
+    said, stated = eligible_sentences(body), own_sentences_of(content)
+    if not stated or any(is_question(one.text) for one in stated):
         return False
     heard, words = _words(body, said), _words(content, stated)
     # Lines of the content that are nobody's own are credited to nobody.
@@ -308,7 +308,7 @@ def _states(body: str, content: str) -> bool:
         return False
     return any(
         heard[place : place + len(words)] == words
-        and not any(map(_is_unsure, [*said[:place][-1:], *said[place + len(words) :][:1]]))
+        and not any(map(_is_hedged, [*said[:place][-1:], *said[place + len(words) :][:1]]))
         for place in range(len(said))
     )
 
@@ -317,33 +317,33 @@ def _words(text: str, parts: Iterable[Sentence]) -> list[str]:
     return [_plain(text[one.start : one.end]) for one in parts]
 
 
-def _is_unsure(near: Sentence) -> bool:
+def _is_hedged(sentence: Sentence) -> bool:
     """Return whether a sentence makes those beside it a joke, or what another said."""
-    return bool(JOKING.search(near.text)) or is_relayed(near.text)
+    return bool(JOKE.search(sentence.text)) or is_reported_speech(sentence.text)
 
 
 def _plain(text: str) -> str:
     return " ".join(text.casefold().split()).strip(".!")
 
 
-def clean(what: str, words: str, *, longest: int) -> str:
+def clean(what: str, words: str, *, max_length: int) -> str:
     """Return words as they may be stored: nothing in them that no database takes, and no secrets.
 
     Raises:
         BadInput: nothing is left, or there are too many.
     """
-    if len(words) > longest:
-        raise BadInput(what, f"longer than {longest} characters")
-    text, _ = strip(storable(words).strip())
+    if len(words) > max_length:
+        raise BadInput(what, f"longer than {max_length} characters")
+    text, _ = remove_secrets(storable(words).strip())
     if not text:
         raise BadInput(what, "must not be empty")
     return text
 
 
-def _check(caller: Viewer, details: Details) -> None:
+def _check(principal: Viewer, details: MemoryDetails) -> None:
     if (kind := details.get("kind", "fact")) not in KINDS:
         raise BadInput(f"kind {kind!r}", f"must be one of {', '.join(KINDS)}")
-    if kind in EXPERIENCES and caller.role != "agent":
+    if kind in EXPERIENCE_KINDS and principal.role != "agent":
         raise BadInput(
             f"kind {kind!r}", "is what an agent experienced; assert it as that agent, or choose another"
         )
@@ -351,26 +351,26 @@ def _check(caller: Viewer, details: Details) -> None:
         raise BadInput("importance", "must be at least 1 and at most 5")
     if not 0 <= details.get("confidence", 0) <= 1:
         raise BadInput("confidence", "must be at least 0 and at most 1")
-    _check_asserted(caller, details)
+    _check_attribution(principal, details)
     for what in ("sources", "about", "involving", "tags"):
         if len(details.get(what, ())) > MOST_NAMED:
             raise BadInput(what, f"more than {MOST_NAMED}")
 
 
-def _check_asserted(caller: Viewer, details: Details) -> None:
+def _check_attribution(principal: Viewer, details: MemoryDetails) -> None:
     """Do nothing if it may be said so for whom, by whom and when something was stated."""
     audience, moment = details.get("audience"), details.get("occurred_at")
-    if audience not in (None, *get_args(AssertedFor)):
+    if audience not in (None, *get_args(AssertionAudience)):
         raise BadInput(f"audience {audience!r}", "must be org or self")
     if details.get("sources"):
         for what in ("audience", "by"):
             if details.get(what) is not None:
                 raise BadInput(what, "goes without messages that it rests on: those decide it")
-    elif audience == "org" and not caller.is_operator:
+    elif audience == "org" and not principal.is_operator:
         raise NotAllowed(
             "only an operator remembers for the whole org; or name the messages that it rests on"
         )
-    elif details.get("sensitive") and (audience == "org" or (caller.is_operator and audience is None)):
+    elif details.get("sensitive") and (audience == "org" or (principal.is_operator and audience is None)):
         raise BadInput("sensitive", "goes with messages that it rests on, or with the audience self")
     if moment is not None and moment.tzinfo is None:
         raise BadInput("occurred at", "must have a time zone")

@@ -7,17 +7,17 @@ from typing import Unpack
 from uuid import UUID
 
 from roomlore.app import asserting
-from roomlore.app.desk import Desk, check_limit
-from roomlore.app.memories import Wanted, check_wanted, facets_of
-from roomlore.app.tallies import Tally, tallied
+from roomlore.app.desk import Access, check_limit
+from roomlore.app.memories import MemoryOptions, check_options, resolve_filter
+from roomlore.app.tallies import FacetCount, count_facets
 from roomlore.domain.errors import BadInput
 from roomlore.domain.ids import MemoryId
-from roomlore.domain.keywords import refuse_unknown
+from roomlore.domain.keywords import reject_unknown_keywords
 from roomlore.domain.records import Memory, Message, Viewer
 from roomlore.retrieval import meant
 from roomlore.store import browsing, directory, memories
-from roomlore.store.browsing import Origin, Reader
-from roomlore.store.memories import MemoryPlace
+from roomlore.store.browsing import MemoryOrigin, MemoryReader
+from roomlore.store.memories import MemoryCursor
 
 #: So many of the newest memories are counted by what they have in common: of each it is asked whether it may be seen.
 COUNTED = 100
@@ -28,22 +28,22 @@ NAMED = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shelved:
+class ListedMemory:
     """A memory, and where what it rests on was said, as far as the viewer may see."""
 
     memory: Memory
-    origins: Sequence[Origin]
+    origins: Sequence[MemoryOrigin]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shelf:
+class MemoryListPage:
     """Memories, newest first, and what they have in common with others that are meant."""
 
-    memories: Sequence[Shelved]
+    memories: Sequence[ListedMemory]
     #: Names the page after this one; None where there is none.
     next: str | None
     #: Of the newest `COUNTED` that are meant; none on further pages.
-    tallies: Sequence[Tally]
+    tallies: Sequence[FacetCount]
     #: How many were counted; none on further pages.
     counted: int
     #: Whether there are more than were counted.
@@ -51,24 +51,24 @@ class Shelf:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Audience:
+class MemoryAudience:
     """For whom a memory is, and why; nothing but what its viewer may know."""
 
     #: Where it was said, and for whom.
-    origins: Sequence[Origin]
+    origins: Sequence[MemoryOrigin]
     is_sensitive: bool
     #: Whether only whoever may see what took its place sees it.
     is_superseded: bool
     #: Whether everybody in the org may read all that it rests on.
     is_open: bool
     #: Those who may, as far as the viewer may know them, or who asserted what rests on nothing; empty where everybody may.
-    readers: Sequence[Reader]
+    readers: Sequence[MemoryReader]
     #: Whether there are more than are named.
     has_more: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class MessagePlace:
     """A message, and what its room is called; None where the viewer may not see the room."""
 
     message: Message
@@ -76,14 +76,14 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Browsing:
+class MemoryBrowser:
     """The memories of an org, as people look through them."""
 
-    desk: Desk
+    access: Access
 
-    async def shelf(
-        self, viewer: Viewer, *, limit: int = 50, before: str | None = None, **wanted: Unpack[Wanted]
-    ) -> Shelf:
+    async def list_page(
+        self, viewer: Viewer, *, limit: int = 50, before: str | None = None, **wanted: Unpack[MemoryOptions]
+    ) -> MemoryListPage:
         """Return the newest memories that the viewer may see, and what those that are meant have in common.
 
         Args:
@@ -96,35 +96,35 @@ class Browsing:
             BadInput: nothing is wanted, there is no such kind or status, several are meant, or no page was called so.
             NotFound: there is no such room or participant, or the viewer may not know of them.
         """
-        refuse_unknown("shelf", wanted, Wanted)
+        reject_unknown_keywords("shelf", wanted, MemoryOptions)
         check_limit(limit)
-        check_wanted(wanted)
-        place = None if before is None else _place(before)
-        async with self.desk.reading(viewer, "list memories", recalls=True) as reading:
-            conn, org_id = reading.conn, self.desk.org_id
-            facets = await facets_of(conn, org_id, wanted)
+        check_options(wanted)
+        place = None if before is None else _parse_cursor(before)
+        async with self.access.reading(viewer, "list memories", recalls=True) as reading:
+            conn, org_id = reading.conn, self.access.org_id
+            facets = await resolve_filter(conn, org_id, wanted)
             facets = replace(facets, before=place)
             is_first = before is None
             wanted_ids = max(limit, COUNTED) if is_first else limit
-            places = await memories.newest_places(conn, org_id, facets, limit=wanted_ids + 1)
+            places = await memories.newest_cursors(conn, org_id, facets, limit=wanted_ids + 1)
             found = await memories.memories_by_id(conn, org_id, [one.id for one in places[:wanted_ids]])
-            origins = await browsing.origins(conn, org_id, found)
+            origins = await browsing.memory_origins(conn, org_id, found)
             counted = found if is_first else []
             people = {who.id for memory in counted for who in memory.participants}
-            persons = await browsing.persons(conn, org_id, people) if people else {}
-            reading.shows(memory.id for memory in found[:limit])
-        return Shelf(
+            persons = await browsing.persons_of_accounts(conn, org_id, people) if people else {}
+            reading.record_shown(memory.id for memory in found[:limit])
+        return MemoryListPage(
             memories=[
-                Shelved(memory=one, origins=[place for place in origins if place.memory_id == one.id])
+                ListedMemory(memory=one, origins=[place for place in origins if place.memory_id == one.id])
                 for one in found[:limit]
             ],
-            next=_called(places[limit - 1]) if len(places) > limit else None,
-            tallies=tallied(counted, origins, persons) if is_first else [],
+            next=_to_cursor(places[limit - 1]) if len(places) > limit else None,
+            tallies=count_facets(counted, origins, persons) if is_first else [],
             counted=len(counted),
             is_cut=is_first and len(places) > wanted_ids,
         )
 
-    async def audience(self, viewer: Viewer, memory: str) -> Audience:
+    async def audience(self, viewer: Viewer, memory: str) -> MemoryAudience:
         """Return for whom a memory is, as far as that viewer may know.
 
         What spoken wishes keep from somebody is not told: who may read what a memory rests on is.
@@ -133,22 +133,22 @@ class Browsing:
             BadInput: several are meant.
             NotFound: there is no such memory, or the viewer may not see it.
         """
-        async with self.desk.reading(viewer, "why", recalls=True) as reading:
-            conn, org_id = reading.conn, self.desk.org_id
-            held = await asserting.one(conn, self.desk, memory)
-            reading.shows([held.id, *held.source_ids])
-            origins = await browsing.origins(conn, org_id, [held])
+        async with self.access.reading(viewer, "why", recalls=True) as reading:
+            conn, org_id = reading.conn, self.access.org_id
+            held = await asserting.find_memory(conn, self.access, memory)
+            reading.record_shown([held.id, *held.source_ids])
+            origins = await browsing.memory_origins(conn, org_id, [held])
             is_sensitive = held.sensitivity == "sensitive"
             is_open = held.audience == "org" or (
                 bool(origins) and not is_sensitive and all(one.reach == "open" for one in origins)
             )
-            named: list[Reader] = []
+            named: list[MemoryReader] = []
             if held.sources and not is_open:
-                named = await browsing.readers(conn, org_id, held, limit=NAMED + 1)
+                named = await browsing.memory_readers(conn, org_id, held, limit=NAMED + 1)
             elif held.asserted_by is not None and not is_open:
                 known = await memories.known_names(conn, org_id, [held.asserted_by])
-                named = [Reader(id=key, name=name) for key, name in known.items()]
-        return Audience(
+                named = [MemoryReader(id=key, name=name) for key, name in known.items()]
+        return MemoryAudience(
             origins=origins,
             is_sensitive=is_sensitive,
             is_superseded=held.superseded_by is not None,
@@ -157,29 +157,29 @@ class Browsing:
             has_more=len(named) > NAMED,
         )
 
-    async def message(self, viewer: Viewer, word: str) -> Place:
+    async def message(self, viewer: Viewer, word: str) -> MessagePlace:
         """Return a message, and its room's name.
 
         Raises:
             BadInput: several are meant.
             NotFound: there is no such message, or the viewer may not read it.
         """
-        async with self.desk.reading(viewer, "read message") as reading:
-            said = await meant.message(reading.conn, self.desk.org_id, word, room_id=None)
-            rooms = await directory.room_names(reading.conn, self.desk.org_id, [said.room_id])
-            reading.shows([said.id])
-        return Place(message=said, room_name=next((room.name for room in rooms.values()), None))
+        async with self.access.reading(viewer, "read message") as reading:
+            said = await meant.message(reading.conn, self.access.org_id, word, room_id=None)
+            rooms = await directory.room_names(reading.conn, self.access.org_id, [said.room_id])
+            reading.record_shown([said.id])
+        return MessagePlace(message=said, room_name=next((room.name for room in rooms.values()), None))
 
 
-def _called(last: MemoryPlace) -> str:
+def _to_cursor(last_shown: MemoryCursor) -> str:
     """Return what the page after a memory is called: the memory may be gone when it is asked for."""
-    return f"{(last.valid_from - EPOCH) // timedelta(microseconds=1)}_{last.id}"
+    return f"{(last_shown.valid_from - EPOCH) // timedelta(microseconds=1)}_{last_shown.id}"
 
 
-def _place(called: str) -> MemoryPlace:
-    microseconds, _, memory = called.partition("_")
+def _parse_cursor(cursor: str) -> MemoryCursor:
+    microseconds, _, memory = cursor.partition("_")
     try:
         at = EPOCH + timedelta(microseconds=int(microseconds))
-        return MemoryPlace(id=MemoryId(UUID(memory)), valid_from=at)
+        return MemoryCursor(id=MemoryId(UUID(memory)), valid_from=at)
     except (ValueError, OverflowError):
         raise BadInput("before", "names no page; begin again without it") from None

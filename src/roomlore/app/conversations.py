@@ -15,24 +15,24 @@ from uuid import UUID
 from msgspec import Meta
 
 from roomlore.app import marking
-from roomlore.app.desk import Desk, check_limit
+from roomlore.app.desk import Access, check_limit
 from roomlore.app.history import History
-from roomlore.app.marking import LONGEST_LABEL, checked_label
+from roomlore.app.marking import LONGEST_LABEL, clean_label
 from roomlore.app.operation import NO_NUL, Limit, operation
 from roomlore.domain.errors import BadInput, NotFound
 from roomlore.domain.ids import ConversationId, MessageId, RoomId, uuid7
-from roomlore.domain.records import Conversation, Message, Placed, Sensitivity, Viewer
+from roomlore.domain.records import Conversation, Message, AssignedMessage, Sensitivity, Viewer
 from roomlore.retrieval import meant
 from roomlore.store import conversations, erased, untangling, work
 from roomlore.store.queries import Connection
-from roomlore.untangling.unnamed import without_erased
+from roomlore.untangling.unnamed import without_erased_names
 from roomlore.workers.untangle import LABELLED, describe
 
 #: A label is a few words.
 #: Of messages that one call makes a conversation of.
 MOST_NAMED = 200
 #: So begins a word that means the conversation of a message.
-OF_MESSAGE = "message:"
+MESSAGE_PREFIX = "message:"
 SENSITIVITIES = get_args(Sensitivity)
 CHANGED = "was changed meanwhile; look at it and try again"
 SPOKEN = frozenset({"message", "whisper"})
@@ -42,21 +42,21 @@ SentLabel = Annotated[str, Meta(max_length=10 * LONGEST_LABEL, pattern=NO_NUL)]
 NamedMessages = Annotated[Sequence[str], Meta(min_length=1, max_length=MOST_NAMED)]
 
 #: Makes a change and returns the conversation that comes of it, and every one that lost messages or got some.
-Carry = Callable[[Connection], Awaitable[tuple[ConversationId, set[ConversationId]]]]
+MakeChange = Callable[[Connection], Awaitable[tuple[ConversationId, set[ConversationId]]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Looked:
+class ChangeScope:
     """What a change is about, as its caller sees it."""
 
     room_id: RoomId
     conversation_ids: frozenset[ConversationId]
-    said: Sequence[Message]
+    messages: Sequence[Message]
     #: From when to when something changes.
     since: datetime
     until: datetime
     #: Everything in these conversations.
-    seen: frozenset[MessageId]
+    visible_ids: frozenset[MessageId]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +76,7 @@ def shown_conversation(one: Conversation) -> ConversationFound:
 class Conversations:
     """The conversations of an org, each seen by those who may read everything said in it."""
 
-    desk: Desk
+    access: Access
 
     @operation("GET", "/conversations", name="list_conversations", shows=shown_conversation)
     async def all(self, viewer: Viewer, room: str | None = None, *, limit: Limit = 50) -> list[Conversation]:
@@ -87,17 +87,17 @@ class Conversations:
             NotFound: there is no such room, or the viewer may not see it.
         """
         check_limit(limit)
-        async with self.desk.reading(viewer, "list conversations") as reading:
-            conn, org_id = reading.conn, self.desk.org_id
+        async with self.access.reading(viewer, "list conversations") as reading:
+            conn, org_id = reading.conn, self.access.org_id
             room_id = None if room is None else await meant.room(conn, org_id, room)
             found = await conversations.newest(conn, org_id, room_id, limit=limit)
-            reading.shows([] if room_id is None else [room_id])
-            reading.shows(one.id for one in found)
+            reading.record_shown([] if room_id is None else [room_id])
+            reading.record_shown(one.id for one in found)
         return found
 
     async def read(
-        self, viewer: Viewer, word: str, *, limit: int = 1_000, before: meant.Before = None
-    ) -> tuple[Conversation, list[Placed]]:
+        self, viewer: Viewer, word: str, *, limit: int = 1_000, before: meant.PositionLike = None
+    ) -> tuple[Conversation, list[AssignedMessage]]:
         """Return a conversation and the newest of what was said in it, or what was before a message, oldest first.
 
         Args:
@@ -110,12 +110,12 @@ class Conversations:
             BadInput: nothing is wanted, or several are meant.
             NotFound: there is no such conversation or message, or the viewer may not see all of it.
         """
-        found, said = await History(desk=self.desk).conversation(viewer, word, limit=limit, before=before)
+        found, said = await History(access=self.access).conversation(viewer, word, limit=limit, before=before)
         return found, list(said.items[::-1])
 
     async def timeline(
-        self, viewer: Viewer, room: str, *, limit: int = 50, before: meant.Before = None
-    ) -> list[Placed]:
+        self, viewer: Viewer, room: str, *, limit: int = 50, before: meant.PositionLike = None
+    ) -> list[AssignedMessage]:
         """Return the newest messages of a room, or those before one of them, oldest first; fewer where they are very long.
 
         Each comes with the message it answers and the conversation it is in, as far as the viewer may see
@@ -125,7 +125,7 @@ class Conversations:
             BadInput: nothing is wanted, or several are meant.
             NotFound: there is no such room or message, or the viewer may not see it.
         """
-        found = await History(desk=self.desk).timeline(viewer, room, limit=limit, before=before)
+        found = await History(access=self.access).timeline(viewer, room, limit=limit, before=before)
         return list(found.items[::-1])
 
     # Changes
@@ -148,15 +148,15 @@ class Conversations:
             NotFound: there is no such message or conversation, or the caller may not see it.
             NotAllowed: the caller may not arrange conversations, or is no operator and one of them is sensitive.
         """
-        async with self._looking("move message") as conn:
-            target = await self._meant(conn, to)
+        async with self._resolving("move message") as conn:
+            target = await self._resolve(conn, to)
             said = await self._message(conn, message, near=target.room_id)
-            looked = await self._look(conn, [target], [said])
+            looked = await self._scope_of(conn, [target], [said])
 
         async def carry(conn: Connection) -> tuple[ConversationId, set[ConversationId]]:
-            sources = await self._sources(conn, looked, beside=target.id)
-            await conversations.pin(conn, self.desk.org_id, [said.id], to=target.id)
-            return target.id, sources | await untangling.follow(conn, self.desk.org_id, [said.id])
+            sources = await self._source_conversations(conn, looked, beside=target.id)
+            await conversations.pin(conn, self.access.org_id, [said.id], to=target.id)
+            return target.id, sources | await untangling.assign_replies(conn, self.access.org_id, [said.id])
 
         return await self._change("move message", looked, carry)
 
@@ -183,20 +183,20 @@ class Conversations:
             NotFound: there is no such message or room, or the caller may not see it or its conversation.
             NotAllowed: the caller may not arrange conversations, or is no operator and one of them is sensitive.
         """
-        name, opened = checked_label(label), ConversationId(uuid7())
+        name, opened = clean_label(label), ConversationId(uuid7())
         if not 1 <= len(messages) <= MOST_NAMED:
             raise BadInput("messages", f"name at least one and at most {MOST_NAMED:,}")
-        async with self._looking("split conversation") as conn:
-            room_id = None if room is None else await meant.room(conn, self.desk.org_id, room)
+        async with self._resolving("split conversation") as conn:
+            room_id = None if room is None else await meant.room(conn, self.access.org_id, room)
             said = [await self._message(conn, word, near=room_id) for word in messages]
-            looked = await self._look(conn, [], said)
+            looked = await self._scope_of(conn, [], said)
 
         async def carry(conn: Connection) -> tuple[ConversationId, set[ConversationId]]:
-            org_id, ids = self.desk.org_id, [one.id for one in looked.said]
-            sources = await self._sources(conn, looked)
-            await conversations.open_by_hand(conn, org_id, opened, looked.room_id, label=name, out_of=sources)
+            org_id, ids = self.access.org_id, [one.id for one in looked.messages]
+            sources = await self._source_conversations(conn, looked)
+            await conversations.open_manually(conn, org_id, opened, looked.room_id, label=name, out_of=sources)
             await conversations.pin(conn, org_id, ids, to=opened)
-            return opened, sources | await untangling.follow(conn, org_id, ids)
+            return opened, sources | await untangling.assign_replies(conn, org_id, ids)
 
         return await self._change("split conversation", looked, carry)
 
@@ -215,21 +215,21 @@ class Conversations:
             NotFound: there is no such conversation, or the caller may not see it.
             NotAllowed: the caller may not arrange conversations, or is no operator and one of them is sensitive.
         """
-        async with self._looking("merge conversations") as conn:
-            kept, gone = await self._meant(conn, conversation), await self._meant(conn, other)
+        async with self._resolving("merge conversations") as conn:
+            kept, gone = await self._resolve(conn, conversation), await self._resolve(conn, other)
             if kept.id == gone.id:
                 raise BadInput(f"conversation {other!r}", "is the one it is to be merged with")
-            looked = await self._look(conn, [gone, kept], [])
+            looked = await self._scope_of(conn, [gone, kept], [])
 
         async def carry(conn: Connection) -> tuple[ConversationId, set[ConversationId]]:
-            org_id = self.desk.org_id
-            await self._check_audiences(conn, [], [kept.id, gone.id])
+            org_id = self.access.org_id
+            await self._check_same_audience(conn, [], [kept.id, gone.id])
             openers = await conversations.roots(conn, org_id, gone.id)
             # Those of both: what is found later must not take either part elsewhere.
             held = await conversations.roots(conn, org_id, kept.id)
-            await conversations.hand_over(conn, org_id, gone.id, to=kept.id)
+            await conversations.move_all(conn, org_id, gone.id, to=kept.id)
             await conversations.pin(conn, org_id, [*openers, *held], to=kept.id)
-            return kept.id, {gone.id} | await untangling.follow(conn, org_id, openers)
+            return kept.id, {gone.id} | await untangling.assign_replies(conn, org_id, openers)
 
         return await self._change("merge conversations", looked, carry)
 
@@ -249,11 +249,11 @@ class Conversations:
             NotFound: there is no such conversation, or the caller may not see it.
             NotAllowed: the caller's role does not let it arrange conversations.
         """
-        name = checked_label(label)
-        looked, found = await self._look_at(conversation, "rename conversation")
+        name = clean_label(label)
+        looked, found = await self._resolve_scope(conversation, "rename conversation")
 
         async def carry(conn: Connection) -> tuple[ConversationId, set[ConversationId]]:
-            await conversations.rename(conn, self.desk.org_id, found, label=name)
+            await conversations.rename(conn, self.access.org_id, found, label=name)
             return found, set()
 
         return await self._change("rename conversation", looked, carry)
@@ -279,10 +279,10 @@ class Conversations:
         """
         if sensitivity not in SENSITIVITIES:
             raise BadInput(f"sensitivity {sensitivity!r}", f"must be one of {', '.join(SENSITIVITIES)}")
-        looked, found = await self._look_at(conversation, "mark conversation")
+        looked, found = await self._resolve_scope(conversation, "mark conversation")
 
         async def carry(conn: Connection) -> tuple[ConversationId, set[ConversationId]]:
-            await marking.mark(conn, self.desk.org_id, found, sensitivity=sensitivity, by=self.desk.caller)
+            await marking.set_sensitivity(conn, self.access.org_id, found, sensitivity=sensitivity, by=self.access.principal)
             return found, set()
 
         return await self._change("mark conversation", looked, carry)
@@ -299,10 +299,10 @@ class Conversations:
 
         Raises what `rename` raises.
         """
-        looked, found = await self._look_at(conversation, "close conversation")
+        looked, found = await self._resolve_scope(conversation, "close conversation")
 
         async def carry(conn: Connection) -> tuple[ConversationId, set[ConversationId]]:
-            await conversations.close(conn, self.desk.org_id, found)
+            await conversations.close(conn, self.access.org_id, found)
             return found, set()
 
         return await self._change("close conversation", looked, carry)
@@ -310,31 +310,31 @@ class Conversations:
     # How a change is made
 
     @asynccontextmanager
-    async def _looking(self, action: str) -> AsyncGenerator[Connection]:
+    async def _resolving(self, action: str) -> AsyncGenerator[Connection]:
         """Give a connection that sees what the caller sees, if they may arrange conversations at all."""
-        await self.desk.check("arrange", action)
-        async with self.desk.looking(action) as conn:
+        await self.access.check("arrange", action)
+        async with self.access.resolving(action) as conn:
             yield conn
 
-    async def _meant(self, conn: Connection, word: str) -> Conversation:
+    async def _resolve(self, conn: Connection, reference: str) -> Conversation:
         """Return the conversation that a word means, as far as the connection's viewer sees it."""
-        org_id = self.desk.org_id
-        if word.startswith(OF_MESSAGE):
-            said = await meant.message(conn, org_id, word.removeprefix(OF_MESSAGE), room_id=None)
-            ids = list((await conversations.conversations_of(conn, org_id, [said.id])).values())
+        org_id = self.access.org_id
+        if reference.startswith(MESSAGE_PREFIX):
+            said = await meant.message(conn, org_id, reference.removeprefix(MESSAGE_PREFIX), room_id=None)
+            ids = list((await conversations.assignments_of(conn, org_id, [said.id])).values())
         else:
-            ids = await conversations.find(conn, org_id, word)
+            ids = await conversations.find(conn, org_id, reference)
         if len(ids) > 1:
             choices = ", ".join(map(str, ids))
-            raise BadInput(f"conversation {word!r}", f"several are meant, name one by id: {choices}")
+            raise BadInput(f"conversation {reference!r}", f"several are meant, name one by id: {choices}")
         found = await conversations.by_id(conn, org_id, ids)
         if not found:
-            raise NotFound("conversation", word)
+            raise NotFound("conversation", reference)
         return found[ids[0]]
 
     async def _message(self, conn: Connection, word: str, *, near: RoomId | None) -> Message:
         """Return a message that can be in a conversation, looked for in a room before everywhere else."""
-        org_id = self.desk.org_id
+        org_id = self.access.org_id
         try:
             said = await meant.message(conn, org_id, word, room_id=near)
         except NotFound:
@@ -345,17 +345,17 @@ class Conversations:
             raise BadInput(f"message {word!r}", "was erased")
         return said
 
-    async def _look_at(self, word: str, action: str) -> tuple[Looked, ConversationId]:
-        async with self._looking(action) as conn:
-            found = await self._meant(conn, word)
-            return await self._look(conn, [found], []), found.id
+    async def _resolve_scope(self, word: str, action: str) -> tuple[ChangeScope, ConversationId]:
+        async with self._resolving(action) as conn:
+            found = await self._resolve(conn, word)
+            return await self._scope_of(conn, [found], []), found.id
 
-    async def _look(self, conn: Connection, named: Sequence[Conversation], said: Sequence[Message]) -> Looked:
+    async def _scope_of(self, conn: Connection, named: Sequence[Conversation], said: Sequence[Message]) -> ChangeScope:
         """Return what a change is about: these conversations, and those that the messages are in."""
-        org_id, room_id = self.desk.org_id, (*named, *said)[0].room_id
+        org_id, room_id = self.access.org_id, (*named, *said)[0].room_id
         if any(one.room_id != room_id for one in (*named, *said)):
             raise BadInput("conversation", "is of one room, and these are of several")
-        standing = await conversations.standing_in_room(conn, org_id, room_id, said)
+        standing = await conversations.room_assignments(conn, org_id, room_id, said)
         for one in said:
             if one.id not in standing:
                 why = (
@@ -364,74 +364,74 @@ class Conversations:
                 raise BadInput(f"message {one.external_id!r}", why)
         ids = {one.id for one in named} | set(standing.values())
         times = [one.sent_at for one in said] or [time for one in named[:1] for time in _span(one)]
-        return Looked(
+        return ChangeScope(
             room_id=room_id,
             conversation_ids=frozenset(ids),
-            said=said,
+            messages=said,
             since=min(times),
             until=max(times),
-            seen=frozenset(await conversations.members(conn, org_id, ids)),
+            visible_ids=frozenset(await conversations.message_ids(conn, org_id, ids)),
         )
 
-    async def _sources(
-        self, conn: Connection, looked: Looked, *, beside: ConversationId | None = None
+    async def _source_conversations(
+        self, conn: Connection, looked: ChangeScope, *, beside: ConversationId | None = None
     ) -> set[ConversationId]:
         """Return the conversations out of which messages are taken; all and `beside` have the same audience."""
-        ids = [one.id for one in looked.said]
-        standing = await conversations.standing(conn, self.desk.org_id, ids)
+        ids = [one.id for one in looked.messages]
+        standing = await conversations.message_states(conn, self.access.org_id, ids)
         sources = {one.conversation_id for one in standing.values() if not one.is_erased}
         if len(standing) < len(set(ids)) or not sources <= looked.conversation_ids:
             raise BadInput("message", CHANGED)
-        await self._check_audiences(conn, ids, [] if beside is None else [beside])
+        await self._check_same_audience(conn, ids, [] if beside is None else [beside])
         return {one for one in sources if one is not None}
 
-    async def _check_audiences(
+    async def _check_same_audience(
         self, conn: Connection, ids: Sequence[MessageId], named: Sequence[ConversationId]
     ) -> None:
         """Refuse to put together what is heard by different people."""
-        org_id = self.desk.org_id
-        inside = [await conversations.members(conn, org_id, [one]) for one in named]
+        org_id = self.access.org_id
+        inside = [await conversations.message_ids(conn, org_id, [one]) for one in named]
         if not all(inside):
             raise BadInput("conversation", CHANGED)
         asked = [*ids, *(min(held) for held in inside)]
-        standing = (await conversations.standing(conn, org_id, asked)).values()
+        standing = (await conversations.message_states(conn, org_id, asked)).values()
         if len({(one.kind, None if one.hearers is None else tuple(one.hearers)) for one in standing}) > 1:
             raise BadInput("conversation", "is of one audience, and these are heard by different people")
 
-    async def _change(self, action: str, looked: Looked, carry: Carry) -> Conversation:
+    async def _change(self, action: str, looked: ChangeScope, carry: MakeChange) -> Conversation:
         """Make a change and bring what hangs on it up to date; return the conversation that comes of it."""
-        org_id = self.desk.org_id
+        org_id = self.access.org_id
 
         async def change(conn: Connection) -> tuple[Conversation, Sequence[UUID]]:
-            await erased.keep_erasures_out(conn, org_id)
-            await untangling.touch_rooms(conn, org_id, {looked.room_id: (looked.since, looked.until)})
+            await erased.lock_shared(conn, org_id)
+            await untangling.mark_dirty(conn, org_id, {looked.room_id: (looked.since, looked.until)})
             result, touched = await carry(conn)
             arranged = looked.conversation_ids | {result}
-            await marking.check_arranging(conn, org_id, arranged, by=self.desk.caller)
+            await marking.check_rearranging(conn, org_id, arranged, by=self.access.principal)
             touched |= {result}
             others = touched - {result}
-            await conversations.mark_like(conn, org_id, result, others=others)
-            await conversations.unname(conn, org_id, others)
+            await conversations.inherit_sensitivity(conn, org_id, result, others=others)
+            await conversations.clear_labels(conn, org_id, others)
             await untangling.refresh(conn, org_id, touched, changed=touched)
-            await self._relabel(conn, touched)
-            kept = await self._shown(conn, result, looked)
+            await self._update_labels(conn, touched)
+            kept = await self._visible_result(conn, result, looked)
             await work.wake(conn, "untangle")
-            return kept, [result, *sorted(others), *(one.id for one in looked.said)]
+            return kept, [result, *sorted(others), *(one.id for one in looked.messages)]
 
-        return await self.desk.change("arrange", action, change)
+        return await self.access.change("arrange", action, change)
 
-    async def _relabel(self, conn: Connection, ids: Collection[ConversationId]) -> None:
+    async def _update_labels(self, conn: Connection, ids: Collection[ConversationId]) -> None:
         """Say anew what conversations are about: a label tells of nothing that is elsewhere now."""
-        words = await untangling.words_of(conn, self.desk.org_id, ids, limit=LABELLED)
-        words = await without_erased(conn, self.desk.org_id, words)
+        words = await untangling.conversation_texts(conn, self.access.org_id, ids, limit=LABELLED)
+        words = await without_erased_names(conn, self.access.org_id, words)
         described = await asyncio.to_thread(describe, words, [])
-        await untangling.describe(conn, self.desk.org_id, described)
+        await untangling.describe(conn, self.access.org_id, described)
 
-    async def _shown(self, conn: Connection, result: ConversationId, looked: Looked) -> Conversation:
+    async def _visible_result(self, conn: Connection, result: ConversationId, looked: ChangeScope) -> Conversation:
         """Return what comes of a change, if that is no more than its caller has seen before."""
-        kept = (await conversations.by_id(conn, self.desk.org_id, [result])).get(result)
-        held = await conversations.members(conn, self.desk.org_id, [result])
-        if kept is None or not (self.desk.caller.is_operator or held <= looked.seen):
+        kept = (await conversations.by_id(conn, self.access.org_id, [result])).get(result)
+        held = await conversations.message_ids(conn, self.access.org_id, [result])
+        if kept is None or not (self.access.principal.is_operator or held <= looked.visible_ids):
             raise BadInput("conversation", CHANGED)
         return kept
 

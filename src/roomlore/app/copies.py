@@ -14,16 +14,16 @@ from roomlore.store import work
 from roomlore.store.db import Database
 from roomlore.store.projections import Target
 from roomlore.workers import loop, project
-from roomlore.workers.project import ProjectWorker
+from roomlore.workers.project import ProjectionWorker
 from roomlore.workers.rounds import orgs
 
 #: An org whose copies fail is left alone for so long.
-REST_SECONDS = 5.0
+RETRY_SECONDS = 5.0
 
 LOG = logging.getLogger(__name__)
 
 
-async def write_waiting(db: Database, settings: Settings, only_org: OrgId | None) -> list[str]:
+async def write_pending(db: Database, settings: Settings, only_org: OrgId | None) -> list[str]:
     """Write what waits to be copied, and return which servers fail."""
     failing: list[str] = []
     for target in projecting.configured(settings):
@@ -36,39 +36,39 @@ async def _write_to(db: Database, settings: Settings, target: Target, only_org: 
         server = projecting.open_projection(settings, target)
     except BadInput as error:
         return [str(error)]
-    worker = ProjectWorker(db=db, projection=server, stage=target)
+    worker = ProjectionWorker(db=db, projection=server, queue=target)
     # Several orgs may miss their copies in the same words.
     failing = dict[str, None]()
     try:
-        with work.meeting_outages():
-            org_ids = [org_id for org_id in await orgs(db, only_org) if await worker.holds(org_id)]
+        with work.translate_connection_errors():
+            org_ids = [org_id for org_id in await orgs(db, only_org) if await worker.has_projection(org_id)]
         for org_id in org_ids:
             try:
                 await project.drain(worker, only_org=org_id)
             except BackendUnavailable as error:
                 failing[f"{target}: {error.why}"] = None
-                if not await worker.answers():
+                if not await worker.is_reachable():
                     break
     finally:
         await server.close()
     return list(failing)
 
 
-async def keep_up(db: Database, settings: Settings, stop: asyncio.Event) -> None:
+async def follow_changes(db: Database, settings: Settings, stop: asyncio.Event) -> None:
     """Write changes to copies as they come, until told to stop."""
     async with asyncio.TaskGroup() as group:
         for target in projecting.configured(settings):
-            group.create_task(_keep_up(db, settings, target, stop))
+            group.create_task(_follow_target(db, settings, target, stop))
 
 
-async def _keep_up(db: Database, settings: Settings, target: Target, stop: asyncio.Event) -> None:
+async def _follow_target(db: Database, settings: Settings, target: Target, stop: asyncio.Event) -> None:
     try:
         server = projecting.open_projection(settings, target)
     except BadInput as error:
         LOG.warning("nothing is copied: %s", error)
         return
     try:
-        worker = ProjectWorker(db=db, projection=server, stage=target, rest_seconds=REST_SECONDS)
-        await loop.run(db, worker, stop=stop, chores=[worker.rounds])
+        worker = ProjectionWorker(db=db, projection=server, queue=target, backoff_seconds=RETRY_SECONDS)
+        await loop.run(db, worker, stop=stop, tasks=[worker.watch])
     finally:
         await server.close()

@@ -11,9 +11,9 @@ from time import perf_counter
 from typing import NoReturn, TypeVar
 from uuid import UUID
 
-from roomlore.domain.errors import BadInput, KeyRefused, NotAllowed, RoomloreError, TookTooLong
+from roomlore.domain.errors import BadInput, KeyRefused, NotAllowed, RoomloreError, QueryTimeout
 from roomlore.domain.ids import OrgId, ParticipantId, uuid7
-from roomlore.domain.records import LogOutcome, Viewer
+from roomlore.domain.records import AuditOutcome, Viewer
 from roomlore.domain.roles import RIGHTS, Right
 from roomlore.store import directory, keys, log
 from roomlore.store.db import Database
@@ -22,28 +22,28 @@ from roomlore.store.queries import Connection
 Result = TypeVar("Result")
 
 #: The most of anything that one call lists.
-MOST = 1_000_000
+MAX_LISTED = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class AuditedRead:
     """A read under way: its connection, and what the log will say was shown."""
 
     conn: Connection
     subject_ids: list[UUID] = field(default_factory=list[UUID])
 
-    def shows(self, ids: Iterable[UUID]) -> None:
+    def record_shown(self, ids: Iterable[UUID]) -> None:
         """Note what is shown."""
         self.subject_ids.extend(ids)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Desk:
+class Access:
     """Reads and changes of one org on behalf of one caller."""
 
     db: Database
     org_id: OrgId
-    caller: Viewer
+    principal: Viewer
 
     @asynccontextmanager
     async def reading(
@@ -51,10 +51,10 @@ class Desk:
         viewer: Viewer,
         action: str,
         *,
-        keeps_plans: bool = False,
-        recalls: bool = False,
-        began: float | None = None,
-    ) -> AsyncGenerator[Reading]:
+        generic_plan: bool = False,
+        is_restricted: bool = False,
+        started_at: float | None = None,
+    ) -> AsyncGenerator[AuditedRead]:
         """Give a connection that sees what the viewer may see; the log has the line before anybody the answer.
 
         Args:
@@ -70,19 +70,19 @@ class Desk:
         """
         await self.check_viewer(viewer, action)
         try:
-            async with self.db.reading(viewer, keeps_plans=keeps_plans, recalls=recalls) as conn:
-                reading = Reading(conn=conn)
+            async with self.db.read_transaction(viewer, keeps_plans=generic_plan, recalls=is_restricted) as conn:
+                reading = AuditedRead(conn=conn)
                 yield reading
-        except TookTooLong:
+        except QueryTimeout:
             raise
         except RoomloreError:
-            await self._note(viewer, action, "refused")
+            await self._audit(viewer, action, "refused")
             raise
-        took_ms = None if began is None else (perf_counter() - began) * 1000
-        await self._note(viewer, action, "done", reading.subject_ids, took_ms=took_ms)
+        took_ms = None if started_at is None else (perf_counter() - started_at) * 1000
+        await self._audit(viewer, action, "done", reading.subject_ids, took_ms=took_ms)
 
     @asynccontextmanager
-    async def looking(self, action: str) -> AsyncGenerator[Connection]:
+    async def resolving(self, action: str) -> AsyncGenerator[Connection]:
         """Give a connection that sees what the caller may see, to find what a change is about.
 
         The change leaves the line in the log; this leaves one only where nothing may be found.
@@ -92,10 +92,10 @@ class Desk:
         """
         await self._check_key(action)
         try:
-            async with self.db.reading(self.caller) as conn:
+            async with self.db.read_transaction(self.principal) as conn:
                 yield conn
         except RoomloreError:
-            await self._note(self.caller, action, "refused")
+            await self._audit(self.principal, action, "refused")
             raise
 
     async def change(
@@ -114,27 +114,27 @@ class Desk:
 
         async def logged(conn: Connection) -> Result:
             result, subject_ids = await work(conn)
-            await log.append(conn, self.caller, action, outcome="done", subject_ids=subject_ids)
+            await log.append(conn, self.principal, action, outcome="done", subject_ids=subject_ids)
             return result
 
         try:
             return await self.db.change(self.org_id, logged)
         except RoomloreError:
-            await self._note(self.caller, action, "refused")
+            await self._audit(self.principal, action, "refused")
             raise
 
-    async def own(self, conn: Connection) -> frozenset[ParticipantId]:
+    async def own_accounts(self, conn: Connection) -> frozenset[ParticipantId]:
         """Return the caller's accounts as of now; what was theirs when they came in may be so no more."""
-        if self.caller.participant_id is None:
+        if self.principal.participant_id is None:
             return frozenset()
-        found = await directory.accounts(conn, self.org_id, self.caller.participant_id)
+        found = await directory.accounts(conn, self.org_id, self.principal.participant_id)
         return frozenset(account.id for account in found)
 
     async def is_own(self, conn: Connection, participant_id: ParticipantId | None) -> bool:
         """Return whether a participant is the caller by the accounts of now; everybody is an operator's."""
-        return self.caller.is_operator or participant_id in await self.own(conn)
+        return self.principal.is_operator or participant_id in await self.own_accounts(conn)
 
-    async def work(self, action: str, *, every_org: bool = False) -> None:
+    async def audit_work(self, action: str, *, every_org: bool = False) -> None:
         """Note that the caller has work done that shows and changes nothing said.
 
         Raises:
@@ -142,9 +142,9 @@ class Desk:
             KeyRefused: the caller's key has expired or was revoked.
         """
         await self.check("administer", action)
-        if every_org and self.caller.key_id is not None:
+        if every_org and self.principal.key_id is not None:
             await self._refuse(action, "a key is for its own org only")
-        await self._note(self.caller, action, "done")
+        await self._audit(self.principal, action, "done")
 
     async def check(self, right: Right, action: str) -> None:
         """Do nothing if the caller has the right.
@@ -154,9 +154,9 @@ class Desk:
             KeyRefused: the caller's key has expired or was revoked.
         """
         await self._check_key(action)
-        if not self.caller.is_operator and right not in RIGHTS[self.caller.role]:
+        if not self.principal.is_operator and right not in RIGHTS[self.principal.role]:
             await self._refuse(
-                action, f"{action} needs another key than that of {_article(self.caller.role)}"
+                action, f"{action} needs another key than that of {_article(self.principal.role)}"
             )
 
     async def check_viewer(self, viewer: Viewer, action: str) -> None:
@@ -170,33 +170,33 @@ class Desk:
         if viewer.org_id != self.org_id:
             await self._refuse(action, "this viewer is of another org")
         # Only as the very participant: what other accounts were theirs when they came in may be so no more.
-        if not (self.caller.is_operator or viewer.participant_id == self.caller.participant_id):
+        if not (self.principal.is_operator or viewer.participant_id == self.principal.participant_id):
             await self._refuse(action, "this key reads as its own participant only")
 
     async def _check_key(self, action: str) -> None:
-        if self.caller.key_id is None:
+        if self.principal.key_id is None:
             return
-        async with self.db.reading(Viewer.operator(self.org_id)) as conn:
-            key = await keys.valid_key(conn, self.org_id, self.caller.key_id)
+        async with self.db.read_transaction(Viewer.operator(self.org_id)) as conn:
+            key = await keys.valid_key(conn, self.org_id, self.principal.key_id)
         if key is None:
-            await self._note(self.caller, action, "refused")
+            await self._audit(self.principal, action, "refused")
             raise KeyRefused
 
     async def _refuse(self, action: str, why: str) -> NoReturn:
-        await self._note(self.caller, action, "refused")
+        await self._audit(self.principal, action, "refused")
         raise NotAllowed(why)
 
-    async def _note(
+    async def _audit(
         self,
         viewer: Viewer,
         action: str,
-        outcome: LogOutcome,
+        outcome: AuditOutcome,
         subject_ids: Sequence[UUID] = (),
         *,
         took_ms: float | None = None,
     ) -> None:
         # The key is the one the caller came with, whatever the viewer says of itself.
-        reader, line_id = replace(viewer, key_id=self.caller.key_id), uuid7()
+        reader, line_id = replace(viewer, key_id=self.principal.key_id), uuid7()
 
         async def write(conn: Connection) -> None:
             await log.append(
@@ -209,7 +209,7 @@ class Desk:
                 line_id=line_id,
             )
 
-        await self.db.note(reader, write)
+        await self.db.write_audit_line(reader, write)
 
 
 def check_limit(limit: int) -> None:
@@ -218,8 +218,8 @@ def check_limit(limit: int) -> None:
     Raises:
         BadInput: it is less than one, or more than anybody reads.
     """
-    if not 1 <= limit <= MOST:
-        raise BadInput("limit", f"must be at least 1 and at most {MOST:,}")
+    if not 1 <= limit <= MAX_LISTED:
+        raise BadInput("limit", f"must be at least 1 and at most {MAX_LISTED:,}")
 
 
 def _article(role: str) -> str:

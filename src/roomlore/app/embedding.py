@@ -10,30 +10,30 @@ from roomlore.backends.embedding import LocalEmbedder
 from roomlore.config import DEFAULT_EMBEDDING, EmbeddingSettings, Settings
 from roomlore.domain.errors import BadInput, ModelUnavailable
 from roomlore.domain.ids import OrgId
-from roomlore.domain.ports import Embedder, Readings
+from roomlore.domain.ports import Embedder, TextEmbeddings
 from roomlore.domain.records import Viewer
 from roomlore.store import generations
 from roomlore.store.db import Database
-from roomlore.store.generations import Generation, State
+from roomlore.store.generations import EmbeddingVersion, VersionState
 
 #: For one request of the worker with all its repetitions, and for one of somebody who waits for an answer.
-PATIENT_SECONDS, BRISK_SECONDS = 60.0, 5.0
+BATCH_TIMEOUT_SECONDS, INTERACTIVE_TIMEOUT_SECONDS = 60.0, 5.0
 #: For the first answer of a server that loads its model when it is asked, and drops it when nobody waits any more.
-WAKING_SECONDS = 30.0
+WARM_UP_SECONDS = 30.0
 #: A server that failed a question is not asked another for so long: each would wait as long for nothing.
-REST_SECONDS = 30.0
+BACKOFF_SECONDS = 30.0
 
 
 #: The name of a model's vector space and the length of its vectors, as far as they are known.
-Space = tuple[str | None, int | None]
+VectorSpace = tuple[str | None, int | None]
 
 
 @dataclass(slots=True)
-class Loading:
+class ModelCache:
     """Loads each embedding model once, for all on whose behalf an App acts."""
 
     #: In place of what the settings name.
-    given: Mapping[str, Embedder] = field(default_factory=dict[str, Embedder])
+    provided: Mapping[str, Embedder] = field(default_factory=dict[str, Embedder])
     #: Seconds that never run backwards.
     clock: Callable[[], float] = time.monotonic
     _loaded: dict[tuple[str, bool], Embedder] = field(default_factory=dict[tuple[str, bool], Embedder])
@@ -42,7 +42,7 @@ class Loading:
     _failed: dict[tuple[str, bool], ModelUnavailable] = field(
         default_factory=dict[tuple[str, bool], ModelUnavailable]
     )
-    _resting: dict[str, tuple[float, ModelUnavailable]] = field(
+    _backing_off: dict[str, tuple[float, ModelUnavailable]] = field(
         default_factory=dict[str, tuple[float, ModelUnavailable]]
     )
 
@@ -51,8 +51,8 @@ class Loading:
         settings: Settings,
         name: str = DEFAULT_EMBEDDING,
         *,
-        brisk: bool = False,
-        opening_seconds: float = BRISK_SECONDS,
+        is_interactive: bool = False,
+        open_timeout_seconds: float = INTERACTIVE_TIMEOUT_SECONDS,
     ) -> Embedder:
         """Return the embedding model of a name; a brisk one gives up soon.
 
@@ -62,9 +62,9 @@ class Loading:
             BadInput: it is behind an address, and the extra is not installed.
             ModelUnavailable: there is none of that name, or it cannot be loaded; says what to do.
         """
-        if name in self.given:
-            return self.given[name]
-        place = (name, brisk and is_remote(settings, name))
+        if name in self.provided:
+            return self.provided[name]
+        place = (name, is_interactive and is_remote(settings, name))
         before = self._failed.get(place)
         async with self._locks.setdefault(place, asyncio.Lock()):
             if place in self._loaded:
@@ -73,21 +73,21 @@ class Loading:
             if failed is not None and failed is not before:
                 # Somebody asked while this one waited: it is not asked again for each of those who did.
                 raise ModelUnavailable(failed.why, cure=failed.cure)
-            seconds = BRISK_SECONDS if brisk else PATIENT_SECONDS
+            seconds = INTERACTIVE_TIMEOUT_SECONDS if is_interactive else BATCH_TIMEOUT_SECONDS
             try:
                 self._loaded[place] = await load_embedder(
-                    settings, name, seconds=seconds, opening_seconds=opening_seconds
+                    settings, name, seconds=seconds, open_timeout_seconds=open_timeout_seconds
                 )
             except ModelUnavailable as error:
                 self._failed[place] = error
                 raise
             return self._loaded[place]
 
-    def held(self, name: str) -> Embedder | None:
+    def cached(self, name: str) -> Embedder | None:
         """Return the embedding model of a name where it is given or was loaded."""
-        return self.given.get(name) or self._loaded.get((name, False)) or self._loaded.get((name, True))
+        return self.provided.get(name) or self._loaded.get((name, False)) or self._loaded.get((name, True))
 
-    async def asked(self, settings: Settings, name: str, texts: Sequence[str]) -> tuple[Embedder, Readings]:
+    async def embed_query(self, settings: Settings, name: str, texts: Sequence[str]) -> tuple[Embedder, TextEmbeddings]:
         """Return an embedding model and what it makes of a question.
 
         Raises:
@@ -95,29 +95,29 @@ class Loading:
             ModelUnavailable: it cannot be loaded or gives no vectors, or did not a moment ago.
             TextRefused: it takes nothing like the question.
         """
-        until, why = self._resting.get(name, (0.0, None))
+        until, why = self._backing_off.get(name, (0.0, None))
         if why is not None and self.clock() < until:
             raise ModelUnavailable(why.why, cure=why.cure)
         try:
-            embedder = await self.embedder(settings, name, brisk=True)
-            made = await asyncio.to_thread(embedder.read, texts)
+            embedder = await self.embedder(settings, name, is_interactive=True)
+            made = await asyncio.to_thread(embedder.embed_with_tokens, texts)
         except ModelUnavailable as error:
             if is_remote(settings, name):
-                self._resting[name] = (self.clock() + REST_SECONDS, error)
+                self._backing_off[name] = (self.clock() + BACKOFF_SECONDS, error)
             raise
-        self._resting.pop(name, None)
+        self._backing_off.pop(name, None)
         return embedder, made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Models:
+class EmbeddingModels:
     """The embedding models of a deployment, and which of them serve which org."""
 
     db: Database
     settings: Settings
-    loading: Loading
+    cache: ModelCache
     #: In place of the default one.
-    given: Embedder | None = None
+    provided: Embedder | None = None
 
     @property
     def default(self) -> str:
@@ -127,10 +127,10 @@ class Models:
     @property
     def names(self) -> list[str]:
         """What the models are called that there are."""
-        return [DEFAULT_EMBEDDING, *sorted({*self.settings.embeddings, *self.loading.given})]
+        return [DEFAULT_EMBEDDING, *sorted({*self.settings.embeddings, *self.cache.provided})]
 
     async def load(
-        self, name: str, *, brisk: bool = False, opening_seconds: float = BRISK_SECONDS
+        self, name: str, *, is_interactive: bool = False, open_timeout_seconds: float = INTERACTIVE_TIMEOUT_SECONDS
     ) -> Embedder:
         """Return the embedding model of a name; a brisk one gives up soon. See `Loading.embedder`.
 
@@ -138,29 +138,29 @@ class Models:
             BadInput: it is behind an address, and the extra is not installed.
             ModelUnavailable: there is none of that name, or it cannot be loaded.
         """
-        if name == DEFAULT_EMBEDDING and self.given is not None:
-            return self.given
-        return await self.loading.embedder(self.settings, name, brisk=brisk, opening_seconds=opening_seconds)
+        if name == DEFAULT_EMBEDDING and self.provided is not None:
+            return self.provided
+        return await self.cache.embedder(self.settings, name, is_interactive=is_interactive, open_timeout_seconds=open_timeout_seconds)
 
-    async def waken(self, name: str) -> Embedder:
+    async def warm_up(self, name: str) -> Embedder:
         """Return the embedding model of a name; one that has first to be loaded where it is has time to.
 
         Raises:
             BadInput: it is behind an address, and the extra is not installed.
             ModelUnavailable: there is none of that name, or it cannot be loaded.
         """
-        return await self.load(name, opening_seconds=WAKING_SECONDS)
+        return await self.load(name, open_timeout_seconds=WARM_UP_SECONDS)
 
-    async def asked(self, name: str, texts: Sequence[str]) -> tuple[Embedder, Readings]:
+    async def embed_query(self, name: str, texts: Sequence[str]) -> tuple[Embedder, TextEmbeddings]:
         """Return the embedding model of a name and what it makes of a question; see `Loading.asked`."""
-        if name == DEFAULT_EMBEDDING and self.given is not None:
-            return self.given, await asyncio.to_thread(self.given.read, texts)
-        return await self.loading.asked(self.settings, name, texts)
+        if name == DEFAULT_EMBEDDING and self.provided is not None:
+            return self.provided, await asyncio.to_thread(self.provided.embed_with_tokens, texts)
+        return await self.cache.embed_query(self.settings, name, texts)
 
-    async def generations(self, org_id: OrgId) -> dict[State, Generation]:
+    async def versions(self, org_id: OrgId) -> dict[VersionState, EmbeddingVersion]:
         """Return the generations of an org, as the database has them."""
-        async with self.db.reading(Viewer.operator(org_id)) as conn:
-            return await generations.all_of(conn, org_id)
+        async with self.db.read_transaction(Viewer.operator(org_id)) as conn:
+            return await generations.all_versions(conn, org_id)
 
     async def current(self, org_id: OrgId) -> Embedder:
         """Return the embedding model that serves an org.
@@ -169,38 +169,38 @@ class Models:
             BadInput: it is behind an address, and the extra is not installed.
             ModelUnavailable: it cannot be loaded.
         """
-        held = (await self.generations(org_id)).get("current")
+        held = (await self.versions(org_id)).get("current")
         return await self.load(DEFAULT_EMBEDDING if held is None else held.provider)
 
-    async def space(self, name: str) -> Space:
+    async def vector_space(self, name: str) -> VectorSpace:
         """Return the name of a model's vector space and the length of its vectors, as far as these can be known now."""
         try:
-            embedder = await self.load(name, brisk=True)
+            embedder = await self.load(name, is_interactive=True)
         except (BadInput, ModelUnavailable):
             return self.known_space(name)
         return embedder.model_id, embedder.dimensions
 
-    def known_space(self, name: str) -> Space:
+    def known_space(self, name: str) -> VectorSpace:
         """Return the same as far as it is known already: nothing is loaded, and nobody asked."""
         loaded = (
-            self.given if name == DEFAULT_EMBEDDING and self.given is not None else self.loading.held(name)
+            self.provided if name == DEFAULT_EMBEDDING and self.provided is not None else self.cache.cached(name)
         )
         if loaded is not None:
             return loaded.model_id, loaded.dimensions
         named = self.settings.embedding if name == DEFAULT_EMBEDDING else self.settings.embeddings.get(name)
         if isinstance(named, EmbeddingSettings):
-            from roomlore.backends.httpembedding import name_of  # noqa: PLC0415  most models are here
+            from roomlore.backends.httpembedding import vector_space_name  # noqa: PLC0415  most models are here
 
-            return name_of(named.name, named.dimensions), named.dimensions
+            return vector_space_name(named.name, named.dimensions), named.dimensions
         return None, None
 
 
 def is_remote(settings: Settings, name: str) -> bool:
     """Return whether the model of a name is behind an address."""
-    return isinstance(_named(settings, name), EmbeddingSettings)
+    return isinstance(_model_settings(settings, name), EmbeddingSettings)
 
 
-def _named(settings: Settings, name: str) -> EmbeddingSettings | Path | None:
+def _model_settings(settings: Settings, name: str) -> EmbeddingSettings | Path | None:
     if name == DEFAULT_EMBEDDING:
         return settings.embedding or settings.model
     if name not in settings.embeddings:
@@ -214,8 +214,8 @@ async def load_embedder(
     settings: Settings,
     name: str = DEFAULT_EMBEDDING,
     *,
-    seconds: float = PATIENT_SECONDS,
-    opening_seconds: float = BRISK_SECONDS,
+    seconds: float = BATCH_TIMEOUT_SECONDS,
+    open_timeout_seconds: float = INTERACTIVE_TIMEOUT_SECONDS,
 ) -> Embedder:
     """Return the embedding model of a name, for texts that are nobody's messages.
 
@@ -223,7 +223,7 @@ async def load_embedder(
         BadInput: it is behind an address, and the extra is not installed.
         ModelUnavailable: there is none of that name, or it cannot be loaded; says what to do.
     """
-    named = _named(settings, name)
+    named = _model_settings(settings, name)
     if not isinstance(named, EmbeddingSettings):
         return await asyncio.to_thread(LocalEmbedder.load, named)
     from roomlore.backends.httpembedding import open_http_embedder  # noqa: PLC0415  most models are here
@@ -235,5 +235,5 @@ async def load_embedder(
         key=named.key,
         dimensions=named.dimensions,
         seconds=seconds,
-        opening_seconds=opening_seconds,
+        opening_seconds=open_timeout_seconds,
     )

@@ -10,21 +10,21 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from uuid import UUID
 
-from roomlore.app.desk import Desk, check_limit
+from roomlore.app.desk import Access, check_limit
 from roomlore.app.operation import operation
 from roomlore.domain import retention
 from roomlore.domain.errors import BadInput, NotAllowed, NotFound
 from roomlore.domain.ids import MessageId, ParticipantId, RoomId
 from roomlore.domain.receipts import ErasureKind, Receipt
 from roomlore.domain.records import Message, Viewer
-from roomlore.domain.retention import Retention
+from roomlore.domain.retention import RetentionChange
 from roomlore.domain.roles import Right
-from roomlore.erasure.accounting import Asked
-from roomlore.erasure.carrying import Done, erase, look_again
+from roomlore.erasure.accounting import ErasureRequest
+from roomlore.erasure.carrying import Erasure, erase, verify
 from roomlore.ingest import accept
 from roomlore.retrieval import meant
 from roomlore.store import erased, receipts
-from roomlore.store.erased import SaidBefore
+from roomlore.store.erased import OldMessages
 from roomlore.store.queries import Connection
 from roomlore.wishes import hearing
 from roomlore.workers import retain
@@ -36,7 +36,7 @@ LONGEST_KEPT = timedelta(days=366_000)
 class Erasures:
     """What was said, and who said it, made to go and to stay gone."""
 
-    desk: Desk
+    access: Access
 
     @operation(
         "POST", "/messages/{message}/redact", name="redact_message", replay="whole", result_key="redacted"
@@ -55,16 +55,16 @@ class Erasures:
 
         async def work(conn: Connection) -> tuple[MessageId, Sequence[UUID]]:
             if dry_run:
-                await self._check_own(conn, found.author_id)
+                await self._check_owned(conn, found.author_id)
                 return found.id, [found.id]
             # An edit that is just arriving would otherwise keep the text as history.
-            await erased.keep_writers_out(conn, self.desk.org_id)
-            await self._check_own(conn, found.author_id)
-            await accept.redact(conn, self.desk.org_id, [found.id], redacted_at=datetime.now(UTC))
-            await hearing.hear_again(conn, self.desk.org_id, [found.room_id])
+            await erased.lock_exclusive(conn, self.access.org_id)
+            await self._check_owned(conn, found.author_id)
+            await accept.redact(conn, self.access.org_id, [found.id], redacted_at=datetime.now(UTC))
+            await hearing.reapply(conn, self.access.org_id, [found.room_id])
             return found.id, [found.id]
 
-        return await self.desk.change("erase own", action, work)
+        return await self.access.change("erase own", action, work)
 
     async def message(self, word: str, *, room: str | None = None, dry_run: bool = False) -> Receipt:
         """Erase a message and leave a hole in its place; return the receipt.
@@ -74,7 +74,7 @@ class Erasures:
             NotAllowed: it is somebody else's, and the caller is no operator.
         """
         found = await self._message(word, room, _action("message", dry_run=dry_run))
-        asked = Asked(kind="message", room_id=found.room_id, message_id=found.id)
+        asked = ErasureRequest(kind="message", room_id=found.room_id, message_id=found.id)
         return await self._erase(asked, own=found.author_id, dry_run=dry_run)
 
     async def range(
@@ -98,14 +98,14 @@ class Erasures:
             BadInput: the time is none.
             NotAllowed: the caller is no operator.
         """
-        await self.desk.check("administer", _action("range", dry_run=dry_run))
+        await self.access.check("administer", _action("range", dry_run=dry_run))
         since, until = _in_utc(since), _in_utc(until)
         now = datetime.now(UTC)
         if since is not None and since >= min(until or now, now):
             raise BadInput("time", "ends before it begins" if until else "begins after now")
-        async with self.desk.looking(_action("range", dry_run=dry_run)) as conn:
-            room_id = await meant.room(conn, self.desk.org_id, room)
-        asked = Asked(kind="range", room_id=room_id, since=since, until=until)
+        async with self.access.resolving(_action("range", dry_run=dry_run)) as conn:
+            room_id = await meant.room(conn, self.access.org_id, room)
+        asked = ErasureRequest(kind="range", room_id=room_id, since=since, until=until)
         return await self._erase(asked, own=None, dry_run=dry_run)
 
     async def room(self, room: str, *, dry_run: bool = False) -> Receipt:
@@ -118,10 +118,10 @@ class Erasures:
             BadInput: several are meant.
             NotAllowed: the caller is no operator.
         """
-        await self.desk.check("administer", _action("room", dry_run=dry_run))
-        async with self.desk.looking(_action("room", dry_run=dry_run)) as conn:
-            room_id = await meant.room(conn, self.desk.org_id, room)
-        return await self._erase(Asked(kind="room", room_id=room_id), own=None, dry_run=dry_run)
+        await self.access.check("administer", _action("room", dry_run=dry_run))
+        async with self.access.resolving(_action("room", dry_run=dry_run)) as conn:
+            room_id = await meant.room(conn, self.access.org_id, room)
+        return await self._erase(ErasureRequest(kind="room", room_id=room_id), own=None, dry_run=dry_run)
 
     async def person(self, word: str, *, dry_run: bool = False) -> Receipt:
         """Erase a person: all accounts, all they wrote, and their traces in what others said.
@@ -131,17 +131,17 @@ class Erasures:
             BadInput: several are meant.
             NotAllowed: it is somebody else, and the caller is no operator.
         """
-        async with self.desk.looking(_action("person", dry_run=dry_run)) as conn:
-            found = await meant.participant(conn, self.desk.org_id, word)
-        asked = Asked(kind="person", participant_ids=[found])
+        async with self.access.resolving(_action("person", dry_run=dry_run)) as conn:
+            found = await meant.participant(conn, self.access.org_id, word)
+        asked = ErasureRequest(kind="person", participant_ids=[found])
         return await self._erase(asked, own=found, dry_run=dry_run)
 
     async def receipts(self, limit: int = 50) -> list[Receipt]:
         """Return the newest receipts: an operator's all, everybody else's own, newest first."""
         check_limit(limit)
-        async with self.desk.reading(self.desk.caller, "list receipts") as reading:
-            found = await receipts.newest_receipts(reading.conn, self.desk.org_id, limit=limit)
-            reading.shows(receipt.id for receipt in found)
+        async with self.access.reading(self.access.principal, "list receipts") as reading:
+            found = await receipts.newest_receipts(reading.conn, self.access.org_id, limit=limit)
+            reading.record_shown(receipt.id for receipt in found)
         return found
 
     async def receipt(self, receipt_id: str) -> Receipt:
@@ -150,12 +150,12 @@ class Erasures:
         Raises:
             NotFound: no receipt has that id, several begin with it, or it is not the caller's.
         """
-        async with self.desk.reading(self.desk.caller, "read receipt") as reading:
-            found = await receipts.find_receipts(reading.conn, self.desk.org_id, receipt_id)
+        async with self.access.reading(self.access.principal, "read receipt") as reading:
+            found = await receipts.find_receipts(reading.conn, self.access.org_id, receipt_id)
             if len(found) != 1:
                 raise NotFound("receipt", receipt_id)
-            reading.shows([found[0].id])
-        return await self._with_copies(found[0])
+            reading.record_shown([found[0].id])
+        return await self._with_pending_projections(found[0])
 
     async def check(self, receipt_id: str) -> Receipt:
         """Look once more whether everything that a receipt names is gone; return it with what was found.
@@ -166,12 +166,12 @@ class Erasures:
         found = await self.receipt(receipt_id)
 
         async def work(conn: Connection) -> tuple[Receipt, Sequence[UUID]]:
-            return await look_again(conn, self.desk.org_id, Done(receipt=found)), [found.id]
+            return await verify(conn, self.access.org_id, Erasure(receipt=found)), [found.id]
 
-        return await self._with_copies(await self.desk.change("erase own", "check receipt", work))
+        return await self._with_pending_projections(await self.access.change("erase own", "check receipt", work))
 
     @operation("PUT", "/rooms/{room}/retention", name="set_retention", replay="whole", is_repeatable=True)
-    async def keep(self, room: str, keep_for: timedelta | None, *, dry_run: bool = False) -> Retention:
+    async def keep(self, room: str, keep_for: timedelta | None, *, dry_run: bool = False) -> RetentionChange:
         """Say how long a room keeps what was said in it, None being forever; return when that begins and what goes.
 
         A shorter time than before begins after a day of grace. Until then the room keeps what it kept before, and to keep
@@ -185,12 +185,12 @@ class Erasures:
         if keep_for is not None and not timedelta(0) < keep_for <= LONGEST_KEPT:
             raise BadInput("time to keep", "must be more than nothing, and at most a thousand years")
 
-        async def work(conn: Connection) -> tuple[Retention, Sequence[UUID]]:
-            room_id = await meant.room(conn, self.desk.org_id, room)
-            told = await self._keep(conn, room_id, keep_for, dry_run=dry_run)
+        async def work(conn: Connection) -> tuple[RetentionChange, Sequence[UUID]]:
+            room_id = await meant.room(conn, self.access.org_id, room)
+            told = await self._set_retention(conn, room_id, keep_for, dry_run=dry_run)
             return told, [room_id]
 
-        return await self.desk.change("administer", "dry run of keep" if dry_run else "keep", work)
+        return await self.access.change("administer", "dry run of keep" if dry_run else "keep", work)
 
     async def expire(self, now: datetime | None = None) -> list[Receipt]:
         """Erase what is older than its room keeps, and return a receipt for each portion that went.
@@ -205,21 +205,21 @@ class Erasures:
         now, clock = _in_utc(now), datetime.now(UTC)
         if now is not None and now > clock:
             raise BadInput("time", "has not come yet")
-        await self.desk.check("administer", retain.ACTION)
-        return await retain.expire(self.desk.db, self.desk.org_id, now=now or clock, by=self.desk.caller)
+        await self.access.check("administer", retain.ACTION)
+        return await retain.expire(self.access.db, self.access.org_id, now=now or clock, by=self.access.principal)
 
-    async def _keep(
+    async def _set_retention(
         self, conn: Connection, room_id: RoomId, keep_for: timedelta | None, *, dry_run: bool
-    ) -> Retention:
-        org_id = self.desk.org_id
-        held, now = await erased.kept_by(conn, org_id, room_id)
-        keeping = retention.changed(held, keep_for, now=now, grace=retention.GRACE)
+    ) -> RetentionChange:
+        org_id = self.access.org_id
+        held, now = await erased.retention_now(conn, org_id, room_id)
+        keeping = retention.change_policy(held, keep_for, now=now, grace=retention.GRACE)
         if not dry_run:
-            await erased.keep(conn, org_id, room_id, keeping)
-        gone = SaidBefore(messages=0, oldest_at=None, newest_at=None)
+            await erased.set_retention(conn, org_id, room_id, keeping)
+        gone = OldMessages(messages=0, oldest_at=None, newest_at=None)
         if keep_for is not None:
-            gone = await erased.said_before(conn, org_id, room_id, (keeping.starts_at or now) - keep_for)
-        return Retention(
+            gone = await erased.messages_before(conn, org_id, room_id, (keeping.starts_at or now) - keep_for)
+        return RetentionChange(
             room_id=room_id,
             keep_for=keep_for,
             starts_at=keeping.starts_at,
@@ -230,41 +230,41 @@ class Erasures:
         )
 
     async def _message(self, word: str, room: str | None, action: str) -> Message:
-        async with self.desk.looking(action) as conn:
-            room_id = await meant.room(conn, self.desk.org_id, room) if room else None
-            return await meant.message(conn, self.desk.org_id, word, room_id=room_id)
+        async with self.access.resolving(action) as conn:
+            room_id = await meant.room(conn, self.access.org_id, room) if room else None
+            return await meant.message(conn, self.access.org_id, word, room_id=room_id)
 
-    async def _check_own(self, conn: Connection, participant_id: ParticipantId) -> None:
+    async def _check_owned(self, conn: Connection, participant_id: ParticipantId) -> None:
         """Refuse what is not the caller's, by the accounts of now; an operator's is everything."""
-        if not await self.desk.is_own(conn, participant_id):
+        if not await self.access.is_own(conn, participant_id):
             raise NotAllowed("this is somebody else's, and only an operator erases that")
 
-    async def _erase(self, asked: Asked, *, own: ParticipantId | None, dry_run: bool) -> Receipt:
+    async def _erase(self, asked: ErasureRequest, *, own: ParticipantId | None, dry_run: bool) -> Receipt:
         """Erase what is somebody's own; None is nobody's, and an operator's to erase."""
 
-        async def work(conn: Connection) -> tuple[Done, Sequence[UUID]]:
+        async def work(conn: Connection) -> tuple[Erasure, Sequence[UUID]]:
             if not dry_run:
-                await erased.keep_writers_out(conn, self.desk.org_id)
+                await erased.lock_exclusive(conn, self.access.org_id)
             if own is not None:
-                await self._check_own(conn, own)
-            async with erased.looking_only(conn, self.desk.org_id) if dry_run else nullcontext():
-                done = await erase(conn, self.desk.org_id, asked, by=self.desk.caller, dry_run=dry_run)
-            return done, _subjects(done.receipt)
+                await self._check_owned(conn, own)
+            async with erased.dry_run(conn, self.access.org_id) if dry_run else nullcontext():
+                done = await erase(conn, self.access.org_id, asked, by=self.access.principal, dry_run=dry_run)
+            return done, _subject_ids(done.receipt)
 
         right: Right = "administer" if own is None else "erase own"
-        done = await self.desk.change(right, _action(asked.kind, dry_run=dry_run), work)
+        done = await self.access.change(right, _action(asked.kind, dry_run=dry_run), work)
         if dry_run:
             return done.receipt
-        receipt = await self.desk.db.change(
-            self.desk.org_id, partial(look_again, org_id=self.desk.org_id, done=done)
+        receipt = await self.access.db.change(
+            self.access.org_id, partial(verify, org_id=self.access.org_id, done=done)
         )
-        return await self._with_copies(receipt)
+        return await self._with_pending_projections(receipt)
 
-    async def _with_copies(self, receipt: Receipt) -> Receipt:
+    async def _with_pending_projections(self, receipt: Receipt) -> Receipt:
         """Return a receipt with what copies may hold still, as the work that waits tells."""
-        async with self.desk.db.reading(Viewer.operator(self.desk.org_id)) as conn:
-            copies = await receipts.still_copied(conn, self.desk.org_id, receipt)
-        if not self.desk.caller.is_operator:
+        async with self.access.db.read_transaction(Viewer.operator(self.access.org_id)) as conn:
+            copies = await receipts.pending_removals(conn, self.access.org_id, receipt)
+        if not self.access.principal.is_operator:
             copies = [replace(one, error=None) for one in copies]
         return replace(receipt, copies=tuple(copies))
 
@@ -282,7 +282,7 @@ def _action(kind: ErasureKind, *, dry_run: bool) -> str:
     return f"dry run of erase {kind}" if dry_run else f"erase {kind}"
 
 
-def _subjects(receipt: Receipt) -> list[UUID]:
+def _subject_ids(receipt: Receipt) -> list[UUID]:
     of_receipt = [] if receipt.is_dry_run else [receipt.id]
     about = [receipt.room_id, receipt.message_id, *receipt.participant_ids]
     return [*of_receipt, *(one for one in about if one is not None)]

@@ -14,24 +14,24 @@ from itertools import takewhile
 from uuid import UUID
 from weakref import WeakSet
 
-from roomlore.app.desk import Desk
+from roomlore.app.desk import Access
 from roomlore.domain.errors import BadInput, DatabaseUnavailable
-from roomlore.domain.ids import OrgId, RoomId, id_at, time_of
+from roomlore.domain.ids import OrgId, RoomId, lowest_id_at, id_time
 from roomlore.domain.records import Viewer
 from roomlore.retrieval import meant
 from roomlore.store import changes
-from roomlore.store.changes import Change, Kind, Place
+from roomlore.store.changes import Change, ChangeKind, Cursor
 from roomlore.store.db import Database
-from roomlore.store.work import meeting_outages
+from roomlore.store.work import translate_connection_errors
 
 #: What the log calls it: a line when a stream begins, none for each event.
 ACTION = "read events"
 #: Streams look by themselves so often, should nobody wake them; a key that was revoked ends its streams by then.
 POLL_SECONDS = 5.0
 #: A change that a slower transaction may still come before is looked for again after this, then twice that, and so on.
-FIRST_LOOK, LAST_LOOK = 0.02, 1.0
+FIRST_POLL_SECONDS, MAX_POLL_SECONDS = 0.02, 1.0
 #: However often it is rung, a stream reads anew no sooner than this after it has read.
-COALESCED_SECONDS = 0.15
+COALESCE_SECONDS = 0.15
 #: So many streams of a process read at a time, so that they leave connections to everybody else.
 READERS = 2
 #: Of changes in one read, and of what they are about; then to the end of the transaction.
@@ -48,7 +48,7 @@ class Event:
 
     id: UUID
     #: What happened to what: `message.added`, `memory.changed`, and so on.
-    kind: Kind
+    kind: ChangeKind
     #: None where it is about memories that rest on nothing that was said.
     room: RoomId | None
     #: Messages, memories or conversations, by kind.
@@ -57,48 +57,48 @@ class Event:
 
 
 @dataclass(slots=True)
-class Bell:
+class Notifier:
     """Wakes whoever waits for changes; as long as anybody does, one connection of the process listens."""
 
     #: Who reads now.
-    turn: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(READERS))
-    _waiting: dict[OrgId, WeakSet[asyncio.Event]] = field(
+    read_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(READERS))
+    _subscribers: dict[OrgId, WeakSet[asyncio.Event]] = field(
         default_factory=dict[OrgId, "WeakSet[asyncio.Event]"]
     )
-    _listening: asyncio.Task[None] | None = None
+    _listener: asyncio.Task[None] | None = None
 
-    def heard(self, db: Database, org_id: OrgId) -> asyncio.Event:
+    def subscribe(self, db: Database, org_id: OrgId) -> asyncio.Event:
         """Return what is set whenever something changes in an org, for as long as the caller holds it."""
         rung = asyncio.Event()
-        self._waiting.setdefault(org_id, WeakSet()).add(rung)
-        if self._listening is None or self._listening.done():
-            self._listening = asyncio.create_task(self._listen(db))
+        self._subscribers.setdefault(org_id, WeakSet()).add(rung)
+        if self._listener is None or self._listener.done():
+            self._listener = asyncio.create_task(self._listen(db))
         return rung
 
     async def _listen(self, db: Database) -> None:
-        while self._is_wanted():
+        while self._has_subscribers():
             try:
-                with meeting_outages():
+                with translate_connection_errors():
                     async with db.listening(changes.CHANNEL) as notices:
                         # What was noted while nobody listened.
-                        self._ring(list(self._waiting))
-                        while self._is_wanted():
-                            self._ring([OrgId(UUID(org_id)) for org_id in await notices(LAST_LOOK)])
+                        self._notify(list(self._subscribers))
+                        while self._has_subscribers():
+                            self._notify([OrgId(UUID(org_id)) for org_id in await notices(MAX_POLL_SECONDS)])
             except DatabaseUnavailable:
                 # Whoever waits looks by themselves meanwhile.
-                await asyncio.sleep(LAST_LOOK)
+                await asyncio.sleep(MAX_POLL_SECONDS)
 
-    def _ring(self, org_ids: Sequence[OrgId]) -> None:
+    def _notify(self, org_ids: Sequence[OrgId]) -> None:
         for org_id in org_ids:
-            for rung in self._waiting.get(org_id, ()):
+            for rung in self._subscribers.get(org_id, ()):
                 rung.set()
 
-    def _is_wanted(self) -> bool:
-        self._waiting = {org_id: rung for org_id, rung in self._waiting.items() if rung}
-        return bool(self._waiting)
+    def _has_subscribers(self) -> bool:
+        self._subscribers = {org_id: rung for org_id, rung in self._subscribers.items() if rung}
+        return bool(self._subscribers)
 
 
-class Stream:
+class EventStream:
     """The events that a viewer may see, from a place on, without end.
 
     Iterating raises KeyRefused once the caller's key is no longer valid, NotAllowed where the caller may not read as the
@@ -106,28 +106,28 @@ class Stream:
     """
 
     def __init__(
-        self, desk: Desk, bell: Bell, *, viewer: Viewer, room: str | None = None, after: str | None = None
+        self, access: Access, notifier: Notifier, *, viewer: Viewer, room: str | None = None, after: str | None = None
     ) -> None:
-        self._desk, self._bell, self._viewer = desk, bell, viewer
+        self._desk, self._notifier, self._viewer = access, notifier, viewer
         self._room, self._after = room, after
         self._room_id: RoomId | None = None
-        self._place: Place | None = None
+        self._cursor: Cursor | None = None
         #: The transaction in which the stream goes on, and up to which id it was told before.
-        self._told: tuple[str, UUID] | None = None
-        self._rung: asyncio.Event | None = None
+        self._already_sent: tuple[str, UUID] | None = None
+        self._changed: asyncio.Event | None = None
         self._ready: deque[Event] = deque()
-        self._rest = 0.0
+        self._poll_seconds = 0.0
         self._read_at = -POLL_SECONDS
         self._is_closed = False
 
-    def __aiter__(self) -> "Stream":
+    def __aiter__(self) -> "EventStream":
         """Return the stream itself."""
         return self
 
     async def __anext__(self) -> Event:
         """Return the next event, waiting for it however long it takes."""
         if not self._is_closed:
-            await self.begin()
+            await self.start()
         while not (self._ready or self._is_closed):
             await self._wait()
             if not self._is_closed:
@@ -139,94 +139,94 @@ class Stream:
     async def aclose(self) -> None:
         """End the stream: nobody listens for it any more, and whoever waits for its next event is told that it is over."""
         self._is_closed = True
-        rung, self._rung = self._rung, None
+        rung, self._changed = self._changed, None
         if rung is not None:
             rung.set()
 
-    async def begin(self) -> None:
+    async def start(self) -> None:
         """Find where the stream begins, once; what is wrong with it is raised here."""
-        if self._place is not None:
+        if self._cursor is not None:
             return
         wanted = None if self._after is None else _event_id(self._after)
         org_id = self._desk.org_id
         # Before the place is looked up: what is noted from then on rings.
-        rung = self._bell.heard(self._desk.db, org_id)
-        async with self._bell.turn:
-            place = await (self._now() if wanted is None else self._after_event(wanted))
+        rung = self._notifier.subscribe(self._desk.db, org_id)
+        async with self._notifier.read_slots:
+            place = await (self._current_cursor() if wanted is None else self._cursor_after(wanted))
         # After it: where the log has the line, the stream has begun.
         async with self._desk.reading(self._viewer, ACTION) as reading:
             if self._room is not None:
                 self._room_id = await meant.room(reading.conn, org_id, self._room)
-                reading.shows([self._room_id])
-        self._rung, self._place = rung, place
+                reading.record_shown([self._room_id])
+        self._changed, self._cursor = rung, place
 
-    async def _now(self) -> Place:
-        async with self._desk.db.reading(Viewer.operator(self._desk.org_id)) as conn:
-            return await changes.place_now(conn)
+    async def _current_cursor(self) -> Cursor:
+        async with self._desk.db.read_transaction(Viewer.operator(self._desk.org_id)) as conn:
+            return await changes.current_cursor(conn)
 
-    async def _after_event(self, wanted: UUID) -> Place:
+    async def _cursor_after(self, wanted: UUID) -> Cursor:
         """Return the place just after an event, or one before it where the viewer sees none of it, or there is none."""
-        async with self._desk.db.reading(Viewer.operator(self._desk.org_id)) as conn:
-            found = await changes.beside(conn, self._desk.org_id, wanted)
+        async with self._desk.db.read_transaction(Viewer.operator(self._desk.org_id)) as conn:
+            found = await changes.siblings(conn, self._desk.org_id, wanted)
         told = await self._visible(found)
         if told:
             # All of its transaction is read again: of what was noted with it only a part may have been told.
-            self._told = (found[0].xid, wanted)
-            return Place(xid=found[0].xid)
-        since = id_at(min(time_of(wanted), datetime.now(UTC)) - OVERLAP)
-        async with self._desk.db.reading(Viewer.operator(self._desk.org_id)) as conn:
-            return await changes.place_since(conn, self._desk.org_id, since)
+            self._already_sent = (found[0].xid, wanted)
+            return Cursor(xid=found[0].xid)
+        since = lowest_id_at(min(id_time(wanted), datetime.now(UTC)) - OVERLAP)
+        async with self._desk.db.read_transaction(Viewer.operator(self._desk.org_id)) as conn:
+            return await changes.cursor_since(conn, self._desk.org_id, since)
 
     async def _wait(self) -> None:
         """Wait until there may be something to read."""
-        rung = self._rung
+        rung = self._changed
         assert rung is not None
-        if self._rest:
+        if self._poll_seconds:
             with suppress(TimeoutError):
-                await asyncio.wait_for(rung.wait(), self._rest)
+                await asyncio.wait_for(rung.wait(), self._poll_seconds)
                 # What many write at once is read together.
-                early = self._read_at + COALESCED_SECONDS - asyncio.get_running_loop().time()
+                early = self._read_at + COALESCE_SECONDS - asyncio.get_running_loop().time()
                 await asyncio.sleep(max(early, 0.0))
         rung.clear()
 
     async def _read(self) -> None:
         """Read what comes next, as far as it is settled, and say how long to wait before the next read."""
-        assert self._place is not None
+        assert self._cursor is not None
         self._read_at = asyncio.get_running_loop().time()
-        async with self._bell.turn:
+        async with self._notifier.read_slots:
             await self._desk.check_viewer(self._viewer, ACTION)
-            with meeting_outages():
-                async with self._desk.db.reading(Viewer.operator(self._desk.org_id)) as conn:
-                    found = await changes.after(
-                        conn, self._desk.org_id, self._place, room_id=self._room_id, limit=BATCH
+            with translate_connection_errors():
+                async with self._desk.db.read_transaction(Viewer.operator(self._desk.org_id)) as conn:
+                    found = await changes.read_after(
+                        conn, self._desk.org_id, self._cursor, room_id=self._room_id, limit=BATCH
                     )
-                settled = _some(list(takewhile(lambda change: change.is_settled, found)))
+                settled = _first_batch(list(takewhile(lambda change: change.is_settled, found)))
                 visible = await self._visible(settled)
         if settled:
             last = settled[-1]
-            self._place = replace(self._place, xid=last.xid, id=last.id)
-            told, self._told = self._told, None
+            self._cursor = replace(self._cursor, xid=last.xid, id=last.id)
+            told, self._already_sent = self._already_sent, None
             self._ready.extend(
-                event for group in _groups(settled, after=told) for event in _events(group, visible)
+                event for group in _coalesce(settled, after=told) for event in _events(group, visible)
             )
-        self._rest = self._pause(found, settled)
+        self._poll_seconds = self._next_poll(found, settled)
 
-    def _pause(self, found: Sequence[Change], settled: Sequence[Change]) -> float:
+    def _next_poll(self, found: Sequence[Change], settled: Sequence[Change]) -> float:
         if len(settled) == len(found) < BATCH:
             # All that there was: what comes rings.
             return POLL_SECONDS
         if settled:
             return 0.0
         # Nobody tells when the transaction ends that this waits for.
-        return FIRST_LOOK if self._rest > LAST_LOOK else min(max(2 * self._rest, FIRST_LOOK), LAST_LOOK)
+        return FIRST_POLL_SECONDS if self._poll_seconds > MAX_POLL_SECONDS else min(max(2 * self._poll_seconds, FIRST_POLL_SECONDS), MAX_POLL_SECONDS)
 
     async def _visible(self, found: Sequence[Change]) -> set[UUID]:
         ids = {subject_id for change in found for subject_id in change.subject_ids}
         if not ids:
             return set()
         # As the viewer, and without what wishes keep from them.
-        async with self._desk.db.reading(self._viewer, recalls=True) as conn:
-            return await changes.visible(conn, self._desk.org_id, ids)
+        async with self._desk.db.read_transaction(self._viewer, recalls=True) as conn:
+            return await changes.visible_ids(conn, self._desk.org_id, ids)
 
 
 def _event_id(word: str) -> UUID:
@@ -239,7 +239,7 @@ def _event_id(word: str) -> UUID:
     return found
 
 
-def _some(found: list[Change]) -> list[Change]:
+def _first_batch(found: list[Change]) -> list[Change]:
     """Return the first of these that are not about too much together, to the end of a transaction; one at least."""
     count = 0
     for place, change in enumerate(found):
@@ -249,12 +249,12 @@ def _some(found: list[Change]) -> list[Change]:
     return found
 
 
-def _groups(found: Sequence[Change], *, after: tuple[str, UUID] | None) -> list[list[Change]]:
+def _coalesce(found: Sequence[Change], *, after: tuple[str, UUID] | None) -> list[list[Change]]:
     """Return changes with those of the same transaction, room and kind, each group where its last stands.
 
     Of one transaction those that stand after an id: the rest was told.
     """
-    groups: dict[tuple[str, RoomId | None, Kind], list[Change]] = {}
+    groups: dict[tuple[str, RoomId | None, ChangeKind], list[Change]] = {}
     for change in found:
         # Put in anew: in the order of the last of each.
         key = (change.xid, change.room_id, change.kind)
@@ -268,7 +268,7 @@ def _groups(found: Sequence[Change], *, after: tuple[str, UUID] | None) -> list[
 def _events(group: Sequence[Change], visible: set[UUID]) -> list[Event]:
     """Return what is told of a group, divided by what is seen: how it was noted would tell how much is not."""
     seen = sorted(one for change in group for one in change.subject_ids if one in visible)
-    parts = [seen[start : start + changes.MOST] for start in range(0, len(seen), changes.MOST)]
+    parts = [seen[start : start + changes.MAX_CHANGES] for start in range(0, len(seen), changes.MAX_CHANGES)]
     # The last part has the id of the whole.
     with_ids = zip(group[len(group) - len(parts) :], parts, strict=True)
     return [

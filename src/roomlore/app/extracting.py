@@ -4,24 +4,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from roomlore.app.conversations import OF_MESSAGE
-from roomlore.app.desk import Desk, check_limit
-from roomlore.app.naming import reader
+from roomlore.app.conversations import MESSAGE_PREFIX
+from roomlore.app.desk import Access, check_limit
+from roomlore.app.naming import claim_worker
 from roomlore.config import Settings
 from roomlore.domain.errors import BadInput, NotFound
 from roomlore.domain.ids import ConversationId
 from roomlore.retrieval import meant
 from roomlore.store import conversations, extracting, readings
 from roomlore.store.queries import Connection
-from roomlore.store.readings import Reading
+from roomlore.store.readings import LlmCall
 from roomlore.workers import loop
-from roomlore.workers.extract import ExtractWorker, Rules
-from roomlore.workers.read import Read
-from roomlore.workers.untangle import UntangleWorker
+from roomlore.workers.extract import ExtractionWorker, RuleExtractor
+from roomlore.workers.read import ExtractionRun
+from roomlore.workers.untangle import DisentanglementWorker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Extracted:
+class ExtractionResult:
     """What came of going through conversations."""
 
     #: That rules went through.
@@ -40,13 +40,13 @@ class Extracted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Extracting:
+class Extraction:
     """Drawing memories from what was said, at once; the operator's."""
 
-    desk: Desk
+    access: Access
     settings: Settings
 
-    async def extract(self, where: str | None = None) -> Extracted:
+    async def extract(self, where: str | None = None) -> ExtractionResult:
         """Draw memories from conversations, also from such as still go on, and return what came of it.
 
         Going through what has not changed changes nothing. First messages are put into conversations.
@@ -60,27 +60,27 @@ class Extracting:
             NotFound: there is no such room or conversation.
             NotAllowed: the caller is no operator.
         """
-        await self.desk.work("extract")
-        db, org_id, now = self.desk.db, self.desk.org_id, datetime.now(UTC)
-        await loop.drain(db, UntangleWorker(db=db), only_org=org_id)
-        async with self.desk.looking("extract") as conn:
-            ids = await self._meant(conn, where)
-        written = await ExtractWorker(db=db, extractor=Rules()).draw(org_id, ids, now=now)
-        became: Sequence[Read] = ()
+        await self.access.audit_work("extract")
+        db, org_id, now = self.access.db, self.access.org_id, datetime.now(UTC)
+        await loop.drain(db, DisentanglementWorker(db=db), only_org=org_id)
+        async with self.access.resolving("extract") as conn:
+            ids = await self._resolve(conn, where)
+        written = await ExtractionWorker(db=db, extractor=RuleExtractor()).extract(org_id, ids, now=now)
+        became: Sequence[ExtractionRun] = ()
         if self.settings.language_model is not None:
-            became = await reader(db, self.settings.language_model).draw(org_id, ids, now=now)
+            became = await claim_worker(db, self.settings.language_model).extract(org_id, ids, now=now)
         read = sum(one.outcome in {"read", "passed"} for one in became)
-        return Extracted(
+        return ExtractionResult(
             conversations=written.conversations,
             messages=written.messages,
-            added=written.added + sum(one.written.added for one in became),
-            released=written.released + sum(one.written.released for one in became),
-            wishes=sum(one.written.wishes for one in became),
+            added=written.added + sum(one.result.added for one in became),
+            released=written.released + sum(one.result.released for one in became),
+            wishes=sum(one.result.wishes for one in became),
             read=read,
             unread=len(became) - read,
         )
 
-    async def readings(self, where: str | None = None, *, limit: int = 20) -> list[Reading]:
+    async def readings(self, where: str | None = None, *, limit: int = 20) -> list[LlmCall]:
         """Return what a language model was shown of a conversation, in order, or the newest of all, newest first.
 
         Args:
@@ -93,18 +93,18 @@ class Extracting:
             NotAllowed: the caller is no operator.
         """
         check_limit(limit)
-        await self.desk.check("administer", "read readings")
-        async with self.desk.reading(self.desk.caller, "read readings") as reading:
-            conn, org_id = reading.conn, self.desk.org_id
+        await self.access.check("administer", "read readings")
+        async with self.access.reading(self.access.principal, "read readings") as reading:
+            conn, org_id = reading.conn, self.access.org_id
             if where is None:
                 found = await readings.newest(conn, org_id, limit=limit)
             else:
                 found = await readings.of_conversation(conn, org_id, await self._conversation(conn, where))
-            reading.shows({one.conversation_id for one in found})
+            reading.record_shown({one.conversation_id for one in found})
         return found
 
-    async def _meant(self, conn: Connection, where: str | None) -> Sequence[ConversationId]:
-        org_id = self.desk.org_id
+    async def _resolve(self, conn: Connection, where: str | None) -> Sequence[ConversationId]:
+        org_id = self.access.org_id
         if where is None:
             return await extracting.conversations_in(conn, org_id, None)
         try:
@@ -115,10 +115,10 @@ class Extracting:
     async def _conversation(
         self, conn: Connection, word: str, *, what: str = "conversation"
     ) -> ConversationId:
-        org_id = self.desk.org_id
-        if word.startswith(OF_MESSAGE):
-            said = await meant.message(conn, org_id, word.removeprefix(OF_MESSAGE), room_id=None)
-            found = list((await conversations.conversations_of(conn, org_id, [said.id])).values())
+        org_id = self.access.org_id
+        if word.startswith(MESSAGE_PREFIX):
+            said = await meant.message(conn, org_id, word.removeprefix(MESSAGE_PREFIX), room_id=None)
+            found = list((await conversations.assignments_of(conn, org_id, [said.id])).values())
         else:
             found = await conversations.find(conn, org_id, word)
         if len(found) > 1:

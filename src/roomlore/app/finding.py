@@ -15,12 +15,12 @@ from uuid import UUID
 
 from msgspec import Meta
 
-from roomlore.app.desk import Desk, Reading
-from roomlore.app.embedding import Models
-from roomlore.app.meaning import Meaning
+from roomlore.app.desk import Access, AuditedRead
+from roomlore.app.embedding import EmbeddingModels
+from roomlore.app.meaning import QuestionEmbedder
 from roomlore.app.operation import NO_NUL
-from roomlore.app.posting import Place, bind
-from roomlore.app.withholding import left_out, rests_on, said_in, told_to_operator
+from roomlore.app.posting import Destination, restrict_to_readers
+from roomlore.app.withholding import hidden_message_ids, source_ids_of_answer, message_ids_of_hits, operator_restrictions
 from roomlore.config import Settings
 from roomlore.domain.errors import BadInput, RoomloreError
 from roomlore.domain.ids import MemoryId, MessageId
@@ -28,26 +28,26 @@ from roomlore.domain.incoming import ParticipantKind
 from roomlore.domain.ports import Embedder
 from roomlore.domain.records import Viewer
 from roomlore.retrieval import meant
-from roomlore.retrieval.asked import Asked, Filters, Read, asks, is_anybody, read
-from roomlore.retrieval.records import Answer, Degradation, Found, Hit
-from roomlore.retrieval.search import NEAR, Question, Searched, search
-from roomlore.retrieval.when import Period
+from roomlore.retrieval.asked import ParsedQuery, Filters, AppliedFilters, is_question, is_generic_person, parse_query
+from roomlore.retrieval.records import Answer, SearchDegradation, SearchResult, Hit
+from roomlore.retrieval.search import DENSE_CANDIDATES, SearchQuery, MessageSearchResult, search_messages
+from roomlore.retrieval.when import TimeRange
 from roomlore.store import directory
-from roomlore.store.db import verbatim
+from roomlore.store.db import without_restrictions
 from roomlore.store.directory import ParticipantKey
 from roomlore.store.queries import Connection
-from roomlore.store.search import Scope
+from roomlore.store.search import SearchFilter
 
 if TYPE_CHECKING:
-    from roomlore.app.graphasking import Proposed
-    from roomlore.app.nearness import Acquaintance
-    from roomlore.app.proposing import Servers
+    from roomlore.app.graphasking import GraphCandidates
+    from roomlore.app.nearness import GraphProximity
+    from roomlore.app.proposing import ProjectionClients
     from roomlore.retrieval import cascade
 
 #: The shortest time between two messages.
-MOMENT = timedelta(microseconds=1)
+INSTANT = timedelta(microseconds=1)
 #: Among so many exchanges the questions are looked for.
-LOOKED_THROUGH = 100
+MIN_CANDIDATES = 100
 #: The most exchanges that one search finds: each is read whole.
 MOST_FOUND = 1_000
 #: In characters; what is longer is a document, and PostgreSQL refuses its words beyond a megabyte.
@@ -56,23 +56,23 @@ SearchedText = Annotated[str, Meta(min_length=1, max_length=LONGEST_QUESTION, pa
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Asking:
+class _PreparedQuestion:
     """A question, before anything of it is looked up."""
 
-    asked: Asked
+    parsed: ParsedQuery
     filters: Filters
     #: Each of its wordings, as retrieval takes it.
-    worded: Mapping[str, Question]
-    degraded: Sequence[Degradation]
+    questions: Mapping[str, SearchQuery]
+    degraded: Sequence[SearchDegradation]
     #: Made the vectors of the wordings; None: they have none.
     embedder: Embedder | None
-    began: float
+    started_at: float
     #: What a copy of the graph proposes as near the viewer, where that is to count; None where it is not.
-    near: Proposed | None = None
+    graph_candidates: GraphCandidates | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Who:
+class _AuthorFilter:
     """Whose words a question asks for."""
 
     accounts: Sequence[ParticipantKey] = ()
@@ -81,69 +81,69 @@ class _Who:
     unknown: Sequence[str] = ()
 
     @property
-    def is_known(self) -> bool:
+    def is_usable(self) -> bool:
         """Whether these are some whose words can be looked through."""
         return bool(self.accounts or self.kinds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Wanted:
+class _SearchPlan:
     """What is looked for, and where."""
 
     #: None is everything there.
-    question: Question | None
+    question: SearchQuery | None
     #: Bound to the room where it is asked, unless it is private.
     viewer: Viewer
     #: Whether only what asks something is wanted, where anything does.
-    asks: bool
-    scope: Scope
-    read: Read | None
+    only_questions: bool
+    scope: SearchFilter
+    interpretation: AppliedFilters | None
     #: Rooms, participants and conversations that whoever asked named.
-    named: Sequence[UUID]
+    named_ids: Sequence[UUID]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class SearchService:
     """Searching and asking, as far as viewers may read; `App` describes the calls."""
 
-    desk: Desk
-    models: Models
+    access: Access
+    models: EmbeddingModels
     now: Callable[[], datetime]
     #: Say what answers are told with, and where else they are looked for.
     settings: Settings
     #: Hold copies that are asked, too, where there are any.
-    servers: Callable[[], Servers]
+    servers: Callable[[], ProjectionClients]
 
     async def search(
         self,
         viewer: Viewer,
         question: str,
         *,
-        place: Place,
+        place: Destination,
         filters: Filters,
         limit: int,
-    ) -> Found:
+    ) -> SearchResult:
         """Return up to `limit` exchanges the viewer may see, best first, or newest first where all are wanted."""
-        _check_found(limit)
-        asking = await self._asking(viewer, question, filters)
-        asking = await self._proposed(viewer, asking, place, limit=limit)
-        async with self._recalling(viewer, place.marked("search"), asking) as reading:
-            wanted = await self._wanted(reading.conn, viewer, asking, place)
-            reach = max(limit, LOOKED_THROUGH) if wanted.asks else limit
-            found = await _searched(reading.conn, wanted, limit=reach)
-            hits = ((wanted.asks and _questions(found.hits)) or found.hits)[:limit]
-            reading.shows([*wanted.named, *said_in(hits)])
+        _check_result_limit(limit)
+        asking = await self._prepare(viewer, question, filters)
+        asking = await self._with_candidates(viewer, asking, place, limit=limit)
+        async with self._restricted_read(viewer, place.audit_action("search"), asking) as reading:
+            wanted = await self._plan(reading.conn, viewer, asking, place)
+            reach = max(limit, MIN_CANDIDATES) if wanted.only_questions else limit
+            found = await _find_threads(reading.conn, wanted, limit=reach)
+            hits = ((wanted.only_questions and _question_hits(found.hits)) or found.hits)[:limit]
+            reading.record_shown([*wanted.named_ids, *message_ids_of_hits(hits)])
 
             async def look() -> list[MessageId]:
-                return said_in((await _searched(reading.conn, wanted, limit=limit)).hits)
+                return message_ids_of_hits((await _find_threads(reading.conn, wanted, limit=limit)).hits)
 
-            hidden = await left_out(reading.conn, viewer, look, shown=said_in(hits))
-        withheld = await told_to_operator(self.desk, viewer, hidden, place=wanted.viewer.place)
-        return Found(
+            hidden = await hidden_message_ids(reading.conn, viewer, look, shown=message_ids_of_hits(hits))
+        withheld = await operator_restrictions(self.access, viewer, hidden, place=wanted.viewer.place)
+        return SearchResult(
             hits=hits,
-            certainty=found.certainty,
+            certainty=found.confidence,
             degraded=asking.degraded,
-            read=wanted.read,
+            read=wanted.interpretation,
             withheld=withheld,
             postable=place.postable,
         )
@@ -153,133 +153,133 @@ class Finding:
         viewer: Viewer,
         question: str,
         *,
-        place: Place,
+        place: Destination,
         filters: Filters,
         quote: bool,
     ) -> Answer:
         """Return what the viewer's messages say about a question, or that they do not."""
-        from roomlore.app.answering import Answering
-        from roomlore.app.reciting import recited
+        from roomlore.app.answering import AnswerWriter
+        from roomlore.app.reciting import newest_in_scope
 
-        asking = await self._asking(viewer, question, filters)
-        asking = await self._proposed(viewer, asking, place, limit=NEAR, beyond_room=True)
-        answering = Answering(desk=self.desk, settings=self.settings, now=self.now)
-        near = await answering.near(viewer, asking.worded.get(question), asking.embedder)
-        async with self._recalling(viewer, place.marked("ask"), asking) as reading:
+        asking = await self._prepare(viewer, question, filters)
+        asking = await self._with_candidates(viewer, asking, place, limit=DENSE_CANDIDATES, beyond_room=True)
+        answering = AnswerWriter(access=self.access, settings=self.settings, now=self.now)
+        near = await answering.pending_similarities(viewer, asking.questions.get(question), asking.embedder)
+        async with self._restricted_read(viewer, place.audit_action("ask"), asking) as reading:
             conn = reading.conn
-            wanted = await self._wanted(conn, viewer, asking, place)
-            settled = await _settled(conn, wanted, near)
+            wanted = await self._plan(conn, viewer, asking, place)
+            settled = await _answer_stage(conn, wanted, near)
             answer = (
-                settled.answer() if settled else await recited(conn, wanted.viewer, question, wanted.scope)
+                settled.answer() if settled else await newest_in_scope(conn, wanted.viewer, question, wanted.scope)
             )
             recalled = [one.memory.id for one in answer.memories]
-            reading.shows([*wanted.named, *said_in(answer.hits), *recalled])
+            reading.record_shown([*wanted.named_ids, *message_ids_of_hits(answer.hits), *recalled])
 
             async def look() -> list[MessageId]:
-                again = await _settled(conn, wanted, near)
+                again = await _answer_stage(conn, wanted, near)
                 found = (
-                    again.answer() if again else await recited(conn, wanted.viewer, question, wanted.scope)
+                    again.answer() if again else await newest_in_scope(conn, wanted.viewer, question, wanted.scope)
                 )
-                return rests_on(found)
+                return source_ids_of_answer(found)
 
-            hidden = await left_out(conn, viewer, look, shown=rests_on(answer))
+            hidden = await hidden_message_ids(conn, viewer, look, shown=source_ids_of_answer(answer))
         if settled is not None:
             answer = await answering.finish(wanted.viewer, settled, scope=wanted.scope, quote=quote)
-        answer = _remarked(answer, wanted.read)
-        withheld = await told_to_operator(self.desk, viewer, hidden, place=wanted.viewer.place)
+        answer = _with_remark(answer, wanted.interpretation)
+        withheld = await operator_restrictions(self.access, viewer, hidden, place=wanted.viewer.place)
         return replace(
             answer,
             question=question,
             degraded=asking.degraded,
-            read=wanted.read,
+            read=wanted.interpretation,
             postable=place.postable,
             withheld=withheld,
         )
 
-    async def similar(self, viewer: Viewer, question: str, *, place: Place, limit: int) -> Found:
+    async def similar(self, viewer: Viewer, question: str, *, place: Destination, limit: int) -> SearchResult:
         """Return up to `limit` exchanges in which the viewer asked something like a question, most alike first."""
-        _check_found(limit)
-        asking = await self._asking(viewer, question, Filters(by=[meant.ME], literal=True))
-        async with self._recalling(viewer, place.marked("search"), asking) as reading:
-            wanted = await self._wanted(reading.conn, viewer, asking, place)
-            found = await _searched(reading.conn, wanted, limit=max(limit, LOOKED_THROUGH))
-            hits = _questions(found.hits)[:limit]
-            reading.shows([*wanted.named, *said_in(hits)])
-        return Found(hits=hits, degraded=asking.degraded, postable=place.postable)
+        _check_result_limit(limit)
+        asking = await self._prepare(viewer, question, Filters(by=[meant.SELF], literal=True))
+        async with self._restricted_read(viewer, place.audit_action("search"), asking) as reading:
+            wanted = await self._plan(reading.conn, viewer, asking, place)
+            found = await _find_threads(reading.conn, wanted, limit=max(limit, MIN_CANDIDATES))
+            hits = _question_hits(found.hits)[:limit]
+            reading.record_shown([*wanted.named_ids, *message_ids_of_hits(hits)])
+        return SearchResult(hits=hits, degraded=asking.degraded, postable=place.postable)
 
-    def _recalling(
-        self, viewer: Viewer, action: str, asking: _Asking
-    ) -> AbstractAsyncContextManager[Reading]:
-        return self.desk.reading(viewer, action, keeps_plans=True, recalls=True, began=asking.began)
+    def _restricted_read(
+        self, viewer: Viewer, action: str, prepared: _PreparedQuestion
+    ) -> AbstractAsyncContextManager[AuditedRead]:
+        return self.access.reading(viewer, action, keeps_plans=True, recalls=True, began=prepared.started_at)
 
     # Before the database is asked: no connection is held while the embedding model works
 
-    async def _asking(self, viewer: Viewer, text: str, filters: Filters) -> _Asking:
+    async def _prepare(self, viewer: Viewer, text: str, filters: Filters) -> _PreparedQuestion:
         check_question(text)
         filters.check()
         began = perf_counter()
-        asked = Asked(text=text) if filters.literal else read(text)
-        meaning = Meaning(desk=self.desk, models=self.models)
-        worded = await meaning.worded(viewer, sorted(asked.wordings() - {""}))
-        near = await self._acquaintance.proposed(viewer) if filters.near else None
-        return _Asking(
-            asked=asked,
+        asked = ParsedQuery(text=text) if filters.literal else parse_query(text)
+        meaning = QuestionEmbedder(access=self.access, models=self.models)
+        worded = await meaning.embed(viewer, sorted(asked.search_texts() - {""}))
+        near = await self._graph_proximity.candidates(viewer) if filters.near else None
+        return _PreparedQuestion(
+            parsed=asked,
             filters=filters,
-            worded=worded.questions,
+            questions=worded.questions,
             degraded=(*worded.degraded, *(near.degraded if near else ())),
-            near=near,
+            graph_candidates=near,
             embedder=worded.embedder,
-            began=began,
+            started_at=began,
         )
 
-    async def _proposed(
-        self, viewer: Viewer, asking: _Asking, place: Place, *, limit: int, beyond_room: bool = False
-    ) -> _Asking:
+    async def _with_candidates(
+        self, viewer: Viewer, prepared: _PreparedQuestion, place: Destination, *, limit: int, beyond_room: bool = False
+    ) -> _PreparedQuestion:
         """Return a question with what a copy proposes for it, where one is read; no connection is held meanwhile."""
         if self.settings.qdrant is None:
-            return asking
-        from roomlore.app.proposing import Proposing
+            return prepared
+        from roomlore.app.proposing import CandidateSource
 
-        proposing = Proposing(desk=self.desk, settings=self.settings, servers=self.servers())
-        copied, degraded = await proposing.copy()
+        proposing = CandidateSource(access=self.access, settings=self.settings, projection_clients=self.servers())
+        copied, degraded = await proposing.readable_index()
         if copied is None:
-            return replace(asking, degraded=(*asking.degraded, *degraded))
-        await self.desk.check_viewer(viewer, "ask" if beyond_room else "search")
+            return replace(prepared, degraded=(*prepared.degraded, *degraded))
+        await self.access.check_viewer(viewer, "ask" if beyond_room else "search")
         try:
-            async with self.desk.db.reading(viewer, recalls=True) as conn:
-                wanted = await self._wanted(conn, viewer, asking, place)
+            async with self.access.db.read_transaction(viewer, recalls=True) as conn:
+                wanted = await self._plan(conn, viewer, prepared, place)
                 if wanted.question is None:
-                    return asking
-                seen = await proposing.seen(conn, wanted.question, copied)
+                    return prepared
+                seen = await proposing.build_query(conn, wanted.question, copied)
         except RoomloreError:
             # Whoever asks is told when the question is looked up, and the log has a line.
-            return asking
+            return prepared
         scopes = [wanted.scope]
         if beyond_room and wanted.scope.room_ids is not None:
             scopes.append(replace(wanted.scope, room_ids=None))
-        reach = max(limit, LOOKED_THROUGH) if wanted.asks else limit
-        question, degraded = await proposing.propose(
-            wanted.question, copied, seen=seen, scopes=scopes, limit=reach
+        reach = max(limit, MIN_CANDIDATES) if wanted.only_questions else limit
+        question, degraded = await proposing.add_candidates(
+            wanted.question, copied, query=seen, scopes=scopes, limit=reach
         )
-        worded = {**asking.worded, question.text: question}
-        return replace(asking, worded=worded, degraded=(*asking.degraded, *degraded))
+        worded = {**prepared.questions, question.text: question}
+        return replace(prepared, questions=worded, degraded=(*prepared.degraded, *degraded))
 
     # Through the eyes of the viewer: what may not be seen is not there
 
-    async def _wanted(self, conn: Connection, viewer: Viewer, asking: _Asking, place: Place) -> _Wanted:
+    async def _plan(self, conn: Connection, viewer: Viewer, prepared: _PreparedQuestion, place: Destination) -> _SearchPlan:
         """Return what a question looks for, and where; bind the rest of the read to a room that is named."""
-        asked, filters = asking.asked, asking.filters
-        viewer, scope, now = await self._placed(conn, viewer, place)
+        asked, filters = prepared.parsed, prepared.filters
+        viewer, scope, now = await self._scope_at(conn, viewer, place)
         conversation_ids = (
             None
             if filters.conversation is None
-            else [await meant.conversation(conn, self.desk.org_id, filters.conversation)]
+            else [await meant.conversation(conn, self.access.org_id, filters.conversation)]
         )
         # What somebody names goes before what the question says.
-        read_who = _Who() if filters.by or filters.kinds else await self._who(conn, viewer, asked)
-        who = read_who if read_who.is_known else await _named(conn, viewer, filters)
-        told = None if filters.since or filters.until else asked.period(now)
-        stretch = told or filters.period(now)
+        read_who = _AuthorFilter() if filters.by or filters.kinds else await self._author_filter(conn, viewer, asked)
+        who = read_who if read_who.is_usable else await _named_authors(conn, viewer, filters)
+        told = None if filters.since or filters.until else asked.time_range(now)
+        stretch = told or filters.time_range(now)
         ends = [end for end in (stretch.until, scope.until) if end is not None]
         narrowed = replace(
             scope,
@@ -290,48 +290,48 @@ class Finding:
             since=stretch.since,
             until=min(ends, default=None),
         )
-        words = asked.words(author=read_who.is_known, time=told is not None)
-        question = asking.worded.get(words)
-        if question is not None and asking.near is not None:
-            nearness = await self._acquaintance.nearness(conn, viewer, asking.near)
-            question = replace(question, nearness=nearness)
-        return _Wanted(
+        words = asked.search_text(author=read_who.is_usable, time=told is not None)
+        question = prepared.questions.get(words)
+        if question is not None and prepared.graph_candidates is not None:
+            nearness = await self._graph_proximity.proximity(conn, viewer, prepared.graph_candidates)
+            question = replace(question, proximity=nearness)
+        return _SearchPlan(
             question=question,
             viewer=viewer,
-            asks=read_who.is_known and asked.questions,
+            only_questions=read_who.is_usable and asked.wants_questions,
             scope=narrowed,
-            read=_read(read_who, told, words),
-            named=[*(scope.room_ids or ()), *(narrowed.author_ids or ()), *(conversation_ids or ())],
+            interpretation=_interpretation(read_who, told, words),
+            named_ids=[*(scope.room_ids or ()), *(narrowed.author_ids or ()), *(conversation_ids or ())],
         )
 
     @property
-    def _acquaintance(self) -> Acquaintance:
-        from roomlore.app.nearness import Acquaintance
+    def _graph_proximity(self) -> GraphProximity:
+        from roomlore.app.nearness import GraphProximity
 
-        return Acquaintance(desk=self.desk, settings=self.settings, servers=self.servers())
+        return GraphProximity(access=self.access, settings=self.settings, projection_clients=self.servers())
 
-    async def _placed(self, conn: Connection, viewer: Viewer, place: Place) -> tuple[Viewer, Scope, datetime]:
+    async def _scope_at(self, conn: Connection, viewer: Viewer, place: Destination) -> tuple[Viewer, SearchFilter, datetime]:
         """Return for whom it is asked, where, and when that is."""
-        org_id = self.desk.org_id
+        org_id = self.access.org_id
         room_id = None if place.room is None else await meant.room(conn, org_id, place.room)
-        scope, now = Scope(room_ids=None if room_id is None else [room_id]), self.now()
+        scope, now = SearchFilter(room_ids=None if room_id is None else [room_id]), self.now()
         if place.as_of is not None:
-            async with verbatim(conn):
+            async with without_restrictions(conn):
                 last = await meant.message(conn, org_id, place.as_of, room_id=room_id)
-            scope, now = replace(scope, until=last.sent_at + MOMENT, last=last.position), last.sent_at
+            scope, now = replace(scope, until=last.sent_at + INSTANT, last=last.position), last.sent_at
         if place.room is not None and room_id is not None and not place.private:
-            viewer = await bind(conn, viewer, room_id, word=place.room)
+            viewer = await restrict_to_readers(conn, viewer, room_id, word=place.room)
         return viewer, scope, now
 
-    async def _who(self, conn: Connection, viewer: Viewer, asked: Asked) -> _Who:
+    async def _author_filter(self, conn: Connection, viewer: Viewer, asked: ParsedQuery) -> _AuthorFilter:
         """Return whose words a question asks for; nobody's where one of them is nobody whom the viewer may know of."""
-        if asked.mine and viewer.participant_id is None:
-            return _Who()
-        named = await meant.called(conn, self.desk.org_id, asked.names) if asked.names else []
+        if asked.is_own and viewer.participant_id is None:
+            return _AuthorFilter()
+        named = await meant.accounts_named(conn, self.access.org_id, asked.names) if asked.names else []
         if asked.names and not named:
-            return _Who(unknown=await _unknown(conn, viewer, asked.names))
-        mine = await directory.accounts(conn, self.desk.org_id, viewer.participant_id) if asked.mine else []
-        return _Who(accounts=[*mine, *named], kinds=asked.kinds)
+            return _AuthorFilter(unknown=await _unknown(conn, viewer, asked.names))
+        mine = await directory.accounts(conn, self.access.org_id, viewer.participant_id) if asked.is_own else []
+        return _AuthorFilter(accounts=[*mine, *named], kinds=asked.kinds)
 
 
 def check_question(text: str) -> None:
@@ -346,71 +346,71 @@ def check_question(text: str) -> None:
         raise BadInput("question", f"must have at most {LONGEST_QUESTION:,} characters; ask for less of it")
 
 
-def _check_found(limit: int) -> None:
+def _check_result_limit(limit: int) -> None:
     if not 1 <= limit <= MOST_FOUND:
         raise BadInput("limit", f"must be at least 1 and at most {MOST_FOUND:,} exchanges")
 
 
-async def _named(conn: Connection, viewer: Viewer, filters: Filters) -> _Who:
+async def _named_authors(conn: Connection, viewer: Viewer, filters: Filters) -> _AuthorFilter:
     """Return whose words somebody wants who names them."""
-    accounts = [key for word in filters.by for key in await meant.person(conn, viewer, word)]
-    return _Who(accounts=list(dict.fromkeys(accounts)), kinds=filters.kinds)
+    accounts = [key for word in filters.by for key in await meant.accounts_of_person(conn, viewer, word)]
+    return _AuthorFilter(accounts=list(dict.fromkeys(accounts)), kinds=filters.kinds)
 
 
 async def _unknown(conn: Connection, viewer: Viewer, names: Sequence[str]) -> list[str]:
     """Return the names that nobody has whom the viewer may know of."""
-    named = [name for name in names if not is_anybody(name)]
-    return [name for name in named if not await meant.called(conn, viewer.org_id, [name])]
+    named = [name for name in names if not is_generic_person(name)]
+    return [name for name in named if not await meant.accounts_named(conn, viewer.org_id, [name])]
 
 
-def _remarked(answer: Answer, read: Read | None) -> Answer:
+def _with_remark(answer: Answer, read: AppliedFilters | None) -> Answer:
     """Return an answer that says so where the question names somebody unknown: these are others' words."""
-    remark = read.remark() if read else ""
+    remark = read.unknown_names_note() if read else ""
     if not remark:
         return answer
     parts = (remark, answer.text) if answer.is_known else (answer.text, remark)
     return replace(answer, text=("\n" if answer.is_known else " ").join(parts))
 
 
-async def _settled(
-    conn: Connection, wanted: _Wanted, near: Mapping[MemoryId, float]
-) -> cascade.Settled | None:
+async def _answer_stage(
+    conn: Connection, wanted: _SearchPlan, similarities: Mapping[MemoryId, float]
+) -> cascade.FallbackResult | None:
     """Return what answers; None where everything is wanted, which is recited."""
     if wanted.question is None:
         return None
     from roomlore.retrieval import cascade
 
-    return await cascade.settle(conn, wanted.viewer, wanted.question, scope=wanted.scope, near=near)
+    return await cascade.run_fallbacks(conn, wanted.viewer, wanted.question, scope=wanted.scope, similarities=similarities)
 
 
-async def _searched(conn: Connection, wanted: _Wanted, *, limit: int) -> Searched:
+async def _find_threads(conn: Connection, wanted: _SearchPlan, *, limit: int) -> MessageSearchResult:
     viewer = wanted.viewer
     if wanted.question is None:
-        from roomlore.retrieval.listed import listed
+        from roomlore.retrieval.listed import list_recent
 
-        hits = await listed(conn, viewer, scope=wanted.scope, limit=limit)
-        return Searched(hits=hits, certainty=None, bar=0.0)
-    return await search(conn, viewer, wanted.question, scope=wanted.scope, limit=limit)
+        hits = await list_recent(conn, viewer, scope=wanted.scope, limit=limit)
+        return MessageSearchResult(hits=hits, confidence=None, threshold=0.0)
+    return await search_messages(conn, viewer, wanted.question, scope=wanted.scope, limit=limit)
 
 
-def _read(who: _Who, told: Period | None, words: str) -> Read | None:
-    if not (who.is_known or who.unknown or told):
+def _interpretation(authors: _AuthorFilter, told: TimeRange | None, words: str) -> AppliedFilters | None:
+    if not (authors.is_usable or authors.unknown or told):
         return None
-    return Read(
-        by=list(dict.fromkeys(key.name for key in who.accounts)),
-        kinds=who.kinds,
+    return AppliedFilters(
+        by=list(dict.fromkeys(key.name for key in authors.accounts)),
+        kinds=authors.kinds,
         since=told.since if told else None,
         until=told.until if told else None,
         words=words,
-        unknown=who.unknown,
+        unknown=authors.unknown,
     )
 
 
-def _questions(hits: Iterable[Hit]) -> list[Hit]:
+def _question_hits(hits: Iterable[Hit]) -> list[Hit]:
     """Return the finds that ask something, each with those of its messages alone as reasons that do."""
     found: list[Hit] = []
     for hit in hits:
-        asking = {message.id for message in hit.messages if asks(message.body)}
+        asking = {message.id for message in hit.messages if is_question(message.body)}
         why = {key: hit.why[key] for key in hit.why if key in asking}
         found += [replace(hit, why=why)] if why else []
     return found

@@ -5,22 +5,22 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
-from roomlore.app.desk import Desk
-from roomlore.app.embedding import Models, Space
+from roomlore.app.desk import Access
+from roomlore.app.embedding import EmbeddingModels, VectorSpace
 from roomlore.domain.errors import BadInput, Conflict
 from roomlore.domain.ids import OrgId
 from roomlore.store import erased, generations, work
-from roomlore.store.generations import STATE_OF, Generation, State
+from roomlore.store.generations import STATE_OF_QUEUE, EmbeddingVersion, VersionState
 from roomlore.store.queries import Connection
 from roomlore.workers import loop
-from roomlore.workers.generations import GenerationWorker, drain, drop_spare
+from roomlore.workers.generations import EmbeddingVersionWorker, drain, delete_unused_vectors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GenerationStatus:
+class EmbeddingVersionStatus:
     """How the vectors of one model do."""
 
-    state: State
+    state: VersionState
     #: What the model is called, in settings.
     provider: str
     #: The name of its vector space and the length of its vectors; None while it was never reached.
@@ -40,7 +40,7 @@ class GenerationStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Switch:
+class ModelSwitch:
     """A switch of models as it was asked for."""
 
     #: The model that is to come; None where none is, any more.
@@ -52,31 +52,31 @@ class Switch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Generations:
+class EmbeddingVersions:
     """The embedding models of an org; the operator's."""
 
-    desk: Desk
-    models: Models
+    access: Access
+    models: EmbeddingModels
 
-    async def status(self) -> list[GenerationStatus]:
+    async def status(self) -> list[EmbeddingVersionStatus]:
         """Return the model that searches use, the one that is to come and the one before, as far as there are such."""
-        await self.desk.work("embedding models")
-        held = await self._held()
+        await self.access.audit_work("embedding models")
+        held = await self._stored_versions()
         spaces = {
-            one.provider: await self.models.space(one.provider) for one in held.values() if not one.model
+            one.provider: await self.models.vector_space(one.provider) for one in held.values() if not one.model
         }
-        async with self.desk.db.reading(self.desk.caller) as conn:
+        async with self.access.db.read_transaction(self.access.principal) as conn:
             return await self._statuses(conn, held, spaces)
 
-    async def as_known(self, conn: Connection) -> list[GenerationStatus]:
+    async def known_status(self, conn: Connection) -> list[EmbeddingVersionStatus]:
         """Return the same as far as it is known here, for whoever may: no model is loaded or asked for it."""
-        held = self._with_default(await generations.all_of(conn, self.desk.org_id))
+        held = self._with_default(await generations.all_versions(conn, self.access.org_id))
         spaces = {
             one.provider: self.models.known_space(one.provider) for one in held.values() if not one.model
         }
         return await self._statuses(conn, held, spaces)
 
-    async def switch(self, name: str) -> Switch:
+    async def switch(self, name: str) -> ModelSwitch:
         """Ask for an org to be searched by another model once that has embedded everything; return at once.
 
         Until then both are asked. Asking for the same again changes nothing.
@@ -86,140 +86,140 @@ class Generations:
             Conflict: a switch to another one is under way.
             ModelUnavailable: the model gives no vectors now.
         """
-        await self.desk.work("switch embedding model")
+        await self.access.audit_work("switch embedding model")
         if name not in self.models.names:
             raise BadInput(f"embedding model {name!r}", f"must be one of {', '.join(self.models.names)}")
-        held = await self._held()
+        held = await self._stored_versions()
         coming = held.get("next")
         if coming is not None and coming.provider != name:
-            raise _under_way(name, coming.provider)
+            raise _switch_conflict(name, coming.provider)
         if coming is None and held["current"].provider == name:
-            return Switch(provider=name, is_done=True, waiting=0)
-        return await self._begin(name, held["current"])
+            return ModelSwitch(provider=name, is_done=True, waiting=0)
+        return await self._start_switch(name, held["current"])
 
-    async def back(self) -> Switch:
+    async def back(self) -> ModelSwitch:
         """Give up the switch that is under way and drop its vectors; else ask for a switch to the model before.
 
         Raises:
             Conflict: there is none to go back to.
             ModelUnavailable: the model gives no vectors now.
         """
-        await self.desk.work("switch embedding model back")
-        held = await self._held()
+        await self.access.audit_work("switch embedding model back")
+        held = await self._stored_versions()
         if "next" in held:
-            if not await self.desk.db.change(self.desk.org_id, partial(_give_up, org_id=self.desk.org_id)):
+            if not await self.access.db.change(self.access.org_id, partial(_cancel_switch, org_id=self.access.org_id)):
                 # It has just taken over.
                 return await self.back()
-            await drop_spare(self.desk.db, self.desk.org_id)
-            return Switch(provider=None, is_done=True, waiting=0)
+            await delete_unused_vectors(self.access.db, self.access.org_id)
+            return ModelSwitch(provider=None, is_done=True, waiting=0)
         if "previous" not in held:
             raise Conflict("embedding model", "there is none to go back to")
-        return await self._begin(held["previous"].provider, held["current"])
+        return await self._start_switch(held["previous"].provider, held["current"])
 
-    async def finish(self, progress: loop.Progress | None = None) -> Switch:
+    async def finish(self, progress: loop.Progress | None = None) -> ModelSwitch:
         """Embed what is missing for the switch that is under way and switch; what is interrupted goes on later.
 
         `progress` is told of each batch that was embedded.
         """
-        await self.desk.work("embed for another model")
-        await drain(self._worker, only_org=self.desk.org_id, progress=progress)
-        held = await self._held()
+        await self.access.audit_work("embed for another model")
+        await drain(self._worker, only_org=self.access.org_id, progress=progress)
+        held = await self._stored_versions()
         coming = held.get("next")
         if coming is None:
-            return Switch(provider=held["current"].provider, is_done=True, waiting=0)
-        async with self.desk.db.reading(self.desk.caller) as conn:
-            left = await generations.progress(conn, self.desk.org_id, coming.model, stage="reembed")
-        return Switch(provider=coming.provider, is_done=False, waiting=left.waiting)
+            return ModelSwitch(provider=held["current"].provider, is_done=True, waiting=0)
+        async with self.access.db.read_transaction(self.access.principal) as conn:
+            left = await generations.progress(conn, self.access.org_id, coming.model, stage="reembed")
+        return ModelSwitch(provider=coming.provider, is_done=False, waiting=left.waiting)
 
     @property
-    def _worker(self) -> GenerationWorker:
-        return GenerationWorker(db=self.desk.db, models=self.models, stage="reembed")
+    def _worker(self) -> EmbeddingVersionWorker:
+        return EmbeddingVersionWorker(db=self.access.db, models=self.models, queue="reembed")
 
-    async def _held(self) -> dict[State, Generation]:
-        return self._with_default(await self.models.generations(self.desk.org_id))
+    async def _stored_versions(self) -> dict[VersionState, EmbeddingVersion]:
+        return self._with_default(await self.models.versions(self.access.org_id))
 
-    def _with_default(self, held: dict[State, Generation]) -> dict[State, Generation]:
-        return {"current": Generation(state="current", provider=self.models.default), **held}
+    def _with_default(self, versions: dict[VersionState, EmbeddingVersion]) -> dict[VersionState, EmbeddingVersion]:
+        return {"current": EmbeddingVersion(state="current", provider=self.models.default), **versions}
 
     async def _statuses(
-        self, conn: Connection, held: dict[State, Generation], spaces: Mapping[str, Space]
-    ) -> list[GenerationStatus]:
-        states: Sequence[State] = ("current", "next", "previous")
-        there = [held[state] for state in states if state in held]
+        self, conn: Connection, versions: dict[VersionState, EmbeddingVersion], spaces: Mapping[str, VectorSpace]
+    ) -> list[EmbeddingVersionStatus]:
+        states: Sequence[VersionState] = ("current", "next", "previous")
+        there = [versions[state] for state in states if state in versions]
         return [await self._status(conn, one, spaces.get(one.provider, (None, None))) for one in there]
 
-    async def _status(self, conn: Connection, held: Generation, space: Space) -> GenerationStatus:
-        stage: work.Stage = "embed" if held.state == STATE_OF["embed"] else "reembed"
-        model, dimensions = held.model or space[0], held.dimensions or space[1]
-        if model is None and held.state == "current":
-            model, dimensions = await self._found(conn)
-        far = await generations.progress(conn, self.desk.org_id, model, stage=stage)
-        works = held.state != "previous"
-        return GenerationStatus(
-            state=held.state,
-            provider=held.provider,
+    async def _status(self, conn: Connection, version: EmbeddingVersion, space: VectorSpace) -> EmbeddingVersionStatus:
+        stage: work.QueueName = "embed" if version.state == STATE_OF_QUEUE["embed"] else "reembed"
+        model, dimensions = version.model or space[0], version.dimensions or space[1]
+        if model is None and version.state == "current":
+            model, dimensions = await self._stored_space(conn)
+        far = await generations.progress(conn, self.access.org_id, model, stage=stage)
+        works = version.state != "previous"
+        return EmbeddingVersionStatus(
+            state=version.state,
+            provider=version.provider,
             model=model,
             dimensions=dimensions,
             # Nobody chose a default that was never reached: it is only known to fail.
-            since=held.since if held.model is not None or held.state != "current" else None,
+            since=version.since if version.model is not None or version.state != "current" else None,
             wanted=far.wanted,
             done=far.done,
             waiting=far.waiting if works else 0,
             set_aside=far.set_aside if works else 0,
-            failing_since=held.failing_since,
-            error=held.error,
+            failing_since=version.failing_since,
+            error=version.error,
         )
 
-    async def _found(self, conn: Connection) -> Space:
+    async def _stored_space(self, conn: Connection) -> VectorSpace:
         """Return what the vectors there are tell of a model that was never chosen, nor loaded here."""
-        there = await generations.lengths(conn, self.desk.org_id)
+        there = await generations.vector_lengths(conn, self.access.org_id)
         return next(iter(there.items())) if len(there) == 1 else (None, None)
 
-    async def _begin(self, name: str, current: Generation) -> Switch:
+    async def _start_switch(self, name: str, current: EmbeddingVersion) -> ModelSwitch:
         # Asked once here: whoever switches to a model that is not there learns it at once.
-        embedder = await self.models.waken(name)
-        model, dimensions = await self.models.space(current.provider)
+        embedder = await self.models.warm_up(name)
+        model, dimensions = await self.models.vector_space(current.provider)
         # As the worker knew it, where the settings name it no more.
         now = replace(current, model=model or current.model, dimensions=dimensions or current.dimensions)
-        coming = Generation(
+        coming = EmbeddingVersion(
             state="next", provider=name, model=embedder.model_id, dimensions=embedder.dimensions
         )
         begin = partial(
-            _begin, org_id=self.desk.org_id, held=(now, coming), with_tokens=embedder.gives_tokens
+            _enqueue_missing, org_id=self.access.org_id, version=(now, coming), with_tokens=embedder.has_token_vectors
         )
-        await self.desk.db.change(self.desk.org_id, begin)
-        await self._worker.settle(self.desk.org_id)
-        held = await self._held()
-        async with self.desk.db.reading(self.desk.caller) as conn:
-            left = await generations.progress(conn, self.desk.org_id, coming.model, stage="reembed")
-        return Switch(provider=name, is_done="next" not in held, waiting=left.waiting)
+        await self.access.db.change(self.access.org_id, begin)
+        await self._worker.switch_ready(self.access.org_id)
+        held = await self._stored_versions()
+        async with self.access.db.read_transaction(self.access.principal) as conn:
+            left = await generations.progress(conn, self.access.org_id, coming.model, stage="reembed")
+        return ModelSwitch(provider=name, is_done="next" not in held, waiting=left.waiting)
 
 
-async def _begin(conn: Connection, org_id: OrgId, held: Sequence[Generation], *, with_tokens: bool) -> None:
-    await erased.keep_erasures_out(conn, org_id)
-    await generations.keep_embedding_out(conn, org_id)
+async def _enqueue_missing(conn: Connection, org_id: OrgId, version: Sequence[EmbeddingVersion], *, with_tokens: bool) -> None:
+    await erased.lock_shared(conn, org_id)
+    await generations.lock_embeddings(conn, org_id)
     # Somebody may have switched while the model was loaded.
-    there = await generations.all_of(conn, org_id)
-    current, coming, wanted = there.get("current"), there.get("next"), held[-1].provider
+    there = await generations.all_versions(conn, org_id)
+    current, coming, wanted = there.get("current"), there.get("next"), version[-1].provider
     if coming is not None and coming.provider != wanted:
-        raise _under_way(wanted, coming.provider)
+        raise _switch_conflict(wanted, coming.provider)
     if coming is None and current is not None and current.provider == wanted:
         return
-    for one in held:
+    for one in version:
         await generations.put(conn, org_id, one)
-    model = held[-1].model
+    model = version[-1].model
     assert model is not None
-    await work.enqueue_missing(conn, org_id, model, with_tokens=with_tokens, stage="reembed")
+    await work.enqueue_missing(conn, org_id, model, with_tokens=with_tokens, queue="reembed")
 
 
-async def _give_up(conn: Connection, org_id: OrgId) -> bool:
-    await generations.keep_embedding_out(conn, org_id)
-    return await generations.give_up_next(conn, org_id)
+async def _cancel_switch(conn: Connection, org_id: OrgId) -> bool:
+    await generations.lock_embeddings(conn, org_id)
+    return await generations.drop_next(conn, org_id)
 
 
-def _under_way(wanted: str, coming: str) -> Conflict:
+def _switch_conflict(wanted: str, next_version: str) -> Conflict:
     """Return the refusal of a switch while there is one to another model."""
     return Conflict(
         f"embedding model {wanted!r}",
-        f"a switch to {coming!r} is under way; roomlore embed back gives it up",
+        f"a switch to {next_version!r} is under way; roomlore embed back gives it up",
     )

@@ -8,11 +8,11 @@ from roomlore.store import work
 from roomlore.store.db import Database
 
 #: After so many messages for the first time, and then whenever there are so many times as many.
-FIRST, TIMES = 1_000, 4
+FIRST, GROWTH_FACTOR = 1_000, 4
 
 
 @dataclass(slots=True)
-class Growth:
+class AnalyzeTrigger:
     """Counts what this process has stored.
 
     A database that was empty a minute ago plans as if it were: what is sent again right after an import would be looked up
@@ -20,15 +20,15 @@ class Growth:
     """
 
     stored: int = 0
-    _due: int = FIRST
+    _next_analyze: int = FIRST
 
-    async def note(self, db: Database, count: int) -> None:
+    async def record_stored(self, db: Database, count: int) -> None:
         """Take note of messages just stored, and let the planner look where they have become many."""
         self.stored += count
-        if self.stored < self._due:
+        if self.stored < self._next_analyze:
             return
-        self._due = self.stored * TIMES
+        self._next_analyze = self.stored * GROWTH_FACTOR
         # They are stored, whatever becomes of this.
-        with suppress(DatabaseUnavailable), work.meeting_outages():
-            async with db.outside_orgs() as conn:
+        with suppress(DatabaseUnavailable), work.translate_connection_errors():
+            async with db.system_connection() as conn:
                 await work.refresh_statistics(conn)

@@ -7,29 +7,29 @@ from datetime import UTC, datetime
 from pathlib import Path
 from uuid import UUID
 
-from roomlore.app.desk import Desk
+from roomlore.app.desk import Access
 from roomlore.domain.errors import RoomloreError
-from roomlore.domain.incoming import IncomingMessage, IncomingRoom, Skipped, Visibility
+from roomlore.domain.incoming import IncomingMessage, IncomingRoom, SkippedRecord, Visibility
 from roomlore.domain.records import Viewer
-from roomlore.ingest.clean import Rooms, clean, clean_room
-from roomlore.ingest.deciding import RoomName, RoomsThere, check_names
-from roomlore.ingest.importing import ImportReport, ImportWish, Progress, Store, import_export, rooms_in
+from roomlore.ingest.clean import RoomCleaner, clean, clean_room
+from roomlore.ingest.deciding import RoomName, ExistingRooms, check_room_names
+from roomlore.ingest.importing import ImportReport, ImportOptions, Progress, StoreBatch, import_export, rooms_in
 from roomlore.platforms import discord, irc, jsonl, qdrantpoints, slack, telegram
 from roomlore.store import directory, rooms
 from roomlore.store.queries import Connection
 
 READERS = (
-    jsonl.READER,
-    discord.READER,
-    slack.READER,
-    telegram.READER,
-    irc.READER,
-    qdrantpoints.READER,
+    jsonl.IMPORTER,
+    discord.IMPORTER,
+    slack.IMPORTER,
+    telegram.IMPORTER,
+    irc.IMPORTER,
+    qdrantpoints.IMPORTER,
 )
 
 
 async def preview(
-    path: Path, *, wish: ImportWish | None = None, progress: Progress | None = None
+    path: Path, *, wish: ImportOptions | None = None, progress: Progress | None = None
 ) -> ImportReport:
     """Report what an export holds; touches no database.
 
@@ -37,30 +37,30 @@ async def preview(
         BadInput: the path cannot be read.
         UnknownFormat: no reader recognises it.
     """
-    return await read_export(path, wish, store=None, there=None, progress=progress)
+    return await read_export(path, wish, store=None, stored_rooms=None, progress=progress)
 
 
 async def read_export(
     path: Path,
-    wish: ImportWish | None,
+    wish: ImportOptions | None,
     *,
-    store: Store,
-    there: RoomsThere | None,
+    store: StoreBatch,
+    stored_rooms: ExistingRooms | None,
     progress: Progress | None,
 ) -> ImportReport:
     """Read an export into the store, or only look at it where there is none, and report what it held."""
     return await import_export(
         path,
         READERS,
-        wish=wish or ImportWish(),
+        wish=wish or ImportOptions(),
         store=store,
-        there=there,
+        there=stored_rooms,
         now=datetime.now(UTC),
-        progress=progress or _silent,
+        progress=progress or _no_progress,
     )
 
 
-def check_rooms(paths: Sequence[Path], wish: ImportWish) -> ImportWish:
+def check_rooms(paths: Sequence[Path], wish: ImportOptions) -> ImportOptions:
     """Return a wish whose rooms are known to be in one of the exports, or a wish that names none as it is.
 
     Raises:
@@ -73,7 +73,7 @@ def check_rooms(paths: Sequence[Path], wish: ImportWish) -> ImportWish:
         # The import itself reports a path that cannot be read.
         with suppress(RoomloreError):
             found += rooms_in(path, READERS, wish)
-    check_names(wish.audience, found)
+    check_room_names(wish.audience, found)
     return replace(wish, is_checked=True)
 
 
@@ -81,40 +81,40 @@ def check_rooms(paths: Sequence[Path], wish: ImportWish) -> ImportWish:
 class StoredRooms:
     """The rooms of an org that are there already."""
 
-    desk: Desk
+    access: Access
 
     async def visibilities(self, names: Sequence[RoomName]) -> Mapping[RoomName, Visibility]:
         """Return who may read those of these rooms that are there."""
-        async with self.desk.db.reading(Viewer.operator(self.desk.org_id)) as conn:
-            return await rooms.visibilities(conn, self.desk.org_id, names)
+        async with self.access.db.read_transaction(Viewer.operator(self.access.org_id)) as conn:
+            return await rooms.visibilities(conn, self.access.org_id, names)
 
     async def close(self, names: Sequence[RoomName]) -> None:
         """Make rooms rooms for their members."""
-        org_id = self.desk.org_id
+        org_id = self.access.org_id
 
         async def work(conn: Connection) -> tuple[None, Sequence[UUID]]:
             found = await directory.rooms_by_external_id(conn, org_id, names)
             await rooms.set_visibility(conn, org_id, found.values(), "members")
             return None, sorted(found.values())
 
-        await self.desk.change("administer", "close room", work)
+        await self.access.change("administer", "close room", work)
 
 
-def sort_out(
+def partition_storable(
     batch: Iterable[IncomingMessage], *, now: datetime
-) -> tuple[list[IncomingMessage], list[Skipped]]:
+) -> tuple[list[IncomingMessage], list[SkippedRecord]]:
     """Return the messages of a batch that can be stored, cleaned, and what is wrong with the others."""
-    rooms = Rooms(clean_room)
+    rooms = RoomCleaner(clean_room)
     fit: list[IncomingMessage] = []
-    unfit: list[Skipped] = []
+    unfit: list[SkippedRecord] = []
     for message in batch:
         cleaned = clean(message, now=now, rooms=rooms)
-        if isinstance(cleaned, Skipped):
+        if isinstance(cleaned, SkippedRecord):
             unfit.append(cleaned)
         else:
             fit.append(cleaned.message)
     return fit, unfit
 
 
-def _silent(read: int, total: int, records: int) -> None:
+def _no_progress(read: int, total: int, records: int) -> None:
     """Show no progress."""

@@ -10,23 +10,23 @@ from uuid import UUID
 from msgspec import Meta
 
 from roomlore.app import speaking
-from roomlore.app.desk import Desk
-from roomlore.app.importing import sort_out
+from roomlore.app.desk import Access
+from roomlore.app.importing import partition_storable
 from roomlore.app.operation import Text, operation
 from roomlore.domain.errors import BadInput, NotAllowed
 from roomlore.domain.ids import MessageId, RoomId
-from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, IncomingRoom, Skipped
+from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, IncomingRoom, SkippedRecord
 from roomlore.ingest import accept
-from roomlore.ingest.accept import Accepted
+from roomlore.ingest.accept import IngestResult
 from roomlore.ingest.clean import TICK
 from roomlore.ingest.versions import OTHER_TEXT
 from roomlore.platforms.jsonl import read_record
-from roomlore.platforms.unknown import named
+from roomlore.platforms.unknown import key_list
 from roomlore.retrieval import meant
 from roomlore.store import directory, erased, messages
-from roomlore.store.messages import ToldHearer, ToldMessage
+from roomlore.store.messages import PlatformRecipient, PlatformMessage
 from roomlore.store.queries import Connection
-from roomlore.wishes.listening import listen
+from roomlore.wishes.listening import screen
 
 #: Of records in one call: what is larger is a file, and imported.
 MOST_RECORDS = 1_000
@@ -41,14 +41,14 @@ Records = Annotated[
 ]
 UNKNOWN_ROOM = "the kind of its room is not known: it is for its members"
 #: `known`: it was there before; a newer text of it is its text now.
-Outcome = Literal["added", "known", "skipped"]
+RecordOutcome = Literal["added", "known", "skipped"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
+class RecordResult:
     """What became of one record."""
 
-    outcome: Outcome
+    outcome: RecordOutcome
     #: The message; None where there is none.
     id: MessageId | None
     #: Why it, its text or a field of it is left out; a short stable phrase. Empty otherwise.
@@ -58,11 +58,11 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BatchTaken:
+class BatchResult:
     """What became of records, which is on disk."""
 
     #: One of each, in their order.
-    items: Sequence[Taken]
+    items: Sequence[RecordResult]
     added: int
     #: Messages that have a newer text now.
     revised: int
@@ -74,14 +74,14 @@ class BatchTaken:
 class Intake:
     """Takes in single messages: records from operators, and what agents write as themselves."""
 
-    desk: Desk
+    access: Access
     #: Stores a batch of messages in one transaction.
-    take: Callable[[Sequence[IncomingMessage]], Awaitable[Accepted]]
+    store_batch: Callable[[Sequence[IncomingMessage]], Awaitable[IngestResult]]
     #: Counts messages that were added.
-    count: Callable[[int], Awaitable[None]]
+    on_stored: Callable[[int], Awaitable[None]]
 
     @operation("POST", "/messages", name="add_messages", replay="whole", is_repeatable=True)
-    async def records(self, messages: Records) -> BatchTaken:
+    async def records(self, messages: Records) -> BatchResult:
         """Store messages given as objects of `roomlore.message/1`, and return what became of each.
 
         One transaction stores all that can be stored; the same records again change nothing. Each stands alone: nothing
@@ -91,14 +91,14 @@ class Intake:
             BadInput: there are none, or too many.
             NotAllowed: the caller is no operator.
         """
-        await self.desk.check("administer", "ingest")
+        await self.access.check("administer", "ingest")
         if not 1 <= len(messages) <= MOST_RECORDS:
             raise BadInput("messages", f"must be at least 1 and at most {MOST_RECORDS:,}; send them in parts")
-        each = await asyncio.to_thread(_read, messages)
+        each = await asyncio.to_thread(_parse_records, messages)
         read = [one for one, _ in each]
-        accepted = await self.take([one for one in read if not isinstance(one, Skipped)])
-        told = _told(read, accepted)
-        items = [_noted(item, unknown) for item, (_, unknown) in zip(told.items, each, strict=True)]
+        accepted = await self.store_batch([one for one in read if not isinstance(one, SkippedRecord)])
+        told = _to_batch_result(read, accepted)
+        items = [_with_unknown_keys(item, unknown) for item, (_, unknown) in zip(told.items, each, strict=True)]
         return replace(told, items=items)
 
     @operation("POST", "/rooms/{room}/messages", replay="whole", status=201, result_key="said")
@@ -132,17 +132,17 @@ class Intake:
                 that of another message of the caller's, or of one that was removed.
             NotAllowed: the caller is no agent, or no member of the closed room now.
         """
-        await self.desk.check("speak", "say")
-        said = await speaking.look_up(
-            self.desk, room, text, reply_to=reply_to, to=to, external_id=external_id, metadata=metadata or {}
+        await self.access.check("speak", "say")
+        said = await speaking.resolve_message(
+            self.access, room, text, reply_to=reply_to, to=to, external_id=external_id, metadata=metadata or {}
         )
 
         async def change(conn: Connection) -> tuple[tuple[MessageId, bool], Sequence[UUID]]:
-            stored = await speaking.say(conn, self.desk, said)
+            stored = await speaking.store_message(conn, self.access, said)
             return stored, [stored[0], said.room_id]
 
-        message_id, is_new = await self.desk.change("speak", "say", change)
-        await self.count(int(is_new))
+        message_id, is_new = await self.access.change("speak", "say", change)
+        await self.on_stored(int(is_new))
         return message_id
 
     @operation("PATCH", "/messages/{message}", name="edit_message", replay="whole", result_key="edited")
@@ -160,71 +160,71 @@ class Intake:
             NotAllowed: the caller is no operator, and it is somebody else's, or the caller is a member by role or is not
                 in the closed room now.
         """
-        await self.desk.check("speak", "edit")
-        async with self.desk.looking("edit") as conn:
-            room_id = None if room is None else await meant.room(conn, self.desk.org_id, room)
-            found = await meant.message(conn, self.desk.org_id, message, room_id=room_id)
-        listened = await listen([text])
+        await self.access.check("speak", "edit")
+        async with self.access.resolving("edit") as conn:
+            room_id = None if room is None else await meant.room(conn, self.access.org_id, room)
+            found = await meant.message(conn, self.access.org_id, message, room_id=room_id)
+        listened = await screen([text])
 
         async def change(conn: Connection) -> tuple[MessageId, Sequence[UUID]]:
             # Whoever removes it holds one or the other until it is removed.
-            await erased.keep_erasures_out(conn, self.desk.org_id)
+            await erased.lock_shared(conn, self.access.org_id)
             await directory.lock_rooms(conn, [found.room_id])
             now = datetime.now(UTC)
-            if not await self.desk.is_own(conn, found.author_id):
+            if not await self.access.is_own(conn, found.author_id):
                 raise NotAllowed("this is somebody else's, and only an operator edits that")
-            if not self.desk.caller.is_operator:
-                await speaking.room_to_speak_in(conn, self.desk, found.room_id, at=now)
-            told = await messages.as_told(conn, self.desk.org_id, found.id)
+            if not self.access.principal.is_operator:
+                await speaking.writable_room(conn, self.access, found.room_id, at=now)
+            told = await messages.platform_message(conn, self.access.org_id, found.id)
             if told is None or told.redacted_at is not None:
                 raise BadInput(f"message {message!r}", "was removed")
-            audience = await messages.audience_as_told(conn, self.desk.org_id, found.id)
+            audience = await messages.platform_recipients(conn, self.access.org_id, found.id)
             edited = _edited(told, text, audience=audience, now=now)
-            fit, unfit = await asyncio.to_thread(sort_out, [edited], now=now)
+            fit, unfit = await asyncio.to_thread(partition_storable, [edited], now=now)
             if fit and fit[0].body != told.body:
                 accepted = await accept.accept(
-                    conn, self.desk.org_id, fit, received_at=now, listened=listened
+                    conn, self.access.org_id, fit, received_at=now, listened=listened
                 )
                 unfit = list(accepted.skipped)
             if unfit:
                 raise BadInput("text", unfit[0].reason)
             return found.id, [found.id]
 
-        return await self.desk.change("speak", "edit", change)
+        return await self.access.change("speak", "edit", change)
 
 
-async def take_in(desk: Desk, batch: Sequence[IncomingMessage], *, action: str) -> Accepted:
+async def store_records(access: Access, batch: Sequence[IncomingMessage], *, action: str) -> IngestResult:
     """Store a batch of clean records in one transaction, and return what became of it."""
     now = datetime.now(UTC)
     # First: what is listened to within the transaction keeps others waiting.
-    listened = await listen(message.body for message in batch)
+    listened = await screen(message.body for message in batch)
 
-    async def change(conn: Connection) -> tuple[Accepted, list[RoomId]]:
-        accepted = await accept.accept(conn, desk.org_id, batch, received_at=now, listened=listened)
+    async def change(conn: Connection) -> tuple[IngestResult, list[RoomId]]:
+        accepted = await accept.accept(conn, access.org_id, batch, received_at=now, listened=listened)
         return accepted, sorted(accepted.room_ids)
 
-    return await desk.change("administer", action, change)
+    return await access.change("administer", action, change)
 
 
-def _read(records: Sequence[Any]) -> list[tuple[IncomingMessage | Skipped, list[str]]]:
+def _parse_records(records: Sequence[Any]) -> list[tuple[IncomingMessage | SkippedRecord, list[str]]]:
     return [read_record(one, where=str(place), order=place) for place, one in enumerate(records)]
 
 
-def _told(read: Sequence[IncomingMessage | Skipped], accepted: Accepted) -> BatchTaken:
-    said = {one.where: one for one in (*read, *accepted.skipped) if isinstance(one, Skipped)}
+def _to_batch_result(read: Sequence[IncomingMessage | SkippedRecord], accepted: IngestResult) -> BatchResult:
+    said = {one.where: one for one in (*read, *accepted.skipped) if isinstance(one, SkippedRecord)}
     # A version that contradicts another is left out, while the message that it is of is there.
     gone = {where for where, one in said.items() if one.reason != OTHER_TEXT}
     ids, fresh = iter(accepted.message_ids), set(accepted.added.values())
-    items: list[Taken] = []
+    items: list[RecordResult] = []
     for place, one in enumerate(read):
         where = str(place)
         skipped = said.get(where)
         message_id = None if where in gone else next(ids)
-        taken = _taken(skipped, message_id, is_new=message_id in fresh)
+        taken = _to_record_result(skipped, message_id, is_new=message_id in fresh)
         is_odd = isinstance(one, IncomingMessage) and one.room.kind is None and taken.outcome == "added"
         items.append(replace(taken, detail=UNKNOWN_ROOM) if is_odd else taken)
         fresh.discard(message_id or MessageId(UUID(int=0)))
-    return BatchTaken(
+    return BatchResult(
         items=items,
         added=len(accepted.added),
         revised=accepted.revised,
@@ -233,21 +233,21 @@ def _told(read: Sequence[IncomingMessage | Skipped], accepted: Accepted) -> Batc
     )
 
 
-def _taken(skipped: Skipped | None, message_id: MessageId | None, *, is_new: bool) -> Taken:
+def _to_record_result(skipped: SkippedRecord | None, message_id: MessageId | None, *, is_new: bool) -> RecordResult:
     if skipped is not None:
-        return Taken(outcome="skipped", id=message_id, reason=skipped.reason, detail=skipped.detail)
-    return Taken(outcome="added" if is_new else "known", id=message_id)
+        return RecordResult(outcome="skipped", id=message_id, reason=skipped.reason, detail=skipped.detail)
+    return RecordResult(outcome="added" if is_new else "known", id=message_id)
 
 
-def _noted(item: Taken, unknown: list[str]) -> Taken:
+def _with_unknown_keys(item: RecordResult, unknown: list[str]) -> RecordResult:
     """Return what became of a record, with the keys of it that were left aside."""
     return (
-        item if item.reason or not unknown else replace(item, reason="unknown field", detail=named(unknown))
+        item if item.reason or not unknown else replace(item, reason="unknown field", detail=key_list(unknown))
     )
 
 
 def _edited(
-    told: ToldMessage, text: str, *, audience: Sequence[ToldHearer], now: datetime
+    told: PlatformMessage, text: str, *, audience: Sequence[PlatformRecipient], now: datetime
 ) -> IncomingMessage:
     """Return a message as its platform told it, with another text."""
     room = IncomingRoom(

@@ -15,7 +15,7 @@ from uuid import UUID
 
 from msgspec import Meta
 
-from roomlore.app.desk import Desk
+from roomlore.app.desk import Access
 from roomlore.app.operation import NO_NUL, operation
 from roomlore.app.viewers import viewer_of
 from roomlore.domain.errors import BadInput, KeyRefused, NotFound
@@ -45,7 +45,7 @@ class NewKey(ApiKey):
 class Keys:
     """The keys of an org, for its operator."""
 
-    desk: Desk
+    access: Access
 
     @operation("POST", "/keys", name="make_key", replay="once", status=201)
     async def make(
@@ -66,10 +66,10 @@ class Keys:
         """
         _check(role, name, participant)
         secret, now = secrets.token_bytes(_SECRET_BYTES), datetime.now(UTC)
-        expires_at = None if lasts is None else now + _span(lasts)
+        expires_at = None if lasts is None else now + _validity(lasts)
 
         async def work(conn: Connection) -> tuple[ApiKey, Sequence[UUID]]:
-            await erased.keep_erasures_out(conn, self.desk.org_id)
+            await erased.lock_shared(conn, self.access.org_id)
             holder = await self._holder(conn, role, participant)
             kept = ApiKey(
                 id=KeyId(uuid7()),
@@ -81,20 +81,20 @@ class Keys:
                 expires_at=expires_at,
                 revoked_at=None,
             )
-            await keys.add(conn, self.desk.org_id, kept, digest=_digest(secret))
+            await keys.add(conn, self.access.org_id, kept, digest=_digest(secret))
             return kept, [kept.id]
 
-        kept = await self.desk.change("administer", "make key", work)
+        kept = await self.access.change("administer", "make key", work)
         return NewKey(
             **{one.name: getattr(kept, one.name) for one in fields(kept)},
-            key=_written(self.desk.org_id, secret),
+            key=_format_key(self.access.org_id, secret),
         )
 
     async def _holder(self, conn: Connection, role: Role, participant: str | None) -> ParticipantKey | None:
         if participant is None:
             return None
-        found = await meant.participant(conn, self.desk.org_id, participant)
-        accounts = await directory.accounts(conn, self.desk.org_id, found)
+        found = await meant.participant(conn, self.access.org_id, participant)
+        accounts = await directory.accounts(conn, self.access.org_id, found)
         is_agent = all(account.kind == "agent" for account in accounts)
         if (role == "agent") != is_agent:
             raise BadInput("role", f"{participant} is {'an' if is_agent else 'no'} agent")
@@ -107,10 +107,10 @@ class Keys:
         Raises:
             NotAllowed: the caller is no operator.
         """
-        await self.desk.check("administer", "list keys")
-        async with self.desk.reading(self.desk.caller, "list keys") as reading:
-            found = await keys.all_keys(reading.conn, self.desk.org_id)
-            reading.shows(key.id for key in found)
+        await self.access.check("administer", "list keys")
+        async with self.access.reading(self.access.principal, "list keys") as reading:
+            found = await keys.all_keys(reading.conn, self.access.org_id)
+            reading.record_shown(key.id for key in found)
         return found
 
     @operation("DELETE", "/keys/{key}", name="revoke_key", replay="whole", result_key="revoked")
@@ -127,17 +127,17 @@ class Keys:
             raise BadInput("key", "is named by its id, never by itself")
 
         async def work(conn: Connection) -> tuple[KeyId, Sequence[UUID]]:
-            found = await keys.find_keys(conn, self.desk.org_id, key)
+            found = await keys.find_keys(conn, self.access.org_id, key)
             if not found:
                 raise NotFound("key", key)
             if len(found) > 1:
                 raise BadInput(
                     f"key {key!r}", f"several are meant: {', '.join(str(one.id) for one in found)}"
                 )
-            await keys.revoke(conn, self.desk.org_id, found[0].id, revoked_at=datetime.now(UTC))
+            await keys.revoke(conn, self.access.org_id, found[0].id, revoked_at=datetime.now(UTC))
             return found[0].id, [found[0].id]
 
-        return await self.desk.change("administer", "revoke key", work)
+        return await self.access.change("administer", "revoke key", work)
 
 
 async def sign_in(db: Database, org_id: OrgId, key: str) -> Viewer:
@@ -146,10 +146,10 @@ async def sign_in(db: Database, org_id: OrgId, key: str) -> Viewer:
     Raises:
         KeyRefused: there is no such key, or it has expired or was revoked.
     """
-    named, secret = _parts(key)
+    named, secret = _parse_key(key)
     if named != org_id:
         raise KeyRefused
-    async with db.outside_orgs() as conn:
+    async with db.system_connection() as conn:
         found = await keys.sign_in(conn, org_id, digest=_digest(secret))
     if found is None:
         raise KeyRefused
@@ -165,10 +165,10 @@ def org_of(key: str) -> OrgId:
     Raises:
         KeyRefused: this is no key.
     """
-    return _parts(key)[0]
+    return _parse_key(key)[0]
 
 
-def _parts(key: str) -> tuple[OrgId, bytes]:
+def _parse_key(key: str) -> tuple[OrgId, bytes]:
     try:
         held = base64.b64decode(key.removeprefix(PREFIX), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
@@ -177,12 +177,12 @@ def _parts(key: str) -> tuple[OrgId, bytes]:
         raise KeyRefused
     named, secret = OrgId(UUID(bytes=held[:_ORG_BYTES])), held[_ORG_BYTES:]
     # Decoding takes several spellings of the same bytes; what counts by key must not take them for several keys.
-    if key != _written(named, secret):
+    if key != _format_key(named, secret):
         raise KeyRefused
     return named, secret
 
 
-def _written(org_id: OrgId, secret: bytes) -> str:
+def _format_key(org_id: OrgId, secret: bytes) -> str:
     return PREFIX + base64.urlsafe_b64encode(org_id.bytes + secret).decode()
 
 
@@ -202,7 +202,7 @@ def _check(role: Role, name: str, participant: str | None) -> None:
         raise BadInput("participant", why)
 
 
-def _span(lasts: timedelta) -> timedelta:
+def _validity(lasts: timedelta) -> timedelta:
     if not timedelta(0) < lasts <= LONGEST_SPAN:
         raise BadInput("lasts", "must be longer than nothing and at most 100 years")
     return lasts

@@ -8,14 +8,14 @@ from typing import TypedDict, Unpack, get_args
 from uuid import UUID
 
 from roomlore.app import asserting
-from roomlore.app.asserting import Content, Details
-from roomlore.app.desk import Desk, check_limit
+from roomlore.app.asserting import Content, MemoryDetails
+from roomlore.app.desk import Access, check_limit
 from roomlore.app.finding import SearchedText, check_question
 from roomlore.app.operation import Limit, operation
 from roomlore.domain.errors import BadInput, NotFound
 from roomlore.domain.ids import MemoryId, OrgId, ParticipantId, RoomId, uuid7
-from roomlore.domain.keywords import refuse_unknown
-from roomlore.domain.listing import CUT
+from roomlore.domain.keywords import reject_unknown_keywords
+from roomlore.domain.listing import TRUNCATION_MARK
 from roomlore.domain.records import (
     Memory,
     MemoryKind,
@@ -28,17 +28,17 @@ from roomlore.domain.records import (
     Viewer,
 )
 from roomlore.retrieval import meant, recall
-from roomlore.retrieval.records import Recalled
-from roomlore.retrieval.search import Question
+from roomlore.retrieval.records import MatchedMemory
+from roomlore.retrieval.search import SearchQuery
 from roomlore.store import conversations, directory, erased, keeping, memories, messages
-from roomlore.store.keeping import Draft
-from roomlore.store.memories import Facets
+from roomlore.store.keeping import MemoryDraft
+from roomlore.store.memories import MemoryFilter
 from roomlore.store.queries import Connection
 
 STATUSES = get_args(MemoryStatus)
 
 
-class Wanted(TypedDict, total=False):
+class MemoryOptions(TypedDict, total=False):
     """Which memories are meant; what is left out narrows nothing."""
 
     #: Resting on something said in this room, or asserted there.
@@ -64,10 +64,10 @@ class Wanted(TypedDict, total=False):
 class Memories:
     """The memories of an org: asserted by those who may, seen by those who may read all they rest on."""
 
-    desk: Desk
+    access: Access
 
     @operation("POST", "/memories", replay="memory")
-    async def remember(self, content: Content, **details: Unpack[Details]) -> Memory:
+    async def remember(self, content: Content, **details: Unpack[MemoryDetails]) -> Memory:
         """Keep a statement of the caller's and return it; one that says the same of the same is returned instead.
 
         That one then rests on what both rest on. Whoever asserts a memory need not be who stated it. Where it repeats
@@ -84,16 +84,16 @@ class Memories:
             NotFound: there is no such source, room, memory or participant, or the caller may not see it.
             NotAllowed: the caller's role does not let it remember, or not for all or in the name of another.
         """
-        refuse_unknown("memories.remember", details, Details)
-        await self.desk.check("remember", "remember")
-        asserted = await asserting.look_up(self.desk, content, details)
+        reject_unknown_keywords("memories.remember", details, MemoryDetails)
+        await self.access.check("remember", "remember")
+        asserted = await asserting.resolve(self.access, content, details)
 
         async def work(conn: Connection) -> tuple[MemoryId, Sequence[UUID]]:
-            kept = await asserting.write(conn, self.desk, asserted)
-            old = [] if asserted.old is None else [asserted.old.id]
+            kept = await asserting.save(conn, self.access, asserted)
+            old = [] if asserted.superseded is None else [asserted.superseded.id]
             return kept, [kept, *(source.message_id for source in asserted.draft.sources), *old]
 
-        return await self._seen(await self.desk.change("remember", "remember", work))
+        return await self._seen(await self.access.change("remember", "remember", work))
 
     @operation("POST", "/memories/{memory}/correct", name="correct_memory", replay="memory")
     async def correct(self, memory: str, content: Content) -> Memory:
@@ -109,17 +109,17 @@ class Memories:
             NotAllowed: the memory has nothing to do with the caller, who is no operator, or another asserted it for
                 the whole org.
         """
-        old, room_ids = await self._concerning(memory, "correct")
-        asserting.check_for_whom(self.desk.caller, old)
+        old, room_ids = await self._resolve_own(memory, "correct")
+        asserting.check_audience(self.access.principal, old)
         if old.status == "archived":
             raise BadInput(f"memory {old.id}", "is put aside; restore it first")
-        text = asserting.clean("content", content, longest=asserting.LONGEST_CONTENT)
-        caller = self.desk.caller.participant_id
+        text = asserting.clean("content", content, max_length=asserting.LONGEST_CONTENT)
+        caller = self.access.principal.participant_id
         roles: set[tuple[MemoryRole, ParticipantId]] = {
             ("involved" if person.role == "author" else person.role, person.id) for person in old.participants
         }
         roles |= set() if caller is None else {("author", caller)}
-        draft = Draft(
+        draft = MemoryDraft(
             id=MemoryId(uuid7()),
             kind=old.kind,
             content=text,
@@ -139,13 +139,13 @@ class Memories:
             task_id=old.task_id,
             slot=old.slot,
         )
-        asserted = asserting.Asserted(draft=draft, room_ids=room_ids, old=old)
+        asserted = asserting.ExplicitMemory(draft=draft, room_ids=room_ids, superseded=old)
 
         async def work(conn: Connection) -> tuple[MemoryId, Sequence[UUID]]:
-            kept = await asserting.write(conn, self.desk, asserted)
+            kept = await asserting.save(conn, self.access, asserted)
             return kept, [kept, old.id]
 
-        return await self._seen(await self.desk.change("correct", "correct memory", work))
+        return await self._seen(await self.access.change("correct", "correct memory", work))
 
     @operation("POST", "/memories/{memory}/forget", name="forget_memory", replay="memory")
     async def forget(self, memory: str) -> Memory:
@@ -158,9 +158,9 @@ class Memories:
             NotFound: there is no such memory, or the caller may not see it.
             NotAllowed: the memory has nothing to do with the caller, who is no operator.
         """
-        held, _ = await self._concerning(memory, "forget")
+        held, _ = await self._resolve_own(memory, "forget")
         refusal = {"archived": "is put aside already", "deprecated": "was superseded; name what stands"}
-        return await self._settle(
+        return await self._set_status(
             held,
             "forget memory",
             partial(keeping.archive, at=datetime.now(UTC)),
@@ -178,12 +178,12 @@ class Memories:
             NotFound: there is no such memory, or the caller may not see it.
             NotAllowed: the memory has nothing to do with the caller, who is no operator.
         """
-        held, _ = await self._concerning(memory, "restore")
+        held, _ = await self._resolve_own(memory, "restore")
         write = partial(keeping.restore, beside=held.superseded_by)
-        return await self._settle(held, "restore memory", write, "stands as it is")
+        return await self._set_status(held, "restore memory", write, "stands as it is")
 
     @operation("GET", "/memories", name="list_memories")
-    async def all(self, viewer: Viewer, *, limit: Limit = 50, **wanted: Unpack[Wanted]) -> list[Memory]:
+    async def all(self, viewer: Viewer, *, limit: Limit = 50, **wanted: Unpack[MemoryOptions]) -> list[Memory]:
         """Return the newest memories that the viewer may see, newest first; only those that stand by default.
 
         Args:
@@ -195,17 +195,17 @@ class Memories:
             BadInput: nothing is wanted, there is no such kind or status, or several are meant.
             NotFound: there is no such room or participant, or the viewer may not know of them.
         """
-        refuse_unknown("memories.all", wanted, Wanted)
+        reject_unknown_keywords("memories.all", wanted, MemoryOptions)
         check_limit(limit)
-        check_wanted(wanted)
-        async with self.desk.reading(viewer, "list memories", recalls=True) as reading:
-            facets = await facets_of(reading.conn, self.desk.org_id, wanted)
-            found = await memories.newest(reading.conn, self.desk.org_id, facets, limit=limit)
-            reading.shows(memory.id for memory in found)
+        check_options(wanted)
+        async with self.access.reading(viewer, "list memories", recalls=True) as reading:
+            facets = await resolve_filter(reading.conn, self.access.org_id, wanted)
+            found = await memories.newest(reading.conn, self.access.org_id, facets, limit=limit)
+            reading.record_shown(memory.id for memory in found)
         return found
 
     @operation("POST", "/memories/search", name="search_memories", replay="read")
-    async def search(self, viewer: Viewer, question: SearchedText, *, limit: Limit = 10) -> list[Recalled]:
+    async def search(self, viewer: Viewer, question: SearchedText, *, limit: Limit = 10) -> list[MatchedMemory]:
         """Return the memories that fit a question by their words, each as it stands now, best first.
 
         Raises:
@@ -213,10 +213,10 @@ class Memories:
         """
         check_limit(limit)
         check_question(question)
-        async with self.desk.reading(viewer, "search memories", recalls=True) as reading:
-            asked = Question(text=question, vector=None)
-            found = (await recall.recalled(reading.conn, self.desk.org_id, asked, near={})).recalled[:limit]
-            reading.shows(one.memory.id for one in found)
+        async with self.access.reading(viewer, "search memories", recalls=True) as reading:
+            asked = SearchQuery(text=question, vector=None)
+            found = (await recall.search_memories(reading.conn, self.access.org_id, asked, similarities={})).matches[:limit]
+            reading.record_shown(one.memory.id for one in found)
         return list(found)
 
     @operation("GET", "/messages/{message}/memories", name="list_memories_resting_on")
@@ -230,12 +230,12 @@ class Memories:
             NotFound: there is no such message, or the viewer may not read it.
         """
         check_limit(limit)
-        async with self.desk.reading(viewer, "why", recalls=True) as reading:
-            conn, org_id = reading.conn, self.desk.org_id
+        async with self.access.reading(viewer, "why", recalls=True) as reading:
+            conn, org_id = reading.conn, self.access.org_id
             room_id = None if room is None else await meant.room(conn, org_id, room)
             said = await meant.message(conn, org_id, message, room_id=room_id)
-            found = await memories.resting_on(conn, org_id, said.id, limit=limit)
-            reading.shows([said.id, *(memory.id for memory in found)])
+            found = await memories.derived_from_message(conn, org_id, said.id, limit=limit)
+            reading.record_shown([said.id, *(memory.id for memory in found)])
         return found
 
     @operation("GET", "/memories/{memory}", name="explain_memory")
@@ -250,13 +250,13 @@ class Memories:
             BadInput: several are meant.
             NotFound: there is no such memory, or the viewer may not see it.
         """
-        async with self.desk.reading(viewer, "why", recalls=True) as reading:
-            conn, org_id = reading.conn, self.desk.org_id
-            found = await asserting.one(conn, self.desk, memory)
-            told = await _told(conn, org_id, found)
+        async with self.access.reading(viewer, "why", recalls=True) as reading:
+            conn, org_id = reading.conn, self.access.org_id
+            found = await asserting.find_memory(conn, self.access, memory)
+            told = await _source_messages(conn, org_id, found)
             later, earlier = await _chain(conn, org_id, found)
             by, where = await _asserted(conn, org_id, found)
-            reading.shows([found.id, *found.source_ids, *(one.id for one in (*later, *earlier))])
+            reading.record_shown([found.id, *found.source_ids, *(one.id for one in (*later, *earlier))])
         return Provenance(
             memory=found,
             sources=told,
@@ -266,57 +266,57 @@ class Memories:
             asserted_in_name=where,
         )
 
-    async def _concerning(self, word: str, action: str) -> tuple[Memory, frozenset[RoomId]]:
+    async def _resolve_own(self, reference: str, action: str) -> tuple[Memory, frozenset[RoomId]]:
         """Return the memory that is meant, which names the caller, and the rooms of its sources."""
-        await self.desk.check("correct", action)
-        async with self.desk.looking(action) as conn:
-            held = await asserting.one(conn, self.desk, word)
-            await asserting.check_concerned(conn, self.desk, held)
-            said = await messages.messages_by_id(conn, self.desk.org_id, held.source_ids, most=0)
+        await self.access.check("correct", action)
+        async with self.access.resolving(action) as conn:
+            held = await asserting.find_memory(conn, self.access, reference)
+            await asserting.check_involved(conn, self.access, held)
+            said = await messages.messages_by_id(conn, self.access.org_id, held.source_ids, most=0)
         return held, frozenset(one.room_id for one in said)
 
-    async def _settle(self, held: Memory, action: str, write: asserting.Write, refusal: str) -> Memory:
+    async def _set_status(self, memory: Memory, action: str, write: asserting.WriteStatus, refusal: str) -> Memory:
         async def work(conn: Connection) -> tuple[MemoryId, Sequence[UUID]]:
-            await erased.keep_erasures_out(conn, self.desk.org_id)
-            await keeping.lock(conn, self.desk.org_id)
-            await asserting.check_concerned(conn, self.desk, held)
-            if not await write(conn, self.desk.org_id, held.id):
-                raise BadInput(f"memory {held.id}", refusal)
-            return held.id, [held.id]
+            await erased.lock_shared(conn, self.access.org_id)
+            await keeping.lock(conn, self.access.org_id)
+            await asserting.check_involved(conn, self.access, memory)
+            if not await write(conn, self.access.org_id, memory.id):
+                raise BadInput(f"memory {memory.id}", refusal)
+            return memory.id, [memory.id]
 
-        return await self._seen(await self.desk.change("correct", action, work))
+        return await self._seen(await self.access.change("correct", action, work))
 
     async def _seen(self, memory_id: MemoryId) -> Memory:
         """Return a memory as the caller sees it."""
-        async with self.desk.db.reading(self.desk.caller) as conn:
-            found = await memories.memories_by_id(conn, self.desk.org_id, [memory_id])
+        async with self.access.db.read_transaction(self.access.principal) as conn:
+            found = await memories.memories_by_id(conn, self.access.org_id, [memory_id])
         if not found:
             raise NotFound("memory", str(memory_id))
         return found[0]
 
 
-async def facets_of(conn: Connection, org_id: OrgId, wanted: Wanted) -> Facets:
+async def resolve_filter(conn: Connection, org_id: OrgId, options: MemoryOptions) -> MemoryFilter:
     """Return which memories are meant, by id where words mean rooms and participants.
 
     Raises:
         BadInput: several are meant.
         NotFound: there is no such room or participant, or the connection's viewer may not know of them.
     """
-    for what, words in (("tags", wanted.get("tags") or ()), ("task", (wanted.get("task") or "",))):
+    for what, words in (("tags", options.get("tags") or ()), ("task", (options.get("task") or "",))):
         if any("\0" in word for word in words):
             raise BadInput(what, "holds a NUL, which nothing stored holds")
-    room = wanted.get("room")
-    return Facets(
+    room = options.get("room")
+    return MemoryFilter(
         room_ids=None if room is None else [await meant.room(conn, org_id, room)],
-        subject_ids=await _accounts(conn, org_id, wanted.get("about")),
-        author_ids=await _accounts(conn, org_id, wanted.get("by")),
-        perspective_ids=await _accounts(conn, org_id, wanted.get("seen_by")),
-        kinds=wanted.get("kinds"),
-        statuses=wanted.get("statuses", ("active",)),
-        tags=wanted.get("tags"),
-        task_id=wanted.get("task"),
-        since=wanted.get("since"),
-        as_of=wanted.get("as_of"),
+        subject_ids=await _accounts(conn, org_id, options.get("about")),
+        author_ids=await _accounts(conn, org_id, options.get("by")),
+        perspective_ids=await _accounts(conn, org_id, options.get("seen_by")),
+        kinds=options.get("kinds"),
+        statuses=options.get("statuses", ("active",)),
+        tags=options.get("tags"),
+        task_id=options.get("task"),
+        since=options.get("since"),
+        as_of=options.get("as_of"),
     )
 
 
@@ -327,11 +327,11 @@ async def _accounts(conn: Connection, org_id: OrgId, word: str | None) -> list[P
     return [account.id for account in await directory.accounts(conn, org_id, participant_id)]
 
 
-async def _told(conn: Connection, org_id: OrgId, memory: Memory) -> list[SourceMessage]:
+async def _source_messages(conn: Connection, org_id: OrgId, memory: Memory) -> list[SourceMessage]:
     """Return what a memory rests on, with where it was said."""
-    said = await messages.messages_told(conn, org_id, memory.source_ids)
+    said = await messages.messages_truncated(conn, org_id, memory.source_ids)
     rooms = await directory.room_names(conn, org_id, {message.room_id for message in said})
-    placed = await conversations.conversations_of(conn, org_id, [message.id for message in said])
+    placed = await conversations.assignments_of(conn, org_id, [message.id for message in said])
     held = await conversations.by_id(conn, org_id, set(placed.values()))
     spans = {source.message_id: source for source in memory.sources}
     return [
@@ -360,7 +360,7 @@ def _quote(message: Message, source: MemorySource, memory: Memory) -> str | None
     if is_edited or source.quote_start is None or source.quote_end is None:
         return None
     # Of a text that is told by its beginning alone the words that count may lie behind that.
-    held = message.body.removesuffix(CUT)
+    held = message.body.removesuffix(TRUNCATION_MARK)
     return held[source.quote_start : source.quote_end] if source.quote_end <= len(held) else None
 
 
@@ -372,20 +372,20 @@ async def _chain(conn: Connection, org_id: OrgId, memory: Memory) -> tuple[list[
     return later, await memories.predecessors(conn, org_id, memory.id)
 
 
-def check_wanted(wanted: Wanted) -> None:
+def check_options(options: MemoryOptions) -> None:
     """Do nothing if these may be meant.
 
     Raises:
         BadInput: there is no such kind or status, or a time has no time zone.
     """
     for what, words, known in (
-        ("kind", wanted.get("kinds", ()), asserting.KINDS),
-        ("status", wanted.get("statuses", ()), STATUSES),
+        ("kind", options.get("kinds", ()), asserting.KINDS),
+        ("status", options.get("statuses", ()), STATUSES),
     ):
         for word in words:
             if word not in known:
                 raise BadInput(f"{what} {word!r}", f"must be one of {', '.join(known)}")
     for what in ("since", "as_of"):
-        moment = wanted.get(what)
+        moment = options.get(what)
         if moment is not None and moment.tzinfo is None:
             raise BadInput(what.replace("_", " "), "must have a time zone")

@@ -8,17 +8,17 @@ from roomlore.config import LanguageModelSettings
 from roomlore.domain.ids import OrgId
 from roomlore.store.db import Database
 from roomlore.workers import asking, loop, name, read
-from roomlore.workers.asking import Caller
-from roomlore.workers.name import NameWorker
-from roomlore.workers.read import ReadWorker
+from roomlore.workers.asking import LanguageModelCaller
+from roomlore.workers.name import TitleWorker
+from roomlore.workers.read import LanguageModelExtractionWorker
 
 #: Of what is stated in a portion of a conversation; a statement needs some hundred.
-STATEMENT_TOKENS = 1_500
+MAX_CLAIM_TOKENS = 1_500
 #: Before it is taken for lost: so many tokens take a small machine a while.
-STATEMENT_SECONDS = 120.0
+CLAIM_TIMEOUT_SECONDS = 120.0
 
 
-def language_model_chores(db: Database, settings: LanguageModelSettings | None) -> Sequence[loop.Chore]:
+def language_model_tasks(db: Database, settings: LanguageModelSettings | None) -> Sequence[loop.PeriodicTask]:
     """Return what a running worker does to name and to read conversations: nothing without a language model.
 
     Raises:
@@ -26,10 +26,10 @@ def language_model_chores(db: Database, settings: LanguageModelSettings | None) 
     """
     if settings is None:
         return ()
-    return partial(asking.run, _namer(db, settings)), partial(asking.run, reader(db, settings))
+    return partial(asking.run, _title_worker(db, settings)), partial(asking.run, claim_worker(db, settings))
 
 
-async def ask_about_waiting(
+async def drain_language_model(
     db: Database, settings: LanguageModelSettings | None, only_org: OrgId | None
 ) -> int:
     """Name and read the conversations that wait, in one org or in all, and return how many were read.
@@ -39,27 +39,27 @@ async def ask_about_waiting(
     """
     if settings is None:
         return 0
-    await asking.drain(_namer(db, settings), only_org=only_org)
-    return (await asking.drain(reader(db, settings), only_org=only_org))["read"]
+    await asking.drain(_title_worker(db, settings), only_org=only_org)
+    return (await asking.drain(claim_worker(db, settings), only_org=only_org))["read"]
 
 
-def reader(db: Database, settings: LanguageModelSettings) -> ReadWorker:
+def claim_worker(db: Database, settings: LanguageModelSettings) -> LanguageModelExtractionWorker:
     """Return what asks a language model what is stated in conversations.
 
     Raises:
         BadInput: what asks it is not installed.
     """
     language_model = open_language_model(
-        settings.url, settings.name, key=settings.key, seconds=STATEMENT_SECONDS, tokens=STATEMENT_TOKENS
+        settings.url, settings.name, key=settings.key, seconds=CLAIM_TIMEOUT_SECONDS, tokens=MAX_CLAIM_TOKENS
     )
-    return ReadWorker(
-        caller=Caller(db=db, language_model=language_model, purpose=read.PURPOSE),
+    return LanguageModelExtractionWorker(
+        caller=LanguageModelCaller(db=db, language_model=language_model, purpose=read.PURPOSE),
         calls=settings.memory_calls,
         calls_of_room=settings.room_calls,
     )
 
 
-def _namer(db: Database, settings: LanguageModelSettings) -> NameWorker:
+def _title_worker(db: Database, settings: LanguageModelSettings) -> TitleWorker:
     language_model = open_language_model(settings.url, settings.name, key=settings.key)
-    caller = Caller(db=db, language_model=language_model, purpose=name.PURPOSE)
-    return NameWorker(caller=caller, calls=settings.calls)
+    caller = LanguageModelCaller(db=db, language_model=language_model, purpose=name.PURPOSE)
+    return TitleWorker(caller=caller, calls=settings.calls)

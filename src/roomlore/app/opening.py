@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from roomlore.domain.ports import Embedder
 
 #: Seconds after which the embedded server is looked after again.
-LOOKED_AFTER = 2.0
+WATCH_SECONDS = 2.0
 LOG = logging.getLogger(__name__)
 
 
@@ -53,7 +53,7 @@ async def open(  # noqa: A001  read as roomlore.open
     shared = Shared()
     async with AsyncExitStack() as stack:
         if will_search and embedder is None:
-            stack.push_async_callback(_end, asyncio.create_task(_load_model(shared, settings)))
+            stack.push_async_callback(_cancel, asyncio.create_task(_load_model(shared, settings)))
         db = await _connected(settings, stack)
         stack.push_async_callback(db.close)
         org_id = await _org(db, settings, create=create_org or settings.org in {None, DEFAULT_ORG})
@@ -64,10 +64,10 @@ async def open(  # noqa: A001  read as roomlore.open
             org_id=org_id,
             settings=settings,
             _embedder=embedder,
-            _restart=restart,
+            _reconnect=restart,
             _shared=shared,
         )
-        yield app if settings.key is None else await _let_in(app, settings.key)
+        yield app if settings.key is None else await _sign_in_if_needed(app, settings.key)
 
 
 async def _load_model(shared: Shared, settings: Settings) -> None:
@@ -77,7 +77,7 @@ async def _load_model(shared: Shared, settings: Settings) -> None:
     # The import takes as long as the model, and would keep the loop.
     await asyncio.to_thread(import_module, "roomlore.app.embedding")
     with suppress(ModelUnavailable):
-        await shared.loading.embedder(settings, brisk=True)
+        await shared.loading.embedder(settings, is_interactive=True)
 
 
 async def _org(db: Database, settings: Settings, *, create: bool) -> OrgId:
@@ -86,13 +86,13 @@ async def _org(db: Database, settings: Settings, *, create: bool) -> OrgId:
 
         return org_of(settings.key)
     name = DEFAULT_ORG if settings.org is None else settings.org
-    org_id = await db.org(name) if create else await db.find_org(name)
+    org_id = await db.ensure_org(name) if create else await db.find_org(name)
     if org_id is None:
         raise NotFound("org", name)
     return org_id
 
 
-async def _let_in(app: App, key: str) -> App:
+async def _sign_in_if_needed(app: App, key: str) -> App:
     # First the key: whoever has none learns nothing of which orgs there are.
     let_in, named = await app.sign_in(key), app.settings.org
     if named is not None and await app.db.find_org(named) != app.org_id:
@@ -134,15 +134,15 @@ async def _connected(settings: Settings, stack: AsyncExitStack) -> Database:
         # Looked for only here: nearly always the schema is the one it was last time. A newer one is refused again.
         await migrate(cluster.admin_dsn)
         db = await Database.connect(cluster.app_dsn)
-    stack.push_async_callback(_end, asyncio.create_task(_look_after(settings)))
+    stack.push_async_callback(_cancel, asyncio.create_task(_watch_server(settings)))
     return db
 
 
-async def _look_after(settings: Settings) -> None:
+async def _watch_server(settings: Settings) -> None:
     """Start the embedded server again whenever it is gone, such as after a full disk."""
     said = ""
     while True:
-        await asyncio.sleep(LOOKED_AFTER)
+        await asyncio.sleep(WATCH_SECONDS)
         try:
             if is_down(settings.data):
                 await _restart(settings)
@@ -154,7 +154,7 @@ async def _look_after(settings: Settings) -> None:
             said = ""
 
 
-async def _end(task: asyncio.Task[None]) -> None:
+async def _cancel(task: asyncio.Task[None]) -> None:
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task

@@ -21,7 +21,7 @@ from typing import (
 from msgspec import Meta
 
 from roomlore.domain.errors import BadInput
-from roomlore.domain.keywords import refuse_unknown
+from roomlore.domain.keywords import reject_unknown_keywords
 from roomlore.domain.records import Viewer
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -127,7 +127,7 @@ class Operation:
         if details is not None:
             name, known = details
             extra = given.pop(name, {})
-            refuse_unknown(self.function.__qualname__.lower(), extra, known)
+            reject_unknown_keywords(self.function.__qualname__.lower(), extra, known)
             given |= extra
         return given
 

@@ -6,30 +6,30 @@ from datetime import UTC, datetime, timedelta
 from typing import get_args
 from uuid import UUID
 
-from roomlore.agents.blocks import Blocks, Hits
-from roomlore.app.desk import Desk
-from roomlore.app.generations import Generations, GenerationStatus
+from roomlore.agents.blocks import SectionCache, CacheStatistics
+from roomlore.app.desk import Access
+from roomlore.app.generations import EmbeddingVersions, EmbeddingVersionStatus
 from roomlore.app.operation import operation
-from roomlore.app.projecting import Copies, copies_of
-from roomlore.domain.clock import disagreements, utc_now
+from roomlore.app.projecting import ProjectionStatus, projection_statuses
+from roomlore.domain.clock import clock_problems, utc_now
 from roomlore.domain.errors import BadInput
 from roomlore.domain.ids import OrgId, RoomId
 from roomlore.retrieval import meant
 from roomlore.store import erased, extracting, heartbeats, operations, readings, work
-from roomlore.store.extracting import Drawn
+from roomlore.store.extracting import ExtractionProgress
 from roomlore.store.heartbeats import Heartbeat
-from roomlore.store.operations import Failure, Ingested, Latency, Look, Size, Uncopied, Waiting
+from roomlore.store.operations import DeadLetters, RoomStats, Latency, RoomSample, Size, ProjectionBacklog, QueueBacklog
 from roomlore.store.projections import Target
 from roomlore.store.queries import Connection
-from roomlore.store.work import EmbeddingPolicy, PolicyChange, Stage
+from roomlore.store.work import EmbeddingPolicy, PolicyChange, QueueName
 
 #: So many of the newest messages are looked at to see how they stand in exchanges, in all rooms together; more where
 #: this leaves a room less than the fewest.
-LOOKED_AT, FEWEST = 20_000, 20
+SAMPLE_SIZE, MIN_SAMPLE = 20_000, 20
 #: So many of the newest reads tell how long they take.
 READS = 10_000
 #: Of workers and kinds of failures so many are told, and so many of the largest tables.
-LISTED, TABLES = 20, 8
+MAX_FAILURES, TABLES = 20, 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class Coverage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Projected:
+class ProjectionCoverage:
     """How far the copies in one kind of server have come with messages."""
 
     target: Target
@@ -62,7 +62,7 @@ class Projected:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counts:
+class RoomCounts:
     """Numbers of one room, or of all rooms together."""
 
     messages: int
@@ -85,11 +85,11 @@ class Counts:
     #: Messages that were listened to for requests of privacy; what could not be in time waits for the worker.
     listened: Coverage
     #: One for each kind of server in which the org has copies.
-    projected: Sequence[Projected]
+    projected: Sequence[ProjectionCoverage]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoomNumbers:
+class RoomStatistics:
     """A room and its numbers."""
 
     room_id: RoomId
@@ -104,114 +104,114 @@ class RoomNumbers:
     kept_until_then: timedelta | None
     #: How many messages go then; None where that has begun, or nothing goes.
     in_grace: int | None
-    counts: Counts
+    counts: RoomCounts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Numbers:
+class OrgStatistics:
     """Numbers of an org."""
 
     at: datetime
-    counts: Counts
+    counts: RoomCounts
     #: Most messages first.
-    rooms: Sequence[RoomNumbers]
+    rooms: Sequence[RoomStatistics]
     #: Of the newest reads.
     latencies: Sequence[Latency]
     #: Conversations to be shown to a language model for what is stated in them, where one is named, and how it answers.
-    readings: readings.Backlog
+    readings: readings.ExtractionBacklog
     #: How often what an agent remembers could be shown again; each process counts its own.
-    blocks: Hits
+    blocks: CacheStatistics
     #: In each kind of server that holds any.
-    copies: Sequence[Copies]
+    copies: Sequence[ProjectionStatus]
     #: The model that searches use, the one that is to come and the one before, as far as there are such.
-    embedding: Sequence[GenerationStatus]
+    embedding: Sequence[EmbeddingVersionStatus]
     #: How the server's clock disagrees with the database's and with what was said; empty where it agrees.
     clock: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class JobState:
     """Whether the work of an org is being done, and what stands in its way."""
 
     at: datetime
     #: Those that were seen last, newest first; one that ended in order is not among them.
     workers: Sequence[Heartbeat]
     #: Most first.
-    failures: Sequence[Failure]
+    failures: Sequence[DeadLetters]
     #: The database and its largest tables; None for who came with a key, since other orgs are in them, too.
     sizes: Sequence[Size] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Seen:
+class _RoomSample:
     """What was read of one room."""
 
-    room: Ingested
-    look: Look
+    room: RoomStats
+    look: RoomSample
     vectors: int
     untangled: int
     #: None where nothing is in a conversation.
-    extracted: Drawn | None
+    extracted: ExtractionProgress | None
     #: By stage.
-    waiting: dict[Stage, Waiting]
+    waiting: dict[QueueName, QueueBacklog]
     #: By target.
-    uncopied: dict[Target, Uncopied]
+    uncopied: dict[Target, ProjectionBacklog]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Operations:
+class Monitoring:
     """The running of an org; the operator's."""
 
-    desk: Desk
+    access: Access
     #: Of this process.
-    blocks: Blocks
-    generations: Generations
+    section_cache: SectionCache
+    embedding_versions: EmbeddingVersions
 
     @operation("GET", "/operations", name="read_numbers")
-    async def numbers(self) -> Numbers:
+    async def numbers(self) -> OrgStatistics:
         """Return how far the work has come in each room, how messages stand in exchanges and how long reads take.
 
         Raises:
             NotAllowed: the caller is no operator.
         """
-        await self.desk.check("administer", "read numbers")
-        async with self.desk.reading(self.desk.caller, "read numbers") as reading:
+        await self.access.check("administer", "read numbers")
+        async with self.access.reading(self.access.principal, "read numbers") as reading:
             now = datetime.now(UTC)
-            seen = await _seen(reading.conn, self.desk.org_id, now=now)
-            copies = await copies_of(reading.conn, self.desk.org_id)
-            embedding = await self.generations.as_known(reading.conn)
-            backlog = await readings.backlog(reading.conn, self.desk.org_id, now=now)
-            latencies = await operations.latencies(reading.conn, self.desk.org_id, newest=READS)
-            newest = await operations.newest_said(reading.conn, self.desk.org_id)
-            clock = disagreements(utc_now(), database=newest.now, newest=newest.sent_at)
+            seen = await _sample_rooms(reading.conn, self.access.org_id, now=now)
+            copies = await projection_statuses(reading.conn, self.access.org_id)
+            embedding = await self.embedding_versions.known_status(reading.conn)
+            backlog = await readings.backlog(reading.conn, self.access.org_id, now=now)
+            latencies = await operations.latencies(reading.conn, self.access.org_id, newest=READS)
+            newest = await operations.newest_message(reading.conn, self.access.org_id)
+            clock = clock_problems(utc_now(), database=newest.now, newest=newest.sent_at)
         rooms = [_room(one, copies) for one in seen]
-        return Numbers(
+        return OrgStatistics(
             at=now,
             counts=_counts(seen, copies),
             rooms=rooms,
             latencies=latencies,
             readings=backlog,
-            blocks=self.blocks.hits(self.desk.org_id),
+            blocks=self.section_cache.hits(self.access.org_id),
             copies=copies,
             embedding=embedding,
             clock=clock,
         )
 
     @operation("GET", "/operations/state", name="read_state")
-    async def state(self) -> State:
+    async def state(self) -> JobState:
         """Return which workers there are, what was set aside and why, and how large the database is.
 
         Raises:
             NotAllowed: the caller is no operator.
         """
-        await self.desk.check("administer", "read state")
-        async with self.desk.reading(self.desk.caller, "read state") as reading:
-            conn, org_id = reading.conn, self.desk.org_id
-            has_key = self.desk.caller.key_id is not None
-            return State(
+        await self.access.check("administer", "read state")
+        async with self.access.reading(self.access.principal, "read state") as reading:
+            conn, org_id = reading.conn, self.access.org_id
+            has_key = self.access.principal.key_id is not None
+            return JobState(
                 at=datetime.now(UTC),
-                workers=await heartbeats.newest(conn, org_id, limit=LISTED),
-                failures=await operations.failures(conn, org_id, limit=LISTED),
+                workers=await heartbeats.newest_heartbeats(conn, org_id, limit=MAX_FAILURES),
+                failures=await operations.dead_letters(conn, org_id, limit=MAX_FAILURES),
                 sizes=None if has_key else await operations.sizes(conn, limit=TABLES),
             )
 
@@ -235,32 +235,32 @@ class Operations:
         """
         if policy not in get_args(EmbeddingPolicy):
             raise BadInput("policy", f"must be one of {', '.join(get_args(EmbeddingPolicy))}")
-        org_id = self.desk.org_id
+        org_id = self.access.org_id
 
         async def change(conn: Connection) -> tuple[PolicyChange, Sequence[UUID]]:
-            await erased.keep_erasures_out(conn, org_id)
+            await erased.lock_shared(conn, org_id)
             room_id = await meant.room(conn, org_id, room)
             return await work.change_policy(conn, org_id, room_id, policy), [room_id]
 
-        return await self.desk.change("administer", "set embedding", change)
+        return await self.access.change("administer", "set embedding", change)
 
 
-async def _seen(conn: Connection, org_id: OrgId, *, now: datetime) -> list[_Seen]:
-    rooms = await operations.ingested(conn, org_id)
-    sample = max(FEWEST, LOOKED_AT // max(len(rooms), 1))
-    looks = await operations.looks(conn, org_id, sample=sample)
-    vectors, untangled = await operations.vectors(conn, org_id), await operations.untangled(conn, org_id)
+async def _sample_rooms(conn: Connection, org_id: OrgId, *, now: datetime) -> list[_RoomSample]:
+    rooms = await operations.room_stats(conn, org_id)
+    sample = max(MIN_SAMPLE, SAMPLE_SIZE // max(len(rooms), 1))
+    looks = await operations.room_samples(conn, org_id, sample=sample)
+    vectors, untangled = await operations.vector_counts(conn, org_id), await operations.assigned_counts(conn, org_id)
     extracted = await extracting.coverage(conn, org_id, now=now)
-    waiting: dict[RoomId, dict[Stage, Waiting]] = {}
-    for one in await operations.waiting(conn, org_id):
+    waiting: dict[RoomId, dict[QueueName, QueueBacklog]] = {}
+    for one in await operations.queue_backlogs(conn, org_id):
         waiting.setdefault(one.room_id, {})[one.stage] = one
-    uncopied: dict[RoomId, dict[Target, Uncopied]] = {}
-    for one in await operations.uncopied(conn, org_id):
+    uncopied: dict[RoomId, dict[Target, ProjectionBacklog]] = {}
+    for one in await operations.projection_backlogs(conn, org_id):
         uncopied.setdefault(one.room_id, {})[one.target] = one
     return [
-        _Seen(
+        _RoomSample(
             room=room,
-            look=looks.get(room.room_id, _nothing(room.room_id)),
+            look=looks.get(room.room_id, _empty_look(room.room_id)),
             vectors=vectors.get(room.room_id, 0),
             untangled=untangled.get(room.room_id, 0),
             extracted=extracted.get(room.room_id),
@@ -271,13 +271,13 @@ async def _seen(conn: Connection, org_id: OrgId, *, now: datetime) -> list[_Seen
     ]
 
 
-def _nothing(room_id: RoomId) -> Look:
-    return Look(room_id=room_id, looked_at=0, in_exchanges=0, exchanges=0, carried=0, legacy=0)
+def _empty_look(room_id: RoomId) -> RoomSample:
+    return RoomSample(room_id=room_id, looked_at=0, in_exchanges=0, exchanges=0, carried=0, legacy=0)
 
 
-def _room(seen: _Seen, copies: Sequence[Copies]) -> RoomNumbers:
+def _room(seen: _RoomSample, targets: Sequence[ProjectionStatus]) -> RoomStatistics:
     room = seen.room
-    return RoomNumbers(
+    return RoomStatistics(
         room_id=room.room_id,
         platform=room.platform,
         external_id=room.external_id,
@@ -287,32 +287,32 @@ def _room(seen: _Seen, copies: Sequence[Copies]) -> RoomNumbers:
         retention_starts_at=room.retention_starts_at,
         kept_until_then=room.kept_until_then,
         in_grace=room.in_grace,
-        counts=_counts([seen], copies),
+        counts=_counts([seen], targets),
     )
 
 
-def _counts(seen: Sequence[_Seen], copies: Sequence[Copies]) -> Counts:
+def _counts(seen: Sequence[_RoomSample], targets: Sequence[ProjectionStatus]) -> RoomCounts:
     """Return the numbers of some rooms together; what was looked at of each stands for all of it."""
     messages = sum(one.room.messages for one in seen)
-    in_exchanges = sum(_scaled(one, one.look.in_exchanges) for one in seen)
-    exchanges = sum(_scaled(one, one.look.exchanges) for one in seen)
-    return Counts(
+    in_exchanges = sum(_extrapolated(one, one.look.in_exchanges) for one in seen)
+    exchanges = sum(_extrapolated(one, one.look.exchanges) for one in seen)
+    return RoomCounts(
         messages=messages,
         looked_at=sum(one.look.looked_at for one in seen),
         share_in_exchanges=_ratio(in_exchanges, messages),
         exchange_size=_ratio(in_exchanges, exchanges),
-        legacy_share=_ratio(sum(_scaled(one, one.look.legacy) for one in seen), messages),
+        legacy_share=_ratio(sum(_extrapolated(one, one.look.legacy) for one in seen), messages),
         vectors=sum(one.vectors for one in seen),
-        vectors_saved=round(sum(_scaled(one, one.look.carried) for one in seen)),
+        vectors_saved=round(sum(_extrapolated(one, one.look.carried) for one in seen)),
         embedded=_coverage(seen, "embed", done=sum(one.vectors for one in seen)),
         untangled=_coverage(seen, "untangle", done=sum(one.untangled for one in seen)),
-        extracted=_extracted([one.extracted for one in seen if one.extracted is not None]),
-        listened=_listened(seen, messages),
-        projected=[_projected(seen, one) for one in copies],
+        extracted=_extraction_coverage([one.extracted for one in seen if one.extracted is not None]),
+        listened=_privacy_coverage(seen, messages),
+        projected=[_projection_coverage(seen, one) for one in targets],
     )
 
 
-def _scaled(seen: _Seen, count: int) -> float:
+def _extrapolated(seen: _RoomSample, count: int) -> float:
     return count * seen.room.messages / seen.look.looked_at if seen.look.looked_at else 0.0
 
 
@@ -320,7 +320,7 @@ def _ratio(part: float, whole: float) -> float | None:
     return part / whole if whole else None
 
 
-def _extracted(drawn: Sequence[Drawn]) -> Coverage:
+def _extraction_coverage(drawn: Sequence[ExtractionProgress]) -> Coverage:
     return Coverage(
         done=sum(one.done for one in drawn),
         waiting=sum(one.waiting for one in drawn),
@@ -329,17 +329,17 @@ def _extracted(drawn: Sequence[Drawn]) -> Coverage:
     )
 
 
-def _listened(seen: Iterable[_Seen], messages: int) -> Coverage:
+def _privacy_coverage(seen: Iterable[_RoomSample], messages: int) -> Coverage:
     left = _coverage(seen, "listen", done=0)
     return replace(left, done=messages - left.waiting - left.set_aside)
 
 
-def _projected(seen: Sequence[_Seen], copies: Copies) -> Projected:
+def _projection_coverage(seen: Sequence[_RoomSample], copies: ProjectionStatus) -> ProjectionCoverage:
     left = [one.uncopied[copies.target] for one in seen if copies.target in one.uncopied]
     is_asked = copies.is_ready or copies.to_build is not None
     # What is to be removed waits as well: a hole is no part of the messages, so nothing is taken off for it.
     done = max(sum(one.room.messages for one in seen) - sum(one.still_there for one in left), 0)
-    return Projected(
+    return ProjectionCoverage(
         target=copies.target,
         done=done if is_asked else None,
         waiting=sum(one.waiting for one in left),
@@ -348,8 +348,8 @@ def _projected(seen: Sequence[_Seen], copies: Copies) -> Projected:
     )
 
 
-def _coverage(seen: Iterable[_Seen], stage: Stage, *, done: int) -> Coverage:
-    left = [one.waiting[stage] for one in seen if stage in one.waiting]
+def _coverage(seen: Iterable[_RoomSample], queue: QueueName, *, done: int) -> Coverage:
+    left = [one.waiting[queue] for one in seen if queue in one.waiting]
     return Coverage(
         done=done,
         waiting=sum(one.waiting for one in left),

@@ -4,17 +4,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from roomlore.app.desk import Desk
+from roomlore.app.desk import Access
 from roomlore.app.operation import operation
 from roomlore.domain.errors import BadInput
-from roomlore.domain.ids import OrgId, ParticipantId, timeless, uuid7
+from roomlore.domain.ids import OrgId, ParticipantId, random_id, uuid7
 from roomlore.domain.incoming import ParticipantKind
 from roomlore.domain.records import Account, Viewer
-from roomlore.ingest.clean import LONGEST_ID, LONGEST_NAME, LONGEST_PLATFORM, PARTICIPANT_KINDS
-from roomlore.remembering.keep import recircle
+from roomlore.ingest.clean import MAX_ID, MAX_NAME, MAX_PLATFORM, PARTICIPANT_KINDS
+from roomlore.remembering.keep import rescope
 from roomlore.retrieval import meant
 from roomlore.store import directory, erased
-from roomlore.store.directory import NewIdentity, ParticipantKey
+from roomlore.store.directory import NewAccount, ParticipantKey
 from roomlore.store.queries import Connection
 
 #: The platform of accounts that no other platform knows.
@@ -25,7 +25,7 @@ OWN_PLATFORM = "roomlore"
 class People:
     """Participants: added before they speak, put together as accounts of one person, and taken apart again."""
 
-    desk: Desk
+    access: Access
 
     @operation("GET", "/participants/accounts", name="list_accounts")
     async def accounts(self, viewer: Viewer, participant: str | None = None) -> list[Account]:
@@ -39,11 +39,11 @@ class People:
             NotFound: nobody is meant, or nobody the viewer may know of.
             BadInput: several are meant.
         """
-        async with self.desk.reading(viewer, "list accounts") as reading:
-            conn, org_id = reading.conn, self.desk.org_id
+        async with self.access.reading(viewer, "list accounts") as reading:
+            conn, org_id = reading.conn, self.access.org_id
             one = None if participant is None else await meant.participant(conn, org_id, participant)
             found = await _accounts_of(conn, org_id, one)
-            reading.shows(account.participant_id for account in found)
+            reading.record_shown(account.participant_id for account in found)
         return found
 
     @operation(
@@ -69,16 +69,16 @@ class People:
             BadInput: name, kind, platform or account cannot be stored, or the account is of another kind.
             NotAllowed: the caller is no operator.
         """
-        org_id = self.desk.org_id
-        wanted = _registered(name, kind=kind, platform=platform, account=account or name)
+        org_id = self.access.org_id
+        wanted = _new_account(name, kind=kind, platform=platform, account=account or name)
 
         async def work(conn: Connection) -> tuple[Account, Sequence[UUID]]:
-            await erased.keep_erasures_out(conn, org_id)
+            await erased.lock_shared(conn, org_id)
             await directory.lock_directory(conn, org_id)
             key = (wanted.platform, wanted.account_id, wanted.persona)
-            held = (await directory.identities_by_account(conn, org_id, [key])).get(key)
+            held = (await directory.accounts_by_key(conn, org_id, [key])).get(key)
             if held is None:
-                await directory.add_identities(conn, org_id, [wanted])
+                await directory.add_participants_with_accounts(conn, org_id, [wanted])
             elif held.kind != wanted.kind:
                 raise BadInput(f"account {wanted.account_id!r}", f"is there already, and is {held.kind}")
             participant_id = wanted.participant_id if held is None else held.participant_id
@@ -86,7 +86,7 @@ class People:
             [account] = [one for one in accounts if (one.platform, one.account_id, one.persona) == key]
             return account, [participant_id]
 
-        return await self.desk.change("administer", "register", work)
+        return await self.access.change("administer", "register", work)
 
     @operation("POST", "/participants/merge", name="merge_participants", replay="once")
     async def merge(self, one: str, other: str) -> list[Account]:
@@ -99,10 +99,10 @@ class People:
             BadInput: several are meant, they are one person already, or one is an agent and the other is not.
             NotAllowed: the caller is no operator.
         """
-        org_id = self.desk.org_id
+        org_id = self.access.org_id
 
         async def work(conn: Connection) -> tuple[list[Account], Sequence[UUID]]:
-            await erased.keep_erasures_out(conn, org_id)
+            await erased.lock_shared(conn, org_id)
             await directory.lock_directory(conn, org_id)
             first = await meant.participant(conn, org_id, one)
             second = await meant.participant(conn, org_id, other)
@@ -110,10 +110,10 @@ class People:
             merged = {account.id: account for accounts in found for account in accounts}
             _check_mergeable(one, other, list(merged.values()))
             await directory.merge(conn, org_id, merged, person_id=uuid7())
-            await recircle(conn, org_id, merged)
+            await rescope(conn, org_id, merged)
             return await _accounts_of(conn, org_id, first), list(merged)
 
-        return await self.desk.change("administer", "merge", work)
+        return await self.access.change("administer", "merge", work)
 
     @operation("POST", "/participants/split", name="split_participant", replay="once")
     async def split(self, account: str) -> list[Account]:
@@ -124,22 +124,22 @@ class People:
             BadInput: several are meant, or it is a person of its own already.
             NotAllowed: the caller is no operator.
         """
-        org_id = self.desk.org_id
+        org_id = self.access.org_id
 
         async def work(conn: Connection) -> tuple[list[Account], Sequence[UUID]]:
-            await erased.keep_erasures_out(conn, org_id)
+            await erased.lock_shared(conn, org_id)
             await directory.lock_directory(conn, org_id)
-            parted = await meant.account(conn, org_id, account)
+            parted = await meant.single_account(conn, org_id, account)
             accounts = await directory.accounts(conn, org_id, parted)
             others = [other.id for other in accounts if other.id != parted]
             if not others:
                 raise BadInput(f"participant {account!r}", "is merged with nobody")
             # Whoever is left alone is merged with nobody either.
             await directory.split(conn, org_id, [parted] if others[1:] else [parted, *others])
-            await recircle(conn, org_id, [parted, *others])
+            await rescope(conn, org_id, [parted, *others])
             return await _accounts_of(conn, org_id, others[0]), [parted, *others]
 
-        return await self.desk.change("administer", "split", work)
+        return await self.access.change("administer", "split", work)
 
 
 async def _accounts_of(
@@ -157,25 +157,25 @@ async def _accounts_of(
             kind=by_id[identity.participant_id].kind,
             is_merged=by_id[identity.participant_id].person_id is not None,
         )
-        for identity in await directory.identities(conn, org_id, by_id)
+        for identity in await directory.external_accounts(conn, org_id, by_id)
     ]
 
 
-def _registered(name: str, *, kind: ParticipantKind, platform: str, account: str) -> NewIdentity:
+def _new_account(name: str, *, kind: ParticipantKind, platform: str, account: str) -> NewAccount:
     if kind not in PARTICIPANT_KINDS:
         raise BadInput("kind", f"must be one of {', '.join(PARTICIPANT_KINDS)}")
     for what, word, longest in (
-        ("name", name, LONGEST_NAME),
-        ("platform", platform, LONGEST_PLATFORM),
-        ("account", account, LONGEST_ID),
+        ("name", name, MAX_NAME),
+        ("platform", platform, MAX_PLATFORM),
+        ("account", account, MAX_ID),
     ):
         if not word.strip() or not word.isprintable() or len(word) > longest:
             raise BadInput(what, f"must be printable, of 1 to {longest} characters")
-    return NewIdentity(
+    return NewAccount(
         platform=platform,
         account_id=account,
         persona="",
-        participant_id=ParticipantId(timeless()),
+        participant_id=ParticipantId(random_id()),
         kind=kind,
         name=name,
         bridged=False,

@@ -11,15 +11,15 @@ from roomlore.domain.ids import MessageId, RoomId
 from roomlore.domain.names import LAST
 from roomlore.domain.records import Message, Postable, Viewer
 from roomlore.retrieval import meant
-from roomlore.store.db import enter_place
+from roomlore.store.db import bind_destination
 from roomlore.store.queries import Connection
 
-NOBODY = "nothing can be posted there: nobody is known to be in it, or you are not; to read for yourself ask for it as private"
-UNREAD = "not everybody who would read the answer may read it; to read for yourself ask for it as private"
+NO_READERS = "nothing can be posted there: nobody is known to be in it, or you are not; to read for yourself ask for it as private"
+NOT_READABLE_BY_ALL = "not everybody who would read the answer may read it; to read for yourself ask for it as private"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Destination:
     """Where and when something is asked."""
 
     room: str | None = None
@@ -33,13 +33,13 @@ class Place:
         """Where what is found may be posted."""
         return "nowhere" if self.room is None or self.private else "room"
 
-    def marked(self, action: str) -> str:
+    def audit_action(self, action: str) -> str:
         """Return what the log calls a read of this place."""
-        return marked(action, private=self.private)
+        return audit_action_for(action, private=self.private)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answering:
+class ReplyTarget:
     """A message to answer, and for whom it is read."""
 
     trigger: Message
@@ -48,12 +48,12 @@ class Answering:
     postable: Postable
 
 
-def marked(action: str, *, private: bool) -> str:
+def audit_action_for(action: str, *, private: bool) -> str:
     """Return what the log calls a read: whether it was held to what everybody there may read, or was for one alone."""
     return f"private {action}" if private else action
 
 
-async def bind(conn: Connection, viewer: Viewer, place: RoomId | MessageId, *, word: str) -> Viewer:
+async def restrict_to_readers(conn: Connection, viewer: Viewer, place: RoomId | MessageId, *, word: str) -> Viewer:
     """Bind the rest of a read to what everybody at a place could read, and return the viewer as bound to it.
 
     Args:
@@ -65,20 +65,20 @@ async def bind(conn: Connection, viewer: Viewer, place: RoomId | MessageId, *, w
     Raises:
         BadInput: nobody reads there, or the viewer is not among them.
     """
-    if not await enter_place(conn, place):
-        raise BadInput(f"room {word!r}", NOBODY)
+    if not await bind_destination(conn, place):
+        raise BadInput(f"room {word!r}", NO_READERS)
     return viewer.posting(place)
 
 
-async def answering(
+async def reply_target(
     conn: Connection,
     viewer: Viewer,
     room: str,
     trigger: str,
     *,
     private: bool = False,
-    hears_whispers: bool = False,
-) -> Answering:
+    includes_whispers: bool = False,
+) -> ReplyTarget:
     """Return the message of a room that is to be answered, and bind the rest of the read to where it is answered.
 
     The room's last is the last that everybody there may read: a whisper is answered where it is named, so that whoever
@@ -99,21 +99,21 @@ async def answering(
     org_id = viewer.org_id
     room_id = await meant.room(conn, org_id, room)
     if private:
-        found = await meant.trigger(conn, org_id, trigger, room_id=room_id)
-        return Answering(trigger=found, viewer=viewer, postable="nowhere")
-    if trigger == LAST and hears_whispers:
-        newest = await meant.trigger(conn, org_id, trigger, room_id=room_id)
+        found = await meant.trigger_message(conn, org_id, trigger, room_id=room_id)
+        return ReplyTarget(trigger=found, viewer=viewer, postable="nowhere")
+    if trigger == LAST and includes_whispers:
+        newest = await meant.trigger_message(conn, org_id, trigger, room_id=room_id)
         trigger = str(newest.id) if newest.kind == "whisper" else trigger
     if trigger == LAST:
-        bound = await bind(conn, viewer, room_id, word=room)
-        found = await meant.trigger(conn, org_id, trigger, room_id=room_id)
-        return Answering(trigger=found, viewer=bound, postable="room")
-    named = await meant.trigger(conn, org_id, trigger, room_id=room_id)
+        bound = await restrict_to_readers(conn, viewer, room_id, word=room)
+        found = await meant.trigger_message(conn, org_id, trigger, room_id=room_id)
+        return ReplyTarget(trigger=found, viewer=bound, postable="room")
+    named = await meant.trigger_message(conn, org_id, trigger, room_id=room_id)
     is_whisper = named.kind == "whisper"
-    bound = await bind(conn, viewer, named.id if is_whisper else room_id, word=room)
+    bound = await restrict_to_readers(conn, viewer, named.id if is_whisper else room_id, word=room)
     try:
         # Read again: what it answers may be for fewer.
-        found = await meant.trigger(conn, org_id, str(named.id), room_id=room_id)
+        found = await meant.trigger_message(conn, org_id, str(named.id), room_id=room_id)
     except NotFound:
-        raise BadInput(f"message {trigger!r}", UNREAD) from None
-    return Answering(trigger=found, viewer=bound, postable="whisper" if is_whisper else "room")
+        raise BadInput(f"message {trigger!r}", NOT_READABLE_BY_ALL) from None
+    return ReplyTarget(trigger=found, viewer=bound, postable="whisper" if is_whisper else "room")

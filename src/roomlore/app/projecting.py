@@ -9,28 +9,28 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from roomlore.app.desk import Desk
+from roomlore.app.desk import Access
 from roomlore.backends.neo4j import open_neo4j
 from roomlore.backends.qdrant import open_qdrant
 from roomlore.config import Settings
 from roomlore.domain.errors import BadInput, NotFound
 from roomlore.domain.ids import OrgId
 from roomlore.domain.ports import Embedder, Projection
-from roomlore.domain.projected import Held, Node, Point
+from roomlore.domain.projected import StoredDigest, Node, Point
 from roomlore.store import copying, operations, projections, subjects
 from roomlore.store.projections import TARGETS, Target
 from roomlore.store.queries import Connection
 from roomlore.workers import loop, project
-from roomlore.workers.project import ProjectWorker
+from roomlore.workers.project import ProjectionWorker
 
 #: So many subjects are compared at a time.
 PAGE = 1_000
 #: For one request of a server, where nobody waits for an answer.
-PATIENT_SECONDS = 30.0
+TIMEOUT_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Copies:
+class ProjectionStatus:
     """How the copies of an org in one server do."""
 
     target: Target
@@ -56,7 +56,7 @@ class Copies:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class ProjectionDiff:
     """What a copy has otherwise than the database; what is still to be written does not count."""
 
     target: Target
@@ -75,19 +75,19 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Projecting:
+class Projections:
     """The copies of an org; the operator's."""
 
-    desk: Desk
+    access: Access
     settings: Settings
     #: Returns the embedding model.
     load: Callable[[], Awaitable[Embedder]]
 
-    async def status(self) -> list[Copies]:
+    async def status(self) -> list[ProjectionStatus]:
         """Return how the copies in each server do, of those that hold any."""
-        await self.desk.work("projections")
-        async with self.desk.db.reading(self.desk.caller) as conn:
-            return await copies_of(conn, self.desk.org_id)
+        await self.access.audit_work("projections")
+        async with self.access.db.read_transaction(self.access.principal) as conn:
+            return await projection_statuses(conn, self.access.org_id)
 
     async def rebuild(
         self,
@@ -96,7 +96,7 @@ class Projecting:
         *,
         again: bool = False,
         waiting: Callable[[], None] | None = None,
-    ) -> Copies:
+    ) -> ProjectionStatus:
         """Build a copy from nothing, beside the one that is read, and return once it is read in its place.
 
         Args:
@@ -111,22 +111,22 @@ class Projecting:
             BackendUnavailable: the server fails; what is left to do is done when it is back, or by calling again.
         """
         checked = _target(target)
-        await self.desk.work("rebuild projection")
+        await self.access.audit_work("rebuild projection")
         async with self._open(checked) as server:
-            worker = ProjectWorker(db=self.desk.db, projection=server, stage=checked)
+            worker = ProjectionWorker(db=self.access.db, projection=server, queue=checked)
             if checked == "neo4j":
-                await worker.build(self.desk.org_id, again=again)
+                await worker.build(self.access.org_id, again=again)
             else:
                 embedder = await self.load()
                 model, dimensions = embedder.model_id, embedder.dimensions
-                await worker.build(self.desk.org_id, model=model, dimensions=dimensions, again=again)
-            await project.drain(worker, only_org=self.desk.org_id, progress=progress, waiting=waiting)
+                await worker.build(self.access.org_id, model=model, dimensions=dimensions, again=again)
+            await project.drain(worker, only_org=self.access.org_id, progress=progress, waiting=waiting)
         built = next((one for one in await self.status() if one.target == checked), None)
         if built is None:
             raise NotFound("copy in", checked)
         return built
 
-    async def diff(self, target: str, *, repair: bool = False) -> Difference:
+    async def diff(self, target: str, *, repair: bool = False) -> ProjectionDiff:
         """Compare the copy that is read with the database; let what differs be written anew, if that is wanted.
 
         Raises:
@@ -135,19 +135,19 @@ class Projecting:
             BackendUnavailable: the server fails, or the copy is gone.
         """
         checked = _target(target)
-        await self.desk.work("compare projection")
-        held = await self._held(checked)
+        await self.access.audit_work("compare projection")
+        held = await self._current_projection(checked)
         if held is None or held.copy is None:
             raise NotFound("copy in", checked)
         async with self._open(checked) as server:
-            found = await _differences(self._expected(held), _held(server, held.copy))
-        behind = await self._waiting(checked, [*found.missing, *found.extra, *found.different])
+            found = await _compare(self._expected(held), _stored_digests(server, held.copy))
+        behind = await self._pending_ids(checked, [*found.missing, *found.extra, *found.different])
         left = [
             [one for one in ids if one not in behind] for ids in (found.missing, found.extra, found.different)
         ]
         if repair and any(left):
             await self._repair(checked, held.copy, [one for some in left for one in some])
-        return Difference(
+        return ProjectionDiff(
             target=checked,
             compared=found.compared,
             missing=left[0],
@@ -156,16 +156,16 @@ class Projecting:
             is_repaired=repair and any(left),
         )
 
-    async def _repair(self, target: Target, copy: str, ids: Sequence[UUID]) -> None:
+    async def _repair(self, target: Target, index: str, ids: Sequence[UUID]) -> None:
         """Let subjects be written anew, or removed, by the worker; until then the copy stays as it is.
 
         What is asked for may be written at once, so it is asked for last.
         """
         # Whatever number it bears: the database may be an older one, restored.
         async with self._open(target) as server:
-            await server.distrust(copy, ids)
-        ask = partial(copying.ask_in, org_id=self.desk.org_id, target=target, ids=ids)
-        await self.desk.db.change(self.desk.org_id, ask)
+            await server.invalidate(index, ids)
+        ask = partial(copying.enqueue_for, org_id=self.access.org_id, target=target, ids=ids)
+        await self.access.db.change(self.access.org_id, ask)
 
     async def drop(self, target: str) -> None:
         """Have no copies in a server any more; the database alone is read.
@@ -177,13 +177,13 @@ class Projecting:
             BackendUnavailable: the server fails; copies may be left there.
         """
         checked = _target(target)
-        await self.desk.work("drop projection")
-        stop = partial(projections.stop, org_id=self.desk.org_id, target=checked)
-        await self.desk.db.change(self.desk.org_id, stop)
+        await self.access.audit_work("drop projection")
+        stop = partial(projections.delete_projection, org_id=self.access.org_id, target=checked)
+        await self.access.db.change(self.access.org_id, stop)
         try:
             async with self._open(checked) as server:
-                for copy in await server.copies():
-                    if copy.startswith(project.prefix(self.desk.org_id)):
+                for copy in await server.index_names():
+                    if copy.startswith(project.index_prefix(self.access.org_id)):
                         await server.remove(copy)
         except BadInput:
             # No server is configured any more.
@@ -197,38 +197,38 @@ class Projecting:
         finally:
             await server.close()
 
-    async def _held(self, target: Target) -> projections.Projection | None:
-        async with self.desk.db.reading(self.desk.caller) as conn:
-            held = await projections.all_of(conn, self.desk.org_id)
+    async def _current_projection(self, target: Target) -> projections.Projection | None:
+        async with self.access.db.read_transaction(self.access.principal) as conn:
+            held = await projections.all_projections(conn, self.access.org_id)
         return next((one for one in held if one.target == target), None)
 
-    async def _expected(self, held: projections.Projection) -> AsyncIterator[Held]:
+    async def _expected(self, held: projections.Projection) -> AsyncIterator[StoredDigest]:
         """Yield what a copy is to hold, in the order of ids; no connection is held between two pages."""
         after: UUID | None = None
         while True:
-            async with self.desk.db.reading(self.desk.caller) as conn:
-                ids = await subjects.ids_after(conn, self.desk.org_id, held.target, after, limit=PAGE)
-                found = await subjects.read(
-                    conn, self.desk.org_id, held.target, ids, model=held.model, version=0
+            async with self.access.db.read_transaction(self.access.principal) as conn:
+                ids = await subjects.subject_ids_after(conn, self.access.org_id, held.target, after, limit=PAGE)
+                found = await subjects.read_subjects(
+                    conn, self.access.org_id, held.target, ids, model=held.model, version=0
                 )
             if not ids:
                 return
             digests = await asyncio.to_thread(_digests, found)
             for one in ids:
                 if one in digests:
-                    yield Held(id=one, digest=digests[one])
+                    yield StoredDigest(id=one, digest=digests[one])
             after = ids[-1]
 
-    async def _waiting(self, target: Target, ids: Sequence[UUID]) -> set[UUID]:
-        async with self.desk.db.reading(self.desk.caller) as conn:
-            return await projections.waiting(conn, self.desk.org_id, target, ids)
+    async def _pending_ids(self, target: Target, ids: Sequence[UUID]) -> set[UUID]:
+        async with self.access.db.read_transaction(self.access.principal) as conn:
+            return await projections.pending_ids(conn, self.access.org_id, target, ids)
 
 
-async def copies_of(conn: Connection, org_id: OrgId) -> list[Copies]:
+async def projection_statuses(conn: Connection, org_id: OrgId) -> list[ProjectionStatus]:
     """Return how the copies of an org do in each server that holds any, to its operator."""
-    held, building = await projections.all_of(conn, org_id), await operations.building(conn, org_id)
+    held, building = await projections.all_projections(conn, org_id), await operations.rebuild_backlogs(conn, org_id)
     return [
-        _copies(one, await projections.backlog(conn, org_id, one.target), to_build=building.get(one.target))
+        _to_status(one, await projections.backlog(conn, org_id, one.target), to_build=building.get(one.target))
         for one in held
     ]
 
@@ -239,7 +239,7 @@ def configured(settings: Settings) -> list[Target]:
 
 
 def open_projection(
-    settings: Settings, target: Target, *, seconds: float = PATIENT_SECONDS
+    settings: Settings, target: Target, *, seconds: float = TIMEOUT_SECONDS
 ) -> Projection[Any]:
     """Return the server that is to hold copies, as the settings name it; it has so long for each request.
 
@@ -265,8 +265,8 @@ def _target(word: str) -> Target:
     raise BadInput(f"projection {word!r}", f"must be one of {', '.join(TARGETS)}")
 
 
-def _copies(held: projections.Projection, backlog: projections.Backlog, *, to_build: int | None) -> Copies:
-    return Copies(
+def _to_status(held: projections.Projection, backlog: projections.BacklogRow, *, to_build: int | None) -> ProjectionStatus:
+    return ProjectionStatus(
         target=held.target,
         is_ready=held.copy is not None,
         is_building=held.next_copy is not None,
@@ -286,24 +286,24 @@ def _digests(found: Sequence[Point | Node]) -> dict[UUID, str]:
     return {one.id: one.digest for one in found}
 
 
-async def _held(server: Projection[Any], copy: str) -> AsyncIterator[Held]:
+async def _stored_digests(server: Projection[Any], index: str) -> AsyncIterator[StoredDigest]:
     """Yield what a copy holds, in the order of ids."""
     after: UUID | None = None
-    while page := await server.held(copy, after=after, limit=PAGE):
+    while page := await server.stored_digests(index, after=after, limit=PAGE):
         for one in page:
             yield one
         after = page[-1].id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
+class _Differences:
     compared: int
     missing: Sequence[UUID]
     extra: Sequence[UUID]
     different: Sequence[UUID]
 
 
-async def _differences(ours: AsyncIterator[Held], theirs: AsyncIterator[Held]) -> _Found:
+async def _compare(ours: AsyncIterator[StoredDigest], theirs: AsyncIterator[StoredDigest]) -> _Differences:
     """Go through both in the order of ids, side by side."""
     missing: list[UUID] = []
     extra: list[UUID] = []
@@ -323,4 +323,4 @@ async def _differences(ours: AsyncIterator[Held], theirs: AsyncIterator[Held]) -
             if wanted.digest != held.digest:
                 different.append(wanted.id)
             wanted, held = await anext(ours, None), await anext(theirs, None)
-    return _Found(compared=compared, missing=missing, extra=extra, different=different)
+    return _Differences(compared=compared, missing=missing, extra=extra, different=different)

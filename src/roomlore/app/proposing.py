@@ -5,84 +5,84 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from roomlore.app.desk import Desk
-from roomlore.backends.neo4j import Neo4jGraph, open_neo4j
-from roomlore.backends.qdrant import QdrantPoints, open_qdrant
+from roomlore.app.desk import Access
+from roomlore.backends.neo4j import Neo4jProjection, open_neo4j
+from roomlore.backends.qdrant import QdrantProjection, open_qdrant
 from roomlore.config import Settings
-from roomlore.domain.errors import BackendUnavailable, BadInput, CopyUnavailable
+from roomlore.domain.errors import BackendUnavailable, BadInput, IndexUnavailable
 from roomlore.domain.ids import MessageId, OrgId
-from roomlore.domain.projected import Narrowing, Sight
+from roomlore.domain.projected import QueryFilter, VisibilityFilter
 from roomlore.domain.records import Viewer
-from roomlore.retrieval.records import Degradation
-from roomlore.retrieval.search import MOST_PROPOSED, NEAR, WORDED, Question
+from roomlore.retrieval.records import SearchDegradation
+from roomlore.retrieval.search import MOST_PROPOSED, DENSE_CANDIDATES, LEXICAL_CANDIDATES, SearchQuery
 from roomlore.store import projections
 from roomlore.store import search as proposals_in
 from roomlore.store.queries import Connection
-from roomlore.store.search import Scope
+from roomlore.store.search import SearchFilter
 
 #: A copy that takes longer is no help: the database answers in less.
-LONGEST_SECONDS = 2.0
+TIMEOUT_SECONDS = 2.0
 #: A copy knows no places in the order of a room: some of what it proposes may stand behind the last message.
-SPARE = 2
+OVERFETCH = 2
 #: What failed is left alone for so long: each question that asks it waits for nothing.
-REST_SECONDS = 30.0
+BREAKER_SECONDS = 30.0
 #: So many changes that a copy may lack are looked through in the database; with more it is not asked.
-FRESH = 1_000
+MAX_UNINDEXED = 1_000
 QDRANT: str = "qdrant"
 NEO4J: str = "neo4j"
-UNAVAILABLE: Degradation = "qdrant is unavailable"
+UNAVAILABLE: SearchDegradation = "qdrant is unavailable"
 
 
 @dataclass(slots=True)
-class Breaker:
+class CircuitBreaker:
     """Keeps questions from a server that has just failed, and an org's from its copy where that alone did."""
 
     #: Seconds that never run backwards.
     clock: Callable[[], float] = time.monotonic
     #: Until when which org's copy rests; of None, the server.
-    _rests_until: dict[OrgId | None, float] = field(default_factory=dict[OrgId | None, float])
+    _open_until: dict[OrgId | None, float] = field(default_factory=dict[OrgId | None, float])
 
-    def lets_pass(self, org_id: OrgId) -> bool:
+    def allow(self, org_id: OrgId) -> bool:
         """Return whether a copy may be asked; after a rest one question may, and the others wait for how that ends."""
-        now, resting = self.clock(), [one for one in (None, org_id) if one in self._rests_until]
-        if any(now < self._rests_until[one] for one in resting):
+        now, resting = self.clock(), [one for one in (None, org_id) if one in self._open_until]
+        if any(now < self._open_until[one] for one in resting):
             return False
         for one in resting:
-            self._rest(one)
+            self._open(one)
         return True
 
-    def failed(self, org_id: OrgId, error: BackendUnavailable | BadInput | TimeoutError) -> None:
+    def record_failure(self, org_id: OrgId, error: BackendUnavailable | BadInput | TimeoutError) -> None:
         """Let the copy rest that was lost or slow; whatever else fails is the server's, and that rests for every org."""
-        is_of_copy = isinstance(error, CopyUnavailable | TimeoutError)
-        self._rest(org_id if is_of_copy else None)
+        is_of_copy = isinstance(error, IndexUnavailable | TimeoutError)
+        self._open(org_id if is_of_copy else None)
 
-    def answered(self, org_id: OrgId) -> None:
+    def record_success(self, org_id: OrgId) -> None:
         """Let everybody ask the server again, and this org its copy."""
         for one in (None, org_id):
-            self._rests_until.pop(one, None)
+            self._open_until.pop(one, None)
 
-    def _rest(self, which: OrgId | None) -> None:
-        self._rests_until[which] = self.clock() + REST_SECONDS
+    def _open(self, which: OrgId | None) -> None:
+        self._open_until[which] = self.clock() + BREAKER_SECONDS
 
 
 @dataclass(slots=True)
-class Servers:
+class ProjectionClients:
     """Connections to servers that hold copies, shared by all on whose behalf an App acts."""
 
     #: Of questions to Qdrant; the worker has its own way to bear with outages.
-    breaker: Breaker = field(default_factory=Breaker)
+    breaker: CircuitBreaker = field(default_factory=CircuitBreaker)
     #: Of questions to Neo4j.
-    graph_breaker: Breaker = field(default_factory=Breaker)
-    _qdrant: QdrantPoints | None = None
-    _neo4j: Neo4jGraph | None = None
+    graph_breaker: CircuitBreaker = field(default_factory=CircuitBreaker)
+    _qdrant: QdrantProjection | None = None
+    _neo4j: Neo4jProjection | None = None
 
-    def qdrant(self, settings: Settings) -> QdrantPoints | None:
+    def qdrant(self, settings: Settings) -> QdrantProjection | None:
         """Return the server that the settings name; None where they name none."""
         if self._qdrant is None and settings.qdrant is not None:
             self._qdrant = open_qdrant(settings.qdrant.url, key=settings.qdrant.key)
         return self._qdrant
 
-    def neo4j(self, settings: Settings) -> Neo4jGraph | None:
+    def neo4j(self, settings: Settings) -> Neo4jProjection | None:
         """Return the graph server that the settings name; None where they name none."""
         if self._neo4j is None and settings.neo4j is not None:
             named = settings.neo4j
@@ -91,7 +91,7 @@ class Servers:
                 user=named.user,
                 password=named.password,
                 database=named.database,
-                seconds=LONGEST_SECONDS,
+                seconds=TIMEOUT_SECONDS,
             )
         return self._neo4j
 
@@ -103,120 +103,120 @@ class Servers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Copied:
+class ReadableIndex:
     """A copy that is read, and what has changed that may not be in it yet."""
 
-    held: projections.Projection
-    fresh: Sequence[MessageId] = ()
+    projection: projections.Projection
+    unindexed_ids: Sequence[MessageId] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class IndexQuery:
     """What a copy is asked by, for a viewer."""
 
-    sight: Sight
+    visibility_filter: VisibilityFilter
     #: The words of the question as stems.
     lexemes: Sequence[str]
     #: What shares some of them and may not be in the copy yet.
-    fresh: Sequence[MessageId]
+    unindexed_ids: Sequence[MessageId]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Proposing:
+class CandidateSource:
     """Proposals from a copy, for questions of one org."""
 
-    desk: Desk
+    access: Access
     settings: Settings
-    servers: Servers
+    projection_clients: ProjectionClients
 
-    async def copy(self) -> tuple[Copied | None, Sequence[Degradation]]:
+    async def readable_index(self) -> tuple[ReadableIndex | None, Sequence[SearchDegradation]]:
         """Return the copy that is read, and what could not be used; None where there is none, or it lags."""
         if self.settings.qdrant is None:
             return None, ()
-        org_id = self.desk.org_id
-        async with self.desk.db.reading(Viewer.operator(org_id)) as conn:
-            projected = await projections.all_of(conn, org_id)
+        org_id = self.access.org_id
+        async with self.access.db.read_transaction(Viewer.operator(org_id)) as conn:
+            projected = await projections.all_projections(conn, org_id)
             held = next((one for one in projected if one.target == QDRANT and one.copy is not None), None)
             if held is None:
                 return None, ()
             # What a copy lacks would not be found by meaning, and nobody would know.
             if not await projections.is_behind(conn, org_id, held.target):
-                fresh = await proposals_in.not_copied(conn, org_id, held.target, limit=FRESH + 1)
-                if len(fresh) <= FRESH:
-                    return Copied(held=held, fresh=fresh), ()
+                fresh = await proposals_in.pending_in_projection(conn, org_id, held.target, limit=MAX_UNINDEXED + 1)
+                if len(fresh) <= MAX_UNINDEXED:
+                    return ReadableIndex(projection=held, unindexed_ids=fresh), ()
         # A server that fails is not asked, and whoever asks is told as if it had been.
         return None, (() if held.failing_since is None else (UNAVAILABLE,))
 
-    async def seen(self, conn: Connection, question: Question, copied: Copied) -> Seen:
+    async def build_query(self, conn: Connection, question: SearchQuery, index: ReadableIndex) -> IndexQuery:
         """Return what a copy is asked by, for the viewer of the connection."""
-        lexemes, fresh = await proposals_in.words(conn, question.text, among=copied.fresh, wanted=WORDED)
-        return Seen(sight=await projections.sight(conn), lexemes=lexemes, fresh=fresh)
+        lexemes, fresh = await proposals_in.matching_lexemes(conn, question.text, among=index.unindexed_ids, wanted=LEXICAL_CANDIDATES)
+        return IndexQuery(visibility_filter=await projections.visibility_filter(conn), lexemes=lexemes, unindexed_ids=fresh)
 
-    async def propose(
-        self, question: Question, copied: Copied, *, seen: Seen, scopes: Sequence[Scope], limit: int
-    ) -> tuple[Question, Sequence[Degradation]]:
+    async def add_candidates(
+        self, question: SearchQuery, index: ReadableIndex, *, query: IndexQuery, scopes: Sequence[SearchFilter], limit: int
+    ) -> tuple[SearchQuery, Sequence[SearchDegradation]]:
         """Return a question with what the copy proposes for it in these scopes, and what could not be used.
 
         By words alone, where the copy holds other vectors; as it was, where it knows too little to look where it is asked.
         """
         try:
-            server = self.servers.qdrant(self.settings)
+            server = self.projection_clients.qdrant(self.settings)
         except BadInput:
             return question, (UNAVAILABLE,)
         if server is None or any(scope.answered is not None for scope in scopes):
             return question, ()
-        breaker, org_id = self.servers.breaker, self.desk.org_id
-        if not breaker.lets_pass(org_id):
+        breaker, org_id = self.projection_clients.breaker, self.access.org_id
+        if not breaker.allow(org_id):
             return question, (UNAVAILABLE,)
-        asked = _Asked(server=server, held=copied.held, question=question, seen=seen, limit=limit)
+        asked = _IndexSearch(server=server, projection=index.projection, question=question, query=query, limit=limit)
         try:
-            async with asyncio.timeout(LONGEST_SECONDS):
-                near = [(scope, found) for scope in scopes if (found := await asked.near(scope)) is not None]
-                worded = [(scope, await asked.worded(scope)) for scope in scopes]
+            async with asyncio.timeout(TIMEOUT_SECONDS):
+                near = [(scope, found) for scope in scopes if (found := await asked.dense(scope)) is not None]
+                worded = [(scope, await asked.lexical(scope)) for scope in scopes]
         except (BackendUnavailable, TimeoutError) as error:
-            breaker.failed(org_id, error)
+            breaker.record_failure(org_id, error)
             return question, (UNAVAILABLE,)
-        breaker.answered(org_id)
+        breaker.record_success(org_id)
         return replace(question, near=near, worded=worded), ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
+class _IndexSearch:
     """A question to a copy."""
 
-    server: QdrantPoints
-    held: projections.Projection
-    question: Question
-    seen: Seen
+    server: QdrantProjection
+    projection: projections.Projection
+    question: SearchQuery
+    query: IndexQuery
     limit: int
 
-    async def near(self, scope: Scope) -> list[MessageId] | None:
+    async def dense(self, scope: SearchFilter) -> list[MessageId] | None:
         """Return the messages of a scope whose vectors are nearest; None where the copy holds other vectors."""
-        vector, copy = self.question.vector, self.held.copy
-        if copy is None or vector is None or vector[0] != self.held.model:
+        vector, copy = self.question.vector, self.projection.copy
+        if copy is None or vector is None or vector[0] != self.projection.model:
             return None
-        narrowing, wanted = _narrowing(scope), _wanted(scope, usual=NEAR, limit=self.limit)
-        found = await self.server.near(
-            copy, vector[1], sight=self.seen.sight, narrowing=narrowing, wanted=wanted
+        narrowing, wanted = _query_filter(scope), _candidate_limit(scope, usual=DENSE_CANDIDATES, limit=self.limit)
+        found = await self.server.search_dense(
+            copy, vector[1], sight=self.query.visibility_filter, narrowing=narrowing, wanted=wanted
         )
         return [one.message_id for one in found]
 
-    async def worded(self, scope: Scope) -> list[MessageId]:
+    async def lexical(self, scope: SearchFilter) -> list[MessageId]:
         """Return the messages of a scope that share most with the question, those first that the copy may lack."""
-        assert self.held.copy is not None
-        narrowing, wanted = _narrowing(scope), _wanted(scope, usual=WORDED, limit=self.limit)
-        found = await self.server.worded(
-            self.held.copy, self.seen.lexemes, sight=self.seen.sight, narrowing=narrowing, wanted=wanted
+        assert self.projection.copy is not None
+        narrowing, wanted = _query_filter(scope), _candidate_limit(scope, usual=LEXICAL_CANDIDATES, limit=self.limit)
+        found = await self.server.search_lexical(
+            self.projection.copy, self.query.lexemes, sight=self.query.visibility_filter, narrowing=narrowing, wanted=wanted
         )
-        return [*self.seen.fresh, *(one.message_id for one in found)]
+        return [*self.query.unindexed_ids, *(one.message_id for one in found)]
 
 
-def _wanted(scope: Scope, *, usual: int, limit: int) -> int:
-    return min(max(limit, usual), MOST_PROPOSED) * (SPARE if scope.last is not None else 1)
+def _candidate_limit(scope: SearchFilter, *, usual: int, limit: int) -> int:
+    return min(max(limit, usual), MOST_PROPOSED) * (OVERFETCH if scope.last is not None else 1)
 
 
-def _narrowing(scope: Scope) -> Narrowing:
-    return Narrowing(
+def _query_filter(scope: SearchFilter) -> QueryFilter:
+    return QueryFilter(
         room_ids=scope.room_ids,
         author_ids=scope.author_ids,
         author_kinds=scope.author_kinds,

@@ -8,21 +8,21 @@ from uuid import UUID
 
 from msgspec import Meta
 
-from roomlore.app.desk import Desk
+from roomlore.app.desk import Access
 from roomlore.app.operation import NO_NUL, operation
 from roomlore.domain.errors import BadInput, NotFound
 from roomlore.domain.ids import RoomId
 from roomlore.domain.incoming import Visibility
 from roomlore.domain.members import RoomMember
-from roomlore.domain.roomaudience import DIRECT
-from roomlore.ingest.clean import LONGEST_NAME, storable
+from roomlore.domain.roomaudience import DIRECT_KINDS
+from roomlore.ingest.clean import MAX_NAME, storable
 from roomlore.retrieval import meant
 from roomlore.store import directory, erased, rooms
 from roomlore.store.queries import Connection
-from roomlore.store.rooms import Standing
+from roomlore.store.rooms import RoomState
 
 Result = TypeVar("Result")
-RoomName = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME, pattern=NO_NUL)]
+RoomName = Annotated[str, Meta(min_length=1, max_length=MAX_NAME, pattern=NO_NUL)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class RoomManagement:
     What is said here stays, whatever exports and records say later; only that a room has become private is believed.
     """
 
-    desk: Desk
+    access: Access
 
     @operation("POST", "/rooms/{room}/open", name="open_room", replay="once")
     async def open(self, room: str, *, dry_run: bool = False) -> RoomOpening:
@@ -56,11 +56,11 @@ class RoomManagement:
             NotAllowed: the caller is no operator.
         """
 
-        async def work(conn: Connection, found: Standing) -> RoomOpening:
-            if found.kind in DIRECT:
+        async def work(conn: Connection, found: RoomState) -> RoomOpening:
+            if found.kind in DIRECT_KINDS:
                 raise BadInput(f"room {room!r}", "is a direct room, which is never open")
             if not dry_run:
-                await rooms.set_visibility(conn, self.desk.org_id, [found.id], "open")
+                await rooms.set_visibility(conn, self.access.org_id, [found.id], "open")
             return RoomOpening(
                 room_id=found.id,
                 workspace=found.workspace,
@@ -81,9 +81,9 @@ class RoomManagement:
             NotAllowed: the caller is no operator.
         """
 
-        async def work(conn: Connection, found: Standing) -> RoomId:
+        async def work(conn: Connection, found: RoomState) -> RoomId:
             closed: Visibility = "members"
-            await rooms.set_visibility(conn, self.desk.org_id, [found.id], closed)
+            await rooms.set_visibility(conn, self.access.org_id, [found.id], closed)
             return found.id
 
         return await self._change(room, "close room", work)
@@ -98,11 +98,11 @@ class RoomManagement:
             NotAllowed: the caller is no operator.
         """
         called = storable(" ".join(name.split()))
-        if not 1 <= len(called) <= LONGEST_NAME:
-            raise BadInput("name", f"must have at least 1 and at most {LONGEST_NAME} characters")
+        if not 1 <= len(called) <= MAX_NAME:
+            raise BadInput("name", f"must have at least 1 and at most {MAX_NAME} characters")
 
-        async def work(conn: Connection, found: Standing) -> RoomId:
-            await rooms.rename(conn, self.desk.org_id, found.id, called)
+        async def work(conn: Connection, found: RoomState) -> RoomId:
+            await rooms.rename(conn, self.access.org_id, found.id, called)
             return found.id
 
         return await self._change(room, "rename room", work)
@@ -116,11 +116,11 @@ class RoomManagement:
             BadInput: several are meant.
             NotAllowed: the caller is no operator.
         """
-        await self.desk.check("administer", "list members")
-        async with self.desk.reading(self.desk.caller, "list members") as reading:
-            room_id = await meant.room(reading.conn, self.desk.org_id, room)
-            found = await rooms.members(reading.conn, self.desk.org_id, room_id)
-            reading.shows([room_id, *dict.fromkeys(member.participant_id for member in found)])
+        await self.access.check("administer", "list members")
+        async with self.access.reading(self.access.principal, "list members") as reading:
+            room_id = await meant.room(reading.conn, self.access.org_id, room)
+            found = await rooms.members(reading.conn, self.access.org_id, room_id)
+            reading.record_shown([room_id, *dict.fromkeys(member.participant_id for member in found)])
         return found
 
     @operation("POST", "/rooms/{room}/members", replay="once")
@@ -144,10 +144,10 @@ class RoomManagement:
             raise BadInput("time", "is given twice" if always else "needs a zone")
         begins = None if always else (since or datetime.now(UTC))
 
-        async def work(conn: Connection, found: Standing) -> list[RoomMember]:
-            who = await meant.participant(conn, self.desk.org_id, participant)
-            await rooms.add_member(conn, self.desk.org_id, found.id, who, since=begins)
-            return await rooms.members(conn, self.desk.org_id, found.id)
+        async def work(conn: Connection, found: RoomState) -> list[RoomMember]:
+            who = await meant.participant(conn, self.access.org_id, participant)
+            await rooms.add_member(conn, self.access.org_id, found.id, who, since=begins)
+            return await rooms.members(conn, self.access.org_id, found.id)
 
         return await self._change(room, "add member", work)
 
@@ -163,8 +163,8 @@ class RoomManagement:
             NotAllowed: the caller is no operator.
         """
 
-        async def work(conn: Connection, found: Standing) -> list[RoomMember]:
-            org_id = self.desk.org_id
+        async def work(conn: Connection, found: RoomState) -> list[RoomMember]:
+            org_id = self.access.org_id
             who = await meant.participant(conn, org_id, participant)
             accounts = [one.id for one in await directory.accounts(conn, org_id, who)]
             if not await rooms.remove_member(conn, org_id, found.id, accounts, at=datetime.now(UTC)):
@@ -174,13 +174,13 @@ class RoomManagement:
         return await self._change(room, "remove member", work)
 
     async def _change(
-        self, room: str, action: str, work: Callable[[Connection, Standing], Awaitable[Result]]
+        self, room: str, action: str, work: Callable[[Connection, RoomState], Awaitable[Result]]
     ) -> Result:
         async def changed(conn: Connection) -> tuple[Result, Sequence[UUID]]:
             # Whatever is erased just now is gone before it is arranged, or after.
-            await erased.keep_erasures_out(conn, self.desk.org_id)
-            room_id = await meant.room(conn, self.desk.org_id, room)
+            await erased.lock_shared(conn, self.access.org_id)
+            room_id = await meant.room(conn, self.access.org_id, room)
             await directory.lock_rooms(conn, [room_id])
-            return await work(conn, await rooms.standing(conn, self.desk.org_id, room_id)), [room_id]
+            return await work(conn, await rooms.room_state(conn, self.access.org_id, room_id)), [room_id]
 
-        return await self.desk.change("administer", action, changed)
+        return await self.access.change("administer", action, changed)

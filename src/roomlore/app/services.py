@@ -8,10 +8,10 @@ from roomlore.app.erasures import Erasures
 from roomlore.app.intake import Intake
 from roomlore.app.keys import Keys
 from roomlore.app.memories import Memories
-from roomlore.app.operations import Operations
+from roomlore.app.operations import Monitoring
 from roomlore.app.people import People
 from roomlore.app.rooms import RoomManagement
-from roomlore.app.wishes import Wishes
+from roomlore.app.wishes import PrivacyRequests
 
 SERVICES: Mapping[str, type] = {
     "agents": Agents,
@@ -20,8 +20,8 @@ SERVICES: Mapping[str, type] = {
     "intake": Intake,
     "keys": Keys,
     "memories": Memories,
-    "operations": Operations,
+    "operations": Monitoring,
     "people": People,
     "room_management": RoomManagement,
-    "wishes": Wishes,
+    "wishes": PrivacyRequests,
 }

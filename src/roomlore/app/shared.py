@@ -4,50 +4,50 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from roomlore.agents.blocks import Blocks
-    from roomlore.app.embedding import Loading
-    from roomlore.app.events import Bell
-    from roomlore.app.growth import Growth
-    from roomlore.app.proposing import Servers
+    from roomlore.agents.blocks import SectionCache
+    from roomlore.app.embedding import ModelCache
+    from roomlore.app.events import Notifier
+    from roomlore.app.growth import AnalyzeTrigger
+    from roomlore.app.proposing import ProjectionClients
 
 
 class Shared:
     """Models, blocks, notices, counts and connections: one of each, whoever calls."""
 
     @cached_property
-    def loading(self) -> "Loading":
+    def loading(self) -> "ModelCache":
         """Loads each embedding model once."""
-        from roomlore.app.embedding import Loading
+        from roomlore.app.embedding import ModelCache
 
-        return Loading()
+        return ModelCache()
 
     @cached_property
-    def blocks(self) -> "Blocks":
+    def blocks(self) -> "SectionCache":
         """Memory blocks that are kept for a while."""
-        from roomlore.agents.blocks import Blocks
+        from roomlore.agents.blocks import SectionCache
 
-        return Blocks()
+        return SectionCache()
 
     @cached_property
-    def bell(self) -> "Bell":
+    def bell(self) -> "Notifier":
         """Wakes whoever waits for changes."""
-        from roomlore.app.events import Bell
+        from roomlore.app.events import Notifier
 
-        return Bell()
+        return Notifier()
 
     @cached_property
-    def growth(self) -> "Growth":
+    def growth(self) -> "AnalyzeTrigger":
         """Counts what was stored."""
-        from roomlore.app.growth import Growth
+        from roomlore.app.growth import AnalyzeTrigger
 
-        return Growth()
+        return AnalyzeTrigger()
 
     @cached_property
-    def servers(self) -> "Servers":
+    def servers(self) -> "ProjectionClients":
         """Connections to servers that hold copies."""
-        from roomlore.app.proposing import Servers
+        from roomlore.app.proposing import ProjectionClients
 
-        return Servers()
+        return ProjectionClients()
 
     async def close(self) -> None:
         """Give up the connections, where there are any."""

@@ -8,7 +8,7 @@ from roomlore.store.db import Database
 
 async def viewer_of(db: Database, org_id: OrgId, participant_id: ParticipantId) -> Viewer:
     """Return a participant as a viewer, with the other accounts of the same person."""
-    async with db.reading(Viewer.operator(org_id)) as conn:
+    async with db.read_transaction(Viewer.operator(org_id)) as conn:
         accounts = await directory.accounts(conn, org_id, participant_id)
     is_agent = bool(accounts) and all(account.kind == "agent" for account in accounts)
     return Viewer(

@@ -10,31 +10,31 @@ from uuid import UUID
 
 from msgspec import Meta
 
-from roomlore.app.desk import Desk, check_limit
+from roomlore.app.desk import Access, check_limit
 from roomlore.app.operation import MOST_WORDS, Limit, operation
-from roomlore.app.withholding import withheld_of
+from roomlore.app.withholding import restrictions_on
 from roomlore.domain.errors import BadInput, NotFound
-from roomlore.domain.ids import MessageId, ParticipantId, RoomId, named_ids
+from roomlore.domain.ids import MessageId, ParticipantId, RoomId, ids_matching
 from roomlore.domain.records import Message, Viewer
 from roomlore.ingest.importing import ImportReport
 from roomlore.retrieval import meant
-from roomlore.retrieval.records import Withheld
+from roomlore.retrieval.records import RestrictedResult
 from roomlore.store import directory, erased, memories, messages, wishreview
 from roomlore.store.queries import Connection
-from roomlore.store.wishes import WishMode, WishStatus
-from roomlore.store.wishreview import WishCounts, WishRow
+from roomlore.store.wishes import RequestMode, RequestStatus
+from roomlore.store.wishreview import RequestCounts, RequestReview
 from roomlore.wishes import hearing, rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SpokenWish:
+class PrivacyRequestView:
     """A wish as it was heard, and what it keeps from whom."""
 
     id: UUID
     kind: str
     #: `proposed`: heard with doubt, it hides nothing until its author or an operator accepts it; `active`: it is carried
     #: out; `dismissed`: one of them said that it does not count.
-    status: WishStatus
+    status: RequestStatus
     #: Why a person is asked first; empty where it was put plainly.
     doubt: str
     room_id: RoomId
@@ -62,17 +62,17 @@ class SpokenWish:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WishSetting:
+class PrivacySetting:
     """What an org does with the requests it hears."""
 
-    mode: WishMode
+    mode: RequestMode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
+class PrivacyRequests:
     """The spoken wishes of an org: each is its author's to see and to decide, and the operator's."""
 
-    desk: Desk
+    access: Access
 
     @operation("GET", "/wishes", name="list_wishes")
     async def all(
@@ -80,9 +80,9 @@ class Wishes:
         viewer: Viewer,
         *,
         room: str | None = None,
-        status: WishStatus | None = None,
+        status: RequestStatus | None = None,
         limit: Limit = 50,
-    ) -> list[SpokenWish]:
+    ) -> list[PrivacyRequestView]:
         """Return the newest wishes that the viewer voiced, or all for an operator, newest first.
 
         Args:
@@ -96,45 +96,45 @@ class Wishes:
             NotFound: there is no such room, or the viewer may not see it.
         """
         check_limit(limit)
-        if status is not None and status not in get_args(WishStatus):
-            raise BadInput("status", f"must be one of {', '.join(get_args(WishStatus))}")
-        async with self.desk.reading(viewer, "list wishes") as reading:
-            conn, org_id = reading.conn, self.desk.org_id
+        if status is not None and status not in get_args(RequestStatus):
+            raise BadInput("status", f"must be one of {', '.join(get_args(RequestStatus))}")
+        async with self.access.reading(viewer, "list wishes") as reading:
+            conn, org_id = reading.conn, self.access.org_id
             room_id = None if room is None else await meant.room(conn, org_id, room)
             found = await wishreview.newest(conn, org_id, room_id=room_id, status=status, limit=limit)
-            held = [row for row in found if _is_said(row)]
-            reading.shows([row.id for row in held])
-        return await self._told(viewer, held)
+            held = [row for row in found if _is_source_intact(row)]
+            reading.record_shown([row.id for row in held])
+        return await self._to_views(viewer, held)
 
     @operation("GET", "/wishes/counts", name="count_wishes")
-    async def counts(self, viewer: Viewer) -> WishCounts:
+    async def counts(self, viewer: Viewer) -> RequestCounts:
         """Return how many of the wishes that the viewer may see were carried out, proposed and dismissed."""
-        async with self.desk.reading(viewer, "count wishes") as reading:
-            return await wishreview.counts(reading.conn, self.desk.org_id)
+        async with self.access.reading(viewer, "count wishes") as reading:
+            return await wishreview.counts(reading.conn, self.access.org_id)
 
-    async def counted(self, importing: Awaitable[ImportReport]) -> ImportReport:
+    async def with_request_counts(self, importing: Awaitable[ImportReport]) -> ImportReport:
         """Return the report of an import with how many requests were heard in it."""
         before = await self._counts()
         report = await importing
         return replace(report, wishes=(await self._counts()).since(before))
 
-    async def _counts(self) -> WishCounts:
-        async with self.desk.db.reading(Viewer.operator(self.desk.org_id)) as conn:
-            return await wishreview.counts(conn, self.desk.org_id)
+    async def _counts(self) -> RequestCounts:
+        async with self.access.db.read_transaction(Viewer.operator(self.access.org_id)) as conn:
+            return await wishreview.counts(conn, self.access.org_id)
 
     @operation("GET", "/wishes/withheld", name="list_withheld")
     async def withheld(
         self,
         viewer: Viewer,
         message_ids: Annotated[Sequence[MessageId], Meta(min_length=1, max_length=MOST_WORDS)],
-    ) -> list[Withheld]:
+    ) -> list[RestrictedResult]:
         """Return which of these messages wishes withhold, and by whose request; of others' requests operators alone know."""
-        async with self.desk.reading(viewer, "look at what is withheld") as reading:
-            said = await messages.messages_by_id(reading.conn, self.desk.org_id, list(message_ids), most=0)
-        return await withheld_of(self.desk, viewer, [one.id for one in said])
+        async with self.access.reading(viewer, "look at what is withheld") as reading:
+            said = await messages.messages_by_id(reading.conn, self.access.org_id, list(message_ids), most=0)
+        return await restrictions_on(self.access, viewer, [one.id for one in said])
 
     @operation("POST", "/wishes/{wish}/accept", name="accept_wish", replay="once")
-    async def accept(self, wish: str) -> SpokenWish:
+    async def accept(self, wish: str) -> PrivacyRequestView:
         """Carry a wish out that was proposed, or dismissed before; return it.
 
         Args:
@@ -145,27 +145,27 @@ class Wishes:
                 the org hears no requests.
             NotFound: there is no such wish any more, or it is neither the caller's nor is the caller an operator.
         """
-        at, by = datetime.now(UTC), self.desk.caller.participant_id
+        at, by = datetime.now(UTC), self.access.principal.participant_id
 
-        async def write(conn: Connection, held: WishRow) -> bool:
+        async def write(conn: Connection, held: RequestReview) -> bool:
             if held.message_id is None:
                 raise BadInput(f"wish {held.id}", "was erased, and what it was about is known no more")
-            if not _is_said(held):
+            if not _is_source_intact(held):
                 raise BadInput(f"wish {held.id}", "says no wish any more: its message was edited since")
-            if await wishreview.mode(conn, self.desk.org_id) == "off":
+            if await wishreview.mode(conn, self.access.org_id) == "off":
                 raise BadInput(
                     f"wish {held.id}",
                     'counts not while the org\'s mode is "off"; set it to "propose" or "on"',
                 )
-            if not await wishreview.decide(conn, self.desk.org_id, held.id, "active", at=at, by=by):
+            if not await wishreview.decide(conn, self.access.org_id, held.id, "active", at=at, by=by):
                 return False
-            await hearing.hear_again(conn, self.desk.org_id, [held.room_id])
+            await hearing.reapply(conn, self.access.org_id, [held.room_id])
             return True
 
-        return await self._changed(wish, "accept wish", write, "counts already")
+        return await self._decide(wish, "accept wish", write, "counts already")
 
     @operation("POST", "/wishes/{wish}/dismiss", name="dismiss_wish", replay="once")
-    async def dismiss(self, wish: str) -> SpokenWish:
+    async def dismiss(self, wish: str) -> PrivacyRequestView:
         """Let a wish count no more, or never: what it covered is recalled again; return it.
 
         Args:
@@ -175,25 +175,25 @@ class Wishes:
             BadInput: several are meant, or it was dismissed before.
             NotFound: there is no such wish any more, or it is neither the caller's nor is the caller an operator.
         """
-        at, by = datetime.now(UTC), self.desk.caller.participant_id
+        at, by = datetime.now(UTC), self.access.principal.participant_id
 
-        async def write(conn: Connection, held: WishRow) -> bool:
-            if not await wishreview.decide(conn, self.desk.org_id, held.id, "dismissed", at=at, by=by):
+        async def write(conn: Connection, held: RequestReview) -> bool:
+            if not await wishreview.decide(conn, self.access.org_id, held.id, "dismissed", at=at, by=by):
                 return False
-            await hearing.uncover(conn, self.desk.org_id, held.room_id, held.id)
+            await hearing.lift(conn, self.access.org_id, held.room_id, held.id)
             return True
 
-        return await self._changed(wish, "dismiss wish", write, "was dismissed before")
+        return await self._decide(wish, "dismiss wish", write, "was dismissed before")
 
     @operation("GET", "/wishes/mode", name="read_mode", result_key="mode")
-    async def mode(self) -> WishMode:
+    async def mode(self) -> RequestMode:
         """Return what the org does with the requests it hears; for operators."""
-        await self.desk.check("administer", "look at the mode of wishes")
-        async with self.desk.looking("look at the mode of wishes") as conn:
-            return await wishreview.mode(conn, self.desk.org_id)
+        await self.access.check("administer", "look at the mode of wishes")
+        async with self.access.resolving("look at the mode of wishes") as conn:
+            return await wishreview.mode(conn, self.access.org_id)
 
     @operation("PUT", "/wishes/mode", replay="whole", is_repeatable=True, result_key="mode")
-    async def set_mode(self, mode: WishMode) -> WishMode:
+    async def set_mode(self, mode: RequestMode) -> RequestMode:
         """Say what the org does with the requests it hears, and return it; for operators.
 
         Args:
@@ -204,56 +204,56 @@ class Wishes:
             BadInput: it is none of these.
             NotAllowed: the caller is no operator.
         """
-        if mode not in get_args(WishMode):
-            raise BadInput("mode", f"must be one of {', '.join(get_args(WishMode))}")
+        if mode not in get_args(RequestMode):
+            raise BadInput("mode", f"must be one of {', '.join(get_args(RequestMode))}")
 
         async def work(conn: Connection) -> tuple[None, Sequence[UUID]]:
-            await erased.keep_erasures_out(conn, self.desk.org_id)
-            rooms = await wishreview.rooms_with_wishes(conn, self.desk.org_id)
+            await erased.lock_shared(conn, self.access.org_id)
+            rooms = await wishreview.rooms_with_requests(conn, self.access.org_id)
             await directory.lock_rooms(conn, rooms)
-            before = await wishreview.mode(conn, self.desk.org_id)
-            await wishreview.set_mode(conn, self.desk.org_id, mode)
+            before = await wishreview.mode(conn, self.access.org_id)
+            await wishreview.set_mode(conn, self.access.org_id, mode)
             if mode == "off":
-                await hearing.silence(conn, self.desk.org_id)
+                await hearing.lift_all(conn, self.access.org_id)
             elif before == "off":
-                await hearing.hear_again(conn, self.desk.org_id, rooms)
+                await hearing.reapply(conn, self.access.org_id, rooms)
             return None, []
 
-        await self.desk.change("administer", "set the mode of wishes", work)
+        await self.access.change("administer", "set the mode of wishes", work)
         return mode
 
-    async def _changed(
+    async def _decide(
         self,
         word: str,
         action: str,
-        write: Callable[[Connection, WishRow], Awaitable[bool]],
+        write: Callable[[Connection, RequestReview], Awaitable[bool]],
         in_vain: str,
-    ) -> SpokenWish:
-        await self.desk.check("correct", action)
-        async with self.desk.looking(action) as conn:
-            held = await self._one(conn, word)
+    ) -> PrivacyRequestView:
+        await self.access.check("correct", action)
+        async with self.access.resolving(action) as conn:
+            held = await self._resolve(conn, word)
 
         async def work(conn: Connection) -> tuple[None, Sequence[UUID]]:
             # What is said or erased meanwhile waits, or is there already: either way it is settled once.
-            await erased.keep_erasures_out(conn, self.desk.org_id)
+            await erased.lock_shared(conn, self.access.org_id)
             await directory.lock_rooms(conn, [held.room_id])
             if not await write(conn, held):
                 # One that went with its message meanwhile is not there any more.
-                await self._one(conn, str(held.id))
+                await self._resolve(conn, str(held.id))
                 raise BadInput(f"wish {held.id}", in_vain)
             return None, [key for key in (held.id, held.message_id) if key is not None]
 
-        await self.desk.change("correct", action, work)
-        async with self.desk.looking(action) as conn:
-            changed = await self._one(conn, str(held.id))
-        return (await self._told(self.desk.caller, [changed]))[0]
+        await self.access.change("correct", action, work)
+        async with self.access.resolving(action) as conn:
+            changed = await self._resolve(conn, str(held.id))
+        return (await self._to_views(self.access.principal, [changed]))[0]
 
-    async def _one(self, conn: Connection, word: str) -> WishRow:
-        named = named_ids(word)
+    async def _resolve(self, conn: Connection, word: str) -> RequestReview:
+        named = ids_matching(word)
         if named is None:
             raise NotFound("wish", word)
         found = await wishreview.newest(
-            conn, self.desk.org_id, room_id=None, status=None, limit=10, named=named
+            conn, self.access.org_id, room_id=None, status=None, limit=10, named=named
         )
         if not found:
             raise NotFound("wish", word)
@@ -262,25 +262,25 @@ class Wishes:
             raise BadInput(f"wish {word!r}", f"several are meant, name one by id: {choices}")
         return found[0]
 
-    async def _told(self, viewer: Viewer, held: Sequence[WishRow]) -> list[SpokenWish]:
+    async def _to_views(self, viewer: Viewer, held: Sequence[RequestReview]) -> list[PrivacyRequestView]:
         """Return wishes with what they cover, of which the viewer is told what they may read.
 
         One connection after the other: many who held one and waited for a second would wait for each other.
         """
-        org_id = self.desk.org_id
+        org_id = self.access.org_id
         covered: dict[UUID, list[MessageId]] = defaultdict(list)
         # What is withheld is told to nobody but operators: that a row is there would tell.
-        async with self.desk.db.reading(Viewer.operator(org_id)) as whole:
-            for one in await wishreview.covered_by(whole, org_id, [row.id for row in held]):
+        async with self.access.db.read_transaction(Viewer.operator(org_id)) as whole:
+            for one in await wishreview.covered_messages(whole, org_id, [row.id for row in held]):
                 covered[one.wish_id].append(one.message_id)
         readable = {key for keys in covered.values() for key in keys}
         people = {key for row in held for key in (*(row.from_ids or ()), *row.spared_ids)}
-        async with self.desk.db.reading(viewer) as conn:
-            said = {one.id: one for one in await messages.messages_told(conn, org_id, list(readable))}
+        async with self.access.db.read_transaction(viewer) as conn:
+            said = {one.id: one for one in await messages.messages_truncated(conn, org_id, list(readable))}
             names = await memories.known_names(conn, org_id, people)
         tell = partial(_names, names)
         return [
-            SpokenWish(
+            PrivacyRequestView(
                 id=row.id,
                 kind=row.kind,
                 status=row.status,
@@ -305,9 +305,9 @@ class Wishes:
         ]
 
 
-def _is_said(row: WishRow) -> bool:
+def _is_source_intact(row: RequestReview) -> bool:
     """Return whether what voices a wish still says it; of one that is gone nothing else is known."""
-    return row.told is None or rows.is_said(row.told, row.body)
+    return row.told is None or rows.is_unchanged(row.told, row.body)
 
 
 def _names(names: dict[ParticipantId, str], ids: Sequence[ParticipantId]) -> list[str]:

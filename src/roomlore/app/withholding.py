@@ -2,19 +2,19 @@
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 
-from roomlore.app.desk import Desk
+from roomlore.app.desk import Access
 from roomlore.domain.ids import MessageId, RoomId
 from roomlore.domain.records import Viewer
-from roomlore.retrieval.records import Answer, Hit, Withheld
+from roomlore.retrieval.records import Answer, Hit, RestrictedResult
 from roomlore.store import memories, messages, wishreview
-from roomlore.store.db import verbatim
+from roomlore.store.db import without_restrictions
 from roomlore.store.queries import Connection
 
 #: So many messages that were withheld are told of one call.
 MOST_TOLD = 200
 
 
-async def withheld_of(desk: Desk, viewer: Viewer, ids: Sequence[MessageId]) -> list[Withheld]:
+async def restrictions_on(access: Access, viewer: Viewer, ids: Sequence[MessageId]) -> list[RestrictedResult]:
     """Return which requests withhold messages, each message at its place in the order given.
 
     An operator is told of all, everybody else of their own requests only. No other connection may be held meanwhile.
@@ -22,15 +22,15 @@ async def withheld_of(desk: Desk, viewer: Viewer, ids: Sequence[MessageId]) -> l
     if not ids:
         return []
     # What is withheld is in a table that operators alone read: that a row is there would tell.
-    async with desk.db.reading(Viewer.operator(desk.org_id)) as whole:
-        found = await wishreview.withheld_of(whole, desk.org_id, ids)
+    async with access.db.read_transaction(Viewer.operator(access.org_id)) as whole:
+        found = await wishreview.restrictions_of(whole, access.org_id, ids)
     seen = [row for row in found if viewer.is_operator or viewer.is_own(row.author_id)]
-    async with desk.db.reading(viewer) as conn:
+    async with access.db.read_transaction(viewer) as conn:
         people = {key for row in seen for key in row.from_ids or ()}
-        names = await memories.known_names(conn, desk.org_id, people) if people else {}
+        names = await memories.known_names(conn, access.org_id, people) if people else {}
     place = {message_id: number for number, message_id in enumerate(ids)}
     return [
-        Withheld(
+        RestrictedResult(
             message_id=row.message_id,
             wish_id=row.wish_id,
             kind=row.kind,
@@ -44,9 +44,9 @@ async def withheld_of(desk: Desk, viewer: Viewer, ids: Sequence[MessageId]) -> l
     ]
 
 
-async def told_to_operator(
-    desk: Desk, viewer: Viewer, ids: Sequence[MessageId], *, place: RoomId | MessageId | None
-) -> list[Withheld]:
+async def operator_restrictions(
+    access: Access, viewer: Viewer, ids: Sequence[MessageId], *, place: RoomId | MessageId | None
+) -> list[RestrictedResult]:
     """Return which requests withhold messages from an operator who recalls; nothing for anybody else.
 
     No connection may be held meanwhile.
@@ -60,18 +60,18 @@ async def told_to_operator(
     if not viewer.is_operator or not ids:
         return []
     if place is None:
-        return [one for one in await withheld_of(desk, viewer, ids) if one.from_names is None]
-    async with desk.db.reading(viewer.posting(place), recalls=True) as conn:
-        recalled = {one.id for one in await messages.messages_by_id(conn, desk.org_id, list(ids))}
-        async with verbatim(conn):
-            said = {one.id for one in await messages.messages_by_id(conn, desk.org_id, list(ids))}
-    return await withheld_of(desk, viewer, [key for key in ids if key in said - recalled])
+        return [one for one in await restrictions_on(access, viewer, ids) if one.from_names is None]
+    async with access.db.read_transaction(viewer.posting(place), recalls=True) as conn:
+        recalled = {one.id for one in await messages.messages_by_id(conn, access.org_id, list(ids))}
+        async with without_restrictions(conn):
+            said = {one.id for one in await messages.messages_by_id(conn, access.org_id, list(ids))}
+    return await restrictions_on(access, viewer, [key for key in ids if key in said - recalled])
 
 
-async def left_out(
+async def hidden_message_ids(
     conn: Connection,
     viewer: Viewer,
-    look: Callable[[], Awaitable[Iterable[MessageId]]],
+    search_again: Callable[[], Awaitable[Iterable[MessageId]]],
     *,
     shown: Collection[MessageId],
 ) -> list[MessageId]:
@@ -85,18 +85,18 @@ async def left_out(
         look: Looks again, as if nothing were withheld.
         shown: What was found.
     """
-    if not viewer.is_operator or not await wishreview.is_anything_withheld(conn):
+    if not viewer.is_operator or not await wishreview.has_restrictions(conn):
         return []
-    async with verbatim(conn):
-        found = list(dict.fromkeys(await look()))
+    async with without_restrictions(conn):
+        found = list(dict.fromkeys(await search_again()))
     return [message_id for message_id in found if message_id not in shown][:MOST_TOLD]
 
 
-def said_in(hits: Iterable[Hit]) -> list[MessageId]:
+def message_ids_of_hits(hits: Iterable[Hit]) -> list[MessageId]:
     """Return the messages of what was found."""
     return [message.id for hit in hits for message in hit.messages]
 
 
-def rests_on(answer: Answer) -> list[MessageId]:
+def source_ids_of_answer(answer: Answer) -> list[MessageId]:
     """Return the messages that an answer rests on."""
-    return [*said_in(answer.hits), *(key for one in answer.memories for key in one.memory.source_ids)]
+    return [*message_ids_of_hits(answer.hits), *(key for one in answer.memories for key in one.memory.source_ids)]

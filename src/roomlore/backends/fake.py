@@ -9,10 +9,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from roomlore.domain.patterns import later
-from roomlore.domain.ports import TOKEN_BYTES, Readings, TokenVectors, Vectors
+from roomlore.domain.patterns import lazy_pattern
+from roomlore.domain.ports import TOKEN_BYTES, TextEmbeddings, TokenVectors, Vectors
 
-_WORD = later(r"\w+")
+_WORD = lazy_pattern(r"\w+")
 #: Places that one word marks: with several, two words seldom look alike by accident.
 _MARKS = 8
 #: Words that get a vector each.
@@ -36,17 +36,17 @@ class FakeEmbedder:
         return self._dimensions
 
     @property
-    def gives_tokens(self) -> bool:
+    def has_token_vectors(self) -> bool:
         """Whether `read` gives token vectors."""
         return True
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Return one row of length one per text, in the order given."""
-        return _bags([_words(text) or [""] for text in texts], self._dimensions).astype(np.float32)
+        return _bag_vectors([_words(text) or [""] for text in texts], self._dimensions).astype(np.float32)
 
-    def read(self, texts: Sequence[str]) -> Readings:
+    def embed_with_tokens(self, texts: Sequence[str]) -> TextEmbeddings:
         """Return what `embed` returns and a vector for each word: equal for equal words, unlike for others."""
-        return Readings(vectors=self.embed(texts), tokens=[_word_vectors(text) for text in texts])
+        return TextEmbeddings(vectors=self.embed(texts), tokens=[_word_vectors(text) for text in texts])
 
 
 def _words(text: str) -> list[str]:
@@ -58,18 +58,18 @@ def _word_vectors(text: str) -> TokenVectors:
     return np.frombuffer(bits, np.int8).reshape(-1, TOKEN_BYTES)
 
 
-def _bags(bags: Sequence[Sequence[str]], dimensions: int) -> NDArray[np.float64]:
+def _bag_vectors(bags: Sequence[Sequence[str]], dimensions: int) -> NDArray[np.float64]:
     """Return one row of length one per bag of words."""
     vectors = np.zeros((len(bags), dimensions), np.float64)
     for vector, words in zip(vectors, bags, strict=True):
         for word in words:
-            _mark(vector, word)
+            _add_word(vector, word)
         if not vector.any():  # marks can cancel out where there are few dimensions
             vector[0] = 1.0
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
-def _mark(vector: NDArray[np.float64], word: str) -> None:
+def _add_word(vector: NDArray[np.float64], word: str) -> None:
     marks = np.frombuffer(_hash(word, 4 * _MARKS), "<u4")
     np.add.at(vector, (marks >> 1) % len(vector), np.where(marks & 1, 1.0, -1.0))
 

@@ -24,10 +24,10 @@ from roomlore.backends.links import (
     FetchLimits,
     Network,
     Page,
-    Reach,
+    NetworkPolicy,
     Resolver,
     Target,
-    Unreadable,
+    UnreadableLink,
     check_address,
     parse_link,
 )
@@ -67,11 +67,11 @@ class Fetcher:
     """Fetches pages, each over connections of its own."""
 
     def __init__(
-        self, *, reach: Reach, limits: FetchLimits, resolve: Resolver, trust: ssl.SSLContext | None = None
+        self, *, reach: NetworkPolicy, limits: FetchLimits, resolve: Resolver, trust: ssl.SSLContext | None = None
     ) -> None:
         self._reach = reach
         self._limits = limits
-        self._network = _CheckedNetwork(reach.allowed, resolve=resolve, seconds=limits.connect_seconds)
+        self._network = _CheckedNetwork(reach.allowed_networks, resolve=resolve, seconds=limits.connect_seconds)
         self._trust = trust or httpcore2.default_ssl_context()
 
     async def fetch(self, url: str) -> Page:
@@ -84,9 +84,9 @@ class Fetcher:
             async with asyncio.timeout(self._limits.seconds), self._pool() as pool:
                 return await self._follow(url, pool)
         except TimeoutError:
-            raise Unreadable(f"took longer than {self._limits.seconds:g} seconds") from None
+            raise UnreadableLink(f"took longer than {self._limits.seconds:g} seconds") from None
         except _BROKEN:
-            raise Unreadable("the connection failed") from None
+            raise UnreadableLink("the connection failed") from None
 
     def _pool(self) -> httpcore2.AsyncConnectionPool:
         return httpcore2.AsyncConnectionPool(
@@ -100,15 +100,15 @@ class Fetcher:
             async with pool.stream("GET", _request_url(target), headers=headers) as response:
                 if response.status not in _REDIRECTS:
                     return await self._page(response)
-                url = _next(response, target)
-        raise Unreadable(f"more than {self._limits.redirects} redirects")
+                url = _redirect_target(response, target)
+        raise UnreadableLink(f"more than {self._limits.redirects} redirects")
 
     async def _page(self, response: httpcore2.Response) -> Page:
         if response.status != _OK:
-            raise Unreadable(f"the server answered {response.status}")
+            raise UnreadableLink(f"the server answered {response.status}")
         media_type, charset = _content_type(_header(response, "content-type"))
         if media_type not in MEDIA_TYPES:
-            raise Unreadable("not a page of text")
+            raise UnreadableLink("not a page of text")
         length = _header(response, "content-length")
         if length.isdecimal() and int(length) > self._limits.bytes:
             raise _too_large(self._limits.bytes)
@@ -117,21 +117,21 @@ class Fetcher:
     async def _body(self, response: httpcore2.Response) -> bytes:
         """Return the body unpacked; no more of it is ever held than the limit allows."""
         limit = self._limits.bytes
-        unpacker = _unpacker(_header(response, "content-encoding"))
+        unpacker = _decoder_for(_header(response, "content-encoding"))
         body, received = bytearray(), 0
         async for chunk in response.aiter_stream():
             received += len(chunk)
-            body += unpacker.unpacked(chunk, limit + 1 - len(body)) if unpacker else chunk
+            body += unpacker.decode(chunk, limit + 1 - len(body)) if unpacker else chunk
             if max(received, len(body)) > limit:
                 raise _too_large(limit)
             if unpacker and unpacker.is_at_end:
                 break
         if unpacker and not unpacker.is_at_end:
-            raise Unreadable("the page is broken off")
+            raise UnreadableLink("the page is broken off")
         return bytes(body)
 
 
-class _Unpacker:
+class _GzipDecoder:
     """Unpacks gzip, never more at a time than is asked for."""
 
     def __init__(self) -> None:
@@ -142,12 +142,12 @@ class _Unpacker:
         """Whether all of it was unpacked."""
         return self._stream.eof
 
-    def unpacked(self, chunk: bytes, most: int) -> bytes:
+    def decode(self, chunk: bytes, most: int) -> bytes:
         """Return what the next bytes unpack to, cut after `most`, which is at least 1."""
         try:
             return self._stream.decompress(chunk, most)
         except zlib.error:
-            raise Unreadable("the page is broken off") from None
+            raise UnreadableLink("the page is broken off") from None
 
 
 class _CheckedNetwork(httpcore2.AsyncNetworkBackend):
@@ -169,7 +169,7 @@ class _CheckedNetwork(httpcore2.AsyncNetworkBackend):
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
         """Return a connection to one of the addresses behind a name, tried in the resolver's order."""
-        refusal: Exception = Unreadable("its name stands for no address")
+        refusal: Exception = UnreadableLink("its name stands for no address")
         for address in (await self._addresses(host, port))[:_MOST_ADDRESSES]:
             try:
                 return await self._inner.connect_tcp(
@@ -188,27 +188,27 @@ class _CheckedNetwork(httpcore2.AsyncNetworkBackend):
         try:
             found = await self._resolve(host, port)
         except (OSError, UnicodeError):
-            raise Unreadable("its name stands for no address") from None
+            raise UnreadableLink("its name stands for no address") from None
         return [check_address(text, self._allowed) for text in found]
 
 
-def _too_large(limit: int) -> Unreadable:
-    return Unreadable(f"larger than {limit:,} bytes")
+def _too_large(limit: int) -> UnreadableLink:
+    return UnreadableLink(f"larger than {limit:,} bytes")
 
 
 def _request_url(target: Target) -> httpcore2.URL:
     return httpcore2.URL(scheme=target.scheme, host=target.host, port=target.port, target=target.path)
 
 
-def _next(response: httpcore2.Response, target: Target) -> str:
+def _redirect_target(response: httpcore2.Response, target: Target) -> str:
     """Return where a redirect leads."""
     location = _header(response, "location")
     if not location:
-        raise Unreadable("a redirect to nowhere")
+        raise UnreadableLink("a redirect to nowhere")
     try:
         return urljoin(target.url, location)
     except ValueError:
-        raise Unreadable("a redirect to nowhere") from None
+        raise UnreadableLink("a redirect to nowhere") from None
 
 
 def _header(response: httpcore2.Response, name: str) -> str:
@@ -228,11 +228,11 @@ def _content_type(header: str) -> tuple[str, str]:
     return header.partition(";")[0].strip().lower(), headers.get_content_charset("")
 
 
-def _unpacker(encoding: str) -> _Unpacker | None:
+def _decoder_for(encoding: str) -> _GzipDecoder | None:
     match encoding.lower():
         case "" | "identity":
             return None
         case "gzip" | "x-gzip":
-            return _Unpacker()
+            return _GzipDecoder()
         case _:
-            raise Unreadable("packed in a way that was not asked for")
+            raise UnreadableLink("packed in a way that was not asked for")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from roomlore.domain.errors import BadInput, ModelUnavailable, TextRefused
-from roomlore.domain.ports import Readings, Vectors
+from roomlore.domain.ports import TextEmbeddings, Vectors
 
 if TYPE_CHECKING:
     import httpx2
@@ -38,20 +38,20 @@ LONGEST_PAUSE = 10.0
 _FIRST_PAUSE = 0.5
 _OK = 200
 _TOO_MANY = 429
-_PASSING = frozenset({_TOO_MANY, 500, 502, 503, 504})
+_RETRYABLE = frozenset({_TOO_MANY, 500, 502, 503, 504})
 #: How servers say that a text is not to their liking.
-_NOT_LIKE_THIS = frozenset({400, 413, 422})
+_INVALID_REQUEST = frozenset({400, 413, 422})
 _REFUSING = frozenset({401, 403})
-_NOT_THERE = 404
+_NOT_FOUND = 404
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
+class RetryTimer:
     """The clock, how to sleep and how to scatter pauses; tests have their own."""
 
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
-    chance: Callable[[], float] = random.random
+    jitter: Callable[[], float] = random.random
 
 
 def open_http_embedder(
@@ -62,7 +62,7 @@ def open_http_embedder(
     dimensions: int | None = None,
     seconds: float = 60.0,
     opening_seconds: float | None = None,
-    waiting: Waiting | None = None,
+    waiting: RetryTimer | None = None,
 ) -> "HttpEmbedder":
     """Return an embedding model behind an address, asked once already; it needs no closing.
 
@@ -83,8 +83,8 @@ def open_http_embedder(
         raise BadInput(
             "embedding model", "asking it needs httpx2; run: pip install 'roomlore[languagemodel]'"
         )
-    wire = _Wire(url, key=key, seconds=seconds, waiting=waiting or Waiting())
-    opening = _Wire(url, key=key, seconds=opening_seconds or seconds, waiting=waiting or Waiting())
+    wire = _RetryingClient(url, key=key, seconds=seconds, waiting=waiting or RetryTimer())
+    opening = _RetryingClient(url, key=key, seconds=opening_seconds or seconds, waiting=waiting or RetryTimer())
     asked: dict[str, Any] = {"model": name, "encoding_format": "float"}
     if dimensions is not None:
         asked["dimensions"] = dimensions
@@ -96,7 +96,7 @@ def open_http_embedder(
     return HttpEmbedder(wire, asked, dimensions=found.shape[1])
 
 
-def name_of(model: str, dimensions: int | None) -> str:
+def vector_space_name(model: str, dimensions: int | None) -> str:
     """Return the name of the vector space of a model, asked for so many dimensions; nobody is asked."""
     return f"http/{model}" + ("" if dimensions is None else f"@{dimensions}")
 
@@ -109,7 +109,7 @@ class HttpEmbedder:
     the same name must name it otherwise.
     """
 
-    def __init__(self, wire: "_Wire", asked: Mapping[str, Any], *, dimensions: int) -> None:
+    def __init__(self, wire: "_RetryingClient", asked: Mapping[str, Any], *, dimensions: int) -> None:
         self._wire = wire
         self._asked = asked
         self._dimensions = dimensions
@@ -121,7 +121,7 @@ class HttpEmbedder:
     @property
     def model_id(self) -> str:
         """Name of the vector space."""
-        return name_of(self._asked["model"], self._asked.get("dimensions"))
+        return vector_space_name(self._asked["model"], self._asked.get("dimensions"))
 
     @property
     def dimensions(self) -> int:
@@ -129,7 +129,7 @@ class HttpEmbedder:
         return self._dimensions
 
     @property
-    def gives_tokens(self) -> bool:
+    def has_token_vectors(self) -> bool:
         """Never: the protocol has one vector for each text."""
         return False
 
@@ -150,15 +150,15 @@ class HttpEmbedder:
                     rows.append(_vectors(body, len(batch), self._dimensions))
         return np.concatenate(rows)
 
-    def read(self, texts: Sequence[str]) -> Readings:
+    def embed_with_tokens(self, texts: Sequence[str]) -> TextEmbeddings:
         """Return what `embed` returns, and no tokens."""
-        return Readings(vectors=self.embed(texts), tokens=None)
+        return TextEmbeddings(vectors=self.embed(texts), tokens=None)
 
 
-class _Wire:
+class _RetryingClient:
     """Sends requests, again and again while that may help."""
 
-    def __init__(self, url: str, *, key: str | None, seconds: float, waiting: Waiting) -> None:
+    def __init__(self, url: str, *, key: str | None, seconds: float, waiting: RetryTimer) -> None:
         self._url = f"{url.rstrip('/')}/embeddings"
         self._key = key
         self._seconds = seconds
@@ -181,14 +181,14 @@ class _Wire:
             answer = self._try(client, asked, end)
             if isinstance(answer, bytes):
                 return answer
-            wanted = pause * (0.5 + self._waiting.chance() / 2)
+            wanted = pause * (0.5 + self._waiting.jitter() / 2)
             wait = min(max(wanted, answer.retry_after), LONGEST_PAUSE)
             if self._waiting.clock() + wait >= end:
                 raise _unavailable(answer.why, "try again later; is ROOMLORE_EMBEDDING_URL right?")
             self._waiting.sleep(wait)
             pause *= 2
 
-    def _try(self, client: "httpx2.Client", asked: Mapping[str, Any], end: float) -> "bytes | _Trouble":
+    def _try(self, client: "httpx2.Client", asked: Mapping[str, Any], end: float) -> "bytes | _FailedAttempt":
         import httpx2  # noqa: PLC0415  needs the extra
 
         left = max(end - self._waiting.clock(), 0.001)
@@ -197,19 +197,19 @@ class _Wire:
             # What a server sets in cookies stays unsent.
             client.cookies.clear()
             with client.stream("POST", self._url, json=asked, timeout=timeout) as response:
-                if response.status_code in _PASSING:
+                if response.status_code in _RETRYABLE:
                     after = response.headers.get("retry-after", "")
                     why = f"the server answered {response.status_code}"
-                    return _Trouble(why=why, retry_after=_seconds(after))
-                _refuse(response.status_code)
+                    return _FailedAttempt(why=why, retry_after=_retry_after_seconds(after))
+                _raise_refused(response.status_code)
                 return self._body(response, end)
         except httpx2.TimeoutException:
-            return _Trouble(why=f"no answer within {self._seconds:g} seconds")
+            return _FailedAttempt(why=f"no answer within {self._seconds:g} seconds")
         except (httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL, OSError):
             # Not what it says: that may tell the address.
-            return _Trouble(why="the connection failed")
+            return _FailedAttempt(why="the connection failed")
 
-    def _body(self, response: "httpx2.Response", end: float) -> "bytes | _Trouble":
+    def _body(self, response: "httpx2.Response", end: float) -> "bytes | _FailedAttempt":
         if response.headers.get("content-encoding", "identity") != "identity":
             raise _unavailable("the answer is packed, which was not asked for", "ask another server")
         body = bytearray()
@@ -218,12 +218,12 @@ class _Wire:
             if len(body) > _LARGEST:
                 raise _unavailable(f"the answer is larger than {_LARGEST:,} bytes", "ask for less dimensions")
             if self._waiting.clock() > end:
-                return _Trouble(why=f"no answer within {self._seconds:g} seconds")
+                return _FailedAttempt(why=f"no answer within {self._seconds:g} seconds")
         return bytes(body)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Trouble:
+class _FailedAttempt:
     """Why there is no answer, which may pass."""
 
     why: str
@@ -234,20 +234,20 @@ def _unavailable(why: str, cure: str) -> ModelUnavailable:
     return ModelUnavailable(f"embedding model: {why}", cure=cure)
 
 
-def _refuse(status: int) -> None:
+def _raise_refused(status: int) -> None:
     if status == _OK:
         return
-    if status in _NOT_LIKE_THIS:
+    if status in _INVALID_REQUEST:
         raise TextRefused("text", f"the embedding server answered {status}")
     cure = "is ROOMLORE_EMBEDDING_URL right?"
     if status in _REFUSING:
         cure = "is ROOMLORE_EMBEDDING_KEY right?"
-    elif status == _NOT_THERE:
+    elif status == _NOT_FOUND:
         cure = "are ROOMLORE_EMBEDDING_URL and ROOMLORE_EMBEDDING_NAME right?"
     raise _unavailable(f"the server answered {status}", cure)
 
 
-def _seconds(retry_after: str) -> float:
+def _retry_after_seconds(retry_after: str) -> float:
     wait = retry_after.strip()
     return float(wait) if wait.isascii() and wait.isdecimal() and len(wait) < len("1000000") else 0.0
 
@@ -270,7 +270,7 @@ def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
 
 def _vectors(body: bytes, count: int, dimensions: int | None) -> Vectors:
     """Return the vectors in the order of their indexes, each made as long as one."""
-    rows = _rows(body)
+    rows = _parse_rows(body)
     if sorted(rows) != list(range(count)):
         raise _unavailable("the server left out vectors or gave others", "ask another server")
     lengths = {len(row) for row in rows.values()}
@@ -289,7 +289,7 @@ def _vectors(body: bytes, count: int, dimensions: int | None) -> Vectors:
     return (found / np.linalg.norm(found, axis=1, keepdims=True)).astype(np.float32)
 
 
-def _rows(body: bytes) -> dict[int, list[float]]:
+def _parse_rows(body: bytes) -> dict[int, list[float]]:
     try:
         data: object = json.loads(body)["data"]
         rows: dict[int, list[float]] = {}

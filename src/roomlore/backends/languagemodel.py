@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, cast
 
 from roomlore.domain.errors import BadInput
-from roomlore.domain.ports import Unanswered, Worded
+from roomlore.domain.ports import LlmFailure, LlmAnswer
 
 if TYPE_CHECKING:
     import httpx2
@@ -26,17 +26,17 @@ _CONNECT_SECONDS = 10.0
 #: No server is told more, nor tells more.
 _MOST_TOKENS = 100_000_000
 #: A title needs twenty.
-TITLE_TOKENS = 100
+MAX_TITLE_TOKENS = 100
 _OK = 200
 #: How servers say that they do not know a field.
-_NOT_LIKE_THIS = frozenset({400, 415, 422, 501})
+_UNSUPPORTED_FIELD = frozenset({400, 415, 422, 501})
 _TOO_MANY = 429
 _REFUSING = frozenset({401, 403})
-_NOT_THERE = 404
+_NOT_FOUND = 404
 
 
 def open_language_model(
-    url: str, name: str, *, key: str | None = None, seconds: float = 60.0, tokens: int = TITLE_TOKENS
+    url: str, name: str, *, key: str | None = None, seconds: float = 60.0, tokens: int = MAX_TITLE_TOKENS
 ) -> "HttpLanguageModel":
     """Return a language model behind an address; it holds no connection and needs no closing.
 
@@ -59,7 +59,7 @@ class HttpLanguageModel:
     """A `LanguageModel` behind HTTP."""
 
     def __init__(
-        self, url: str, name: str, *, key: str | None, seconds: float, tokens: int = TITLE_TOKENS
+        self, url: str, name: str, *, key: str | None, seconds: float, tokens: int = MAX_TITLE_TOKENS
     ) -> None:
         self._url = f"{url.rstrip('/')}/chat/completions"
         self._name = name
@@ -79,11 +79,11 @@ class HttpLanguageModel:
         return self._name
 
     @property
-    def patience(self) -> timedelta:
+    def timeout(self) -> timedelta:
         """After so long a call has ended, answered or not."""
         return timedelta(seconds=self._seconds)
 
-    async def answer(self, instructions: str, material: str, *, shape: Mapping[str, Any]) -> str | Unanswered:
+    async def answer(self, instructions: str, material: str, *, shape: Mapping[str, Any]) -> str | LlmFailure:
         """Return the answer, or why there is none; only a cancellation is raised.
 
         A server that does not know schemas is asked a second time without, and from then on at once.
@@ -101,10 +101,10 @@ class HttpLanguageModel:
             async with asyncio.timeout(self._seconds), self._client() as client:
                 return await self._ask(client, asked, shape)
         except (TimeoutError, httpx2.TimeoutException):
-            return Unanswered(reason=f"no answer within {self._seconds:g} seconds")
+            return LlmFailure(reason=f"no answer within {self._seconds:g} seconds")
         except (httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL, OSError):
             # Not what it says: that may tell the address, and of a proxy the password.
-            return Unanswered(reason="the connection failed")
+            return LlmFailure(reason="the connection failed")
 
     def _client(self) -> "httpx2.AsyncClient":
         import httpx2  # noqa: PLC0415  needs the extra
@@ -118,10 +118,10 @@ class HttpLanguageModel:
 
     async def _ask(
         self, client: "httpx2.AsyncClient", asked: Mapping[str, Any], shape: Mapping[str, Any]
-    ) -> str | Unanswered:
+    ) -> str | LlmFailure:
         if not self._is_plain:
-            status, answered = await self._post(client, {**asked, **_structured(shape, self._tokens)})
-            if status not in _NOT_LIKE_THIS:
+            status, answered = await self._post(client, {**asked, **_response_format(shape, self._tokens)})
+            if status not in _UNSUPPORTED_FIELD:
                 return answered
         status, answered = await self._post(client, asked)
         self._is_plain = status == _OK
@@ -129,22 +129,22 @@ class HttpLanguageModel:
 
     async def _post(
         self, client: "httpx2.AsyncClient", asked: Mapping[str, Any]
-    ) -> tuple[int, str | Unanswered]:
+    ) -> tuple[int, str | LlmFailure]:
         async with client.stream("POST", self._url, json=asked) as response:
             status = response.status_code
             if status != _OK:
                 return status, _refusal(status, response.headers.get("retry-after", ""))
             if response.headers.get("content-encoding", "identity") != "identity":
-                return status, Unanswered(reason="the answer is packed, which was not asked for")
+                return status, LlmFailure(reason="the answer is packed, which was not asked for")
             body = bytearray()
             async for chunk in response.aiter_raw():
                 body += chunk
                 if len(body) > _LARGEST:
-                    return status, Unanswered(reason=f"the answer is larger than {_LARGEST:,} bytes")
+                    return status, LlmFailure(reason=f"the answer is larger than {_LARGEST:,} bytes")
         return status, _content(bytes(body))
 
 
-def _structured(shape: Mapping[str, Any], tokens: int) -> dict[str, Any]:
+def _response_format(shape: Mapping[str, Any], tokens: int) -> dict[str, Any]:
     schema = {"name": "answer", "strict": True, "schema": shape}
     return {
         "response_format": {"type": "json_schema", "json_schema": schema},
@@ -153,36 +153,36 @@ def _structured(shape: Mapping[str, Any], tokens: int) -> dict[str, Any]:
     }
 
 
-def _refusal(status: int, retry_after: str) -> Unanswered:
+def _refusal(status: int, retry_after: str) -> LlmFailure:
     reason = f"the server answered {status}"
     if status in _REFUSING:
         reason += ": is the key right?"
-    elif status == _NOT_THERE:
+    elif status == _NOT_FOUND:
         reason += ": are address and name right?"
     elif status == _TOO_MANY:
         reason += ": too many calls"
     # A date, the other form, says no more than our own patience does.
     wait = retry_after.strip()
     seconds = int(wait) if wait.isascii() and wait.isdecimal() and len(wait) < len("1000000") else None
-    return Unanswered(reason=reason, retry_after=None if seconds is None else timedelta(seconds=seconds))
+    return LlmFailure(reason=reason, retry_after=None if seconds is None else timedelta(seconds=seconds))
 
 
-def _content(body: bytes) -> str | Unanswered:
+def _content(body: bytes) -> str | LlmFailure:
     """Return what the first choice says; how it is said is the server's affair, so anything may be missing."""
     try:
         answered = json.loads(body)
         content: object = answered["choices"][0]["message"]["content"]
     except (ValueError, RecursionError, LookupError, TypeError):
-        return Unanswered(reason="the server's answer is not a chat completion")
+        return LlmFailure(reason="the server's answer is not a chat completion")
     if not isinstance(content, str):
-        return Unanswered(reason="the server's answer is not a chat completion")
+        return LlmFailure(reason="the server's answer is not a chat completion")
     usage = answered.get("usage")
-    return Worded(
-        content, sent_tokens=_count(usage, "prompt_tokens"), answer_tokens=_count(usage, "completion_tokens")
+    return LlmAnswer(
+        content, sent_tokens=_token_count(usage, "prompt_tokens"), answer_tokens=_token_count(usage, "completion_tokens")
     )
 
 
-def _count(usage: object, name: str) -> int | None:
+def _token_count(usage: object, name: str) -> int | None:
     """Return a number of tokens, if there is one and it may be true."""
     count: object = cast("Mapping[str, object]", usage).get(name) if isinstance(usage, dict) else None
     is_count = isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= _MOST_TOKENS

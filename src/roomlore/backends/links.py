@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from urllib.parse import SplitResult, quote, urlsplit
 
-from roomlore.domain.patterns import later
+from roomlore.domain.patterns import lazy_pattern
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
@@ -22,16 +22,16 @@ _LONGEST_URL = 2048
 _LONGEST_HOST = 253
 
 #: What no address has when it is spelt out; a backslash is a slash to some and not to others.
-_ODD = later(r"[\x00-\x20\x7f-\xa0<>\"\\^`{|}\s\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
-_NAME = later(r"(?!-)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*")
+_ODD = lazy_pattern(r"[\x00-\x20\x7f-\xa0<>\"\\^`{|}\s\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
+_NAME = lazy_pattern(r"(?!-)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*")
 #: The last part of 2130706433, 0x7f.1 and 0177.0.0.1: old spellings of numbers that resolvers still take.
-_NUMBER = later(r"[0-9]+|0x[0-9a-f]*")
+_NUMBER = lazy_pattern(r"[0-9]+|0x[0-9a-f]*")
 #: Brackets hold an IPv6 address and nothing else, and nothing else stands beside them.
-_IN_BRACKETS = later(r"\[[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*\](:[0-9]*)?")
+_IN_BRACKETS = lazy_pattern(r"\[[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*\](:[0-9]*)?")
 _LEFT_IN_PATH = "/%:@!$&'()*+,;=~"
 
 #: Of IPv6 only this is given out to the world.
-_GIVEN_OUT = IPv6Network("2000::/3")
+_GLOBAL_IPV6 = IPv6Network("2000::/3")
 #: The registries of special addresses (RFC 6890 and later), and one that only looks public.
 _SPECIAL: tuple[Network, ...] = tuple(
     ip_network(text)
@@ -48,12 +48,12 @@ _SPECIAL: tuple[Network, ...] = tuple(
     )
 )
 #: Inside these stands an IPv4 address, which is what is reached; on some networks every name gets one.
-_CARRYING = (IPv6Network("::ffff:0:0/96"), IPv6Network("64:ff9b::/96"))
+_IPV4_IN_IPV6 = (IPv6Network("::ffff:0:0/96"), IPv6Network("64:ff9b::/96"))
 #: Interface identifiers of ISATAP carry one too, below any prefix.
 _ISATAP, _ISATAP_MASK = 0x5EFE, 0xFCFFFFFF
 
 
-class Unreadable(Exception):
+class UnreadableLink(Exception):
     """A link is not read; says why, in one phrase for a person. Never leaves the backends."""
 
     def __init__(self, reason: str) -> None:
@@ -62,11 +62,11 @@ class Unreadable(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
+class NetworkPolicy:
     """Where links may lead."""
 
     #: Networks that are reached although they are not open to all the world: an intranet. None by default.
-    allowed: tuple[Network, ...] = ()
+    allowed_networks: tuple[Network, ...] = ()
     ports: frozenset[int] = frozenset({80, 443})
 
 
@@ -123,21 +123,21 @@ def parse_link(url: str, ports: Collection[int]) -> Target:
         Unreadable: it is not http or https, not at one of the ports, names an account or is oddly spelt.
     """
     if len(url) > _LONGEST_URL or _ODD.search(url):
-        raise Unreadable("not a plainly spelt address")
+        raise UnreadableLink("not a plainly spelt address")
     try:
         parts = urlsplit(url)
         port, host = parts.port, parts.hostname or ""
     except ValueError:
-        raise Unreadable("not a plainly spelt address") from None
+        raise UnreadableLink("not a plainly spelt address") from None
     if parts.scheme not in DEFAULT_PORTS:
-        raise Unreadable("neither http nor https")
+        raise UnreadableLink("neither http nor https")
     if "@" in parts.netloc:
-        raise Unreadable("names an account")
+        raise UnreadableLink("names an account")
     if {"[", "]"} & set(parts.netloc) and not _IN_BRACKETS.fullmatch(parts.netloc):
-        raise Unreadable("not a plainly spelt address")
+        raise UnreadableLink("not a plainly spelt address")
     port = DEFAULT_PORTS[parts.scheme] if port is None else port
     if port not in ports:
-        raise Unreadable("at a port that is not allowed")
+        raise UnreadableLink("at a port that is not allowed")
     return Target(scheme=parts.scheme, host=_plain_host(host), port=port, path=_path(parts))
 
 
@@ -150,11 +150,11 @@ def check_address(text: str, allowed: Collection[Network] = ()) -> Address:
     try:
         address = ip_address(text)
     except ValueError:
-        raise Unreadable("its name stands for no address") from None
-    reached = _reached(address)
+        raise UnreadableLink("its name stands for no address") from None
+    reached = _embedded_ipv4(address)
     is_allowed = any(one in network for network in allowed for one in (address, reached))
     if getattr(address, "scope_id", None) or not (is_allowed or _is_public(reached)):
-        raise Unreadable("its address is not open to all the world")
+        raise UnreadableLink("its address is not open to all the world")
     return address
 
 
@@ -171,9 +171,9 @@ def _plain_host(host: str) -> str:
     if not host.isascii():
         host = _ascii(host)
     if len(host) > _LONGEST_HOST or not _NAME.fullmatch(host):
-        raise Unreadable("not a plainly spelt address")
+        raise UnreadableLink("not a plainly spelt address")
     if _NUMBER.fullmatch(host.rpartition(".")[2]) and not _is_dotted(host):
-        raise Unreadable("not a plainly spelt address")
+        raise UnreadableLink("not a plainly spelt address")
     return host
 
 
@@ -183,7 +183,7 @@ def _address_in_brackets(host: str) -> IPv6Address:
     except ValueError:
         address = None
     if address is None or address.scope_id:
-        raise Unreadable("not a plainly spelt address")
+        raise UnreadableLink("not a plainly spelt address")
     return address
 
 
@@ -193,7 +193,7 @@ def _ascii(host: str) -> str:
     try:
         return idna.encode(host, uts46=True).decode("ascii").removesuffix(".")
     except (idna.IDNAError, UnicodeError):
-        raise Unreadable("not a plainly spelt address") from None
+        raise UnreadableLink("not a plainly spelt address") from None
 
 
 def _is_dotted(host: str) -> bool:
@@ -204,9 +204,9 @@ def _is_dotted(host: str) -> bool:
     return True
 
 
-def _reached(address: Address) -> Address:
+def _embedded_ipv4(address: Address) -> Address:
     """Return the IPv4 address that an IPv6 address only carries, or else the address."""
-    if isinstance(address, IPv6Address) and any(address in network for network in _CARRYING):
+    if isinstance(address, IPv6Address) and any(address in network for network in _IPV4_IN_IPV6):
         return IPv4Address(int(address) & 0xFFFFFFFF)
     return address
 
@@ -219,4 +219,4 @@ def _is_public(address: Address) -> bool:
         return False
     if isinstance(address, IPv4Address):
         return True
-    return address in _GIVEN_OUT and (int(address) >> 32) & _ISATAP_MASK != _ISATAP
+    return address in _GLOBAL_IPV6 and (int(address) >> 32) & _ISATAP_MASK != _ISATAP

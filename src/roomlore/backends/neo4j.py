@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, urlsplit
 from uuid import UUID
 
-from roomlore.backends.neo4jquestions import Questions
+from roomlore.backends.neo4jquestions import Neo4jQueries
 from roomlore.domain.errors import BadInput
-from roomlore.domain.projected import Held, Node, Value
+from roomlore.domain.projected import StoredDigest, Node, PropertyValue
 
 if TYPE_CHECKING:
-    from roomlore.backends.neo4jwire import Wire, Work
+    from roomlore.backends.neo4jwire import Neo4jConnection, Transaction
 
 #: Nodes and edges of one transaction; a node with more edges has one to itself.
 BATCH = 1_000
 BATCH_EDGES = 5_000
 #: Edges that one transaction deletes, with a mark on who owns each: more would have to fit the server's memory.
-CUT_AT_ONCE = 10_000
+MAX_DELETED_EDGES = 10_000
 #: What we keep with a node and an edge ourselves.
-OWN = frozenset({"copy", "id", "version", "digest", "owned", "edges", "incoming"})
+RESERVED_PROPERTIES = frozenset({"copy", "id", "version", "digest", "owned", "edges", "incoming"})
 _SCHEMES = frozenset({"bolt", "bolt+s", "neo4j", "neo4j+s"})
 _LARGEST_INTEGER = 2**63 - 1
 _LONGEST_NAME = 1_000
@@ -38,7 +38,7 @@ _NAMED = 10
 
 def open_neo4j(
     url: str, *, user: str, password: str, database: str | None = None, seconds: float = 30.0
-) -> "Neo4jGraph":
+) -> "Neo4jProjection":
     """Return the copies in a server; nothing is asked of it yet.
 
     Args:
@@ -58,15 +58,15 @@ def open_neo4j(
         raise BadInput("Neo4j seconds", "must be more than nothing")
     if find_spec("neo4j") is None:
         raise BadInput("Neo4j", "asking it needs neo4j; run: pip install 'roomlore[neo4j]'")
-    from roomlore.backends.neo4jwire import Wire  # noqa: PLC0415  needs the extra
+    from roomlore.backends.neo4jwire import Neo4jConnection  # noqa: PLC0415  needs the extra
 
-    return Neo4jGraph(Wire(url, user=user, password=password, database=database, seconds=seconds))
+    return Neo4jProjection(Neo4jConnection(url, user=user, password=password, database=database, seconds=seconds))
 
 
-class Neo4jGraph(Questions):
+class Neo4jProjection(Neo4jQueries):
     """A `Projection` of nodes in a Neo4j server, and what can be asked of it."""
 
-    def __init__(self, wire: "Wire") -> None:
+    def __init__(self, wire: "Neo4jConnection") -> None:
         super().__init__(wire)
         self._is_constrained = False
 
@@ -89,16 +89,16 @@ class Neo4jGraph(Questions):
             for name in ("constrain_subjects", "constrain_copies", "index_bots"):
                 await self._wire.define(name)
             self._is_constrained = True
-        if await self._is_leaving(copy):
+        if await self._is_being_removed(copy):
             # Somebody began to remove it and was killed.
             await self.remove(copy)
-            await self._is_leaving(copy)
+            await self._is_being_removed(copy)
 
-    async def _is_leaving(self, copy: str) -> bool:
-        async def ask(work: "Work") -> bool:
+    async def _is_being_removed(self, copy: str) -> bool:
+        async def ask(work: "Transaction") -> bool:
             return bool((await work.rows("prepare_copy", {"copy": copy}))[0]["leaving"])
 
-        return await self._wire.write(ask)
+        return await self._wire.write_transaction(ask)
 
     async def put(self, copy: str, subjects: Sequence[Node]) -> None:
         """Write nodes with their edges, each in place of an older version of it; a newer one that is there stays.
@@ -111,7 +111,7 @@ class Neo4jGraph(Questions):
         for node in subjects:
             if node.id not in newest or newest[node.id].version < node.version:
                 newest[node.id] = node
-        refused = [node.id for node in newest.values() if not _can_be_sent(node)]
+        refused = [node.id for node in newest.values() if not _is_valid_node(node)]
         unsendable = set(refused)
         for batch in batches([node for node in newest.values() if node.id not in unsendable]):
             refused += await self._write(copy, batch)
@@ -122,15 +122,15 @@ class Neo4jGraph(Questions):
 
     async def _write(self, copy: str, nodes: Sequence[Node]) -> list[UUID]:
         """Write nodes and return those that are not taken: by halves, until each of them is alone."""
-        from roomlore.backends.neo4jwire import Refused  # noqa: PLC0415  needs the extra
-        from roomlore.backends.neo4jwriting import put  # noqa: PLC0415  needs the extra
+        from roomlore.backends.neo4jwire import WriteRefused  # noqa: PLC0415  needs the extra
+        from roomlore.backends.neo4jwriting import write_nodes  # noqa: PLC0415  needs the extra
 
-        async def ask(work: "Work") -> None:
-            await put(work, copy, nodes)
+        async def ask(work: "Transaction") -> None:
+            await write_nodes(work, copy, nodes)
 
         try:
-            await self._wire.write(ask)
-        except Refused:
+            await self._wire.write_transaction(ask)
+        except WriteRefused:
             if len(nodes) == 1:
                 return [nodes[0].id]
             middle = len(nodes) // 2
@@ -146,51 +146,51 @@ class Neo4jGraph(Questions):
         wanted = sorted({str(one) for one in ids})
         for start in range(0, len(wanted), BATCH):
             some = wanted[start : start + BATCH]
-            while not await self._cut(copy, some, is_leaving=False):
+            while not await self._delete_batch(copy, some, is_leaving=False):
                 pass
 
-    async def _cut(self, copy: str, ids: Sequence[str], *, is_leaving: bool) -> bool:
+    async def _delete_batch(self, copy: str, ids: Sequence[str], *, is_leaving: bool) -> bool:
         """Delete as many edges of nodes as may be deleted at once, and the nodes with the last; return whether it was."""
-        from roomlore.backends.neo4jwriting import lock, sweep  # noqa: PLC0415  needs the extra
+        from roomlore.backends.neo4jwriting import lock_copy, delete_stubs  # noqa: PLC0415  needs the extra
 
-        async def ask(work: "Work") -> bool:
+        async def ask(work: "Transaction") -> bool:
             if not is_leaving:
-                await lock(work, copy)
-            asked = {"copy": copy, "ids": ids, "limit": CUT_AT_ONCE, "leaving": is_leaving}
+                await lock_copy(work, copy)
+            asked = {"copy": copy, "ids": ids, "limit": MAX_DELETED_EDGES, "leaving": is_leaving}
             led = await work.rows("cut_nodes", asked)
-            is_last = len(led) < CUT_AT_ONCE
+            is_last = len(led) < MAX_DELETED_EDGES
             if is_last:
                 await work.rows("drop_nodes", {"copy": copy, "ids": ids})
-            await sweep(work, copy, led)
+            await delete_stubs(work, copy, led)
             return is_last
 
-        return await self._wire.write(ask)
+        return await self._wire.write_transaction(ask)
 
-    async def distrust(self, copy: str, ids: Sequence[UUID]) -> None:
+    async def invalidate(self, copy: str, ids: Sequence[UUID]) -> None:
         """Let whatever is written next of these nodes take their place; they stay until then, with all edges.
 
         Raises:
             BackendUnavailable: the server fails, or has lost the copy.
         """
-        from roomlore.backends.neo4jwriting import distrust  # noqa: PLC0415  needs the extra
+        from roomlore.backends.neo4jwriting import invalidate  # noqa: PLC0415  needs the extra
 
         wanted = sorted({str(one) for one in ids})
         for start in range(0, len(wanted), BATCH):
             some = wanted[start : start + BATCH]
-            await self._wire.write(partial(distrust, copy=copy, ids=some))
+            await self._wire.write_transaction(partial(invalidate, copy=copy, ids=some))
 
-    async def held(self, copy: str, *, after: UUID | None, limit: int) -> list[Held]:
+    async def stored_digests(self, copy: str, *, after: UUID | None, limit: int) -> list[StoredDigest]:
         """Return what the copy holds behind an id, in the order of ids; what lost an edge has no digest.
 
         Raises:
             BackendUnavailable: the server fails, or has lost the copy.
         """
-        from roomlore.backends.neo4jwriting import held  # noqa: PLC0415  needs the extra
+        from roomlore.backends.neo4jwriting import stored_digests  # noqa: PLC0415  needs the extra
 
         since = "" if after is None else str(after)
-        return await self._wire.reading(partial(held, copy=copy, after=since, limit=max(limit, 0)))
+        return await self._wire.read_transaction(partial(stored_digests, copy=copy, after=since, limit=max(limit, 0)))
 
-    async def copies(self) -> list[str]:
+    async def index_names(self) -> list[str]:
         """Return the names of the copies that the server holds, also of those that are half removed.
 
         Raises:
@@ -204,20 +204,20 @@ class Neo4jGraph(Questions):
         Raises:
             BackendUnavailable: the server fails; what is left is still among the copies, and nothing is written to it.
         """
-        if not await self._wire.write(lambda work: work.rows("leave_copy", {"copy": copy})):
+        if not await self._wire.write_transaction(lambda work: work.rows("leave_copy", {"copy": copy})):
             return
         while rows := await self._wire.read("some_of", {"copy": copy, "limit": BATCH}):
             ids = [row["id"] for row in rows]
-            while not await self._cut(copy, ids, is_leaving=True):
+            while not await self._delete_batch(copy, ids, is_leaving=True):
                 pass
-        await self._wire.write(lambda work: work.rows("remove_copy", {"copy": copy}))
+        await self._wire.write_transaction(lambda work: work.rows("remove_copy", {"copy": copy}))
 
     async def close(self) -> None:
         """Give up the connections."""
         await self._wire.close()
 
 
-def _can_be_sent(node: Node) -> bool:
+def _is_valid_node(node: Node) -> bool:
     """Return whether a node can be said to a server at all, and takes the name of nothing that is ours."""
     return 0 <= node.version <= _LARGEST_INTEGER and all(
         _is_name(name) and _is_value(value)
@@ -228,10 +228,10 @@ def _can_be_sent(node: Node) -> bool:
 
 @lru_cache
 def _is_name(name: str) -> bool:
-    return 0 < len(name) <= _LONGEST_NAME and name not in OWN and "\0" not in name and _is_value(name)
+    return 0 < len(name) <= _LONGEST_NAME and name not in RESERVED_PROPERTIES and "\0" not in name and _is_value(name)
 
 
-def _is_value(value: Value) -> bool:
+def _is_value(value: PropertyValue) -> bool:
     if isinstance(value, str):
         return value.isascii() or _is_text(value)
     if isinstance(value, tuple):

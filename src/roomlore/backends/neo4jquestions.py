@@ -12,14 +12,14 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from roomlore.domain.graph import ABOUT, INVOLVES, RESTS_ON, TAGGED, Present, Tagged, Talk, Weighed
+from roomlore.domain.graph import ABOUT_WEIGHT, INVOLVES_WEIGHT, SOURCE_WEIGHT, TAG_WEIGHT, ConversationAuthor, RelatedTag, ConversationPartner, RelatedMemory
 from roomlore.domain.ids import ConversationId, MemoryId, MessageId, ParticipantId
-from roomlore.domain.projected import Sight
+from roomlore.domain.projected import VisibilityFilter
 
 if TYPE_CHECKING:
-    from roomlore.backends.neo4jwire import Row, Wire, Work
+    from roomlore.backends.neo4jwire import Row, Neo4jConnection, Transaction
 
-_WEIGHTS = {"about": ABOUT, "involves": INVOLVES, "rests_on": RESTS_ON, "tagged": TAGGED}
+_WEIGHTS = {"about": ABOUT_WEIGHT, "involves": INVOLVES_WEIGHT, "rests_on": SOURCE_WEIGHT, "tagged": TAG_WEIGHT}
 #: What questions are made of, and what they call the subject; what has others within comes before them.
 _PARTS = (
     ("followed", "c"),
@@ -28,83 +28,83 @@ _PARTS = (
 )
 
 
-class Questions:
+class Neo4jQueries:
     """What may be asked of copies."""
 
-    def __init__(self, wire: "Wire") -> None:
+    def __init__(self, wire: "Neo4jConnection") -> None:
         self._wire = wire
 
-    def seen(self, copy: str, sight: Sight) -> "CopiedGraph":
+    def view_for(self, copy: str, sight: VisibilityFilter) -> "Neo4jGraphView":
         """Return a copy as a graph for one viewer."""
-        return CopiedGraph(wire=self._wire, copy=copy, sight=sight)
+        return Neo4jGraphView(wire=self._wire, copy=copy, sight=sight)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CopiedGraph:
+class Neo4jGraphView:
     """A `Graph` in a copy, for one viewer; raises `BackendUnavailable` as a projection does."""
 
-    wire: "Wire"
+    wire: "Neo4jConnection"
     copy: str
-    sight: Sight
+    sight: VisibilityFilter
 
-    async def said_by_bots(self, *, limit: int) -> list[MessageId]:
+    async def messages_by_agents(self, *, limit: int) -> list[MessageId]:
         """Return what agents said, newest first."""
-        return [MessageId(UUID(row["id"])) for row in await self._ask("said_by_bots", limit=limit)]
+        return [MessageId(UUID(row["id"])) for row in await self._query("said_by_bots", limit=limit)]
 
-    async def said_by(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[MessageId]:
+    async def messages_by(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[MessageId]:
         """Return what somebody said, newest first."""
-        rows = await self._ask("said_by", participant_ids, limit=limit)
+        rows = await self._query("said_by", participant_ids, limit=limit)
         return [MessageId(UUID(row["id"])) for row in rows]
 
-    async def known_by_bots(self, *, limit: int) -> list[MemoryId]:
+    async def memories_by_agents(self, *, limit: int) -> list[MemoryId]:
         """Return the memories that agents stated or that were seen through their eyes, newest first."""
-        return [MemoryId(UUID(row["id"])) for row in await self._ask("known_by_bots", limit=limit)]
+        return [MemoryId(UUID(row["id"])) for row in await self._query("known_by_bots", limit=limit)]
 
-    async def known_by(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[MemoryId]:
+    async def memories_by(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[MemoryId]:
         """Return the memories that somebody stated or that were seen through their eyes, newest first."""
-        rows = await self._ask("known_by", participant_ids, limit=limit)
+        rows = await self._query("known_by", participant_ids, limit=limit)
         return [MemoryId(UUID(row["id"])) for row in rows]
 
-    async def known_about(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[MemoryId]:
+    async def memories_about(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[MemoryId]:
         """Return the memories about somebody, newest first."""
-        rows = await self._ask("known_about", participant_ids, limit=limit)
+        rows = await self._query("known_about", participant_ids, limit=limit)
         return [MemoryId(UUID(row["id"])) for row in rows]
 
-    async def talked_to(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[Talk]:
+    async def conversation_partners(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[ConversationPartner]:
         """Return whom somebody answered or was answered by, the most frequent first."""
-        rows = await self._ask("talked_to", participant_ids, limit=limit)
+        rows = await self._query("talked_to", participant_ids, limit=limit)
         return [
-            Talk(participant_id=ParticipantId(UUID(row["id"])), count=row["count"], last=_time(row["last"]))
+            ConversationPartner(participant_id=ParticipantId(UUID(row["id"])), count=row["count"], last=_from_timestamp(row["last"]))
             for row in rows
         ]
 
-    async def memories_near(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[Weighed]:
+    async def related_memories(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[RelatedMemory]:
         """Return the memories that are about somebody or involve them, the weightiest first."""
-        return [_weighed(row) for row in await self._ask("memories_near", participant_ids, limit=limit)]
+        return [_weighed(row) for row in await self._query("memories_near", participant_ids, limit=limit)]
 
-    async def tags_near(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[Tagged]:
+    async def related_tags(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[RelatedTag]:
         """Return the tags of memories that are about somebody or involve them, the most frequent first."""
-        rows = await self._ask("tags_near", participant_ids, limit=limit)
-        return [Tagged(tag_id=UUID(row["id"]), count=row["count"]) for row in rows]
+        rows = await self._query("tags_near", participant_ids, limit=limit)
+        return [RelatedTag(tag_id=UUID(row["id"]), count=row["count"]) for row in rows]
 
-    async def present_in(self, conversation_id: ConversationId, *, limit: int) -> list[Present]:
+    async def conversation_authors(self, conversation_id: ConversationId, *, limit: int) -> list[ConversationAuthor]:
         """Return who wrote in a conversation of which the viewer may see all, the most talkative first."""
-        rows = await self._ask("present_in", conversation_id=conversation_id, limit=limit)
+        rows = await self._query("present_in", conversation_id=conversation_id, limit=limit)
         return [
-            Present(
-                participant_id=ParticipantId(UUID(row["id"])), count=row["count"], last=_time(row["last"])
+            ConversationAuthor(
+                participant_id=ParticipantId(UUID(row["id"])), count=row["count"], last=_from_timestamp(row["last"])
             )
             for row in rows
         ]
 
-    async def memories_for(
+    async def conversation_memories(
         self, conversation_id: ConversationId, participant_ids: Sequence[ParticipantId], *, limit: int
-    ) -> list[Weighed]:
+    ) -> list[RelatedMemory]:
         """Return the memories that rest on a conversation, or name some of those present, the weightiest first."""
-        rows = await self._ask("memories_for", participant_ids, conversation_id=conversation_id, limit=limit)
+        rows = await self._query("memories_for", participant_ids, conversation_id=conversation_id, limit=limit)
         return [_weighed(row) for row in rows]
 
-    async def _ask(
+    async def _query(
         self,
         name: str,
         participant_ids: Sequence[ParticipantId] = (),
@@ -112,7 +112,7 @@ class CopiedGraph:
         conversation_id: ConversationId | None = None,
         limit: int,
     ) -> "list[Row]":
-        from roomlore.backends.neo4jwire import gone  # noqa: PLC0415  needs the extra
+        from roomlore.backends.neo4jwire import missing_copy  # noqa: PLC0415  needs the extra
 
         if limit < 1 or not _sees_anything(self.sight):
             return []
@@ -122,38 +122,38 @@ class CopiedGraph:
             "conversation": str(conversation_id),
             "limit": limit,
             **_WEIGHTS,
-            **_seen(self.sight),
+            **_visibility_parameters(self.sight),
         }
-        words = _words()
+        words = _query_parts()
 
-        async def ask(work: "Work") -> "list[Row] | None":
+        async def ask(work: "Transaction") -> "list[Row] | None":
             rows = await work.rows(name, parameters, words=words)
             return rows if rows or await work.rows("find_copy", {"copy": self.copy}) else None
 
-        rows = await self.wire.reading(ask)
+        rows = await self.wire.read_transaction(ask)
         if rows is None:
-            raise gone()
+            raise missing_copy()
         return rows
 
 
 @cache
-def _words() -> Mapping[str, str]:
+def _query_parts() -> Mapping[str, str]:
     """Return what is filled in for the parts of questions."""
-    from roomlore.backends.neo4jwire import queries  # noqa: PLC0415  needs the extra
+    from roomlore.backends.neo4jwire import load_queries  # noqa: PLC0415  needs the extra
 
-    texts = queries()
+    texts = load_queries()
     return {f"{part} {name}": f"({texts[part].replace('<it>', name)})" for part, name in _PARTS}
 
 
-def _sees_anything(sight: Sight) -> bool:
+def _sees_anything(sight: VisibilityFilter) -> bool:
     return sight.is_operator or bool(sight.open_room_ids or sight.stays or sight.own_ids)
 
 
-def _seen(sight: Sight) -> dict[str, Any]:
+def _visibility_parameters(sight: VisibilityFilter) -> dict[str, Any]:
     """Return what the viewer may see, as questions take it."""
     stays: dict[str, list[dict[str, str | None]]] = defaultdict(list)
     for stay in sight.stays:
-        stays[str(stay.room_id)].append({"joined": _text(stay.joined_at), "left": _text(stay.left_at)})
+        stays[str(stay.room_id)].append({"joined": _to_timestamp(stay.joined_at), "left": _to_timestamp(stay.left_at)})
     return {
         "operator": sight.is_operator,
         "own": [str(one) for one in sight.own_ids],
@@ -162,14 +162,14 @@ def _seen(sight: Sight) -> dict[str, Any]:
     }
 
 
-def _text(moment: datetime | None) -> str | None:
+def _to_timestamp(moment: datetime | None) -> str | None:
     """Return a time as copies have it: in the order of time, too."""
     return None if moment is None else moment.astimezone(UTC).isoformat(timespec="microseconds")
 
 
-def _time(text: str) -> datetime:
+def _from_timestamp(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
-def _weighed(row: "Row") -> Weighed:
-    return Weighed(memory_id=MemoryId(UUID(row["id"])), kind=row["kind"], count=row["count"])
+def _weighed(row: "Row") -> RelatedMemory:
+    return RelatedMemory(memory_id=MemoryId(UUID(row["id"])), kind=row["kind"], count=row["count"])

@@ -31,11 +31,11 @@ from neo4j.exceptions import (
     TransientError,
 )
 
-from roomlore.domain.errors import BackendUnavailable, CopyUnavailable
-from roomlore.domain.patterns import later
-from roomlore.domain.projected import Label
+from roomlore.domain.errors import BackendUnavailable, IndexUnavailable
+from roomlore.domain.patterns import lazy_pattern
+from roomlore.domain.projected import NodeLabel
 
-Done = TypeVar("Done")
+Result = TypeVar("Done")
 Row = dict[str, Any]
 
 _SEE = "see whether Neo4j runs where ROOMLORE_NEO4J_URL says"
@@ -44,23 +44,23 @@ _REBUILD = "run: roomlore project rebuild neo4j"
 _TRIES = 5
 #: For so long the driver repeats what a server did not do that is going or coming; it pauses as long again.
 _REPEATING_SECONDS = 5.0
-_HEAD = later(r"^// name: (\w+)$", re.MULTILINE)
-_LABELS: Sequence[Label] = get_args(Label)
+_QUERY_HEADER = lazy_pattern(r"^// name: (\w+)$", re.MULTILINE)
+_LABELS: Sequence[NodeLabel] = get_args(NodeLabel)
 
 
-class Refused(CopyUnavailable):
+class WriteRefused(IndexUnavailable):
     """The server does not take what it was asked to write."""
 
 
-def gone() -> CopyUnavailable:
+def missing_copy() -> IndexUnavailable:
     """Return the error for a copy that is not there."""
-    return CopyUnavailable("the copy is gone", cure=_REBUILD)
+    return IndexUnavailable("the copy is gone", cure=_REBUILD)
 
 
-def queries() -> Mapping[str, str]:
+def load_queries() -> Mapping[str, str]:
     """Return the named queries, as they are written."""
     text = resources.files("roomlore.backends").joinpath("cypher/neo4j.cypher").read_text("utf-8")
-    _, *parts = _HEAD.split(text)
+    _, *parts = _QUERY_HEADER.split(text)
     names, bodies = parts[::2], parts[1::2]
     return {name: _statement(body) for name, body in zip(names, bodies, strict=True)}
 
@@ -69,7 +69,7 @@ def _statement(body: str) -> str:
     return "\n".join(line for line in body.strip().splitlines() if not line.startswith("//"))
 
 
-class Work:
+class Transaction:
     """What may be asked within one transaction."""
 
     def __init__(self, transaction: AsyncManagedTransaction, texts: Mapping[str, str]) -> None:
@@ -94,7 +94,7 @@ class Work:
         return await result.data()
 
 
-class Wire:
+class Neo4jConnection:
     """A connection to one database of a server, made when it is first needed."""
 
     def __init__(self, url: str, *, user: str, password: str, database: str | None, seconds: float) -> None:
@@ -102,7 +102,7 @@ class Wire:
         self._auth = (user, password)
         self._database = database
         self._seconds = seconds
-        self._texts = queries()
+        self._texts = load_queries()
         self._opened: AsyncDriver | None = None
 
     def __repr__(self) -> str:
@@ -115,14 +115,14 @@ class Wire:
         if driver is not None:
             await driver.close()
 
-    async def write(self, asking: Callable[[Work], Awaitable[Done]]) -> Done:
+    async def write_transaction(self, asking: Callable[[Transaction], Awaitable[Result]]) -> Result:
         """Return what was done in one transaction, which may be begun again until it passes.
 
         Raises:
             Refused: the server does not take what it was asked to write.
             BackendUnavailable: anything else that a server or the way to it can do.
         """
-        return await self._within(lambda: self._tried(asking))
+        return await self._with_timeout(lambda: self._with_retries(asking))
 
     async def read(self, name: str, parameters: Mapping[str, Any]) -> list[Row]:
         """Return what a query answers.
@@ -131,23 +131,23 @@ class Wire:
             BackendUnavailable: whatever a server or the way to it can do.
         """
 
-        async def ask(work: Work) -> list[Row]:
+        async def ask(work: Transaction) -> list[Row]:
             return await work.rows(name, parameters)
 
-        return await self.reading(ask)
+        return await self.read_transaction(ask)
 
-    async def reading(self, asking: Callable[[Work], Awaitable[Done]]) -> Done:
+    async def read_transaction(self, asking: Callable[[Transaction], Awaitable[Result]]) -> Result:
         """Return what was read in one transaction.
 
         Raises:
             BackendUnavailable: whatever a server or the way to it can do.
         """
 
-        async def run() -> Done:
+        async def run() -> Result:
             async with self._session() as session:
                 return await session.execute_read(self._unit(asking))
 
-        return await self._within(run)
+        return await self._with_timeout(run)
 
     async def define(self, name: str) -> None:
         """Let a constraint or an index be there.
@@ -162,12 +162,12 @@ class Wire:
                 await (await session.run(text)).consume()
 
         try:
-            await self._within(run)
-        except Refused:
+            await self._with_timeout(run)
+        except WriteRefused:
             why = "the database in Neo4j holds what was not written by Roomlore"
             raise BackendUnavailable(why, cure="give Roomlore a database of its own") from None
 
-    async def _tried(self, asking: Callable[[Work], Awaitable[Done]]) -> Done:
+    async def _with_retries(self, asking: Callable[[Transaction], Awaitable[Result]]) -> Result:
         for attempt in range(1, _TRIES):
             try:
                 return await self._written(asking)
@@ -176,16 +176,16 @@ class Wire:
                 await asyncio.sleep(random.uniform(0, 0.05 * 2**attempt))  # noqa: S311  spreads writers, guards nothing
         return await self._written(asking)
 
-    async def _written(self, asking: Callable[[Work], Awaitable[Done]]) -> Done:
+    async def _written(self, asking: Callable[[Transaction], Awaitable[Result]]) -> Result:
         async with self._session() as session:
             return await session.execute_write(self._unit(asking))
 
     def _unit(
-        self, asking: Callable[[Work], Awaitable[Done]]
-    ) -> Callable[[AsyncManagedTransaction], Awaitable[Done]]:
+        self, asking: Callable[[Transaction], Awaitable[Result]]
+    ) -> Callable[[AsyncManagedTransaction], Awaitable[Result]]:
         @unit_of_work(timeout=self._seconds)
-        async def unit(transaction: AsyncManagedTransaction) -> Done:
-            return await asking(Work(transaction, self._texts))
+        async def unit(transaction: AsyncManagedTransaction) -> Result:
+            return await asking(Transaction(transaction, self._texts))
 
         return unit
 
@@ -209,13 +209,13 @@ class Wire:
             )
         return cast("AsyncSession", cast("Any", self._opened).session(database=self._database))
 
-    async def _within(self, run: Callable[[], Awaitable[Done]]) -> Done:
+    async def _with_timeout(self, run: Callable[[], Awaitable[Result]]) -> Result:
         """Return what is done in time, or raise why it is not."""
         try:
             async with asyncio.timeout(self._seconds):
                 return await run()
         except TimeoutError:
-            raise _slow(self._seconds) from None
+            raise _timed_out(self._seconds) from None
         except AuthError:
             cure = "see whether ROOMLORE_NEO4J_USER and ROOMLORE_NEO4J_PASSWORD are right"
             raise BackendUnavailable("Neo4j refuses us", cure=cure) from None
@@ -227,21 +227,21 @@ class Wire:
             raise BackendUnavailable("what answers is not Neo4j", cure=_SEE) from None
         except (ValueError, OverflowError, TypeError):
             # What cannot even be sent.
-            raise Refused("Neo4j does not take this", cure=_REBUILD) from None
+            raise WriteRefused("Neo4j does not take this", cure=_REBUILD) from None
 
 
-def _slow(seconds: float) -> CopyUnavailable:
-    return CopyUnavailable(f"Neo4j gave no answer within {seconds:g} seconds", cure=_SEE)
+def _timed_out(seconds: float) -> IndexUnavailable:
+    return IndexUnavailable(f"Neo4j gave no answer within {seconds:g} seconds", cure=_SEE)
 
 
 def _failure(error: Neo4jError, seconds: float) -> BackendUnavailable:
     code = error.code or ""
     if "TransactionTimedOut" in code:
-        return _slow(seconds)
+        return _timed_out(seconds)
     if isinstance(error, TransientError | ConstraintError):
         return BackendUnavailable("Neo4j is asked too much", cure="try again later")
     if code.startswith(("Neo.ClientError.Statement.", "Neo.ClientError.Schema.", "Neo.ClientError.General.")):
-        return Refused(f"Neo4j does not take this ({code})", cure=_REBUILD)
+        return WriteRefused(f"Neo4j does not take this ({code})", cure=_REBUILD)
     if code.startswith("Neo.ClientError.Security."):
         return BackendUnavailable("Neo4j does not let us", cure="see what the user may do there")
     if code.startswith("Neo.ClientError.Database."):
@@ -249,6 +249,6 @@ def _failure(error: Neo4jError, seconds: float) -> BackendUnavailable:
     return BackendUnavailable(f"Neo4j answered {code}", cure=_SEE)
 
 
-def words_of(label: Label) -> Mapping[str, str]:
+def label_values(label: NodeLabel) -> Mapping[str, str]:
     """Return what is filled in for a label."""
     return {"label": label, "other_labels": ":".join(one for one in _LABELS if one != label)}

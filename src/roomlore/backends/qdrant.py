@@ -15,15 +15,15 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
-from roomlore.backends.qdrantplaces import ExchangePage, Place
+from roomlore.backends.qdrantplaces import ThreadPage, QdrantPosition
 from roomlore.domain.errors import BackendUnavailable, BadInput
 from roomlore.domain.ids import MessageId
-from roomlore.domain.projected import Held, Narrowing, Point, Proposal, Sight
+from roomlore.domain.projected import StoredDigest, QueryFilter, Point, Candidate, VisibilityFilter
 
 if TYPE_CHECKING:
     from qdrant_client.models import Filter
 
-    from roomlore.backends.qdrantwire import Wire
+    from roomlore.backends.qdrantwire import QdrantConnection
 
 PREFIX = "roomlore_"
 #: Points of one request: far below what servers take, and enough that the way there does not matter.
@@ -31,7 +31,7 @@ BATCH = 256
 #: Bytes of one request, about; servers take 32 MiB unless told otherwise.
 BATCH_BYTES = 8 * 1024 * 1024
 #: So many requests are under way at once: while the server works on one, the next is put into words.
-_LANES = 2
+_CONCURRENCY = 2
 #: Ids of one request.
 _DROPPED_AT_ONCE = 1000
 #: Points of one page.
@@ -45,7 +45,7 @@ _NAMED = 10
 _LAST_ID = UUID(int=2**128 - 1)
 
 
-def open_qdrant(url: str, *, key: str | None = None, seconds: float = 30.0) -> "QdrantPoints":
+def open_qdrant(url: str, *, key: str | None = None, seconds: float = 30.0) -> "QdrantProjection":
     """Return the copies in a server; nothing is asked of it yet.
 
     Args:
@@ -59,15 +59,15 @@ def open_qdrant(url: str, *, key: str | None = None, seconds: float = 30.0) -> "
     _check(url, key)
     if find_spec("qdrant_client") is None:
         raise BadInput("Qdrant", "asking it needs qdrant-client; run: pip install 'roomlore[qdrant]'")
-    from roomlore.backends.qdrantwire import Wire  # noqa: PLC0415  needs the extra
+    from roomlore.backends.qdrantwire import QdrantConnection  # noqa: PLC0415  needs the extra
 
-    return QdrantPoints(Wire(url.rstrip("/"), key=key, seconds=seconds))
+    return QdrantProjection(QdrantConnection(url.rstrip("/"), key=key, seconds=seconds))
 
 
-class QdrantPoints:
+class QdrantProjection:
     """A `Projection` of points and a `PointSearch` in a Qdrant server."""
 
-    def __init__(self, wire: "Wire") -> None:
+    def __init__(self, wire: "QdrantConnection") -> None:
         self._wire = wire
 
     def __repr__(self) -> str:
@@ -86,25 +86,25 @@ class QdrantPoints:
         name = PREFIX + copy
         try:
             shape = await self._wire.shape(name)
-        except qdrantwire.Gone:
-            await self._create(name, dimensions)
+        except qdrantwire.CollectionMissing:
+            await self._create_collection(name, dimensions)
             shape = await self._wire.shape(name)
         if shape.dimensions != dimensions:
-            raise qdrantwire.unlike(
+            raise qdrantwire.wrong_collection(
                 f"is for vectors of {shape.dimensions} numbers, and ours have {dimensions}"
             )
-        if not shape.weighs_words:
-            raise qdrantwire.unlike("was not made by Roomlore")
+        if not shape.has_lexical_index:
+            raise qdrantwire.wrong_collection("was not made by Roomlore")
         # Whoever made the collection may have been killed before it had them all.
         for field in qdrantwire.INDEXES.keys() - shape.indexes:
             await self._wire.index(name, field)
 
-    async def _create(self, name: str, dimensions: int) -> None:
-        from roomlore.backends.qdrantwire import Refused  # noqa: PLC0415  needs the extra
+    async def _create_collection(self, name: str, dimensions: int) -> None:
+        from roomlore.backends.qdrantwire import RequestRefused  # noqa: PLC0415  needs the extra
 
         try:
             await self._wire.create(name, dimensions=dimensions)
-        except Refused:
+        except RequestRefused:
             # Somebody else was quicker, unless it is the server that will not.
             if name not in await self._wire.collections():
                 raise
@@ -120,13 +120,13 @@ class QdrantPoints:
         for point in subjects:
             if point.id not in newest or newest[point.id].version < point.version:
                 newest[point.id] = point
-        sendable = [point for point in newest.values() if _can_be_sent(point)]
+        sendable = [point for point in newest.values() if _is_valid_point(point)]
         turned_down = await self._write_all(PREFIX + copy, _batches(sendable))
         if len(turned_down) == len(sendable) >= _TOO_MANY:
-            from roomlore.backends.qdrantwire import unlike  # noqa: PLC0415  needs the extra
+            from roomlore.backends.qdrantwire import wrong_collection  # noqa: PLC0415  needs the extra
 
-            raise unlike("takes none of our messages")
-        refused = [point.id for point in newest.values() if not _can_be_sent(point)] + turned_down
+            raise wrong_collection("takes none of our messages")
+        refused = [point.id for point in newest.values() if not _is_valid_point(point)] + turned_down
         if refused:
             names = ", ".join(str(one) for one in refused[:_NAMED])
             more = f" and {len(refused) - _NAMED} more" if len(refused) > _NAMED else ""
@@ -142,7 +142,7 @@ class QdrantPoints:
 
         try:
             async with asyncio.TaskGroup() as lanes:
-                for _ in range(_LANES):
+                for _ in range(_CONCURRENCY):
                     lanes.create_task(go_on())
         except* BackendUnavailable as failures:
             raise failures.exceptions[0] from None
@@ -150,19 +150,19 @@ class QdrantPoints:
 
     async def _write(self, name: str, points: Sequence[Point]) -> list[MessageId]:
         """Write points and return those that are not taken: by halves, until each of them is alone."""
-        from roomlore.backends.qdrantwire import Refused, unlike  # noqa: PLC0415  needs the extra
+        from roomlore.backends.qdrantwire import RequestRefused, wrong_collection  # noqa: PLC0415  needs the extra
 
         try:
             await self._wire.upsert(name, points)
-        except Refused:
+        except RequestRefused:
             lengths = {len(point.vector) for point in points if point.vector is not None}
             if lengths and (await self._wire.shape(name)).dimensions not in lengths:
-                raise unlike("is for vectors of another length") from None
-            return await self._write_halves(name, points)
+                raise wrong_collection("is for vectors of another length") from None
+            return await self._bisect_write(name, points)
         return []
 
-    async def _write_halves(self, name: str, points: Sequence[Point]) -> list[MessageId]:
-        from roomlore.backends.qdrantwire import Refused  # noqa: PLC0415  needs the extra
+    async def _bisect_write(self, name: str, points: Sequence[Point]) -> list[MessageId]:
+        from roomlore.backends.qdrantwire import RequestRefused  # noqa: PLC0415  needs the extra
 
         if len(points) == 1:
             return [points[0].id]
@@ -170,8 +170,8 @@ class QdrantPoints:
         for half in (points[: len(points) // 2], points[len(points) // 2 :]):
             try:
                 await self._wire.upsert(name, half)
-            except Refused:
-                refused += await self._write_halves(name, half)
+            except RequestRefused:
+                refused += await self._bisect_write(name, half)
         return refused
 
     async def drop(self, copy: str, ids: Sequence[UUID]) -> None:
@@ -183,32 +183,32 @@ class QdrantPoints:
         for start in range(0, len(ids), _DROPPED_AT_ONCE):
             await self._wire.delete(PREFIX + copy, ids[start : start + _DROPPED_AT_ONCE])
 
-    async def distrust(self, copy: str, ids: Sequence[UUID]) -> None:
+    async def invalidate(self, copy: str, ids: Sequence[UUID]) -> None:
         """Let whatever is written next of these points take their place; they stay until then.
 
         Raises:
             BackendUnavailable: the server fails.
         """
         for start in range(0, len(ids), BATCH):
-            await self._wire.distrust(PREFIX + copy, ids[start : start + BATCH])
+            await self._wire.invalidate(PREFIX + copy, ids[start : start + BATCH])
 
-    async def held(self, copy: str, *, after: UUID | None, limit: int) -> list[Held]:
+    async def stored_digests(self, copy: str, *, after: UUID | None, limit: int) -> list[StoredDigest]:
         """Return what the copy holds behind an id, in the order of ids.
 
         Raises:
             BackendUnavailable: the server fails.
         """
-        found: list[Held] = []
+        found: list[StoredDigest] = []
         while len(found) < limit and after != _LAST_ID:
             wanted = min(limit - len(found), _PAGE)
-            page = await self._wire.held(PREFIX + copy, since=_next(after), limit=wanted)
+            page = await self._wire.stored_digests(PREFIX + copy, since=_next_id(after), limit=wanted)
             found += page
             if len(page) < wanted:
                 break
             after = page[-1].id
         return found
 
-    async def copies(self) -> list[str]:
+    async def index_names(self) -> list[str]:
         """Return the names of the copies that the server holds.
 
         Raises:
@@ -223,11 +223,11 @@ class QdrantPoints:
         Raises:
             BackendUnavailable: the server fails.
         """
-        from roomlore.backends.qdrantwire import Gone  # noqa: PLC0415  needs the extra
+        from roomlore.backends.qdrantwire import CollectionMissing  # noqa: PLC0415  needs the extra
 
         try:
             await self._wire.remove(PREFIX + copy)
-        except Gone:
+        except CollectionMissing:
             # Anything may say so of what it never had; only Qdrant can tell what else there is.
             if PREFIX + copy in await self._wire.collections():
                 raise
@@ -236,9 +236,9 @@ class QdrantPoints:
         """Give up the connections."""
         await self._wire.close()
 
-    async def near(
-        self, copy: str, vector: NDArray[np.float32], *, sight: Sight, narrowing: Narrowing, wanted: int
-    ) -> list[Proposal]:
+    async def search_dense(
+        self, copy: str, vector: NDArray[np.float32], *, sight: VisibilityFilter, narrowing: QueryFilter, wanted: int
+    ) -> list[Candidate]:
         """Return the messages within sight whose vectors are nearest, nearest first; of length one, scored by cosine.
 
         Raises:
@@ -249,12 +249,12 @@ class QdrantPoints:
             raise BadInput("vector", "must be of finite numbers")
         if wanted < 1:
             return []
-        within = _within(sight, narrowing)
-        return await self._wire.near(PREFIX + copy, vector, within=within, limit=wanted)
+        within = _visible_filter(sight, narrowing)
+        return await self._wire.search_dense(PREFIX + copy, vector, within=within, limit=wanted)
 
-    async def worded(
-        self, copy: str, lexemes: Sequence[str], *, sight: Sight, narrowing: Narrowing, wanted: int
-    ) -> list[Proposal]:
+    async def search_lexical(
+        self, copy: str, lexemes: Sequence[str], *, sight: VisibilityFilter, narrowing: QueryFilter, wanted: int
+    ) -> list[Candidate]:
         """Return the messages within sight that share most with these lexemes, by BM25, best first.
 
         Raises:
@@ -262,12 +262,12 @@ class QdrantPoints:
         """
         if not lexemes or wanted < 1:
             return []
-        within = _within(sight, narrowing)
-        return await self._wire.worded(PREFIX + copy, lexemes, within=within, limit=wanted)
+        within = _visible_filter(sight, narrowing)
+        return await self._wire.search_lexical(PREFIX + copy, lexemes, within=within, limit=wanted)
 
     async def exchanges(
-        self, copy: str, *, sight: Sight, narrowing: Narrowing, after: Place | None, limit: int
-    ) -> ExchangePage:
+        self, copy: str, *, sight: VisibilityFilter, narrowing: QueryFilter, after: QdrantPosition | None, limit: int
+    ) -> ThreadPage:
         """Return the exchanges of which something lies within the narrowing, earliest first.
 
         Each is on the page where the first message of it that lies there has its place, and nowhere else; its messages
@@ -279,7 +279,7 @@ class QdrantPoints:
         """
         from roomlore.backends import qdrantexchanges  # noqa: PLC0415  needs the extra
 
-        return await qdrantexchanges.page(
+        return await qdrantexchanges.thread_page(
             self._wire, PREFIX + copy, sight=sight, narrowing=narrowing, after=after, limit=limit
         )
 
@@ -316,13 +316,13 @@ def _is_loopback(parts: SplitResult) -> bool:
         return False
 
 
-def _within(sight: Sight, narrowing: Narrowing) -> "Filter":
-    from roomlore.backends.qdrantfilter import within  # noqa: PLC0415  needs the extra
+def _visible_filter(sight: VisibilityFilter, narrowing: QueryFilter) -> "Filter":
+    from roomlore.backends.qdrantfilter import visible_filter  # noqa: PLC0415  needs the extra
 
-    return within(sight, narrowing)
+    return visible_filter(sight, narrowing)
 
 
-def _can_be_sent(point: Point) -> bool:
+def _is_valid_point(point: Point) -> bool:
     """Return whether a point can be said in JSON at all."""
     try:
         point.author_name.encode()
@@ -347,5 +347,5 @@ def _batches(points: Sequence[Point]) -> Iterator[list[Point]]:
         yield batch
 
 
-def _next(after: UUID | None) -> UUID | None:
+def _next_id(after: UUID | None) -> UUID | None:
     return None if after is None else UUID(int=after.int + 1)

@@ -21,21 +21,21 @@ from qdrant_client.models import (
 )
 
 from roomlore.domain.ids import MessageId, RoomId
-from roomlore.domain.projected import Narrowing, Sight
+from roomlore.domain.projected import QueryFilter, VisibilityFilter
 
 #: For whom a point is: whoever may read its room, or the addressees it names.
 ROOM, NAMED = "room", "named"
 _IMPOSSIBLE = FieldCondition(key="audience_kind", match=MatchValue(value="nobody"))
 #: Contradicts itself, so whatever may be stored, it is not matched.
-NOTHING = Filter(must=[_IMPOSSIBLE], must_not=[_IMPOSSIBLE])
+MATCH_NOTHING = Filter(must=[_IMPOSSIBLE], must_not=[_IMPOSSIBLE])
 #: Points that a filter hides are stepped over on the way to the nearest ones, however few or many they are: otherwise
 #: less is found for whoever looks through a filter.
-PAST_HIDDEN = SearchParams(acorn=AcornSearchParams(enable=True, max_selectivity=1.0))
+SEARCH_PARAMS = SearchParams(acorn=AcornSearchParams(enable=True, max_selectivity=1.0))
 
 
-def within(
-    sight: Sight,
-    narrowing: Narrowing,
+def visible_filter(
+    sight: VisibilityFilter,
+    narrowing: QueryFilter,
     *,
     at: datetime | None = None,
     behind: datetime | None = None,
@@ -50,19 +50,19 @@ def within(
         behind: Only what was sent later.
         exchange_ids: Only what is part of these exchanges.
     """
-    must = _narrowed(narrowing)
+    must = _query_conditions(narrowing)
     if not sight.is_operator:
-        must.append(_seen(sight))
+        must.append(_visibility(sight))
     if at is not None:
-        must.append(_sent(gte=at, lte=at))
+        must.append(_sent_between(gte=at, lte=at))
     if behind is not None:
-        must.append(_sent(gt=behind))
+        must.append(_sent_between(gt=behind))
     if exchange_ids is not None:
         must.append(_one_of("exchange_id", exchange_ids))
     return Filter(must=must or None)
 
 
-def _narrowed(narrowing: Narrowing) -> list[Condition]:
+def _query_conditions(narrowing: QueryFilter) -> list[Condition]:
     chosen: dict[str, Sequence[UUID | str] | None] = {
         "room_id": narrowing.room_ids,
         "author_id": narrowing.author_ids,
@@ -71,24 +71,24 @@ def _narrowed(narrowing: Narrowing) -> list[Condition]:
     }
     must: list[Condition] = [_one_of(key, some) for key, some in chosen.items() if some is not None]
     if narrowing.since is not None or narrowing.until is not None:
-        must.append(_sent(gte=narrowing.since, lt=narrowing.until))
+        must.append(_sent_between(gte=narrowing.since, lt=narrowing.until))
     return must
 
 
-def _seen(sight: Sight) -> Filter:
+def _visibility(sight: VisibilityFilter) -> Filter:
     """Return what is visible: to the room and heard there, to the viewer by name, or their own."""
     ways: list[Condition] = []
     if sight.open_room_ids or sight.stays:
         kinds = ["message", "system", *(["context_injection"] if sight.is_agent else [])]
-        ways.append(Filter(must=[_one_of("kind", kinds), _is_for(ROOM), Filter(should=_heard(sight))]))
+        ways.append(Filter(must=[_one_of("kind", kinds), _audience_condition(ROOM), Filter(should=_membership_conditions(sight))]))
     if sight.own_ids:
         kinds = ["whisper", "context_injection"]
-        ways.append(Filter(must=[_one_of("kind", kinds), _is_for(NAMED), _one_of("audience", sight.own_ids)]))
+        ways.append(Filter(must=[_one_of("kind", kinds), _audience_condition(NAMED), _one_of("audience", sight.own_ids)]))
         ways.append(_one_of("author_id", sight.own_ids))
-    return Filter(should=ways) if ways else NOTHING
+    return Filter(should=ways) if ways else MATCH_NOTHING
 
 
-def _heard(sight: Sight) -> list[Condition]:
+def _membership_conditions(sight: VisibilityFilter) -> list[Condition]:
     """Return where and when the viewer could hear. Most stays begin with the room and last: they are told together."""
     ways: list[Condition] = [_one_of("room_id", sight.open_room_ids)] if sight.open_room_ids else []
     rooms: dict[tuple[datetime | None, datetime | None], list[RoomId]] = defaultdict(list)
@@ -97,7 +97,7 @@ def _heard(sight: Sight) -> list[Condition]:
     for (joined_at, left_at), room_ids in rooms.items():
         there: list[Condition] = [_one_of("room_id", room_ids)]
         if joined_at is not None or left_at is not None:
-            there.append(_sent(gte=joined_at, lt=left_at))
+            there.append(_sent_between(gte=joined_at, lt=left_at))
         ways.append(Filter(must=there))
     return ways
 
@@ -105,14 +105,14 @@ def _heard(sight: Sight) -> list[Condition]:
 def _one_of(key: str, values: Iterable[UUID | str]) -> Condition:
     """Return that a field has one of these values: a filter that matches nothing, if there are none."""
     wanted = [str(value) for value in dict.fromkeys(values)]
-    return FieldCondition(key=key, match=MatchAny(any=wanted)) if wanted else NOTHING
+    return FieldCondition(key=key, match=MatchAny(any=wanted)) if wanted else MATCH_NOTHING
 
 
-def _is_for(audience_kind: str) -> FieldCondition:
+def _audience_condition(audience_kind: str) -> FieldCondition:
     return FieldCondition(key="audience_kind", match=MatchValue(value=audience_kind))
 
 
-def _sent(
+def _sent_between(
     *,
     gte: datetime | None = None,
     gt: datetime | None = None,

@@ -8,27 +8,27 @@ from roomlore.domain.ids import MessageId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class QdrantPosition:
     """Where a message stands in a walk through a copy: by time, and among those of the same time by id."""
 
     sent_at: datetime
-    id: MessageId
+    message_id: MessageId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
+class ThreadMember:
     """A message as part of an exchange."""
 
-    place: Place
+    position: QdrantPosition
     native_order: int
     exchange_id: MessageId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExchangePage:
+class ThreadPage:
     """Exchanges in the order in which they begin, each whole as far as the viewer may read it."""
 
     #: The messages of each, in room order.
-    exchanges: Sequence[Sequence[MessageId]]
+    threads: Sequence[Sequence[MessageId]]
     #: Where the next page begins; None where there is none.
-    after: Place | None
+    after: QdrantPosition | None

@@ -22,15 +22,15 @@ from qdrant_client import AsyncQdrantClient, models
 from qdrant_client.common.client_exceptions import QdrantException
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
-from roomlore.backends.qdrantfilter import NAMED, PAST_HIDDEN, ROOM
-from roomlore.backends.qdrantplaces import Member, Place
-from roomlore.domain.errors import BackendUnavailable, CopyUnavailable
+from roomlore.backends.qdrantfilter import NAMED, SEARCH_PARAMS, ROOM
+from roomlore.backends.qdrantplaces import ThreadMember, QdrantPosition
+from roomlore.domain.errors import BackendUnavailable, IndexUnavailable
 from roomlore.domain.ids import MessageId
-from roomlore.domain.projected import Held, Point, Proposal
+from roomlore.domain.projected import StoredDigest, Point, Candidate
 
-Answer = TypeVar("Answer")
+Response = TypeVar("Answer")
 
-DENSE, WORDS = "dense", "words"
+DENSE, LEXICAL = "dense", "words"
 #: Every field that a filter names: without an index, a server may refuse to filter by it, or reads every point.
 INDEXES: Mapping[str, models.PayloadSchemaType] = {
     "room_id": models.PayloadSchemaType.KEYWORD,
@@ -46,7 +46,7 @@ INDEXES: Mapping[str, models.PayloadSchemaType] = {
     "version": models.PayloadSchemaType.INTEGER,
 }
 #: An older server passes over the condition of a write in silence, and lets old messages take the place of newer ones.
-OLDEST = (1, 16)
+MIN_VERSION = (1, 16)
 #: How soon repeating a lexeme adds nothing more, and how much a long message is held against it: as is usual for BM25.
 K1, B = 1.2, 0.75
 #: How many lexemes a message is taken to have on average. It is fixed, for otherwise every point would have to be written
@@ -55,36 +55,36 @@ K1, B = 1.2, 0.75
 AVERAGE_LEXEMES = 12.0
 
 _REFUSING = frozenset({401, 403})
-_NOT_THERE = 404
+_NOT_FOUND = 404
 _BUSY = 429
-_NOT_LIKE_THIS = frozenset({400, 409, 413, 422})
+_INVALID_REQUEST = frozenset({400, 409, 413, 422})
 _SEE = "see whether it is running, and whether ROOMLORE_QDRANT_URL is right"
 _REBUILD = "run: roomlore project rebuild qdrant"
 
 
-class Refused(CopyUnavailable):
+class RequestRefused(IndexUnavailable):
     """The server does not take what it was asked."""
 
 
-class Gone(CopyUnavailable):
+class CollectionMissing(IndexUnavailable):
     """The server has no such copy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class CollectionInfo:
     """What a collection is made for."""
 
     dimensions: int | None
-    weighs_words: bool
+    has_lexical_index: bool
     indexes: frozenset[str]
 
 
-def unlike(why: str) -> CopyUnavailable:
+def wrong_collection(why: str) -> IndexUnavailable:
     """Return the error that the copy is not ours as it should be."""
-    return CopyUnavailable(f"the copy in Qdrant {why}", cure=_REBUILD)
+    return IndexUnavailable(f"the copy in Qdrant {why}", cure=_REBUILD)
 
 
-class Wire:
+class QdrantConnection:
     """A connection to one server."""
 
     def __init__(self, url: str, *, key: str | None, seconds: float) -> None:
@@ -112,14 +112,14 @@ class Wire:
         """
         try:
             told = (await self._answer(self._client.info())).version
-        except Gone:
+        except CollectionMissing:
             raise BackendUnavailable("what answers is not Qdrant", cure=_SEE) from None
         numbers = re.match(r"([0-9]{1,6})\.([0-9]{1,6})(?![0-9])", told)
         if numbers is None:
             raise BackendUnavailable("what answers is not Qdrant", cure=_SEE)
         major, minor = int(numbers[1]), int(numbers[2])
-        if (major, minor) < OLDEST:
-            needed = ".".join(map(str, OLDEST))
+        if (major, minor) < MIN_VERSION:
+            needed = ".".join(map(str, MIN_VERSION))
             why = f"Qdrant {major}.{minor} is too old: copies need {needed} or newer"
             raise BackendUnavailable(why, cure=f"put a newer Qdrant in its place, then {_REBUILD}")
 
@@ -127,19 +127,19 @@ class Wire:
         """Return the names of all collections, whosesoever they are."""
         try:
             answered = await self._answer(self._client.get_collections())
-        except Gone:
+        except CollectionMissing:
             raise BackendUnavailable("what answers is not Qdrant", cure=_SEE) from None
         return [one.name for one in answered.collections]
 
-    async def shape(self, name: str) -> Shape:
+    async def shape(self, name: str) -> CollectionInfo:
         """Return what a collection is made for."""
         info = await self._answer(self._client.get_collection(name))
         dense, sparse = info.config.params.vectors, info.config.params.sparse_vectors
         meant = dense.get(DENSE) if isinstance(dense, dict) else None
-        words = sparse.get(WORDS) if sparse else None
-        return Shape(
+        words = sparse.get(LEXICAL) if sparse else None
+        return CollectionInfo(
             dimensions=None if meant is None else meant.size,
-            weighs_words=words is not None and words.modifier is models.Modifier.IDF,
+            has_lexical_index=words is not None and words.modifier is models.Modifier.IDF,
             indexes=frozenset(info.payload_schema),
         )
 
@@ -148,7 +148,7 @@ class Wire:
         dense = models.VectorParams(size=dimensions, distance=models.Distance.COSINE)
         words = models.SparseVectorParams(modifier=models.Modifier.IDF)
         creating = self._client.create_collection(
-            name, vectors_config={DENSE: dense}, sparse_vectors_config={WORDS: words}
+            name, vectors_config={DENSE: dense}, sparse_vectors_config={LEXICAL: words}
         )
         await self._answer(creating)
 
@@ -164,24 +164,24 @@ class Wire:
 
     async def upsert(self, name: str, points: Sequence[Point]) -> None:
         """Write points, each unless one is there that is as new."""
-        writing = self._client.batch_update_points(name, update_operations=_operations(points), wait=True)
-        _done(await self._answer(writing))
+        writing = self._client.batch_update_points(name, update_operations=_write_operations(points), wait=True)
+        _check_completed(await self._answer(writing))
 
     async def delete(self, name: str, ids: Sequence[UUID]) -> None:
         """Remove points."""
         selector = models.PointIdsList(points=[str(one) for one in ids])
-        _done([await self._answer(self._client.delete(name, points_selector=selector, wait=True))])
+        _check_completed([await self._answer(self._client.delete(name, points_selector=selector, wait=True))])
 
-    async def distrust(self, name: str, ids: Sequence[UUID]) -> None:
+    async def invalidate(self, name: str, ids: Sequence[UUID]) -> None:
         """Let any version take the place of points; by a filter, for to name one that is not there is an error."""
         named = models.Filter(must=[models.HasIdCondition(has_id=[str(one) for one in ids])])
         setting = self._client.set_payload(name, {"version": -1}, points=named, wait=True)
-        _done([await self._answer(setting)])
+        _check_completed([await self._answer(setting)])
 
-    async def held(self, name: str, *, since: UUID | None, limit: int) -> list[Held]:
+    async def stored_digests(self, name: str, *, since: UUID | None, limit: int) -> list[StoredDigest]:
         """Return the points from an id on, in the order of ids."""
         rows = await self._scroll(name, fields=["digest"], since=since, limit=limit)
-        return [Held(id=_id(row.id), digest=str((row.payload or {}).get("digest", ""))) for row in rows]
+        return [StoredDigest(id=_message_id_of(row.id), digest=str((row.payload or {}).get("digest", ""))) for row in rows]
 
     async def members(
         self,
@@ -191,31 +191,31 @@ class Wire:
         limit: int,
         since: UUID | None = None,
         by_time: bool = False,
-    ) -> list[Member]:
+    ) -> list[ThreadMember]:
         """Return points in the order of ids, from an id on, or the earliest ones in the order of time."""
         fields = ["sent_at", "native_order", "exchange_id"]
         rows = await self._scroll(
             name, fields=fields, since=since, limit=limit, within=within, by_time=by_time
         )
         try:
-            return [_member(row) for row in rows]
+            return [_to_member(row) for row in rows]
         except (LookupError, ValueError, TypeError):
-            raise unlike("holds what was not written by Roomlore") from None
+            raise wrong_collection("holds what was not written by Roomlore") from None
 
-    async def near(
+    async def search_dense(
         self, name: str, vector: NDArray[np.float32], *, within: models.Filter, limit: int
-    ) -> list[Proposal]:
+    ) -> list[Candidate]:
         """Return the points with the nearest vectors."""
         meant = vector.astype(np.float64).tolist()
-        return await self._query(name, meant, using=DENSE, within=within, limit=limit, how=PAST_HIDDEN)
+        return await self._query(name, meant, using=DENSE, within=within, limit=limit, how=SEARCH_PARAMS)
 
-    async def worded(
+    async def search_lexical(
         self, name: str, lexemes: Iterable[str], *, within: models.Filter, limit: int
-    ) -> list[Proposal]:
+    ) -> list[Candidate]:
         """Return the points that share most with the lexemes; how rare each one is, the server knows."""
-        indices = sorted({place_of(lexeme) for lexeme in lexemes})
+        indices = sorted({lexeme_dimension(lexeme) for lexeme in lexemes})
         words = models.SparseVector(indices=indices, values=[1.0] * len(indices))
-        return await self._query(name, words, using=WORDS, within=within, limit=limit)
+        return await self._query(name, words, using=LEXICAL, within=within, limit=limit)
 
     async def _query(
         self,
@@ -226,7 +226,7 @@ class Wire:
         within: models.Filter,
         limit: int,
         how: models.SearchParams | None = None,
-    ) -> list[Proposal]:
+    ) -> list[Candidate]:
         asking = self._client.query_points(
             name,
             wanted,
@@ -237,7 +237,7 @@ class Wire:
             with_payload=False,
         )
         answered = await self._answer(asking)
-        found = [Proposal(message_id=_id(one.id), score=one.score) for one in answered.points]
+        found = [Candidate(message_id=_message_id_of(one.id), score=one.score) for one in answered.points]
         return sorted(found, key=lambda proposal: (-proposal.score, proposal.message_id))
 
     async def _scroll(
@@ -261,7 +261,7 @@ class Wire:
         rows, _ = await self._answer(asking)
         return rows
 
-    async def _answer(self, answering: Awaitable[Answer]) -> Answer:
+    async def _answer(self, answering: Awaitable[Response]) -> Response:
         """Return an answer, or raise why there is none.
 
         Raises:
@@ -286,7 +286,7 @@ class Wire:
             raise BackendUnavailable("what answers is not Qdrant", cure=_SEE) from None
 
 
-def _done(results: Sequence[models.UpdateResult]) -> None:
+def _check_completed(results: Sequence[models.UpdateResult]) -> None:
     """Make sure that a change can be seen by whoever asks from now on.
 
     Raises:
@@ -305,20 +305,20 @@ def _failure(error: Exception) -> BackendUnavailable:
 def _refusal(status: int) -> BackendUnavailable:
     if status in _REFUSING:
         return BackendUnavailable("Qdrant refuses us", cure="see whether ROOMLORE_QDRANT_KEY is right")
-    if status == _NOT_THERE:
-        return Gone("the copy in Qdrant is gone", cure=_REBUILD)
-    if status in _NOT_LIKE_THIS:
-        return Refused(f"Qdrant does not take this ({status})", cure=_REBUILD)
+    if status == _NOT_FOUND:
+        return CollectionMissing("the copy in Qdrant is gone", cure=_REBUILD)
+    if status in _INVALID_REQUEST:
+        return RequestRefused(f"Qdrant does not take this ({status})", cure=_REBUILD)
     if status == _BUSY:
         return BackendUnavailable("Qdrant is asked too much", cure="try again later")
     return BackendUnavailable(f"Qdrant answered {status}", cure=_SEE)
 
 
-def _operations(points: Sequence[Point]) -> list[models.UpsertOperation]:
+def _write_operations(points: Sequence[Point]) -> list[models.UpsertOperation]:
     """Return the writing of points: a condition holds for a whole operation, so there is one for each version."""
     of_version: dict[int, list[models.PointStruct]] = defaultdict(list)
     for point in points:
-        of_version[point.version].append(_struct(point))
+        of_version[point.version].append(_to_point_struct(point))
     return [
         models.UpsertOperation(upsert=models.PointsList(points=structs, update_filter=_older_than(version)))
         for version, structs in sorted(of_version.items())
@@ -332,13 +332,13 @@ def _older_than(version: int) -> models.Filter:
     return models.Filter(should=[older, strange])
 
 
-def _struct(point: Point) -> models.PointStruct:
+def _to_point_struct(point: Point) -> models.PointStruct:
     vectors: dict[str, Any] = {}
     if point.vector is not None:
         vectors[DENSE] = point.vector.astype(np.float64).tolist()
-    weights = weights_of(point.lexemes)
+    weights = lexeme_weights(point.lexemes)
     if weights:
-        vectors[WORDS] = models.SparseVector(indices=list(weights), values=list(weights.values()))
+        vectors[LEXICAL] = models.SparseVector(indices=list(weights), values=list(weights.values()))
     return models.PointStruct(id=str(point.id), vector=vectors, payload=payload_of(point))
 
 
@@ -367,32 +367,32 @@ def payload_of(point: Point) -> dict[str, Any]:
     return payload
 
 
-def weights_of(lexemes: Mapping[str, int]) -> dict[int, float]:
+def lexeme_weights(lexemes: Mapping[str, int]) -> dict[int, float]:
     """Return by its place what each lexeme weighs in a message by BM25, but for how rare it is elsewhere."""
     length = sum(lexemes.values())
     drag = K1 * (1 - B + B * length / AVERAGE_LEXEMES)
     weights: dict[int, float] = defaultdict(float)
     for lexeme, count in sorted(lexemes.items()):
         if count > 0:
-            weights[place_of(lexeme)] += count * (K1 + 1) / (count + drag)
+            weights[lexeme_dimension(lexeme)] += count * (K1 + 1) / (count + drag)
     return dict(weights)
 
 
 @lru_cache(maxsize=50_000)
-def place_of(lexeme: str) -> int:
+def lexeme_dimension(lexeme: str) -> int:
     """Return the dimension of a lexeme, the same on every machine: two share one once in four thousand million."""
     return int.from_bytes(blake2b(lexeme.encode("utf-8", "surrogatepass"), digest_size=4).digest(), "big")
 
 
-def _id(of_point: object) -> MessageId:
+def _message_id_of(of_point: object) -> MessageId:
     try:
         return MessageId(UUID(str(of_point)))
     except ValueError:
-        raise unlike("holds what was not written by Roomlore") from None
+        raise wrong_collection("holds what was not written by Roomlore") from None
 
 
-def _member(row: models.Record) -> Member:
+def _to_member(row: models.Record) -> ThreadMember:
     payload = row.payload or {}
-    place = Place(sent_at=datetime.fromisoformat(payload["sent_at"]), id=_id(row.id))
+    place = QdrantPosition(sent_at=datetime.fromisoformat(payload["sent_at"]), message_id=_message_id_of(row.id))
     exchange_id = MessageId(UUID(payload["exchange_id"]))
-    return Member(place=place, native_order=int(payload["native_order"]), exchange_id=exchange_id)
+    return ThreadMember(position=place, native_order=int(payload["native_order"]), exchange_id=exchange_id)

@@ -6,20 +6,20 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from roomlore.client.written import moment, part
+from roomlore.client.written import format_time, convert
 from roomlore.domain.records import Message, Postable, Reply
-from roomlore.retrieval.asked import Filters, Read, Time
+from roomlore.retrieval.asked import Filters, AppliedFilters, TimeLike
 from roomlore.retrieval.records import (
     Answer,
-    Degradation,
-    Found,
+    SearchDegradation,
+    SearchResult,
     Hit,
-    RawLine,
-    Recalled,
-    Tier,
-    TierTrace,
-    Why,
-    Withheld,
+    LogMatch,
+    MatchedMemory,
+    StageName,
+    StageTrace,
+    MatchReason,
+    RestrictedResult,
 )
 
 
@@ -27,11 +27,11 @@ from roomlore.retrieval.records import (
 class _FoundMessage(Message):
     """A message of an exchange that was found, and why."""
 
-    why: Why | None
+    why: MatchReason | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _FoundExchange:
+class _FoundThread:
     """An exchange that was found."""
 
     room: str
@@ -43,7 +43,7 @@ class _FoundExchange:
     def hit(self) -> Hit:
         """Return it as a search returns it."""
         return Hit(
-            messages=[part(Message, one) for one in self.messages],
+            messages=[convert(Message, one) for one in self.messages],
             replies=self.replies,
             omitted=self.omitted,
             why={one.id: one.why for one in self.messages if one.why is not None},
@@ -53,20 +53,20 @@ class _FoundExchange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FoundTold:
+class SearchResponse:
     """What a search found, as a server tells it."""
 
-    hits: list[_FoundExchange]
+    hits: list[_FoundThread]
     certainty: float | None
-    degraded: list[Degradation]
-    read: Read | None
-    withheld: list[Withheld]
+    degraded: list[SearchDegradation]
+    read: AppliedFilters | None
+    withheld: list[RestrictedResult]
     postable: Postable
 
-    def found(self) -> Found:
+    def found(self) -> SearchResult:
         """Return it as a search returns it."""
         hits = [one.hit() for one in self.hits]
-        return Found(
+        return SearchResult(
             hits=hits,
             certainty=self.certainty,
             degraded=self.degraded,
@@ -77,25 +77,25 @@ class FoundTold:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerTold:
+class AnswerResponse:
     """An answer, as a server tells it."""
 
     question: str
-    tier: Tier
+    tier: StageName
     answer: str
     written_by: str
     note: str
     citations: Mapping[str, str]
-    sources: list[_FoundExchange]
-    memories: list[Recalled]
-    lines: list[RawLine]
-    trace: list[TierTrace]
-    degraded: list[Degradation]
-    read: Read | None
-    withheld: list[Withheld]
+    sources: list[_FoundThread]
+    memories: list[MatchedMemory]
+    lines: list[LogMatch]
+    trace: list[StageTrace]
+    degraded: list[SearchDegradation]
+    read: AppliedFilters | None
+    withheld: list[RestrictedResult]
     postable: Postable
 
-    def given(self) -> Answer:
+    def to_answer(self) -> Answer:
         """Return it as `ask` returns it."""
         return Answer(
             question=self.question,
@@ -106,7 +106,7 @@ class AnswerTold:
             lines=self.lines,
             trace=self.trace,
             written_by=self.written_by,
-            citations={label: _cited(place) for label, place in self.citations.items()},
+            citations={label: _citation_of(place) for label, place in self.citations.items()},
             note=self.note,
             degraded=self.degraded,
             read=self.read,
@@ -115,7 +115,7 @@ class AnswerTold:
         )
 
 
-def narrowed(
+def search_body(
     question: str, *, room: str | None, as_of: str | None, filters: Filters, private: bool
 ) -> dict[str, Any]:
     """Return a question, and what narrows it, as a server is asked."""
@@ -135,7 +135,7 @@ def narrowed(
     }
 
 
-def _cited(place: str) -> UUID | str:
+def _citation_of(place: str) -> UUID | str:
     """Return what a mark stands for: the id of a message or a memory, or the place of a line."""
     try:
         return UUID(place)
@@ -143,5 +143,5 @@ def _cited(place: str) -> UUID | str:
         return place
 
 
-def _time(name: str, time: Time | None) -> str | None:
-    return moment(name, time, otherwise="must say its time zone") if isinstance(time, datetime) else time
+def _time(name: str, time: TimeLike | None) -> str | None:
+    return format_time(name, time, otherwise="must say its time zone") if isinstance(time, datetime) else time

@@ -5,14 +5,14 @@ from datetime import datetime
 from typing import Any
 
 from roomlore.client import written
-from roomlore.client.line import Line, check_page
-from roomlore.client.written import moment, segment
+from roomlore.client.line import Session, check_page
+from roomlore.client.written import format_time, segment
 from roomlore.domain.ids import KeyId, MessageId, ParticipantId, ReceiptId, RoomId, uuid7
-from roomlore.domain.receipts import Check, ErasureKind, Kept, Receipt, Removed, StillCopied
+from roomlore.domain.receipts import VerificationCheck, ErasureKind, RetainedCount, Receipt, RemovedCount, PendingRemoval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Receipt:
+class _ReceiptResponse:
     """A receipt as a server tells it: one of a dry run has no id, since there is nothing to look up."""
 
     id: ReceiptId | None
@@ -25,12 +25,12 @@ class _Receipt:
     until: datetime | None
     key_id: KeyId | None
     viewer_id: ParticipantId | None
-    removed: list[Removed]
-    kept: list[Kept]
-    checks: list[Check] | None
+    removed: list[RemovedCount]
+    kept: list[RetainedCount]
+    checks: list[VerificationCheck] | None
     checked_at: datetime | None
     is_dry_run: bool
-    copies: list[StillCopied] | None
+    copies: list[PendingRemoval] | None
 
     def receipt(self) -> Receipt:
         """Return the receipt; one of a dry run gets an id that is nobody's, as an App gives it."""
@@ -43,7 +43,7 @@ class _Receipt:
 class ClientErasures:
     """What is to be gone, and receipts of what is; the calls are those of `app.erasures.Erasures`."""
 
-    line: Line
+    session: Session
 
     async def message(self, word: str, *, room: str | None = None, dry_run: bool = False) -> Receipt:
         """Erase a message and leave a hole in its place; return the receipt."""
@@ -61,8 +61,8 @@ class ClientErasures:
         asked = {
             "kind": "range",
             "room": room,
-            "since": moment("time", since),
-            "until": moment("time", until),
+            "since": format_time("time", since),
+            "until": format_time("time", until),
             "everything": since is None and until is None,
             "dry_run": dry_run,
         }
@@ -79,23 +79,23 @@ class ClientErasures:
     async def receipts(self, limit: int = 50) -> list[Receipt]:
         """Return the newest receipts: an operator's all, everybody else's own, newest first."""
         check_page(limit)
-        found = await self.line.read(list[_Receipt], "receipts", query=written.query(limit=limit))
+        found = await self.session.read(list[_ReceiptResponse], "receipts", query=written.query(limit=limit))
         return [one.receipt() for one in found]
 
     async def receipt(self, receipt_id: str) -> Receipt:
         """Return the receipt that an id or its beginning means."""
-        return (await self.line.read(_Receipt, f"receipts/{segment('receipt', receipt_id)}")).receipt()
+        return (await self.session.read(_ReceiptResponse, f"receipts/{segment('receipt', receipt_id)}")).receipt()
 
     async def check(self, receipt_id: str) -> Receipt:
         """Look once more whether everything that a receipt names is gone; return it with what was found."""
         path = f"receipts/{segment('receipt', receipt_id)}/check"
-        return (await self.line.change(_Receipt, "POST", path)).receipt()
+        return (await self.session.change(_ReceiptResponse, "POST", path)).receipt()
 
     async def expire(self, now: datetime | None = None) -> list[Receipt]:
         """Erase what is older than its room keeps, and return a receipt for each portion that went."""
-        asked = {"now": moment("time", now)}
-        found = await self.line.change(list[_Receipt], "POST", "erasures/expired", asked)
+        asked = {"now": format_time("time", now)}
+        found = await self.session.change(list[_ReceiptResponse], "POST", "erasures/expired", asked)
         return [one.receipt() for one in found]
 
     async def _erase(self, asked: dict[str, Any]) -> Receipt:
-        return (await self.line.change(_Receipt, "POST", "erasures", asked)).receipt()
+        return (await self.session.change(_ReceiptResponse, "POST", "erasures", asked)).receipt()

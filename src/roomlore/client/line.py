@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from roomlore.client import written
-from roomlore.client.refusals import refused
-from roomlore.client.wire import Asked, Method, Wire
-from roomlore.client.wire import Told as Answered
+from roomlore.client.refusals import error_of
+from roomlore.client.wire import ServerRequest, Method, Transport
+from roomlore.client.wire import ServerResponse as Answered
 from roomlore.domain.errors import BadInput, NotAllowed
 from roomlore.domain.ids import OrgId
 from roomlore.domain.records import Viewer
@@ -23,31 +23,31 @@ PAGE = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class Session:
     """One org behind a server, asked on behalf of one caller."""
 
-    wire: Wire
+    transport: Transport
     org_id: OrgId
     key: str = field(repr=False)
     #: Whom the key names.
-    holder: Viewer
+    key_holder: Viewer
     #: Whom the key's holder, an operator, acts for; None: for themselves.
-    acting: Viewer | None = None
+    impersonated: Viewer | None = None
 
     @property
-    def caller(self) -> Viewer:
+    def principal(self) -> Viewer:
         """On whose behalf is asked."""
-        return self.acting or self.holder
+        return self.impersonated or self.key_holder
 
-    def on_behalf(self, viewer: Viewer) -> "Line":
+    def impersonate(self, viewer: Viewer) -> "Session":
         """Return the line on behalf of a viewer whom the caller, an operator, names.
 
         Raises:
             NotAllowed: the caller is no operator, or the viewer is of another org.
         """
-        if not self.caller.is_operator or viewer.org_id != self.org_id:
+        if not self.principal.is_operator or viewer.org_id != self.org_id:
             raise NotAllowed("only an operator acts for another, in the same org")
-        return replace(self, acting=replace(viewer, key_id=self.holder.key_id))
+        return replace(self, impersonated=replace(viewer, key_id=self.key_holder.key_id))
 
     async def read(
         self,
@@ -71,14 +71,14 @@ class Line:
             NotAllowed: the caller may not read as the viewer.
             RoomloreError: what the server refuses.
         """
-        asked = Asked(
+        asked = ServerRequest(
             method="GET" if body is None else "POST",
             path=f"/v1/{path}",
             query=query or (),
-            body=None if body is None else written.write(body),
-            viewer=self.named(self.caller if viewer is None else viewer),
+            body=None if body is None else written.encode(body),
+            viewer=self.viewer_header(self.principal if viewer is None else viewer),
         )
-        return written.read((await self.wire.ask(asked, key=self.key)).body, kind)
+        return written.decode((await self.transport.request(asked, key=self.key)).body, kind)
 
     async def change(self, kind: type[Told], method: Method, path: str, body: Any = None) -> Told:
         """Return what comes of a change on the caller's behalf.
@@ -86,9 +86,9 @@ class Line:
         Raises:
             RoomloreError: what the server refuses.
         """
-        return written.read((await self._change(method, path, body)).body, kind)
+        return written.decode((await self._change(method, path, body)).body, kind)
 
-    async def settle(self, method: Method, path: str, body: Any = None) -> None:
+    async def command(self, method: Method, path: str, body: Any = None) -> None:
         """Have something changed that returns nothing.
 
         Raises:
@@ -98,19 +98,19 @@ class Line:
         told = await self._change(method, path, body)
         if told.status != HTTPStatus.NO_CONTENT:
             # There is nothing in it to know a server of ours by, but this.
-            raise refused(told.status, told.kind, told.body)
+            raise error_of(told.status, told.content_type, told.body)
 
     async def _change(self, method: Method, path: str, body: Any) -> Answered:
-        asked = Asked(
+        asked = ServerRequest(
             method=method,
             path=f"/v1/{path}",
-            body=None if body is None else written.write(body),
-            viewer=self.named(self.caller),
+            body=None if body is None else written.encode(body),
+            viewer=self.viewer_header(self.principal),
             is_change=True,
         )
-        return await self.wire.ask(asked, key=self.key)
+        return await self.transport.request(asked, key=self.key)
 
-    def named(self, viewer: Viewer) -> str | None:
+    def viewer_header(self, viewer: Viewer) -> str | None:
         """Return how a viewer is named to the server; None is whom the key names.
 
         Raises:
@@ -118,9 +118,9 @@ class Line:
         """
         if viewer.org_id != self.org_id:
             raise NotAllowed("this viewer is of another org")
-        if not (self.caller.is_operator or viewer.participant_id == self.caller.participant_id):
+        if not (self.principal.is_operator or viewer.participant_id == self.principal.participant_id):
             raise NotAllowed("this key reads as its own participant only")
-        if viewer.participant_id == self.holder.participant_id:
+        if viewer.participant_id == self.key_holder.participant_id:
             return None
         return quote(str(viewer.participant_id), safe="")
 

@@ -72,10 +72,10 @@ async def connect(server: Server) -> "AsyncGenerator[Client]":
     """
     # Whoever opens a database does without them.
     from roomlore.client.application import sign_in  # noqa: PLC0415
-    from roomlore.client.wire import Wire, connections  # noqa: PLC0415
+    from roomlore.client.wire import Transport, http_client  # noqa: PLC0415
 
-    async with connections(server) as http:
-        yield await sign_in(Wire(server, http), server.key)
+    async with http_client(server) as http:
+        yield await sign_in(Transport(server, http), server.key)
 
 
 def _server(where: Server | str, key: str | None) -> Server:

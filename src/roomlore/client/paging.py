@@ -11,7 +11,7 @@ Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class PageRequest:
     """Which part of a listing is asked for."""
 
     limit: int
@@ -25,16 +25,16 @@ class Page:
 
 
 #: Returns the items of a page, the newest first, and where the next begins.
-Fetch = Callable[[Page], Awaitable[tuple[list[Item], str | None]]]
+FetchPage = Callable[[PageRequest], Awaitable[tuple[list[Item], str | None]]]
 
 
-async def whole(fetch: Fetch[Item], *, limit: int, before: str | None) -> list[Item]:
+async def fetch_all(fetch: FetchPage[Item], *, limit: int, before: str | None) -> list[Item]:
     """Return up to `limit` items, the newest first, page by page; a page that is cut because texts are large is the last."""
-    page = Page(limit=min(limit, PAGE), before=before)
+    page = PageRequest(limit=min(limit, PAGE), before=before)
     found, following = await fetch(page)
     reached = page.limit
     while following is not None and reached == len(found) < limit:
-        page = Page(limit=min(limit - len(found), PAGE), cursor=following)
+        page = PageRequest(limit=min(limit - len(found), PAGE), cursor=following)
         more, following = await fetch(page)
         found += more
         reached += page.limit

@@ -15,15 +15,15 @@ from roomlore.domain.errors import (
     NotFound,
     RoomloreError,
     ServerUnavailable,
-    TookTooLong,
+    QueryTimeout,
 )
-from roomlore.domain.speech import on_one_line
+from roomlore.domain.speech import as_one_line
 
-KIND = "urn:roomlore:problem:"
+PROBLEM_PREFIX = "urn:roomlore:problem:"
 MEDIA_TYPE = "application/problem+json"
-ANOTHER = "is the address right, and are client and server of the same version?"
+ADDRESS_HINT = "is the address right, and are client and server of the same version?"
 #: Of the words of a server.
-LONGEST = 2_000
+MAX_LENGTH = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class Problem:
     facts: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-def refused(status: int, kind: str, body: bytes) -> RoomloreError:
+def error_of(status: int, kind: str, body: bytes) -> RoomloreError:
     """Return the error that a server's refusal means.
 
     Args:
@@ -45,12 +45,12 @@ def refused(status: int, kind: str, body: bytes) -> RoomloreError:
         body: What it says.
     """
     problem = _problem(kind, body)
-    if problem is None or not problem.type.startswith(KIND):
+    if problem is None or not problem.type.startswith(PROBLEM_PREFIX):
         why = f"the server answered {status}, and not as Roomlore does"
         if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
             why = f"the server answered {status}, which points elsewhere; no redirect is followed"
-        return ServerUnavailable(why, cure=ANOTHER)
-    make = _MADE.get(problem.type.removeprefix(KIND))
+        return ServerUnavailable(why, cure=ADDRESS_HINT)
+    make = _ERROR_OF_KIND.get(problem.type.removeprefix(PROBLEM_PREFIX))
     made = None if make is None else make(problem)
     return _unavailable(status, problem) if made is None else made
 
@@ -63,17 +63,17 @@ def _problem(kind: str, body: bytes) -> Problem | None:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     # Whoever prints an error must not do what a server wants of their terminal.
-    facts = {name: _harmless(fact) for name, fact in told.facts.items()}
-    return replace(told, detail=_harmless(told.detail), request_id=_harmless(told.request_id), facts=facts)
+    facts = {name: _safe_text(fact) for name, fact in told.facts.items()}
+    return replace(told, detail=_safe_text(told.detail), request_id=_safe_text(told.request_id), facts=facts)
 
 
-def _harmless(words: str) -> str:
-    return on_one_line(words[:LONGEST])
+def _safe_text(words: str) -> str:
+    return as_one_line(words[:MAX_LENGTH])
 
 
 def _unavailable(status: int, problem: Problem) -> ServerUnavailable:
     if status == HTTPStatus.NOT_FOUND:
-        return ServerUnavailable(f"the server knows no such call: {problem.detail}", cure=ANOTHER)
+        return ServerUnavailable(f"the server knows no such call: {problem.detail}", cure=ADDRESS_HINT)
     asked = f"ask its operator after request {problem.request_id}"
     cure = asked if status == HTTPStatus.INTERNAL_SERVER_ERROR else "try again in a moment"
     return ServerUnavailable(problem.detail, cure=cure)
@@ -102,7 +102,7 @@ def _key_refused(_: Problem) -> RoomloreError:
 
 
 def _took_too_long(_: Problem) -> RoomloreError:
-    return TookTooLong()
+    return QueryTimeout()
 
 
 def _database_full(_: Problem) -> RoomloreError:
@@ -114,7 +114,7 @@ def _conflict(problem: Problem) -> RoomloreError:
     return Conflict("request", problem.detail) if what is None or why is None else Conflict(what, why)
 
 
-_MADE: Mapping[str, Callable[[Problem], RoomloreError | None]] = {
+_ERROR_OF_KIND: Mapping[str, Callable[[Problem], RoomloreError | None]] = {
     "bad-input": _bad_input,
     "too-large": _bad_input,
     "not-found": _not_found,

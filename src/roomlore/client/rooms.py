@@ -14,19 +14,19 @@ from roomlore.app.events import Event
 from roomlore.app.intake import Intake
 from roomlore.app.keys import Keys
 from roomlore.app.memories import Memories
-from roomlore.app.operations import Operations
+from roomlore.app.operations import Monitoring
 from roomlore.app.people import People
 from roomlore.app.rooms import RoomManagement
-from roomlore.app.wishes import Wishes
-from roomlore.context.limits import DEFAULT_BUDGET, DEFAULT_LIMITS, WalkLimits
+from roomlore.app.wishes import PrivacyRequests
+from roomlore.context.limits import DEFAULT_BUDGET, DEFAULT_LIMITS, ExpansionLimits
 from roomlore.context.records import Context
 from roomlore.domain.ids import MessageId, OrgId
 from roomlore.domain.incoming import IncomingMessage
 from roomlore.domain.names import LAST
-from roomlore.domain.records import LogLine, Message, Participant, Room, Viewer
-from roomlore.ingest.accept import Accepted
-from roomlore.retrieval.asked import EVERYTHING, Filters
-from roomlore.retrieval.records import Answer, Exchange, Found
+from roomlore.domain.records import AuditLine, Message, Participant, Room, Viewer
+from roomlore.ingest.accept import IngestResult
+from roomlore.retrieval.asked import NO_FILTERS, Filters
+from roomlore.retrieval.records import Answer, Thread, SearchResult
 
 
 class Events(Protocol):
@@ -82,7 +82,7 @@ class Rooms(Protocol):
         ...
 
     @property
-    def wishes(self) -> Wishes:
+    def wishes(self) -> PrivacyRequests:
         """What was wished in rooms to be forgotten, or kept from some."""
         ...
 
@@ -92,7 +92,7 @@ class Rooms(Protocol):
         ...
 
     @property
-    def operations(self) -> Operations:
+    def operations(self) -> Monitoring:
         """How far the work has come, and what rooms embed; for operators."""
         ...
 
@@ -127,7 +127,7 @@ class Rooms(Protocol):
         """Store one message, once, and return its id; it is on disk when this returns."""
         ...
 
-    async def ingest_batch(self, batch: Sequence[IncomingMessage]) -> Accepted:
+    async def ingest_batch(self, batch: Sequence[IncomingMessage]) -> IngestResult:
         """Store a batch of messages in one transaction; what cannot be stored is named and left out."""
         ...
 
@@ -147,7 +147,7 @@ class Rooms(Protocol):
 
     async def exchanges(
         self, viewer: Viewer, room: str, *, limit: int = 20, before: str | None = None
-    ) -> list[Exchange]:
+    ) -> list[Thread]:
         """Return the newest exchanges of a room, each whole, by their openings, newest first."""
         ...
 
@@ -158,7 +158,7 @@ class Rooms(Protocol):
         trigger: str = LAST,
         *,
         budget: int = DEFAULT_BUDGET,
-        limits: WalkLimits = DEFAULT_LIMITS,
+        limits: ExpansionLimits = DEFAULT_LIMITS,
         articles: bool = False,
         private: bool = False,
     ) -> Context:
@@ -172,10 +172,10 @@ class Rooms(Protocol):
         *,
         room: str | None = None,
         as_of: str | None = None,
-        filters: Filters = EVERYTHING,
+        filters: Filters = NO_FILTERS,
         limit: int = 10,
         private: bool = False,
-    ) -> Found:
+    ) -> SearchResult:
         """Return up to `limit` exchanges the viewer may see, best first, each with its reasons."""
         ...
 
@@ -187,7 +187,7 @@ class Rooms(Protocol):
         room: str | None = None,
         limit: int = 10,
         private: bool = False,
-    ) -> Found:
+    ) -> SearchResult:
         """Return exchanges in which the viewer asked something like this before, most alike first."""
         ...
 
@@ -198,7 +198,7 @@ class Rooms(Protocol):
         *,
         room: str | None = None,
         as_of: str | None = None,
-        filters: Filters = EVERYTHING,
+        filters: Filters = NO_FILTERS,
         quote: bool = False,
         private: bool = False,
     ) -> Answer:
@@ -211,6 +211,6 @@ class Rooms(Protocol):
 
     async def log(
         self, viewer: Viewer, *, subject: UUID | str | None = None, limit: int = 50
-    ) -> list[LogLine]:
+    ) -> list[AuditLine]:
         """Return the newest lines of the activity log that the viewer may see, newest first."""
         ...

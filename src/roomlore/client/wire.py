@@ -14,9 +14,9 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal
 from uuid import uuid4
 
-from roomlore.client.refusals import refused
+from roomlore.client.refusals import error_of
 from roomlore.client.server import Server
-from roomlore.domain.errors import BadInput, RoomloreError, ServerUnavailable, TookTooLong
+from roomlore.domain.errors import BadInput, RoomloreError, ServerUnavailable, QueryTimeout
 
 if TYPE_CHECKING:
     import httpx2
@@ -25,15 +25,15 @@ Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 #: Before this a connection stands, or there will be none.
 CONNECT_SECONDS = 10.0
 #: Between two attempts, at first and at most; a server that wants more is told of as an error.
-FIRST_PAUSE, LONGEST_PAUSE = 0.25, 30.0
+MIN_BACKOFF, LONGEST_PAUSE = 0.25, 30.0
 #: Whoever says so did not begin, or keeps nothing of what was begun.
-LATER = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
+RETRY_STATUSES = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
 #: What to do where a change may have been made whose answer did not come.
-MAYBE_DONE = "it may have been done: look before it is asked for again"
+MAY_BE_DONE = "it may have been done: look before it is asked for again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ServerRequest:
     """One request, as often as it is begun."""
 
     method: Method
@@ -49,29 +49,29 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class ServerResponse:
     """What a server answered."""
 
     status: int
-    kind: str
+    content_type: str
     retry_after: str
     body: bytes
 
     @property
-    def is_done(self) -> bool:
+    def is_success(self) -> bool:
         """Whether it did what it was asked."""
         return HTTPStatus.OK <= self.status < HTTPStatus.MULTIPLE_CHOICES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Failed:
+class _FailedAttempt:
     """Why an attempt came to nothing, and after how many seconds another may be made; None: none."""
 
     error: RoomloreError
     pause: float | None
 
 
-class Wire:
+class Transport:
     """Connections to one server."""
 
     def __init__(
@@ -85,8 +85,8 @@ class Wire:
         self._server = server
         self._http = http
         self._sleep = sleep
-        self._chance = chance
-        self._turns = asyncio.Semaphore(server.connections)
+        self._random = chance
+        self._slots = asyncio.Semaphore(server.connections)
 
     def __repr__(self) -> str:
         """Show where it leads, and no key."""
@@ -97,22 +97,22 @@ class Wire:
         """Where it leads."""
         return self._server
 
-    async def ask(self, asked: Asked, *, key: str) -> Told:
+    async def request(self, request: ServerRequest, *, key: str) -> ServerResponse:
         """Return what a server answers with, asked again for as long as that is promising.
 
         Raises:
             RoomloreError: what the server says is wrong.
             ServerUnavailable: it cannot be reached, takes nothing on, or is none of ours.
         """
-        headers = _headers(key, asked)
-        if asked.body is not None:
+        headers = _headers(key, request)
+        if request.body is not None:
             headers["Content-Type"] = "application/json"
-        if asked.is_change:
+        if request.is_change:
             # One for all attempts: the server does what has it once.
             headers["Idempotency-Key"] = str(uuid4())
         for attempt in range(1, self._server.attempts + 1):
-            outcome = await self._attempt(asked, headers, attempt)
-            if isinstance(outcome, Told):
+            outcome = await self._attempt(request, headers, attempt)
+            if isinstance(outcome, ServerResponse):
                 return outcome
             if outcome.pause is None or attempt == self._server.attempts:
                 raise outcome.error
@@ -120,61 +120,61 @@ class Wire:
         raise AssertionError("there is at least one attempt")
 
     @asynccontextmanager
-    async def listen(self, asked: Asked, *, key: str, silence: float) -> AsyncGenerator["httpx2.Response"]:
+    async def stream(self, request: ServerRequest, *, key: str, silence: float) -> AsyncGenerator["httpx2.Response"]:
         """Give an answer that is read as it comes, whatever it is, for as long as it is not silent for too long."""
         import httpx2  # noqa: PLC0415  needs the extra
 
-        headers = _headers(key, asked) | {"Accept": "text/event-stream"}
+        headers = _headers(key, request) | {"Accept": "text/event-stream"}
         timeout = httpx2.Timeout(silence, connect=min(CONNECT_SECONDS, self._server.seconds), pool=None)
         async with self._http.stream(
-            asked.method, self._url(asked), params=_params(asked), headers=headers, timeout=timeout
+            request.method, self._url(request), params=_params(request), headers=headers, timeout=timeout
         ) as response:
             yield response
 
-    async def refusal(self, response: "httpx2.Response") -> tuple[RoomloreError, float]:
+    async def error_of(self, response: "httpx2.Response") -> tuple[RoomloreError, float]:
         """Return the error that an answer means which tells of no success, and for how long it wants to be left alone."""
-        told = await self._told(response)
-        return refused(told.status, told.kind, told.body), _seconds(told.retry_after) or 0.0
+        told = await self._read_response(response)
+        return error_of(told.status, told.content_type, told.body), _seconds(told.retry_after) or 0.0
 
-    def lost(self, error: Exception, *, may_be_done: bool = False) -> ServerUnavailable:
+    def connection_error(self, error: Exception, *, may_be_done: bool = False) -> ServerUnavailable:
         """Return the error of a connection that does not stand, or no more."""
         # Its kind, and not its words: they may tell what is on the way.
         why = f"no server answers at {self._server.address} ({type(error).__name__})"
-        cure = MAYBE_DONE if may_be_done else "is it running, and is the address right?"
+        cure = MAY_BE_DONE if may_be_done else "is it running, and is the address right?"
         return ServerUnavailable(why, cure=cure)
 
-    async def rest(self, failures: int, *, at_least: float = 0.0) -> None:
+    async def back_off(self, failures: int, *, at_least: float = 0.0) -> None:
         """Wait before another attempt, the longer the more have failed."""
-        await self._sleep(max(at_least, self._usual_pause(max(1, failures))))
+        await self._sleep(max(at_least, self._backoff(max(1, failures))))
 
-    async def _attempt(self, asked: Asked, headers: Mapping[str, str], attempt: int) -> Told | _Failed:
+    async def _attempt(self, asked: ServerRequest, headers: Mapping[str, str], attempt: int) -> ServerResponse | _FailedAttempt:
         import httpx2  # noqa: PLC0415  needs the extra
 
         try:
-            async with self._turns, asyncio.timeout(self._server.seconds):
+            async with self._slots, asyncio.timeout(self._server.seconds):
                 told = await self._send(asked, headers)
         except (TimeoutError, httpx2.ReadTimeout):
             why = f"no answer within {self._server.seconds:g} seconds"
-            cure = MAYBE_DONE if asked.is_change else "ask for less, or be more patient"
-            return _Failed(error=ServerUnavailable(why, cure=cure), pause=None)
+            cure = MAY_BE_DONE if asked.is_change else "ask for less, or be more patient"
+            return _FailedAttempt(error=ServerUnavailable(why, cure=cure), pause=None)
         except (httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL, OSError) as error:
             was_sent = not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.InvalidURL)
-            lost = self.lost(error, may_be_done=asked.is_change and was_sent)
-            return _Failed(error=lost, pause=self._usual_pause(attempt))
-        if told.is_done:
+            lost = self.connection_error(error, may_be_done=asked.is_change and was_sent)
+            return _FailedAttempt(error=lost, pause=self._backoff(attempt))
+        if told.is_success:
             return told
-        error = refused(told.status, told.kind, told.body)
+        error = error_of(told.status, told.content_type, told.body)
         # Asked again, it would take as long.
-        pause = None if isinstance(error, TookTooLong) else self._pause(told, asked, attempt)
-        return _Failed(error=error, pause=pause)
+        pause = None if isinstance(error, QueryTimeout) else self._backoff_of(told, asked, attempt)
+        return _FailedAttempt(error=error, pause=pause)
 
-    async def _send(self, asked: Asked, headers: Mapping[str, str]) -> Told:
+    async def _send(self, asked: ServerRequest, headers: Mapping[str, str]) -> ServerResponse:
         async with self._http.stream(
             asked.method, self._url(asked), params=_params(asked), content=asked.body, headers=dict(headers)
         ) as response:
-            return await self._told(response)
+            return await self._read_response(response)
 
-    async def _told(self, response: "httpx2.Response") -> Told:
+    async def _read_response(self, response: "httpx2.Response") -> ServerResponse:
         body = bytearray()
         # As it comes, not unpacked: nothing small may become large here.
         async for chunk in response.aiter_raw():
@@ -182,32 +182,32 @@ class Wire:
             if len(body) > self._server.largest:
                 why = f"the answer has more than {self._server.largest:,} bytes"
                 raise ServerUnavailable(why, cure="ask for less")
-        return Told(
+        return ServerResponse(
             status=response.status_code,
-            kind=response.headers.get("content-type", ""),
+            content_type=response.headers.get("content-type", ""),
             retry_after=response.headers.get("retry-after", ""),
             body=bytes(body),
         )
 
-    def _url(self, asked: Asked) -> str:
+    def _url(self, asked: ServerRequest) -> str:
         return f"{self._server.address.rstrip('/')}{asked.path}"
 
-    def _pause(self, told: Told, asked: Asked, attempt: int) -> float | None:
+    def _backoff_of(self, told: ServerResponse, asked: ServerRequest, attempt: int) -> float | None:
         """Return after how long another attempt may be made of what was refused; None: there is no point."""
         wanted = _seconds(told.retry_after)
         # The same change is still under way, from an attempt of ours whose answer was lost.
         is_under_way = asked.is_change and told.status == HTTPStatus.CONFLICT and wanted is not None
-        if told.status not in LATER and not is_under_way:
+        if told.status not in RETRY_STATUSES and not is_under_way:
             return None
-        pause = max(self._usual_pause(attempt), wanted or 0.0)
+        pause = max(self._backoff(attempt), wanted or 0.0)
         return pause if pause <= LONGEST_PAUSE else None
 
-    def _usual_pause(self, attempt: int) -> float:
+    def _backoff(self, attempt: int) -> float:
         # Not all of those whom a server lost come back at once.
-        return min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (attempt - 1)) * (1 + self._chance()) / 2
+        return min(LONGEST_PAUSE, MIN_BACKOFF * 2 ** (attempt - 1)) * (1 + self._random()) / 2
 
 
-def connections(server: Server) -> "httpx2.AsyncClient":
+def http_client(server: Server) -> "httpx2.AsyncClient":
     """Return what keeps connections to a server; whoever has it closes it.
 
     Raises:
@@ -232,11 +232,11 @@ def connections(server: Server) -> "httpx2.AsyncClient":
     )
 
 
-def _params(asked: Asked) -> tuple[tuple[str, str], ...] | None:
+def _params(asked: ServerRequest) -> tuple[tuple[str, str], ...] | None:
     return tuple(asked.query) or None
 
 
-def _headers(key: str, asked: Asked) -> dict[str, str]:
+def _headers(key: str, asked: ServerRequest) -> dict[str, str]:
     """Return what a request says of who asks."""
     shown = {"Authorization": f"Bearer {key}"}
     return shown if asked.viewer is None else shown | {"Roomlore-Viewer": asked.viewer}

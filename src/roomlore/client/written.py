@@ -17,7 +17,7 @@ from roomlore.domain.errors import BadInput, ServerUnavailable
 Told = TypeVar("Told")
 
 
-def read(body: bytes, kind: type[Told]) -> Told:
+def decode(body: bytes, kind: type[Told]) -> Told:
     """Return the record that an answer holds; what it holds besides is left aside.
 
     Raises:
@@ -27,10 +27,10 @@ def read(body: bytes, kind: type[Told]) -> Told:
         return cast("Told", _decoder(kind).decode(body))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OverflowError):
         cure = "are client and server of the same version?"
-        raise ServerUnavailable(f"the server's answer is no {_called(kind)}", cure=cure) from None
+        raise ServerUnavailable(f"the server's answer is no {_type_name(kind)}", cure=cure) from None
 
 
-def write(value: object) -> bytes:
+def encode(value: object) -> bytes:
     """Return a value as JSON.
 
     Raises:
@@ -42,7 +42,7 @@ def write(value: object) -> bytes:
         raise BadInput("request", f"cannot be written as JSON: {type(error).__name__}") from None
 
 
-def part(kind: type[Told], record: object) -> Told:
+def convert(kind: type[Told], record: object) -> Told:
     """Return a record that is in a larger one, which has all of its fields."""
     assert is_dataclass(kind)
     return kind(**{one.name: getattr(record, one.name) for one in fields(kind)})
@@ -69,11 +69,11 @@ def query(**wanted: object) -> list[tuple[str, str]]:
         if value is None:
             continue
         each = cast("Sequence[object]", value) if isinstance(value, list | tuple) else [value]
-        pairs += [(name, _word(one)) for one in each or [""]]
+        pairs += [(name, _query_word(one)) for one in each or [""]]
     return pairs
 
 
-def moment(what: str, time: datetime | None, *, otherwise: str = "needs a zone") -> str | None:
+def format_time(what: str, time: datetime | None, *, otherwise: str = "needs a zone") -> str | None:
     """Return a time as it is written.
 
     Raises:
@@ -90,11 +90,11 @@ def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(kind, strict=False)
 
 
-def _called(kind: type[object]) -> str:
+def _type_name(kind: type[object]) -> str:
     return getattr(kind, "__name__", "record")
 
 
-def _word(value: object) -> str:
+def _query_word(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return value.isoformat() if isinstance(value, datetime) else str(value)

@@ -7,57 +7,57 @@ is shown where that does not fit either, and the context says so.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from roomlore.context.drafting import Draft
-from roomlore.context.records import Cause
-from roomlore.context.walked import Selected, Walk
-from roomlore.context.wholes import Whole
+from roomlore.context.drafting import ContextDraft
+from roomlore.context.records import OmissionCause
+from roomlore.context.walked import Selected, Expansion
+from roomlore.context.wholes import ContextThread
 from roomlore.domain.ids import MessageId
 
 #: Fewer tokens tell nothing of a message: its citation, time and author take most of them.
-_LEAST = 24
+_MIN_TOKENS = 24
 
 
 @dataclass(slots=True, kw_only=True)
-class Choice:
+class Selection:
     """What is shown, and why the rest is not."""
 
     kept: list[Selected] = field(default_factory=list[Selected])
-    causes: dict[MessageId, Cause] = field(default_factory=dict[MessageId, Cause])
+    causes: dict[MessageId, OmissionCause] = field(default_factory=dict[MessageId, OmissionCause])
     #: Whether not all of the trigger's own exchange is shown.
     is_partial: bool = False
 
 
-class Chooser:
+class ContextSelector:
     """Fills a context with exchanges, one after the other."""
 
-    def __init__(self, found: Walk, draft: Draft, *, limit: int, budget: int, notice: int) -> None:
+    def __init__(self, found: Expansion, draft: ContextDraft, *, limit: int, budget: int, notice: int) -> None:
         self._draft = draft
         self._limit = limit
         self._budget = budget
         #: What it costs to say that not all of the trigger's exchange is there.
         self._notice = notice
-        self._places = {item.message.id: place for place, item in enumerate(_ranked(found))}
+        self._places = {item.message.id: place for place, item in enumerate(_by_rank(found))}
         self._recent = {item.message.id for item in found.selected if item.rule == "recent"}
-        self._choice = Choice(causes={item.message.id: "limit" for item in found.over_limit})
+        self._choice = Selection(causes={item.message.id: "limit" for item in found.over_limit})
         self._is_full = False
 
-    def choose(self, wholes: Sequence[Whole]) -> Choice:
+    def select(self, threads: Sequence[ContextThread]) -> Selection:
         """Return what is shown of these exchanges."""
-        own, *others = sorted(wholes, key=self._place)
-        self._take_own(own)
+        own, *others = sorted(threads, key=self._place)
+        self._take_trigger_thread(own)
         for one in others:
             self._take(one)
         return self._choice
 
-    def _place(self, one: Whole) -> int:
+    def _place(self, one: ContextThread) -> int:
         return min(self._places[key] for item in one.members if (key := item.message.id) in self._places)
 
-    def _take_own(self, own: Whole) -> None:
+    def _take_trigger_thread(self, own: ContextThread) -> None:
         """Take the trigger's exchange, whole if that can be, otherwise what matters most of it."""
-        if own.is_whole and self._is_taken(own.members):
+        if own.is_complete and self._try_take(own.members):
             return
         choice = self._choice
-        if own.is_whole and len(own.members) == 1:
+        if own.is_complete and len(own.members) == 1:
             # Alone, and longer than the budget.
             choice.kept += own.members
             return
@@ -71,7 +71,7 @@ class Chooser:
         kept = {item.message.id for item in choice.kept}
         self._leave([item for item in own.members if item.message.id not in kept], "exchange")
 
-    def _nearest(self, own: Whole) -> list[Selected]:
+    def _nearest(self, own: ContextThread) -> list[Selected]:
         """Return the trigger, what it answers and so on, then the rest as it matters; nothing before what it answers."""
         items = {item.message.id: item for item in own.members}
         trigger = min(items, key=lambda key: self._places.get(key, len(self._places)))
@@ -87,22 +87,22 @@ class Chooser:
             waiting.remove(ready[0])
         return [items[one] for one in order if one in items]
 
-    def _take(self, one: Whole) -> None:
+    def _take(self, one: ContextThread) -> None:
         """Take an exchange whole, or leave it out whole."""
         members = one.members
         if self._is_full:
             return self._leave(members, "budget")
-        if not one.is_whole:
+        if not one.is_complete:
             return self._leave(members, "exchange")
         if len(members) > self._free(members):
             return self._leave(members, "limit")
-        if self._is_taken(members):
+        if self._try_take(members):
             return None
         # A message alone is kept or dropped as it matters: nothing that matters less comes in its stead.
         self._is_full = len(members) == 1
         return self._leave(members, "budget" if self._is_full else "exchange")
 
-    def _is_taken(self, members: Sequence[Selected]) -> bool:
+    def _try_take(self, members: Sequence[Selected]) -> bool:
         """Take messages if they fit, if need be with fewer words of each; return whether they did."""
         kept = self._choice.kept
         if len(members) > self._free(members):
@@ -112,7 +112,7 @@ class Chooser:
             return True
         left = self._budget - (self._draft.cost(kept) if kept else 0)
         each = left // len(members)
-        if len(members) == 1 or each < _LEAST:
+        if len(members) == 1 or each < _MIN_TOKENS:
             return False
         with self._draft.shortened(members, tokens=each) as keep:
             if not self._fits([*kept, *members]):
@@ -129,11 +129,11 @@ class Chooser:
         taken = {item.message.id for item in (*self._choice.kept, *members)}
         return self._limit - len(self._choice.kept) - len(self._recent - taken)
 
-    def _leave(self, items: Sequence[Selected], cause: Cause) -> None:
+    def _leave(self, items: Sequence[Selected], cause: OmissionCause) -> None:
         self._choice.causes |= dict.fromkeys((item.message.id for item in items), cause)
 
 
-def _ranked(found: Walk) -> list[Selected]:
+def _by_rank(found: Expansion) -> list[Selected]:
     """Return the selected messages, those that matter most first."""
     answered = _answered(found)
 
@@ -148,10 +148,10 @@ def _ranked(found: Walk) -> list[Selected]:
     return sorted(newest_first, key=rank)
 
 
-def _answered(found: Walk) -> set[MessageId]:
+def _answered(found: Expansion) -> set[MessageId]:
     """Return the trigger, what it answers, what that answers, as far as it was selected."""
     chain = {found.trigger_id}
     for item in sorted(found.selected, key=lambda item: item.hops):
-        if item.is_answered and item.via in chain:
+        if item.is_reply_parent and item.via in chain:
             chain.add(item.message.id)
     return chain

@@ -4,36 +4,36 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from roomlore.context.enrich import unembedded
-from roomlore.context.records import Cause, ContextLine, LeftOut
-from roomlore.context.render import is_own, line_text, own_day
+from roomlore.context.enrich import escape_embeddings
+from roomlore.context.records import OmissionCause, ContextLine, OmittedMessage
+from roomlore.context.render import is_own, line_text, own_day_text
 from roomlore.context.speakers import speaker_names
 from roomlore.context.tokens import TokenCounter, message_cost
 from roomlore.context.walked import Selected
 from roomlore.domain.ids import MessageId
 from roomlore.domain.records import Viewer
-from roomlore.domain.speech import WORDLESS, removed, safe_text, with_names
+from roomlore.domain.speech import NO_TEXT_NOTICE, removal_notice, safe_text, with_mention_names
 
 #: One message may take this part of the budget before it is cut; the trigger twice as much.
-SHARE = 0.25
+MAX_MESSAGE_SHARE = 0.25
 #: So many characters of a body are always shown.
-_KEPT_AT_LEAST = 200
+_MIN_SHOWN = 200
 #: So many where a whole exchange is shortened.
-_FEW_WORDS = 40
+_MIN_SHORTENED = 40
 #: Cutting less than this saves nothing: the marker takes the place.
-_WORTH_CUTTING = 40
+_MIN_CUT = 40
 #: No tokenizer makes fewer tokens of ordinary text; keeps the work on giant bodies bounded.
-_CHARACTERS_PER_TOKEN_AT_MOST = 16
+_MAX_CHARACTERS_PER_TOKEN = 16
 
 
-class Draft:
+class ContextDraft:
     """Turns any choice among the candidates into lines, and tells what they cost."""
 
     def __init__(
         self, candidates: Iterable[Selected], viewer: Viewer, *, budget: int, counter: TokenCounter
     ) -> None:
         self._viewer = viewer
-        self._allowance = max(1, int(budget * SHARE))
+        self._allowance = max(1, int(budget * MAX_MESSAGE_SHARE))
         self._counter = counter
         self._candidates = chronological(candidates)
         self._speakers = speaker_names(item.message for item in self._candidates)
@@ -55,11 +55,11 @@ class Draft:
         """Return the tokens of the chosen messages together."""
         return sum(line.tokens for line in self.lines(chosen))
 
-    def left_out(self, kept: Sequence[Selected], causes: Mapping[MessageId, Cause]) -> tuple[LeftOut, ...]:
+    def left_out(self, kept: Sequence[Selected], causes: Mapping[MessageId, OmissionCause]) -> tuple[OmittedMessage, ...]:
         """Return the candidates that are not kept, each with what keeps it out and what it would cost."""
         is_in = {item.message.id for item in kept}
         return tuple(
-            LeftOut(
+            OmittedMessage(
                 message=item.message,
                 part=item.part,
                 rule=item.rule,
@@ -67,7 +67,7 @@ class Draft:
                 reply=item.reply,
                 step=item.step,
                 cause=causes[item.message.id],
-                tokens=self._line(item, self._shown[item.message.id], self._widest(item)).tokens,
+                tokens=self._line(item, self._shown[item.message.id], self._widest_labels(item)).tokens,
             )
             for item in self._candidates
             if item.message.id not in is_in
@@ -79,7 +79,7 @@ class Draft:
         before = {item.message.id: self._shown[item.message.id] for item in items}
         for item in items:
             own = self._allowance * 2 if item.rule == "trigger" else min(tokens, self._allowance)
-            self._shown[item.message.id] = self._show(item, own, at_least=_FEW_WORDS)
+            self._shown[item.message.id] = self._show(item, own, at_least=_MIN_SHORTENED)
         is_kept = False
 
         def keep() -> None:
@@ -102,11 +102,11 @@ class Draft:
         reply_to = labels.get(message.reply_to) if message.reply_to else None
         key = (message.id, shown, label, reply_to, is_dated)
         if key not in self._lines:
-            line = self._made(item, shown, label=label, reply_to=reply_to, is_dated=is_dated)
+            line = self._to_line(item, shown, label=label, reply_to=reply_to, is_dated=is_dated)
             self._lines[key] = replace(line, tokens=self._cost_of(line))
         return self._lines[key]
 
-    def _made(
+    def _to_line(
         self, item: Selected, shown: tuple[str, int], *, label: str, reply_to: str | None, is_dated: bool
     ) -> ContextLine:
         message = item.message
@@ -127,44 +127,44 @@ class Draft:
         )
 
     def _cost_of(self, line: ContextLine) -> int:
-        cost = self._counted(line_text(line))
+        cost = self._count_tokens(line_text(line))
         # In a chat the day takes a turn of its own before a message of the viewer's.
         is_apart = line.is_dated and is_own(line.message, self._viewer)
-        return cost + (self._counted(own_day(line)) if is_apart else 0)
+        return cost + (self._count_tokens(own_day_text(line)) if is_apart else 0)
 
-    def _counted(self, text: str) -> int:
+    def _count_tokens(self, text: str) -> int:
         if text not in self._costs:
             self._costs[text] = message_cost(text, self._counter)
         return self._costs[text]
 
-    def _widest(self, item: Selected) -> dict[MessageId, str]:
+    def _widest_labels(self, item: Selected) -> dict[MessageId, str]:
         """Return labels as wide as they can get, for a line whose place is not known yet."""
         return {item.message.id: f"m{len(self._candidates)}"}
 
     def _share(self, item: Selected) -> int:
         return self._allowance * (2 if item.rule == "trigger" else 1)
 
-    def _show(self, item: Selected, allowance: int, *, at_least: int = _KEPT_AT_LEAST) -> tuple[str, int]:
+    def _show(self, item: Selected, allowance: int, *, at_least: int = _MIN_SHOWN) -> tuple[str, int]:
         """Return the body made harmless, cut if it exceeds its share, and the number of characters cut."""
-        body = with_names(item.message).strip()
-        if gone := removed(item.message):
+        body = with_mention_names(item.message).strip()
+        if gone := removal_notice(item.message):
             return gone, 0
-        head = body[: max(at_least, allowance * _CHARACTERS_PER_TOKEN_AT_MOST)].rstrip()
-        text, beyond = unembedded(safe_text(head)), len(body) - len(head)
-        labels = self._widest(item)
+        head = body[: max(at_least, allowance * _MAX_CHARACTERS_PER_TOKEN)].rstrip()
+        text, beyond = escape_embeddings(safe_text(head)), len(body) - len(head)
+        labels = self._widest_labels(item)
 
         def fits(length: int) -> bool:
-            return self._line(item, _cut(text, length, beyond), labels).tokens <= allowance
+            return self._line(item, _truncated(text, length, beyond), labels).tokens <= allowance
 
-        longest = len(text) if beyond else len(text) - _WORTH_CUTTING
+        longest = len(text) if beyond else len(text) - _MIN_CUT
         if longest < at_least and not beyond:
-            return text or WORDLESS, 0
+            return text or NO_TEXT_NOTICE, 0
         if not beyond and self._line(item, (text, 0), labels).tokens <= allowance:
             return text, 0
-        return _cut(text, _largest(min(at_least, longest), longest, fits), beyond)
+        return _truncated(text, _largest(min(at_least, longest), longest, fits), beyond)
 
 
-def _cut(text: str, length: int, beyond: int) -> tuple[str, int]:
+def _truncated(text: str, length: int, beyond: int) -> tuple[str, int]:
     """Return the beginning of a text with the marker, and how many characters the marker stands for."""
     start = text[:length].rstrip()
     missing = len(text) - len(start) + beyond

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from xml.sax.saxutils import escape, quoteattr
 
 from roomlore.context.tokens import TokenCounter, estimate_tokens
-from roomlore.domain.articles import Article, Unread
+from roomlore.domain.articles import Article, FetchFailure
 from roomlore.domain.ids import MessageId
-from roomlore.domain.patterns import later
+from roomlore.domain.patterns import lazy_pattern
 from roomlore.domain.ports import ArticleReader
-from roomlore.domain.speech import on_one_line, safe_text
+from roomlore.domain.speech import as_one_line, safe_text
 
 #: Links of one message that are looked at; beyond them it is a list of links, and not about any.
 LINKS_PER_MESSAGE = 10
@@ -30,32 +30,32 @@ _SHOWN_LINE_END = "\n  | "
 
 #: Ends before whatever no link contains: brackets, quotation marks, bars, and what Chinese and Japanese put
 #: behind a link without a space. An address in brackets may stand for the host.
-_LINK = later(
+_LINK = lazy_pattern(
     r"(?<![A-Za-z0-9+.-])https?://(?:\[[0-9A-Fa-f:.]+\])?"
     r"[^\s<>\"`{|}\\^\[\]\x00-\x1f\x7f-\x9f\u200b\u2028\u2029"
     r"\u3001\u3002\uff0c\uff01\uff1f\uff1a\uff1b\u300c\u300d\u300e\u300f\uff08\uff09\u3010\u3011\u300a\u300b\u201c\u201d\u00ab\u00bb\u2026]*",
     re.IGNORECASE,
 )
 _TRAILING = ".,:;!?'*_~"
-_BACKTICKS = later(r"`+")
-_FENCE = later(r"^[ ]{0,3}(`{3,}|~{3,})", re.MULTILINE)
+_BACKTICKS = lazy_pattern(r"`+")
+_FENCE = lazy_pattern(r"^[ ]{0,3}(`{3,}|~{3,})", re.MULTILINE)
 _LONGEST_LINK = 2048
 
 #: The ends of links to files that no article is in; these are not asked for.
-_FILE = later(
+_FILE = lazy_pattern(
     r"\.(?:avi|bmp|csv|docx?|exe|gif|gz|heic|ico|jpe?g|kml|m4a|mkv|mov|mp[34]|ogg|pdf|png|pptx?|rar|svg|tar|tiff?"
     r"|wav|webm|webp|xlsx?|zip)(?:\?|$)",
     re.IGNORECASE,
 )
 
 #: Neither in well-formed markup nor of use to anybody.
-_NOT_MARKUP = later("[\ufffe\uffff]")
-_TYPED = later(r"<(?=[\s/\u00ad\u200b-\u200f\u2060\ufe0f\ufeff]*embedding)", re.IGNORECASE)
+_NOT_MARKUP = lazy_pattern("[\ufffe\uffff]")
+_TYPED = lazy_pattern(r"<(?=[\s/\u00ad\u200b-\u200f\u2060\ufe0f\ufeff]*embedding)", re.IGNORECASE)
 _WIDE_ANGLE = "\uff1c"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EnrichLimits:
+class LinkLimits:
     """What enriching one context may take."""
 
     #: Articles in one context.
@@ -66,36 +66,36 @@ class EnrichLimits:
     seconds: float = 10.0
 
 
-DEFAULT_LIMITS = EnrichLimits()
+DEFAULT_LIMITS = LinkLimits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Linked:
+class LinkResult:
     """What became of one link, and the message that it counts for: the newest of those that have it."""
 
     message_id: MessageId
-    outcome: Article | Unread
+    outcome: Article | FetchFailure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Enrichment:
     """What became of the links of a context: newest message first, those of one as they stand in it."""
 
-    links: tuple[Linked, ...]
+    links: tuple[LinkResult, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attached:
+class ArticleBlocks:
     """What follows which body, and the links of which nothing does."""
 
     #: Lines end with a plain line feed; the bars are for whoever shows the message to add.
     blocks: Mapping[MessageId, str]
     #: Each outcome is an `Unread`, those that did not fit the budget included.
-    unread: tuple[Linked, ...]
+    unread: tuple[LinkResult, ...]
 
 
-async def enrich(
-    lines: Sequence[tuple[MessageId, str]], reader: ArticleReader, *, limits: EnrichLimits = DEFAULT_LIMITS
+async def read_links(
+    lines: Sequence[tuple[MessageId, str]], reader: ArticleReader, *, limits: LinkLimits = DEFAULT_LIMITS
 ) -> Enrichment:
     """Return what the links of the messages point to, as far as the limits go; only a cancellation is raised.
 
@@ -104,9 +104,9 @@ async def enrich(
         reader: Reads one link. Whatever it raises counts as a link that was not read.
         limits: Articles, attempts and seconds.
     """
-    wanted = _wanted(lines)
-    outcomes: dict[str, Article | Unread] = {
-        url: Unread(url=url, reason="a file, not a page") for url in wanted if _FILE.search(url)
+    wanted = _links_to_read(lines)
+    outcomes: dict[str, Article | FetchFailure] = {
+        url: FetchFailure(url=url, reason="a file, not a page") for url in wanted if _FILE.search(url)
     }
     waiting = [url for url in wanted if url not in outcomes][: limits.attempts]
     try:
@@ -117,19 +117,19 @@ async def enrich(
         rest = f"beyond {limits.articles} articles or {limits.attempts} attempts"
     except TimeoutError:
         rest = f"not read within {limits.seconds:g} seconds"
-    found = {url: outcomes.get(url) or Unread(url=url, reason=rest) for url in wanted}
+    found = {url: outcomes.get(url) or FetchFailure(url=url, reason=rest) for url in wanted}
     return Enrichment(
-        links=tuple(Linked(message_id=wanted[url], outcome=outcome) for url, outcome in found.items())
+        links=tuple(LinkResult(message_id=wanted[url], outcome=outcome) for url, outcome in found.items())
     )
 
 
 def attach(
-    found: Enrichment,
+    enrichment: Enrichment,
     *,
     tokens: int,
     characters: int = 4000,
     counter: TokenCounter = estimate_tokens,
-) -> Attached:
+) -> ArticleBlocks:
     """Return the articles as blocks to follow the bodies, those of newer messages first while tokens last.
 
     Args:
@@ -139,23 +139,23 @@ def attach(
         counter: What a text costs.
     """
     shown: dict[MessageId, list[str]] = {}
-    unread: list[Linked] = []
-    for link in found.links:
-        if isinstance(link.outcome, Unread):
+    unread: list[LinkResult] = []
+    for link in enrichment.links:
+        if isinstance(link.outcome, FetchFailure):
             unread.append(link)
             continue
         others = shown.get(link.message_id, [])
         left = tokens - sum(_cost(block, counter) for key, block in shown.items() if key != link.message_id)
-        embedding = _longest(link.outcome, characters, room=_Room(others, tokens=left, counter=counter))
+        embedding = _longest(link.outcome, characters, space=_ArticleSpace(others, tokens=left, counter=counter))
         if embedding:
             shown[link.message_id] = [*others, embedding]
         else:
-            refusal = Unread(url=link.outcome.url, reason="the budget went to messages and newer links")
-            unread.append(Linked(message_id=link.message_id, outcome=refusal))
-    return Attached(blocks={key: _block(block) for key, block in shown.items()}, unread=tuple(unread))
+            refusal = FetchFailure(url=link.outcome.url, reason="the budget went to messages and newer links")
+            unread.append(LinkResult(message_id=link.message_id, outcome=refusal))
+    return ArticleBlocks(blocks={key: _block(block) for key, block in shown.items()}, unread=tuple(unread))
 
 
-def unembedded(text: str) -> str:
+def escape_embeddings(text: str) -> str:
     """Return a body in which nobody typed an embedding: where one would begin or end stands a wide angle."""
     return _TYPED.sub(_WIDE_ANGLE, text)
 
@@ -163,11 +163,11 @@ def unembedded(text: str) -> str:
 def find_links(body: str) -> tuple[str, ...]:
     """Return the first links of a body that stand outside of code, each once, without what follows a hash sign."""
     found: dict[str, None] = {}
-    for prose in _prose(body):
+    for prose in _outside_code(body):
         for match in _LINK.finditer(prose):
             if len(match[0]) > _LONGEST_LINK or prose.startswith("](", match.end()):
                 continue  # nothing that is read, or the label of a Markdown link, whose target follows
-            url = _trimmed(match[0]).partition("#")[0]
+            url = _without_punctuation(match[0]).partition("#")[0]
             if url.partition("://")[2].strip("/?"):
                 found[url] = None
             if len(found) == LINKS_PER_MESSAGE:
@@ -175,7 +175,7 @@ def find_links(body: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _wanted(lines: Sequence[tuple[MessageId, str]]) -> dict[str, MessageId]:
+def _links_to_read(lines: Sequence[tuple[MessageId, str]]) -> dict[str, MessageId]:
     """Return each link with the newest message that has it, newest first."""
     wanted: dict[str, MessageId] = {}
     for message_id, body in reversed(lines):
@@ -184,26 +184,26 @@ def _wanted(lines: Sequence[tuple[MessageId, str]]) -> dict[str, MessageId]:
     return wanted
 
 
-def _count(outcomes: Mapping[str, Article | Unread]) -> int:
+def _count(outcomes: Mapping[str, Article | FetchFailure]) -> int:
     return sum(isinstance(outcome, Article) for outcome in outcomes.values())
 
 
 async def _read_all(
-    urls: Sequence[str], reader: ArticleReader, outcomes: dict[str, Article | Unread]
+    urls: Sequence[str], reader: ArticleReader, outcomes: dict[str, Article | FetchFailure]
 ) -> None:
     async with asyncio.TaskGroup() as tasks:
         for url in urls:
             tasks.create_task(_read(url, reader, outcomes))
 
 
-async def _read(url: str, reader: ArticleReader, outcomes: dict[str, Article | Unread]) -> None:
+async def _read(url: str, reader: ArticleReader, outcomes: dict[str, Article | FetchFailure]) -> None:
     try:
         outcomes[url] = await reader.read(url)
     except Exception as error:  # noqa: BLE001  whatever a reader does, an article never fails the context
-        outcomes[url] = Unread(url=url, reason=f"the reader failed ({type(error).__name__})")
+        outcomes[url] = FetchFailure(url=url, reason=f"the reader failed ({type(error).__name__})")
 
 
-def _trimmed(link: str) -> str:
+def _without_punctuation(link: str) -> str:
     """Return a link without the punctuation of the sentence around it."""
     while link:
         if link[-1] in _TRAILING or (link[-1] == ")" and link.count(")") > link.count("(")):
@@ -213,7 +213,7 @@ def _trimmed(link: str) -> str:
     return link
 
 
-def _prose(body: str) -> Iterator[str]:
+def _outside_code(body: str) -> Iterator[str]:
     """Yield what stands outside of code blocks and code spans, in time that grows with the length only."""
     for stretch in _outside_fences(body):
         yield from _outside_spans(stretch)
@@ -247,32 +247,32 @@ def _outside_spans(text: str) -> Iterator[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Room:
+class _ArticleSpace:
     """What is left for the embeddings of one message."""
 
     others: Sequence[str]
     tokens: int
     counter: TokenCounter
 
-    def has(self, embedding: str) -> bool:
+    def fits(self, embedding: str) -> bool:
         return _cost([*self.others, embedding], self.counter) <= self.tokens
 
 
-def _longest(article: Article, characters: int, *, room: _Room) -> str:
+def _longest(article: Article, characters: int, *, space: _ArticleSpace) -> str:
     """Return as much of an article as there is room for, or nothing where that is too little."""
     text = safe_text(article.text)
     low, high = min(_FEWEST_CHARACTERS, len(text)), min(characters, len(text))
-    if high < low or not room.has(_embedding(article, text, low)):
+    if high < low or not space.fits(_embedding(article, text, low)):
         return ""
     while low < high:
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if room.has(_embedding(article, text, middle)) else (low, middle - 1)
+        low, high = (middle, high) if space.fits(_embedding(article, text, middle)) else (low, middle - 1)
     return _embedding(article, text, low)
 
 
 def _embedding(article: Article, text: str, characters: int) -> str:
     missing = len(text) - characters
-    title = on_one_line(article.title)[:_LONGEST_TITLE]
+    title = as_one_line(article.title)[:_LONGEST_TITLE]
     shown = text[:characters].rstrip() + (f" [… {missing} characters cut]" if missing else "")
     if title and not text.startswith(title):
         shown = f"{title}\n\n{shown}"

@@ -10,8 +10,8 @@ from datetime import datetime
 
 from roomlore.domain.ids import MessageId, RoomId
 from roomlore.domain.records import Message, Reply
-from roomlore.untangling.linker import Linker
-from roomlore.untangling.records import Said
+from roomlore.untangling.linker import ReplyLinker
+from roomlore.untangling.records import ConversationMessage
 
 
 class ListSource:
@@ -29,10 +29,10 @@ class ListSource:
             if known is None or _recency(message) > _recency(known):
                 self._by_id[message.id] = message
         self._rooms: defaultdict[RoomId, list[Message]] = defaultdict(list)
-        self._rank: dict[MessageId, int] = {}
+        self._order: dict[MessageId, int] = {}
         for rank, message in enumerate(sorted(self._by_id.values(), key=lambda m: m.position)):
             self._rooms[message.room_id].append(message)
-            self._rank[message.id] = rank
+            self._order[message.id] = rank
         self._edges: defaultdict[MessageId, list[Reply]] = defaultdict(list)
         for edge in self._all_edges(replies):
             self._edges[edge.child_id].append(edge)
@@ -40,7 +40,7 @@ class ListSource:
                 self._edges[edge.parent_id].append(edge)
 
     @classmethod
-    def untangled(cls, messages: Iterable[Message], replies: Iterable[Reply] = ()) -> "ListSource":
+    def disentangled(cls, messages: Iterable[Message], replies: Iterable[Reply] = ()) -> "ListSource":
         """Return a source that also holds the replies that nobody stated: which earlier message each one answers.
 
         They are found as for stored rooms, room by room, in a fraction of a millisecond for each message. Only ordinary
@@ -52,11 +52,11 @@ class ListSource:
         answered = {edge.child_id: edge.parent_id for edge in stated if edge.method == "explicit"}
         found: list[Reply] = []
         for room in source._rooms.values():
-            linker = Linker()
+            linker = ReplyLinker()
             for message in room:
                 if message.kind == "message" and not message.redacted_at and not message.erased_at:
-                    said = _said(message, answered.get(message.id), roots.get(message.id))
-                    found += _found(linker, said)
+                    said = _to_said(message, answered.get(message.id), roots.get(message.id))
+                    found += _inferred_replies(linker, said)
         return cls(source._by_id.values(), [*stated, *found])
 
     async def before(self, message: Message, limit: int) -> list[Message]:
@@ -78,7 +78,7 @@ class ListSource:
     async def replies(self, ids: Sequence[MessageId], limit: int) -> list[Reply]:
         """Return reply edges that have one of the ids at either end, most confident first, then newest."""
         found = {(edge.child_id, edge.parent_id): edge for key in ids for edge in self._edges.get(key, ())}
-        newest_first = sorted(found.values(), key=self._place, reverse=True)
+        newest_first = sorted(found.values(), key=self._sort_key, reverse=True)
         return sorted(newest_first, key=lambda edge: -edge.confidence)[:limit]
 
     def _all_edges(self, replies: Iterable[Reply]) -> Iterable[Reply]:
@@ -95,13 +95,13 @@ class ListSource:
                 edges[edge.child_id, edge.parent_id] = edge
         return edges.values()
 
-    def _place(self, edge: Reply) -> tuple[int, int, MessageId, MessageId]:
+    def _sort_key(self, edge: Reply) -> tuple[int, int, MessageId, MessageId]:
         child, parent = edge.child_id, edge.parent_id
-        return (self._rank.get(child, -1), self._rank.get(parent, -1), child, parent)
+        return (self._order.get(child, -1), self._order.get(parent, -1), child, parent)
 
 
-def _said(message: Message, answered: MessageId | None, root: MessageId | None) -> Said:
-    return Said(
+def _to_said(message: Message, answered: MessageId | None, root: MessageId | None) -> ConversationMessage:
+    return ConversationMessage(
         id=message.id,
         author_id=message.author_id,
         author_name=message.author_name,
@@ -112,7 +112,7 @@ def _said(message: Message, answered: MessageId | None, root: MessageId | None) 
     )
 
 
-def _found(linker: Linker, said: Said) -> Iterable[Reply]:
+def _inferred_replies(linker: ReplyLinker, said: ConversationMessage) -> Iterable[Reply]:
     """Yield the reply that linking finds where none is stated."""
     linked = linker.link(said)
     if linked.parent_id is not None and linked.method in {"mention", "inferred"}:

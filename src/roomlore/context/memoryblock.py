@@ -13,33 +13,33 @@ from typing import Literal
 from roomlore.context.tokens import TokenCounter, estimate_tokens, message_cost
 from roomlore.domain.ids import MemoryId, ParticipantId
 from roomlore.domain.records import Memory, MemoryKind, Postable
-from roomlore.domain.speech import on_one_line, safe_name
+from roomlore.domain.speech import as_one_line, safe_name
 
-Section = Literal["insights", "learnings", "interactions", "observations"]
+MemoryGroup = Literal["insights", "learnings", "interactions", "observations"]
 #: `section`: its section has lines for others; `budget`: the tokens were spent on what comes before it; `size`: it is
 #: too long, whatever else there is; `edited`: a message that it rests on says something else since; `injected`: it
 #: stands among the messages already.
-Cause = Literal["section", "budget", "size", "edited", "injected"]
+OmissionCause = Literal["section", "budget", "size", "edited", "injected"]
 
 #: The sections in their order, each with its heading, its kind of memory and how many lines it has at most.
-SECTIONS: Mapping[Section, tuple[str, MemoryKind, int]] = {
+MEMORY_GROUPS: Mapping[MemoryGroup, tuple[str, MemoryKind, int]] = {
     "insights": ("Insights", "insight", 3),
     "learnings": ("Learnings", "learning", 3),
     "interactions": ("With those present", "interaction", 3),
     "observations": ("Recent observations", "observation", 2),
 }
-_SECTION_OF: Mapping[MemoryKind, Section] = {kind: section for section, (_, kind, _) in SECTIONS.items()}
-DEFAULT_BUDGET = 1000
+_GROUP_OF: Mapping[MemoryKind, MemoryGroup] = {kind: section for section, (_, kind, _) in MEMORY_GROUPS.items()}
+DEFAULT_SECTION_BUDGET = 1000
 #: Characters of a memory that are shown; cutting off less than this saves nothing.
-LONGEST_LINE, _WORTH_CUTTING = 200, 40
+LONGEST_LINE, _MIN_CUT = 200, 40
 _LONGEST_FOCUS = 80
-_WHY_IN: Mapping[Section, str] = {
+_WHY_IN: Mapping[MemoryGroup, str] = {
     "insights": "among the insights that weigh most",
     "learnings": "among the learnings that weigh most",
     "interactions": "among the interactions with those present that weigh most",
     "observations": "among the newest observations",
 }
-_WHY_OUT: Mapping[Cause, str] = {
+_WHY_OUT: Mapping[OmissionCause, str] = {
     "section": "others of its kind come first",
     "budget": "the budget went to memories that come before it",
     "size": "does not fit into the budget",
@@ -49,28 +49,28 @@ _WHY_OUT: Mapping[Cause, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recollection:
+class RankedMemory:
     """A memory that may be shown, how much it weighs, and whether it is about the topic."""
 
     memory: Memory
     weight: float
     #: True where there is no topic.
-    fits: bool = True
+    is_on_topic: bool = True
 
     @property
-    def section(self) -> Section:
+    def group(self) -> MemoryGroup:
         """Where it stands."""
-        return _SECTION_OF[self.memory.kind]
+        return _GROUP_OF[self.memory.kind]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BlockLine:
+class MemoryLine:
     """One memory as the block shows it."""
 
     memory_id: MemoryId
     #: What a citation calls it, unique in the block: "k1", "k2", …
     label: str
-    section: Section
+    section: MemoryGroup
     #: Since when it is true.
     at: datetime
     #: Harmless, on one line, and cut only where a marker says so.
@@ -81,13 +81,13 @@ class BlockLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Passed:
+class OmittedMemory:
     """A memory that was considered and is not in the block."""
 
     memory_id: MemoryId
-    section: Section
+    section: MemoryGroup
     weight: float
-    cause: Cause
+    cause: OmissionCause
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,23 +108,23 @@ class ExplainedMemory:
     included: bool
     #: Its citation label; None when it is out.
     label: str | None
-    section: Section
+    section: MemoryGroup
     weight: float
     #: One phrase for a person.
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryBlock:
+class MemorySection:
     """What an agent remembers that may matter now."""
 
     agent_id: ParticipantId
     #: Of the agent, harmless.
     name: str
     #: In the order of the sections.
-    lines: tuple[BlockLine, ...]
+    lines: tuple[MemoryLine, ...]
     focus: Focus | None
-    left_out: tuple[Passed, ...]
+    left_out: tuple[OmittedMemory, ...]
     #: Never more than the budget; none where nothing is shown.
     tokens: int
     budget: int
@@ -167,14 +167,14 @@ class MemoryBlock:
 
 
 def compose(
-    found: Sequence[Recollection],
+    memories: Sequence[RankedMemory],
     *,
     agent_id: ParticipantId,
     name: str,
     focus: Focus | None = None,
-    budget: int = DEFAULT_BUDGET,
+    budget: int = DEFAULT_SECTION_BUDGET,
     counter: TokenCounter = estimate_tokens,
-) -> MemoryBlock:
+) -> MemorySection:
     """Return a block of the memories that matter most, within the budget of tokens.
 
     Args:
@@ -185,7 +185,7 @@ def compose(
         budget: Tokens, that of the focus among them.
         counter: Tells what a text costs.
     """
-    empty = MemoryBlock(
+    empty = MemorySection(
         agent_id=agent_id,
         name=safe_name(name),
         lines=(),
@@ -194,14 +194,14 @@ def compose(
         tokens=0,
         budget=budget,
     )
-    chosen, passed = _chosen(found)
-    kept: list[Recollection] = []
-    for one in sorted(chosen, key=lambda one: (one.fits, one.weight, one.memory.valid_from), reverse=True):
-        if _cost(_with(empty, [*kept, one]), counter) <= budget:
+    chosen, passed = _select_lines(memories)
+    kept: list[RankedMemory] = []
+    for one in sorted(chosen, key=lambda one: (one.is_on_topic, one.weight, one.memory.valid_from), reverse=True):
+        if _cost(_with_lines(empty, [*kept, one]), counter) <= budget:
             kept.append(one)
         else:
-            passed.append(_passed(one, "budget" if kept else "size"))
-    block = replace(_with(empty, kept), left_out=tuple(passed))
+            passed.append(_to_omitted(one, "budget" if kept else "size"))
+    block = replace(_with_lines(empty, kept), left_out=tuple(passed))
     is_bare = not kept and focus is not None and focus.memory_id is None
     # What is talked about is no memory: alone it says nothing that the messages do not.
     if is_bare or _cost(block, counter) > budget:
@@ -209,24 +209,24 @@ def compose(
     return replace(block, tokens=_cost(block, counter))
 
 
-def without(
-    block: MemoryBlock, given: Collection[MemoryId], *, counter: TokenCounter = estimate_tokens
-) -> MemoryBlock:
+def without_injected(
+    section: MemorySection, injected: Collection[MemoryId], *, counter: TokenCounter = estimate_tokens
+) -> MemorySection:
     """Return the block without memories that stand among the messages already; what is at hand stays in focus."""
-    lines = [line for line in block.lines if line.memory_id not in given]
+    lines = [line for line in section.lines if line.memory_id not in injected]
     passed = [
-        Passed(memory_id=line.memory_id, section=line.section, weight=line.weight, cause="injected")
-        for line in block.lines
-        if line.memory_id in given
+        OmittedMemory(memory_id=line.memory_id, section=line.section, weight=line.weight, cause="injected")
+        for line in section.lines
+        if line.memory_id in injected
     ]
-    block = _labelled(replace(block, left_out=(*passed, *block.left_out)), lines)
-    return replace(block, tokens=_cost(block, counter))
+    section = _with_labels(replace(section, left_out=(*passed, *section.left_out)), lines)
+    return replace(section, tokens=_cost(section, counter))
 
 
-def block_text(block: MemoryBlock) -> str:
+def section_text(block: MemorySection) -> str:
     """Return the block as text; nothing where it has neither a line nor a focus."""
     parts: list[str] = []
-    for section, (heading, _, _) in SECTIONS.items():
+    for section, (heading, _, _) in MEMORY_GROUPS.items():
         lines = [line for line in block.lines if line.section == section]
         parts += [f"{heading}:"] if lines else []
         parts += [f"- #{line.label} {line.at:%Y-%m-%d}: {line.text}" for line in lines]
@@ -236,61 +236,61 @@ def block_text(block: MemoryBlock) -> str:
     return "\n".join([f"[What {block.name} remembers]", *parts]) if parts else ""
 
 
-def _chosen(found: Sequence[Recollection]) -> tuple[list[Recollection], list[Passed]]:
+def _select_lines(found: Sequence[RankedMemory]) -> tuple[list[RankedMemory], list[OmittedMemory]]:
     """Return the first memories of each section, as many as it has lines, and what is passed over."""
-    chosen: list[Recollection] = []
-    passed: list[Passed] = []
-    for section, (_, _, most) in SECTIONS.items():
-        inside = [one for one in found if one.section == section]
+    chosen: list[RankedMemory] = []
+    passed: list[OmittedMemory] = []
+    for section, (_, _, most) in MEMORY_GROUPS.items():
+        inside = [one for one in found if one.group == section]
         current = [one for one in inside if not one.memory.is_outdated]
         chosen += current[:most]
-        passed += [_passed(one, "section") for one in current[most:]]
-        passed += [_passed(one, "edited") for one in inside if one.memory.is_outdated]
+        passed += [_to_omitted(one, "section") for one in current[most:]]
+        passed += [_to_omitted(one, "edited") for one in inside if one.memory.is_outdated]
     return chosen, passed
 
 
-def _passed(one: Recollection, cause: Cause) -> Passed:
-    return Passed(memory_id=one.memory.id, section=one.section, weight=one.weight, cause=cause)
+def _to_omitted(one: RankedMemory, cause: OmissionCause) -> OmittedMemory:
+    return OmittedMemory(memory_id=one.memory.id, section=one.group, weight=one.weight, cause=cause)
 
 
-def _with(block: MemoryBlock, kept: Sequence[Recollection]) -> MemoryBlock:
+def _with_lines(block: MemorySection, kept: Sequence[RankedMemory]) -> MemorySection:
     """Return the block with these memories, each in its section."""
     lines = [
-        BlockLine(
+        MemoryLine(
             memory_id=one.memory.id,
             label="",
-            section=one.section,
+            section=one.group,
             at=one.memory.valid_from,
             text=one_line(one.memory.content, LONGEST_LINE),
             weight=one.weight,
-            fits=one.fits,
+            fits=one.is_on_topic,
         )
-        for section in SECTIONS
+        for section in MEMORY_GROUPS
         for one in kept
-        if one.section == section
+        if one.group == section
     ]
-    return _labelled(block, lines)
+    return _with_labels(block, lines)
 
 
-def _labelled(block: MemoryBlock, lines: Sequence[BlockLine]) -> MemoryBlock:
+def _with_labels(section: MemorySection, lines: Sequence[MemoryLine]) -> MemorySection:
     """Return the block with these lines, labelled in the order in which they stand."""
     lines = [replace(line, label=f"k{place}") for place, line in enumerate(lines, start=1)]
     labels = {line.memory_id: line.label for line in lines}
-    focus = block.focus
+    focus = section.focus
     if focus is not None and focus.memory_id is not None:
         focus = replace(focus, label=labels.get(focus.memory_id, f"k{len(lines) + 1}"))
-    return replace(block, lines=tuple(lines), focus=focus)
+    return replace(section, lines=tuple(lines), focus=focus)
 
 
-def _cost(block: MemoryBlock, counter: TokenCounter) -> int:
-    text = block_text(block)
+def _cost(section: MemorySection, counter: TokenCounter) -> int:
+    text = section_text(section)
     return message_cost(text, counter) if text else 0
 
 
 def one_line(content: str, longest: int) -> str:
     """Return words on one line, made harmless, without what is too long of them; a marker says how much that is."""
-    text = on_one_line(content)
-    if len(text) <= longest + _WORTH_CUTTING:
+    text = as_one_line(content)
+    if len(text) <= longest + _MIN_CUT:
         return text
     start = text[:longest].rsplit(" ", 1)[0] if " " in text[:longest] else text[:longest]
     return f"{start} [… {len(text) - len(start)} characters cut]"

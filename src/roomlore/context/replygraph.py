@@ -10,17 +10,17 @@ or nothing is added. A pause longer than the gap seals that side. Nothing later 
 from collections.abc import Iterable
 from itertools import groupby
 
-from roomlore.context.limits import DEFAULT_LIMITS, WalkLimits
-from roomlore.context.surroundings import DIRECTIONS, Surroundings
-from roomlore.context.walked import Part, Rule, Sealed, Selected, Walk
+from roomlore.context.limits import DEFAULT_LIMITS, ExpansionLimits
+from roomlore.context.surroundings import DIRECTIONS, Neighbourhood
+from roomlore.context.walked import ContextPart, SelectionRule, TimeBoundary, Selected, Expansion
 from roomlore.domain.ids import MessageId
 from roomlore.domain.ports import MessageSource
 from roomlore.domain.records import Message, Reply
 
-__all__ = ["DEFAULT_LIMITS", "WalkLimits", "walk"]
+__all__ = ["DEFAULT_LIMITS", "ExpansionLimits", "expand"]
 
 
-async def walk(source: MessageSource, trigger: Message, *, limits: WalkLimits = DEFAULT_LIMITS) -> Walk:
+async def expand(source: MessageSource, trigger: Message, *, limits: ExpansionLimits = DEFAULT_LIMITS) -> Expansion:
     """Return the messages that belong to the trigger, in the order of the room, each with its reason.
 
     The most recent messages are in, always: min_recent of them, less only where the room has fewer. Of the other
@@ -38,41 +38,41 @@ async def walk(source: MessageSource, trigger: Message, *, limits: WalkLimits = 
     explicit parents of the N + 1 messages known at first and of 2·M that are followed, and N + 2·M·P neighbours: in all
     2·D + 2·N + 2·M + 1 + 2·M·P rows, however large the room.
     """
-    walker = _Walker(source, trigger, limits)
+    walker = _Expander(source, trigger, limits)
     await walker.start()
-    while walker.space > 0:
+    while walker.remaining > 0:
         added = await walker.follow_replies()
-        if walker.space > 0:
-            added += await walker.look_around()
+        if walker.remaining > 0:
+            added += await walker.follow_time()
         if not added:
             break
     return walker.result()
 
 
-class _Walker:
+class _Expander:
     """The state of one walk: what is in, and which ends are still loose."""
 
-    def __init__(self, source: MessageSource, trigger: Message, limits: WalkLimits) -> None:
-        self._around = Surroundings(source, trigger, limits)
+    def __init__(self, source: MessageSource, trigger: Message, limits: ExpansionLimits) -> None:
+        self._neighbourhood = Neighbourhood(source, trigger, limits)
         self._trigger = trigger
         self._limits = limits
         self._selected: dict[MessageId, Selected] = {}
         self._over_limit: dict[MessageId, Selected] = {}
         #: Of the conversation, but further away than what is near.
         self._waiting: dict[MessageId, Selected] = {}
-        self._sealed: list[Sealed] = []
+        self._boundaries: list[TimeBoundary] = []
         self._unfollowed: list[Selected] = []
-        self._unlooked: list[Selected] = []
+        self._unscanned: list[Selected] = []
         self._step = 0
 
     @property
-    def space(self) -> int:
+    def remaining(self) -> int:
         """How many messages may still come in."""
         return self._limits.max_messages - len(self._selected)
 
     async def start(self) -> None:
         """Take in the trigger, its conversation, and the most recent messages, whatever the pauses."""
-        recent = (await self._around.fetch_near())[: self._limits.min_recent]
+        recent = (await self._neighbourhood.fetch_near())[: self._limits.min_recent]
         own = Selected(message=self._trigger, part="conversation", rule="trigger", via=None, step=0, hops=0)
         await self._take_conversation(own, kept={message.id for message in recent})
         for message in recent:
@@ -89,16 +89,16 @@ class _Walker:
         call still tells which of the kept are of the conversation.
         """
         self._admit(trigger)
-        places = self.space - len(kept)
+        places = self.remaining - len(kept)
         level, answered = [trigger], {trigger.message.id}
         while level or (self._waiting and places > 0):
             if not level:
                 found, self._waiting = _nearest_first(self._waiting.values()), {}
             else:
                 self._step += 1
-                found = _nearest_first(await self._reached(level, "conversation"))
+                found = _nearest_first(await self._reply_neighbours(level, "conversation"))
                 answered.update(
-                    item.message.id for item in found if item.is_answered and item.via in answered
+                    item.message.id for item in found if item.is_reply_parent and item.via in answered
                 )
                 found.sort(key=lambda item: item.message.id not in answered)
                 found = self._postponed(found, answered)
@@ -111,7 +111,7 @@ class _Walker:
                     level.append(item)
                     continue
                 self._over_limit[key] = item
-                if self._around.is_known(key):
+                if self._neighbourhood.is_known(key):
                     level.append(item)
         self._over_limit |= self._waiting
         self._waiting = {}
@@ -121,7 +121,7 @@ class _Walker:
         now: list[Selected] = []
         for item in found:
             key = item.message.id
-            if self._around.is_known(key) or (key in answered and item.is_stated):
+            if self._neighbourhood.is_known(key) or (key in answered and item.is_stated):
                 now.append(item)
             else:
                 self._waiting[key] = item
@@ -131,43 +131,43 @@ class _Walker:
         """Take in whatever is one reply away from the newcomers; return how many came in."""
         self._step += 1
         origins, self._unfollowed = self._unfollowed, []
-        return self._take(await self._reached(origins, "room"))
+        return self._take(await self._reply_neighbours(origins, "room"))
 
-    async def look_around(self) -> int:
+    async def follow_time(self) -> int:
         """Take in the next message on each side of the newcomers, or seal it; return how many came in.
 
         Those nearest to the trigger come first, and further ones are not asked about once there are enough.
         """
         self._step += 1
-        origins, self._unlooked = _nearest_first(self._unlooked), []
+        origins, self._unscanned = _nearest_first(self._unscanned), []
         found: dict[MessageId, Selected] = {}
         for _, alike in groupby(origins, key=lambda item: item.hops):
-            if len(found) >= self.space:
+            if len(found) >= self.remaining:
                 break
             for origin in alike:
-                for item in await self._next_to(origin):
+                for item in await self._time_neighbours(origin):
                     found.setdefault(item.message.id, item)
         return self._take(found.values())
 
-    def result(self) -> Walk:
+    def result(self) -> Expansion:
         """Return what was found, in the order of the room."""
-        sealed = [seal for seal in self._sealed if seal.beyond not in self._selected]
-        return Walk(
+        sealed = [seal for seal in self._boundaries if seal.beyond not in self._selected]
+        return Expansion(
             trigger_id=self._trigger.id,
             selected=tuple(_chronological(self._selected.values())),
             over_limit=tuple(_chronological(self._over_limit.values())),
-            sealed=tuple(sorted(sealed, key=lambda s: (self._around[s.message_id].position, s.direction))),
+            boundaries=tuple(sorted(sealed, key=lambda s: (self._neighbourhood[s.message_id].position, s.direction))),
             steps=self._step,
         )
 
     def _admit(self, item: Selected) -> None:
         self._selected[item.message.id] = item
-        self._unlooked.append(item)
+        self._unscanned.append(item)
 
-    async def _reached(self, origins: Iterable[Selected], part: Part) -> list[Selected]:
+    async def _reply_neighbours(self, origins: Iterable[Selected], part: ContextPart) -> list[Selected]:
         """Return what is new and one reply away, over the way that is nearest, and of several the newest."""
         ordered = _nearest_first(origins)
-        ties = await self._around.ties(origin.message.id for origin in ordered)
+        ties = await self._neighbourhood.replies_of(origin.message.id for origin in ordered)
         found: dict[MessageId, Selected] = {}
         for origin in ordered:
             for message, reply in ties[origin.message.id]:
@@ -179,23 +179,23 @@ class _Walker:
     def _is_reached(self, key: MessageId) -> bool:
         return key in self._selected or key in self._over_limit or key in self._waiting
 
-    async def _next_to(self, origin: Selected) -> list[Selected]:
+    async def _time_neighbours(self, origin: Selected) -> list[Selected]:
         """Return what is new and stands next to a message, and seal the sides with a pause."""
         found: list[Selected] = []
         for direction in DIRECTIONS:
-            neighbour = await self._around.neighbour(origin.message, direction)
+            neighbour = await self._neighbourhood.neighbour(origin.message, direction)
             if neighbour is None or neighbour.id in self._selected:
                 continue
             gap = abs(neighbour.sent_at - origin.message.sent_at)
             if gap <= self._limits.gap:
                 found.append(self._item(neighbour, origin, part="room", rule="temporal"))
                 continue
-            seal = Sealed(message_id=origin.message.id, direction=direction, gap=gap, beyond=neighbour.id)
-            self._sealed.append(seal)
+            seal = TimeBoundary(message_id=origin.message.id, direction=direction, gap=gap, beyond=neighbour.id)
+            self._boundaries.append(seal)
         return found
 
     def _item(
-        self, message: Message, origin: Selected, *, part: Part, rule: Rule, reply: Reply | None = None
+        self, message: Message, origin: Selected, *, part: ContextPart, rule: SelectionRule, reply: Reply | None = None
     ) -> Selected:
         return Selected(
             message=message,
@@ -209,7 +209,7 @@ class _Walker:
 
     def _take(self, found: Iterable[Selected]) -> int:
         """Admit the candidates nearest to the trigger, then the newest, as long as there is space."""
-        ranked, space = _nearest_first(found), self.space
+        ranked, space = _nearest_first(found), self.remaining
         for item in ranked[:space]:
             self._admit(item)
             self._unfollowed.append(item)

@@ -33,7 +33,7 @@ class StoreSource:
 
     async def messages(self, ids: Sequence[MessageId]) -> list[Message]:
         """Return those of the ids that the viewer may see."""
-        return await said.messages_told(self.conn, self.org_id, ids)
+        return await said.messages_truncated(self.conn, self.org_id, ids)
 
     async def replies(self, ids: Sequence[MessageId], limit: int) -> list[Reply]:
         """Return reply edges that have one of the ids at either end, most confident first."""

@@ -9,8 +9,8 @@ from roomlore.domain.records import Message, Reply
 
 Direction = Literal["before", "after"]
 #: `conversation`: the trigger's own, tied to it by replies alone; `room`: whatever was said around that.
-Part = Literal["conversation", "room"]
-Rule = Literal["trigger", "recent", "reply", "temporal"]
+ContextPart = Literal["conversation", "room"]
+SelectionRule = Literal["trigger", "recent", "reply", "temporal"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,8 +18,8 @@ class Selected:
     """A message that the walk reached, and why."""
 
     message: Message
-    part: Part
-    rule: Rule
+    part: ContextPart
+    rule: SelectionRule
     #: The message it was reached from; None for the trigger alone.
     via: MessageId | None
     #: The reply over which it was reached, in whichever direction; None where it was not by a reply.
@@ -30,7 +30,7 @@ class Selected:
     hops: int
 
     @property
-    def is_answered(self) -> bool:
+    def is_reply_parent(self) -> bool:
         """Whether the message it was reached from answers it."""
         return self.reply is not None and self.reply.child_id == self.via
 
@@ -41,7 +41,7 @@ class Selected:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sealed:
+class TimeBoundary:
     """A direction in which the walk stopped because nobody spoke for too long."""
 
     message_id: MessageId
@@ -52,13 +52,13 @@ class Sealed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Walk:
+class Expansion:
     """What a walk found, in the order of the room."""
 
     trigger_id: MessageId
     selected: tuple[Selected, ...]
     #: Reached and left out because the limit was met.
     over_limit: tuple[Selected, ...]
-    sealed: tuple[Sealed, ...]
+    boundaries: tuple[TimeBoundary, ...]
     #: Turns taken, the start not counted.
     steps: int

@@ -16,7 +16,7 @@ class Article:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unread:
+class FetchFailure:
     """A link whose page was not read."""
 
     url: str

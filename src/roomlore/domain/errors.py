@@ -96,7 +96,7 @@ class DatabaseFull(DatabaseUnavailable):
         super().__init__(why, cure="free some of it, or make it larger; Roomlore then goes on by itself")
 
 
-class TookTooLong(DatabaseUnavailable):
+class QueryTimeout(DatabaseUnavailable):
     """A question to the database was given up that took longer than whoever asks may hold a connection."""
 
     def __init__(self) -> None:
@@ -139,7 +139,7 @@ class BackendUnavailable(RoomloreError):
         self.cure = cure
 
 
-class CopyUnavailable(BackendUnavailable):
+class IndexUnavailable(BackendUnavailable):
     """One copy is gone, is unlike ours, or does not answer this in time; of others its server may tell."""
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 
-def refuse_unknown(call: str, given: Iterable[str], known: type) -> None:
+def reject_unknown_keywords(call: str, given: Iterable[str], known: type) -> None:
     """Do nothing if a call knows each keyword that it was given.
 
     Args:
@@ -18,10 +18,10 @@ def refuse_unknown(call: str, given: Iterable[str], known: type) -> None:
     names = sorted(known.__annotations__)
     for word in given:
         if word not in names:
-            raise TypeError(f"{call}() has no keyword {word!r}{unlike(word, names)}")
+            raise TypeError(f"{call}() has no keyword {word!r}{unknown_name_hint(word, names)}")
 
 
-def unlike(word: str, known: Iterable[str]) -> str:
+def unknown_name_hint(word: str, known: Iterable[str]) -> str:
     """Return, in words, what an unknown name may have meant and which names are known."""
     names = sorted(known)
     near = get_close_matches(word, names, n=1)

@@ -7,13 +7,13 @@ from typing import Generic, TypeVar
 Item = TypeVar("Item")
 
 #: A listing ends with the record that brings its texts to so many bytes: a thousand messages of two thousand characters.
-MOST_BYTES = 2 * 2**20
+MAX_PAGE_BYTES = 2 * 2**20
 #: Characters of a text that is told after that, where none may be left out; and what stands behind them.
-BEGINNING, CUT = 500, " [… cut]"
+TRUNCATED_LENGTH, TRUNCATION_MARK = 500, " [… cut]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listed(Generic[Item]):
+class BoundedPage(Generic[Item]):
     """Records of a listing."""
 
     items: Sequence[Item]
@@ -21,6 +21,6 @@ class Listed(Generic[Item]):
     is_cut: bool
 
 
-def begun(text: str, most: int = BEGINNING) -> str:
+def truncated(text: str, max_length: int = TRUNCATED_LENGTH) -> str:
     """Return a text that is told by its beginning alone: one that is longer says so."""
-    return text if len(text) <= most else text[:most].rstrip() + CUT
+    return text if len(text) <= max_length else text[:max_length].rstrip() + TRUNCATION_MARK

@@ -2,27 +2,27 @@
 
 from collections.abc import Iterable
 
-from roomlore.domain.patterns import later
+from roomlore.domain.patterns import lazy_pattern
 
 #: Shorter parts of names are too often words of other meanings.
-SHORTEST = 3
+MIN_NAME_WORD = 3
 #: The newest message of a room.
 LAST = "last"
-_WORD = later(r"[^\W_]+")
+_WORD = lazy_pattern(r"[^\W_]+")
 
 
-def called_room(workspace: str, name: str) -> str:
+def qualified_room_name(workspace: str, name: str) -> str:
     """Return what a room is called among all: rooms of several workspaces share names."""
     return f"{workspace}/{name}" if workspace and name else name
 
 
-def words_of(names: Iterable[str]) -> set[str]:
+def name_words(names: Iterable[str]) -> set[str]:
     """Return the words of names, as far as they tell anything."""
     words = {word for name in names for word in _WORD.findall(name.casefold())}
-    return {word for word in words if len(word) >= SHORTEST}
+    return {word for word in words if len(word) >= MIN_NAME_WORD}
 
 
-def forms(word: str) -> set[str]:
+def name_forms(word: str) -> set[str]:
     """Return how a word may be a name: whole, in its parts, and each without the s of a plural or possessive."""
     parts = {word.casefold(), *_WORD.findall(word.casefold())}
-    return parts | {part[:-1] for part in parts if part.endswith("s") and len(part) > SHORTEST}
+    return parts | {part[:-1] for part in parts if part.endswith("s") and len(part) > MIN_NAME_WORD}

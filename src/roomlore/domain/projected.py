@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from roomlore.domain.ids import ConversationId, MessageId, OrgId, ParticipantId, RoomId
 from roomlore.domain.incoming import MessageKind, ParticipantKind
 
-Label = Literal["User", "Room", "Conversation", "Message", "Memory", "Tag"]
+NodeLabel = Literal["User", "Room", "Conversation", "Message", "Memory", "Tag"]
 EdgeKind = Literal[
     "AUTHORED",
     "REPLIED_TO",
@@ -32,7 +32,7 @@ EdgeKind = Literal[
     "RESTS_ON",
 ]
 #: What a property of a node or an edge may be.
-Value = str | int | float | bool | tuple[str, ...]
+PropertyValue = str | int | float | bool | tuple[str, ...]
 
 
 def tag_id(org_id: OrgId, tag: str) -> UUID:
@@ -41,7 +41,7 @@ def tag_id(org_id: OrgId, tag: str) -> UUID:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class StoredDigest:
     """What a copy holds of a subject: its id, and the digest of what was last written; none where some of it was lost."""
 
     id: UUID
@@ -102,9 +102,9 @@ class Edge:
     """Between the node that owns it and another, which may not have been written yet."""
 
     kind: EdgeKind
-    label: Label
+    label: NodeLabel
     target_id: UUID
-    properties: Mapping[str, Value] = field(default_factory=dict[str, Value])
+    properties: Mapping[str, PropertyValue] = field(default_factory=dict[str, PropertyValue])
     #: Whether it runs from the other to its owner: so a message owns that it was authored, and not whoever wrote a million.
     incoming: bool = False
 
@@ -116,8 +116,8 @@ class Node:
     id: UUID
     #: Grows with every reading: an older one never replaces a newer one.
     version: int
-    label: Label
-    properties: Mapping[str, Value] = field(default_factory=dict[str, Value])
+    label: NodeLabel
+    properties: Mapping[str, PropertyValue] = field(default_factory=dict[str, PropertyValue])
     #: At most one of a kind to a target, and one from it.
     edges: Sequence[Edge] = ()
 
@@ -137,7 +137,7 @@ def _digest(content: Sequence[object], numbers: bytes = b"") -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stay:
+class MembershipPeriod:
     """When a viewer was a member of a closed room."""
 
     room_id: RoomId
@@ -148,20 +148,20 @@ class Stay:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sight:
+class VisibilityFilter:
     """What a viewer may read, as the filter of a copy; the database decides again before anything is shown."""
 
     is_operator: bool = False
     #: Whether what was injected for agents is for them.
     is_agent: bool = False
     open_room_ids: Sequence[RoomId] = ()
-    stays: Sequence[Stay] = ()
+    stays: Sequence[MembershipPeriod] = ()
     #: Every account of the viewer.
     own_ids: Sequence[ParticipantId] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Narrowing:
+class QueryFilter:
     """Where to look in a copy; None in any field means everywhere, and an empty list nowhere."""
 
     room_ids: Sequence[RoomId] | None = None
@@ -173,7 +173,7 @@ class Narrowing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Proposal:
+class Candidate:
     """A message that a copy proposes."""
 
     message_id: MessageId

@@ -14,12 +14,12 @@ from roomlore.domain.incoming import IncomingRoom, RoomKind, Visibility
 #: What the audience of a room rests on: the platform said it, or nobody did.
 Basis = Literal["stated", "assumed"]
 #: Rooms of these kinds are never open.
-DIRECT: frozenset[RoomKind | None] = frozenset({"dm", "group_dm"})
+DIRECT_KINDS: frozenset[RoomKind | None] = frozenset({"dm", "group_dm"})
 #: What a room is stored as whose kind nobody knows.
 UNKNOWN_KIND: RoomKind = "channel"
-_LOCKS = ("\N{LOCK}", "\N{CLOSED LOCK WITH KEY}", "\N{LOCK WITH INK PEN}")
+_LOCK_EMOJI = ("\N{LOCK}", "\N{CLOSED LOCK WITH KEY}", "\N{LOCK WITH INK PEN}")
 #: Words that name a closed circle, without accents.
-_CLOSED = frozenset(
+_PRIVATE_WORDS = frozenset(
     {
         *("admin", "admins", "administration", "administrators", "boardroom", "committee"),
         *(
@@ -55,11 +55,11 @@ _CLOSED = frozenset(
     }
 )
 #: Parts of a word written together, as in "modchat" and "stafflounge".
-_BEGINNINGS = ("admin", "leadership", "moderator", "private", "staff")
+_PRIVATE_PREFIXES = ("admin", "leadership", "moderator", "private", "staff")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoomAudience:
+class RoomVisibility:
     """Who may read a room, and what that rests on."""
 
     visibility: Visibility
@@ -68,41 +68,41 @@ class RoomAudience:
     why: str
 
 
-def audience_of(room: IncomingRoom) -> RoomAudience:
+def visibility_of(room: IncomingRoom) -> RoomVisibility:
     """Return who may read a room, as it is described."""
-    if room.kind in DIRECT:
-        return RoomAudience(visibility="members", basis="stated", why="a direct room")
+    if room.kind in DIRECT_KINDS:
+        return RoomVisibility(visibility="members", basis="stated", why="a direct room")
     if room.visibility is not None:
-        return RoomAudience(visibility=room.visibility, basis="stated", why="its platform says so")
+        return RoomVisibility(visibility=room.visibility, basis="stated", why="its platform says so")
     if room.kind is None:
-        return RoomAudience(visibility="members", basis="assumed", why="its kind is not known")
+        return RoomVisibility(visibility="members", basis="assumed", why="its kind is not known")
     for what, name in (("name", room.name), ("category", room.category)):
-        if suggests_closed_circle(name):
+        if suggests_private(name):
             why = f"the {what} suggests a closed circle"
-            return RoomAudience(visibility="members", basis="assumed", why=why)
-    return RoomAudience(visibility="open", basis="assumed", why="nothing suggests a closed circle")
+            return RoomVisibility(visibility="members", basis="assumed", why=why)
+    return RoomVisibility(visibility="open", basis="assumed", why="nothing suggests a closed circle")
 
 
 def is_stated_closed(room: IncomingRoom) -> bool:
     """Return whether a room is described as being for its members, and not only assumed to be."""
-    return room.visibility == "members" or room.kind in DIRECT
+    return room.visibility == "members" or room.kind in DIRECT_KINDS
 
 
 def is_stated_open(room: IncomingRoom) -> bool:
     """Return whether a room is described as being for the whole org, and not only assumed to be."""
-    return room.visibility == "open" and room.kind not in DIRECT
+    return room.visibility == "open" and room.kind not in DIRECT_KINDS
 
 
 def is_direct_stated_open(room: IncomingRoom) -> bool:
     """Return whether a description contradicts itself: a direct room is never open."""
-    return room.kind in DIRECT and room.visibility == "open"
+    return room.kind in DIRECT_KINDS and room.visibility == "open"
 
 
-def suggests_closed_circle(name: str) -> bool:
+def suggests_private(name: str) -> bool:
     """Return whether a name of a room, or of the category above it, is one that closed circles have."""
-    if any(lock in name for lock in _LOCKS):
+    if any(lock in name for lock in _LOCK_EMOJI):
         return True
-    return any(word in _CLOSED or word.startswith(_BEGINNINGS) for word in _words(name))
+    return any(word in _PRIVATE_WORDS or word.startswith(_PRIVATE_PREFIXES) for word in _words(name))
 
 
 def _words(name: str) -> list[str]:

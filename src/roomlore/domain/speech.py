@@ -9,33 +9,33 @@ names lose their brackets.
 import re
 import unicodedata
 
-from roomlore.domain.patterns import later
+from roomlore.domain.patterns import lazy_pattern
 from roomlore.domain.records import Message
 
-REMOVED = "[message removed]"
+REMOVED_NOTICE = "[message removed]"
 ERASED = "[erased]"
 #: Begins each line that quotes.
-QUOTE = "> "
-WORDLESS = "[no text]"
+QUOTE_PREFIX = "> "
+NO_TEXT_NOTICE = "[no text]"
 _LONGEST_NAME = 80
 #: Stand in for a hash sign and a bracket that would read as ours.
 _WIDE_HASH, _WIDE_BRACKET = "\uff03", "\uff3b"
-_BAR = "\n  | "
+_CONTINUATION = "\n  | "
 
-_LINE_END = later("\r\n|[\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
+_LINE_END = lazy_pattern("\r\n|[\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
 #: Controls, direction overrides, invisible operators, tag letters and selectors of variants (but those of emoji): nobody
 #: sees them, a language model does.
-_INVISIBLE = later(
+_INVISIBLE = lazy_pattern(
     "[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\u202a-\u202e\u2061-\u206f\ufe00-\ufe0d\U000e0000-\U000e0fff]"
 )
 #: What is left of the letters that are drawn as nothing (Unicode's Default_Ignorable_Code_Point).
 _UNSEEN = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2060\u3164\ufe0e\ufe0f\ufeff\uffa0"
 )
-_LONE_SURROGATE = later("[\ud800-\udfff]")
+_LONE_SURROGATE = lazy_pattern("[\ud800-\udfff]")
 #: How platforms write whom or which room a message names; some with a label.
-_MARK = later(r"<([@#])[!&]?([^<>|\s]{1,100})(?:\|([^<>]*))?>")
-_CITATION = later(f"#(?=[{_UNSEEN}]*[mk][{_UNSEEN}]*\\d)", re.IGNORECASE)
+_MENTION = lazy_pattern(r"<([@#])[!&]?([^<>|\s]{1,100})(?:\|([^<>]*))?>")
+_CITATION = lazy_pattern(f"#(?=[{_UNSEEN}]*[mk][{_UNSEEN}]*\\d)", re.IGNORECASE)
 
 
 def _looks_like(words: str) -> str:
@@ -45,34 +45,34 @@ def _looks_like(words: str) -> str:
     return rf"[\s{_UNSEEN}]+".join(spelt)
 
 
-_MARKERS = "|".join(map(_looks_like, ("…", "message removed", "erased", "no text")))
-_MARKER = later(rf"\[(?=[\s{_UNSEEN}]*(?:{_MARKERS}))", re.IGNORECASE)
+_NOTICE_WORDS = "|".join(map(_looks_like, ("…", "message removed", "erased", "no text")))
+_FAKE_NOTICE = lazy_pattern(rf"\[(?=[\s{_UNSEEN}]*(?:{_NOTICE_WORDS}))", re.IGNORECASE)
 
 
 def safe_text(body: str) -> str:
     """Return a body with uniform line ends, without invisible controls, that holds no mark of ours."""
     text = _INVISIBLE.sub("", _LINE_END.sub("\n", body))
     text = _LONE_SURROGATE.sub("\ufffd", text).strip()
-    return _MARKER.sub(_WIDE_BRACKET, _CITATION.sub(_WIDE_HASH, text))
+    return _FAKE_NOTICE.sub(_WIDE_BRACKET, _CITATION.sub(_WIDE_HASH, text))
 
 
-def own_words(body: str) -> str:
+def without_trailing_quotes(body: str) -> str:
     """Return a body without the quoted lines at its end, such as what a message carries."""
     lines = body.split("\n")
-    while lines and lines[-1].startswith(QUOTE):
+    while lines and lines[-1].startswith(QUOTE_PREFIX):
         lines.pop()
     return "\n".join(lines)
 
 
-def without_carried(body: str) -> str:
+def without_attachments(body: str) -> str:
     """Return a body without what its message carries below its words, such as files; other quoted lines stay."""
-    own = own_words(body)
+    own = without_trailing_quotes(body)
     below = body[len(own) :].split("\n")
-    first = next((place for place, line in enumerate(below) if line.startswith(f"{QUOTE}[")), len(below))
+    first = next((place for place, line in enumerate(below) if line.startswith(f"{QUOTE_PREFIX}[")), len(below))
     return own + "\n".join(below[:first])
 
 
-def on_one_line(text: str) -> str:
+def as_one_line(text: str) -> str:
     """Return what somebody wrote, made harmless, as one line."""
     return " ".join(safe_text(text).split())
 
@@ -86,10 +86,10 @@ def safe_name(name: str) -> str:
 
 def safe_body(message: Message) -> str:
     """Return what a message says, made harmless, or that there is nothing to read."""
-    return removed(message) or safe_text(with_names(message)) or WORDLESS
+    return removal_notice(message) or safe_text(with_mention_names(message)) or NO_TEXT_NOTICE
 
 
-def with_names(message: Message) -> str:
+def with_mention_names(message: Message) -> str:
     """Return the words of a message with names in place of marks like <@9> and <#5>; of those unknown, that they are.
 
     What is stored stays as it was said. What comes back is not harmless yet: whoever is named chose the name.
@@ -102,17 +102,17 @@ def with_names(message: Message) -> str:
         kind, word, label = mark.groups()
         return f"{kind}{names.get((kind, word)) or label or 'unknown'}"
 
-    return _MARK.sub(named, message.body)
+    return _MENTION.sub(named, message.body)
 
 
-def removed(message: Message) -> str:
+def removal_notice(message: Message) -> str:
     """Return what stands where the words of a message were removed; empty where they were not."""
     if message.erased_at:
         return ERASED
-    return REMOVED if message.redacted_at else ""
+    return REMOVED_NOTICE if message.redacted_at else ""
 
 
-def spoken(message: Message, *, name: str | None = None, text: str | None = None) -> str:
+def render_message(message: Message, *, name: str | None = None, text: str | None = None) -> str:
     """Return who speaks and what is said, the one way in which it is written everywhere.
 
     Args:
@@ -120,11 +120,11 @@ def spoken(message: Message, *, name: str | None = None, text: str | None = None
         name: The author's name as it is to be shown, made harmless already; the name at the time by default.
         text: The body as it is to be shown, made harmless already; the whole body by default.
     """
-    said = (safe_body(message) if text is None else text).replace("\n", _BAR)
-    return f"{_head(message, safe_name(message.author_name) if name is None else name)} {said}"
+    said = (safe_body(message) if text is None else text).replace("\n", _CONTINUATION)
+    return f"{_author_label(message, safe_name(message.author_name) if name is None else name)} {said}"
 
 
-def _head(message: Message, name: str) -> str:
+def _author_label(message: Message, name: str) -> str:
     if message.kind == "system" or message.erased_at:
         return "*"
     bot = " (bot)" if message.author_kind == "agent" else ""

@@ -10,7 +10,7 @@ from roomlore.domain.records import MemoryKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spoken:
+class SourceText:
     """A message of a conversation, as an extractor reads it."""
 
     message_id: MessageId
@@ -25,7 +25,7 @@ class Spoken:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Person:
+class NamedParticipant:
     """Somebody who may be spoken of: whoever takes part in the room, by every name known of them."""
 
     id: ParticipantId
@@ -45,7 +45,7 @@ class Quote:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Statement:
+class Claim:
     """Something stated in a conversation that is worth keeping."""
 
     kind: MemoryKind
@@ -75,7 +75,7 @@ class Statement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Remembered:
+class ExistingMemory:
     """A memory that stands, as an extractor is told of it."""
 
     id: MemoryId

@@ -3,17 +3,17 @@
 from roomlore.domain.records import Memory
 
 
-def counted(number: int, what: str, several: str | None = None) -> str:
+def count_phrase(number: int, what: str, several: str | None = None) -> str:
     """Return a number of things in words; `several` is their plural, where that is not the word with an s."""
-    return f"{number:,} {noun(number, what, several)}"
+    return f"{number:,} {pluralise(number, what, several)}"
 
 
-def noun(number: int, what: str, several: str | None = None) -> str:
+def pluralise(number: int, what: str, several: str | None = None) -> str:
     """Return what a number of things is called: "message" for one, "messages" otherwise."""
     return what if number == 1 else several or f"{what}s"
 
 
-def for_whom(memory: Memory) -> str:
+def memory_audience_phrase(memory: Memory) -> str:
     """Return who will see a memory, in words."""
     match memory.audience:
         case "org":

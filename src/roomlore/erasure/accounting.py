@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from roomlore.domain.ids import MessageId, ParticipantId, ReceiptId, RoomId, uuid7
-from roomlore.domain.receipts import ErasureKind, Kept, Receipt, Removed
+from roomlore.domain.receipts import ErasureKind, RetainedCount, Receipt, RemovedCount
 from roomlore.domain.records import Viewer
 
 #: What can be removed, in the order in which receipts name it.
@@ -27,14 +27,14 @@ REMOVED = (
     *("tags", "speakers"),
 )
 #: What an asker who is no operator may count: what is their own. All else may hang on what they cannot see.
-OWN = frozenset(
+OWN_COUNTS = frozenset(
     {
         *("messages", "revisions", "audiences", "embeddings", "work", "participants", "identities"),
         *("memberships", "activity", "merges", "keys", "digests", "name digests"),
     }
 )
 #: What was counted and stays, with the reason.
-COUNTED = {
+KEPT_REASONS = {
     "waiting replies": (
         "replies to what is gone",
         "others said that they answer it: they keep the platform's id of it, and wait",
@@ -72,7 +72,7 @@ COUNTED = {
         "they rest on the words of others and are not about them",
     ),
 }
-HOLE = "the place, the time and the platform's id stay, so that it is not taken in again and what answered it is whole"
+TOMBSTONE_REASON = "the place, the time and the platform's id stay, so that it is not taken in again and what answered it is whole"
 RANGE = "so that what was said then is not taken in again"
 ROOM = "so that nothing of it is taken in again; neither its name nor its id can be read from one"
 MEMBERS = (
@@ -83,7 +83,7 @@ SERVER = "dead rows until vacuumed, its write-ahead log until recycled, and back
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ErasureRequest:
     """What is to be erased."""
 
     kind: ErasureKind
@@ -94,48 +94,48 @@ class Asked:
     until: datetime | None = None
 
 
-def told_to(by: Viewer, tally: Mapping[str, int]) -> Counter[str]:
+def visible_counts(by: Viewer, tally: Mapping[str, int]) -> Counter[str]:
     """Return of what was counted what the asker may know."""
-    return Counter({what: count for what, count in tally.items() if by.is_operator or what in OWN})
+    return Counter({what: count for what, count in tally.items() if by.is_operator or what in OWN_COUNTS})
 
 
-def receipt(asked: Asked, tally: Mapping[str, int], *, at: datetime, by: Viewer, is_dry_run: bool) -> Receipt:
+def build_receipt(request: ErasureRequest, tally: Mapping[str, int], *, at: datetime, by: Viewer, is_dry_run: bool) -> Receipt:
     """Return the receipt of an erasure, whose second look is still to come."""
     return Receipt(
         id=ReceiptId(uuid7()),
         at=at,
-        kind=asked.kind,
-        room_id=asked.room_id,
-        message_id=asked.message_id,
-        participant_ids=tuple(asked.participant_ids),
-        since=asked.since,
-        until=asked.until,
+        kind=request.kind,
+        room_id=request.room_id,
+        message_id=request.message_id,
+        participant_ids=tuple(request.participant_ids),
+        since=request.since,
+        until=request.until,
         key_id=by.key_id,
         viewer_id=by.participant_id,
         removed=tuple(
-            Removed(store="postgresql", what=what, count=tally[what]) for what in REMOVED if tally[what]
+            RemovedCount(store="postgresql", what=what, count=tally[what]) for what in REMOVED if tally[what]
         ),
-        kept=tuple(_kept(asked.kind, tally)),
+        kept=tuple(_kept_records(request.kind, tally)),
         checks=None,
         checked_at=None,
         is_dry_run=is_dry_run,
     )
 
 
-def _kept(kind: ErasureKind, tally: Mapping[str, int]) -> list[Kept]:
+def _kept_records(kind: ErasureKind, tally: Mapping[str, int]) -> list[RetainedCount]:
     kept: list[tuple[str, int, str]] = []
     if kind in {"message", "person"}:
-        kept.append(("holes", tally["messages"], HOLE))
+        kept.append(("holes", tally["messages"], TOMBSTONE_REASON))
     if kind == "range":
         kept.append(("the range", 1, RANGE))
     if kind == "room":
         kept.append(("the digest of the room", 1, ROOM))
     if kind in {"range", "expiry"}:
         kept.append(("memberships", tally["memberships of the room"], MEMBERS))
-    kept += [(what, tally[key], why) for key, (what, why) in COUNTED.items() if tally[key]]
+    kept += [(what, tally[key], why) for key, (what, why) in KEPT_REASONS.items() if tally[key]]
     dead = sum(tally[what] for what in REMOVED)
     kept += [
         ("this receipt, and lines of the activity log", 1, LOG),
         ("dead rows, log, backups", dead, SERVER),
     ]
-    return [Kept(store="postgresql", what=what, count=count, why=why) for what, count, why in kept]
+    return [RetainedCount(store="postgresql", what=what, count=count, why=why) for what, count, why in kept]

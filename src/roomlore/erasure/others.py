@@ -9,19 +9,19 @@ from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from roomlore.domain.ids import OrgId
-from roomlore.domain.scrub import PRIVATE_KINDS, Scrubber, Trace, nameless
+from roomlore.domain.scrub import PRIVATE_KINDS, Redactor, PersonAliases, without_names
 from roomlore.store import changes, erasednames, erasing, readings, untangling, work
 from roomlore.store.erased import AccountName
-from roomlore.store.erasing import SaidByOthers
+from roomlore.store.erasing import MessageContents
 from roomlore.store.queries import Connection
 
 #: How many messages are looked at together: foreign records may be large.
 BATCH = 200
 #: Traces by platform.
-Traces = Mapping[str, Trace]
+IdentifiersByPlatform = Mapping[str, PersonAliases]
 
 
-def traces(accounts: Iterable[AccountName], names: frozenset[str]) -> Traces:
+def identifiers_of(accounts: Iterable[AccountName], names: frozenset[str]) -> IdentifiersByPlatform:
     """Return how somebody with these accounts and names is called on each platform where they have one.
 
     An account that speaks for several personas is nobody's own, and stays.
@@ -30,47 +30,47 @@ def traces(accounts: Iterable[AccountName], names: frozenset[str]) -> Traces:
     for platform, account_id, persona in accounts:
         own[platform] |= {account_id} if account_id and not persona else set[str]()
     return {
-        platform: Trace(accounts=frozenset(account_ids), names=names) for platform, account_ids in own.items()
+        platform: PersonAliases(accounts=frozenset(account_ids), names=names) for platform, account_ids in own.items()
     }
 
 
-async def scrub(conn: Connection, org_id: OrgId, traced: Traces) -> Counter[str]:
+async def redact(conn: Connection, org_id: OrgId, identifiers: IdentifiersByPlatform) -> Counter[str]:
     """Take somebody out of what others said; return how many messages changed, and how many name them still."""
     tally = Counter[str]()
-    for platform, trace in traced.items():
-        async for said in _saying(conn, org_id, platform, trace):
-            scrubbed = [scrubbed_message(one, trace) for one in said]
+    for platform, trace in identifiers.items():
+        async for said in _messages_mentioning(conn, org_id, platform, trace):
+            scrubbed = [redacted_message(one, trace) for one in said]
             changed = [after for before, after in zip(said, scrubbed, strict=True) if after != before]
             if changed:
-                await erasing.rewrite(conn, org_id, changed)
+                await erasing.rewrite_messages(conn, org_id, changed)
                 ids = [one.id for one in changed]
-                await untangling.touch_rooms_of(conn, org_id, ids)
-                tally["readings"] += await readings.drop_showing(conn, org_id, ids)
+                await untangling.mark_messages_dirty(conn, org_id, ids)
+                tally["readings"] += await readings.drop_with_messages(conn, org_id, ids)
             shown = [
                 after.id
                 for before, after in zip(said, scrubbed, strict=True)
                 if replace(after, raw=before.raw) != before
             ]
             # What a platform sent is kept and shown to nobody.
-            await changes.note(conn, org_id, "message.revised", shown)
+            await changes.append(conn, org_id, "message.revised", shown)
             retold = [
                 after.id for before, after in zip(said, scrubbed, strict=True) if after.body != before.body
             ]
             if retold:
-                await work.embed_anew(conn, org_id, retold)
+                await work.reembed(conn, org_id, retold)
             tally["mentions in others' messages"] += len(changed)
-            tally["names in others' words"] += sum(_names(one, trace) for one in scrubbed)
-            tally["names in others' records"] += sum(_is_recorded(one, trace) for one in scrubbed)
+            tally["names in others' words"] += sum(_is_named_in_text(one, trace) for one in scrubbed)
+            tally["names in others' records"] += sum(_is_named_in_fields(one, trace) for one in scrubbed)
         tally.update(await _rename_rooms(conn, org_id, platform, trace))
     return tally
 
 
-async def _rename_rooms(conn: Connection, org_id: OrgId, platform: str, trace: Trace) -> Counter[str]:
+async def _rename_rooms(conn: Connection, org_id: OrgId, platform: str, trace: PersonAliases) -> Counter[str]:
     """Take somebody out of what rooms for a few are called and are for; return how many, and how many others name them."""
-    rooms = await erasednames.rooms_saying(conn, org_id, platform, trace.names)
+    rooms = await erasednames.rooms_containing(conn, org_id, platform, trace.names)
     naming = [room for room in rooms if trace.is_named_in(room.name) or trace.is_named_in(room.topic)]
     renamed = [
-        replace(room, name=nameless(room.name, trace), topic=trace.erased_from(room.topic))
+        replace(room, name=without_names(room.name, trace), topic=trace.redact_names(room.topic))
         for room in naming
         if room.kind in PRIVATE_KINDS
     ]
@@ -78,20 +78,20 @@ async def _rename_rooms(conn: Connection, org_id: OrgId, platform: str, trace: T
     return Counter({"room names": count, "names of rooms": len(naming) - len(renamed)})
 
 
-async def remaining(conn: Connection, org_id: OrgId, traced: Traces) -> int:
+async def count_remaining(conn: Connection, org_id: OrgId, identifiers: IdentifiersByPlatform) -> int:
     """Return how many messages of others would still change: after an erasure none."""
     found = 0
-    for platform, trace in traced.items():
-        async for said in _saying(conn, org_id, platform, trace):
-            found += sum(scrubbed_message(one, trace) != one for one in said)
+    for platform, trace in identifiers.items():
+        async for said in _messages_mentioning(conn, org_id, platform, trace):
+            found += sum(redacted_message(one, trace) != one for one in said)
     return found
 
 
-def scrubbed_message(said: SaidByOthers, trace: Trace) -> SaidByOthers:
+def redacted_message(said: MessageContents, trace: PersonAliases) -> MessageContents:
     """Return a message without the traces of somebody who is not its author."""
-    scrubber = Scrubber(
-        trace=trace,
-        mentions_them=trace.is_among(said.mentions),
+    scrubber = Redactor(
+        aliases=trace,
+        mentions_them=trace.has_account_in(said.mentions),
         is_notice=said.kind == "system",
         author_name=said.author_name,
     )
@@ -107,15 +107,15 @@ def scrubbed_message(said: SaidByOthers, trace: Trace) -> SaidByOthers:
     )
 
 
-async def _saying(
-    conn: Connection, org_id: OrgId, platform: str, trace: Trace
-) -> AsyncGenerator[Sequence[SaidByOthers]]:
-    ids = await erasing.messages_saying(conn, org_id, platform, strings=sorted(trace.accounts | trace.names))
+async def _messages_mentioning(
+    conn: Connection, org_id: OrgId, platform: str, trace: PersonAliases
+) -> AsyncGenerator[Sequence[MessageContents]]:
+    ids = await erasing.messages_containing(conn, org_id, platform, strings=sorted(trace.accounts | trace.names))
     for start in range(0, len(ids), BATCH):
-        yield await erasing.said_by_others(conn, org_id, ids[start : start + BATCH])
+        yield await erasing.message_contents(conn, org_id, ids[start : start + BATCH])
 
 
-def _is_recorded(said: SaidByOthers, trace: Trace) -> bool:
+def _is_named_in_fields(said: MessageContents, trace: PersonAliases) -> bool:
     """Return whether something that came with a message, and nobody said in it, has one of the names in its words."""
     fields = (said.attachments, said.metadata, said.raw)
     return any(
@@ -123,5 +123,5 @@ def _is_recorded(said: SaidByOthers, trace: Trace) -> bool:
     )
 
 
-def _names(said: SaidByOthers, trace: Trace) -> bool:
+def _is_named_in_text(said: MessageContents, trace: PersonAliases) -> bool:
     return any(trace.is_named_in(text) for text in (said.body, *said.earlier))

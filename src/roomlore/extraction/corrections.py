@@ -3,32 +3,32 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from roomlore.domain.patterns import in_sentence
-from roomlore.domain.statements import Quote, Spoken, Statement
+from roomlore.domain.patterns import sentence_pattern
+from roomlore.domain.statements import Quote, SourceText, Claim
 from roomlore.extraction.clauses import Clause
-from roomlore.extraction.cues import FALTERING, cue, is_broken
+from roomlore.extraction.cues import CORRECTION_PREFIX, phrase_pattern, is_disfluent
 from roomlore.extraction.lexicon import MONTHS
-from roomlore.extraction.wording import clean, quoted, title
+from roomlore.extraction.wording import cleaned, quoted_statement, title_of
 
 #: How far back what is corrected may stand.
-_REACH = 8
+_MAX_DISTANCE = 8
 _FEW_WORDS = 3
 _LONGEST_CORRECTED, _LONGEST_RIGHT = 120, 160
 #: Says that something said before was wrong; what is right follows.
-_OWN = cue(
-    FALTERING
+_OWN = phrase_pattern(
+    CORRECTION_PREFIX
     + r"(?:(?:i meant(?: to say)?|correction[:,]|let me correct (?:that|myself)[:,]|i was wrong[,.:]|i misspoke[,.:]|that should (?:be|read|say))[\s,:]*(?P<what>\w.+))"
 )
-_STAR = in_sentence(r"\*\s?(?P<what>[\w:.,/ -]{1,40})$")
-_ANOTHERS = cue(
-    FALTERING
+_STAR = sentence_pattern(r"\*\s?(?P<what>[\w:.,/ -]{1,40})$")
+_ANOTHERS = phrase_pattern(
+    CORRECTION_PREFIX
     + r"(?:actually[\s,]+(?P<what>\w.+)|(?P<not>(?:it's|the|that's|they're|he's|she's) .{1,80}, not (?:the |in |on |at )?\S+(?: \S+){0,2})\W*$)"
 )
-_VALUE = in_sentence(
+_VALUE = sentence_pattern(
     rf"(?i:\b(?P<day>(?:mon|tues|wednes|thurs|fri|satur|sun)day)s?\b)|\b(?P<month>(?=[A-Z])(?i:{MONTHS}))\b"
     r"|(?P<number>(?<![\w.-])[$\u20ac\u00a3]?\d[\d.,:]*(?:k|am|pm|%|st|nd|rd|th)?\b)|(?P<name>(?<=[a-z,] )[A-Z][\w-]+)"
 )
-_WORD = in_sentence(r"[^\W\d_]{3,}")
+_WORD = sentence_pattern(r"[^\W\d_]{3,}")
 _EMPTY = frozenset(
     [
         "the",
@@ -73,13 +73,13 @@ _EMPTY = frozenset(
         "who",
     ]
 )
-_REPLACED = in_sentence(r", not (?:the |in |on |at )?(\w(?:[\w.:-]*\w)?)")
-_STATES = in_sentence(
+_REPLACED = sentence_pattern(r", not (?:the |in |on |at )?(\w(?:[\w.:-]*\w)?)")
+_STATES = sentence_pattern(
     r"(?i)\b(?:is|are|was|were|will|'s|'ll|has|have|costs?|opens?|closes?|starts?|ends?|begins?|live|works?|meets?|needs?|called|at|on)\b"
 )
 
 
-def corrected(clause: Clause, said: Sequence[Spoken], place: int) -> tuple[Statement, Spoken] | None:
+def match_correction(clause: Clause, said: Sequence[SourceText], place: int) -> tuple[Claim, SourceText] | None:
     """Return what a clause corrects and the message that was wrong, where both are clear."""
     message = said[place]
     own = _OWN.match(clause.sentence.text) or _STAR.match(message.body.strip())
@@ -87,13 +87,13 @@ def corrected(clause: Clause, said: Sequence[Spoken], place: int) -> tuple[State
     if not match or not clause.is_first:
         return None
     right = match.groupdict().get("what") or match.groupdict().get("not") or ""
-    if is_broken(right) or len(right) > _LONGEST_RIGHT or right.rstrip().endswith("?"):
+    if is_disfluent(right) or len(right) > _LONGEST_RIGHT or right.rstrip().endswith("?"):
         return None
-    wrong = _wrong(right, said, place, is_own=own is not None)
-    return (_statement(right, wrong, clause, message), wrong) if wrong else None
+    wrong = _corrected_message(right, said, place, is_own=own is not None)
+    return (_correction_claim(right, wrong, clause, message), wrong) if wrong else None
 
 
-def _wrong(right: str, said: Sequence[Spoken], place: int, *, is_own: bool) -> Spoken | None:
+def _corrected_message(right: str, said: Sequence[SourceText], place: int, *, is_own: bool) -> SourceText | None:
     message = said[place]
     for earlier in _candidates(said, place):
         if is_own and earlier.author_id != message.author_id and earlier.message_id != message.answers:
@@ -103,10 +103,10 @@ def _wrong(right: str, said: Sequence[Spoken], place: int, *, is_own: bool) -> S
     return None
 
 
-def _candidates(said: Sequence[Spoken], place: int) -> Iterator[Spoken]:
+def _candidates(said: Sequence[SourceText], place: int) -> Iterator[SourceText]:
     """Yield what may be corrected: what is answered, else what was said shortly before, newest first."""
     answers = said[place].answers
-    before = said[max(0, place - _REACH) : place]
+    before = said[max(0, place - _MAX_DISTANCE) : place]
     yield from (one for one in before if one.message_id == answers)
     yield from (one for one in reversed(before) if one.message_id != answers)
 
@@ -123,7 +123,7 @@ def _contradicts(right: str, wrong: str, *, is_fragment: bool) -> bool:
     )
     shared = _words(right) & _words(wrong)
     replaced = _REPLACED.search(right)
-    names_it = bool(replaced and in_sentence(rf"(?i)(?<!\w){re.escape(replaced[1])}(?!\w)").search(wrong))
+    names_it = bool(replaced and sentence_pattern(rf"(?i)(?<!\w){re.escape(replaced[1])}(?!\w)").search(wrong))
     return names_it or (differs and (is_fragment or bool(shared)))
 
 
@@ -139,15 +139,15 @@ def _words(text: str) -> set[str]:
     return {word.lower() for word in _WORD.findall(text)} - _EMPTY
 
 
-def _statement(right: str, wrong: Spoken, clause: Clause, message: Spoken) -> Statement:
+def _correction_claim(right: str, wrong: SourceText, clause: Clause, message: SourceText) -> Claim:
     sentence = clause.sentence
     start = sentence.start + sentence.text.find(right)
-    words = clean(message.body[start : start + len(right)])
+    words = cleaned(message.body[start : start + len(right)])
     whose = "own" if wrong.author_id == message.author_id else f"{wrong.author_name}'s"
-    return Statement(
+    return Claim(
         kind="correction",
-        title=title(words),
-        content=f"{quoted(message.author_name, words)}, correcting {whose} \u201c{clean(wrong.body)}\u201d",
+        title=title_of(words),
+        content=f"{quoted_statement(message.author_name, words)}, correcting {whose} \u201c{cleaned(wrong.body)}\u201d",
         quotes=[
             Quote(message_id=message.message_id, start=sentence.start, end=sentence.end),
             Quote(message_id=wrong.message_id, start=0, end=len(wrong.body)),

@@ -5,47 +5,47 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from roomlore.domain.patterns import in_sentence
+from roomlore.domain.patterns import sentence_pattern
 from roomlore.domain.records import MemoryKind
 from roomlore.domain.speech import safe_name
-from roomlore.domain.statements import Quote, Spoken, Statement
+from roomlore.domain.statements import Quote, SourceText, Claim
 from roomlore.extraction.clauses import Clause
-from roomlore.extraction.cues import cue, is_broken, is_vague
-from roomlore.extraction.lexicon import DELIVERED, DOABLE, MONTHS
-from roomlore.extraction.taxonomy import COMMITMENT
-from roomlore.extraction.wording import clean, depends_on_presence, in_third_person, quoted, title
+from roomlore.extraction.cues import phrase_pattern, is_disfluent, is_unresolved_reference
+from roomlore.extraction.lexicon import DELIVERY_VERBS, ACTION_VERBS, MONTHS
+from roomlore.extraction.taxonomy import COMMITMENT_TAG
+from roomlore.extraction.wording import cleaned, needs_context, in_third_person, quoted_statement, title_of
 
-Check = Callable[[re.Match[str]], bool]
+FormCheck = Callable[[re.Match[str]], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Form:
+class LessonForm:
     """A way of telling what was learned, holds, is promised or is done."""
 
     kind: MemoryKind
     pattern: re.Pattern[str]
     confidence: float
     #: What the match must hold besides.
-    check: Check
+    check: FormCheck
     #: Whether it must begin its sentence, as a demand does.
-    opens: bool
+    must_open: bool
     #: Whether all of the sentence is said, or only the words called `what`.
     is_whole: bool
 
-    def fits(self, match: re.Match[str], clause: Clause) -> bool:
+    def matches(self, match: re.Match[str], clause: Clause) -> bool:
         """Return whether a match is one, where it stands."""
-        in_place = not self.opens or clause.is_first
-        return in_place and self.check(match) and not is_broken(match[0])
+        in_place = not self.must_open or clause.is_first
+        return in_place and self.check(match) and not is_disfluent(match[0])
 
 
 # What words must be
 
 _FEW_WORDS = 2
-_REASON = in_sentence(
+_REASON = sentence_pattern(
     r"(?i)\b(?:because|due to|needs?|requires?|required|only|must|has to|have to|depends|whenever|every time|unless|never|always)\b"
 )
-_OF_SOMEBODY = in_sentence(r"(?i)(?:i|we|he|she|they|my|his|her)\b")
-_NOTHING_NAMED = in_sentence(
+_OF_SOMEBODY = sentence_pattern(r"(?i)(?:i|we|he|she|they|my|his|her)\b")
+_NOTHING_NAMED = sentence_pattern(
     r"(?i)(?:an?|the) (?:bit|look|try|go|shot|minute|second|sec|call)\b|(?:back|up|out|off|down)\b"
 )
 
@@ -54,30 +54,30 @@ def _is_any(_: re.Match[str]) -> bool:
     return True
 
 
-def _is_told(match: re.Match[str]) -> bool:
+def _is_informative(match: re.Match[str]) -> bool:
     """Return whether what was learned says enough to be of use."""
     words = match["what"].split()
-    return len(words) > _FEW_WORDS and not is_vague(match["what"])
+    return len(words) > _FEW_WORDS and not is_unresolved_reference(match["what"])
 
 
 def _explains(match: re.Match[str]) -> bool:
     what = match["what"]
-    return _is_told(match) and not _OF_SOMEBODY.match(what) and bool(_REASON.search(what))
+    return _is_informative(match) and not _OF_SOMEBODY.match(what) and bool(_REASON.search(what))
 
 
 def _is_concrete(match: re.Match[str]) -> bool:
     """Return whether what is promised is named."""
-    return not is_vague(match["what"]) and not _NOTHING_NAMED.match(match["what"])
+    return not is_unresolved_reference(match["what"]) and not _NOTHING_NAMED.match(match["what"])
 
 
 def _has_object(match: re.Match[str]) -> bool:
     """Return whether what is to be done is done to something that is named."""
-    return not is_vague(match["what"].split(" ", 1)[1])
+    return not is_unresolved_reference(match["what"].split(" ", 1)[1])
 
 
-_CHECKS: Mapping[str, Check] = {
+_CHECKS: Mapping[str, FormCheck] = {
     "any": _is_any,
-    "told": _is_told,
+    "told": _is_informative,
     "explains": _explains,
     "concrete": _is_concrete,
     "object": _has_object,
@@ -87,8 +87,8 @@ _CHECKS: Mapping[str, Check] = {
 
 _DAY = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
 _PARTS: Mapping[str, str] = {
-    "doable": DOABLE,
-    "delivered": DELIVERED,
+    "doable": ACTION_VERBS,
+    "delivered": DELIVERY_VERBS,
     "when": rf"(?:by|before|until) (?:the end|end|eod|noon|midnight|next|this|tomorrow|tonight|{_DAY}|\d|(?:{MONTHS})|close|lunch|monday)"
     rf"|tomorrow|tonight|(?:on|this|next) (?:{_DAY}|week|weekend|month|afternoon|evening)|end of (?:the )?(?:day|week|month)"
     rf"|later today|this (?:afternoon|evening)|today|after (?:lunch|the meeting|work)|at \d{{1,2}}(?::\d\d| ?[ap]m)|on (?:the )?\d|(?:{MONTHS}) \d",
@@ -127,21 +127,21 @@ _TABLE = r"""
 """
 
 
-def _form(row: str) -> Form:
+def _parse_form(row: str) -> LessonForm:
     kind, confidence, check, place, said, pattern = row.split(None, 5)
-    return Form(
+    return LessonForm(
         kind=cast("MemoryKind", kind),
-        pattern=cue(pattern, _PARTS),
+        pattern=phrase_pattern(pattern, _PARTS),
         confidence=float(confidence),
         check=_CHECKS[check],
-        opens=place == "opens",
+        must_open=place == "opens",
         is_whole=said == "whole",
     )
 
 
-_FORMS = [_form(row) for row in _TABLE.strip().splitlines()]
+_FORMS = [_parse_form(row) for row in _TABLE.strip().splitlines()]
 #: Any of these words, or nothing is found.
-_QUICK = in_sentence(
+_PREFILTER = sentence_pattern(
     r"(?i)\b(?:lesson|take-?away|learn|turns|next time|never|cause|hindsight|retrospect|moral|rule|practice|convention|policy|standard|always|anti-?pattern"
     r"|avoid|don'?t|i'?ll|i will|going to|gonna|promise|commit|shipped|released|launched|deployed|rolled|migrated|signed|published|delivered|completed?|won"
     r"|finished|succeeded|failed|live|approved|rejected|cancel|merged|passed|done|cut|reduced|improved|increased|brought|lowered|raised|dropped|found)"
@@ -153,38 +153,38 @@ _WORDS = {
 }
 
 
-def found(clause: Clause, said: Spoken) -> Statement | None:
+def match_lesson(clause: Clause, said: SourceText) -> Claim | None:
     """Return what a clause says was learned, holds, is promised or is done."""
     rest = clause.rest
-    if not _QUICK.search(rest):
+    if not _PREFILTER.search(rest):
         return None
     for form in _FORMS:
         match = form.pattern.match(rest)
-        if match and form.fits(match, clause):
+        if match and form.matches(match, clause):
             return _statement(form, match, clause, said)
     return None
 
 
-def _statement(form: Form, match: re.Match[str], clause: Clause, said: Spoken) -> Statement:
+def _statement(form: LessonForm, match: re.Match[str], clause: Clause, said: SourceText) -> Claim:
     start, end = clause.start + match.start(), clause.start + match.end()
     words = said.body[start:end]
-    what = clean(words if form.is_whole else said.body[clause.start + match.start("what") : end])
+    what = cleaned(words if form.is_whole else said.body[clause.start + match.start("what") : end])
     is_promise = form.kind == "context"
-    return Statement(
+    return Claim(
         kind=form.kind,
-        title=title(what),
+        title=title_of(what),
         content=_content(form, what, said, words),
         quotes=[Quote(message_id=said.message_id, start=start, end=end)],
         author_id=said.author_id,
         subject_ids=frozenset({said.author_id}) if is_promise else frozenset(),
         confidence=form.confidence,
-        tags=frozenset({COMMITMENT}) if is_promise else frozenset(),
+        tags=frozenset({COMMITMENT_TAG}) if is_promise else frozenset(),
     )
 
 
-def _content(form: Form, what: str, said: Spoken, words: str) -> str:
+def _content(form: LessonForm, what: str, said: SourceText, words: str) -> str:
     if form.kind == "context":
-        return in_third_person(said.author_name, words) or quoted(said.author_name, words)
-    if form.kind in _WORDS and not depends_on_presence(what):
+        return in_third_person(said.author_name, words) or quoted_statement(said.author_name, words)
+    if form.kind in _WORDS and not needs_context(what):
         return f"{_WORDS[form.kind]} from {safe_name(said.author_name)}: {what}."
-    return quoted(said.author_name, words)
+    return quoted_statement(said.author_name, words)

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from roomlore.domain.ids import MessageId
-from roomlore.domain.ports import Unanswered
-from roomlore.domain.speech import on_one_line, safe_name
-from roomlore.domain.statements import Person, Remembered, Spoken, Statement
-from roomlore.extraction.languagemodelanswer import OF_ROOMS, Verdict, verdicts
-from roomlore.extraction.languagemodelquotes import Shown
-from roomlore.extraction.languagemodelwishes import KINDS as WISHES
-from roomlore.extraction.silences import unread
-from roomlore.extraction.slots import SLOTS
+from roomlore.domain.ports import LlmFailure
+from roomlore.domain.speech import as_one_line, safe_name
+from roomlore.domain.statements import NamedParticipant, ExistingMemory, SourceText, Claim
+from roomlore.extraction.languagemodelanswer import EXTRACTABLE_KINDS, ValidationResult, validate_answer
+from roomlore.extraction.languagemodelquotes import PromptLabels
+from roomlore.extraction.languagemodelwishes import REQUEST_KINDS as WISHES
+from roomlore.extraction.silences import excluded_messages
+from roomlore.extraction.slots import ATTRIBUTES
 
 #: What one call shows: about what fits into the smallest language models.
 LONGEST_MATERIAL = 8_000
@@ -51,7 +51,7 @@ INSTRUCTIONS = (
 REMINDER = "The wishes and statements in what stands above, as JSON:"
 
 
-def _object(properties: Mapping[str, Any]) -> Mapping[str, Any]:
+def _object_schema(properties: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the schema of an object that has all of these and nothing else."""
     return {
         "type": "object",
@@ -64,7 +64,7 @@ def _object(properties: Mapping[str, Any]) -> Mapping[str, Any]:
 _TEXT: Mapping[str, Any] = {"type": "string"}
 _MAYBE: Mapping[str, Any] = {"type": ["string", "null"]}
 _TEXTS: Mapping[str, Any] = {"type": "array", "items": _TEXT}
-_WISH = _object(
+_WISH = _object_schema(
     {
         "message": _TEXT,
         "kind": {"type": "string", "enum": list(WISHES)},
@@ -73,20 +73,20 @@ _WISH = _object(
         "from": _TEXTS,
     }
 )
-_STATEMENT = _object(
+_STATEMENT = _object_schema(
     {
-        "kind": {"type": "string", "enum": list(OF_ROOMS)},
+        "kind": {"type": "string", "enum": list(EXTRACTABLE_KINDS)},
         "content": _TEXT,
         "author": _TEXT,
         "subjects": _TEXTS,
-        "quotes": {"type": "array", "items": _object({"message": _TEXT, "text": _TEXT})},
-        "slot": {"type": ["string", "null"], "enum": [*SLOTS, None]},
+        "quotes": {"type": "array", "items": _object_schema({"message": _TEXT, "text": _TEXT})},
+        "slot": {"type": ["string", "null"], "enum": [*ATTRIBUTES, None]},
         "same_as": _MAYBE,
         "replaces": _MAYBE,
     }
 )
 #: Wishes first: where an answer is cut short they are there.
-SHAPE: Mapping[str, Any] = _object(
+ANSWER_SCHEMA: Mapping[str, Any] = _object_schema(
     {
         "wishes": {"type": "array", "maxItems": 4, "items": _WISH},
         "statements": {"type": "array", "maxItems": 8, "items": _STATEMENT},
@@ -95,97 +95,97 @@ SHAPE: Mapping[str, Any] = _object(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Portion:
+class PromptChunk:
     """A part of a conversation that fits into one call."""
 
     #: What was said, as it is shown: the same words make the same answer count.
-    said: str
-    shown: Shown
+    messages_text: str
+    labels: PromptLabels
 
     @property
     def text(self) -> str:
         """Return all that is shown."""
-        lines = [f"{label}: {_line(one.content)}" for label, one in self.shown.remembered.items()]
-        return "\n".join(["<remembered>", *lines, "</remembered>", self.said] if lines else [self.said])
+        lines = [f"{label}: {_line(one.content)}" for label, one in self.labels.memories.items()]
+        return "\n".join(["<remembered>", *lines, "</remembered>", self.messages_text] if lines else [self.messages_text])
 
     @property
     def message_ids(self) -> list[MessageId]:
         """Return the messages that it shows."""
-        return [one.message_id for one in self.shown.messages.values()]
+        return [one.message_id for one in self.labels.messages.values()]
 
     @property
     def source_ids(self) -> list[MessageId]:
         """Return the messages whose words it holds: those it shows, and those that what is remembered rests on."""
-        held = [source_id for one in self.shown.remembered.values() for source_id in one.source_ids]
+        held = [source_id for one in self.labels.memories.values() for source_id in one.source_ids]
         return list(dict.fromkeys([*self.message_ids, *held]))
 
 
 #: Shows a portion to a language model and returns its answer.
-Ask = Callable[[Portion], Awaitable[str | Unanswered]]
+CallModel = Callable[[PromptChunk], Awaitable[str | LlmFailure]]
 #: Is told what became of each statement in the answer to a portion.
-Tell = Callable[[Portion, Sequence[Verdict]], None]
+OnVerdicts = Callable[[PromptChunk, Sequence[ValidationResult]], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LanguageModelExtractor:
+class LlmExtractor:
     """The `Extractor` that asks a language model."""
 
     name: str
-    ask: Ask
-    tell: Tell
+    call: CallModel
+    on_verdicts: OnVerdicts
     #: Returns whether a text holds no secret.
     is_clean: Callable[[str], bool]
     #: What stands already of the same people for the same people.
-    remembered: Sequence[Remembered] = ()
+    known_memories: Sequence[ExistingMemory] = ()
 
     async def extract(
-        self, said: Sequence[Spoken], people: Sequence[Person]
-    ) -> Sequence[Statement] | Unanswered:
+        self, said: Sequence[SourceText], people: Sequence[NamedParticipant]
+    ) -> Sequence[Claim] | LlmFailure:
         """Return what is stated, or why one of its portions got no answer: then what others hold is for later."""
-        found: dict[object, Statement] = {}
-        for portion in portions(said, people, self.remembered):
-            answer = await self.ask(portion)
-            if isinstance(answer, Unanswered):
+        found: dict[object, Claim] = {}
+        for portion in split_prompt(said, people, self.known_memories):
+            answer = await self.call(portion)
+            if isinstance(answer, LlmFailure):
                 return answer
-            judged = verdicts(answer, portion.shown, is_clean=self.is_clean)
-            self.tell(portion, judged)
+            judged = validate_answer(answer, portion.labels, is_clean=self.is_clean)
+            self.on_verdicts(portion, judged)
             for one in judged:
-                if one.statement is not None:
+                if one.claim is not None:
                     # What portions share is stated in both.
                     found.setdefault(
-                        (one.statement.content.casefold(), one.statement.quotes[0]), one.statement
+                        (one.claim.content.casefold(), one.claim.quotes[0]), one.claim
                     )
         return list(found.values())
 
 
-def portions(
-    said: Sequence[Spoken], people: Sequence[Person], remembered: Sequence[Remembered] = ()
-) -> list[Portion]:
+def split_prompt(
+    said: Sequence[SourceText], people: Sequence[NamedParticipant], remembered: Sequence[ExistingMemory] = ()
+) -> list[PromptChunk]:
     """Return a conversation as it is shown, in parts that overlap; nothing of one in which too little is said.
 
     Injected text, notices, agents' words and what somebody asked to be left alone are not in there.
     """
-    left_alone = unread(said)
-    told = [one for one in said if is_told(one) and one.message_id not in left_alone]
+    left_alone = excluded_messages(said)
+    told = [one for one in said if is_promptable(one) and one.message_id not in left_alone]
     if sum(letter.isalpha() for one in told for letter in one.body) < FEWEST_LETTERS:
         return []
-    found: list[Portion] = []
+    found: list[PromptChunk] = []
     start = 0
     while start < len(told):
-        end = _end(told, start)
-        found.append(_portion(told[start:end], people, remembered))
+        end = _chunk_end(told, start)
+        found.append(_build_chunk(told[start:end], people, remembered))
         if end >= len(told):
             break
         start = max(end - OVERLAP, start + 1)
     return found
 
 
-def is_told(one: Spoken) -> bool:
+def is_promptable(one: SourceText) -> bool:
     """Return whether a message may be shown: said by somebody, and not by an agent, which reports others."""
     return one.kind in {"message", "whisper"} and one.author_kind == "human" and bool(one.body.strip())
 
 
-def _end(told: Sequence[Spoken], start: int) -> int:
+def _chunk_end(told: Sequence[SourceText], start: int) -> int:
     """Return behind the last message that fits into a portion: at least as many as make it go on."""
     left = LONGEST_MATERIAL
     for place in range(start, len(told)):
@@ -195,12 +195,12 @@ def _end(told: Sequence[Spoken], start: int) -> int:
     return len(told)
 
 
-def _portion(told: Sequence[Spoken], people: Sequence[Person], remembered: Sequence[Remembered]) -> Portion:
+def _build_chunk(told: Sequence[SourceText], people: Sequence[NamedParticipant], remembered: Sequence[ExistingMemory]) -> PromptChunk:
     authors = list(dict.fromkeys(one.author_id for one in told))
     names = {one.author_id: one.author_name for one in told}
     known = {person.id: person for person in people}
     persons = {
-        f"p{number}": known.get(key, Person(id=key, name=names[key]))
+        f"p{number}": known.get(key, NamedParticipant(id=key, name=names[key]))
         for number, key in enumerate(authors, start=1)
     }
     others = [person for person in people if person.id not in names]
@@ -214,16 +214,16 @@ def _portion(told: Sequence[Spoken], people: Sequence[Person], remembered: Seque
     spoken_of = ", ".join(f"{labels[person.id]} {safe_name(person.name)}" for person in others)
     also = [f"Also spoken of: {_line(spoken_of)}"] if others else []
     text = "\n".join([*also, "<messages>", *lines, "</messages>", REMINDER])
-    shown = Shown(messages=messages, people=persons, remembered={label_of(one): one for one in remembered})
-    return Portion(said=text, shown=shown)
+    shown = PromptLabels(messages=messages, people=persons, memories={memory_label(one): one for one in remembered})
+    return PromptChunk(messages_text=text, labels=shown)
 
 
-def label_of(one: Remembered) -> str:
+def memory_label(one: ExistingMemory) -> str:
     """Return by what a memory goes: the same each time, for an answer may be taken again later."""
     return f"k{one.id.hex[-8:]}"
 
 
 def _line(text: str) -> str:
     """Return a text on one line, in which no mark of ours stands."""
-    line = on_one_line(text)
+    line = as_one_line(text)
     return line.replace("<", "\N{SINGLE LEFT-POINTING ANGLE QUOTATION MARK}")

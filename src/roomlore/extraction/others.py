@@ -6,9 +6,9 @@ Whoever says it stays its author: what is told of people is surer when they tell
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from roomlore.domain.patterns import LONGEST_SENTENCE, in_sentence
-from roomlore.domain.statements import Person
-from roomlore.extraction.cues import FALTERING
+from roomlore.domain.patterns import MAX_SENTENCE_LENGTH, sentence_pattern
+from roomlore.domain.statements import NamedParticipant
+from roomlore.extraction.cues import CORRECTION_PREFIX
 
 _SHORTEST_NAME = 3
 _IRREGULAR = {
@@ -21,29 +21,29 @@ _IRREGULAR = {
     "can't": "I can't",
 }
 _ES = ("ches", "shes", "sses", "xes", "zes")
-_REST = in_sentence(r"(?P<own>'s?)?\s+(?P<verb>[A-Za-z']+)\b(?P<more>.*)", re.DOTALL)
+_REST = sentence_pattern(r"(?P<own>'s?)?\s+(?P<verb>[A-Za-z']+)\b(?P<more>.*)", re.DOTALL)
 
 
-class Named:
+class NamedPeople:
     """The people of a room by what they are called."""
 
-    def __init__(self, people: Sequence[Person]) -> None:
+    def __init__(self, people: Sequence[NamedParticipant]) -> None:
         """Keep humans whose names mean one of them only."""
         called: dict[str, set[int]] = {}
         for number, person in enumerate(people):
             for name in {person.name, *person.names}:
                 if len(name) >= _SHORTEST_NAME:
                     called.setdefault(name.casefold(), set()).add(number)
-        self._people: Mapping[str, Person] = {
+        self._people: Mapping[str, NamedParticipant] = {
             name: people[next(iter(numbers))] for name, numbers in called.items() if len(numbers) == 1
         }
         #: In small letters.
         self.names = frozenset(self._people)
         longest_first = sorted(self._people, key=len, reverse=True)
         either = "|".join(re.escape(name) for name in longest_first) or "(?!)"
-        self._pattern = in_sentence(rf"@?(?P<name>{either})(?!\w)", re.IGNORECASE)
+        self._pattern = sentence_pattern(rf"@?(?P<name>{either})(?!\w)", re.IGNORECASE)
 
-    def spoken_of(self, text: str) -> tuple[Person, int] | None:
+    def subject_of(self, text: str) -> tuple[NamedParticipant, int] | None:
         """Return who a clause begins with, and where the name ends."""
         match = self._pattern.match(text)
         person = self._people.get(match["name"].casefold()) if match else None
@@ -51,20 +51,20 @@ class Named:
 
 
 #: Says that it is not so, by whoever was spoken of.
-_DENIES = in_sentence(
-    rf"\W*(?:(?:lol|huh|what|(?:a?ha)+h?)[\s,.!?]+)*{FALTERING}(?:no+\b(?! (?:problem|worries))|nope|nah|wrong|since when"
+_DENIES = sentence_pattern(
+    rf"\W*(?:(?:lol|huh|what|(?:a?ha)+h?)[\s,.!?]+)*{CORRECTION_PREFIX}(?:no+\b(?! (?:problem|worries))|nope|nah|wrong|since when"
     r"|not (?:any ?more|me|true|really|quite|at all)|(?:i(?:'m| am)|that(?:'s| is)) (?:not|wrong)"
     r"|i (?:do|did|was|have|had|am)(?:n't| not)|i never|used to|what|huh|left (?:last|in|there))\b",
     re.IGNORECASE,
 )
 
 
-def denies(body: str) -> bool:
+def denies_statement(body: str) -> bool:
     """Return whether a message begins by saying that what was said of its author is not so."""
-    return bool(_DENIES.match(body[:LONGEST_SENTENCE].replace("\u2019", "'")))
+    return bool(_DENIES.match(body[:MAX_SENTENCE_LENGTH].replace("\u2019", "'")))
 
 
-def as_own(rest: str) -> Iterator[str]:
+def first_person_variants(rest: str) -> Iterator[str]:
     """Yield what follows a name as the one named would say it."""
     match = _REST.match(rest)
     if not match:

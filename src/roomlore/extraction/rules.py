@@ -10,22 +10,22 @@ from itertools import islice
 
 from roomlore.domain.ids import MessageId, ParticipantId
 from roomlore.domain.speech import safe_name
-from roomlore.domain.statements import Person, Quote, Spoken, Statement
-from roomlore.extraction.clauses import NOBODY, Called, Clause, called_by_name, clauses
-from roomlore.extraction.corrections import corrected
-from roomlore.extraction.cues import JOKING, REPLACING, is_asked, is_broken, is_foreign, is_relayed
-from roomlore.extraction.decisions import Offer, decisions, offer
-from roomlore.extraction.experience import found
-from roomlore.extraction.others import Named, as_own, denies
-from roomlore.extraction.selves import Reading, reading, with_subject
-from roomlore.extraction.silences import left_standing, unread
-from roomlore.extraction.taxonomy import AGENT
-from roomlore.extraction.wording import clean, depends_on_presence, in_third_person, quoted, title
+from roomlore.domain.statements import NamedParticipant, Quote, SourceText, Claim
+from roomlore.extraction.clauses import NO_NAMES, AddressNames, Clause, address_names, clauses_of
+from roomlore.extraction.corrections import match_correction
+from roomlore.extraction.cues import JOKE, CORRECTION_OPENING, is_question, is_disfluent, is_foreign, is_reported_speech
+from roomlore.extraction.decisions import DecisionProposal, decided, match_proposal
+from roomlore.extraction.experience import match_lesson
+from roomlore.extraction.others import NamedPeople, first_person_variants, denies_statement
+from roomlore.extraction.selves import FirstPersonMatch, match_first_person, add_subject
+from roomlore.extraction.silences import eligible_sentences, excluded_messages
+from roomlore.extraction.taxonomy import AGENT_TAG
+from roomlore.extraction.wording import cleaned, needs_context, in_third_person, quoted_statement, title_of
 
 #: What people say of others they may have wrong; what agents say of themselves is worth little.
-_OF_ANOTHER, _OF_AN_AGENT = 0.6, 0.4
+_OTHER_CONFIDENCE, _AGENT_CONFIDENCE = 0.6, 0.4
 #: What agents may state of themselves; all else they say is about others, or was said by others.
-_OF_AGENTS = frozenset({"preference", "fact", "context"})
+_AGENT_KINDS = frozenset({"preference", "fact", "context"})
 _LONGEST_BODY = 20_000
 #: How many messages before one may bear on it.
 _NEAR = 10
@@ -33,42 +33,42 @@ APOSTROPHES = ("'", "\u2019")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class ExtractedClaim:
     """A statement, and what it takes the place of."""
 
-    statement: Statement
+    statement: Claim
     #: Whether it is to replace what its author said of the same before.
     replaces: bool = False
     #: The message that it says was wrong.
-    wrong: Spoken | None = None
+    corrected: SourceText | None = None
 
 
-def extract(said: Sequence[Spoken], people: Sequence[Person]) -> list[Statement]:
+def extract(said: Sequence[SourceText], people: Sequence[NamedParticipant]) -> list[Claim]:
     """Return what is stated in a conversation, in the order in which it was said.
 
     Args:
         said: The messages of the conversation, in order.
         people: Who may be spoken of.
     """
-    silent = unread(said)
-    heard = [message for message in said if _speaks(message) and message.message_id not in silent]
-    named = Named(people)
-    called = called_by_name([message.body for message in heard], named.names)
+    silent = excluded_messages(said)
+    heard = [message for message in said if _is_readable(message) and message.message_id not in silent]
+    named = NamedPeople(people)
+    called = address_names([message.body for message in heard], named.names)
     everything = [
-        one for place in range(len(heard)) for one in _read(heard, place, named=named, called=called)
+        one for place in range(len(heard)) for one in _claims_in(heard, place, named=named, called=called)
     ]
-    offers = [one for one in everything if isinstance(one, Offer)]
-    stated = [one for one in everything if isinstance(one, Found)]
-    stated += [Found(statement=statement) for statement in decisions(offers, said)]
+    offers = [one for one in everything if isinstance(one, DecisionProposal)]
+    stated = [one for one in everything if isinstance(one, ExtractedClaim)]
+    stated += [ExtractedClaim(statement=statement) for statement in decided(offers, said)]
     places = {message.message_id: place for place, message in enumerate(said)}
     stated = [
         one for one in stated if not _is_denied(one.statement, said[places[_place(one.statement)[0]] + 1 :])
     ]
     stated.sort(key=lambda one: (places[_place(one.statement)[0]], _place(one.statement)[1]))
-    return _united(_standing(stated))
+    return _merge_equal(_without_corrected(stated))
 
 
-def _speaks(message: Spoken) -> bool:
+def _is_readable(message: SourceText) -> bool:
     return (
         message.kind in {"message", "whisper"}
         and message.author_kind != "system"
@@ -76,113 +76,113 @@ def _speaks(message: Spoken) -> bool:
     )
 
 
-def _end(one: Found | Offer) -> int:
+def _end_position(one: ExtractedClaim | DecisionProposal) -> int:
     """Return up to where in its message the words are read."""
-    return one.clause.sentence.end if isinstance(one, Offer) else one.statement.quotes[0].end
+    return one.clause.sentence.end if isinstance(one, DecisionProposal) else one.statement.quotes[0].end
 
 
-def _place(statement: Statement) -> tuple[MessageId, int]:
+def _place(statement: Claim) -> tuple[MessageId, int]:
     return statement.quotes[0].message_id, statement.quotes[0].start
 
 
 # One message
 
 
-def _read(heard: Sequence[Spoken], place: int, *, named: Named, called: Called) -> Iterator[Found | Offer]:
+def _claims_in(heard: Sequence[SourceText], place: int, *, named: NamedPeople, called: AddressNames) -> Iterator[ExtractedClaim | DecisionProposal]:
     message = heard[place]
-    if message.author_kind == "agent" and is_relayed(message.body):
+    if message.author_kind == "agent" and is_reported_speech(message.body):
         return
     before = heard[max(0, place - _NEAR) : place]
-    for sentence in left_standing(message.body):
-        reads: list[Found | Offer] = []
+    for sentence in eligible_sentences(message.body):
+        reads: list[ExtractedClaim | DecisionProposal] = []
         read_to, follows = 0, False
         opens = not message.body[: sentence.start].strip()
         # Only a whole message is addressed; a name at the head of a later line says whose the line is.
-        for part in clauses(sentence, called if opens else NOBODY):
+        for part in clauses_of(sentence, called if opens else NO_NAMES):
             if part.start < read_to:
                 continue
             if message.author_kind == "agent":
-                read = _of_agent(part, message, follows=follows)
+                read = _agent_claim(part, message, follows=follows)
             else:
-                read = _of_human(part, message, follows=follows, named=named, before=before)
-            follows = isinstance(read, Found) and message.author_id in read.statement.subject_ids
+                read = _human_claim(part, message, follows=follows, named=named, before=before)
+            follows = isinstance(read, ExtractedClaim) and message.author_id in read.statement.subject_ids
             if read is not None:
                 reads.append(read)
-                read_to = _end(read)
+                read_to = _end_position(read)
         # What warns is looked for last: most sentences state nothing that it could warn of.
-        if reads and not (JOKING.search(sentence.text) or is_foreign(sentence.text)):
+        if reads and not (JOKE.search(sentence.text) or is_foreign(sentence.text)):
             yield from reads
 
 
-def _of_human(
-    part: Clause, message: Spoken, *, follows: bool, named: Named, before: Sequence[Spoken]
-) -> Found | Offer | None:
-    if offered := offer(part, message):
+def _human_claim(
+    part: Clause, message: SourceText, *, follows: bool, named: NamedPeople, before: Sequence[SourceText]
+) -> ExtractedClaim | DecisionProposal | None:
+    if offered := match_proposal(part, message):
         return offered if part.is_plain else None
     statement = (
-        _of_self(part, message, follows=follows) or _of_another(part, message, named) or found(part, message)
+        _own_claim(part, message, follows=follows) or _claim_about_other(part, message, named) or match_lesson(part, message)
     )
     if statement:
-        read = Found(statement=statement, replaces=bool(REPLACING.match(part.opening)))
-    elif correction := corrected(part, [*before, message], len(before)):
-        read = Found(statement=correction[0], wrong=correction[1])
+        read = ExtractedClaim(statement=statement, replaces=bool(CORRECTION_OPENING.match(part.prefix)))
+    elif correction := match_correction(part, [*before, message], len(before)):
+        read = ExtractedClaim(statement=correction[0], corrected=correction[1])
     else:
         return None
-    return read if part.is_plain and not is_asked(part.sentence.text) else None
+    return read if part.is_plain and not is_question(part.sentence.text) else None
 
 
-def _of_agent(part: Clause, message: Spoken, *, follows: bool) -> Found | None:
-    statement = _of_self(part, message, follows=follows) or found(part, message)
+def _agent_claim(part: Clause, message: SourceText, *, follows: bool) -> ExtractedClaim | None:
+    statement = _own_claim(part, message, follows=follows) or match_lesson(part, message)
     # What stands behind a name and a colon is passed on.
-    if not statement or statement.kind not in _OF_AGENTS or ":" in part.opening:
+    if not statement or statement.kind not in _AGENT_KINDS or ":" in part.prefix:
         return None
-    if not part.is_plain or is_asked(part.sentence.text):
+    if not part.is_plain or is_question(part.sentence.text):
         return None
-    confidence = statement.confidence * _OF_AN_AGENT
-    return Found(statement=replace(statement, confidence=confidence, tags=statement.tags | {AGENT}))
+    confidence = statement.confidence * _AGENT_CONFIDENCE
+    return ExtractedClaim(statement=replace(statement, confidence=confidence, tags=statement.tags | {AGENT_TAG}))
 
 
-def _of_self(part: Clause, message: Spoken, *, follows: bool) -> Statement | None:
-    text = with_subject(part.text) if follows else part.text
-    read = reading(text)
-    if read is None or is_broken(text):
+def _own_claim(part: Clause, message: SourceText, *, follows: bool) -> Claim | None:
+    text = add_subject(part.text) if follows else part.text
+    read = match_first_person(text)
+    if read is None or is_disfluent(text):
         return None
     said = message.body[part.start : part.end]
-    if clean(said).casefold().endswith(message.author_name.casefold()):
+    if cleaned(said).casefold().endswith(message.author_name.casefold()):
         return None
     shown = text if text != part.text else said
-    alone = in_third_person(message.author_name, shown) if part.shared_from == part.start else None
-    told = alone or quoted(message.author_name, message.body[part.shared_from : part.end])
-    return _statement(part, message, read, content=told, subject_id=message.author_id)
+    alone = in_third_person(message.author_name, shown) if part.coordinated_from == part.start else None
+    told = alone or quoted_statement(message.author_name, message.body[part.coordinated_from : part.end])
+    return _claim(part, message, read, content=told, subject_id=message.author_id)
 
 
-def _of_another(part: Clause, message: Spoken, named: Named) -> Statement | None:
-    spoken_of = named.spoken_of(part.text)
+def _claim_about_other(part: Clause, message: SourceText, named: NamedPeople) -> Claim | None:
+    spoken_of = named.subject_of(part.text)
     if spoken_of is None or spoken_of[0].id == message.author_id:
         return None
     person, end = spoken_of
-    read = next((read for text in as_own(part.text[end:]) if (read := reading(text))), None)
-    if read is None or is_broken(part.text):
+    read = next((read for text in first_person_variants(part.text[end:]) if (read := match_first_person(text))), None)
+    if read is None or is_disfluent(part.text):
         return None
     said = message.body[part.start : part.end]
-    rest = clean(said[end:])
-    is_alone = not depends_on_presence(rest)
+    rest = cleaned(said[end:])
+    is_alone = not needs_context(rest)
     told = (
         # As the speaker calls them: who that is need not be known to whoever may read it.
         f"{safe_name(said[:end].lstrip('@'))}{'' if rest[:1] in APOSTROPHES else ' '}{rest}."
         if is_alone
-        else quoted(message.author_name, said)
+        else quoted_statement(message.author_name, said)
     )
-    read = replace(read, confidence=read.confidence * _OF_ANOTHER)
-    return _statement(part, message, read, content=told, subject_id=person.id)
+    read = replace(read, confidence=read.confidence * _OTHER_CONFIDENCE)
+    return _claim(part, message, read, content=told, subject_id=person.id)
 
 
-def _statement(
-    part: Clause, message: Spoken, read: Reading, *, content: str, subject_id: ParticipantId
-) -> Statement:
-    return Statement(
+def _claim(
+    part: Clause, message: SourceText, read: FirstPersonMatch, *, content: str, subject_id: ParticipantId
+) -> Claim:
+    return Claim(
         kind=read.kind,
-        title=title(message.body[part.start : part.end]),
+        title=title_of(message.body[part.start : part.end]),
         content=content,
         quotes=[Quote(message_id=message.message_id, start=part.start, end=part.end)],
         author_id=message.author_id,
@@ -196,9 +196,9 @@ def _statement(
 # The whole conversation
 
 
-def _standing(stated: Sequence[Found]) -> list[Statement]:
+def _without_corrected(stated: Sequence[ExtractedClaim]) -> list[Claim]:
     """Return what was not said to be wrong afterwards, by whoever had said it."""
-    replacing = [(number, one) for number, one in enumerate(stated) if one.replaces or one.wrong]
+    replacing = [(number, one) for number, one in enumerate(stated) if one.replaces or one.corrected]
     return [
         one.statement
         for number, one in enumerate(stated)
@@ -206,19 +206,19 @@ def _standing(stated: Sequence[Found]) -> list[Statement]:
     ]
 
 
-def _is_denied(statement: Statement, following: Sequence[Spoken]) -> bool:
+def _is_denied(statement: Claim, following: Sequence[SourceText]) -> bool:
     """Return whether one whom somebody else speaks of says soon afterwards that it is not so."""
     others = statement.subject_ids - {statement.author_id}
     answers = (one for one in following[:_NEAR] if one.author_id in others)
-    return any(denies(one.body) for one in islice(answers, 1))
+    return any(denies_statement(one.body) for one in islice(answers, 1))
 
 
-def _replaces(later: Found, earlier: Statement) -> bool:
+def _replaces(later: ExtractedClaim, earlier: Claim) -> bool:
     statement = later.statement
     if statement.author_id != earlier.author_id:
         return False
-    if later.wrong is not None:
-        return later.wrong.message_id == earlier.quotes[0].message_id
+    if later.corrected is not None:
+        return later.corrected.message_id == earlier.quotes[0].message_id
     same = (
         statement.slot is not None
         and statement.slot == earlier.slot
@@ -227,9 +227,9 @@ def _replaces(later: Found, earlier: Statement) -> bool:
     return later.replaces and same
 
 
-def _united(statements: Sequence[Statement]) -> list[Statement]:
+def _merge_equal(statements: Sequence[Claim]) -> list[Claim]:
     """Return the statements with those that say the same made one, which rests on the words of each."""
-    united: dict[tuple[object, ...], Statement] = {}
+    united: dict[tuple[object, ...], Claim] = {}
     for one in statements:
         key = (one.kind, one.author_id, one.subject_ids, one.content.casefold())
         first = united.get(key)

@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from roomlore.domain.patterns import in_sentence
+from roomlore.domain.patterns import sentence_pattern
 from roomlore.domain.records import MemoryKind
-from roomlore.extraction.forms import Form, Head, forms
+from roomlore.extraction.forms import FirstPersonForm, Head, parse_forms
 
 # Columns: what it is the one value of, tag, what its words must be, pattern.
 
-_TASTES = forms(
+_PREFERENCE_FORMS = parse_forms(
     "preference",
     0.75,
     r"""
@@ -30,7 +30,7 @@ _TASTES = forms(
     thing       -           favourite my (?P<thing>(?:all-time )?favou?rite (?:[\w'-]+ ){0,2}?[\w'-]+)(?: is|[']s|:| are) (?P<value>.+)
     """,
 )
-_LIVES = forms(
+_FACT_FORMS = parse_forms(
     "fact",
     0.85,
     r"""
@@ -104,7 +104,7 @@ _LIVES = forms(
     name        -           any       (?:please )?(?:just )?call me <name>[\w'-]{1,30}\W*$
     """,
 )
-_HAPPENED = forms(
+_EVENT_FORMS = parse_forms(
     "fact",
     0.8,
     r"""
@@ -123,20 +123,20 @@ _HAPPENED = forms(
     -     family      any       we have <some> (?:[\w-]+ ){0,3}?(?:kids|children|sons?|daughters?|dogs?|cats?)\b
     """,
 )
-_EVERY = (*_TASTES, *_LIVES, *_HAPPENED)
-_FORMS: Mapping[Head, Sequence[Form]] = {
-    head: [form for form in _EVERY if form.head == head] for head in ("i", "my", "we", "call")
+_ALL_FORMS = (*_PREFERENCE_FORMS, *_FACT_FORMS, *_EVENT_FORMS)
+_FORMS_BY_HEAD: Mapping[Head, Sequence[FirstPersonForm]] = {
+    head: [form for form in _ALL_FORMS if form.head == head] for head in ("i", "my", "we", "call")
 }
-_HEAD = in_sentence(r"(?P<word>i|my|we|call)\b|(?P<please>please|just)\b|(?:im|ive|id)\b", re.IGNORECASE)
+_HEAD_PATTERN = sentence_pattern(r"(?P<word>i|my|we|call)\b|(?P<please>please|just)\b|(?:im|ive|id)\b", re.IGNORECASE)
 #: A verb of habit whose subject was that of the clause before.
-_HABIT = in_sentence(
+_HABIT = sentence_pattern(
     r"(?:also |now |currently )?(?:work|live|play|speak|prefer|love|hate|study|teach|own|drive|volunteer)\s",
     re.IGNORECASE,
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class FirstPersonMatch:
     """What a clause in the first person tells of whoever says it."""
 
     kind: MemoryKind
@@ -145,18 +145,18 @@ class Reading:
     tags: frozenset[str]
 
 
-def reading(text: str) -> Reading | None:
+def match_first_person(text: str) -> FirstPersonMatch | None:
     """Return what a clause in the first person tells, or None where it is of no known form."""
-    for form in _FORMS[head] if (head := _head(text)) else ():
+    for form in _FORMS_BY_HEAD[head] if (head := _head_of(text)) else ():
         match = form.pattern.match(text)
-        if match and form.fits(match):
+        if match and form.matches(match):
             tags = frozenset({form.tag}) if form.tag else frozenset[str]()
-            return Reading(kind=form.kind, slot=form.slot_of(match), confidence=form.confidence, tags=tags)
+            return FirstPersonMatch(kind=form.kind, slot=form.slot_of(match), confidence=form.confidence, tags=tags)
     return None
 
 
-def _head(text: str) -> Head | None:
-    match = _HEAD.match(text)
+def _head_of(text: str) -> Head | None:
+    match = _HEAD_PATTERN.match(text)
     if not match:
         return None
     if match["please"]:
@@ -164,6 +164,6 @@ def _head(text: str) -> Head | None:
     return cast("Head", match["word"].lower()) if match["word"] else "i"
 
 
-def with_subject(text: str) -> str:
+def add_subject(text: str) -> str:
     """Return a clause with the speaker as its subject, where it is a habit and has none of its own."""
     return f"I {text}" if _HABIT.match(text) else text

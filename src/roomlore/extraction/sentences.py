@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from roomlore.domain.patterns import LONGEST_SENTENCE, in_sentence, later
+from roomlore.domain.patterns import MAX_SENTENCE_LENGTH, sentence_pattern, lazy_pattern
 
 #: Stands for a letter that is not the author's own: no cue holds it, and it counts as part of a word.
-COVER = "\ue000"
+MASK = "\ue000"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,10 +29,10 @@ class Sentence:
         return self.start + len(self.text)
 
 
-def sentences(body: str) -> list[Sentence]:
+def own_sentences_of(body: str) -> list[Sentence]:
     """Return the sentences of a body in order, without what is not its author's own."""
     found: list[Sentence] = []
-    for start, line in _own_lines(_covered(body)):
+    for start, line in _own_lines(_masked(body)):
         for sentence in _split(line, start):
             found.append(sentence)
             if _FRAMING.match(sentence.text):
@@ -43,7 +43,7 @@ def sentences(body: str) -> list[Sentence]:
 # Letters: every replacement is as long as what it replaces, so that places stay.
 
 _PLAIN = str.maketrans({"\u2019": "'", "\u2018": "'", "\u02bc": "'", "\u00a0": " ", "\t": " ", "\u201f": '"'})
-_QUOTED = later(
+_QUOTED = lazy_pattern(
     r"""
       (?P<fence>```.*?(?:```|\Z) | ~~~.*?(?:~~~|\Z))
     | (?<!\d)"[^"\n]{1,400}" | \u00bb[^\u00ab\n]{1,400}\u00ab
@@ -58,45 +58,45 @@ _QUOTED = later(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_LETTER = later(r"\S")
+_LETTER = lazy_pattern(r"\S")
 #: Leads to what another says, up to a colon.
-_TELLING = r"""
+_REPORTING = r"""
     (?: (?<!\bi\ )(?<!\bwe\ )(?<!\bi\ just\ )(?<!'ve\ )\b(?:sa(?:id|ys)|tells|told|wr(?:ote|ites)|texts|texted|messaged|mailed
         |asked|replie[ds]|answered|tweeted|claim(?:s|ed)|quot(?:es?|ed|ing))\b
       | \b(?:according\ to|in\ the\ words\ of|overheard)\b | \w's?\ (?:(?!my\b|our\b)\w+\ )?(?:note|message|mail|email|text|letter|answer|reply|words?|post|comment)s?\b )
     (?:\ (?!(?:i|we|my|our)\b)[^\s.!?:]{1,30}){0,5}(?:\ ?:|\ [-\u2013\u2014](?=\ ))"""
 #: Up to an empty line: another's words may go on in the next one.
-_TOLD = later(rf"(?P<telling>{_TELLING}\ +)(?P<told>\S(?:[^\n]|\n(?!\s*\n|\Z))*)", re.VERBOSE | re.IGNORECASE)
+_REPORTED = lazy_pattern(rf"(?P<telling>{_REPORTING}\ +)(?P<told>\S(?:[^\n]|\n(?!\s*\n|\Z))*)", re.VERBOSE | re.IGNORECASE)
 
 
-def _covered(body: str) -> str:
-    text = _QUOTED.sub(_cover, body.translate(_PLAIN)).replace("**", "  ").replace("__", "  ")
-    return _TOLD.sub(lambda match: match["telling"] + _LETTER.sub(COVER, match["told"]), text)
+def _masked(body: str) -> str:
+    text = _QUOTED.sub(_mask, body.translate(_PLAIN)).replace("**", "  ").replace("__", "  ")
+    return _REPORTED.sub(lambda match: match["telling"] + _LETTER.sub(MASK, match["told"]), text)
 
 
-def _cover(match: re.Match[str]) -> str:
+def _mask(match: re.Match[str]) -> str:
     if match["fence"]:
         return "".join("\n" if letter == "\n" else " " for letter in match[0])
     inner = match[0][1:-1]
     # One word between marks is a name or stressed, and said by the author all the same.
     if match[0][0] in "`*" and " " not in inner:
         return match[0]
-    return _LETTER.sub(COVER, match[0])
+    return _LETTER.sub(MASK, match[0])
 
 
 # Lines
 
-_QUOTE_MARK = later(r"\s*(?:>|&gt;)")
+_QUOTE_MARK = lazy_pattern(r"\s*(?:>|&gt;)")
 #: After one of these the rest is another's, up to the end.
-_FORWARDED = in_sentence(
+_FORWARDED = sentence_pattern(
     rf"""
     \s*(?: --\s*$ | -{{2,}}\s*(?:original|begin) | \W*(?:begin\ )?forwarded\ (?:message|from) | fwd?:
-    | (?:from|von|de|van|fra):\ \S | on\ .{{4,120}}\bwrote:\s*$ | .{{0,80}}{_TELLING}\s*$
+    | (?:from|von|de|van|fra):\ \S | on\ .{{4,120}}\bwrote:\s*$ | .{{0,80}}{_REPORTING}\s*$
     | dear\ [^.!?]{{2,60}},\s*$ | .{{0,80}}\b(?:past|cop[yi]|quot|forward|lyrics|poem)[a-z]*\b.{{0,80}}:\s*$ )
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-_PASTED = later(
+_PASTED = lazy_pattern(
     r"""
     [ ]{4,}(?![-*\u2022\d]) | \s*(?: <(?![@\#:])[^>\s]{1,40}> | <!-- | // | [\u2013\u2014]\s | \[[^\]\n]{1,60}\]\s*:?\s*(?:<|\[|\S{1,30}:\s|\() | \[[^\]\n]{1,60}\]:
     | \[?\d{1,2}:\d{2}(?::\d{2})?\]?\s+(?:<|\S{1,30}:\s) | \[?\d{4}-\d\d-\d\d[\sT]
@@ -107,12 +107,12 @@ _PASTED = later(
     re.VERBOSE,
 )
 #: Names whoever said so, behind a dash: "... - Anna Petrovna, chapter nine".
-_ATTRIBUTED = later(r"\s(?:--?|[\u2013\u2014~])\s?(?:[A-Z][\w.'-]+\s+){1,3}[A-Z][\w.'-]+(?:,[^.!?]*)?\W*$")
+_ATTRIBUTED = lazy_pattern(r"\s(?:--?|[\u2013\u2014~])\s?(?:[A-Z][\w.'-]+\s+){1,3}[A-Z][\w.'-]+(?:,[^.!?]*)?\W*$")
 _LONGEST_ATTRIBUTION = 160
-_SUNG = later("[\u2669-\u266c\U0001f3b5\U0001f3b6\U0001f3bc]")
+_SUNG = lazy_pattern("[\u2669-\u266c\U0001f3b5\U0001f3b6\U0001f3bc]")
 #: "Ana: …" at the head of line after line is a transcript; at the head of one it may address her.
-_SPEAKER = later(r"\s*[\w][\w .'|-]{0,30}:\s+\S")
-_BULLET = later(r"\s*(?:[-*\u2022]|\d{1,2}[.)])\s+|\s*#{1,6}\s+")
+_SPEAKER = lazy_pattern(r"\s*[\w][\w .'|-]{0,30}:\s+\S")
+_BULLET = lazy_pattern(r"\s*(?:[-*\u2022]|\d{1,2}[.)])\s+|\s*#{1,6}\s+")
 
 
 def _own_lines(text: str) -> Iterator[tuple[int, str]]:
@@ -127,7 +127,7 @@ def _own_lines(text: str) -> Iterator[tuple[int, str]]:
         inside_trace = "Traceback (" in head or (inside_trace and head.startswith((" ", "\t")))
         removed = is_change and head.startswith("-")
         is_spoken = is_transcript and _SPEAKER.match(head)
-        is_another_s = _is_another_s(head) or _ATTRIBUTED.search(line[-_LONGEST_ATTRIBUTION:])
+        is_another_s = _is_foreign_line(head) or _ATTRIBUTED.search(line[-_LONGEST_ATTRIBUTION:])
         if not (removed or inside_trace or is_another_s or is_spoken):
             bullet = _BULLET.match(line)
             skipped = bullet.end() if bullet else 0
@@ -135,14 +135,14 @@ def _own_lines(text: str) -> Iterator[tuple[int, str]]:
         start += len(line) + 1
 
 
-def _is_another_s(head: str) -> bool:
+def _is_foreign_line(head: str) -> bool:
     return bool(_QUOTE_MARK.match(head) or _PASTED.match(head) or _SUNG.search(head))
 
 
 # Sentences
 
 #: Behind one of these the rest of a message is a game, a case that is thought of, or what another would say.
-_FRAMING = in_sentence(
+_FRAMING = sentence_pattern(
     r"""
     (?:(?:ok(?:ay)?|so|now|just|and|well|hey|right)\b[\s,]*)*
     (?: imagine\b | picture\ (?:this|that|the|it)\b | (?:let'?s\ |let\ us\ )?pretend\b | suppose\b(?!\ so)
@@ -152,14 +152,14 @@ _FRAMING = in_sentence(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-_END = later(r"(?<![.!?\u2026])[.!?\u2026]++[\"')\]*_\ue000]*+(?=\s|$)|[\u3002\uff01\uff1f]")
-_ABBREVIATED = later(
+_END = lazy_pattern(r"(?<![.!?\u2026])[.!?\u2026]++[\"')\]*_\ue000]*+(?=\s|$)|[\u3002\uff01\uff1f]")
+_ABBREVIATED = lazy_pattern(
     r"(?:^|[\s(])(?:etc|vs|cf|dr|mr|mrs|ms|prof|st|mt|no|nr|approx|ca|fig|vol|inc|ltd|co|jr|sr|dept|est|stud|univ|apt"
     r"|bldg|govt|assoc|intl|hosp|ave|blvd|(?P<letters>(?:[a-z]\.)*)[a-z])\.$",
     re.IGNORECASE,
 )
-_WORDS = later(r"\w")
-_LAUGHS = later(r"\s*(?:lol|lmao|rofl|haha\w*|jk|/s|xd|kidding|(?-i:NOT))\b\W*$", re.IGNORECASE)
+_WORDS = lazy_pattern(r"\w")
+_LAUGHS = lazy_pattern(r"\s*(?:lol|lmao|rofl|haha\w*|jk|/s|xd|kidding|(?-i:NOT))\b\W*$", re.IGNORECASE)
 
 
 def _split(line: str, offset: int) -> Iterator[Sentence]:
@@ -167,7 +167,7 @@ def _split(line: str, offset: int) -> Iterator[Sentence]:
     for end in _ends(line):
         text = line[start:end]
         stripped = text.strip()
-        if len(stripped) <= LONGEST_SENTENCE and _WORDS.search(stripped):
+        if len(stripped) <= MAX_SENTENCE_LENGTH and _WORDS.search(stripped):
             yield Sentence(text=stripped, start=offset + start + len(text) - len(text.lstrip()))
         start = end
 

@@ -9,17 +9,17 @@ import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from roomlore.domain.patterns import in_sentence
+from roomlore.domain.patterns import sentence_pattern
 from roomlore.domain.records import MemoryKind
 from roomlore.extraction import lexicon
 
 #: What a value can be told as.
-KINDS: frozenset[MemoryKind] = frozenset({"fact", "preference", "correction"})
+ATTRIBUTE_KINDS: frozenset[MemoryKind] = frozenset({"fact", "preference", "correction"})
 #: Each favourite of somebody is a slot of its own.
 FAVOURITE = "favourite"
 
 
-def _these(words: str) -> frozenset[str]:
+def _word_set(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
@@ -70,12 +70,12 @@ _NAMES = {name.replace(" ", ""): name for name in (*_STATED, *_THINGS)} | {
     other.replace(" ", ""): name for name, others in _THINGS.items() for other in others
 }
 #: Says when, or nothing.
-_MEANWHILE = _these("now currently just recently also still actually finally already really")
-_DENYING = _these(
+_MEANWHILE = _word_set("now currently just recently also still actually finally already really")
+_DENYING = _word_set(
     "not no never none nobody nothing neither nor without hardly barely anymore longer until unless if when while before"
     " during almost nearly sometimes occasionally rarely"
 )
-_FAVOURITE = in_sentence(
+_FAVOURITE = sentence_pattern(
     rf"{_OWN}(?:all time )?(?P<thing>favou?rite (?:[^\W\d]+ ){{0,2}}?[^\W\d]+) (?:is|are) \w"
 )
 
@@ -89,9 +89,9 @@ def _thing(name: str, others: Sequence[str]) -> str:
 
 
 #: How each is told of somebody, in small letters with one blank between words.
-SLOTS: Mapping[str, re.Pattern[str]] = MappingProxyType(
+ATTRIBUTES: Mapping[str, re.Pattern[str]] = MappingProxyType(
     {
-        name: in_sentence(pattern)
+        name: sentence_pattern(pattern)
         for name, pattern in (
             *_STATED.items(),
             *((name, _thing(name, others)) for name, others in _THINGS.items()),
@@ -101,7 +101,7 @@ SLOTS: Mapping[str, re.Pattern[str]] = MappingProxyType(
 )
 
 
-def slot_called(words: str) -> str:
+def attribute_named(words: str) -> str:
     """Return the slot that words name: one of the list, or a favourite.
 
     Raises:
@@ -115,7 +115,7 @@ def slot_called(words: str) -> str:
     return found
 
 
-def slot_told(slot: str, kind: MemoryKind, words: Sequence[str]) -> str | None:
+def attribute_stated(slot: str, kind: MemoryKind, words: Sequence[str]) -> str | None:
     """Return the slot whose value a sentence tells of somebody, if it is the one that was claimed; else None.
 
     Args:
@@ -123,10 +123,10 @@ def slot_told(slot: str, kind: MemoryKind, words: Sequence[str]) -> str | None:
         kind: Of the statement.
         words: The sentence behind the name of whom it is about, in small letters.
     """
-    pattern = SLOTS.get(slot)
-    if pattern is None or kind not in KINDS or not _DENYING.isdisjoint(words):
+    pattern = ATTRIBUTES.get(slot)
+    if pattern is None or kind not in ATTRIBUTE_KINDS or not _DENYING.isdisjoint(words):
         return None
     match = pattern.match(" ".join(word for word in words if word not in _MEANWHILE))
     if match is None:
         return None
-    return slot_called(match["thing"]) if slot == FAVOURITE else slot
+    return attribute_named(match["thing"]) if slot == FAVOURITE else slot

@@ -2,35 +2,35 @@
 
 import re
 
-from roomlore.domain.patterns import in_sentence
+from roomlore.domain.patterns import sentence_pattern
 from roomlore.domain.speech import safe_name
-from roomlore.extraction.cues import cue
+from roomlore.extraction.cues import phrase_pattern
 
 LONGEST_TITLE = 60
 LONGEST_CONTENT = 400
 
-_TRAILING = in_sentence(
+_TRAILING = sentence_pattern(
     r"[\s(.,;:!?\u2026*_~`\U0001f000-\U0001faff\u2600-\u27bf\ufe0f\u200d]+$|(?:\s*[:;=]-?[)dpo(/|\]])+$",
     re.IGNORECASE,
 )
-_MARKDOWN = in_sentence(r"\*\*|__|~~|(?<!\w)[*_`](?=\w)|(?<=\w)[*_`](?!\w)")
+_MARKDOWN = sentence_pattern(r"\*\*|__|~~|(?<!\w)[*_`](?=\w)|(?<=\w)[*_`](?!\w)")
 _ADVERBS = (
     r"(?:(?:really|also|still|just|personally|usually|generally|always|often|absolutely|totally|actually|definitely"
     r"|much|strongly|mostly|only|recently|finally|currently|now|both|simply|truly|kinda|sometimes|never|already"
     r"|originally|officially|happily|proudly) )*"
 )
 _HEADS = (
-    (cue(r"i'm\b"), "is"),
-    (cue(r"i was\b"), "was"),
-    (cue(r"i've\b"), "has"),
-    (cue(r"i'll\b"), "will"),
-    (cue(r"i'd rather\b"), "would rather"),
-    (cue(r"i don't\b"), "does not"),
-    (cue(r"i (?:can't|cannot|can not)\b"), "cannot"),
-    (cue(r"i can\b"), "can"),
+    (phrase_pattern(r"i'm\b"), "is"),
+    (phrase_pattern(r"i was\b"), "was"),
+    (phrase_pattern(r"i've\b"), "has"),
+    (phrase_pattern(r"i'll\b"), "will"),
+    (phrase_pattern(r"i'd rather\b"), "would rather"),
+    (phrase_pattern(r"i don't\b"), "does not"),
+    (phrase_pattern(r"i (?:can't|cannot|can not)\b"), "cannot"),
+    (phrase_pattern(r"i can\b"), "can"),
 )
-_SAYS = cue(rf"i (?P<adverbs>{_ADVERBS})(?P<verb>[a-z]+)\b")
-_EMPTY = in_sentence(r"\b(?:just|also|actually|personally)\s+", re.IGNORECASE)
+_SAYS = phrase_pattern(rf"i (?P<adverbs>{_ADVERBS})(?P<verb>[a-z]+)\b")
+_EMPTY = sentence_pattern(r"\b(?:just|also|actually|personally)\s+", re.IGNORECASE)
 _NO_VERBS = frozenset({"don", "dont", "can", "cant", "wont", "couldn", "wouldn", "and", "or", "not"})
 _PAST = frozenset(
     {
@@ -68,35 +68,35 @@ _PAST = frozenset(
     | {"read", "saw", "fell", "broke", "chose", "told", "spent", "thought"}
 )
 _OWN = (
-    (in_sentence(r"\bmyself\b", re.IGNORECASE), "themselves"),
-    (in_sentence(r"\bmine\b", re.IGNORECASE), "theirs"),
-    (in_sentence(r"\bmy\b", re.IGNORECASE), "their"),
-    (in_sentence(r"\bme\b", re.IGNORECASE), "them"),
+    (sentence_pattern(r"\bmyself\b", re.IGNORECASE), "themselves"),
+    (sentence_pattern(r"\bmine\b", re.IGNORECASE), "theirs"),
+    (sentence_pattern(r"\bmy\b", re.IGNORECASE), "their"),
+    (sentence_pattern(r"\bme\b", re.IGNORECASE), "them"),
 )
 #: Who or what is meant can be told only among those who were there.
-_MY = in_sentence(r"my\s+", re.IGNORECASE)
-_PRESENT = in_sentence(
+_MY = sentence_pattern(r"my\s+", re.IGNORECASE)
+_PRESENT = sentence_pattern(
     r"\b(?:i|i['\u2019]\w+|im|ive|we|we['\u2019]\w+|us|our|ours|ourselves|you|your|yours|you['\u2019]\w+|u|ur|ya"
     r"|this|these|those|here|he|she|him|her|they|them|it)\b",
     re.IGNORECASE,
 )
 #: A second verb that would have to be changed like the first.
-_COORDINATED = in_sentence(
+_COORDINATED = sentence_pattern(
     r"\s+(?:and|or)\s|.*\band (?:have|am|do|use|want|need|think|like|love|hate|prefer|don|can|will|would|cannot)\b",
     re.IGNORECASE,
 )
 
-_AFTERTHOUGHT = in_sentence(
+_AFTERTHOUGHT = sentence_pattern(
     r"(?<![\s,])[\s,]++(?:btw|by the way|tbh|imo|imho|fyi|too|though|myself|lol|unfortunately|anyway|as well|you know|because|and|but|so|or|since|as|if|when|which|then)$",
     re.IGNORECASE,
 )
 
 
 #: Points at nobody: it stands for whoever speaks, or is how they wish to be called.
-_RESOLVED = in_sentence(r"\b(?:he|she|they)/\w+(?:/\w+)?", re.IGNORECASE)
+_RESOLVED = sentence_pattern(r"\b(?:he|she|they)/\w+(?:/\w+)?", re.IGNORECASE)
 
 
-def clean(words: str) -> str:
+def cleaned(words: str) -> str:
     """Return words on one line, without marks of emphasis, smileys and stops at their end."""
     text = " ".join(_MARKDOWN.sub("", words).split())
     while (shorter := _AFTERTHOUGHT.sub("", _TRAILING.sub("", text))) != text:
@@ -107,7 +107,7 @@ def clean(words: str) -> str:
 
 def in_third_person(name: str, words: str) -> str | None:
     """Return a sentence about whoever said the words, or None where it could not be read alone or be wrong."""
-    text = clean(words)
+    text = cleaned(words)
     if match := _MY.match(text):
         head, rest = f"{possessive(name)} ", text[match.end() :]
     else:
@@ -130,14 +130,14 @@ def _verb(text: str) -> tuple[str, int] | None:
     match = _SAYS.match(text)
     if not match or (verb := match["verb"].lower()) in _NO_VERBS:
         return None
-    return _EMPTY.sub("", match["adverbs"]) + (verb if _is_past(verb) else _third(verb)), match.end()
+    return _EMPTY.sub("", match["adverbs"]) + (verb if _is_past(verb) else _third_person_verb(verb)), match.end()
 
 
 def _is_past(verb: str) -> bool:
     return verb in _PAST or (verb.endswith("ed") and verb not in {"need", "feed", "speed", "breed", "bleed"})
 
 
-def _third(verb: str) -> str:
+def _third_person_verb(verb: str) -> str:
     if verb in {"go", "do"} or verb.endswith(("s", "x", "z", "ch", "sh")):
         return verb + "es"
     if verb.endswith("y") and verb[-2:-1] not in "aeiou":
@@ -145,7 +145,7 @@ def _third(verb: str) -> str:
     return verb + "s"
 
 
-def quoted(name: str, words: str) -> str:
+def quoted_statement(name: str, words: str) -> str:
     """Return who said the words, and the words."""
     text = " ".join(words.split()).strip(" *_")
     if len(text) > LONGEST_CONTENT:
@@ -158,20 +158,20 @@ def possessive(name: str) -> str:
     return f"{safe_name(name)}'s"
 
 
-def title(words: str) -> str:
+def title_of(words: str) -> str:
     """Return the first few words, the first letter large."""
-    text = clean(words)
+    text = cleaned(words)
     if len(text) > LONGEST_TITLE:
         text = f"{text[:LONGEST_TITLE].rsplit(' ', 1)[0]} \u2026"
     return text[:1].upper() + text[1:]
 
 
-def depends_on_presence(words: str) -> bool:
+def needs_context(words: str) -> bool:
     """Return whether words point at somebody or something that only those who were there can tell."""
     return bool(_PRESENT.search(words))
 
 
-def together(names: list[str]) -> str:
+def name_list(names: list[str]) -> str:
     """Return names as one list: "Ana", "Ana and Ben", "Ana, Ben and Eve"."""
     safe = [safe_name(name) for name in names]
     return safe[0] if len(safe) == 1 else f"{', '.join(safe[:-1])} and {safe[-1]}"

@@ -11,21 +11,21 @@ from typing import Literal, Protocol
 
 from roomlore.domain.errors import BadInput
 from roomlore.domain.incoming import IncomingMessage, IncomingRoom, RoomKind, Visibility
-from roomlore.domain.roomaudience import DIRECT, UNKNOWN_KIND, audience_of
+from roomlore.domain.roomaudience import DIRECT_KINDS, UNKNOWN_KIND, visibility_of
 
 #: Platform and external id.
 RoomName = tuple[str, str]
 #: Says who may read a room of which only its name tells something.
-Ask = Callable[[IncomingRoom], Visibility]
+AskVisibility = Callable[[IncomingRoom], Visibility]
 #: What the audience of an imported room rests on: the export says it, nobody did, whoever imports said it, or the
 #: room was there before.
-RestsOn = Literal["export", "assumed", "chosen", "before"]
+VisibilityBasis = Literal["export", "assumed", "chosen", "before"]
 #: How many rooms an error names.
 _NAMED = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AudienceWish:
+class VisibilityOptions:
     """What whoever imports says about who may read the rooms."""
 
     #: Names or ids of rooms, or names of categories, that are for their members.
@@ -35,7 +35,7 @@ class AudienceWish:
     #: Who may read rooms of which the export does not tell; None goes by what their names suggest.
     assume: Visibility | None = None
     #: Is asked about new rooms whose names suggest a closed circle; nobody is by default.
-    ask: Ask | None = None
+    ask: AskVisibility | None = None
     #: The server, workspace or network of rooms that name none.
     workspace: str = ""
 
@@ -57,12 +57,12 @@ class ImportedRoom:
     #: How many messages of it the export holds.
     messages: int
     audience: Visibility
-    rests_on: RestsOn
+    rests_on: VisibilityBasis
     #: In a few words.
     why: str
 
 
-class RoomsThere(Protocol):
+class ExistingRooms(Protocol):
     """Rooms that are stored already."""
 
     async def visibilities(self, names: Sequence[RoomName]) -> Mapping[RoomName, Visibility]:
@@ -75,29 +75,29 @@ class RoomsThere(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Decided:
+class _Decision:
     room: IncomingRoom
     audience: Visibility
-    rests_on: RestsOn
+    rests_on: VisibilityBasis
     why: str
 
 
 @dataclass(slots=True, kw_only=True)
-class Deciding:
+class VisibilityResolver:
     """Decides about each room of one export when it is first met."""
 
-    wish: AudienceWish
+    options: VisibilityOptions
     #: None only looks.
-    there: RoomsThere | None
-    _before: dict[RoomName, Visibility | None] = field(default_factory=dict[RoomName, Visibility | None])
-    _asked: dict[RoomName, Visibility] = field(default_factory=dict[RoomName, Visibility])
-    _decided: dict[RoomName, _Decided] = field(default_factory=dict[RoomName, _Decided])
+    stored: ExistingRooms | None
+    _stored_visibility: dict[RoomName, Visibility | None] = field(default_factory=dict[RoomName, Visibility | None])
+    _answers: dict[RoomName, Visibility] = field(default_factory=dict[RoomName, Visibility])
+    _decisions: dict[RoomName, _Decision] = field(default_factory=dict[RoomName, _Decision])
     _counts: Counter[RoomName] = field(default_factory=Counter[RoomName])
 
-    async def decided(self, batch: Sequence[IncomingMessage]) -> list[IncomingMessage]:
+    async def resolve(self, batch: Sequence[IncomingMessage]) -> list[IncomingMessage]:
         """Return messages whose rooms say who may read them, as far as that is decided."""
         rooms = {id(message.room): (message.platform, message.room) for message in batch}
-        await self._look_up(rooms.values())
+        await self._load_stored(rooms.values())
         made = {key: self._decide(platform, room) for key, (platform, room) in rooms.items()}
         self._counts.update((message.platform, message.room.external_id) for message in batch)
         return [
@@ -109,70 +109,70 @@ class Deciding:
 
     async def report(self) -> list[ImportedRoom]:
         """Return the rooms met so far, in their order, with who may read them now."""
-        names = list(self._decided)
-        now: Mapping[RoomName, Visibility] = await self.there.visibilities(names) if self.there else {}
-        return [self._told(name, now.get(name)) for name in names]
+        names = list(self._decisions)
+        now: Mapping[RoomName, Visibility] = await self.stored.visibilities(names) if self.stored else {}
+        return [self._report_room(name, now.get(name)) for name in names]
 
-    async def _look_up(self, rooms: Iterable[tuple[str, IncomingRoom]]) -> None:
+    async def _load_stored(self, rooms: Iterable[tuple[str, IncomingRoom]]) -> None:
         new = {(platform, room.external_id): room for platform, room in rooms}
-        new = {name: room for name, room in new.items() if name not in self._before}
-        asked = self.there if new else None
+        new = {name: room for name, room in new.items() if name not in self._stored_visibility}
+        asked = self.stored if new else None
         known: Mapping[RoomName, Visibility] = await asked.visibilities(list(new)) if asked else {}
-        self._before.update({name: known.get(name) for name in new})
+        self._stored_visibility.update({name: known.get(name) for name in new})
         closing = [
             name
             for name, room in new.items()
-            if known.get(name) == "open" and _is_named(room, self.wish.members, category=True)
+            if known.get(name) == "open" and _is_named(room, self.options.members, category=True)
         ]
-        if self.there and closing:
-            await self.there.close(closing)
+        if self.stored and closing:
+            await self.stored.close(closing)
 
     def _decide(self, platform: str, room: IncomingRoom) -> IncomingRoom:
-        if self.wish.workspace and not room.workspace and room.kind not in DIRECT:
-            room = replace(room, workspace=self.wish.workspace)
+        if self.options.workspace and not room.workspace and room.kind not in DIRECT_KINDS:
+            room = replace(room, workspace=self.options.workspace)
         name = (platform, room.external_id)
-        decided = self._chosen(name, room) or self._found(room)
-        known = self._decided.get(name)
+        decided = self._chosen_by_option(name, room) or self._from_export(room)
+        known = self._decisions.get(name)
         # Of several descriptions of one room the narrower holds.
         if known is None or known.audience == "open" or decided.audience == "members":
-            self._decided[name] = decided
+            self._decisions[name] = decided
         return decided.room
 
-    def _chosen(self, name: RoomName, room: IncomingRoom) -> _Decided | None:
+    def _chosen_by_option(self, name: RoomName, room: IncomingRoom) -> _Decision | None:
         """Return what a person says of a room, if anything."""
-        if room.kind in DIRECT:
+        if room.kind in DIRECT_KINDS:
             return None
-        if _is_named(room, self.wish.open):
-            return _settled(room, "open", "chosen", "named to be open")
-        if _is_named(room, self.wish.members, category=True):
-            return _settled(room, "members", "chosen", "named to be for its members")
-        if audience_of(room).basis == "stated":
+        if _is_named(room, self.options.open):
+            return _with_visibility(room, "open", "chosen", "named to be open")
+        if _is_named(room, self.options.members, category=True):
+            return _with_visibility(room, "members", "chosen", "named to be for its members")
+        if visibility_of(room).basis == "stated":
             return None
-        if self.wish.assume == "members" or (self.wish.assume == "open" and room.kind is not None):
-            return _settled(room, self.wish.assume, "assumed", "said of all that do not tell")
-        return self._answered(name, room)
+        if self.options.assume == "members" or (self.options.assume == "open" and room.kind is not None):
+            return _with_visibility(room, self.options.assume, "assumed", "said of all that do not tell")
+        return self._chosen_by_person(name, room)
 
-    def _answered(self, name: RoomName, room: IncomingRoom) -> _Decided | None:
+    def _chosen_by_person(self, name: RoomName, room: IncomingRoom) -> _Decision | None:
         """Return what was answered about a new room whose name suggests a closed circle."""
-        is_doubtful = audience_of(room).visibility == "members" and room.kind is not None
-        if not is_doubtful or self._before[name] is not None or self.wish.ask is None or self.there is None:
+        is_doubtful = visibility_of(room).visibility == "members" and room.kind is not None
+        if not is_doubtful or self._stored_visibility[name] is not None or self.options.ask is None or self.stored is None:
             return None
-        if name not in self._asked:
-            self._asked[name] = self.wish.ask(room)
-        return _settled(room, self._asked[name], "chosen", "answered when asked")
+        if name not in self._answers:
+            self._answers[name] = self.options.ask(room)
+        return _with_visibility(room, self._answers[name], "chosen", "answered when asked")
 
     @staticmethod
-    def _found(room: IncomingRoom) -> _Decided:
-        found = audience_of(room)
-        rests_on: RestsOn = "export" if found.basis == "stated" else "assumed"
-        return _Decided(room=room, audience=found.visibility, rests_on=rests_on, why=found.why)
+    def _from_export(room: IncomingRoom) -> _Decision:
+        found = visibility_of(room)
+        rests_on: VisibilityBasis = "export" if found.basis == "stated" else "assumed"
+        return _Decision(room=room, audience=found.visibility, rests_on=rests_on, why=found.why)
 
-    def _told(self, name: RoomName, now: Visibility | None) -> ImportedRoom:
-        decided, before = self._decided[name], self._before[name]
+    def _report_room(self, name: RoomName, now: Visibility | None) -> ImportedRoom:
+        decided, before = self._decisions[name], self._stored_visibility[name]
         rests_on, why = decided.rests_on, decided.why
         if now is not None and before is not None:
-            rests_on, why = _of_known(decided, before=before, now=now)
-        elif now is None and self.there is not None:
+            rests_on, why = _basis_of_stored(decided, before=before, now=now)
+        elif now is None and self.stored is not None:
             rests_on, why = "before", "it was erased, and stays out"
         return ImportedRoom(
             platform=name[0],
@@ -187,8 +187,8 @@ class Deciding:
         )
 
 
-def _settled(room: IncomingRoom, audience: Visibility, rests_on: RestsOn, why: str) -> _Decided:
-    return _Decided(
+def _with_visibility(room: IncomingRoom, audience: Visibility, rests_on: VisibilityBasis, why: str) -> _Decision:
+    return _Decision(
         room=room if room.visibility == audience else replace(room, visibility=audience),
         audience=audience,
         rests_on=rests_on,
@@ -196,7 +196,7 @@ def _settled(room: IncomingRoom, audience: Visibility, rests_on: RestsOn, why: s
     )
 
 
-def _of_known(decided: _Decided, *, before: Visibility, now: Visibility) -> tuple[RestsOn, str]:
+def _basis_of_stored(decided: _Decision, *, before: Visibility, now: Visibility) -> tuple[VisibilityBasis, str]:
     """Return what the audience of a room rests on that was there before."""
     if before != now:
         return decided.rests_on, f"closed now: {decided.why}"
@@ -212,44 +212,44 @@ def _is_named(room: IncomingRoom, words: frozenset[str], *, category: bool = Fal
         return False
     names = {room.name, room.external_id, f"{room.workspace}/{room.name}"}
     names |= {room.category} - {""} if category else set[str]()
-    return not {_plain(name) for name in names}.isdisjoint(_plain(word) for word in words)
+    return not {_normalised(name) for name in names}.isdisjoint(_normalised(word) for word in words)
 
 
-def _plain(name: str) -> str:
+def _normalised(name: str) -> str:
     return name.strip().removeprefix("#").casefold()
 
 
-def check_names(wish: AudienceWish, rooms: Sequence[IncomingRoom]) -> None:
+def check_room_names(wish: VisibilityOptions, rooms: Sequence[IncomingRoom]) -> None:
     """Do nothing if every word that names a room names one of these.
 
     Raises:
         BadInput: one names none, one that is to be open names several or a direct room, or one is to be both.
     """
-    both = {_plain(word) for word in wish.members} & {_plain(word) for word in wish.open}
+    both = {_normalised(word) for word in wish.members} & {_normalised(word) for word in wish.open}
     for word in sorted(both):
         raise BadInput(f"room {word!r}", "cannot be both open and for its members")
     for word in sorted(wish.names):
         one = frozenset({word})
         found = [room for room in rooms if _is_named(room, one, category=word in wish.members)]
         if not found:
-            raise BadInput(f"room {word!r}", f"is not in what is imported; there are {_listed(rooms)}")
+            raise BadInput(f"room {word!r}", f"is not in what is imported; there are {_room_list(rooms)}")
         if word in wish.open:
             _check_openable(word, found)
 
 
 def _check_openable(word: str, found: Sequence[IncomingRoom]) -> None:
     if len({room.external_id for room in found}) > 1:
-        raise BadInput(f"room {word!r}", f"is ambiguous; name one by its id: {_listed(found)}")
-    if found[0].kind in DIRECT:
+        raise BadInput(f"room {word!r}", f"is ambiguous; name one by its id: {_room_list(found)}")
+    if found[0].kind in DIRECT_KINDS:
         raise BadInput(f"room {word!r}", "is a direct room, which is never open")
 
 
-def _listed(rooms: Sequence[IncomingRoom]) -> str:
-    names = sorted({f"{called(room)} ({room.external_id})" for room in rooms})
+def _room_list(rooms: Sequence[IncomingRoom]) -> str:
+    names = sorted({f"{qualified_name(room)} ({room.external_id})" for room in rooms})
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return (", ".join(names[:_NAMED]) or "no rooms") + more
 
 
-def called(room: IncomingRoom) -> str:
+def qualified_name(room: IncomingRoom) -> str:
     """Return the name of a room with the workspace it belongs to, as references to rooms write it."""
     return f"{room.workspace}/{room.name}" if room.workspace else room.name

@@ -13,35 +13,35 @@ from datetime import datetime
 from typing import Any, cast
 
 from roomlore.domain.ids import OrgId
-from roomlore.domain.incoming import IncomingMessage, IncomingRoom, Skipped
-from roomlore.domain.scrub import PRIVATE_KINDS, Scrubber, Trace, nameless
+from roomlore.domain.incoming import IncomingMessage, IncomingRoom, SkippedRecord
+from roomlore.domain.scrub import PRIVATE_KINDS, Redactor, PersonAliases, without_names
 from roomlore.ingest.resolve import author_name, authors_named
-from roomlore.ingest.secrets import strip
+from roomlore.ingest.secrets import remove_secrets
 from roomlore.store import directory, erased, stated
-from roomlore.store.erased import AccountName, ErasedRange, PlaceName, RoomName
+from roomlore.store.erased import AccountName, ErasedRange, MessageName, RoomName
 from roomlore.store.queries import Connection
 from roomlore.store.rooms import erased_rooms
 
-ERASED = "erased"
-ROOM_ERASED = "its room was erased"
-TOO_OLD = "older than its room keeps"
+ERASED_REASON = "erased"
+ROOM_ERASED_REASON = "its room was erased"
+TOO_OLD_REASON = "older than its room keeps"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Staying:
+class FilteredBatch:
     """What of a batch may be stored, and what may not."""
 
     batch: Sequence[IncomingMessage]
-    skipped: Sequence[Skipped] = ()
+    skipped: Sequence[SkippedRecord] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gone:
+class ErasureFilter:
     """What is to be kept out of a batch."""
 
-    holes: set[PlaceName] = field(default_factory=set[PlaceName])
+    tombstones: set[MessageName] = field(default_factory=set[MessageName])
     #: What was erased by the ids that its speakers had stated.
-    stated: set[tuple[PlaceName, AccountName]] = field(default_factory=set[tuple[PlaceName, AccountName]])
+    client_id_tombstones: set[tuple[MessageName, AccountName]] = field(default_factory=set[tuple[MessageName, AccountName]])
     #: Rooms that were erased whole.
     rooms: frozenset[RoomName] = frozenset()
     ranges: Mapping[RoomName, Sequence[ErasedRange]] = field(
@@ -52,105 +52,105 @@ class Gone:
     #: When accounts were erased.
     accounts: Mapping[AccountName, datetime] = field(default_factory=dict[AccountName, datetime])
     #: Erased accounts that have come back.
-    back: frozenset[AccountName] = frozenset()
+    returned: frozenset[AccountName] = frozenset()
 
     def reason(self, message: IncomingMessage) -> str | None:
         """Return why a message is left out, or None where it may be stored."""
         room: RoomName = (message.platform, message.room.external_id)
         sent_at = message.sent_at
         if room in self.rooms:
-            return ROOM_ERASED
-        place: PlaceName = (*room, message.external_id)
+            return ROOM_ERASED_REASON
+        place: MessageName = (*room, message.external_id)
         author = author_name(message.platform, message.author)
-        if place in self.holes or (place, author) in self.stated or self._wrote_before(message):
-            return ERASED
+        if place in self.tombstones or (place, author) in self.client_id_tombstones or self._wrote_before(message):
+            return ERASED_REASON
         for one in self.ranges.get(room, ()):
             if (one.since is None or one.since <= sent_at) and sent_at < one.until:
-                return ERASED
-        return TOO_OLD if room in self.kept_since and sent_at < self.kept_since[room] else None
+                return ERASED_REASON
+        return TOO_OLD_REASON if room in self.kept_since and sent_at < self.kept_since[room] else None
 
-    def is_out(self, name: AccountName, message: IncomingMessage) -> bool:
+    def is_erased(self, name: AccountName, message: IncomingMessage) -> bool:
         """Return whether an account stays out of what a message of somebody else says."""
-        return name in self.accounts and (name not in self.back or message.sent_at <= self.accounts[name])
+        return name in self.accounts and (name not in self.returned or message.sent_at <= self.accounts[name])
 
     def _wrote_before(self, message: IncomingMessage) -> bool:
         erased_at = self.accounts.get(author_name(message.platform, message.author))
         return erased_at is not None and message.sent_at <= erased_at
 
 
-async def leave_out(
+async def reject_erased(
     conn: Connection, org_id: OrgId, batch: Sequence[IncomingMessage], *, now: datetime
-) -> Staying:
+) -> FilteredBatch:
     """Return a batch without what was erased and what is too old for its room, and what that was."""
-    removals = await erased.removals(conn, org_id)
+    removals = await erased.erased_kinds(conn, org_id)
     if not (removals.accounts or removals.ranges or removals.holes or removals.keeping or removals.rooms):
-        return Staying(batch=batch)
-    gone = await _gone(conn, org_id, batch, removals=removals, now=now)
+        return FilteredBatch(batch=batch)
+    gone = await _load_filter(conn, org_id, batch, removals=removals, now=now)
     staying: list[IncomingMessage] = []
-    skipped: list[Skipped] = []
+    skipped: list[SkippedRecord] = []
     for message in batch:
         reason = gone.reason(message)
         if reason is None:
             staying.append(message)
         else:
-            where = strip(message.where)[0] or message.external_id
-            skipped.append(Skipped(where=where, reason=reason))
+            where = remove_secrets(message.where)[0] or message.external_id
+            skipped.append(SkippedRecord(where=where, reason=reason))
     if gone.accounts:
-        staying = await asyncio.to_thread(_rewritten, batch, staying, gone)
-    return Staying(batch=staying, skipped=skipped)
+        staying = await asyncio.to_thread(_redacted, batch, staying, gone)
+    return FilteredBatch(batch=staying, skipped=skipped)
 
 
-def _rewritten(
-    batch: Sequence[IncomingMessage], staying: Sequence[IncomingMessage], gone: Gone
+def _redacted(
+    batch: Sequence[IncomingMessage], staying: Sequence[IncomingMessage], gone: ErasureFilter
 ) -> list[IncomingMessage]:
-    return _Rewriting(gone=gone, traces=_traces(batch, gone)).rewritten(staying)
+    return _BatchRedactor(erasures=gone, aliases=_erased_aliases(batch, gone)).redact(staying)
 
 
-async def _gone(
+async def _load_filter(
     conn: Connection,
     org_id: OrgId,
     batch: Sequence[IncomingMessage],
     *,
-    removals: erased.Removals,
+    removals: erased.ErasedKinds,
     now: datetime,
-) -> Gone:
+) -> ErasureFilter:
     rooms = sorted({(message.platform, message.room.external_id) for message in batch})
-    gone = Gone()
+    gone = ErasureFilter()
     if removals.rooms:
         gone = replace(gone, rooms=await erased_rooms(conn, org_id, rooms))
     if removals.holes:
         places = [(message.platform, message.room.external_id, message.external_id) for message in batch]
-        by = await stated.holes(conn, org_id, places)
+        by = await stated.tombstones(conn, org_id, places)
         names = [author_name(message.platform, message.author) for message in batch]
         said = {
             (place, name)
             for place, name in zip(places, names, strict=True)
             if place in by and erased.account_digest(org_id, name) in by[place]
         }
-        gone = replace(gone, holes=await erased.holes(conn, org_id, places), stated=said)
+        gone = replace(gone, holes=await erased.tombstones(conn, org_id, places), stated=said)
     if removals.ranges:
         ranges: dict[RoomName, list[ErasedRange]] = defaultdict(list)
         for one in await erased.erased_ranges(conn, org_id, rooms):
             ranges[one.platform, one.room].append(one)
         gone = replace(gone, ranges=ranges)
     if removals.keeping:
-        keeping = await erased.keeping_rooms(conn, org_id, now=now)
+        keeping = await erased.rooms_with_retention(conn, org_id, now=now)
         gone = replace(gone, kept_since={(one.platform, one.room): one.kept_since for one in keeping})
     if removals.accounts:
-        names = set(_names(batch))
+        names = set(_batch_accounts(batch))
         accounts = await erased.erased_accounts(conn, org_id, names)
-        gone = replace(gone, accounts=accounts, back=await _back(conn, org_id, batch, accounts))
+        gone = replace(gone, accounts=accounts, returned=await _returned_accounts(conn, org_id, batch, accounts))
     return gone
 
 
-async def _back(
+async def _returned_accounts(
     conn: Connection,
     org_id: OrgId,
     batch: Sequence[IncomingMessage],
     accounts: Mapping[AccountName, datetime],
 ) -> frozenset[AccountName]:
     """Return which erased accounts have said something since: they are known again, or speak in this batch."""
-    known = await directory.identities_by_account(conn, org_id, list(accounts))
+    known = await directory.accounts_by_key(conn, org_id, list(accounts))
     speaking = {
         name
         for message in batch
@@ -160,7 +160,7 @@ async def _back(
     return frozenset(known) | speaking
 
 
-def _names(batch: Sequence[IncomingMessage]) -> Iterable[AccountName]:
+def _batch_accounts(batch: Sequence[IncomingMessage]) -> Iterable[AccountName]:
     for platform, author in authors_named(batch):
         yield author_name(platform, author)
     for message in batch:
@@ -175,7 +175,7 @@ def _reacted(message: IncomingMessage) -> Iterable[str]:
             yield from (one for one in cast("Sequence[Any]", by) if isinstance(one, str))
 
 
-def _traces(batch: Sequence[IncomingMessage], gone: Gone) -> Mapping[AccountName, Trace]:
+def _erased_aliases(batch: Sequence[IncomingMessage], gone: ErasureFilter) -> Mapping[AccountName, PersonAliases]:
     """Return how each erased account is called, as far as the batch itself tells."""
     called: dict[AccountName, set[str]] = {name: set() for name in gone.accounts}
     for platform, author in authors_named(batch):
@@ -183,37 +183,37 @@ def _traces(batch: Sequence[IncomingMessage], gone: Gone) -> Mapping[AccountName
         if name in called:
             called[name] |= {author.name, author.persona} - {""}
     return {
-        name: Trace(accounts=frozenset({name[1]} if name[1] and not name[2] else ()), names=frozenset(names))
+        name: PersonAliases(accounts=frozenset({name[1]} if name[1] and not name[2] else ()), names=frozenset(names))
         for name, names in called.items()
     }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Rewriting:
+class _BatchRedactor:
     """Takes erased accounts out of what others say; rooms that many messages share stay shared."""
 
-    gone: Gone
-    traces: Mapping[AccountName, Trace]
+    erasures: ErasureFilter
+    aliases: Mapping[AccountName, PersonAliases]
     _rooms: dict[tuple[int, frozenset[AccountName]], IncomingRoom] = field(
         default_factory=dict[tuple[int, frozenset[AccountName]], IncomingRoom]
     )
 
-    def rewritten(self, batch: Sequence[IncomingMessage]) -> list[IncomingMessage]:
+    def redact(self, batch: Sequence[IncomingMessage]) -> list[IncomingMessage]:
         """Return messages that name nobody who is gone."""
         return [self._message(message) for message in batch]
 
     def _message(self, message: IncomingMessage) -> IncomingMessage:
         out = frozenset(
             name
-            for name in self.gone.accounts
-            if name[0] == message.platform and self.gone.is_out(name, message)
+            for name in self.erasures.accounts
+            if name[0] == message.platform and self.erasures.is_erased(name, message)
         )
         if not out:
             return message
         audience = tuple(one for one in message.audience if author_name(message.platform, one) not in out)
         message = replace(message, room=self._room(message, out), audience=audience)
         for name in sorted(out):
-            message = _scrubbed(message, self.traces[name])
+            message = _redact_message(message, self.aliases[name])
         return message
 
     def _room(self, message: IncomingMessage, out: frozenset[AccountName]) -> IncomingRoom:
@@ -226,17 +226,17 @@ class _Rewriting:
             made = replace(room, members=members)
             if room.kind in PRIVATE_KINDS:
                 for account in sorted(out):
-                    trace = self.traces[account]
-                    topic = trace.erased_from(made.topic)
-                    made = replace(made, name=nameless(made.name, trace), topic=topic)
+                    trace = self.aliases[account]
+                    topic = trace.redact_names(made.topic)
+                    made = replace(made, name=without_names(made.name, trace), topic=topic)
             self._rooms[id(room), out] = made
         return made
 
 
-def _scrubbed(message: IncomingMessage, trace: Trace) -> IncomingMessage:
-    scrubber = Scrubber(
-        trace=trace,
-        mentions_them=trace.is_among(message.mentions),
+def _redact_message(message: IncomingMessage, trace: PersonAliases) -> IncomingMessage:
+    scrubber = Redactor(
+        aliases=trace,
+        mentions_them=trace.has_account_in(message.mentions),
         is_notice=message.kind == "system",
         author_name=message.author.name,
     )

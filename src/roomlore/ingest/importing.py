@@ -16,20 +16,20 @@ from typing import Any, TypeVar, cast
 from roomlore.domain.errors import UnknownFormat
 from roomlore.domain.incoming import (
     ASSUMED_UTC,
-    PLATFORM_FACTS,
+    PLATFORM_METADATA,
     IncomingAuthor,
     IncomingMessage,
     IncomingRoom,
-    ReadItem,
-    Skipped,
+    ParsedItem,
+    SkippedRecord,
 )
-from roomlore.domain.ports import Reader, ReadOptions
-from roomlore.ingest.accept import Accepted
-from roomlore.ingest.clean import REPLACEMENT, Clean, Rooms, clean, clean_room
-from roomlore.ingest.deciding import AudienceWish, Deciding, ImportedRoom, RoomsThere, check_names
-from roomlore.ingest.secrets import strip
-from roomlore.platforms.sniff import choose
-from roomlore.platforms.source import Export, open_source
+from roomlore.domain.ports import Importer, ReadOptions
+from roomlore.ingest.accept import IngestResult
+from roomlore.ingest.clean import REPLACEMENT, CleanRecord, RoomCleaner, clean, clean_room
+from roomlore.ingest.deciding import VisibilityOptions, VisibilityResolver, ImportedRoom, ExistingRooms, check_room_names
+from roomlore.ingest.secrets import remove_secrets
+from roomlore.platforms.sniff import choose_importer
+from roomlore.platforms.source import Export, open_export
 
 Result = TypeVar("Result")
 BATCH = 2_000
@@ -39,11 +39,11 @@ LARGEST_BATCH = 16_000_000
 #: Called with the bytes read so far, the bytes in all, and the records read so far.
 Progress = Callable[[int, int, int], None]
 #: Stores one batch; None only looks.
-Store = Callable[[Sequence[IncomingMessage]], Awaitable[Accepted]] | None
+StoreBatch = Callable[[Sequence[IncomingMessage]], Awaitable[IngestResult]] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ImportWish:
+class ImportOptions:
     """What a person may say about an import."""
 
     #: Name of the format; None recognises it.
@@ -52,7 +52,7 @@ class ImportWish:
     #: Account ids or display names of agents, for platforms that do not mark them.
     agents: frozenset[str] = frozenset()
     #: Who may read the rooms.
-    audience: AudienceWish = field(default_factory=AudienceWish)
+    audience: VisibilityOptions = field(default_factory=VisibilityOptions)
     #: Whether it is known that the rooms named in `audience` are in one of the exports that are imported.
     is_checked: bool = False
 
@@ -73,7 +73,7 @@ class ImportReport:
     #: Replies whose parent is not in this export.
     dangling: int
     edits: int
-    skipped: Sequence[Skipped]
+    skipped: Sequence[SkippedRecord]
     secrets_stripped: int
     #: Messages whose times name no zone and were taken as UTC, which may be hours wrong.
     zone_assumed: int
@@ -108,11 +108,11 @@ class ImportReport:
 
 async def import_export(
     path: Path,
-    readers: Sequence[Reader],
+    readers: Sequence[Importer],
     *,
-    wish: ImportWish,
-    store: Store,
-    there: RoomsThere | None,
+    wish: ImportOptions,
+    store: StoreBatch,
+    there: ExistingRooms | None,
     now: datetime,
     progress: Progress,
 ) -> ImportReport:
@@ -122,50 +122,50 @@ async def import_export(
         BadInput: the path cannot be read, or a room is named that is not in it.
         UnknownFormat: no reader recognises it.
     """
-    with open_source(path) as source:
-        reader = choose(source, readers, wish.format)
+    with open_export(path) as source:
+        reader = choose_importer(source, readers, wish.format)
         tally = _Tally(format=reader.name)
-        tally.skipped.extend(_stripped(refused) for refused in source.refused)
-        check = _Check(
+        tally.skipped.extend(_without_secrets(refused) for refused in source.refused)
+        check = _RecordFilter(
             wish=wish,
             tally=tally,
             now=now,
-            rooms=Rooms(clean_room),
-            marked_rooms=Rooms(partial(_marked_room, agents=wish.agents)),
+            rooms=RoomCleaner(clean_room),
+            agent_rooms=RoomCleaner(partial(_room_with_agents, agents=wish.agents)),
         )
         if wish.audience.names and not wish.is_checked:
-            check_names(wish.audience, await _beside(partial(_rooms, source, reader, wish)))
-        deciding = Deciding(wish=wish.audience, there=there)
+            check_room_names(wish.audience, await _in_thread(partial(_rooms, source, reader, wish)))
+        deciding = VisibilityResolver(options=wish.audience, stored=there)
         batches = _batches(source, reader, check)
-        while batch := await _beside(partial(next, batches, None)):
+        while batch := await _in_thread(partial(next, batches, None)):
             progress(source.bytes_read, source.bytes_total, tally.messages)
-            decided = await deciding.decided(batch)
+            decided = await deciding.resolve(batch)
             if store is not None:
                 tally.note_stored(await store(decided))
         progress(source.bytes_total, source.bytes_total, tally.messages)
-        if not tally.messages and not reader.sniff(source):
+        if not tally.messages and not reader.recognises(source):
             raise UnknownFormat(source.name, f"holds nothing of the format {reader.name!r}")
         return replace(tally.report(dry_run=store is None), audiences=await deciding.report())
 
 
-def rooms_in(path: Path, readers: Sequence[Reader], wish: ImportWish) -> list[IncomingRoom]:
+def rooms_in(path: Path, readers: Sequence[Importer], wish: ImportOptions) -> list[IncomingRoom]:
     """Return the rooms of an export.
 
     Raises:
         BadInput: the path cannot be read.
         UnknownFormat: no reader recognises it.
     """
-    with open_source(path) as source:
-        return _rooms(source, choose(source, readers, wish.format), wish)
+    with open_export(path) as source:
+        return _rooms(source, choose_importer(source, readers, wish.format), wish)
 
 
-def _rooms(source: Export, reader: Reader, wish: ImportWish) -> list[IncomingRoom]:
+def _rooms(source: Export, reader: Importer, wish: ImportOptions) -> list[IncomingRoom]:
     messages = (item for item in reader.read(source, wish.options) if isinstance(item, IncomingMessage))
     rooms = {(message.platform, message.room.external_id): message.room for message in messages}
     return [clean_room(room) for room in rooms.values()]
 
 
-async def _beside(work: Callable[[], Result]) -> Result:
+async def _in_thread(work: Callable[[], Result]) -> Result:
     """Return what work beside the event loop returns; whoever gives up waits until it is done with the export."""
     task = asyncio.create_task(asyncio.to_thread(work))
     try:
@@ -175,11 +175,11 @@ async def _beside(work: Callable[[], Result]) -> Result:
         raise
 
 
-def _batches(source: Export, reader: Reader, check: "_Check") -> Iterator[list[IncomingMessage]]:
+def _batches(source: Export, reader: Importer, check: "_RecordFilter") -> Iterator[list[IncomingMessage]]:
     batch: list[IncomingMessage] = []
     size = 0
     for item in reader.read(source, check.wish.options):
-        cleaned = check.fit(item)
+        cleaned = check.accept(item)
         if cleaned is not None:
             batch.append(cleaned.message)
             size += cleaned.size
@@ -191,22 +191,22 @@ def _batches(source: Export, reader: Reader, check: "_Check") -> Iterator[list[I
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Check:
+class _RecordFilter:
     """Lets through what can be stored and counts everything."""
 
-    wish: ImportWish
+    wish: ImportOptions
     tally: "_Tally"
     now: datetime
-    rooms: Rooms
-    marked_rooms: Rooms
+    rooms: RoomCleaner
+    agent_rooms: RoomCleaner
 
-    def fit(self, item: ReadItem) -> Clean | None:
+    def accept(self, item: ParsedItem) -> CleanRecord | None:
         """Return the record fit to be stored, or None when it is left out."""
-        if isinstance(item, Skipped):
-            self.tally.skipped.append(_stripped(item))
+        if isinstance(item, SkippedRecord):
+            self.tally.skipped.append(_without_secrets(item))
             return None
         cleaned = clean(self._with_agents(item), now=self.now, rooms=self.rooms)
-        if isinstance(cleaned, Skipped):
+        if isinstance(cleaned, SkippedRecord):
             self.tally.skipped.append(cleaned)
             return None
         self.tally.note(cleaned.message, cleaned.secrets_stripped)
@@ -218,23 +218,23 @@ class _Check:
         agents = self.wish.agents
         return replace(
             message,
-            author=_marked(message.author, agents),
-            audience=tuple(_marked(author, agents) for author in message.audience),
-            room=self.marked_rooms.made(message.room),
+            author=_as_agent(message.author, agents),
+            audience=tuple(_as_agent(author, agents) for author in message.audience),
+            room=self.agent_rooms.cleaned(message.room),
         )
 
 
-def _stripped(skipped: Skipped) -> Skipped:
-    return replace(skipped, where=strip(skipped.where)[0], detail=strip(skipped.detail)[0])
+def _without_secrets(skipped: SkippedRecord) -> SkippedRecord:
+    return replace(skipped, where=remove_secrets(skipped.where)[0], detail=remove_secrets(skipped.detail)[0])
 
 
-def _marked(author: IncomingAuthor, agents: frozenset[str]) -> IncomingAuthor:
+def _as_agent(author: IncomingAuthor, agents: frozenset[str]) -> IncomingAuthor:
     named = not agents.isdisjoint({author.account_id, author.name})
     return replace(author, kind="agent") if named and author.kind == "human" else author
 
 
-def _marked_room(room: IncomingRoom, agents: frozenset[str]) -> IncomingRoom:
-    members = [replace(member, author=_marked(member.author, agents)) for member in room.members]
+def _room_with_agents(room: IncomingRoom, agents: frozenset[str]) -> IncomingRoom:
+    members = [replace(member, author=_as_agent(member.author, agents)) for member in room.members]
     return replace(room, members=tuple(members))
 
 
@@ -253,7 +253,7 @@ class _Tally:
     secrets: int = 0
     zone_assumed: int = 0
     unreadable: int = 0
-    skipped: list[Skipped] = field(default_factory=list[Skipped])
+    skipped: list[SkippedRecord] = field(default_factory=list[SkippedRecord])
     ids: dict[_Room, set[str]] = field(default_factory=lambda: defaultdict(set))
     parents: list[tuple[_Room, str]] = field(default_factory=list[tuple[_Room, str]])
     authors: dict[tuple[str, str, str], str] = field(default_factory=dict[tuple[str, str, str], str])
@@ -265,7 +265,7 @@ class _Tally:
         self.system += message.kind == "system"
         self.edits += message.edited_at is not None
         self.secrets += secrets
-        facts = message.metadata.get(PLATFORM_FACTS)
+        facts = message.metadata.get(PLATFORM_METADATA)
         if isinstance(facts, Mapping):
             self.zone_assumed += cast("Mapping[str, Any]", facts).get("time_zone") == ASSUMED_UTC
         self.unreadable += REPLACEMENT in message.body or REPLACEMENT in message.author.name
@@ -278,7 +278,7 @@ class _Tally:
         if author.account_id or author.persona:
             self.authors[message.platform, author.account_id, author.persona] = author.kind
 
-    def note_stored(self, accepted: Accepted) -> None:
+    def note_stored(self, accepted: IngestResult) -> None:
         """Count what became of one batch."""
         self.stored["added"] += len(accepted.added)
         self.stored["unchanged"] += accepted.unchanged
@@ -302,8 +302,8 @@ class _Tally:
             secrets_stripped=self.secrets,
             zone_assumed=self.zone_assumed,
             unreadable=self.unreadable,
-            stored=None if dry_run else {name: self.stored[name] for name in STORED},
+            stored=None if dry_run else {name: self.stored[name] for name in STORED_OUTCOMES},
         )
 
 
-STORED = ("added", "unchanged", "revised", "redacted")
+STORED_OUTCOMES = ("added", "unchanged", "revised", "redacted")

@@ -14,10 +14,10 @@ from itertools import zip_longest
 
 from roomlore.domain.ids import OrgId, ParticipantId, RoomId
 from roomlore.domain.incoming import IncomingMessage, IncomingRoom
-from roomlore.domain.roomaudience import audience_of
-from roomlore.ingest.resolve import Names
+from roomlore.domain.roomaudience import visibility_of
+from roomlore.ingest.resolve import ResolvedNames
 from roomlore.store import directory
-from roomlore.store.directory import MembersTold, Presence, StatedMembership
+from roomlore.store.directory import MemberListTime, RoomMembership, StatedMembership
 from roomlore.store.queries import Connection
 
 
@@ -31,34 +31,34 @@ class MemberList:
     stated: Sequence[StatedMembership]
 
 
-def is_complete(room: IncomingRoom, *, is_closed: bool) -> bool:
+def is_complete_list(room: IncomingRoom, *, is_closed: bool) -> bool:
     """Return whether a room as described lists all who may read it, which not the description alone may close."""
-    return bool(room.members) and (is_closed or audience_of(room).visibility == "members")
+    return bool(room.members) and (is_closed or visibility_of(room).visibility == "members")
 
 
-async def note(
+async def update_member_lists(
     conn: Connection,
     org_id: OrgId,
     batch: Sequence[IncomingMessage],
-    names: Names,
+    names: ResolvedNames,
     *,
     closed: Collection[RoomId],
 ) -> None:
     """State the presences that complete lists give, and end those that they leave out; some rooms are closed already."""
     said = [
-        message for message in batch if is_complete(message.room, is_closed=names.room(message) in closed)
+        message for message in batch if is_complete_list(message.room, is_closed=names.room(message) in closed)
     ]
     if not said:
         return
-    told = await directory.members_told(conn, org_id, {names.room(message) for message in said})
-    lists = _lists(said, names, told)
+    told = await directory.member_list_times(conn, org_id, {names.room(message) for message in said})
+    lists = _member_lists(said, names, told)
     # One list of every room at a time, oldest first: what a list says depends on those before it.
     for turn in zip_longest(*(of_room for _, of_room in sorted(lists.items()))):
-        await _note_lists(conn, org_id, [one for one in turn if one is not None], told)
+        await _apply_lists(conn, org_id, [one for one in turn if one is not None], told)
 
 
-def _lists(
-    said: Sequence[IncomingMessage], names: Names, told: Mapping[RoomId, datetime]
+def _member_lists(
+    said: Sequence[IncomingMessage], names: ResolvedNames, told: Mapping[RoomId, datetime]
 ) -> dict[RoomId, list[MemberList]]:
     stated: dict[int, Sequence[StatedMembership]] = {}
     lists: dict[RoomId, list[MemberList]] = {}
@@ -66,7 +66,7 @@ def _lists(
         room, room_id, sent_at = message.room, names.room(message), message.sent_at
         members = stated.get(id(room))
         if members is None:
-            members = stated[id(room)] = _stated(message.platform, room, room_id, names)
+            members = stated[id(room)] = _listed_memberships(message.platform, room, room_id, names)
         of_room = lists.setdefault(room_id, [])
         # What stands before the newest list known and what after it count differently.
         is_first = room_id in told and of_room and of_room[-1].last_at < told[room_id] <= sent_at
@@ -77,7 +77,7 @@ def _lists(
     return lists
 
 
-def _stated(platform: str, room: IncomingRoom, room_id: RoomId, names: Names) -> Sequence[StatedMembership]:
+def _listed_memberships(platform: str, room: IncomingRoom, room_id: RoomId, names: ResolvedNames) -> Sequence[StatedMembership]:
     ends: dict[tuple[ParticipantId, datetime | None], datetime | None] = {}
     for member in room.members:
         key = (names.author(platform, member.author), member.joined_at)
@@ -89,7 +89,7 @@ def _stated(platform: str, room: IncomingRoom, room_id: RoomId, names: Names) ->
     ]
 
 
-async def _note_lists(
+async def _apply_lists(
     conn: Connection, org_id: OrgId, lists: Sequence[MemberList], told: Mapping[RoomId, datetime]
 ) -> None:
     newer = [one for one in lists if one.room_id not in told or one.first_at >= told[one.room_id]]
@@ -98,26 +98,26 @@ async def _note_lists(
     if older:
         present = await directory.present_members(conn, org_id, [one.room_id for one in older])
         stated += [
-            member if (member.room_id, member.participant_id) in present else _ended(member, told)
+            member if (member.room_id, member.participant_id) in present else _ended_membership(member, told)
             for one in older
             for member in one.stated
         ]
-    await directory.state_memberships(conn, org_id, stated)
+    await directory.add_stated_memberships(conn, org_id, stated)
     if not newer:
         return
     listed = {(member.room_id, member.participant_id) for one in newer for member in one.stated}
     await directory.end_memberships(
         conn,
         org_id,
-        [MembersTold(room_id=one.room_id, told_at=one.first_at) for one in newer],
-        [Presence(room_id=room_id, participant_id=who) for room_id, who in sorted(listed)],
+        [MemberListTime(room_id=one.room_id, told_at=one.first_at) for one in newer],
+        [RoomMembership(room_id=room_id, participant_id=who) for room_id, who in sorted(listed)],
     )
-    await directory.note_members_told(
-        conn, org_id, [MembersTold(room_id=one.room_id, told_at=one.last_at) for one in newer]
+    await directory.update_member_list_times(
+        conn, org_id, [MemberListTime(room_id=one.room_id, told_at=one.last_at) for one in newer]
     )
 
 
-def _ended(member: StatedMembership, told: Mapping[RoomId, datetime]) -> StatedMembership:
+def _ended_membership(member: StatedMembership, told: Mapping[RoomId, datetime]) -> StatedMembership:
     """Return the presence of somebody whom the newest list left out."""
     told_at = told[member.room_id]
     return member if member.left_at else replace(member, left_at=max(told_at, member.joined_at or told_at))

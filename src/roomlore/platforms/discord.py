@@ -13,38 +13,38 @@ from roomlore.domain.incoming import (
     IncomingAuthor,
     IncomingMessage,
     IncomingRoom,
-    ReadItem,
+    ParsedItem,
     RoomKind,
-    Skipped,
+    SkippedRecord,
 )
-from roomlore.domain.ports import Reader, ReadOptions, Source
-from roomlore.domain.roomaudience import DIRECT
-from roomlore.platforms.discordparts import carried, forwarded, forwarded_part, is_forward
+from roomlore.domain.ports import Importer, ReadOptions, ExportFiles
+from roomlore.domain.roomaudience import DIRECT_KINDS
+from roomlore.platforms.discordparts import attachments, forwarded_parts, forwarded_message, is_forward
 from roomlore.platforms.fields import (
     Fields,
-    Malformed,
+    MalformedRecord,
     as_object,
-    attempt,
-    ids,
-    iso_time,
-    kept,
-    loose_text,
-    member,
-    need,
-    number,
-    objects,
-    optional_time,
-    order_of,
-    platform_facts,
-    text,
+    build_or_skip,
+    id_list,
+    parse_iso_time,
+    non_empty,
+    first_text,
+    object_field,
+    required_id,
+    integer_field,
+    object_list,
+    parse_optional_time,
+    native_order,
+    platform_metadata,
+    text_field,
 )
-from roomlore.platforms.jsonstream import Peek, Spine, Step, fault, has_export, json_exports, walk_file
-from roomlore.platforms.presence import both_sides
+from roomlore.platforms.jsonstream import FileStart, JsonShape, JsonStep, skipped_fault, has_export, json_exports, walk_file
+from roomlore.platforms.presence import direct_members
 
-_SPINE: Spine = {(): "object", ("messages",): "list"}
+_SPINE: JsonShape = {(): "object", ("messages",): "list"}
 _DIRECT: dict[str, RoomKind] = {"DirectTextChat": "dm", "DirectGroupTextChat": "group_dm"}
 #: Channels of which the export does not tell who may read them. Anything else is for its members.
-_UNTOLD = frozenset(
+_UNSPECIFIED_TYPES = frozenset(
     {
         "GuildTextChat",
         "GuildVoiceChat",
@@ -57,63 +57,63 @@ _UNTOLD = frozenset(
         "GuildForum",
     }
 )
-_PRIVATE = frozenset({"GuildPrivateThread"})
-_KNOWN = _UNTOLD | _PRIVATE | _DIRECT.keys()
-_SAID = frozenset({"Default", "Reply"})
+_PRIVATE_TYPES = frozenset({"GuildPrivateThread"})
+_KNOWN_TYPES = _UNSPECIFIED_TYPES | _PRIVATE_TYPES | _DIRECT.keys()
+_TEXT_TYPES = frozenset({"Default", "Reply"})
 
 
-def _looks(head: Peek) -> bool:
+def _is_export(head: FileStart) -> bool:
     channel = head.members.get("channel")
     return isinstance(channel, dict) and ("guild" in head.members or "messages" in head.members)
 
 
-def _sniff(source: Source) -> bool:
-    return has_export(source, _looks)
+def _sniff(source: ExportFiles) -> bool:
+    return has_export(source, _is_export)
 
 
-def _read(source: Source, options: ReadOptions) -> Iterator[ReadItem]:
+def _read(source: ExportFiles, options: ReadOptions) -> Iterator[ParsedItem]:
     del options  # the export says all there is to say
-    files, left = json_exports(source, _looks)
+    files, left = json_exports(source, _is_export)
     yield from left
     rooms = _rooms(source, files)
     for file in files:
         room = rooms.get(file)
         if room is None:
-            yield Skipped(where=file, reason="no room", detail="the channel is missing or has no id")
+            yield SkippedRecord(where=file, reason="no room", detail="the channel is missing or has no id")
         else:
             yield from _file(source, file, room)
 
 
-def _file(source: Source, file: str, room: IncomingRoom) -> Iterator[ReadItem]:
+def _file(source: ExportFiles, file: str, room: IncomingRoom) -> Iterator[ParsedItem]:
     for step in walk_file(source, file, _SPINE):
         if step.kind == "fault":
-            yield fault(step, file)
+            yield skipped_fault(step, file)
         elif step.kind == "value" and step.place == ("messages",):
             where = f"{file} record {step.number}"
-            yield from attempt(step.value, where, build=partial(_message, at=(room, where, step.number)))
+            yield from build_or_skip(step.value, where, build=partial(_message, at=(room, where, step.number)))
         elif step.kind == "value" and step.key == "messages":
-            yield Skipped(where=file, reason="not a list of messages")
+            yield SkippedRecord(where=file, reason="not a list of messages")
 
 
-def _rooms(source: Source, files: list[str]) -> dict[str, IncomingRoom]:
+def _rooms(source: ExportFiles, files: list[str]) -> dict[str, IncomingRoom]:
     """Return the room of each file; a one-to-one room with both sides, whichever of its partitions shows them."""
     channels: dict[str, tuple[Fields, Fields]] = {}
     seen: dict[str, dict[tuple[str, str], IncomingAuthor]] = {}
     for file in files:
         channel, guild, authors = _survey(source, file)
-        if loose_text(channel, "id"):
+        if first_text(channel, "id"):
             channels[file] = channel, guild
             seen.setdefault(channel["id"], {}).update(authors)
     rooms: dict[str, IncomingRoom] = {}
     for file, (channel, guild) in channels.items():
         try:
             rooms[file] = _room(channel, guild, list(seen[channel["id"]].values()))
-        except Malformed:
+        except MalformedRecord:
             continue
     return rooms
 
 
-def _survey(source: Source, file: str) -> tuple[Fields, Fields, dict[tuple[str, str], IncomingAuthor]]:
+def _survey(source: ExportFiles, file: str) -> tuple[Fields, Fields, dict[tuple[str, str], IncomingAuthor]]:
     """Return the channel, its server, and who speaks in it if that tells who may read all of it."""
     channel: Fields = {}
     guild: Fields = {}
@@ -130,49 +130,49 @@ def _survey(source: Source, file: str) -> tuple[Fields, Fields, dict[tuple[str, 
     return channel, guild, authors
 
 
-def _note_author(step: Step, authors: dict[tuple[str, str], IncomingAuthor]) -> None:
+def _note_author(step: JsonStep, authors: dict[tuple[str, str], IncomingAuthor]) -> None:
     try:
         author = _author(as_object(step.value) or {})
-    except Malformed:
+    except MalformedRecord:
         return
     authors.setdefault((author.account_id, author.persona), author)
 
 
 def _kind(channel: Fields) -> RoomKind:
-    return _DIRECT.get(loose_text(channel, "type"), "channel")
+    return _DIRECT.get(first_text(channel, "type"), "channel")
 
 
 def _room(channel: Fields, guild: Fields, authors: list[IncomingAuthor]) -> IncomingRoom:
-    type_, kind = loose_text(channel, "type"), _kind(channel)
+    type_, kind = first_text(channel, "type"), _kind(channel)
     return IncomingRoom(
-        external_id=need(channel, "id", "no room"),
-        name=loose_text(channel, "name", "id"),
-        kind=kind if type_ in _KNOWN else None,
-        visibility="members" if type_ in _PRIVATE or kind in DIRECT else None,
-        topic=loose_text(channel, "topic"),
-        members=both_sides(kind, authors),
-        workspace="" if kind in DIRECT else loose_text(guild, "name"),
-        category=loose_text(channel, "category"),
+        external_id=required_id(channel, "id", "no room"),
+        name=first_text(channel, "name", "id"),
+        kind=kind if type_ in _KNOWN_TYPES else None,
+        visibility="members" if type_ in _PRIVATE_TYPES or kind in DIRECT_KINDS else None,
+        topic=first_text(channel, "topic"),
+        members=direct_members(kind, authors),
+        workspace="" if kind in DIRECT_KINDS else first_text(guild, "name"),
+        category=first_text(channel, "category"),
     )
 
 
 def _author(fields: Fields) -> IncomingAuthor:
-    given = member(fields, "author")
+    given = object_field(fields, "author")
     if not given:
-        raise Malformed("no author")
-    account = need(given, "id", "no author")
-    name = loose_text(given, "nickname", "name") or account
+        raise MalformedRecord("no author")
+    account = required_id(given, "id", "no author")
+    name = first_text(given, "nickname", "name") or account
     is_bot = given.get("isBot") is True
     # An ordinary account may show "0000" too since user names became unique; a bot account never does.
-    webhook = is_bot and loose_text(given, "discriminator") in {"0000", "0"}
-    persona = loose_text(given, "name")[:255] if webhook else ""
+    webhook = is_bot and first_text(given, "discriminator") in {"0000", "0"}
+    persona = first_text(given, "name")[:255] if webhook else ""
     return IncomingAuthor(account_id=account, name=name, kind="agent" if is_bot else "human", persona=persona)
 
 
 def _message(fields: Fields, at: tuple[IncomingRoom, str, int]) -> IncomingMessage:
     room, where, place = at
-    external_id = need(fields, "id", "no id")
-    own = _own_words(fields)
+    external_id = required_id(fields, "id", "no id")
+    own = _own_text(fields)
     edited = _edited(fields)
     return IncomingMessage(
         platform="discord",
@@ -181,12 +181,12 @@ def _message(fields: Fields, at: tuple[IncomingRoom, str, int]) -> IncomingMessa
         author=_author(fields),
         body=own,
         sent_at=_sent(fields),
-        kind="message" if loose_text(fields, "type") in _SAID or member(fields, "interaction") else "system",
-        order=order_of(external_id, place),
+        kind="message" if first_text(fields, "type") in _TEXT_TYPES or object_field(fields, "interaction") else "system",
+        order=native_order(external_id, place),
         reply_to=_reply_to(fields, room),
         mentions=_mentions(fields) if own or not is_forward(fields) else [],
-        attachments=[*carried(fields), *forwarded(fields)],
-        reactions=[_reaction(item) for item in objects(fields, "reactions")],
+        attachments=[*attachments(fields), *forwarded_parts(fields)],
+        reactions=[_reaction(item) for item in object_list(fields, "reactions")],
         edited_at=edited,
         metadata=_metadata(fields, room, edited=edited is not None),
         raw=fields,
@@ -195,79 +195,79 @@ def _message(fields: Fields, at: tuple[IncomingRoom, str, int]) -> IncomingMessa
 
 
 def _sent(fields: Fields) -> datetime:
-    return iso_time(need(fields, "timestamp", "no time"))
+    return parse_iso_time(required_id(fields, "timestamp", "no time"))
 
 
 def _edited(fields: Fields) -> datetime | None:
-    return optional_time(fields.get("timestampEdited"))
+    return parse_optional_time(fields.get("timestampEdited"))
 
 
-def _own_words(fields: Fields) -> str:
+def _own_text(fields: Fields) -> str:
     """Return the text without what is only forwarded; where the two are not told apart, nothing."""
-    content = text(fields, "content")
+    content = text_field(fields, "content")
     if not is_forward(fields):
         return content
-    given = forwarded_part(fields)
-    return content if given and content != loose_text(given, "content") else ""
+    given = forwarded_message(fields)
+    return content if given and content != first_text(given, "content") else ""
 
 
 def _mentions(fields: Fields) -> list[str]:
-    return ids([user.get("id") for user in objects(fields, "mentions")])
+    return id_list([user.get("id") for user in object_list(fields, "mentions")])
 
 
 def _reply_to(fields: Fields, room: IncomingRoom) -> str | None:
     """Return the id of the message answered; most references are something else."""
-    reference = member(fields, "reference")
-    if loose_text(fields, "type") not in _SAID or is_forward(fields) or member(fields, "interaction"):
+    reference = object_field(fields, "reference")
+    if first_text(fields, "type") not in _TEXT_TYPES or is_forward(fields) or object_field(fields, "interaction"):
         return None
-    if _elsewhere(reference, room):
+    if _is_cross_channel(reference, room):
         return None
     target = reference.get("messageId")
     if target is not None and not isinstance(target, str):
-        raise Malformed("wrong type", "reference.messageId is not text")
+        raise MalformedRecord("wrong type", "reference.messageId is not text")
     return target or None
 
 
-def _elsewhere(reference: Fields, room: IncomingRoom) -> bool:
+def _is_cross_channel(reference: Fields, room: IncomingRoom) -> bool:
     channel = reference.get("channelId")
     return channel is not None and channel != room.external_id
 
 
 def _metadata(fields: Fields, room: IncomingRoom, *, edited: bool) -> dict[str, Any]:
-    kind = loose_text(fields, "type")
-    reference = member(fields, "reference")
+    kind = first_text(fields, "type")
+    reference = object_field(fields, "reference")
     forward = is_forward(fields)
-    interaction = member(fields, "interaction")
-    return platform_facts(
-        type=kind if kind not in _SAID else None,
+    interaction = object_field(fields, "interaction")
+    return platform_metadata(
+        type=kind if kind not in _TEXT_TYPES else None,
         history_lost=edited,
         pinned=fields.get("isPinned") is True,
         forwarded_from="unknown" if forward else None,
-        forwarded=kept(
+        forwarded=non_empty(
             message_id=reference.get("messageId"),
             room_id=reference.get("channelId"),
-            sent_at=forwarded_part(fields).get("timestamp"),
+            sent_at=forwarded_message(fields).get("timestamp"),
         )
         if forward
         else None,
-        reference=dict(reference) if _elsewhere(reference, room) and not forward else None,
-        interaction=kept(
+        reference=dict(reference) if _is_cross_channel(reference, room) and not forward else None,
+        interaction=non_empty(
             name=interaction.get("name"),
-            account_id=member(interaction, "user").get("id"),
-            user=loose_text(member(interaction, "user"), "nickname", "name"),
+            account_id=object_field(interaction, "user").get("id"),
+            user=first_text(object_field(interaction, "user"), "nickname", "name"),
         ),
         call_ended_at=fields.get("callEndedTimestamp"),
     )
 
 
 def _reaction(item: Fields) -> dict[str, Any]:
-    emoji = member(item, "emoji")
-    return kept(
-        emoji=loose_text(emoji, "name", "code"),
-        count=number(item, "count"),
-        by=ids([user.get("id") for user in objects(item, "users")]),
+    emoji = object_field(item, "emoji")
+    return non_empty(
+        emoji=first_text(emoji, "name", "code"),
+        count=integer_field(item, "count"),
+        by=id_list([user.get("id") for user in object_list(item, "users")]),
     )
 
 
 #: DiscordChatExporter JSON.
-READER = Reader(name="discord", sniff=_sniff, read=_read)
+IMPORTER = Importer(name="discord", recognises=_sniff, read=_read)

@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any, cast
 
-from roomlore.domain.incoming import PLATFORM_FACTS, IncomingMessage, Precision, ReadItem, Skipped
-from roomlore.domain.patterns import later
+from roomlore.domain.incoming import PLATFORM_METADATA, IncomingMessage, TimestampPrecision, ParsedItem, SkippedRecord
+from roomlore.domain.patterns import lazy_pattern
 from roomlore.platforms.jsonstream import TooDeep
 
 #: Longest id that is taken; ids are index keys, and no platform's comes near.
 MAX_ID = 255
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_LARGEST = 2**63 - 1
-_ISO = later(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d([.,]\d{1,9})?)?(Z|[+-]\d\d:?\d\d)?")
+_MAX_INTEGER = 2**63 - 1
+_ISO = lazy_pattern(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d([.,]\d{1,9})?)?(Z|[+-]\d\d:?\d\d)?")
 
 #: JSON kinds in words; true and false are numbers to Python, so they come first.
 _KINDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
@@ -30,7 +30,7 @@ _KINDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
 Fields = Mapping[str, Any]
 
 
-class Malformed(Exception):
+class MalformedRecord(Exception):
     """A record cannot be read; becomes one `Skipped` and never leaves its reader."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
@@ -39,22 +39,22 @@ class Malformed(Exception):
         self.detail = detail
 
 
-def attempt(value: Any, where: str, *, build: Callable[[Fields], IncomingMessage]) -> Iterator[ReadItem]:
+def build_or_skip(value: Any, where: str, *, build: Callable[[Fields], IncomingMessage]) -> Iterator[ParsedItem]:
     """Yield the message built from a foreign record, or the reason why there is none."""
     try:
         message = build(_record(value))
-    except Malformed as error:
-        yield Skipped(where=where, reason=error.reason, detail=error.detail)
+    except MalformedRecord as error:
+        yield SkippedRecord(where=where, reason=error.reason, detail=error.detail)
     else:
         yield message
 
 
 def _record(value: Any) -> Fields:
     if isinstance(value, TooDeep):
-        raise Malformed("nested too deeply")
+        raise MalformedRecord("nested too deeply")
     fields = as_object(value)
     if fields is None:
-        raise Malformed("not an object", f"found {kind_of(value)}")
+        raise MalformedRecord("not an object", f"found {json_type(value)}")
     return fields
 
 
@@ -68,7 +68,7 @@ def as_list(value: Any) -> list[Any]:
     return cast("list[Any]", value) if isinstance(value, list) else []
 
 
-def kind_of(value: Any) -> str:
+def json_type(value: Any) -> str:
     """Return what a JSON value is, in words; never the value itself."""
     for types, name in _KINDS:
         if isinstance(value, types):
@@ -76,17 +76,17 @@ def kind_of(value: Any) -> str:
     return "nothing"
 
 
-def text(record: Fields, key: str) -> str:
+def text_field(record: Fields, key: str) -> str:
     """Return a text member; empty when it is missing or null."""
     value = record.get(key)
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise Malformed("wrong type", f"{key} is {kind_of(value)}, not text")
+        raise MalformedRecord("wrong type", f"{key} is {json_type(value)}, not text")
     return value
 
 
-def loose_text(record: Fields, *keys: str) -> str:
+def first_text(record: Fields, *keys: str) -> str:
     """Return the first of the members that is a text with something in it."""
     for key in keys:
         value = record.get(key)
@@ -95,53 +95,53 @@ def loose_text(record: Fields, *keys: str) -> str:
     return ""
 
 
-def need(record: Fields, key: str, reason: str) -> str:
+def required_id(record: Fields, key: str, reason: str) -> str:
     """Return a text member that must be there: an id."""
-    value = text(record, key)
+    value = text_field(record, key)
     if not value:
-        raise Malformed(reason)
-    return short(value, key)
+        raise MalformedRecord(reason)
+    return checked_id(value, key)
 
 
-def short(value: str, what: str) -> str:
+def checked_id(value: str, what: str) -> str:
     """Return the id unchanged if it is of a sane length."""
     if len(value) > MAX_ID:
-        raise Malformed("id too long", f"{what} has {len(value)} characters")
+        raise MalformedRecord("id too long", f"{what} has {len(value)} characters")
     return value
 
 
-def member(record: Fields, key: str) -> Fields:
+def object_field(record: Fields, key: str) -> Fields:
     """Return a member that is an object; an empty one when it is missing or anything else."""
     return as_object(record.get(key)) or {}
 
 
-def objects(record: Fields, key: str) -> list[Fields]:
+def object_list(record: Fields, key: str) -> list[Fields]:
     """Return the objects of a member that is a list, leaving out whatever else stands there."""
     return [fields for item in as_list(record.get(key)) if (fields := as_object(item)) is not None]
 
 
-def ids(values: Any) -> list[str]:
+def id_list(values: Any) -> list[str]:
     """Return those of the values that can be ids, in order, each once."""
     found = [item for item in as_list(values) if isinstance(item, str) and 0 < len(item) <= MAX_ID]
     return list(dict.fromkeys(found))
 
 
-def number(record: Fields, key: str) -> int | None:
+def integer_field(record: Fields, key: str) -> int | None:
     """Return an integer member within 64 bits, if it is one."""
     value = record.get(key)
-    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > _LARGEST:
+    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > _MAX_INTEGER:
         return None
     return value
 
 
-def order_of(digits: str, otherwise: int) -> int:
+def native_order(digits: str, otherwise: int) -> int:
     """Return a numeric id as a place in the room's order."""
-    if digits.isascii() and digits.isdigit() and len(digits) < len(str(_LARGEST)) + 1:
-        return min(int(digits), _LARGEST)
+    if digits.isascii() and digits.isdigit() and len(digits) < len(str(_MAX_INTEGER)) + 1:
+        return min(int(digits), _MAX_INTEGER)
     return otherwise
 
 
-def kept(**fields: Any) -> dict[str, Any]:
+def non_empty(**fields: Any) -> dict[str, Any]:
     """Return the fields that say something."""
     return {
         key: value
@@ -150,13 +150,13 @@ def kept(**fields: Any) -> dict[str, Any]:
     }
 
 
-def platform_facts(**fields: Any) -> dict[str, Any]:
+def platform_metadata(**fields: Any) -> dict[str, Any]:
     """Return metadata with the fields that say something, under the key that only operators are shown.
 
     They may name people, rooms and messages of which a reader does not know.
     """
-    told = kept(**fields)
-    return {PLATFORM_FACTS: told} if told else {}
+    told = non_empty(**fields)
+    return {PLATFORM_METADATA: told} if told else {}
 
 
 def unix_time(seconds: int, *, microseconds: int = 0) -> datetime:
@@ -164,33 +164,33 @@ def unix_time(seconds: int, *, microseconds: int = 0) -> datetime:
     try:
         return _EPOCH + timedelta(seconds=seconds, microseconds=microseconds)
     except OverflowError as error:
-        raise Malformed("no time", "out of range") from error
+        raise MalformedRecord("no time", "out of range") from error
 
 
-def iso_time(value: str, *, zone: tzinfo | None = None) -> datetime:
+def parse_iso_time(value: str, *, zone: tzinfo | None = None) -> datetime:
     """Return an ISO 8601 time as UTC; one without a zone is of the zone given, or refused."""
     if not _ISO.fullmatch(value):
-        raise Malformed("no time", "not an ISO 8601 time")
+        raise MalformedRecord("no time", "not an ISO 8601 time")
     try:
         moment = datetime.fromisoformat(value)
         if moment.tzinfo is None:
             if zone is None:
-                raise Malformed("no time zone")
+                raise MalformedRecord("no time zone")
             moment = moment.replace(tzinfo=zone)
         return moment.astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        raise Malformed("no time", "out of range") from error
+        raise MalformedRecord("no time", "out of range") from error
 
 
-def optional_time(value: Any, *, zone: tzinfo | None = None) -> datetime | None:
+def parse_optional_time(value: Any, *, zone: tzinfo | None = None) -> datetime | None:
     """Return a time that only decorates a message: none when it cannot be read."""
     try:
-        return iso_time(value, zone=zone) if isinstance(value, str) else None
-    except Malformed:
+        return parse_iso_time(value, zone=zone) if isinstance(value, str) else None
+    except MalformedRecord:
         return None
 
 
-def iso_precision(value: str) -> Precision:
+def iso_precision(value: str) -> TimestampPrecision:
     """Return how finely an ISO 8601 time is written."""
     match = _ISO.fullmatch(value)
     if match is None or match[1] is None:

@@ -17,31 +17,31 @@ from roomlore.domain.incoming import (
     IncomingAuthor,
     IncomingMessage,
     IncomingRoom,
-    Precision,
-    ReadItem,
-    Skipped,
+    TimestampPrecision,
+    ParsedItem,
+    SkippedRecord,
 )
-from roomlore.domain.ports import Reader, ReadOptions, Source
-from roomlore.platforms.fields import platform_facts
+from roomlore.domain.ports import Importer, ReadOptions, ExportFiles
+from roomlore.platforms.fields import platform_metadata
 from roomlore.platforms.irclines import IrcLine, read_line
-from roomlore.platforms.ircnames import LOG_NAME, read_name, room_of, twins
-from roomlore.platforms.lines import Line, looks_like, matching, read_lines
+from roomlore.platforms.ircnames import LOG_NAME, parse_log_name, room_of_log, ambiguous_names
+from roomlore.platforms.lines import TextLine, matches_format, matching_files, read_lines
 from roomlore.platforms.localclock import LocalClock
-from roomlore.platforms.presence import both_sides
+from roomlore.platforms.presence import direct_members
 
-_LOOKED_AT = 40
+_SNIFFED_LINES = 40
 #: What tells the name of a channel from a nick.
 _CHANNEL_MARKS = frozenset("#&")
 _SIDES = 2
 _SYSTEM_AUTHOR = IncomingAuthor(account_id="", name="IRC", kind="system")
-_SPOKEN = frozenset({"said", "action", "notice"})
+_MESSAGE_KINDS = frozenset({"said", "action", "notice"})
 #: How marks of days begin.
-_MARKS = ("---", "****", "Session ")
-_CURE = "pass --day YYYY-MM-DD with the day of its first line, or put the date into the file name"
+_LOG_MARKS = ("---", "****", "Session ")
+_DAY_REMEDY = "pass --day YYYY-MM-DD with the day of its first line, or put the date into the file name"
 
 
 @dataclass(slots=True, kw_only=True)
-class _Log:
+class _LogReader:
     """Where the reading of one file stands."""
 
     file: str
@@ -54,51 +54,51 @@ class _Log:
     is_unnamed: bool
     #: The network, as the caller says.
     workspace: str
-    precision: Precision = "min"
+    precision: TimestampPrecision = "min"
     #: System lines before the first time; they get that time.
-    waiting: list[tuple[Line, IrcLine]] = field(default_factory=list[tuple[Line, IrcLine]])
+    undated: list[tuple[TextLine, IrcLine]] = field(default_factory=list[tuple[TextLine, IrcLine]])
 
 
-def _sniff(source: Source) -> bool:
-    return any(looks_like(source, file, _is_log) is True for file in source.files[:200])
+def _sniff(source: ExportFiles) -> bool:
+    return any(matches_format(source, file, _is_log) is True for file in source.files[:200])
 
 
-def _is_log(source: Source, file: str) -> bool:
+def _is_log(source: ExportFiles, file: str) -> bool:
     """Return whether most of the first lines are a log's."""
     if "." in file.rpartition("/")[2] and not LOG_NAME.search(file) and len(source.files) > 1:
         return False
     with source.open(file) as stream:
-        head = [read_line(line) for line in _head(stream)]
+        head = [read_line(line) for line in _first_lines(stream)]
     fits = sum(line.kind != "unknown" or line.has_strange_month for line in head)
-    return fits * 2 > len(head) and any(line.kind in _SPOKEN or line.has_strange_month for line in head)
+    return fits * 2 > len(head) and any(line.kind in _MESSAGE_KINDS or line.has_strange_month for line in head)
 
 
-def _head(stream: IO[bytes]) -> list[str]:
-    lines = stream.read(2**15).decode("utf-8", "replace").removeprefix("\ufeff").split("\n")[:_LOOKED_AT]
+def _first_lines(stream: IO[bytes]) -> list[str]:
+    lines = stream.read(2**15).decode("utf-8", "replace").removeprefix("\ufeff").split("\n")[:_SNIFFED_LINES]
     return [line.rstrip("\r") for line in lines if line.strip()]
 
 
-def _read(source: Source, options: ReadOptions) -> Iterator[ReadItem]:
-    files, unreadable = matching(source, _is_log)
+def _read(source: ExportFiles, options: ReadOptions) -> Iterator[ParsedItem]:
+    files, unreadable = matching_files(source, _is_log)
     yield from unreadable
     if not files:
         files = [file for file in source.files if LOG_NAME.search(file)]
     # Asked before the first record, so that nothing is half imported for want of a day.
     for file in files:
         _require_days(source, file, options)
-    shared = twins(files)
+    shared = ambiguous_names(files)
     logs = [_open_log(file, options, shared) for file in files]
-    _with_sides(source, logs)
+    _with_direct_members(source, logs)
     for log in logs:
         yield from _file(source, log.file, log)
 
 
-def _require_days(source: Source, file: str, options: ReadOptions) -> None:
+def _require_days(source: ExportFiles, file: str, options: ReadOptions) -> None:
     """Refuse a log whose days cannot be known, and say what is missing."""
-    is_known = options.day is not None or read_name(file).day is not None
+    is_known = options.day is not None or parse_log_name(file).day is not None
     is_timed = False
     for line in read_lines(source, file):
-        if isinstance(line, Skipped) or (is_timed and not line.text.startswith(_MARKS)):
+        if isinstance(line, SkippedRecord) or (is_timed and not line.text.startswith(_LOG_MARKS)):
             continue
         found = read_line(line.text)
         if found.names_day and found.moment is None:
@@ -114,26 +114,26 @@ def _require_days(source: Source, file: str, options: ReadOptions) -> None:
             if not is_known and not found.reading.is_dated:
                 missing = "year" if found.reading.month else "date"
                 what = "day and hour" if missing == "year" else "hours"
-                raise BadInput(f"{file} line {line.number}", f"tells {what} but no {missing}; {_CURE}")
+                raise BadInput(f"{file} line {line.number}", f"tells {what} but no {missing}; {_DAY_REMEDY}")
 
 
-def _file(source: Source, file: str, log: _Log) -> Iterator[ReadItem]:
+def _file(source: ExportFiles, file: str, log: _LogReader) -> Iterator[ParsedItem]:
     for line in read_lines(source, file):
-        if isinstance(line, Skipped):
+        if isinstance(line, SkippedRecord):
             yield line
         elif line.text.strip():
             yield from _line(log, line)
-    if log.waiting and log.clock.now is None and log.clock.shown is not None:
-        log.clock.mark(log.clock.shown)
-    yield from _waited(log)
+    if log.undated and log.clock.now is None and log.clock.shown is not None:
+        log.clock.set_time(log.clock.shown)
+    yield from _flush_undated(log)
 
 
-def _open_log(file: str, options: ReadOptions, shared: frozenset[str]) -> _Log:
-    name = read_name(file)
+def _open_log(file: str, options: ReadOptions, shared: frozenset[str]) -> _LogReader:
+    name = parse_log_name(file)
     zone = options.zone
-    log = _Log(
+    log = _LogReader(
         file=file,
-        room=room_of(file, name, shared, workspace=options.workspace),
+        room=room_of_log(file, name, shared, workspace=options.workspace),
         clock=LocalClock(zone=zone or UTC),
         part=name.part,
         zone_named=str(zone) if zone else ASSUMED_UTC,
@@ -142,11 +142,11 @@ def _open_log(file: str, options: ReadOptions, shared: frozenset[str]) -> _Log:
     )
     day = options.day or name.day
     if day is not None:
-        log.clock.begin(day)
+        log.clock.set_day(day)
     return log
 
 
-def _with_sides(source: Source, logs: list[_Log]) -> None:
+def _with_direct_members(source: ExportFiles, logs: list[_LogReader]) -> None:
     """Tell talks of two from channels, where a log is not named as a channel: a talk is for its two sides.
 
     Clients name the log of a talk by the other side. With one or two people in it and neither of that name it may be
@@ -154,7 +154,7 @@ def _with_sides(source: Source, logs: list[_Log]) -> None:
     """
     speakers: dict[str, set[str]] = {}
     for log in logs:
-        if read_name(log.file).channel and _CHANNEL_MARKS.isdisjoint(log.room.name):
+        if parse_log_name(log.file).channel and _CHANNEL_MARKS.isdisjoint(log.room.name):
             speakers.setdefault(log.room.external_id, set()).update(_speakers(source, log.file))
     for log in logs:
         nicks = speakers.get(log.room.external_id)
@@ -162,60 +162,60 @@ def _with_sides(source: Source, logs: list[_Log]) -> None:
             continue
         if log.room.name.casefold() in {nick.casefold() for nick in nicks}:
             sides = [IncomingAuthor(account_id=nick, name=nick) for nick in sorted(nicks)]
-            log.room = replace(log.room, kind="dm", members=both_sides("dm", sides))
+            log.room = replace(log.room, kind="dm", members=direct_members("dm", sides))
         elif len(nicks) <= _SIDES and log.room.kind != "dm":
             log.room = replace(log.room, kind=None)
 
 
-def _speakers(source: Source, file: str) -> set[str]:
-    lines = (line for line in read_lines(source, file) if not isinstance(line, Skipped))
+def _speakers(source: ExportFiles, file: str) -> set[str]:
+    lines = (line for line in read_lines(source, file) if not isinstance(line, SkippedRecord))
     said = (read_line(line.text) for line in lines)
-    return {one.nick for one in said if one.kind in _SPOKEN and one.reading is not None}
+    return {one.nick for one in said if one.kind in _MESSAGE_KINDS and one.reading is not None}
 
 
-def _line(log: _Log, line: Line) -> Iterator[ReadItem]:
+def _line(log: _LogReader, line: TextLine) -> Iterator[ParsedItem]:
     where = f"{log.file} line {line.number}"
     found = read_line(line.text)
     if found.moment is not None:
-        log.clock.mark(found.moment)
+        log.clock.set_time(found.moment)
     if found.channel and log.is_unnamed:
-        name = replace(read_name(log.file), channel=found.channel)
-        log.room = room_of(log.file, name, frozenset(), workspace=log.workspace)
+        name = replace(parse_log_name(log.file), channel=found.channel)
+        log.room = room_of_log(log.file, name, frozenset(), workspace=log.workspace)
         log.is_unnamed = False
     if found.kind == "mark":
         return
     if found.kind == "unknown":
-        yield Skipped(where=where, reason="not a line of an IRC log")
+        yield SkippedRecord(where=where, reason="not a line of an IRC log")
         return
     if found.reading is not None:
-        if not log.clock.read(found.reading):
-            yield Skipped(where=where, reason="no time", detail="the clock shows no time of day")
+        if not log.clock.advance(found.reading):
+            yield SkippedRecord(where=where, reason="no time", detail="the clock shows no time of day")
             return
         log.precision = "s" if found.reading.second is not None else "min"
     if log.clock.now is None:
-        log.waiting.append((line, found))
+        log.undated.append((line, found))
         return
-    yield from _waited(log)
+    yield from _flush_undated(log)
     yield _message(log, line, found)
 
 
-def _waited(log: _Log) -> Iterator[ReadItem]:
-    waiting, log.waiting = log.waiting, []
+def _flush_undated(log: _LogReader) -> Iterator[ParsedItem]:
+    waiting, log.undated = log.undated, []
     for line, found in waiting:
         if log.clock.now is None:
-            yield Skipped(where=f"{log.file} line {line.number}", reason="no date")
+            yield SkippedRecord(where=f"{log.file} line {line.number}", reason="no date")
         else:
             yield _message(log, line, found)
 
 
-def _message(log: _Log, line: Line, found: IrcLine) -> IncomingMessage:
+def _message(log: _LogReader, line: TextLine, found: IrcLine) -> IncomingMessage:
     assert log.clock.now is not None
-    is_spoken = found.kind in _SPOKEN
+    is_spoken = found.kind in _MESSAGE_KINDS
     author = IncomingAuthor(account_id=found.nick, name=found.nick) if is_spoken else _SYSTEM_AUTHOR
     return IncomingMessage(
         platform="irc",
         room=log.room,
-        external_id=_made_id(log, line),
+        external_id=_synthetic_id(log, line),
         author=author,
         body=found.text,
         sent_at=log.clock.now,
@@ -229,7 +229,7 @@ def _message(log: _Log, line: Line, found: IrcLine) -> IncomingMessage:
     )
 
 
-def _metadata(log: _Log, found: IrcLine) -> dict[str, Any]:
+def _metadata(log: _LogReader, found: IrcLine) -> dict[str, Any]:
     about: dict[str, Any] = {}
     if found.reading is None or found.reading.offset is None:
         about["time_zone"] = log.zone_named
@@ -238,14 +238,14 @@ def _metadata(log: _Log, found: IrcLine) -> dict[str, Any]:
         about["clock"] = log.clock.shown.isoformat(sep=" ")
     if found.kind in {"action", "notice"}:
         about[found.kind] = True
-    return platform_facts(**about)
+    return platform_metadata(**about)
 
 
-def _made_id(log: _Log, line: Line) -> str:
+def _synthetic_id(log: _LogReader, line: TextLine) -> str:
     assert log.clock.shown is not None
     digest = hashlib.sha256(line.text.encode("utf-8", "replace")).hexdigest()[:12]
     return f"{log.clock.shown.date().isoformat()}{log.part}:{line.number}:{digest}"
 
 
 #: IRC logs.
-READER = Reader(name="irc", sniff=_sniff, read=_read)
+IMPORTER = Importer(name="irc", recognises=_sniff, read=_read)

@@ -11,22 +11,22 @@ from dataclasses import dataclass, replace
 from datetime import date
 
 from roomlore.domain.incoming import IncomingRoom
-from roomlore.domain.patterns import later
+from roomlore.domain.patterns import lazy_pattern
 
 #: How names of logs end.
-LOG_NAME = later(r"\.(?:txt|log|irc|weechatlog)$", re.IGNORECASE)
-_DATED = later(
+LOG_NAME = lazy_pattern(r"\.(?:txt|log|irc|weechatlog)$", re.IGNORECASE)
+_DATED = lazy_pattern(
     r"(?P<before>.*?)(?P<day>(?<!\d)\d{4}-\d\d-\d\d|(?<![^\W_])(?:19|20)\d{6})(?!\d)(?P<after>.*)", re.DOTALL
 )
 #: What may follow a date and still name no channel: the time or part of the day, and how the text is written.
-_PART = later(
+_PART = lazy_pattern(
     r"[-_. \d]*(?:[-+]\d{4}[a-z]{0,5})?(?:[-_. ](?:annotation|ascii|latin-?1|raw|utf-?8))?", re.IGNORECASE
 )
-_NUMBERED = later(r"[-_. \d]*")
+_NUMBER_SUFFIX = lazy_pattern(r"[-_. \d]*")
 _EDGES = " -_."
-_SIGNS = tuple("#&+!")
+_CHANNEL_SIGNS = tuple("#&+!")
 #: WeeChat: "irc.libera.#python.weechatlog"; without a sign of a channel it is a talk of two.
-_WEECHAT = later(r"irc\.(?P<server>[^#&+!]{1,100}?)\.(?P<buffer>[#&+!].*|[^.]+)", re.DOTALL)
+_WEECHAT_NAME = lazy_pattern(r"irc\.(?P<server>[^#&+!]{1,100}?)\.(?P<buffer>[#&+!].*|[^.]+)", re.DOTALL)
 _OWN_BUFFERS = ("core.weechat", "irc.server.")
 
 
@@ -46,7 +46,7 @@ class LogName:
     is_client: bool = False
 
 
-def read_name(file: str) -> LogName:
+def parse_log_name(file: str) -> LogName:
     """Return what the name of a log says."""
     name = file.rpartition("/")[2]
     is_weechat = name.lower().endswith(".weechatlog")
@@ -54,12 +54,12 @@ def read_name(file: str) -> LogName:
         name = name[: match.start()]
     if is_weechat and name.startswith(_OWN_BUFFERS):
         return LogName(channel=name, is_private=True, is_client=True)
-    buffer = _WEECHAT.fullmatch(name) if is_weechat else None
+    buffer = _WEECHAT_NAME.fullmatch(name) if is_weechat else None
     if buffer:
-        is_private = not buffer["buffer"].startswith(_SIGNS)
+        is_private = not buffer["buffer"].startswith(_CHANNEL_SIGNS)
         return LogName(channel=buffer["buffer"], network=buffer["server"], is_private=is_private)
     dated = _DATED.fullmatch(name)
-    day = _day(dated["day"]) if dated else None
+    day = _file_day(dated["day"]) if dated else None
     if dated is None or day is None:
         return LogName(channel=name)
     after = "" if _PART.fullmatch(dated["after"]) else dated["after"].strip(_EDGES)
@@ -67,21 +67,21 @@ def read_name(file: str) -> LogName:
     return LogName(channel=channel, day=day, part=dated["after"][:40])
 
 
-def twins(files: Sequence[str]) -> frozenset[str]:
+def ambiguous_names(files: Sequence[str]) -> frozenset[str]:
     """Return the names that logs of several folders share though they are of several channels.
 
     Those are logs without a date, and logs of the same day.
     """
     places: dict[tuple[str, date | None, str], set[str]] = {}
     for file in files:
-        name = read_name(file)
+        name = parse_log_name(file)
         channel = name.channel or _folder(file)
         if not name.network:
-            places.setdefault((channel, name.day, name.part), set()).add(_place(file))
+            places.setdefault((channel, name.day, name.part), set()).add(_folder_path(file))
     return frozenset(channel for (channel, _, _), found in places.items() if len(found) > 1)
 
 
-def room_of(file: str, name: LogName, known_twins: frozenset[str], *, workspace: str = "") -> IncomingRoom:
+def room_of_log(file: str, name: LogName, known_twins: frozenset[str], *, workspace: str = "") -> IncomingRoom:
     """Return the room of a log; channels of two networks may have one name.
 
     Args:
@@ -91,7 +91,7 @@ def room_of(file: str, name: LogName, known_twins: frozenset[str], *, workspace:
         workspace: The network, as the caller says.
     """
     channel = name.channel or _folder(file) or "irc"
-    place = _place(file) if channel in known_twins and not name.network else name.network
+    place = _folder_path(file) if channel in known_twins and not name.network else name.network
     network = workspace or name.network or place.rpartition("/")[2]
     key = f"{place}/{channel}".lstrip("/")
     if workspace and not key.startswith(f"{workspace}/"):
@@ -106,15 +106,15 @@ def _folder(file: str) -> str:
     return file.rpartition("/")[0].rpartition("/")[2]
 
 
-def _place(file: str) -> str:
+def _folder_path(file: str) -> str:
     """Return the folders of a file but for those that only count years or months, and the one that names its room."""
     folders = file.split("/")[:-1]
-    if folders and not read_name(file).channel:
+    if folders and not parse_log_name(file).channel:
         folders = folders[:-1]
-    return "/".join(folder for folder in folders if not _NUMBERED.fullmatch(folder))
+    return "/".join(folder for folder in folders if not _NUMBER_SUFFIX.fullmatch(folder))
 
 
-def _day(written: str) -> date | None:
+def _file_day(written: str) -> date | None:
     try:
         return date.fromisoformat(written)
     except ValueError:

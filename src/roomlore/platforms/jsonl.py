@@ -18,34 +18,34 @@ from roomlore.domain.incoming import (
     IncomingRoom,
     MessageKind,
     ParticipantKind,
-    Precision,
-    ReadItem,
+    TimestampPrecision,
+    ParsedItem,
     RoomKind,
-    Skipped,
+    SkippedRecord,
     Visibility,
 )
-from roomlore.domain.ports import Reader, ReadOptions, Source
-from roomlore.domain.roomaudience import DIRECT
+from roomlore.domain.ports import Importer, ReadOptions, ExportFiles
+from roomlore.domain.roomaudience import DIRECT_KINDS
 from roomlore.platforms.fields import (
     Fields,
-    Malformed,
+    MalformedRecord,
     as_object,
-    attempt,
-    ids,
+    build_or_skip,
+    id_list,
     iso_precision,
-    iso_time,
-    kind_of,
-    member,
-    need,
-    objects,
-    platform_facts,
-    short,
-    text,
+    parse_iso_time,
+    json_type,
+    object_field,
+    required_id,
+    object_list,
+    platform_metadata,
+    checked_id,
+    text_field,
     unix_time,
 )
 from roomlore.platforms.jsonstream import MAX_DEPTH, TOO_DEEP
-from roomlore.platforms.lines import Line, looks_like, matching, read_lines
-from roomlore.platforms.unknown import left_aside, refuse_misspelt, unknown_keys
+from roomlore.platforms.lines import TextLine, matches_format, matching_files, read_lines
+from roomlore.platforms.unknown import skipped_keys, reject_misspelt_keys, unknown_keys
 
 #: The version of the format; what a first line must say.
 SCHEMA = "roomlore.message/1"
@@ -53,7 +53,7 @@ _SUFFIXES = (".jsonl", ".ndjson", ".json", ".txt")
 
 
 @dataclass(slots=True)
-class _Declared:
+class _KnownRooms:
     """What earlier lines said about a room; later lines may leave it out."""
 
     rooms: dict[tuple[str, str], IncomingRoom] = field(default_factory=dict[tuple[str, str], IncomingRoom])
@@ -61,11 +61,11 @@ class _Declared:
     unknown: set[str] = field(default_factory=set[str])
 
 
-def _sniff(source: Source) -> bool:
-    return any(looks_like(source, file, _is_ours) is True for file in source.files[:200])
+def _sniff(source: ExportFiles) -> bool:
+    return any(matches_format(source, file, _is_jsonl) is True for file in source.files[:200])
 
 
-def _is_ours(source: Source, file: str) -> bool:
+def _is_jsonl(source: ExportFiles, file: str) -> bool:
     if len(source.files) > 1 and not file.lower().endswith(_SUFFIXES):
         return False
     with source.open(file) as stream:
@@ -77,39 +77,39 @@ def _is_ours(source: Source, file: str) -> bool:
     return isinstance(value, dict) and cast("Fields", value).get("schema") == SCHEMA
 
 
-def _read(source: Source, options: ReadOptions) -> Iterator[ReadItem]:
+def _read(source: ExportFiles, options: ReadOptions) -> Iterator[ParsedItem]:
     del options  # the format says all there is to say
-    files, unreadable = matching(source, _is_ours)
+    files, unreadable = matching_files(source, _is_jsonl)
     yield from unreadable
-    declared = _Declared()
+    declared = _KnownRooms()
     for file in files:
         for line in read_lines(source, file):
-            if isinstance(line, Skipped):
+            if isinstance(line, SkippedRecord):
                 yield line
             elif line.text.strip():
                 yield from _line(file, line, declared)
 
 
-def _line(file: str, line: Line, declared: _Declared) -> Iterator[ReadItem]:
+def _line(file: str, line: TextLine, declared: _KnownRooms) -> Iterator[ParsedItem]:
     where = f"{file} line {line.number}"
     value = _parsed(line.text)
-    if isinstance(value, _NotJson):
-        yield Skipped(where=where, reason="not JSON", detail=value.why)
+    if isinstance(value, _InvalidJson):
+        yield SkippedRecord(where=where, reason="not JSON", detail=value.why)
         return
-    item = next(attempt(value, where, build=partial(_message, declared=declared, at=(line.number, where))))
+    item = next(build_or_skip(value, where, build=partial(_message, declared=declared, at=(line.number, where))))
     yield item
     fresh = [key for key in _unknown(value) if key not in declared.unknown]
-    if fresh and not isinstance(item, Skipped):
+    if fresh and not isinstance(item, SkippedRecord):
         # Once is enough: whoever writes a key writes it in every line.
         declared.unknown.update(fresh)
-        yield left_aside(fresh, where)
+        yield skipped_keys(fresh, where)
 
 
 def _unknown(value: Any) -> list[str]:
     return unknown_keys(cast("Fields", value)) if isinstance(value, dict) else []
 
 
-def read_record(value: Any, *, where: str, order: int) -> tuple[ReadItem, list[str]]:
+def read_record(value: Any, *, where: str, order: int) -> tuple[ParsedItem, list[str]]:
     """Return the message that one object of the format states, or why there is none, and its unknown keys.
 
     It stands alone.
@@ -119,30 +119,30 @@ def read_record(value: Any, *, where: str, order: int) -> tuple[ReadItem, list[s
         where: What reports call it.
         order: Its place among others that were said at the same time.
     """
-    value = TOO_DEEP if _depth(value) > MAX_DEPTH else _whole(value)
-    build = partial(_message, declared=_Declared(), at=(order, where))
-    return next(attempt(value, where, build=build)), _unknown(value)
+    value = TOO_DEEP if _depth(value) > MAX_DEPTH else _required_object(value)
+    build = partial(_message, declared=_KnownRooms(), at=(order, where))
+    return next(build_or_skip(value, where, build=build)), _unknown(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _NotJson:
+class _InvalidJson:
     why: str
 
 
 def _parsed(line: str) -> Any:
     try:
-        value = json.loads(line, parse_constant=_refuse, parse_float=_float)
+        value = json.loads(line, parse_constant=_reject_constant, parse_float=_float)
     except RecursionError:
         return TOO_DEEP
     except ValueError as error:
-        return _NotJson(why=error.msg if isinstance(error, json.JSONDecodeError) else "a number out of range")
+        return _InvalidJson(why=error.msg if isinstance(error, json.JSONDecodeError) else "a number out of range")
     if _depth(value) > MAX_DEPTH:
         return TOO_DEEP
     # Half of a surrogate pair is no character and could not be stored.
-    return _whole(value) if "\\ud" in line.lower() else value
+    return _required_object(value) if "\\ud" in line.lower() else value
 
 
-def _refuse(name: str) -> Any:
+def _reject_constant(name: str) -> Any:
     raise ValueError(name)
 
 
@@ -166,47 +166,47 @@ def _depth(value: Any) -> int:
     return depth
 
 
-def _whole(value: Any) -> Any:
+def _required_object(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, list):
-        return [_whole(item) for item in cast("list[Any]", value)]
+        return [_required_object(item) for item in cast("list[Any]", value)]
     if isinstance(value, dict):
-        return {_whole(key): _whole(item) for key, item in cast("dict[str, Any]", value).items()}
+        return {_required_object(key): _required_object(item) for key, item in cast("dict[str, Any]", value).items()}
     return value
 
 
-def _message(fields: Fields, *, declared: _Declared, at: tuple[int, str]) -> IncomingMessage:
+def _message(fields: Fields, *, declared: _KnownRooms, at: tuple[int, str]) -> IncomingMessage:
     number, where = at
     if fields.get("schema", SCHEMA) != SCHEMA:
-        raise Malformed("unknown schema")
-    refuse_misspelt(unknown_keys(fields))
-    platform = short(text(fields, "platform") or "jsonl", "platform")
-    external_id = need(fields, "id", "no id")
+        raise MalformedRecord("unknown schema")
+    reject_misspelt_keys(unknown_keys(fields))
+    platform = checked_id(text_field(fields, "platform") or "jsonl", "platform")
+    external_id = required_id(fields, "id", "no id")
     room = _room(fields.get("room"), platform, declared)
     sent_at, precision = _sent(fields)
     kind, audience = _kind(fields)
     edited = fields.get("edited_at")
-    metadata = dict(member(fields, "metadata"))
+    metadata = dict(object_field(fields, "metadata"))
     return IncomingMessage(
         platform=platform,
         room=room,
         external_id=external_id,
         author=_author(fields.get("author"), "author"),
-        body=text(fields, "text"),
+        body=text_field(fields, "text"),
         sent_at=sent_at,
         kind=kind,
         precision=precision,
         order=number,
-        reply_to=short(text(fields, "reply_to"), "reply_to") or None,
-        thread_root=short(text(fields, "thread_root"), "thread_root") or None,
+        reply_to=checked_id(text_field(fields, "reply_to"), "reply_to") or None,
+        thread_root=checked_id(text_field(fields, "thread_root"), "thread_root") or None,
         audience=audience,
-        mentions=ids(fields.get("mentions")),
-        attachments=objects(fields, "attachments"),
-        reactions=objects(fields, "reactions"),
+        mentions=id_list(fields.get("mentions")),
+        attachments=object_list(fields, "attachments"),
+        reactions=object_list(fields, "reactions"),
         edited_at=_moment(edited, "edited_at") if edited is not None else None,
         deleted=_flag(fields, "deleted"),
-        metadata=metadata | platform_facts(history_lost=edited is not None),
+        metadata=metadata | platform_metadata(history_lost=edited is not None),
         raw=fields,
         where=where,
     )
@@ -215,63 +215,63 @@ def _message(fields: Fields, *, declared: _Declared, at: tuple[int, str]) -> Inc
 def _flag(fields: Fields, key: str) -> bool:
     value = fields.get(key)
     if value is not None and not isinstance(value, bool):
-        raise Malformed("wrong type", f"{key} is {kind_of(value)}, not true or false")
+        raise MalformedRecord("wrong type", f"{key} is {json_type(value)}, not true or false")
     return value is True
 
 
 def _kind(fields: Fields) -> tuple[MessageKind, tuple[IncomingAuthor, ...]]:
     """Return the kind and, for a whisper, who may read it; a message with an audience is a whisper."""
-    kind = text(fields, "kind") or "message"
+    kind = text_field(fields, "kind") or "message"
     if kind not in get_args(MessageKind):
-        raise Malformed("unknown message kind")
+        raise MalformedRecord("unknown message kind")
     given = fields.get("audience")
     if given is None:
         return cast("MessageKind", kind), ()
     if not isinstance(given, list):
-        raise Malformed("wrong type", f"audience is {kind_of(given)}, not a list")
+        raise MalformedRecord("wrong type", f"audience is {json_type(given)}, not a list")
     audience = tuple(_author(who, "audience") for who in cast("list[Any]", given))
     return ("whisper" if kind == "message" else cast("MessageKind", kind)), audience
 
 
 def _author(value: Any, what: str) -> IncomingAuthor:
     if isinstance(value, str) and value:
-        return IncomingAuthor(account_id=short(value, what), name=value)
+        return IncomingAuthor(account_id=checked_id(value, what), name=value)
     if not isinstance(value, dict):
-        raise Malformed("no author" if value in (None, "") else "wrong type", f"{what} is {kind_of(value)}")
+        raise MalformedRecord("no author" if value in (None, "") else "wrong type", f"{what} is {json_type(value)}")
     fields = cast("Fields", value)
-    kind = text(fields, "kind") or "human"
+    kind = text_field(fields, "kind") or "human"
     if kind not in get_args(ParticipantKind):
-        raise Malformed("unknown participant kind")
-    account = need(fields, "id", "no author")
+        raise MalformedRecord("unknown participant kind")
+    account = required_id(fields, "id", "no author")
     return IncomingAuthor(
         account_id=account,
-        name=text(fields, "name") or account,
+        name=text_field(fields, "name") or account,
         kind=cast("ParticipantKind", kind),
-        persona=short(text(fields, "persona"), "persona"),
+        persona=checked_id(text_field(fields, "persona"), "persona"),
         bridged=_flag(fields, "bridged"),
     )
 
 
-def _room(value: Any, platform: str, declared: _Declared) -> IncomingRoom:
+def _room(value: Any, platform: str, declared: _KnownRooms) -> IncomingRoom:
     fields = cast("Fields", {"id": value} if isinstance(value, str) else value)
     if not isinstance(fields, dict):
-        raise Malformed("no room" if value is None else "wrong type", f"room is {kind_of(value)}")
-    external_id = need(fields, "id", "no room")
+        raise MalformedRecord("no room" if value is None else "wrong type", f"room is {json_type(value)}")
+    external_id = required_id(fields, "id", "no room")
     known = declared.rooms.get((platform, external_id))
     room = known or IncomingRoom(external_id=external_id, name=external_id)
-    stated = text(fields, "kind")
+    stated = text_field(fields, "kind")
     kind = (cast("RoomKind", stated) if stated in get_args(RoomKind) else None) if stated else room.kind
-    visibility = text(fields, "visibility") or ("members" if kind in DIRECT else room.visibility)
+    visibility = text_field(fields, "visibility") or ("members" if kind in DIRECT_KINDS else room.visibility)
     if visibility not in (*get_args(Visibility), None):
-        raise Malformed("unknown visibility")
+        raise MalformedRecord("unknown visibility")
     room = replace(
         room,
-        name=text(fields, "name") or room.name,
+        name=text_field(fields, "name") or room.name,
         kind=kind,
         visibility=cast("Visibility | None", visibility),
-        topic=text(fields, "topic") or room.topic,
-        workspace=text(fields, "workspace") or room.workspace,
-        category=text(fields, "category") or room.category,
+        topic=text_field(fields, "topic") or room.topic,
+        workspace=text_field(fields, "workspace") or room.workspace,
+        category=text_field(fields, "category") or room.category,
         members=_members(fields.get("members"), room),
     )
     declared.rooms[platform, external_id] = room
@@ -282,7 +282,7 @@ def _members(value: Any, room: IncomingRoom) -> tuple[IncomingMembership, ...]:
     if value is None:
         return tuple(room.members)
     if not isinstance(value, list):
-        raise Malformed("wrong type", f"members is {kind_of(value)}, not a list")
+        raise MalformedRecord("wrong type", f"members is {json_type(value)}, not a list")
     return tuple(_membership(item) for item in cast("list[Any]", value))
 
 
@@ -302,15 +302,15 @@ def _moment(value: Any, what: str) -> datetime:
         seconds, milliseconds = divmod(value, 1000)
         return unix_time(seconds, microseconds=milliseconds * 1000)
     if not isinstance(value, str):
-        raise Malformed("no time", f"{what} is {kind_of(value)}")
-    return iso_time(value)
+        raise MalformedRecord("no time", f"{what} is {json_type(value)}")
+    return parse_iso_time(value)
 
 
-def _sent(fields: Fields) -> tuple[datetime, Precision]:
+def _sent(fields: Fields) -> tuple[datetime, TimestampPrecision]:
     value = fields.get("sent_at")
     moment = _moment(value, "sent_at")
     return moment, iso_precision(value) if isinstance(value, str) else "ms"
 
 
 #: Our own JSON Lines.
-READER = Reader(name="jsonl", sniff=_sniff, read=_read)
+IMPORTER = Importer(name="jsonl", recognises=_sniff, read=_read)

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 
 #: A clock that falls back by no more than this was set right or changed to winter time; by more, it passed midnight.
-SET_BACK = timedelta(hours=3)
+MAX_SET_BACK = timedelta(hours=3)
 #: A day of the year that lies further back than this is one of the next year.
 _HALF_YEAR = timedelta(days=183)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class ClockReading:
     """What a line shows of the time; None for what it does not show."""
 
     hour: int
@@ -44,17 +44,17 @@ class LocalClock:
     is_moved: bool = False
     _last: datetime | None = None
 
-    def begin(self, day: date) -> None:
+    def set_day(self, day: date) -> None:
         """Set the day that counts until another is shown."""
         self.shown = datetime.combine(day, time())
 
-    def mark(self, shown: datetime) -> None:
+    def set_time(self, shown: datetime) -> None:
         """Set day and time as a mark of the log shows them."""
         self.shown = shown
         with suppress(OverflowError):
-            self.now = self._ordered(shown.replace(tzinfo=self.zone).astimezone(UTC))
+            self.now = self._not_before_last(shown.replace(tzinfo=self.zone).astimezone(UTC))
 
-    def read(self, reading: Reading) -> bool:
+    def advance(self, reading: ClockReading) -> bool:
         """Move to what a line shows; return False where it is no time."""
         shown = self._shown(reading)
         if shown is None:
@@ -64,12 +64,12 @@ class LocalClock:
         except (ValueError, OverflowError):
             return False
         self.shown = shown
-        self.now = self._ordered(moment)
+        self.now = self._not_before_last(moment)
         self.is_moved = self.now != moment
         self._last = self.now
         return True
 
-    def _shown(self, reading: Reading) -> datetime | None:
+    def _shown(self, reading: ClockReading) -> datetime | None:
         try:
             clock = time(reading.hour, reading.minute, reading.second or 0)
             if reading.year is not None and reading.month and reading.day:
@@ -79,7 +79,7 @@ class LocalClock:
             if reading.month and reading.day:
                 return self._of_the_year(reading.month, reading.day, clock)
             shown = datetime.combine(self.shown.date(), clock)
-            return shown + timedelta(days=1) if self.shown - shown > SET_BACK else shown
+            return shown + timedelta(days=1) if self.shown - shown > MAX_SET_BACK else shown
         except (ValueError, OverflowError):
             return None
 
@@ -96,14 +96,14 @@ class LocalClock:
         if offset is not None:
             return shown.replace(tzinfo=UTC) - offset
         first = shown.replace(tzinfo=self.zone, fold=0).astimezone(UTC)
-        if self._last is None or not timedelta() < self._last - first <= SET_BACK:
+        if self._last is None or not timedelta() < self._last - first <= MAX_SET_BACK:
             return first
         # The hour that comes twice: what stands after the first is in the second.
         again = shown.replace(tzinfo=self.zone, fold=1).astimezone(UTC)
         return again if again >= self._last else first
 
-    def _ordered(self, moment: datetime) -> datetime:
+    def _not_before_last(self, moment: datetime) -> datetime:
         """Return the moment, or the last one where the clock was only set back."""
-        if self._last is not None and timedelta() < self._last - moment <= SET_BACK:
+        if self._last is not None and timedelta() < self._last - moment <= MAX_SET_BACK:
             return self._last
         return moment

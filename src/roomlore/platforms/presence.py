@@ -11,7 +11,7 @@ from roomlore.domain.incoming import IncomingAuthor, IncomingMembership, RoomKin
 _SIDES = 2
 
 
-def both_sides(kind: RoomKind | None, authors: Iterable[IncomingAuthor]) -> tuple[IncomingMembership, ...]:
+def direct_members(kind: RoomKind | None, authors: Iterable[IncomingAuthor]) -> tuple[IncomingMembership, ...]:
     """Return the two sides of a one-to-one room as its members since ever; nobody for any other room."""
     known = {(author.account_id, author.persona): author for author in authors}
     # With a third account in it the room is not what it is called, and its past not everybody's.

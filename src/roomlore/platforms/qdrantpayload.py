@@ -11,24 +11,24 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
-from roomlore.domain.incoming import IncomingAuthor, Precision
+from roomlore.domain.incoming import IncomingAuthor, TimestampPrecision
 from roomlore.platforms.fields import (
     Fields,
-    Malformed,
+    MalformedRecord,
     as_object,
     iso_precision,
-    iso_time,
-    kind_of,
-    loose_text,
-    member,
-    short,
-    text,
+    parse_iso_time,
+    json_type,
+    first_text,
+    object_field,
+    checked_id,
+    text_field,
     unix_time,
 )
 
 Side = Literal["asked", "answered"]
 #: An answer stands so long after its question.
-STEP = timedelta(milliseconds=1)
+REPLY_GAP = timedelta(milliseconds=1)
 _PAIR = "conversation_pair"
 _SIDES: dict[str, Side] = {
     "user_message": "asked",
@@ -43,13 +43,13 @@ _SIDES: dict[str, Side] = {
 _LONGEST_POINT_ID = 64
 _TALK = frozenset({"", "conversation"})
 #: What of a pair only one of its messages says.
-_OF_QUESTION, _OF_ANSWER = frozenset({"content", "user_message"}), frozenset({"bot_response"})
+_QUESTION_KEYS, _ANSWER_KEYS = frozenset({"content", "user_message"}), frozenset({"bot_response"})
 #: Unix times from here on are in milliseconds: in seconds it would be the year 5138.
 _MILLISECONDS_FROM = 10**11
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class PointMessage:
     """One message that a point holds."""
 
     side: Side
@@ -61,7 +61,7 @@ class Said:
     author: IncomingAuthor
     body: str
     sent_at: datetime
-    precision: Precision
+    precision: TimestampPrecision
     zone_assumed: bool
     #: What its platform calls it, and what it says that it answers.
     native_id: str = ""
@@ -81,18 +81,18 @@ class Said:
         return f"{self.sent_at:%Y%m%dT%H%M%S.%f}:{digest}"
 
 
-def is_said(value: Any) -> bool:
+def is_chat_point(value: Any) -> bool:
     """Return whether a value looks like a point of a chat memory."""
-    payload = member(as_object(value) or {}, "payload")
-    fields = {**member(payload, "metadata"), **payload}
+    payload = object_field(as_object(value) or {}, "payload")
+    fields = {**object_field(payload, "metadata"), **payload}
     return bool(
-        loose_text(fields, "content", "user_message", "bot_response")
+        first_text(fields, "content", "user_message", "bot_response")
         and {"user_id", "author_id"} & fields.keys()
         and {"role", "source", "author_is_bot"} & fields.keys()
     )
 
 
-def sayings(point: Fields, *, bot: str, where: str) -> Iterator[Said]:
+def point_messages(point: Fields, *, bot: str, where: str) -> Iterator[PointMessage]:
     """Yield the messages of a point.
 
     Args:
@@ -103,25 +103,25 @@ def sayings(point: Fields, *, bot: str, where: str) -> Iterator[Said]:
     Raises:
         Malformed: there is none that can be taken.
     """
-    payload = member(point, "payload")
+    payload = object_field(point, "payload")
     if not payload:
-        raise Malformed("no payload")
-    fields = {**member(payload, "metadata"), **payload}
-    if not {loose_text(fields, "memory_type"), loose_text(fields, "type")} <= _TALK:
-        raise Malformed("not something said")
+        raise MalformedRecord("no payload")
+    fields = {**object_field(payload, "metadata"), **payload}
+    if not {first_text(fields, "memory_type"), first_text(fields, "type")} <= _TALK:
+        raise MalformedRecord("not something said")
     if _PAIR in (fields.get("source"), fields.get("role")):
-        yield from _pair(point, fields, bot=bot, where=where)
+        yield from _question_and_answer(point, fields, bot=bot, where=where)
     else:
-        yield _one(point, fields, bot=bot, where=where)
+        yield _single_message(point, fields, bot=bot, where=where)
 
 
-def _one(point: Fields, fields: Fields, *, bot: str, where: str) -> Said:
+def _single_message(point: Fields, fields: Fields, *, bot: str, where: str) -> PointMessage:
     side = _side(fields)
-    author = _asker(fields) if side == "asked" else _bot(fields, bot, is_author=True)
-    said = _said(fields, side, author, bot=bot, where=where)
-    body = text(fields, "content") or text(fields, "user_message" if side == "asked" else "bot_response")
+    author = _human_author(fields) if side == "asked" else _bot_author(fields, bot, is_author=True)
+    said = _point_message(fields, side, author, bot=bot, where=where)
+    body = text_field(fields, "content") or text_field(fields, "user_message" if side == "asked" else "bot_response")
     if not body:
-        raise Malformed("no text")
+        raise MalformedRecord("no text")
     return replace(
         said,
         body=body,
@@ -131,30 +131,30 @@ def _one(point: Fields, fields: Fields, *, bot: str, where: str) -> Said:
     )
 
 
-def _pair(point: Fields, fields: Fields, *, bot: str, where: str) -> Iterator[Said]:
-    question = text(fields, "user_message") or text(fields, "content")
-    answer = text(fields, "bot_response")
+def _question_and_answer(point: Fields, fields: Fields, *, bot: str, where: str) -> Iterator[PointMessage]:
+    question = text_field(fields, "user_message") or text_field(fields, "content")
+    answer = text_field(fields, "bot_response")
     if not question and not answer:
-        raise Malformed("no text")
+        raise MalformedRecord("no text")
     asked = replace(
-        _said(fields, "asked", _asker(fields), bot=bot, where=where),
+        _point_message(fields, "asked", _human_author(fields), bot=bot, where=where),
         body=question,
         native_id=_id(fields, "message_id"),
         native_reply=_id(fields, "reply_to_msg_id"),
         pair=_point_id(point),
-        raw=_raw(point, _OF_ANSWER),
+        raw=_raw(point, _ANSWER_KEYS),
     )
     try:
-        later = asked.sent_at + STEP
+        later = asked.sent_at + REPLY_GAP
     except OverflowError as error:
-        raise Malformed("no time", "out of range") from error
+        raise MalformedRecord("no time", "out of range") from error
     if question:
         yield asked
     if answer:
         yield replace(
             asked,
             side="answered",
-            author=_bot(fields, bot, is_author=False),
+            author=_bot_author(fields, bot, is_author=False),
             body=answer,
             sent_at=later,
             precision="us" if asked.precision == "us" else "ms",
@@ -162,18 +162,18 @@ def _pair(point: Fields, fields: Fields, *, bot: str, where: str) -> Iterator[Sa
             native_reply="",
             answers=asked.external_id if question else "",
             # Of two messages each must be able to go without leaving its words with the other.
-            raw=_raw(point, _OF_QUESTION),
+            raw=_raw(point, _QUESTION_KEYS),
         )
 
 
-def _said(fields: Fields, side: Side, author: IncomingAuthor, *, bot: str, where: str) -> Said:
+def _point_message(fields: Fields, side: Side, author: IncomingAuthor, *, bot: str, where: str) -> PointMessage:
     partner = _id(fields, "user_id") or author.account_id
     channel = _id(fields, "channel_id")
-    with_whom = _bot(fields, bot, is_author=False).account_id
+    with_whom = _bot_author(fields, bot, is_author=False).account_id
     sent_at, precision, zone_assumed = _sent(fields)
-    return Said(
+    return PointMessage(
         side=side,
-        room=short(channel or f"{with_whom} with {partner}", "the room's id"),
+        room=checked_id(channel or f"{with_whom} with {partner}", "the room's id"),
         is_direct=not channel,
         partner=partner,
         author=author,
@@ -187,30 +187,30 @@ def _said(fields: Fields, side: Side, author: IncomingAuthor, *, bot: str, where
 
 def _side(fields: Fields) -> Side:
     for key in ("source", "role"):
-        side = _SIDES.get(loose_text(fields, key))
+        side = _SIDES.get(first_text(fields, key))
         if side is not None:
             return side
     is_bot = fields.get("author_is_bot")
     if not isinstance(is_bot, bool):
-        raise Malformed("no author", "neither source nor role tells who speaks")
+        raise MalformedRecord("no author", "neither source nor role tells who speaks")
     return "answered" if is_bot else "asked"
 
 
-def _asker(fields: Fields) -> IncomingAuthor:
+def _human_author(fields: Fields) -> IncomingAuthor:
     account = _id(fields, "author_id") or _id(fields, "user_id")
     if not account:
-        raise Malformed("no author")
-    name = loose_text(fields, "author_name", "user_name") or account
+        raise MalformedRecord("no author")
+    name = first_text(fields, "author_name", "user_name") or account
     return IncomingAuthor(
         account_id=account, name=name, kind="agent" if fields.get("author_is_bot") is True else "human"
     )
 
 
-def _bot(fields: Fields, otherwise: str, *, is_author: bool) -> IncomingAuthor:
+def _bot_author(fields: Fields, otherwise: str, *, is_author: bool) -> IncomingAuthor:
     """Return the bot; what a pair says of an author is about who asked."""
-    named = loose_text(fields, "bot_name", "character_name", *(["author_name"] if is_author else []))
+    named = first_text(fields, "bot_name", "character_name", *(["author_name"] if is_author else []))
     account = (_id(fields, "author_id") if is_author else "") or _id(fields, "bot_id")
-    account = account or short(named or otherwise, "the bot's name")
+    account = account or checked_id(named or otherwise, "the bot's name")
     return IncomingAuthor(account_id=account, name=named or account, kind="agent")
 
 
@@ -219,20 +219,20 @@ def _id(fields: Fields, key: str) -> str:
     if value is None:
         return ""
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise Malformed("wrong type", f"{key} is {kind_of(value)}, not an id")
-    return short(str(value), key)
+        raise MalformedRecord("wrong type", f"{key} is {json_type(value)}, not an id")
+    return checked_id(str(value), key)
 
 
-def _sent(fields: Fields) -> tuple[datetime, Precision, bool]:
+def _sent(fields: Fields) -> tuple[datetime, TimestampPrecision, bool]:
     """Return the time, how finely it is told, and whether its zone had to be assumed."""
     value = fields.get("timestamp")
     if value is None:
         value = fields.get("timestamp_unix")
     if isinstance(value, str):
-        moment = iso_time(value, zone=UTC)
+        moment = parse_iso_time(value, zone=UTC)
         return moment, iso_precision(value), datetime.fromisoformat(value).tzinfo is None
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise Malformed("no time", f"timestamp is {kind_of(value)}")
+        raise MalformedRecord("no time", f"timestamp is {json_type(value)}")
     in_seconds = value / 1000 if abs(value) >= _MILLISECONDS_FROM else value
     seconds, part = divmod(in_seconds, 1)
     # A fraction of seconds is not exact to the microsecond; a millisecond is what tells question and answer apart.
@@ -247,8 +247,8 @@ def _point_id(point: Fields) -> str:
 
 
 def _raw(point: Fields, without: frozenset[str]) -> Fields:
-    payload = {key: value for key, value in member(point, "payload").items() if key not in without}
+    payload = {key: value for key, value in object_field(point, "payload").items() if key not in without}
     if "metadata" in payload:
-        inner = member(payload, "metadata")
+        inner = object_field(payload, "metadata")
         payload["metadata"] = {key: value for key, value in inner.items() if key not in without}
     return {"id": point.get("id"), "payload": payload}

@@ -6,27 +6,27 @@ People cannot type a bare `<`: Slack escapes it, so every token is the platform'
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from roomlore.domain.patterns import later
+from roomlore.domain.patterns import lazy_pattern
 
-_TOKEN = later(r"<([^<>\n]*)>")
-_ENTITY = later(r"&(amp|lt|gt);")
+_TOKEN = lazy_pattern(r"<([^<>\n]*)>")
+_ENTITY = lazy_pattern(r"&(amp|lt|gt);")
 _CHARACTERS = {"amp": "&", "lt": "<", "gt": ">"}
 
 #: Returns the name for an id, or nothing.
-Lookup = Callable[[str], str]
+NameLookup = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Names:
+class NameResolver:
     """How to turn ids into names."""
 
-    of_user: Lookup
-    of_room: Lookup
+    user_name: NameLookup
+    room_name: NameLookup
 
 
-def render(text: str, names: Names) -> str:
+def render(text: str, names: NameResolver) -> str:
     """Return the text with tokens as words and entities as characters."""
-    return _unescape(_TOKEN.sub(lambda token: _word(token[1], names), text))
+    return _unescape(_TOKEN.sub(lambda token: _token_text(token[1], names), text))
 
 
 def mentions(text: str) -> list[str]:
@@ -40,21 +40,21 @@ def _unescape(text: str) -> str:
     return _ENTITY.sub(lambda entity: _CHARACTERS[entity[1]], text)
 
 
-def _word(token: str, names: Names) -> str:
+def _token_text(token: str, names: NameResolver) -> str:
     target, _, label = token.partition("|")
     if target.startswith("@"):
-        return "@" + (names.of_user(target[1:]) or label or target[1:])
+        return "@" + (names.user_name(target[1:]) or label or target[1:])
     if target.startswith("#"):
-        return "#" + (label or names.of_room(target[1:]) or target[1:])
+        return "#" + (label or names.room_name(target[1:]) or target[1:])
     if target.startswith("!"):
-        return _special(target[1:], label)
+        return _special_token(target[1:], label)
     bare = target.removeprefix("mailto:").removeprefix("tel:")
     if not label or label in (target, bare) or target.endswith("//" + label):
         return bare
     return f"{label} ({target})"
 
 
-def _special(target: str, label: str) -> str:
+def _special_token(target: str, label: str) -> str:
     """Return `@here`, the name of a group, or the fallback of a date."""
     if target.startswith("date^"):
         return label or target

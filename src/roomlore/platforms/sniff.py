@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from roomlore.domain.errors import UnknownFormat
-from roomlore.domain.ports import Reader, Source
+from roomlore.domain.ports import Importer, ExportFiles
 
-_SHOWN = 3
+_MAX_SHOWN = 3
 
 
-def choose(source: Source, readers: Sequence[Reader], name: str | None = None) -> Reader:
+def choose_importer(source: ExportFiles, readers: Sequence[Importer], name: str | None = None) -> Importer:
     """Return the reader that recognises the export, or the one asked for by name.
 
     Raises:
@@ -21,7 +21,7 @@ def choose(source: Source, readers: Sequence[Reader], name: str | None = None) -
             if reader.name == name:
                 return reader
         raise UnknownFormat(f"format {name!r}", f"not known; the formats are {known}")
-    found = [reader for reader in readers if reader.sniff(source)]
+    found = [reader for reader in readers if reader.recognises(source)]
     if len(found) == 1:
         return found[0]
     if found:
@@ -29,14 +29,14 @@ def choose(source: Source, readers: Sequence[Reader], name: str | None = None) -
         raise UnknownFormat(source.name, f"holds several formats ({names}): import them apart, or name one")
     raise UnknownFormat(
         source.name,
-        f"not recognised: found {_found(source)}. The formats are {known}; name one if you know it",
+        f"not recognised: found {_file_list(source)}. The formats are {known}; name one if you know it",
     )
 
 
-def _found(source: Source) -> str:
+def _file_list(source: ExportFiles) -> str:
     files = source.files
     if not files:
         return "no files"
-    shown = ", ".join(files[:_SHOWN])
-    rest = len(files) - _SHOWN
+    shown = ", ".join(files[:_MAX_SHOWN])
+    rest = len(files) - _MAX_SHOWN
     return f"{shown} and {rest} more" if rest > 0 else shown

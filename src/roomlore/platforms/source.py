@@ -16,8 +16,8 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Self
 
 from roomlore.domain.errors import BadInput, NotFound
-from roomlore.domain.incoming import Skipped
-from roomlore.domain.patterns import later
+from roomlore.domain.incoming import SkippedRecord
+from roomlore.domain.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -32,24 +32,24 @@ MAX_RATIO = 200
 #: What a member may always unpack to, whatever the ratio: tiny files compress oddly.
 RATIO_FREE_BYTES = 2**20
 
-_DRIVE = later(r"^[A-Za-z]:(/|$)")
-_CONTROL = later(r"[\x00-\x1f\x7f]")
+_DRIVE = lazy_pattern(r"^[A-Za-z]:(/|$)")
+_CONTROL = lazy_pattern(r"[\x00-\x1f\x7f]")
 #: What the system adds beside the export.
-_CLUTTER = ("__MACOSX", "Thumbs.db", "desktop.ini")
+_IGNORED_NAMES = ("__MACOSX", "Thumbs.db", "desktop.ini")
 _BROKEN_ARCHIVE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError)
 
 
 class Export(ABC):
     """An opened export; implements `domain.ports.Source` and counts bytes for a progress bar."""
 
-    def __init__(self, name: str, sizes: dict[str, int], refused: Sequence[Skipped] = ()) -> None:
+    def __init__(self, name: str, sizes: dict[str, int], refused: Sequence[SkippedRecord] = ()) -> None:
         self._name = name
         self._sizes = sizes
         self._files = tuple(sorted(sizes))
         self._furthest = dict.fromkeys(sizes, 0)
         self._read = 0
         #: What was left out on opening, for the report: links, unsafe names, locked members.
-        self.refused: tuple[Skipped, ...] = tuple(refused)
+        self.refused: tuple[SkippedRecord, ...] = tuple(refused)
 
     @property
     def name(self) -> str:
@@ -75,7 +75,7 @@ class Export(ABC):
         """Open one of the files for reading."""
         if file not in self._sizes:
             raise NotFound("file", file)
-        return io.BufferedReader(_Counted(self._open(file), lambda position: self._passed(file, position)))
+        return io.BufferedReader(_CountingStream(self._open(file), lambda position: self._report_position(file, position)))
 
     def close(self) -> None:  # noqa: B027  most exports hold nothing open
         """Release what the export holds open."""
@@ -91,7 +91,7 @@ class Export(ABC):
     @abstractmethod
     def _open(self, file: str) -> IO[bytes]: ...
 
-    def _passed(self, file: str, position: int) -> None:
+    def _report_position(self, file: str, position: int) -> None:
         gain = position - self._furthest[file]
         if gain > 0:
             self._furthest[file] = position
@@ -101,7 +101,7 @@ class Export(ABC):
 class _FileExport(Export):
     """One file, or the regular files of a folder."""
 
-    def __init__(self, name: str, paths: dict[str, Path], refused: Sequence[Skipped] = ()) -> None:
+    def __init__(self, name: str, paths: dict[str, Path], refused: Sequence[SkippedRecord] = ()) -> None:
         super().__init__(name, {file: path.lstat().st_size for file, path in paths.items()}, refused)
         self._paths = paths
 
@@ -133,8 +133,8 @@ class _ZipExport(Export):
         except _BROKEN_ARCHIVE as error:
             raise OSError(f"damaged archive member: {type(error).__name__}") from error
 
-    def _passed(self, file: str, position: int) -> None:
-        super()._passed(file, position)
+    def _report_position(self, file: str, position: int) -> None:
+        super()._report_position(file, position)
         self._limit(file, position, self._read)
 
     def _limit(self, file: str, member: int, total: int) -> None:
@@ -151,7 +151,7 @@ class _ZipExport(Export):
             )
 
 
-class _Counted(io.RawIOBase):
+class _CountingStream(io.RawIOBase):
     """Bytes of one file, each read reported by position."""
 
     def __init__(self, inner: IO[bytes], passed: Callable[[int], None]) -> None:
@@ -180,7 +180,7 @@ class _Counted(io.RawIOBase):
         super().close()
 
 
-def open_source(path: str | os.PathLike[str]) -> Export:
+def open_export(path: str | os.PathLike[str]) -> Export:
     """Open a file, a folder or a .zip as an export; close it when done.
 
     Raises:
@@ -210,22 +210,22 @@ def open_source(path: str | os.PathLike[str]) -> Export:
 
 def _open_folder(root: Path, name: str) -> Export:
     paths: dict[str, Path] = {}
-    refused: list[Skipped] = []
+    refused: list[SkippedRecord] = []
     # An unreadable folder inside is reported; an unreadable root is the caller's mistake.
     os.scandir(root).close()
     for place, entry in _entries(root, refused):
         if len(paths) + len(refused) >= MAX_FILES:
             raise BadInput(str(root), f"holds more than {MAX_FILES:,} files; import its parts one by one")
         if entry.is_symlink():
-            refused.append(Skipped(where=place, reason="link not followed"))
+            refused.append(SkippedRecord(where=place, reason="link not followed"))
         elif not entry.is_file(follow_symlinks=False):
-            refused.append(Skipped(where=place, reason="not a regular file"))
+            refused.append(SkippedRecord(where=place, reason="not a regular file"))
         else:
             paths.setdefault(place, Path(entry.path))
     return _FileExport(name, paths, refused)
 
 
-def _entries(root: Path, refused: list[Skipped]) -> Iterator[tuple[str, "os.DirEntry[str]"]]:
+def _entries(root: Path, refused: list[SkippedRecord]) -> Iterator[tuple[str, "os.DirEntry[str]"]]:
     """Yield what lies below the root, but for clutter, with its relative name; folders are walked."""
     waiting = [("", os.fspath(root))]
     while waiting:
@@ -234,11 +234,11 @@ def _entries(root: Path, refused: list[Skipped]) -> Iterator[tuple[str, "os.DirE
             with os.scandir(folder) as listing:
                 found = sorted(listing, key=lambda entry: entry.name)
         except OSError as error:
-            refused.append(Skipped(where=prefix, reason="unreadable folder", detail=error.strerror or ""))
+            refused.append(SkippedRecord(where=prefix, reason="unreadable folder", detail=error.strerror or ""))
             continue
         for entry in found:
             label = _CONTROL.sub("�", os.fsencode(entry.name).decode("utf-8", "replace"))
-            if label.startswith(".") or label in _CLUTTER:
+            if label.startswith(".") or label in _IGNORED_NAMES:
                 continue
             if entry.is_dir(follow_symlinks=False):
                 waiting.append((f"{prefix}{label}/", entry.path))
@@ -258,29 +258,29 @@ def _open_archive(path: Path) -> Export:
         raise
 
 
-def _members(archive: zipfile.ZipFile) -> tuple[dict[str, zipfile.ZipInfo], list[Skipped]]:
+def _members(archive: zipfile.ZipFile) -> tuple[dict[str, zipfile.ZipInfo], list[SkippedRecord]]:
     listed = archive.infolist()
     if len(listed) > MAX_FILES:
         raise BadInput(
             str(archive.filename), f"holds more than {MAX_FILES:,} files; import its parts one by one"
         )
     members: dict[str, zipfile.ZipInfo] = {}
-    refused: list[Skipped] = []
+    refused: list[SkippedRecord] = []
     for info in listed:
         name = info.filename.replace("\\", "/")
         if info.is_dir() or any(
-            part in _CLUTTER or part[:1] == "." for part in name.split("/") if part != ".."
+            part in _IGNORED_NAMES or part[:1] == "." for part in name.split("/") if part != ".."
         ):
             continue
-        reason = "name twice in archive" if name in members else _unsafe(name, info)
+        reason = "name twice in archive" if name in members else _refusal_reason(name, info)
         if reason:
-            refused.append(Skipped(where=_CONTROL.sub("�", name)[:200], reason=reason))
+            refused.append(SkippedRecord(where=_CONTROL.sub("�", name)[:200], reason=reason))
         else:
             members[name] = info
     return members, refused
 
 
-def _unsafe(name: str, info: zipfile.ZipInfo) -> str:
+def _refusal_reason(name: str, info: zipfile.ZipInfo) -> str:
     """Return why a member is refused; empty when it is fine."""
     parts = name.split("/")
     if name.startswith("/") or _DRIVE.match(name) or ".." in parts or "" in parts or _CONTROL.search(name):

@@ -19,41 +19,41 @@ from roomlore.domain.incoming import (
     IncomingAuthor,
     IncomingMessage,
     IncomingRoom,
-    ReadItem,
+    ParsedItem,
     RoomKind,
-    Skipped,
+    SkippedRecord,
     Visibility,
 )
-from roomlore.domain.patterns import later
-from roomlore.domain.ports import Reader, ReadOptions, Source
+from roomlore.domain.patterns import lazy_pattern
+from roomlore.domain.ports import Importer, ReadOptions, ExportFiles
 from roomlore.platforms.fields import (
     Fields,
-    Malformed,
+    MalformedRecord,
     as_object,
-    attempt,
-    iso_time,
-    kept,
-    kind_of,
-    loose_text,
-    number,
-    objects,
-    optional_time,
-    platform_facts,
-    short,
+    build_or_skip,
+    parse_iso_time,
+    non_empty,
+    json_type,
+    first_text,
+    integer_field,
+    object_list,
+    parse_optional_time,
+    platform_metadata,
+    checked_id,
     unix_time,
 )
 from roomlore.platforms.jsonstream import (
     ITEM,
-    Peek,
-    Place,
-    Spine,
-    Step,
-    fault,
+    FileStart,
+    JsonPath,
+    JsonShape,
+    JsonStep,
+    skipped_fault,
     has_export,
     json_exports,
     walk_file,
 )
-from roomlore.platforms.presence import both_sides
+from roomlore.platforms.presence import direct_members
 from roomlore.platforms.telegramparts import (
     attachments,
     is_forward,
@@ -65,8 +65,8 @@ from roomlore.platforms.telegramparts import (
 )
 
 _LISTS = (("chats", "list"), ("left_chats", "list"))
-_CHATS: frozenset[Place] = frozenset({(), *((*place, ITEM) for place in _LISTS)})
-_SPINE: Spine = {
+_CHATS: frozenset[JsonPath] = frozenset({(), *((*place, ITEM) for place in _LISTS)})
+_SPINE: JsonShape = {
     (): "object",
     ("messages",): "list",
     ("chats",): "object",
@@ -78,7 +78,7 @@ _SPINE: Spine = {
     ("left_chats", "list", ITEM): "object",
     ("left_chats", "list", ITEM, "messages"): "list",
 }
-_KINDS: dict[str, tuple[RoomKind, str]] = {
+_ROOM_KINDS: dict[str, tuple[RoomKind, str]] = {
     "personal_chat": ("dm", "user"),
     "bot_chat": ("dm", "user"),
     "saved_messages": ("dm", "user"),
@@ -88,11 +88,11 @@ _KINDS: dict[str, tuple[RoomKind, str]] = {
     "private_channel": ("channel", "channel"),
     "public_channel": ("channel", "channel"),
 }
-_TYPES = frozenset({"message", "service", "unsupported"})
+_MESSAGE_TYPES = frozenset({"message", "service", "unsupported"})
 #: Exports of before 2021 number accounts with their type in the upper half.
 _PEER_BITS = 32
 _OLD_USER = 1
-_PREFIX = later("^[a-z]+")
+_PREFIX = lazy_pattern("^[a-z]+")
 
 
 @dataclass(slots=True)
@@ -106,7 +106,7 @@ class _Chat:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _At:
+class _ReadContext:
     """Where a message stands."""
 
     room: IncomingRoom
@@ -116,26 +116,26 @@ class _At:
     zone: ZoneInfo | None
 
 
-def _looks(head: Peek) -> bool:
+def _is_export(head: FileStart) -> bool:
     members = head.members
     if {"channel", "guild"} & members.keys():
         return False
     if {"chats", "left_chats"} & members.keys():
         return True
-    if "messages" in members and loose_text(members, "type") in _KINDS:
+    if "messages" in members and first_text(members, "type") in _ROOM_KINDS:
         return True
-    first = objects(members, "messages")[:1]
+    first = object_list(members, "messages")[:1]
     return any(
-        loose_text(item, "type") in _TYPES and {"date", "date_unixtime"} & item.keys() for item in first
+        first_text(item, "type") in _MESSAGE_TYPES and {"date", "date_unixtime"} & item.keys() for item in first
     )
 
 
-def _sniff(source: Source) -> bool:
-    return has_export(source, _looks)
+def _sniff(source: ExportFiles) -> bool:
+    return has_export(source, _is_export)
 
 
-def _read(source: Source, options: ReadOptions) -> Iterator[ReadItem]:
-    files, left = json_exports(source, _looks)
+def _read(source: ExportFiles, options: ReadOptions) -> Iterator[ParsedItem]:
+    files, left = json_exports(source, _is_export)
     yield from left
     surveys = {file: _survey(source, file) for file in files}
     seen: dict[str, dict[str, IncomingAuthor]] = {}
@@ -151,7 +151,7 @@ def _read(source: Source, options: ReadOptions) -> Iterator[ReadItem]:
         yield from _file(source, file, rooms, options.zone)
 
 
-def _survey(source: Source, file: str) -> list[_Chat]:
+def _survey(source: ExportFiles, file: str) -> list[_Chat]:
     """Return the chats of a file in order, with everybody who speaks in them."""
     chats: list[_Chat] = []
     for step in walk_file(source, file, _SPINE):
@@ -171,59 +171,59 @@ def _survey(source: Source, file: str) -> list[_Chat]:
 def _note_author(fields: Fields, chat: _Chat) -> None:
     try:
         author = _author(fields)
-    except Malformed:
+    except MalformedRecord:
         return
     chat.authors.setdefault(author.account_id, author)
 
 
 def _file(
-    source: Source, file: str, rooms: list[tuple[IncomingRoom, Counter[str]]], zone: ZoneInfo | None
-) -> Iterator[ReadItem]:
+    source: ExportFiles, file: str, rooms: list[tuple[IncomingRoom, Counter[str]]], zone: ZoneInfo | None
+) -> Iterator[ParsedItem]:
     current, chat = -1, ""
     for step in walk_file(source, file, _SPINE):
         if step.kind == "fault":
-            yield fault(step, file)
+            yield skipped_fault(step, file)
         elif step.kind == "opened":
             if step.place in _CHATS:
-                current, chat = current + 1, _label(step)
+                current, chat = current + 1, _chat_label(step)
         elif step.place[-1:] == ("messages",):
             room, repeats = rooms[0 if len(step.place) == 1 else current]
             where = f"{file}{chat if len(step.place) > 1 else ''} record {step.number}"
-            at = _At(room=room, where=where, repeats=repeats, zone=zone)
-            yield from attempt(step.value, where, build=partial(_message, at=at))
+            at = _ReadContext(room=room, where=where, repeats=repeats, zone=zone)
+            yield from build_or_skip(step.value, where, build=partial(_message, at=at))
         else:
             yield from _misplaced(step, file)
 
 
-def _label(step: Step) -> str:
+def _chat_label(step: JsonStep) -> str:
     """Return which chat of a full export has been opened; by number, for its name may say anything."""
     return f" {'left chat' if step.place[:1] == ('left_chats',) else 'chat'} {step.number}"
 
 
-def _misplaced(step: Step, file: str) -> Iterator[Skipped]:
+def _misplaced(step: JsonStep, file: str) -> Iterator[SkippedRecord]:
     """Report a container that has another shape than a chat or its messages."""
     if step.place in _LISTS:
-        yield Skipped(where=f"{file} chat {step.number}", reason="not an object")
+        yield SkippedRecord(where=f"{file} chat {step.number}", reason="not an object")
     elif step.key == "messages" and step.place in _CHATS:
-        yield Skipped(where=file, reason="not a list of messages")
+        yield SkippedRecord(where=file, reason="not a list of messages")
     elif (*step.place, step.key) in _SPINE:
-        yield Skipped(where=file, reason="not a list of chats", detail=f"{step.key} is {kind_of(step.value)}")
+        yield SkippedRecord(where=file, reason="not a list of chats", detail=f"{step.key} is {json_type(step.value)}")
 
 
 def _room_id(head: Fields, file: str) -> str:
     """Return the id with the prefix that Telegram gives accounts: numbers repeat between chat types."""
-    _, prefix = _KINDS.get(str(head.get("type")), ("channel", ""))
-    given = number(head, "id")
+    _, prefix = _ROOM_KINDS.get(str(head.get("type")), ("channel", ""))
+    given = integer_field(head, "id")
     if given is not None:
         return f"{prefix}{given}"
-    return f"name:{loose_text(head, 'name') or PurePosixPath(file).stem}"[:255]
+    return f"name:{first_text(head, 'name') or PurePosixPath(file).stem}"[:255]
 
 
 def _room(head: Fields, file: str, authors: list[IncomingAuthor]) -> IncomingRoom:
     type_ = str(head.get("type"))
     # A type that is missing or new may be a private one: nobody may read it but those who write in it.
-    kind = _KINDS[type_][0] if type_ in _KINDS else None
-    name = loose_text(head, "name") or (
+    kind = _ROOM_KINDS[type_][0] if type_ in _ROOM_KINDS else None
+    name = first_text(head, "name") or (
         "Saved messages" if type_ == "saved_messages" else PurePosixPath(file).stem
     )
     return IncomingRoom(
@@ -231,13 +231,13 @@ def _room(head: Fields, file: str, authors: list[IncomingAuthor]) -> IncomingRoo
         name=name,
         kind=kind,
         visibility=_visibility(type_),
-        members=both_sides(kind, authors),
+        members=direct_members(kind, authors),
     )
 
 
 def _visibility(type_: str) -> Visibility | None:
     """Return who may read a chat of a type; None where the type does not tell."""
-    if type_ not in _KINDS:
+    if type_ not in _ROOM_KINDS:
         return None
     return "open" if type_.startswith("public_") else "members"
 
@@ -250,16 +250,16 @@ def _author(fields: Fields) -> IncomingAuthor:
         else (fields.get("from"), fields.get("from_id"))
     )
     if name is not None and not isinstance(name, str):
-        raise Malformed("wrong type", f"the author's name is {kind_of(name)}, not text")
+        raise MalformedRecord("wrong type", f"the author's name is {json_type(name)}, not text")
     if isinstance(account, bool) or not isinstance(account, str | int | None):
-        raise Malformed("wrong type", f"the author's id is {kind_of(account)}")
+        raise MalformedRecord("wrong type", f"the author's id is {json_type(account)}")
     if isinstance(account, int):
         account = _old_account(account)
     if not account and not name:
-        raise Malformed("no author")
+        raise MalformedRecord("no author")
     # Without an id the name is all there is; marked, so that nobody named "user1" becomes user1.
     return IncomingAuthor(
-        account_id=short(account or f"name:{name}", "from_id"), name=name or "Deleted Account", kind="human"
+        account_id=checked_id(account or f"name:{name}", "from_id"), name=name or "Deleted Account", kind="human"
     )
 
 
@@ -269,26 +269,26 @@ def _old_account(account: int) -> str:
     return f"user{account}" if 0 < account < 2**_PEER_BITS else f"peer{account}"
 
 
-def _message(fields: Fields, at: _At) -> IncomingMessage:
+def _message(fields: Fields, at: _ReadContext) -> IncomingMessage:
     room = at.room
-    kind = loose_text(fields, "type")
+    kind = first_text(fields, "type")
     if kind == "unsupported":
-        raise Malformed("unsupported in the export")
-    if kind not in _TYPES:
-        raise Malformed("not a message")
+        raise MalformedRecord("unsupported in the export")
+    if kind not in _MESSAGE_TYPES:
+        raise MalformedRecord("not a message")
     sent_at, is_zoned = _sent(fields, at.zone)
     author = _author(fields)
     words = text_of(fields)
-    given = number(fields, "id")
+    given = integer_field(fields, "id")
     if given is None and fields.get("id") is not None:
-        raise Malformed("wrong type", f"id is {kind_of(fields.get('id'))}")
+        raise MalformedRecord("wrong type", f"id is {json_type(fields.get('id'))}")
     edited = _edited(fields, at.zone)
     return IncomingMessage(
         platform="telegram",
         room=room,
         external_id=str(given)
         if given is not None
-        else _made_id(_sent(fields, None)[0], author, words, at.repeats),
+        else _synthetic_id(_sent(fields, None)[0], author, words, at.repeats),
         author=author,
         body="" if is_forward(fields) else words,
         sent_at=sent_at,
@@ -312,7 +312,7 @@ def _message(fields: Fields, at: _At) -> IncomingMessage:
     )
 
 
-def _made_id(sent_at: datetime, author: IncomingAuthor, words: str, repeats: Counter[str]) -> str:
+def _synthetic_id(sent_at: datetime, author: IncomingAuthor, words: str, repeats: Counter[str]) -> str:
     digest = hashlib.sha256(f"{author.account_id}\0{words}".encode("utf-8", "replace")).hexdigest()[:12]
     made = f"{int(sent_at.timestamp())}:{digest}"
     repeats[made] += 1
@@ -332,48 +332,48 @@ def _sent(fields: Fields, zone: ZoneInfo | None) -> tuple[datetime, bool]:
     moment = _unix(fields.get("date_unixtime"))
     if moment is not None:
         return moment, True
-    local = loose_text(fields, "date")
+    local = first_text(fields, "date")
     if not local:
-        raise Malformed("no time")
-    return iso_time(local, zone=zone or UTC), False
+        raise MalformedRecord("no time")
+    return parse_iso_time(local, zone=zone or UTC), False
 
 
 def _edited(fields: Fields, zone: ZoneInfo | None) -> datetime | None:
     try:
         exact = _unix(fields.get("edited_unixtime"))
-    except Malformed:
+    except MalformedRecord:
         exact = None
-    return exact or optional_time(fields.get("edited"), zone=zone or UTC)
+    return exact or parse_optional_time(fields.get("edited"), zone=zone or UTC)
 
 
 def _reply_to(fields: Fields, room: IncomingRoom) -> str | None:
     value = fields.get("reply_to_message_id")
-    if value is None or _elsewhere(fields, room):
+    if value is None or _is_cross_chat(fields, room):
         return None
-    target = number(fields, "reply_to_message_id")
+    target = integer_field(fields, "reply_to_message_id")
     if target is None:
-        raise Malformed("wrong type", f"reply_to_message_id is {kind_of(value)}")
+        raise MalformedRecord("wrong type", f"reply_to_message_id is {json_type(value)}")
     return str(target)
 
 
-def _elsewhere(fields: Fields, room: IncomingRoom) -> bool:
+def _is_cross_chat(fields: Fields, room: IncomingRoom) -> bool:
     """Return whether the message answered stands in another chat."""
     peer = fields.get("reply_to_peer_id")
     return peer is not None and str(peer) not in {room.external_id, _PREFIX.sub("", room.external_id)}
 
 
 def _metadata(fields: Fields, room: IncomingRoom, *, edited: bool, zone: str) -> dict[str, Any]:
-    reply_elsewhere = fields.get("reply_to_message_id") is not None and _elsewhere(fields, room)
-    return platform_facts(
+    reply_elsewhere = fields.get("reply_to_message_id") is not None and _is_cross_chat(fields, room)
+    return platform_metadata(
         time_zone=zone,
-        action=loose_text(fields, "action"),
+        action=first_text(fields, "action"),
         history_lost=edited,
-        forwarded_from=(loose_text(fields, "forwarded_from") or "unknown") if is_forward(fields) else None,
-        saved_from=loose_text(fields, "saved_from"),
-        via_bot=loose_text(fields, "via_bot"),
-        signature=loose_text(fields, "author"),
-        reply_elsewhere=kept(
-            room=str(fields.get("reply_to_peer_id")), message=number(fields, "reply_to_message_id")
+        forwarded_from=(first_text(fields, "forwarded_from") or "unknown") if is_forward(fields) else None,
+        saved_from=first_text(fields, "saved_from"),
+        via_bot=first_text(fields, "via_bot"),
+        signature=first_text(fields, "author"),
+        reply_elsewhere=non_empty(
+            room=str(fields.get("reply_to_peer_id")), message=integer_field(fields, "reply_to_message_id")
         )
         if reply_elsewhere
         else None,
@@ -383,4 +383,4 @@ def _metadata(fields: Fields, room: IncomingRoom, *, edited: bool, zone: str) ->
 
 
 #: Telegram Desktop JSON.
-READER = Reader(name="telegram", sniff=_sniff, read=_read)
+IMPORTER = Importer(name="telegram", recognises=_sniff, read=_read)

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, cast
 
-from roomlore.domain.incoming import Skipped
-from roomlore.platforms.fields import Fields, Malformed, as_list, as_object
+from roomlore.domain.incoming import SkippedRecord
+from roomlore.platforms.fields import Fields, MalformedRecord, as_list, as_object
 
-MESSAGE = frozenset(
+MESSAGE_KEYS = frozenset(
     [
         "schema",
         "platform",
@@ -28,29 +28,29 @@ MESSAGE = frozenset(
         "metadata",
     ]
 )
-ROOM = frozenset({"id", "name", "kind", "visibility", "topic", "members", "workspace", "category"})
-PARTICIPANT = frozenset({"id", "name", "kind", "persona", "bridged"})
-MEMBER = PARTICIPANT | {"joined_at", "left_at"}
+ROOM_KEYS = frozenset({"id", "name", "kind", "visibility", "topic", "members", "workspace", "category"})
+PARTICIPANT_KEYS = frozenset({"id", "name", "kind", "persona", "bridged"})
+MEMBER_KEYS = PARTICIPANT_KEYS | {"joined_at", "left_at"}
 #: Who may read a message depends on these: one that is misspelt would open what it was to close.
-_CLOSING = ("visibility", "members", "audience", "kind", "deleted", "left_at")
-_REASON = "unknown field"
-_MOST, _LONGEST = 10, 60
+_VISIBILITY_KEYS = ("visibility", "members", "audience", "kind", "deleted", "left_at")
+_UNKNOWN_KEY_REASON = "unknown field"
+_MAX_KEYS, _MAX_KEY_LENGTH = 10, 60
 
 
 def unknown_keys(record: Mapping[str, Any]) -> list[str]:
     """Return the keys of a record, and of what it holds, that the format does not have; `metadata` may hold any."""
-    found = set(_beyond(record, MESSAGE, ""))
-    found.update(_beyond(record.get("author"), PARTICIPANT, "author."))
+    found = set(_unknown_in(record, MESSAGE_KEYS, ""))
+    found.update(_unknown_in(record.get("author"), PARTICIPANT_KEYS, "author."))
     for one in as_list(record.get("audience")):
-        found.update(_beyond(one, PARTICIPANT, "audience."))
+        found.update(_unknown_in(one, PARTICIPANT_KEYS, "audience."))
     room = as_object(record.get("room")) or {}
-    found.update(_beyond(room, ROOM, "room."))
+    found.update(_unknown_in(room, ROOM_KEYS, "room."))
     for one in as_list(room.get("members")):
-        found.update(_beyond(one, MEMBER, "room.members."))
+        found.update(_unknown_in(one, MEMBER_KEYS, "room.members."))
     return sorted(found)
 
 
-def refuse_misspelt(unknown: list[str]) -> None:
+def reject_misspelt_keys(unknown: list[str]) -> None:
     """Do nothing if no unknown key seems to have been meant to say who may read a message.
 
     Raises:
@@ -58,21 +58,21 @@ def refuse_misspelt(unknown: list[str]) -> None:
     """
     for key in unknown:
         *_, word = key.rpartition(".")
-        if near := get_close_matches(word.casefold(), _CLOSING, n=1, cutoff=0.75):
-            raise Malformed(_REASON, f"{named([key])}: did you mean {near[0]}?")
+        if near := get_close_matches(word.casefold(), _VISIBILITY_KEYS, n=1, cutoff=0.75):
+            raise MalformedRecord(_UNKNOWN_KEY_REASON, f"{key_list([key])}: did you mean {near[0]}?")
 
 
-def left_aside(unknown: list[str], where: str) -> Skipped:
+def skipped_keys(unknown: list[str], where: str) -> SkippedRecord:
     """Return the report of keys that were left aside while their message went in."""
-    return Skipped(where=where, reason=_REASON, detail=f"{named(unknown)}: left aside, the message went in")
+    return SkippedRecord(where=where, reason=_UNKNOWN_KEY_REASON, detail=f"{key_list(unknown)}: left aside, the message went in")
 
 
-def named(unknown: list[str]) -> str:
+def key_list(unknown: list[str]) -> str:
     """Return unknown keys in words, as many and as much of each as anybody reads."""
-    told = ", ".join(key[:_LONGEST] for key in unknown[:_MOST])
-    return f"{told}, …" if len(unknown) > _MOST else told
+    told = ", ".join(key[:_MAX_KEY_LENGTH] for key in unknown[:_MAX_KEYS])
+    return f"{told}, …" if len(unknown) > _MAX_KEYS else told
 
 
-def _beyond(value: Any, known: frozenset[str], prefix: str) -> Iterator[str]:
+def _unknown_in(value: Any, known: frozenset[str], prefix: str) -> Iterator[str]:
     if isinstance(value, dict):
         yield from (f"{prefix}{key}" for key in cast("Fields", value).keys() - known)

@@ -6,27 +6,27 @@ from hashlib import sha256
 from typing import Literal, Protocol
 
 from roomlore.domain.ids import MemoryId, MessageId, OrgId, ParticipantId
-from roomlore.domain.records import AssertedFor, MemoryRole, Sensitivity
+from roomlore.domain.records import AssertionAudience, MemoryRole, Sensitivity
 from roomlore.remembering.gist import digest_of
-from roomlore.remembering.kinship import is_own, kinship
-from roomlore.remembering.succession import successors
+from roomlore.remembering.kinship import is_about_author, find_supersession
+from roomlore.remembering.succession import supersessions
 from roomlore.store import changes, erasing, keeping
-from roomlore.store.keeping import Circled, Draft, Heard, Known, Place, Standing
+from roomlore.store.keeping import ScopedMemory, MemoryDraft, SourceAudience, ParticipantRef, DedupKey, MatchingMemory
 from roomlore.store.queries import Connection
 
 #: What an agent claims of others counts half.
-AGENTS_WORD = 0.5
+AGENT_WEIGHT = 0.5
 #: However often it is stated.
-SUREST = 0.99
+MAX_CONFIDENCE = 0.99
 
 #: For everybody in the org.
-TO_ALL = "to all"
+EVERYBODY = "to all"
 
 #: `added`; `same`: nothing changed; `united`: a memory that said the same has more sources now.
-Outcome = Literal["added", "same", "united"]
+UpsertOutcome = Literal["added", "same", "united"]
 
 
-class Nature(Protocol):
+class HasMemoryScope(Protocol):
     """What decides of whom and for whom a statement or memory is."""
 
     @property
@@ -35,7 +35,7 @@ class Nature(Protocol):
         ...
 
     @property
-    def audience(self) -> AssertedFor:
+    def audience(self) -> AssertionAudience:
         """Whether it is for the whole org where it rests on nothing, or for whoever asserted it."""
         ...
 
@@ -50,11 +50,11 @@ class Nature(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class MemoryScope:
     """What decides of whom and for whom a memory is, without the memory."""
 
     sensitivity: Sensitivity
-    audience: AssertedFor = "self"
+    audience: AssertionAudience = "self"
     asserted_by: ParticipantId | None
     roles: frozenset[tuple[MemoryRole, ParticipantId]]
 
@@ -64,14 +64,14 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class UpsertResult:
     """What became of a statement."""
 
     memory_id: MemoryId
-    outcome: Outcome
+    outcome: UpsertOutcome
 
 
-async def keep(conn: Connection, org_id: OrgId, draft: Draft) -> Kept | None:
+async def upsert(conn: Connection, org_id: OrgId, draft: MemoryDraft) -> UpsertResult | None:
     """Remember a statement once, and return as what; None where what it rests on or names is not there any more.
 
     The caller's transaction keeps erasures out and holds the rooms of the sources. What was drawn from the same words
@@ -83,60 +83,60 @@ async def keep(conn: Connection, org_id: OrgId, draft: Draft) -> Kept | None:
         draft: The statement; its first source is what states it.
     """
     await keeping.lock(conn, org_id)
-    if not await keeping.is_grounded(conn, org_id, draft):
+    if not await keeping.has_valid_sources(conn, org_id, draft):
         return None
     message_ids = {source.message_id for source in draft.sources}
-    if draft.sensitivity == "normal" and await keeping.is_hushed(conn, org_id, message_ids):
+    if draft.sensitivity == "normal" and await keeping.is_sensitive(conn, org_id, message_ids):
         draft = replace(draft, sensitivity="sensitive", is_hushed=True)
-    known = await keeping.people(conn, org_id, {who for _, who in draft.roles})
-    heard = await keeping.heard(conn, org_id, message_ids)
-    place = Place(circle=circle(draft, heard, known), digest=digest_of(draft.content), draft=draft)
-    same = await keeping.same(conn, org_id, place)
-    if same is not None and await keeping.is_heard_alike(conn, org_id, same.id, draft):
-        is_new = await _unite(conn, org_id, same, draft=draft, known=known)
-        kept = Kept(memory_id=same.id, outcome="united" if is_new else "same")
-    elif same is None and (before := await keeping.settled(conn, org_id, place)) is not None:
-        return Kept(memory_id=before.id, outcome="same")
+    known = await keeping.participants_by_id(conn, org_id, {who for _, who in draft.roles})
+    heard = await keeping.source_audiences(conn, org_id, message_ids)
+    place = DedupKey(circle=dedup_scope(draft, heard, known), digest=digest_of(draft.content), draft=draft)
+    same = await keeping.find_active_match(conn, org_id, place)
+    if same is not None and await keeping.has_same_audience(conn, org_id, same.id, draft):
+        is_new = await _merge_into(conn, org_id, same, draft=draft, known=known)
+        kept = UpsertResult(memory_id=same.id, outcome="united" if is_new else "same")
+    elif same is None and (before := await keeping.find_inactive_match(conn, org_id, place)) is not None:
+        return UpsertResult(memory_id=before.id, outcome="same")
     else:
-        related = await kinship(conn, org_id, place) if same is None else None
+        related = await find_supersession(conn, org_id, place) if same is None else None
         draft = draft if related is None else replace(draft, slot=related.slot)
-        await keeping.add(conn, org_id, replace(place, draft=draft), confidence=_sureness(draft, known))
-        kept = Kept(memory_id=draft.id, outcome="added")
+        await keeping.add(conn, org_id, replace(place, draft=draft), confidence=_initial_confidence(draft, known))
+        kept = UpsertResult(memory_id=draft.id, outcome="added")
         if same is not None:
-            await _follow(conn, org_id, same, draft)
+            await _keep_newer(conn, org_id, same, draft)
         elif related is not None:
             await keeping.supersede(conn, org_id, related.old_id, by=related.new_id)
     if kept.outcome != "same":
         kind = "memory.kept" if kept.outcome == "added" else "memory.changed"
-        await changes.note(conn, org_id, kind, [kept.memory_id])
+        await changes.append(conn, org_id, kind, [kept.memory_id])
     if draft.slot is not None and kept.outcome != "same":
-        await settle(conn, org_id, circle=place.circle, slot=draft.slot)
+        await supersede_values(conn, org_id, circle=place.circle, slot=draft.slot)
     return kept
 
 
-async def _follow(conn: Connection, org_id: OrgId, same: Standing, draft: Draft) -> None:
+async def _keep_newer(conn: Connection, org_id: OrgId, same: MatchingMemory, draft: MemoryDraft) -> None:
     """Let the later of two that say the same stand: others heard it, and together they would be for fewer than either."""
     old_id, new_id = (same.id, draft.id) if same.valid_from <= draft.valid_from else (draft.id, same.id)
     await keeping.supersede(conn, org_id, old_id, by=new_id)
 
 
-async def settle(conn: Connection, org_id: OrgId, *, circle: str, slot: str) -> None:
+async def supersede_values(conn: Connection, org_id: OrgId, *, circle: str, slot: str) -> None:
     """Let the newest value of a slot stand, and each other be superseded by the next."""
-    values = await keeping.values(conn, org_id, circle=circle, slot=slot)
-    parted = await keeping.partings(conn, org_id, [value.id for value in values])
-    standing = successors(values, parted)
+    values = await keeping.attribute_values(conn, org_id, circle=circle, slot=slot)
+    parted = await keeping.supersession_overrides(conn, org_id, [value.id for value in values])
+    standing = supersessions(values, parted)
     changed = {value.id: standing[value.id] for value in values if standing[value.id] != value.superseded_by}
     if changed:
-        await keeping.succeed(conn, org_id, changed)
+        await keeping.set_successors(conn, org_id, changed)
 
 
-async def release(
+async def detach_messages(
     conn: Connection,
     org_id: OrgId,
     message_ids: Collection[MessageId],
     *,
     extractor: str,
-    kept: Collection[tuple[MemoryId, MessageId]],
+    still_extracted: Collection[tuple[MemoryId, MessageId]],
 ) -> int:
     """Let go of what was drawn from messages and is not drawn any more; return how many memories went.
 
@@ -150,81 +150,81 @@ async def release(
         kept: What was drawn from them now: memories, and the messages that each rests on.
     """
     await keeping.lock(conn, org_id)
-    baseless = await keeping.loosen(conn, org_id, message_ids, extractor=extractor, kept=kept)
+    baseless = await keeping.detach_sources(conn, org_id, message_ids, extractor=extractor, kept=still_extracted)
     return (await erasing.drop_memories(conn, org_id, baseless)).get("memories", 0)
 
 
-def circle(nature: Nature, heard: Iterable[Heard], known: Mapping[ParticipantId, Known]) -> str:
+def dedup_scope(memory: HasMemoryScope, heard: Iterable[SourceAudience], known: Mapping[ParticipantId, ParticipantRef]) -> str:
     """Return what tells apart of whom and for whom a statement is; hex digits."""
-    told_to = audience(heard, is_sensitive=nature.sensitivity == "sensitive")
+    told_to = audiences_of(heard, is_sensitive=memory.sensitivity == "sensitive")
     parts = [
-        nature.sensitivity,
-        *sorted(told_to or ["to the org" if nature.audience == "org" else f"by {nature.asserted_by}"]),
-        *(f"about {who}" for who in _persons(nature.people("subject"), known)),
-        *(f"as {who}" for who in _persons(nature.people("perspective"), known)),
+        memory.sensitivity,
+        *sorted(told_to or ["to the org" if memory.audience == "org" else f"by {memory.asserted_by}"]),
+        *(f"about {who}" for who in _person_ids(memory.people("subject"), known)),
+        *(f"as {who}" for who in _person_ids(memory.people("perspective"), known)),
     ]
     return sha256("\n".join(parts).encode()).hexdigest()
 
 
-def audience(heard: Iterable[Heard], *, is_sensitive: bool) -> set[str]:
+def audiences_of(heard: Iterable[SourceAudience], *, is_sensitive: bool) -> set[str]:
     """Return what tells apart whom sources are for: rooms, of which all open ones are one, and those of whispers.
 
     What is sensitive is for those who were in the room, however open that is.
     """
-    told_to = {_told_to(one, is_sensitive=is_sensitive) for one in heard}
+    told_to = {_audience_of(one, is_sensitive=is_sensitive) for one in heard}
     # Whoever hears the others hears what everybody does.
-    return told_to - {TO_ALL} or told_to
+    return told_to - {EVERYBODY} or told_to
 
 
-async def recircle(conn: Connection, org_id: OrgId, accounts: Collection[ParticipantId]) -> None:
+async def rescope(conn: Connection, org_id: OrgId, accounts: Collection[ParticipantId]) -> None:
     """Compare memories about participants anew, once it has changed whose accounts they are.
 
     What says the same of one person then stands once, the newest value of a slot stands, and what was said of another
     takes no place any more.
     """
     await keeping.lock(conn, org_id)
-    found = await keeping.naming(conn, org_id, accounts)
-    circles = {one.id: await _circle_of(conn, org_id, one) for one in found}
+    found = await keeping.memories_naming(conn, org_id, accounts)
+    circles = {one.id: await _dedup_scope_of(conn, org_id, one) for one in found}
     changed = {one.id: circles[one.id] for one in found if circles[one.id] != one.circle}
-    await keeping.recircle(conn, org_id, changed)
+    await keeping.update_dedup_scopes(conn, org_id, changed)
     slots = {(one.slot, key) for one in found if one.slot for key in (one.circle, circles[one.id])}
     for slot, key in sorted(slots):
-        await settle(conn, org_id, circle=key, slot=slot)
-    await keeping.link_same(conn, org_id, set(changed.values()))
-    await changes.note(conn, org_id, "memory.changed", changed)
+        await supersede_values(conn, org_id, circle=key, slot=slot)
+    await keeping.link_duplicates(conn, org_id, set(changed.values()))
+    await changes.append(conn, org_id, "memory.changed", changed)
 
 
-async def _circle_of(conn: Connection, org_id: OrgId, one: Circled) -> str:
+async def _dedup_scope_of(conn: Connection, org_id: OrgId, one: ScopedMemory) -> str:
     roles = frozenset(await keeping.roles(conn, org_id, one.id))
-    nature = Held(
+    nature = MemoryScope(
         sensitivity=one.sensitivity, audience=one.audience, asserted_by=one.asserted_by, roles=roles
     )
-    known = await keeping.people(conn, org_id, {who for _, who in roles})
-    return circle(nature, await keeping.heard(conn, org_id, one.source_ids), known)
+    known = await keeping.participants_by_id(conn, org_id, {who for _, who in roles})
+    return dedup_scope(nature, await keeping.source_audiences(conn, org_id, one.source_ids), known)
 
 
-def _told_to(heard: Heard, *, is_sensitive: bool) -> str:
+def _audience_of(heard: SourceAudience, *, is_sensitive: bool) -> str:
     if heard.hearers is not None:
         return f"to {' '.join(str(who) for who in heard.hearers)}"
-    return TO_ALL if heard.is_open and not is_sensitive else f"in {heard.room_id}"
+    return EVERYBODY if heard.is_open and not is_sensitive else f"in {heard.room_id}"
 
 
-def _persons(ids: Iterable[ParticipantId], known: Mapping[ParticipantId, Known]) -> list[str]:
+def _person_ids(ids: Iterable[ParticipantId], known: Mapping[ParticipantId, ParticipantRef]) -> list[str]:
     return sorted({str(known[who].person_id) for who in ids})
 
 
-async def _unite(
-    conn: Connection, org_id: OrgId, same: Standing, *, draft: Draft, known: Mapping[ParticipantId, Known]
+async def _merge_into(
+    conn: Connection, org_id: OrgId, same: MatchingMemory, *, draft: MemoryDraft, known: Mapping[ParticipantId, ParticipantRef]
 ) -> bool:
     """Let a memory rest on a statement that says the same; return whether that changed it."""
-    is_richer = await keeping.enrich(conn, org_id, same.id, draft.metadata)
+    is_richer = await keeping.add_metadata(conn, org_id, same.id, draft.metadata)
     before = await keeping.roles(conn, org_id, same.id)
     is_restated = not draft.sources and not draft.roles <= before
     if not (await keeping.add_sources(conn, org_id, same.id, draft) or is_restated):
         return is_richer
     authors = draft.people("author")
     told_by = {who for role, who in before if role in {"author", "involved"}}
-    if is_own(authors, draft) and not is_own({who for role, who in before if role == "author"}, draft):
+    if is_about_author(authors, draft) and not is_about_author({who for role, who in before if role == "author"}, draft):
         await keeping.demote_authors(conn, org_id, same.id)
     else:
         authors = authors & {who for role, who in before if role == "author"}
@@ -235,12 +235,12 @@ async def _unite(
     await keeping.add_roles(conn, org_id, same.id, retold - before)
     is_confirmed = any(not known[who].is_agent for who in draft.people("author") - told_by)
     doubt = (1 - same.confidence) * (1 - draft.confidence if is_confirmed else 1)
-    confidence = max(same.confidence, min(1 - doubt, SUREST))
-    await keeping.strengthen(conn, org_id, same.id, draft, confidence=confidence)
+    confidence = max(same.confidence, min(1 - doubt, MAX_CONFIDENCE))
+    await keeping.reinforce(conn, org_id, same.id, draft, confidence=confidence)
     return True
 
 
-def _sureness(draft: Draft, known: Mapping[ParticipantId, Known]) -> float:
+def _initial_confidence(draft: MemoryDraft, known: Mapping[ParticipantId, ParticipantRef]) -> float:
     authors = draft.people("author")
-    is_claimed = bool(authors) and all(known[who].is_agent for who in authors) and not is_own(authors, draft)
-    return draft.confidence * AGENTS_WORD if is_claimed else draft.confidence
+    is_claimed = bool(authors) and all(known[who].is_agent for who in authors) and not is_about_author(authors, draft)
+    return draft.confidence * AGENT_WEIGHT if is_claimed else draft.confidence

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from roomlore.domain.ids import MemoryId, OrgId, ParticipantId
 from roomlore.store import keeping
 from roomlore.store import kinship as store
-from roomlore.store.keeping import Draft, Place
-from roomlore.store.kinship import Kin
+from roomlore.store.keeping import MemoryDraft, DedupKey
+from roomlore.store.kinship import LinkTarget
 from roomlore.store.queries import Connection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kinship:
+class Supersession:
     """Which of a statement and a memory takes the other's place."""
 
     old_id: MemoryId
@@ -25,7 +25,7 @@ class Kinship:
     slot: str | None
 
 
-async def kinship(conn: Connection, org_id: OrgId, place: Place) -> Kinship | None:
+async def find_supersession(conn: Connection, org_id: OrgId, place: DedupKey) -> Supersession | None:
     """Return what a new statement is to the memory that it is said to repeat or replace; None where it is nothing.
 
     That has to stand still, be of the same people for the same people and, to be replaced, have been said before. An
@@ -33,28 +33,28 @@ async def kinship(conn: Connection, org_id: OrgId, place: Place) -> Kinship | No
     """
     draft = place.draft
     named = draft.repeats or draft.replaces
-    kin = None if named is None else await store.kin(conn, org_id, named, circle=place.circle)
-    if kin is None or (kin.id, place.digest) in await keeping.partings(conn, org_id, [kin.id]):
+    kin = None if named is None else await store.find_link_target(conn, org_id, named, circle=place.circle)
+    if kin is None or (kin.id, place.digest) in await keeping.supersession_overrides(conn, org_id, [kin.id]):
         return None
     if kin.slot is not None and draft.slot not in {None, kin.slot}:
         return None
     is_later = kin.said_at < draft.valid_from
     if draft.repeats is None:
-        return _after(kin, draft) if is_later else None
+        return _supersede_by(kin, draft) if is_later else None
     authors = {who for role, who in await keeping.roles(conn, org_id, kin.id) if role == "author"}
     # Of two who say the same, whoever is meant themselves knows better.
-    knows_as_well = is_own(draft.people("author"), draft) or not is_own(authors, draft)
+    knows_as_well = is_about_author(draft.people("author"), draft) or not is_about_author(authors, draft)
     if is_later and knows_as_well:
-        return _after(kin, draft)
+        return _supersede_by(kin, draft)
     # Whoever came since hears the new one alone, and would be left with neither.
-    is_for_all = await keeping.is_heard_alike(conn, org_id, kin.id, draft)
-    return Kinship(old_id=draft.id, new_id=kin.id, slot=None) if is_for_all else None
+    is_for_all = await keeping.has_same_audience(conn, org_id, kin.id, draft)
+    return Supersession(old_id=draft.id, new_id=kin.id, slot=None) if is_for_all else None
 
 
-def is_own(authors: Collection[ParticipantId], draft: Draft) -> bool:
+def is_about_author(authors: Collection[ParticipantId], draft: MemoryDraft) -> bool:
     """Return whether those who state something are those whom it is about."""
     return bool(draft.people("subject") & set(authors))
 
 
-def _after(kin: Kin, draft: Draft) -> Kinship:
-    return Kinship(old_id=kin.id, new_id=draft.id, slot=draft.slot or kin.slot)
+def _supersede_by(kin: LinkTarget, draft: MemoryDraft) -> Supersession:
+    return Supersession(old_id=kin.id, new_id=draft.id, slot=draft.slot or kin.slot)

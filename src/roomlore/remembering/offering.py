@@ -7,25 +7,25 @@ from collections.abc import Collection, Sequence
 
 from roomlore.domain.ids import MessageId, OrgId, ParticipantId
 from roomlore.domain.records import MemoryRole
-from roomlore.domain.statements import Remembered
-from roomlore.remembering.keep import Held, audience, circle
+from roomlore.domain.statements import ExistingMemory
+from roomlore.remembering.keep import MemoryScope, audiences_of, dedup_scope
 from roomlore.store import keeping, kinship
 from roomlore.store.queries import Connection
 
 #: So many at most.
-MOST = 20
+MAX_CANDIDATES = 20
 #: Of what is said in a conversation, so many characters tell which.
 _LONGEST = 20_000
 
 
-async def remembered(
+async def load(
     conn: Connection,
     org_id: OrgId,
     message_ids: Sequence[MessageId],
     *,
     people: Collection[ParticipantId],
     text: str,
-) -> list[Remembered]:
+) -> list[ExistingMemory]:
     """Return what stands already about one of these people or nobody, for exactly those whom the messages are for.
 
     None of it rests on the messages themselves, on what a wish covers, or on a person's assertion.
@@ -37,25 +37,25 @@ async def remembered(
         people: Who may be spoken of in it.
         text: What is said in it.
     """
-    heard = await keeping.heard(conn, org_id, message_ids)
-    told_to = {frozenset(audience([one], is_sensitive=False)) for one in heard}
+    heard = await keeping.source_audiences(conn, org_id, message_ids)
+    told_to = {frozenset(audiences_of([one], is_sensitive=False)) for one in heard}
     if len(told_to) != 1:
         return []
-    known = await keeping.people(conn, org_id, people)
-    of_nobody = circle(_about(None), heard, known)
-    subjects: dict[str, ParticipantId | None] = {circle(_about(who), heard, known): who for who in known}
+    known = await keeping.participants_by_id(conn, org_id, people)
+    of_nobody = dedup_scope(_scope_about(None), heard, known)
+    subjects: dict[str, ParticipantId | None] = {dedup_scope(_scope_about(who), heard, known): who for who in known}
     subjects[of_nobody] = None
-    found = await kinship.offered(
+    found = await kinship.prompt_candidates(
         conn,
         org_id,
         subjects.keys(),
         of_nobody=of_nobody,
         besides=message_ids,
         text=text[:_LONGEST],
-        limit=MOST,
+        limit=MAX_CANDIDATES,
     )
     return [
-        Remembered(
+        ExistingMemory(
             id=one.id,
             kind=one.kind,
             content=one.content,
@@ -65,11 +65,11 @@ async def remembered(
         )
         for one in found
         # A room may have been closed, or opened, since it was drawn.
-        if {frozenset(audience(await keeping.heard(conn, org_id, one.source_ids), is_sensitive=False))}
+        if {frozenset(audiences_of(await keeping.source_audiences(conn, org_id, one.source_ids), is_sensitive=False))}
         == told_to
     ]
 
 
-def _about(who: ParticipantId | None) -> Held:
+def _scope_about(who: ParticipantId | None) -> MemoryScope:
     roles: frozenset[tuple[MemoryRole, ParticipantId]] = frozenset(() if who is None else {("subject", who)})
-    return Held(sensitivity="normal", asserted_by=None, roles=roles)
+    return MemoryScope(sensitivity="normal", asserted_by=None, roles=roles)

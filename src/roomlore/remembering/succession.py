@@ -3,11 +3,11 @@
 from collections.abc import Collection, Mapping, Sequence
 
 from roomlore.domain.ids import MemoryId
-from roomlore.store.keeping import Value
+from roomlore.store.keeping import AttributeValue
 
 
-def successors(
-    values: Sequence[Value], parted: Collection[tuple[MemoryId, str]]
+def supersessions(
+    values: Sequence[AttributeValue], overrides: Collection[tuple[MemoryId, str]]
 ) -> Mapping[MemoryId, MemoryId | None]:
     """Return for each value what took its place: the next that was said later by somebody who knows as well.
 
@@ -24,7 +24,7 @@ def successors(
             (
                 later.id
                 for later in ordered[place + 1 :]
-                if later.standing >= value.standing and (value.id, later.digest) not in parted
+                if later.standing >= value.standing and (value.id, later.digest) not in overrides
             ),
             None,
         )

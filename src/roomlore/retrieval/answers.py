@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any, cast
 from uuid import UUID
 
-from roomlore.domain.patterns import later
+from roomlore.domain.patterns import lazy_pattern
 from roomlore.domain.speech import safe_text
-from roomlore.retrieval.cascade import Settled
-from roomlore.retrieval.quotes import remembered, said_where
+from roomlore.retrieval.cascade import FallbackResult
+from roomlore.retrieval.quotes import memory_line, message_line
 
 #: About what fits into the smallest language models.
 LONGEST_MATERIAL = 10_000
@@ -32,7 +32,7 @@ INSTRUCTIONS = (
     ' each sentence the labels of the lines that say so. Answer with JSON only: {"sentences": [{"text": "...", "cites": ["#m1"]}]}; if the lines do not answer'
     ' the question: {"sentences": []}'
 )
-SHAPE: Mapping[str, Any] = {
+ANSWER_SCHEMA: Mapping[str, Any] = {
     "type": "object",
     "properties": {
         "sentences": {
@@ -53,22 +53,22 @@ SHAPE: Mapping[str, Any] = {
 }
 
 #: Markup, links and addresses; what a renderer or a shell might take for more than words.
-_MARKUP = later(r"[<>{}\[\]|\\`~^]|://|\bwww\.|^\W*#|\b(?:javascript|data|mailto)\s*:", re.IGNORECASE)
+_MARKUP = lazy_pattern(r"[<>{}\[\]|\\`~^]|://|\bwww\.|^\W*#|\b(?:javascript|data|mailto)\s*:", re.IGNORECASE)
 #: Where a sentence ends and something follows. Decimals, times and names of files go on without a blank and in small
 #: letters; an abbreviation is taken for an end, for a sentence too many would seem to rest on what is cited.
-_MORE_FOLLOWS = later(
+_MORE_FOLLOWS = lazy_pattern(
     r"[.!?…؟۔।॥]\W{0,99}\s\S|[!?…؟۔।॥‼⁇⁈⁉。｡．！？]\W{0,99}\w|[^\WA-Z_]\.\W{0,99}[A-ZÀ-ÞΑ-ΩА-Я]"  # noqa: RUF001
 )
 #: What stands before the words of a line: the day, what it is, who said it.
-_HEAD = later(
+_HEAD = lazy_pattern(
     r"\A(?:\(memory: [^()]*\) |[^\[\]()]*?, \d+-\d\d-\d\d \d\d:\d\d (?:\([^()]*\) )?(?:\[[^\[\]]*\]: ?|\* )?)"
 )
-_NUMBER = later(r"\d+")
-_WORD = later(r"[^\W\d_]{3,}")
+_NUMBER = lazy_pattern(r"\d+")
+_WORD = lazy_pattern(r"[^\W\d_]{3,}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Material:
+class AnswerPrompt:
     """What a language model is shown."""
 
     #: What is cited between two marks, and the question below.
@@ -80,7 +80,7 @@ class Material:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class CitedAnswer:
     """An answer that a language model wrote."""
 
     #: Each sentence is followed by the labels of what it rests on.
@@ -90,39 +90,39 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
+class RejectedAnswer:
     """Why an answer is not taken, in one phrase that quotes nobody."""
 
     reason: str
 
 
-def material(settled: Settled) -> Material:
+def build_prompt(settled: FallbackResult) -> AnswerPrompt:
     """Return what is cited as it is shown to a language model: at most so much, a line each, the best first."""
     cited: dict[UUID, str] = {
-        message.id: said_where(message, quote.hit)
+        message.id: message_line(message, quote.hit)
         for quote in settled.quotes
         for message in (quote.message, *quote.answers)
     }
     cited |= {
-        memory.id: remembered(memory) for one in settled.memories for memory in (one.memory, *one.superseded)
+        memory.id: memory_line(memory) for one in settled.memories for memory in (one.memory, *one.superseded)
     }
     lines: dict[str, str] = {}
     citations: dict[str, UUID] = {}
     left = LONGEST_MATERIAL
     for number, (key, told) in enumerate(cited.items(), start=1):
-        line = _fenced(told)[:LONGEST_LINE]
+        line = _without_fences(told)[:LONGEST_LINE]
         left -= len(line)
         if left < 0:
             break
         lines[f"#m{number}"] = line
         citations[f"#m{number}"] = key
-    question = _fenced(safe_text(settled.question))[:LONGEST_QUESTION]
+    question = _without_fences(safe_text(settled.question))[:LONGEST_QUESTION]
     told = [f"{label} {line}" for label, line in lines.items()]
     text = "\n".join(["<messages>", *told, "</messages>", f"Question: {question}", "The sentences as JSON:"])
-    return Material(text=text, lines=lines, citations=citations)
+    return AnswerPrompt(text=text, lines=lines, citations=citations)
 
 
-def written_in(answer: str, shown: Material, *, question: str) -> Written | Refused:
+def validate_answer(answer: str, prompt: AnswerPrompt, *, question: str) -> CitedAnswer | RejectedAnswer:
     """Return what an answer says, or why it is not taken.
 
     Args:
@@ -130,63 +130,63 @@ def written_in(answer: str, shown: Material, *, question: str) -> Written | Refu
         shown: What it was asked of.
         question: What was asked; its numbers may come back in the answer.
     """
-    stated = _stated(answer)
-    if isinstance(stated, Refused):
+    stated = _parse_sentences(answer)
+    if isinstance(stated, RejectedAnswer):
         return stated
     told: list[str] = []
     cited: dict[str, UUID] = {}
     for sentence in stated:
-        checked = _sentence(sentence, shown, question)
-        if isinstance(checked, Refused):
+        checked = _validate_sentence(sentence, prompt, question)
+        if isinstance(checked, RejectedAnswer):
             return checked
         text, labels = checked
         told.append(f"{text} [{', '.join(labels)}]")
-        cited |= {label: shown.citations[label] for label in labels}
-    return Written(text=" ".join(told), citations=cited)
+        cited |= {label: prompt.citations[label] for label in labels}
+    return CitedAnswer(text=" ".join(told), citations=cited)
 
 
-def _stated(answer: str) -> Sequence[object] | Refused:
+def _parse_sentences(answer: str) -> Sequence[object] | RejectedAnswer:
     """Return the sentences that an answer states, as they are."""
     begin, end = answer.find("{"), answer.rfind("}")
     if begin < 0 or end < begin or len(answer) > _LONGEST_ANSWER:
-        return Refused(reason="it is not the JSON that was asked for")
+        return RejectedAnswer(reason="it is not the JSON that was asked for")
     try:
         value: object = json.loads(answer[begin : end + 1])
     except (ValueError, RecursionError):
-        return Refused(reason="it is not the JSON that was asked for")
+        return RejectedAnswer(reason="it is not the JSON that was asked for")
     fields = _object(value)
     sentences = fields.get("sentences")
     if set(fields) != {"sentences"} or not isinstance(sentences, list):
-        return Refused(reason="it is not the JSON that was asked for")
+        return RejectedAnswer(reason="it is not the JSON that was asked for")
     stated = cast("list[object]", sentences)
     if not stated:
-        return Refused(reason="it finds no answer in what is cited")
-    return stated if len(stated) <= MOST_SENTENCES else Refused(reason="it is too long")
+        return RejectedAnswer(reason="it finds no answer in what is cited")
+    return stated if len(stated) <= MOST_SENTENCES else RejectedAnswer(reason="it is too long")
 
 
-def _sentence(value: object, shown: Material, question: str) -> tuple[str, list[str]] | Refused:
+def _validate_sentence(value: object, shown: AnswerPrompt, question: str) -> tuple[str, list[str]] | RejectedAnswer:
     """Return a sentence and the labels of what it rests on."""
     fields = _object(value)
     text, cites = fields.get("text"), fields.get("cites")
     if set(fields) != {"text", "cites"} or not isinstance(text, str) or not isinstance(cites, list):
-        return Refused(reason="it is not the JSON that was asked for")
+        return RejectedAnswer(reason="it is not the JSON that was asked for")
     labels = list(dict.fromkeys(str(label) for label in cast("list[object]", cites)))
     if not labels:
-        return Refused(reason="a sentence cites nothing")
+        return RejectedAnswer(reason="a sentence cites nothing")
     if any(label not in shown.lines for label in labels):
-        return Refused(reason="a sentence cites what it was not shown")
+        return RejectedAnswer(reason="a sentence cites what it was not shown")
     text = text.strip()
-    reason = _against(text, [shown.lines[label] for label in labels], question)
-    return Refused(reason=reason) if reason else (text, labels)
+    reason = _problem_in(text, [shown.lines[label] for label in labels], question)
+    return RejectedAnswer(reason=reason) if reason else (text, labels)
 
 
-def _against(text: str, cited: Sequence[str], question: str) -> str:
+def _problem_in(text: str, cited: Sequence[str], question: str) -> str:
     """Return what is wrong with the words of a sentence; empty where nothing is."""
     if not _is_plain(text):
         return "a sentence is more than plain words"
     if _MORE_FOLLOWS.search(text):
         return "a sentence is more than one"
-    return "" if _rests_on(text, cited, question) else "a sentence says what it does not cite"
+    return "" if _is_supported(text, cited, question) else "a sentence says what it does not cite"
 
 
 def _object(value: object) -> Mapping[str, object]:
@@ -205,7 +205,7 @@ def _is_plain(text: str) -> bool:
     )
 
 
-def _rests_on(text: str, cited: Sequence[str], question: str) -> bool:
+def _is_supported(text: str, cited: Sequence[str], question: str) -> bool:
     """Return whether a sentence has a word of what it cites, and no number that stands neither there nor in the question.
 
     The name of who said it is no such word: it would carry whatever is told of that person.
@@ -217,6 +217,6 @@ def _rests_on(text: str, cited: Sequence[str], question: str) -> bool:
     )
 
 
-def _fenced(text: str) -> str:
+def _without_fences(text: str) -> str:
     """Return a text on one line that can end no fence."""
     return " ".join(text.split()).replace("<", "\N{SINGLE LEFT-POINTING ANGLE QUOTATION MARK}")

@@ -14,13 +14,13 @@ from typing import get_args
 
 from roomlore.domain.errors import BadInput
 from roomlore.domain.incoming import ParticipantKind
-from roomlore.domain.patterns import in_sentence, later
+from roomlore.domain.patterns import sentence_pattern, lazy_pattern
 from roomlore.domain.speech import safe_name
-from roomlore.retrieval.when import PAST, WHEN, Period, period
+from roomlore.retrieval.when import PAST_PHRASE, TIME_PHRASE, TimeRange, parse_time_range
 
 #: A time as programs and people write it.
-Time = datetime | str
-KINDS = get_args(ParticipantKind)
+TimeLike = datetime | str
+PARTICIPANT_KINDS = get_args(ParticipantKind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,9 +32,9 @@ class Filters:
     #: Of what kind the author is; of several any.
     kinds: Sequence[ParticipantKind] = ()
     #: From then on: a time, a date, or words like `yesterday`, `last week`, `3 days ago`.
-    since: Time | None = None
+    since: TimeLike | None = None
     #: Until then: a day, week, month or year named here counts whole, a time exactly.
-    until: Time | None = None
+    until: TimeLike | None = None
     #: An id or the beginning of one, or `message:` and an id or external id of a message in it.
     conversation: str | None = None
     #: Only what is answered by something the viewer may see, or only what is not.
@@ -44,17 +44,17 @@ class Filters:
     #: Whether what is near the viewer in the graph is ranked higher: narrows nothing.
     near: bool = False
 
-    def period(self, now: datetime) -> Period:
+    def time_range(self, now: datetime) -> TimeRange:
         """Return from when to when, by the clock of `now`.
 
         Raises:
             BadInput: one is no time, or the end is not after the beginning.
         """
-        since, until = _bound("since", self.since, now), _bound("until", self.until, now)
+        since, until = _time_bound("since", self.since, now), _time_bound("until", self.until, now)
         start, end = since and since.since, until and (until.until or until.since)
         if start is not None and end is not None and start >= end:
             raise BadInput("until", "must be after since")
-        return Period(since=start, until=end)
+        return TimeRange(since=start, until=end)
 
     def check(self) -> None:
         """Do nothing if the kinds are kinds.
@@ -63,16 +63,16 @@ class Filters:
             BadInput: one is not.
         """
         for kind in self.kinds:
-            if kind not in KINDS:
-                raise BadInput("kind", f"{kind!r} is none of {', '.join(KINDS)}")
+            if kind not in PARTICIPANT_KINDS:
+                raise BadInput("kind", f"{kind!r} is none of {', '.join(PARTICIPANT_KINDS)}")
 
 
 #: Everything the viewer may see.
-EVERYTHING = Filters()
+NO_FILTERS = Filters()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Read:
+class AppliedFilters:
     """What was read out of a question; what narrowed its search is left out of what is searched for."""
 
     #: Whose words are asked for, as the viewer knows them.
@@ -85,12 +85,12 @@ class Read:
     #: Whose words are asked for, where the viewer knows of nobody called so: then nobody's words are looked through alone.
     unknown: Sequence[str] = ()
 
-    def remark(self) -> str:
+    def unknown_names_note(self) -> str:
         """Return that nobody of some names is known here, and what was done instead; empty where there are none."""
         names = " or ".join(f"\u201c{safe_name(name)}\u201d" for name in self.unknown)
         return names and f"Nobody called {names} is known here; it was searched whoever said it."
 
-    def told(self) -> str:
+    def summary(self) -> str:
         """Return what narrowed the search in one line, empty for nothing: by Ana, since 2024-03-04, before 2024-03-11."""
         authors = [*map(safe_name, self.by), *(f"{kind}s" for kind in self.kinds)]
         parts = [f"by {' or '.join(authors)}"] if authors else []
@@ -100,51 +100,51 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ParsedQuery:
     """What a question says of itself: whose words are asked for, when these were said, and what is left."""
 
     text: str
     #: Of whoever is asked for, as the question calls them; whether there is such a participant is not known here.
     names: Sequence[str] = ()
     #: Whether the asker's own words are asked for.
-    mine: bool = False
+    is_own: bool = False
     kinds: Sequence[ParticipantKind] = ()
     #: Whether what they asked is wanted, and not what else they said.
-    questions: bool = False
+    wants_questions: bool = False
     #: How the question says when it was said.
-    when: str | None = None
+    time_phrase: str | None = None
     #: Whether that may also be the time of what was spoken of: then only what was said before it is out.
-    is_loose: bool = False
+    is_time_loose: bool = False
     #: What is left without author and time.
     topic: str = ""
     #: What is left without time.
-    timeless: str = ""
+    without_time: str = ""
 
     @property
     def has_author(self) -> bool:
         """Whether somebody's words are asked for."""
-        return bool(self.names or self.mine or self.kinds)
+        return bool(self.names or self.is_own or self.kinds)
 
-    def period(self, now: datetime) -> Period | None:
+    def time_range(self, now: datetime) -> TimeRange | None:
         """Return when it was said, by the clock of `now`; None where the question does not say, or errs."""
-        found = None if self.when is None else period(self.when, now)
+        found = None if self.time_phrase is None else parse_time_range(self.time_phrase, now)
         if found is None or (found.since is not None and found.since > now):
             return None
         if found.since is not None and found.until is not None and found.since >= found.until:
             return None
-        return Period(since=found.since) if self.is_loose else found
+        return TimeRange(since=found.since) if self.is_time_loose else found
 
-    def words(self, *, author: bool, time: bool) -> str:
+    def search_text(self, *, author: bool, time: bool) -> str:
         """Return what is to be searched for, where author and time narrow the search already, or do not."""
-        author_is_left, time_is_left = self.has_author and not author, self.when is not None and not time
+        author_is_left, time_is_left = self.has_author and not author, self.time_phrase is not None and not time
         if time_is_left or not (author or time):
             return self.text
-        return self.timeless if author_is_left else self.topic
+        return self.without_time if author_is_left else self.topic
 
-    def wordings(self) -> set[str]:
+    def search_texts(self) -> set[str]:
         """Return everything that `words` may return; nothing where nothing is left."""
         both = (False, True)
-        return {self.words(author=author, time=time) for author in both for time in both}
+        return {self.search_text(author=author, time=time) for author in both for time in both}
 
 
 #: Base, past, participle, -ing: whoever did is the author, whatever follows.
@@ -188,7 +188,7 @@ _WAS = r"(?:was|were|is|are|has been|have been|had been|got)"
 _WH = r"(?:(?P<wh>what|which|how|when|where|why)(?P<noun>(?: \w+){0,3}?) )?"
 _REST = r"(?P<rest>(?![\w'-]).*)"
 #: What may follow somebody's messages where these are meant, and not something about them.
-_ONLY = rf"(?P<rest>(?: (?:{_ABOUT}|to|that|in|for) .*|[ ,]+{WHEN}(?: .*)?)?\W*)"
+_ONLY = rf"(?P<rest>(?: (?:{_ABOUT}|to|that|in|for) .*|[ ,]+{TIME_PHRASE}(?: .*)?)?\W*)"
 
 #: How a question asks for what was said, each from its beginning to its end. The first that fits is taken.
 _FORMS = tuple(
@@ -202,7 +202,7 @@ _FORMS = tuple(
         rf"{_WH}(?:has|have|had) {_WHO}{_OFTEN} {_PARTICIPLE}{_REST}",
         rf"{_WH}(?:was|were|is|are) {_WHO}{_OFTEN} {_ING}{_REST}",
         rf"(?:which|what) (?P<who>bots?|agents?|humans?){_OFTEN} {_PAST}{_REST}",
-        rf"{_NOUN}(?: {_PARTICIPLE})?(?: from| of)?(?P<rest> {WHEN}.*)",
+        rf"{_NOUN}(?: {_PARTICIPLE})?(?: from| of)?(?P<rest> {TIME_PHRASE}.*)",
         rf"{_ANY}(?: that| which)? {_WHO}(?: has| have| had)?{_OFTEN} {_PAST}{_REST}",
         rf"{_ANY}(?: {_PARTICIPLE}| sent| made)? (?:by|from) {_WHO}{_ONLY}",
         (
@@ -215,42 +215,42 @@ _FORMS = tuple(
 )
 _WHO_SAID = rf"who(?: else)?{_OFTEN} {_PAST}{_REST}"
 #: Each form has at least one of these words: most questions have none, and need no form to be made.
-_NEEDED = later(
+_NEEDED = lazy_pattern(
     rf"\b(?:{'|'.join(sorted(_CAREFUL | _MUTUAL | {form for verb in _SAID for form in verb.split()}))}"
     rf"|{_NOUN}|by|from|according)\b",
     re.IGNORECASE,
 )
-_FIRST = rf"({WHEN})[, ]+(?=\w)"
+_FIRST = rf"({TIME_PHRASE})[, ]+(?=\w)"
 #: When it was said, right behind the verb, or to whom and when.
-_SOON = rf"[ ,]*(?:(?:to \w+|me|us|him|her|them|everyone|everybody|here|anything|something) )?({WHEN})"
-_SOON_TO = rf" \w+ ({WHEN})"
-_LATE = rf"(?P<topic> .+?)[ ,]+(?P<when>{PAST})\W*"
+_SOON = rf"[ ,]*(?:(?:to \w+|me|us|him|her|them|everyone|everybody|here|anything|something) )?({TIME_PHRASE})"
+_SOON_TO = rf" \w+ ({TIME_PHRASE})"
+_LATE = rf"(?P<topic> .+?)[ ,]+(?P<when>{PAST_PHRASE})\W*"
 #: Where a topic has one of these, the time behind it may be that of what it tells, and of something to come.
-_CLAUSE = in_sentence(
+_CLAUSE = sentence_pattern(
     r"\b(?:what|when|where|who|why|how|that|if|whether|will|would|should|could|can|might|may|must|did|does|do|was|were"
     r"|is|are|be|been|has|have|had|going|doing|to|after|before|during|next|tomorrow|happen\w*|\w+'(?:ll|d|re|ve|m))\b"
     r"|\b(?:for|of|from|by|in|on|at|with|about)$",
     re.IGNORECASE,
 )
-_TO_TOPIC = later(
+_TO_TOPIC = lazy_pattern(
     rf"[\s,]*(?:(?:anything|something|everything|things)(?=\W|$)\s*)?(?:(?:{_ABOUT}|of|that|if|whether|to)(?=\W|$))?\s*",
     re.IGNORECASE,
 )
-_TOPICAL = rf"\W*$|[ ,]+(?:about|regarding|concerning|that|anything|something|{WHEN})"
+_TOPICAL = rf"\W*$|[ ,]+(?:about|regarding|concerning|that|anything|something|{TIME_PHRASE})"
 #: Said of whatever was said; it is no topic.
-_PLAIN = later(rf"(?:else|exactly|often|many times|kind of|sort of|all|things?|{_NOUN}|\s)*", re.IGNORECASE)
+_PLAIN = lazy_pattern(rf"(?:else|exactly|often|many times|kind of|sort of|all|things?|{_NOUN}|\s)*", re.IGNORECASE)
 _MARKS = " ?!.,;:"
 #: Whoever asks so points to something, and does not want to see all there is.
 _REASONS = frozenset({"when", "where", "why", "how"})
-_QUESTION = later(
+_QUESTION = lazy_pattern(
     r"(?:who|whom|whose|what|when|where|why|how|which)\b"
     r"|(?:does|do|did|is|are|was|were|can|could|would|should|has|have|will)"
     r" (?:i|you|we|he|she|it|they|there|this|that|the|any\w*|some\w*)\b",
     re.IGNORECASE,
 )
-_QUESTIONS = later(r"\bquestions?\b", re.IGNORECASE)
-_BETWEEN_NAMES = later(r",? and |, | or ", re.IGNORECASE)
-_ARTICLE = later(
+_QUESTIONS = lazy_pattern(r"\bquestions?\b", re.IGNORECASE)
+_BETWEEN_NAMES = lazy_pattern(r",? and |, | or ", re.IGNORECASE)
+_ARTICLE = lazy_pattern(
     r"(?:the|our|any|all|some|other|those|these|both|either|your|my)(?: of the)? (?=\w)", re.IGNORECASE
 )
 _KINDS: dict[str, ParticipantKind] = {
@@ -259,7 +259,7 @@ _KINDS: dict[str, ParticipantKind] = {
 }
 _ME = frozenset({"i", "me", "my", "myself"})
 #: Nobody in particular, or somebody whom only what was said before tells.
-_NOBODY = frozenset(
+_NOT_NAMES = frozenset(
     (
         *("we", "you", "he", "she", "they", "it", "us", "him", "her", "them", "who", "one", "there", "this"),
         *("that", "everyone", "everybody", "people", "anyone", "anybody", "someone", "somebody", "nobody"),
@@ -267,40 +267,40 @@ _NOBODY = frozenset(
     )
 )
 #: With these begins no name: the question has another form than it seemed.
-_NO_NAME = later(
+_NO_NAME = lazy_pattern(
     r"(?:was|were|is|are|be|been|has|have|had|did|does|do|not|happened|happens)\b", re.IGNORECASE
 )
 #: After these what was said is what is spoken of, not what is looked for.
-_VERDICT = later(r" (?:was|were|is|are|has|had)\b", re.IGNORECASE)
+_VERDICT = lazy_pattern(r" (?:was|were|is|are|has|had)\b", re.IGNORECASE)
 #: A longer text is no question of one of these forms; no more than a sentence.
 _LONGEST = 500
 
 
-def read(question: str) -> Asked:
+def parse_query(question: str) -> ParsedQuery:
     """Return what a question says of itself; of most questions that is nothing but their text."""
     text = " ".join(question[: _LONGEST + 1].replace("\u2019", "'").split())
     if len(question) > _LONGEST or _NEEDED.search(text) is None:
-        return Asked(text=question)
-    first = _found_by(_FIRST).match(text)
+        return ParsedQuery(text=question)
+    first = _compiled(_FIRST).match(text)
     said = text[first.end() :] if first else text
     for form in (*_FORMS, _WHO_SAID):
-        found = _found_by(form).fullmatch(said)
+        found = _compiled(form).fullmatch(said)
         if found is not None:
             asked = (
-                Asked(text=question) if _is_doubtful(found) else _read(question, found, first and first[1])
+                ParsedQuery(text=question) if _is_ambiguous(found) else _parse_form(question, found, first and first[1])
             )
-            return asked if asked.has_author or asked.when else Asked(text=question)
-    return Asked(text=question)
+            return asked if asked.has_author or asked.time_phrase else ParsedQuery(text=question)
+    return ParsedQuery(text=question)
 
 
-def asks(text: str) -> bool:
+def is_question(text: str) -> bool:
     """Return whether a message asks something, by its mark at the end or its first word."""
     return text.rstrip().endswith("?") or _QUESTION.match(text.lstrip()) is not None
 
 
-def is_anybody(name: str) -> bool:
+def is_generic_person(name: str) -> bool:
     """Return whether somebody is meant who is not named: anyone in the office, those who sail."""
-    return without_article(name).lower().split()[0] in _NOBODY
+    return without_article(name).lower().split()[0] in _NOT_NAMES
 
 
 def without_article(name: str) -> str:
@@ -310,24 +310,24 @@ def without_article(name: str) -> str:
 
 
 @cache
-def _found_by(form: str) -> re.Pattern[str]:
+def _compiled(form: str) -> re.Pattern[str]:
     """Return what finds a form in any case; made when first needed, since all of them take a fifth of a second."""
-    return in_sentence(form, re.IGNORECASE | re.DOTALL)
+    return sentence_pattern(form, re.IGNORECASE | re.DOTALL)
 
 
-def _read(question: str, form: re.Match[str], first: str | None) -> Asked:
-    return _when(_who(Asked(text=question), form), form, first)
+def _parse_form(question: str, form: re.Match[str], first: str | None) -> ParsedQuery:
+    return _with_time(_with_authors(ParsedQuery(text=question), form), form, first)
 
 
-def _is_doubtful(form: re.Match[str]) -> bool:
+def _is_ambiguous(form: re.Match[str]) -> bool:
     """Return whether a question of this form may after all ask for something else than what was said."""
     fields = form.groupdict()
     verb, noun, rest = (fields.get("verb") or "").lower(), fields.get("noun") or "", fields["rest"]
-    is_done = verb in _CAREFUL and not (_found_by(_TOPICAL).match(rest) and _PLAIN.fullmatch(noun))
+    is_done = verb in _CAREFUL and not (_compiled(_TOPICAL).match(rest) and _PLAIN.fullmatch(noun))
     return is_done or _VERDICT.match(rest) is not None
 
 
-def _who(asked: Asked, form: re.Match[str]) -> Asked:
+def _with_authors(asked: ParsedQuery, form: re.Match[str]) -> ParsedQuery:
     """Add whose words are asked for; nobody's where that is not sure."""
     fields = form.groupdict()
     if not fields.get("who") or (fields.get("verb") or "").lower() in _MUTUAL:
@@ -339,59 +339,59 @@ def _who(asked: Asked, form: re.Match[str]) -> Asked:
     names = [
         name
         for name, plain in zip(people, bare, strict=True)
-        if plain not in _KINDS and plain not in _NOBODY and name.lower() not in _ME
+        if plain not in _KINDS and plain not in _NOT_NAMES and name.lower() not in _ME
     ]
     # Bots and Ana together are no one kind; whoever comes with somebody unsaid is not all that is asked for.
-    is_unsaid = any(name in _NOBODY or _NO_NAME.match(name) for name in bare)
+    is_unsaid = any(name in _NOT_NAMES or _NO_NAME.match(name) for name in bare)
     if is_unsaid or (kinds and (mine or names)):
         return asked
     questions = _QUESTIONS.search(form.string[: form.start("rest")]) is not None
-    return replace(asked, names=tuple(names), mine=mine, kinds=tuple(kinds), questions=questions)
+    return replace(asked, names=tuple(names), is_own=mine, kinds=tuple(kinds), wants_questions=questions)
 
 
-def _when(asked: Asked, form: re.Match[str], first: str | None) -> Asked:
+def _with_time(asked: ParsedQuery, form: re.Match[str], first: str | None) -> ParsedQuery:
     """Add when it was said, and what is left."""
     fields = form.groupdict()
     rest, noun = form["rest"], fields.get("noun") or ""
     when, left, is_loose = first, rest, False
     if when is None:
-        when, left, is_loose = _time_in(rest, after=fields.get("verb") or "")
+        when, left, is_loose = _split_time(rest, after=fields.get("verb") or "")
     topic = _TO_TOPIC.sub("", left, count=1) if left.strip() else ""
     start = form.start("rest")
     timeless = form.string if when is None or first else form.string[:start] + left
     is_pointing = not topic.strip(_MARKS) and (fields.get("wh") or "").lower() in _REASONS
-    if form.re.pattern == _WHO_SAID or is_pointing or topic.strip(_MARKS).lower() in _NOBODY:
+    if form.re.pattern == _WHO_SAID or is_pointing or topic.strip(_MARKS).lower() in _NOT_NAMES:
         topic = timeless
     elif not _PLAIN.fullmatch(noun):
         topic = f"{noun.strip()} {topic}"
     return replace(
         asked,
-        when=when,
-        is_loose=is_loose,
+        time_phrase=when,
+        is_time_loose=is_loose,
         topic=topic.strip(_MARKS),
-        timeless=timeless.strip(_MARKS),
+        without_time=timeless.strip(_MARKS),
     )
 
 
-def _time_in(rest: str, *, after: str) -> tuple[str | None, str, bool]:
+def _split_time(rest: str, *, after: str) -> tuple[str | None, str, bool]:
     """Return when it was said, what is left of the text behind the verb, and whether the time is loose."""
-    soon = _found_by(_SOON).match(rest)
+    soon = _compiled(_SOON).match(rest)
     if soon is None and after.lower().startswith(("tell", "told", "ask")):
-        soon = _found_by(_SOON_TO).match(rest)
+        soon = _compiled(_SOON_TO).match(rest)
     if soon is not None:
         return soon[1], rest[: soon.start(1)].rstrip(" ,") + rest[soon.end(1) :], False
-    late = _found_by(_LATE).fullmatch(rest)
+    late = _compiled(_LATE).fullmatch(rest)
     if late is None or _CLAUSE.search(_TO_TOPIC.sub("", late["topic"], count=1)):
         return None, rest, False
     return late["when"], late["topic"], True
 
 
-def _bound(name: str, time: Time | None, now: datetime) -> Period | None:
+def _time_bound(name: str, time: TimeLike | None, now: datetime) -> TimeRange | None:
     if isinstance(time, datetime):
         if time.tzinfo is None:
             raise BadInput(name, "must say its time zone")
-        return Period(since=time, until=time)
-    found = None if time is None else period(time, now)
+        return TimeRange(since=time, until=time)
+    found = None if time is None else parse_time_range(time, now)
     if time is not None and (found is None or (found.since or found.until) is None):
         raise BadInput(
             name,

@@ -11,52 +11,52 @@ from dataclasses import dataclass, replace
 from roomlore.domain.ids import MemoryId
 from roomlore.domain.records import Viewer
 from roomlore.retrieval import recall
-from roomlore.retrieval.evidence import strength
-from roomlore.retrieval.quotes import Quote, quoted, quotes
-from roomlore.retrieval.rawlogs import RawFinds
-from roomlore.retrieval.records import Answer, RawLine, Recalled, Tier, TierTrace
-from roomlore.retrieval.search import Question, search
+from roomlore.retrieval.evidence import relevance
+from roomlore.retrieval.quotes import Quote, quoted_text, select_quotes
+from roomlore.retrieval.rawlogs import LogFindings
+from roomlore.retrieval.records import Answer, LogMatch, MatchedMemory, StageName, StageTrace
+from roomlore.retrieval.search import SearchQuery, search_messages
 from roomlore.store.queries import Connection
-from roomlore.store.search import Scope
+from roomlore.store.search import SearchFilter
 
 #: Of a memory by words and meaning, and by words alone; where messages are concerned, the search tells.
-MEMORY_BAR = 0.42
-MEMORY_BAR_BY_WORDS = 0.19
+MEMORY_THRESHOLD = 0.42
+MEMORY_WORD_THRESHOLD = 0.19
 #: Of a line of a raw log, which is found by its words alone: the half of what it has of the question, by rarity. More
 #: is asked than of a memory, because nothing tells what people say in a log from what programs write there.
-RAW_BAR = 0.3
-CITED = 3
+LOG_THRESHOLD = 0.3
+MAX_CITATIONS = 3
 #: What is cited fits at least so well, measured by the best that was found.
-NEARLY = 0.6
+CITATION_RATIO = 0.6
 #: How many exchanges a tier looks at.
-LOOKED_AT = 10
-UNKNOWN = "I don't have this information."
-FILTERED = "not looked at: asked is what some said, or said at some time"
+THREADS_READ = 10
+UNKNOWN_ANSWER = "I don't have this information."
+FILTERED_NOTE = "not looked at: asked is what some said, or said at some time"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settled:
+class FallbackResult:
     """Which tier answers and from what, before it is put into words."""
 
     question: str
-    tier: Tier = "none"
+    stage: StageName = "none"
     quotes: Sequence[Quote] = ()
-    memories: Sequence[Recalled] = ()
-    lines: Sequence[RawLine] = ()
-    trace: Sequence[TierTrace] = ()
+    memories: Sequence[MatchedMemory] = ()
+    lines: Sequence[LogMatch] = ()
+    trace: Sequence[StageTrace] = ()
 
     @property
     def is_known(self) -> bool:
         """Whether a tier answers."""
-        return self.tier != "none"
+        return self.stage != "none"
 
     def answer(self) -> Answer:
         """Return the answer in the words of what it rests on, or that nothing is known and why."""
-        known = quoted(self.quotes, memories=self.memories, lines=self.lines)
+        known = quoted_text(self.quotes, memories=self.memories, lines=self.lines)
         return Answer(
             question=self.question,
-            tier=self.tier,
-            text=known if self.is_known else f"{UNKNOWN} {_reason(self.trace)}",
+            tier=self.stage,
+            text=known if self.is_known else f"{UNKNOWN_ANSWER} {_refusal_reason(self.trace)}",
             hits=[quote.hit for quote in self.quotes],
             memories=self.memories,
             lines=self.lines,
@@ -65,48 +65,48 @@ class Settled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Seen:
+class _MessageStage:
     """What a tier of messages found."""
 
     candidates: int
     #: What the answer would rest on, best first.
     cited: Sequence[Quote]
-    certainty: float | None
-    bar: float
+    confidence: float | None
+    threshold: float
 
     @property
-    def answers(self) -> bool:
+    def is_answered(self) -> bool:
         """Whether it is sure enough, and has something to quote."""
-        return bool(self.cited) and self.certainty is not None and self.certainty >= self.bar
+        return bool(self.cited) and self.confidence is not None and self.confidence >= self.threshold
 
-    def traced(self, tier: Tier) -> TierTrace:
+    def trace(self, tier: StageName) -> StageTrace:
         """Return what the tier saw and whether it answers."""
         # Where what fits tells nothing (questions that nobody answered), the best evidence is none.
-        best = None if not self.candidates else self.certainty if self.cited else 0.0
-        outcome = "answered" if self.answers else "below_bar" if self.candidates else "empty"
-        return TierTrace(tier=tier, candidates=self.candidates, best=best, bar=self.bar, outcome=outcome)
+        best = None if not self.candidates else self.confidence if self.cited else 0.0
+        outcome = "answered" if self.is_answered else "below_bar" if self.candidates else "empty"
+        return StageTrace(tier=tier, candidates=self.candidates, best=best, bar=self.threshold, outcome=outcome)
 
 
 async def ask(
     conn: Connection,
     viewer: Viewer,
-    question: Question,
+    question: SearchQuery,
     *,
-    scope: Scope,
-    near: Mapping[MemoryId, float] | None = None,
+    scope: SearchFilter,
+    similarities: Mapping[MemoryId, float] | None = None,
 ) -> Answer:
     """Return what the viewer's messages and memories say about a question, or that they do not."""
-    return (await settle(conn, viewer, question, scope=scope, near=near)).answer()
+    return (await run_fallbacks(conn, viewer, question, scope=scope, similarities=similarities)).answer()
 
 
-async def settle(
+async def run_fallbacks(
     conn: Connection,
     viewer: Viewer,
-    question: Question,
+    question: SearchQuery,
     *,
-    scope: Scope,
-    near: Mapping[MemoryId, float] | None = None,
-) -> Settled:
+    scope: SearchFilter,
+    similarities: Mapping[MemoryId, float] | None = None,
+) -> FallbackResult:
     """Return which of the tiers in the database answers a question, and from what.
 
     Args:
@@ -116,53 +116,53 @@ async def settle(
         scope: Where to look first; its rooms are those of the first tier, and what else it says holds for all.
         near: Cosines between the question and memories that have no vector yet, as far as they are known.
     """
-    settled = Settled(question=question.text)
+    settled = FallbackResult(question=question.text)
     if scope.room_ids is not None:
-        seen = await _look(conn, viewer, question, scope)
-        settled = replace(settled, trace=[seen.traced("room")])
-        if seen.answers:
-            return replace(settled, tier="room", quotes=seen.cited)
-    seen = await _look(conn, viewer, question, replace(scope, room_ids=None))
-    if not recall.applies(scope):
-        bar = MEMORY_BAR_BY_WORDS if question.vector is None else MEMORY_BAR
-        step = TierTrace(tier="memories", candidates=0, best=None, bar=bar, outcome="empty", note=FILTERED)
-        return _by_history(replace(settled, trace=[*settled.trace, step]), seen)
-    found = await recall.recalled(conn, viewer.org_id, question, near=near or {})
-    bar = MEMORY_BAR if found.has_vectors else MEMORY_BAR_BY_WORDS
-    return _weigh(settled, found.recalled, seen, bar=bar)
+        seen = await _search_stage(conn, viewer, question, scope)
+        settled = replace(settled, trace=[seen.trace("room")])
+        if seen.is_answered:
+            return replace(settled, stage="room", quotes=seen.cited)
+    seen = await _search_stage(conn, viewer, question, replace(scope, room_ids=None))
+    if not recall.is_applicable(scope):
+        bar = MEMORY_WORD_THRESHOLD if question.vector is None else MEMORY_THRESHOLD
+        step = StageTrace(tier="memories", candidates=0, best=None, bar=bar, outcome="empty", note=FILTERED_NOTE)
+        return _history_stage(replace(settled, trace=[*settled.trace, step]), seen)
+    found = await recall.search_memories(conn, viewer.org_id, question, similarities=similarities or {})
+    bar = MEMORY_THRESHOLD if found.has_vectors else MEMORY_WORD_THRESHOLD
+    return _memory_or_history(settled, found.matches, seen, threshold=bar)
 
 
-def _weigh(settled: Settled, found: Sequence[Recalled], seen: _Seen, *, bar: float) -> Settled:
+def _memory_or_history(settled: FallbackResult, found: Sequence[MatchedMemory], seen: _MessageStage, *, threshold: float) -> FallbackResult:
     """Return whether memories or all history answer: what was said, where it fits better and answers."""
-    cited = [one for one in found if one.strength >= bar][:CITED]
-    said = max((quote.strength for quote in seen.cited), default=0.0)
-    outweighed = bool(cited) and seen.answers and said > cited[0].strength
-    step = TierTrace(
+    cited = [one for one in found if one.strength >= threshold][:MAX_CITATIONS]
+    said = max((quote.relevance for quote in seen.cited), default=0.0)
+    outweighed = bool(cited) and seen.is_answered and said > cited[0].strength
+    step = StageTrace(
         tier="memories",
         candidates=len(found),
         best=found[0].strength if found else None,
-        bar=bar,
+        bar=threshold,
         outcome="outweighed" if outweighed else "answered" if cited else "below_bar" if found else "empty",
     )
     settled = replace(settled, memories=cited, trace=[*settled.trace, step])
     if cited and not outweighed:
         return replace(settled, tier="memories")
-    return _by_history(settled, seen)
+    return _history_stage(settled, seen)
 
 
-def _by_history(settled: Settled, seen: _Seen) -> Settled:
-    settled = replace(settled, trace=[*settled.trace, seen.traced("history")])
-    return replace(settled, tier="history", quotes=seen.cited) if seen.answers else settled
+def _history_stage(settled: FallbackResult, seen: _MessageStage) -> FallbackResult:
+    settled = replace(settled, trace=[*settled.trace, seen.trace("history")])
+    return replace(settled, stage="history", quotes=seen.cited) if seen.is_answered else settled
 
 
-def with_raw_logs(settled: Settled, read: RawFinds) -> Settled:
+def add_log_stage(settled: FallbackResult, read: LogFindings) -> FallbackResult:
     """Return whether lines of raw logs answer where nothing else did."""
-    cited = [line for line in read.lines if line.strength >= RAW_BAR][:CITED]
-    step = TierTrace(
+    cited = [line for line in read.lines if line.strength >= LOG_THRESHOLD][:MAX_CITATIONS]
+    step = StageTrace(
         tier="raw logs",
         candidates=read.matched,
         best=read.lines[0].strength if read.lines else 0.0 if read.matched else None,
-        bar=RAW_BAR,
+        bar=LOG_THRESHOLD,
         outcome="answered" if cited else "below_bar" if read.matched else "empty",
         note=read.note,
     )
@@ -170,18 +170,18 @@ def with_raw_logs(settled: Settled, read: RawFinds) -> Settled:
     return replace(settled, tier="raw logs", lines=cited) if cited else settled
 
 
-async def _look(conn: Connection, viewer: Viewer, question: Question, scope: Scope) -> _Seen:
-    searched = await search(conn, viewer, question, scope=scope, limit=LOOKED_AT)
-    best = max((strength(why) for hit in searched.hits for why in hit.why.values()), default=0.0)
-    return _Seen(
+async def _search_stage(conn: Connection, viewer: Viewer, question: SearchQuery, scope: SearchFilter) -> _MessageStage:
+    searched = await search_messages(conn, viewer, question, scope=scope, limit=THREADS_READ)
+    best = max((relevance(why) for hit in searched.hits for why in hit.why.values()), default=0.0)
+    return _MessageStage(
         candidates=len(searched.hits),
-        cited=[quote for quote in quotes(searched.hits) if quote.strength >= NEARLY * best][:CITED],
-        certainty=searched.certainty,
-        bar=searched.bar,
+        cited=[quote for quote in select_quotes(searched.hits) if quote.relevance >= CITATION_RATIO * best][:MAX_CITATIONS],
+        confidence=searched.confidence,
+        threshold=searched.threshold,
     )
 
 
-def _reason(trace: Sequence[TierTrace]) -> str:
+def _refusal_reason(trace: Sequence[StageTrace]) -> str:
     if all(step.outcome == "empty" for step in trace):
         return "Nothing is stored that you may read and that touches this."
     return "What is stored does not fit the question well enough."

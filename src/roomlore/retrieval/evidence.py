@@ -4,34 +4,34 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from roomlore.domain.ids import MessageId
-from roomlore.domain.patterns import later
-from roomlore.retrieval.records import Why
-from roomlore.retrieval.scoring import Scored
+from roomlore.domain.patterns import lazy_pattern
+from roomlore.retrieval.records import MatchReason
+from roomlore.retrieval.scoring import ScoredMessage
 
 #: How sure a search must be to answer, by what it could compare: each kind of evidence has its own scale. Where they
 #: come from is in docs/why.md; they were measured with one embedding model and hold for any.
-BAR_BY_TOKENS, BAR_BY_VECTORS, BAR_BY_WORDS = 0.41, 0.33, 0.27
+TOKEN_THRESHOLD, VECTOR_THRESHOLD, WORD_THRESHOLD = 0.41, 0.33, 0.27
 #: Among so many of the best it is looked for how sure a search is, however many are wanted.
-LOOKED_AT = 50
+CANDIDATES_READ = 50
 #: How much it counts what the best message carries by itself, without what stands around it, and how many times that
 #: a search is sure at most: much that is a little near makes no answer.
-CARRIED, MOST_CARRIED = 2.0, 1.2
+BEST_MESSAGE_WEIGHT, MOST_CARRIED = 2.0, 1.2
 #: How much it counts by how much the closest text stands out: a room that is about everything is close to everything.
-STANDS_OUT = 4.0
+OUTLIER_WEIGHT = 4.0
 #: What texts that have nothing to do with a question are usually close to it, and for how many texts that counts: of
 #: few texts the mean says little.
-USUAL, USUAL_TEXTS = 0.3, 10
+BASE_SIMILARITY, BASE_TEXTS = 0.3, 10
 #: How much it counts whether those speak to the question whom it names, and the most by which they can be closer than
 #: others: beyond that it is plain who spoke, and more must not outweigh what was said.
-NAMED, NAMED_MOST = 6.0, 0.1
+NAMED, MAX_NAME_DIFFERENCE = 6.0, 0.1
 #: What the signs of certainty add up to at most, or nearly so.
-MOST = 8.0
+MAX_EVIDENCE = 8.0
 #: What is shorter is rarely a name and often a word.
-NAME = later(r"\w{3,}")
-WORD = later(r"\w+")
+NAME = lazy_pattern(r"\w{3,}")
+WORD = lazy_pattern(r"\w+")
 #: Words of any question, which name nobody in it, even where they are part of a name. Will and May are left out: as
 #: names they are common.
-NAMELESS = frozenset(
+NOT_NAMES = frozenset(
     WORD.findall(
         """
         about after all also and any are because been before being but can could did does doing done for from get got
@@ -44,15 +44,15 @@ NAMELESS = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Certainty:
+class Confidence:
     """How sure a search is that it found the answer, and how sure it must be, for the evidence it had."""
 
     #: 0..1; None where nothing was found.
     value: float | None
-    bar: float
+    threshold: float
 
 
-def strength(why: Why) -> float:
+def relevance(why: MatchReason) -> float:
     """Return how well a message fits a question, 0..1: the mean of meaning and words.
 
     Unlike the score it does not depend on the other candidates, so that it can be held against a bar.
@@ -61,7 +61,7 @@ def strength(why: Why) -> float:
     return (similarity + (why.coverage or 0.0)) / 2
 
 
-def certainty(question: str, scored: Sequence[Scored], reasons: Mapping[MessageId, Why]) -> Certainty:
+def confidence(question: str, scored: Sequence[ScoredMessage], reasons: Mapping[MessageId, MatchReason]) -> Confidence:
     """Return how sure it is that the answer is among what was found, with the bar for such evidence.
 
     Where texts were compared token by token, five signs: the best fit in meaning, words and tokens together; the
@@ -75,50 +75,50 @@ def certainty(question: str, scored: Sequence[Scored], reasons: Mapping[MessageI
         scored: What was found.
         reasons: Why, for each message that was found.
     """
-    looked_at = scored[:LOOKED_AT]
+    looked_at = scored[:CANDIDATES_READ]
     if not looked_at:
-        return Certainty(value=None, bar=BAR_BY_WORDS)
-    fit = max(max(one.similarity or 0.0, 0.0) + one.covered_around for one in looked_at)
+        return Confidence(value=None, threshold=WORD_THRESHOLD)
+    fit = max(max(one.similarity or 0.0, 0.0) + one.context_coverage for one in looked_at)
     close = {one.message_id: reasons[one.message_id].closeness for one in looked_at}
     known = [value for value in close.values() if value is not None]
     if not known:
         has_vectors = any(one.similarity is not None for one in looked_at)
         return (
-            Certainty(value=fit / 2, bar=BAR_BY_VECTORS)
+            Confidence(value=fit / 2, threshold=VECTOR_THRESHOLD)
             if has_vectors
-            else Certainty(value=fit, bar=BAR_BY_WORDS)
+            else Confidence(value=fit, threshold=WORD_THRESHOLD)
         )
     together = max(
-        max(one.similarity or 0.0, 0.0) + one.covered_around + (close[one.message_id] or 0.0)
+        max(one.similarity or 0.0, 0.0) + one.context_coverage + (close[one.message_id] or 0.0)
         for one in looked_at
     )
-    carried = max(strength(reasons[one.message_id]) for one in looked_at)
-    named = _named_difference(question, looked_at, close)
+    carried = max(relevance(reasons[one.message_id]) for one in looked_at)
+    named = _name_margin(question, looked_at, close)
     signs = (
         together
         + max(known)
-        + CARRIED * carried
-        + STANDS_OUT * _standing_out(known)
-        + NAMED * min(max(named, -NAMED_MOST), NAMED_MOST)
+        + BEST_MESSAGE_WEIGHT * carried
+        + OUTLIER_WEIGHT * _outlier_margin(known)
+        + NAMED * min(max(named, -MAX_NAME_DIFFERENCE), MAX_NAME_DIFFERENCE)
     )
-    return Certainty(value=min(max(signs / MOST, 0.0), MOST_CARRIED * carried, 1.0), bar=BAR_BY_TOKENS)
+    return Confidence(value=min(max(signs / MAX_EVIDENCE, 0.0), MOST_CARRIED * carried, 1.0), threshold=TOKEN_THRESHOLD)
 
 
-def _standing_out(close: Sequence[float]) -> float:
+def _outlier_margin(close: Sequence[float]) -> float:
     """Return by how much the closest text is closer than is usual among these.
 
     As scores are normalised by those of a cohort where speakers are verified (Auckenthaler et al. 2000): what is
     found for a question that nobody answered is all as close as the rest.
     """
-    usual = (sum(close) + USUAL_TEXTS * USUAL) / (len(close) + USUAL_TEXTS)
+    usual = (sum(close) + BASE_TEXTS * BASE_SIMILARITY) / (len(close) + BASE_TEXTS)
     return max(close) - usual
 
 
-def _named_difference(
-    question: str, scored: Sequence[Scored], close: Mapping[MessageId, float | None]
+def _name_margin(
+    question: str, scored: Sequence[ScoredMessage], close: Mapping[MessageId, float | None]
 ) -> float:
     """Return by how much texts of those whom the question names are closer than texts of others."""
-    words = set(WORD.findall(question.casefold())) - NAMELESS
+    words = set(WORD.findall(question.casefold())) - NOT_NAMES
     named: list[float] = []
     others: list[float] = []
     for one in scored:

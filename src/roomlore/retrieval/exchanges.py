@@ -13,12 +13,12 @@ from itertools import chain, takewhile
 from roomlore.domain.ids import MessageId
 from roomlore.domain.records import Reply
 from roomlore.store.places import Position
-from roomlore.store.search import ExchangeMember
+from roomlore.store.search import ThreadMessage
 
 #: The most messages of one exchange that are shown; fewer, down to `LEAST`, where many exchanges are.
-BOUND, LEAST = 200, 50
+MAX_MEMBERS, MIN_MEMBERS = 200, 50
 #: So many messages of all exchanges together are shown whole.
-TOGETHER = 10_000
+MAX_MEMBERS_TOGETHER = 10_000
 #: So many answers to each find go before anything else that surrounds it.
 FIRST_ANSWERS = 3
 
@@ -26,17 +26,17 @@ Parents = dict[MessageId, MessageId]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outline:
+class ThreadOutline:
     """An exchange by ids: an opening message and everything below it."""
 
-    opening_id: MessageId
+    root_id: MessageId
     #: In room order, the opening among them.
     member_ids: Sequence[MessageId]
     #: For each member but the opening the edge to what it stands under.
     replies: Sequence[Reply]
 
 
-def exchanges(members: Iterable[ExchangeMember], *, last: Position | None = None) -> list[Outline]:
+def build_threads(members: Iterable[ThreadMessage], *, last: Position | None = None) -> list[ThreadOutline]:
     """Return the exchanges that the members make, each member in exactly one.
 
     Args:
@@ -49,13 +49,13 @@ def exchanges(members: Iterable[ExchangeMember], *, last: Position | None = None
         for key, member in kept.items()
         if member.parent_id is not None and member.parent_id in kept
     }
-    opening_of = _openings(kept, parents)
-    grouped: dict[MessageId, list[ExchangeMember]] = defaultdict(list)
+    opening_of = _roots(kept, parents)
+    grouped: dict[MessageId, list[ThreadMessage]] = defaultdict(list)
     for member in sorted(kept.values(), key=lambda member: member.position):
         grouped[opening_of[member.member_id]].append(member)
     return [
-        Outline(
-            opening_id=opening,
+        ThreadOutline(
+            root_id=opening,
             member_ids=[member.member_id for member in group],
             replies=list(_edges(group, parents)),
         )
@@ -63,12 +63,12 @@ def exchanges(members: Iterable[ExchangeMember], *, last: Position | None = None
     ]
 
 
-def bound_for(limit: int) -> int:
+def max_shown(limit: int) -> int:
     """Return how many messages of each are shown where up to `limit` exchanges are."""
-    return max(LEAST, min(BOUND, TOGETHER // limit))
+    return max(MIN_MEMBERS, min(MAX_MEMBERS, MAX_MEMBERS_TOGETHER // limit))
 
 
-def shown(exchange: Outline, found: Sequence[MessageId], *, bound: int = BOUND) -> set[MessageId]:
+def visible_members(outline: ThreadOutline, found: Sequence[MessageId], *, bound: int = MAX_MEMBERS) -> set[MessageId]:
     """Return the members that are shown: all of them, or of a large exchange what surrounds the finds.
 
     The bound always holds. First the opening; then, best find first, each with its first answers; then further answers.
@@ -79,15 +79,15 @@ def shown(exchange: Outline, found: Sequence[MessageId], *, bound: int = BOUND) 
         found: Its members that matched, best first.
         bound: How many at most.
     """
-    if len(exchange.member_ids) <= bound:
-        return set(exchange.member_ids)
-    parents = {edge.child_id: edge.parent_id for edge in exchange.replies}
-    answers = answers_in(exchange.replies)
+    if len(outline.member_ids) <= bound:
+        return set(outline.member_ids)
+    parents = {edge.child_id: edge.parent_id for edge in outline.replies}
+    answers = answers_lookup(outline.replies)
     wanted = chain(
         chain.from_iterable([key, *answers(key)[:FIRST_ANSWERS]] for key in found),
         chain.from_iterable(answers(key) for key in found),
     )
-    kept = {exchange.opening_id}
+    kept = {outline.root_id}
     way = list(takewhile(lambda one: one not in kept, _path_from(found[0], parents)))
     if len(way) >= bound:
         # Of a way that is too long what is nearest, and room for the first answers.
@@ -100,7 +100,7 @@ def shown(exchange: Outline, found: Sequence[MessageId], *, bound: int = BOUND) 
     return kept
 
 
-def answers_in(replies: Sequence[Reply]) -> Callable[[MessageId], list[MessageId]]:
+def answers_lookup(replies: Sequence[Reply]) -> Callable[[MessageId], list[MessageId]]:
     """Return the call that gives the answers to a message, in the order of the edges.
 
     In a thread everything stands under its root, whatever it answers: what follows a message there may
@@ -124,7 +124,7 @@ def answers_in(replies: Sequence[Reply]) -> Callable[[MessageId], list[MessageId
     return answers
 
 
-def _edges(group: Sequence[ExchangeMember], parents: Parents) -> Iterator[Reply]:
+def _edges(group: Sequence[ThreadMessage], parents: Parents) -> Iterator[Reply]:
     for member in group:
         parent_id = parents.get(member.member_id)
         if parent_id is not None and member.method is not None:
@@ -136,7 +136,7 @@ def _edges(group: Sequence[ExchangeMember], parents: Parents) -> Iterator[Reply]
             )
 
 
-def _openings(members: dict[MessageId, ExchangeMember], parents: Parents) -> dict[MessageId, MessageId]:
+def _roots(members: dict[MessageId, ThreadMessage], parents: Parents) -> dict[MessageId, MessageId]:
     """Return the opening above each member, and cut the edges that go up from the openings of rounds."""
     opening_of: dict[MessageId, MessageId] = {}
     for start in members:

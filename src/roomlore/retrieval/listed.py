@@ -2,32 +2,32 @@
 
 from roomlore.domain.ids import MessageId
 from roomlore.domain.records import Viewer
-from roomlore.retrieval.exchanges import bound_for, exchanges, shown
-from roomlore.retrieval.history import told
-from roomlore.retrieval.records import Hit, Why
+from roomlore.retrieval.exchanges import max_shown, build_threads, visible_members
+from roomlore.retrieval.history import load_threads
+from roomlore.retrieval.records import Hit, MatchReason
 from roomlore.store import directory, listing, search
 from roomlore.store.queries import Connection
-from roomlore.store.search import Scope
+from roomlore.store.search import SearchFilter
 
 #: Of so many messages for each exchange that is wanted the exchanges are looked up: several lie in one.
-FOR_EACH = 5
+MESSAGES_PER_THREAD = 5
 
 
-async def listed(conn: Connection, viewer: Viewer, *, scope: Scope, limit: int) -> list[Hit]:
+async def list_recent(conn: Connection, viewer: Viewer, *, scope: SearchFilter, limit: int) -> list[Hit]:
     """Return up to `limit` exchanges with the newest messages of a scope, newest find first."""
     org_id = viewer.org_id
-    found = await listing.newest(conn, org_id, scope, limit=FOR_EACH * limit)
-    members = await search.exchange_members(conn, org_id, found)
-    outline_of = {key: one for one in exchanges(members, last=scope.last) for key in one.member_ids}
+    found = await listing.newest_messages(conn, org_id, scope, limit=MESSAGES_PER_THREAD * limit)
+    members = await search.thread_messages(conn, org_id, found)
+    outline_of = {key: one for one in build_threads(members, last=scope.last) for key in one.member_ids}
     finds: dict[MessageId, list[MessageId]] = {}
     for key in found:
-        opening = outline_of[key].opening_id
+        opening = outline_of[key].root_id
         if opening in finds or len(finds) < limit:
             finds.setdefault(opening, []).append(key)
     outlines = [outline_of[opening] for opening in finds]
-    bound = bound_for(limit)
-    kept = [shown(outline_of[opening], keys, bound=bound) for opening, keys in finds.items()]
-    whole = await told(conn, org_id, outlines, kept)
+    bound = max_shown(limit)
+    kept = [visible_members(outline_of[opening], keys, bound=bound) for opening, keys in finds.items()]
+    whole = await load_threads(conn, org_id, outlines, kept)
     rooms = await directory.room_names(conn, org_id, {one.messages[0].room_id for one in whole})
     newness = {key: 1 - place / len(found) for place, key in enumerate(found)}
     hits: list[Hit] = []
@@ -40,7 +40,7 @@ async def listed(conn: Connection, viewer: Viewer, *, scope: Scope, limit: int) 
                 messages=exchange.messages,
                 replies=exchange.replies,
                 omitted=exchange.omitted,
-                why={key: _why(newness[key]) for key in keys if key in shown_ids},
+                why={key: _recency_reason(newness[key]) for key in keys if key in shown_ids},
                 room_name=room.name if room else "",
                 platform=room.platform if room else "",
             )
@@ -48,5 +48,5 @@ async def listed(conn: Connection, viewer: Viewer, *, scope: Scope, limit: int) 
     return hits
 
 
-def _why(newness: float) -> Why:
-    return Why(score=newness, similarity=None, coverage=None, terms=())
+def _recency_reason(newness: float) -> MatchReason:
+    return MatchReason(score=newness, similarity=None, coverage=None, terms=())

@@ -12,10 +12,10 @@ _DIMENSIONS = 8 * TOKEN_BYTES
 #: texts the mean says little.
 _USUAL, _USUAL_TEXTS = 0.3, 10
 #: How much less a token counts the closer it is to whatever is compared.
-_TELLING = 4
+_DISTINCTIVENESS = 4
 
 
-def maxsim(question: TokenVectors, messages: Sequence[TokenVectors]) -> NDArray[np.float32]:
+def max_similarity(question: TokenVectors, messages: Sequence[TokenVectors]) -> NDArray[np.float32]:
     """Return how near each message is: of every question token the cosine of the nearest message token, weighted.
 
     MaxSim of ColBERT (Khattab & Zaharia 2020), where every token counts alike. Here one counts less the closer it
@@ -35,7 +35,7 @@ def maxsim(question: TokenVectors, messages: Sequence[TokenVectors]) -> NDArray[
         return np.zeros(len(messages), np.float32)
     worded = [place for place, message in enumerate(messages) if len(message)]
     usual = (near[:, worded].sum(axis=1) + _USUAL_TEXTS * _USUAL) / (len(worded) + _USUAL_TEXTS)
-    weights = (1 - usual) ** _TELLING
+    weights = (1 - usual) ** _DISTINCTIVENESS
     return (weights / weights.sum() @ near).astype(np.float32)
 
 
@@ -46,20 +46,20 @@ def _nearest(question: TokenVectors, messages: Sequence[TokenVectors]) -> NDArra
     worded = lengths > 0
     if not len(question) or not worded.any():
         return near
-    differing = _differing(question, np.concatenate(messages))
+    differing = _hamming_distances(question, np.concatenate(messages))
     starts = (np.cumsum(lengths) - lengths)[worded]
     least = np.minimum.reduceat(differing, starts, axis=1)
     near[:, worded] = np.cos(least * np.float32(np.pi / _DIMENSIONS))
     return near
 
 
-def _differing(question: TokenVectors, tokens: TokenVectors) -> NDArray[np.uint16]:
+def _hamming_distances(question: TokenVectors, tokens: TokenVectors) -> NDArray[np.uint16]:
     """Return how many signs differ, (question tokens, tokens): whole words at a time, with no product to be shared out."""
-    ours, theirs = _words(question), _words(tokens)
+    ours, theirs = _as_words(question), _as_words(tokens)
     return np.bitwise_count(ours[:, :, None] ^ np.ascontiguousarray(theirs.T)[None]).sum(
         axis=1, dtype=np.uint16
     )
 
 
-def _words(tokens: TokenVectors) -> NDArray[np.uint64]:
+def _as_words(tokens: TokenVectors) -> NDArray[np.uint64]:
     return np.ascontiguousarray(tokens).view(np.uint64)

@@ -15,53 +15,53 @@ from roomlore.domain.records import Message, Viewer
 from roomlore.domain.speech import safe_name
 from roomlore.retrieval.asked import without_article
 from roomlore.store import conversations, directory, messages
-from roomlore.store.db import verbatim
+from roomlore.store.db import without_restrictions
 from roomlore.store.directory import ParticipantKey, RoomKey
 from roomlore.store.places import AFTER_ALL, UNKNOWN, Position
 from roomlore.store.queries import Connection
 
 #: A place in a room: as a word for the message there, or by itself; None is after all.
-Before = str | Position | None
+PositionLike = str | Position | None
 #: Whoever asks, by whatever account.
-ME = "me"
+SELF = "me"
 #: So begins a word that means the conversation of a message.
-OF_MESSAGE = "message:"
+MESSAGE_PREFIX = "message:"
 
 
 async def participant(conn: Connection, org_id: OrgId, word: str) -> ParticipantId:
     """Return the participant of that name, account or id; of one person's accounts the first."""
-    _check("participant", word)
+    _check_word("participant", word)
     found = await directory.find_participants(conn, org_id, word)
     exact = [key for key in found if str(key.id) == word.lower()] or found
     persons = {key.person_id or key.id: key for key in reversed(exact)}
-    _check_one("participant", word, [f"{key.id} [{safe_name(key.name)}]" for key in persons.values()])
+    _check_unique("participant", word, [f"{key.id} [{safe_name(key.name)}]" for key in persons.values()])
     return exact[0].id
 
 
-async def account(conn: Connection, org_id: OrgId, word: str) -> ParticipantId:
+async def single_account(conn: Connection, org_id: OrgId, word: str) -> ParticipantId:
     """Return the participant of that name, account or id, told apart from others of the same person."""
-    _check("participant", word)
+    _check_word("participant", word)
     found = await directory.find_participants(conn, org_id, word)
     exact = [key for key in found if str(key.id) == word.lower()] or found
-    _check_one("participant", word, [f"{key.id} [{safe_name(key.name)}]" for key in exact])
+    _check_unique("participant", word, [f"{key.id} [{safe_name(key.name)}]" for key in exact])
     return exact[0].id
 
 
-async def person(conn: Connection, viewer: Viewer, word: str) -> list[ParticipantKey]:
+async def accounts_of_person(conn: Connection, viewer: Viewer, word: str) -> list[ParticipantKey]:
     """Return every account of the person of that name, account or id, as far as the viewer may know them.
 
     Raises:
         NotFound: nobody is meant, or nobody the viewer may know of.
         BadInput: several are meant, or the operator means `me`.
     """
-    if word.lower() != ME:
+    if word.lower() != SELF:
         return await directory.accounts(conn, viewer.org_id, await participant(conn, viewer.org_id, word))
     if viewer.participant_id is None:
         raise BadInput(f"participant {word!r}", "the operator is none; name somebody, or read as somebody")
     return await directory.accounts(conn, viewer.org_id, viewer.participant_id)
 
 
-async def called(conn: Connection, org_id: OrgId, names: Sequence[str]) -> list[ParticipantKey]:
+async def accounts_named(conn: Connection, org_id: OrgId, names: Sequence[str]) -> list[ParticipantKey]:
     """Return every account of whoever is called so, by a whole name or the first word of one.
 
     Of several of one name all are meant. Nobody is where one of the names is nobody's that the viewer may know.
@@ -80,21 +80,21 @@ async def called(conn: Connection, org_id: OrgId, names: Sequence[str]) -> list[
 
 async def conversation(conn: Connection, org_id: OrgId, word: str) -> ConversationId:
     """Return the conversation of that id or beginning of an id, or the one that a message is in."""
-    _check("conversation", word)
-    if word.startswith(OF_MESSAGE):
-        said = await message(conn, org_id, word.removeprefix(OF_MESSAGE), room_id=None)
-        found = list((await conversations.conversations_of(conn, org_id, [said.id])).values())
+    _check_word("conversation", word)
+    if word.startswith(MESSAGE_PREFIX):
+        said = await message(conn, org_id, word.removeprefix(MESSAGE_PREFIX), room_id=None)
+        found = list((await conversations.assignments_of(conn, org_id, [said.id])).values())
     else:
         found = await conversations.find(conn, org_id, word)
-    _check_one("conversation", word, map(str, found))
+    _check_unique("conversation", word, map(str, found))
     return found[0]
 
 
 async def room(conn: Connection, org_id: OrgId, word: str) -> RoomId:
     """Return the room of that name, external id or id; `workspace/name` tells rooms of one name apart."""
-    _check("room", word)
+    _check_word("room", word)
     found = await directory.find_rooms(conn, org_id, word)
-    _check_one("room", word, [f"{key.id} [{safe_name(_place(key))}]" for key in found])
+    _check_unique("room", word, [f"{key.id} [{safe_name(_place(key))}]" for key in found])
     return found[0].id
 
 
@@ -106,17 +106,17 @@ def _place(key: RoomKey) -> str:
 
 async def message(conn: Connection, org_id: OrgId, word: str, *, room_id: RoomId | None) -> Message:
     """Return the message of that external id or id, or the last one of a room."""
-    _check("message", word)
+    _check_word("message", word)
     if word == LAST and room_id is not None:
         newest = (await messages.messages_before(conn, org_id, room_id, AFTER_ALL, limit=1)).items
-        _check_one("message", word, [str(message.id) for message in newest])
+        _check_unique("message", word, [str(message.id) for message in newest])
         return newest[0]
     found = await messages.find_messages(conn, org_id, word, room_id=room_id)
-    _check_one("message", word, [str(message.id) for message in found])
+    _check_unique("message", word, [str(message.id) for message in found])
     return found[0]
 
 
-async def place(conn: Connection, org_id: OrgId, word: Before, *, room_id: RoomId) -> Position:
+async def position(conn: Connection, org_id: OrgId, word: PositionLike, *, room_id: RoomId) -> Position:
     """Return the place in a room of the message that is meant; a place by itself needs no message there any more.
 
     Where it is gone, those of its very time come again.
@@ -130,7 +130,7 @@ async def place(conn: Connection, org_id: OrgId, word: Before, *, room_id: RoomI
     return (await message(conn, org_id, word, room_id=room_id)).position
 
 
-async def trigger(conn: Connection, org_id: OrgId, word: str, *, room_id: RoomId) -> Message:
+async def trigger_message(conn: Connection, org_id: OrgId, word: str, *, room_id: RoomId) -> Message:
     """Return the message of a room that is to be answered, for a connection that recalls.
 
     The room's last is the last that no wish keeps from the viewer. One that is named and kept from them has no words.
@@ -140,7 +140,7 @@ async def trigger(conn: Connection, org_id: OrgId, word: str, *, room_id: RoomId
     except NotFound:
         if word == LAST:
             raise
-    async with verbatim(conn):
+    async with without_restrictions(conn):
         found = await message(conn, org_id, word, room_id=room_id)
     return replace(found, body="")
 
@@ -149,13 +149,13 @@ def _first_word(name: str) -> str:
     return name.casefold().split()[0] if name.strip() else ""
 
 
-def _check(what: str, word: str) -> None:
+def _check_word(what: str, word: str) -> None:
     """Refuse what the database cannot even be asked for: NUL, and halves of surrogate pairs."""
     if "\0" in word or any("\ud800" <= letter <= "\udfff" for letter in word):
         raise NotFound(what, word)
 
 
-def _check_one(what: str, word: str, choices: Iterable[str]) -> None:
+def _check_unique(what: str, word: str, choices: Iterable[str]) -> None:
     # By their names, which stand behind their ids.
     named = sorted(choices, key=lambda choice: choice.partition(" ")[2])
     if not named:

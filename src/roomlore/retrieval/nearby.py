@@ -9,37 +9,37 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from roomlore.domain.ids import MessageId, ParticipantId
-from roomlore.retrieval.records import Why
+from roomlore.retrieval.records import MatchReason
 from roomlore.retrieval.scoring import unit_range
 
 #: What is added to the score, of which the best have 1 and the least 0: for one's own words, for those of whoever one
 #: talks to most, and for what the weightiest memory about oneself rests on.
-OWN, PEOPLE, TOPICS = 0.1, 0.05, 0.05
+OWN_BOOST, PERSON_BOOST, TOPIC_BOOST = 0.1, 0.05, 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Nearness:
+class ProximityBoost:
     """Who and what is near whoever asks, each from 0 to 1."""
 
-    own_ids: frozenset[ParticipantId]
-    people: Mapping[ParticipantId, float] = field(default_factory=dict[ParticipantId, float])
+    own_account_ids: frozenset[ParticipantId]
+    person_weights: Mapping[ParticipantId, float] = field(default_factory=dict[ParticipantId, float])
     #: By message: those that memories near them rest on.
-    topics: Mapping[MessageId, float] = field(default_factory=dict[MessageId, float])
+    message_weights: Mapping[MessageId, float] = field(default_factory=dict[MessageId, float])
 
-    def of(self, message_id: MessageId, author_id: ParticipantId | None) -> float:
+    def boost_for(self, message_id: MessageId, author_id: ParticipantId | None) -> float:
         """Return what is added to a score of 0 to 1."""
         if author_id is None:
             person = 0.0
         else:
-            person = OWN if author_id in self.own_ids else PEOPLE * self.people.get(author_id, 0.0)
-        return person + TOPICS * self.topics.get(message_id, 0.0)
+            person = OWN_BOOST if author_id in self.own_account_ids else PERSON_BOOST * self.person_weights.get(author_id, 0.0)
+        return person + TOPIC_BOOST * self.message_weights.get(message_id, 0.0)
 
 
-def nearer_first(
-    reasons: Mapping[MessageId, Why],
+def boost_near(
+    reasons: Mapping[MessageId, MatchReason],
     authors: Mapping[MessageId, ParticipantId],
-    nearness: Nearness,
-) -> dict[MessageId, Why]:
+    nearness: ProximityBoost,
+) -> dict[MessageId, MatchReason]:
     """Return the reasons with nearness in the scores of those that have an author here, best first.
 
     The scores keep to the range that these had: what is not among them stays behind or before them.
@@ -49,8 +49,8 @@ def nearer_first(
         return dict(reasons)
     least, greatest = reasons[first[-1]].score, reasons[first[0]].score
     plain = unit_range(np.array([reasons[key].score for key in first]))
-    total = unit_range(plain + np.array([nearness.of(key, authors[key]) for key in first]))
-    scored: dict[MessageId, Why] = {
+    total = unit_range(plain + np.array([nearness.boost_for(key, authors[key]) for key in first]))
+    scored: dict[MessageId, MatchReason] = {
         key: replace(reasons[key], score=float(least + (greatest - least) * part))
         for key, part in zip(first, total, strict=True)
     }

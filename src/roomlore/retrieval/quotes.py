@@ -9,15 +9,15 @@ from dataclasses import dataclass
 
 from roomlore.domain.incoming import MessageKind
 from roomlore.domain.records import Memory, Message
-from roomlore.domain.speech import on_one_line, own_words, safe_name, spoken
-from roomlore.retrieval.evidence import strength
-from roomlore.retrieval.exchanges import answers_in
-from roomlore.retrieval.records import Hit, RawLine, Recalled
+from roomlore.domain.speech import as_one_line, without_trailing_quotes, safe_name, render_message
+from roomlore.retrieval.evidence import relevance
+from roomlore.retrieval.exchanges import answers_lookup
+from roomlore.retrieval.records import Hit, LogMatch, MatchedMemory
 
 #: How many answers to a cited message are quoted with it.
-ANSWERS = 3
+MAX_ANSWERS = 3
 #: What somebody said.
-QUOTED = frozenset[MessageKind]({"message", "whisper"})
+QUOTABLE_KINDS = frozenset[MessageKind]({"message", "whisper"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,22 +28,22 @@ class Quote:
     message: Message
     answers: Sequence[Message]
     #: How well it fits, 0..1.
-    strength: float
+    relevance: float
 
 
-def quotes(hits: Iterable[Hit]) -> list[Quote]:
+def select_quotes(hits: Iterable[Hit]) -> list[Quote]:
     """Return what may be quoted, best first, one for each exchange that tells something."""
     found = [quote for hit in hits if (quote := _best(hit)) is not None]
-    return sorted(found, key=lambda quote: -quote.strength)
+    return sorted(found, key=lambda quote: -quote.relevance)
 
 
 def _best(hit: Hit) -> Quote | None:
     """Return the best quote of an exchange, if any of its finds tells something."""
-    found = (message for message in hit.messages if message.id in hit.why and _tells(message))
+    found = (message for message in hit.messages if message.id in hit.why and _is_informative(message))
     told = (_quote_of(hit, message) for message in found)
     return max(
-        (quote for quote in told if quote.answers or not _asks(quote.message)),
-        key=lambda quote: quote.strength,
+        (quote for quote in told if quote.answers or not _is_question(quote.message)),
+        key=lambda quote: quote.relevance,
         default=None,
     )
 
@@ -51,55 +51,55 @@ def _best(hit: Hit) -> Quote | None:
 def _quote_of(hit: Hit, message: Message) -> Quote:
     """Return a find with what answers it, where it asks or opens."""
     answers: Iterable[Message] = ()
-    if _asks(message) or message.id == hit.opening.id:
+    if _is_question(message) or message.id == hit.root.id:
         by_id = {other.id: other for other in hit.messages}
-        answers = (by_id[key] for key in answers_in(hit.replies)(message.id) if _tells(by_id[key]))
+        answers = (by_id[key] for key in answers_lookup(hit.replies)(message.id) if _is_informative(by_id[key]))
     return Quote(
         hit=hit,
         message=message,
-        answers=list(answers)[:ANSWERS],
-        strength=strength(hit.why[message.id]),
+        answers=list(answers)[:MAX_ANSWERS],
+        relevance=relevance(hit.why[message.id]),
     )
 
 
-def _tells(message: Message) -> bool:
-    return message.kind in QUOTED and bool(message.body.strip())
+def _is_informative(message: Message) -> bool:
+    return message.kind in QUOTABLE_KINDS and bool(message.body.strip())
 
 
-def _asks(message: Message) -> bool:
-    return own_words(message.body).rstrip().endswith("?")
+def _is_question(message: Message) -> bool:
+    return without_trailing_quotes(message.body).rstrip().endswith("?")
 
 
-def quoted(said: Iterable[Quote], *, memories: Iterable[Recalled] = (), lines: Iterable[RawLine] = ()) -> str:
+def quoted_text(said: Iterable[Quote], *, memories: Iterable[MatchedMemory] = (), lines: Iterable[LogMatch] = ()) -> str:
     """Return what is cited in words: memories, messages with their answers, lines of raw logs, a line for each."""
-    told = [said_where(message, quote.hit) for quote in said for message in [quote.message, *quote.answers]]
-    recalled = [line for one in memories for line in recalled_lines(one)]
-    return "\n".join([*recalled, *told, *map(raw_line, lines)])
+    told = [message_line(message, quote.hit) for quote in said for message in [quote.message, *quote.answers]]
+    recalled = [line for one in memories for line in memory_lines(one)]
+    return "\n".join([*recalled, *told, *map(log_line, lines)])
 
 
-def said_where(message: Message, hit: Hit) -> str:
+def message_line(message: Message, hit: Hit) -> str:
     """Return a message as it is quoted: in which room, when, by whom, and its words."""
     room = safe_name(hit.room_name) if hit.room_name else "a whisper"
-    return f"{room}, {message.sent_at:%Y-%m-%d %H:%M} {spoken(message)}"
+    return f"{room}, {message.sent_at:%Y-%m-%d %H:%M} {render_message(message)}"
 
 
-def recalled_lines(recalled: Recalled) -> list[str]:
+def memory_lines(recalled: MatchedMemory) -> list[str]:
     """Return a memory and under it what it took the place of, a line for each."""
-    return [remembered(recalled.memory), *(f"  {remembered(old)}" for old in recalled.superseded)]
+    return [memory_line(recalled.memory), *(f"  {memory_line(old)}" for old in recalled.superseded)]
 
 
-def remembered(memory: Memory) -> str:
+def memory_line(memory: Memory) -> str:
     """Return what a memory says as one line that nobody can mistake for a message."""
     authors = [safe_name(one.name) for one in memory.participants if one.role == "author"]
     marks = [memory.kind.replace("_", " "), f"{memory.valid_from:%Y-%m-%d}"]
     marks += [f"stated by {' and '.join(authors)}"] if authors else []
     marks += ["superseded"] if memory.superseded_by is not None else []
     marks += ["outdated"] if memory.is_outdated else []
-    return f"(memory: {', '.join(marks)}) {on_one_line(memory.content)}"
+    return f"(memory: {', '.join(marks)}) {as_one_line(memory.content)}"
 
 
-def raw_line(line: RawLine) -> str:
+def log_line(line: LogMatch) -> str:
     """Return what a line of a raw log says, with who is named as its author."""
     when = "" if line.sent_at is None else f", {line.sent_at:%Y-%m-%d %H:%M}"
-    where = f"raw log {on_one_line(line.file)}:{line.number}{when}"
-    return f"({where}) [{safe_name(line.author_name)}]: {on_one_line(line.text)}"
+    where = f"raw log {as_one_line(line.file)}:{line.number}{when}"
+    return f"({where}) [{safe_name(line.author_name)}]: {as_one_line(line.text)}"

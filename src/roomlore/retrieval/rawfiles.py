@@ -15,19 +15,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from roomlore.domain.patterns import later
+from roomlore.domain.patterns import lazy_pattern
 
 SUFFIXES = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
 #: Longer lines are left out; nothing that is said comes near.
 LONGEST_LINE = 2**20
 #: A link, or a file that was there a moment ago.
 _NO_FILE = frozenset({errno.ELOOP, errno.ENOENT})
-_CONTROL = later(r"[\x00-\x1f\x7f]")
+_CONTROL = lazy_pattern(r"[\x00-\x1f\x7f]")
 _UTF8_MARK = b"\xef\xbb\xbf"
 
 
 @dataclass(slots=True, kw_only=True)
-class Budget:
+class ReadBudget:
     """How much may still be read, and until when."""
 
     bytes_left: int
@@ -38,7 +38,7 @@ class Budget:
     #: Why reading ended before everything was read; empty where it did not.
     cut_short: str = ""
 
-    def allows(self, size: int) -> bool:
+    def take(self, size: int) -> bool:
         """Return whether so many bytes more may be read, and take them."""
         self.bytes_left -= size
         if not self.cut_short:
@@ -62,17 +62,17 @@ class FileLine:
     data: bytes | None
 
 
-def name_of(folder: Path) -> str:
+def folder_label(folder: Path) -> str:
     """Return what the names of all files below a folder begin with, which tells nobody where it lies."""
-    return _shown(folder.name or folder.resolve().name or ".")
+    return _printable(folder.name or folder.resolve().name or ".")
 
 
-def lines(
+def read_lines(
     folders: Sequence[Path],
-    budget: Budget,
+    budget: ReadBudget,
     *,
     wanted: Callable[[str], bool] = lambda _: True,
-    unread: Callable[[str], None] = lambda _: None,
+    unreadable: Callable[[str], None] = lambda _: None,
 ) -> Iterator[FileLine]:
     """Yield the lines of all log files below the folders, as far as the budget goes.
 
@@ -85,23 +85,23 @@ def lines(
         unread: Is told what cannot be opened, and why: `logs: No such file or directory`.
     """
     for folder in folders:
-        for file, descriptor in _files(folder, wanted, unread):
+        for file, descriptor in _open_log_files(folder, wanted, unreadable):
             with os.fdopen(descriptor, "rb") as raw:
                 if not budget.cut_short:
-                    yield from _lines_of(file, raw, budget)
+                    yield from _read_file(file, raw, budget)
             if budget.cut_short:
                 return
 
 
-def _files(
+def _open_log_files(
     folder: Path, wanted: Callable[[str], bool], unread: Callable[[str], None]
 ) -> Iterator[tuple[str, int]]:
     """Yield the name of each log file below a folder and a descriptor that is open on it."""
-    begins = name_of(folder)
+    begins = folder_label(folder)
 
     def skipped(error: OSError) -> None:
         # It knows the last name only.
-        unread(f"{begins}/…/{_shown(Path(os.fsdecode(error.filename)).name)}: {error.strerror}")
+        unread(f"{begins}/…/{_printable(Path(os.fsdecode(error.filename)).name)}: {error.strerror}")
 
     try:
         root = folder.resolve(strict=True)
@@ -110,11 +110,11 @@ def _files(
         for place, names, files, within in os.fwalk(root, follow_symlinks=False, onerror=skipped):
             names[:] = sorted((name for name in names if not name.startswith(".")), reverse=True)
             below = os.path.relpath(place, root)
-            labels = {name: _label(begins, "" if below == "." else below, name) for name in files}
+            labels = {name: _file_label(begins, "" if below == "." else below, name) for name in files}
             for name in _newest_first(files, within):
                 if (
                     wanted(labels[name])
-                    and (found := _opened(name, within, labels[name], unread)) is not None
+                    and (found := _open_file(name, within, labels[name], unread)) is not None
                 ):
                     yield labels[name], found
     except OSError as error:
@@ -126,17 +126,17 @@ def _files(
 
 def _newest_first(files: Sequence[str], within: int) -> list[str]:
     logs = [name for name in files if name.lower().endswith(SUFFIXES) and not name.startswith(".")]
-    return sorted(logs, key=lambda name: (-_changed(name, within), name))
+    return sorted(logs, key=lambda name: (-_modified_at(name, within), name))
 
 
-def _changed(name: str, within: int) -> float:
+def _modified_at(name: str, within: int) -> float:
     try:
         return os.stat(name, dir_fd=within, follow_symlinks=False).st_mtime
     except OSError:
         return 0.0
 
 
-def _opened(name: str, within: int, label: str, unread: Callable[[str], None]) -> int | None:
+def _open_file(name: str, within: int, label: str, unread: Callable[[str], None]) -> int | None:
     """Return a descriptor of a regular file; None where it is none, or may not be read, which is told."""
     try:
         descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=within)
@@ -150,22 +150,22 @@ def _opened(name: str, within: int, label: str, unread: Callable[[str], None]) -
     return None
 
 
-def _label(folder: str, below: str, name: str) -> str:
-    return _shown("/".join(part for part in (folder, below, name) if part))
+def _file_label(folder: str, below: str, name: str) -> str:
+    return _printable("/".join(part for part in (folder, below, name) if part))
 
 
-def _shown(text: str) -> str:
+def _printable(text: str) -> str:
     return _CONTROL.sub("\ufffd", os.fsencode(text).decode("utf-8", "replace"))
 
 
-def _lines_of(file: str, raw: IO[bytes], budget: Budget) -> Iterator[FileLine]:
+def _read_file(file: str, raw: IO[bytes], budget: ReadBudget) -> Iterator[FileLine]:
     stream = gzip.GzipFile(fileobj=raw) if file.lower().endswith(".gz") else raw
     number = 0
     try:
         while data := stream.readline(LONGEST_LINE):
             number += 1
             whole = data.endswith(b"\n") or len(data) < LONGEST_LINE
-            while budget.allows(len(data)) and not (data.endswith(b"\n") or len(data) < LONGEST_LINE):
+            while budget.take(len(data)) and not (data.endswith(b"\n") or len(data) < LONGEST_LINE):
                 data = stream.readline(LONGEST_LINE)
             if budget.cut_short:
                 return

@@ -10,29 +10,29 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from roomlore.domain.ids import OrgId
-from roomlore.retrieval.rawlogs import CHECKED, ENOUGH, Candidate
+from roomlore.retrieval.rawlogs import CHECK_BATCH, MAX_MATCHES, LogCandidate
 from roomlore.store import erased, rawlogs
-from roomlore.store.erased import AccountName, ErasedRange, PlaceName, RoomName
+from roomlore.store.erased import AccountName, ErasedRange, MessageName, RoomName
 from roomlore.store.queries import Connection
 from roomlore.store.rooms import erased_rooms
-from roomlore.wishes.marks import found_in
+from roomlore.wishes.marks import contains_any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Removed:
+class LogExclusions:
     """What was removed, and what is stored, as far as some lines may be of it."""
 
     #: Where there is a message, or was one.
-    stored: set[PlaceName] = field(default_factory=set[PlaceName])
+    stored: set[MessageName] = field(default_factory=set[MessageName])
     #: Rooms in which messages were redacted or erased.
     rooms: set[RoomName] = field(default_factory=set[RoomName])
     ranges: Mapping[RoomName, Sequence[ErasedRange]] = field(
         default_factory=dict[RoomName, Sequence[ErasedRange]]
     )
     #: Rooms in which a spoken request keeps something from somebody.
-    withheld_in: set[RoomName] = field(default_factory=set[RoomName])
+    restricted_rooms: set[RoomName] = field(default_factory=set[RoomName])
     #: Of lines whose place is not known, those that say what a request withholds.
-    repeating: set[str] = field(default_factory=set[str])
+    restricted_texts: set[str] = field(default_factory=set[str])
     #: Whether a stretch of any room was erased.
     has_ranges: bool = False
     #: Those of the rooms of these lines that were erased whole, and whether any room was.
@@ -46,28 +46,28 @@ class Removed:
     #: Of all rooms, for lines that do not say theirs.
     platforms: Sequence[str] = ()
 
-    def is_stored(self, one: Candidate) -> bool:
+    def is_stored(self, one: LogCandidate) -> bool:
         """Return whether there is such a message already, or was one."""
         return any(
-            (*place, key) in self.stored for place in one.said.places(one.mapped) for key in one.said.ids
+            (*place, key) in self.stored for place in one.record.possible_rooms(one.mapped_room) for key in one.record.ids
         )
 
-    def may_be_removed(self, one: Candidate) -> bool:
+    def is_possibly_erased(self, one: LogCandidate) -> bool:
         """Return whether somebody may have removed what a line says."""
-        places = one.said.places(one.mapped)
+        places = one.record.possible_rooms(one.mapped_room)
         if not places and (self.rooms or self.has_ranges or self.has_erased_rooms):
             return True
         if any(place in self.erased_rooms for place in places):
             return True
-        if one.said.text in self.repeating:
+        if one.record.text in self.restricted_texts:
             return True
-        if not one.said.is_exact and any(place in self.rooms | self.withheld_in for place in places):
+        if not one.record.is_exact and any(place in self.rooms | self.restricted_rooms for place in places):
             return True
-        return self._is_out_of_time(one, places) or self._is_of_somebody_gone(one)
+        return self._is_in_erased_range(one, places) or self._is_by_erased_account(one)
 
-    def _is_out_of_time(self, one: Candidate, places: Sequence[RoomName]) -> bool:
+    def _is_in_erased_range(self, one: LogCandidate, places: Sequence[RoomName]) -> bool:
         """Return whether a line is from a stretch that was erased, or too old for its room, or may be."""
-        sent_at = one.said.sent_at
+        sent_at = one.record.sent_at
         since = [self.kept_since[place] for place in places or self.kept_since if place in self.kept_since]
         ranges = [span for place in places for span in self.ranges.get(place, ())]
         if sent_at is None:
@@ -76,23 +76,23 @@ class Removed:
             (span.since is None or span.since <= sent_at) and sent_at < span.until for span in ranges
         )
 
-    def _is_of_somebody_gone(self, one: Candidate) -> bool:
+    def _is_by_erased_account(self, one: LogCandidate) -> bool:
         """Return whether an erased account said a line or is mentioned in it, or may have said it."""
         if not self.has_accounts:
             return False
-        if not one.said.is_exact:
+        if not one.record.is_exact:
             return True
-        sent_at = one.said.sent_at
-        gone = (self.accounts.get(name) for name in one.said.names(platforms_of(one, self.platforms)))
+        sent_at = one.record.sent_at
+        gone = (self.accounts.get(name) for name in one.record.possible_accounts(possible_platforms(one, self.platforms)))
         return any(at is not None and (sent_at is None or sent_at <= at) for at in gone)
 
 
-def platforms_of(one: Candidate, every: Sequence[str]) -> list[str]:
+def possible_platforms(one: LogCandidate, every: Sequence[str]) -> list[str]:
     """Return the platforms of a line's author: where it may have been said, or any where that is not known."""
-    return list(dict.fromkeys(place[0] for place in one.said.places(one.mapped))) or list(every)
+    return list(dict.fromkeys(place[0] for place in one.record.possible_rooms(one.mapped_room))) or list(every)
 
 
-async def removed(conn: Connection, org_id: OrgId, found: Sequence[Candidate], *, now: datetime) -> Removed:
+async def load_exclusions(conn: Connection, org_id: OrgId, found: Sequence[LogCandidate], *, now: datetime) -> LogExclusions:
     """Return what is known of the places, authors and times of some lines.
 
     Args:
@@ -101,22 +101,22 @@ async def removed(conn: Connection, org_id: OrgId, found: Sequence[Candidate], *
         found: The lines.
         now: Tells what rooms keep no longer.
     """
-    flags = await erased.removals(conn, org_id)
-    names = list(dict.fromkeys(place for one in found for place in one.said.places(one.mapped)))
-    places = [(*place, key) for one in found for place in one.said.places(one.mapped) for key in one.said.ids]
+    flags = await erased.erased_kinds(conn, org_id)
+    names = list(dict.fromkeys(place for one in found for place in one.record.possible_rooms(one.mapped_room)))
+    places = [(*place, key) for one in found for place in one.record.possible_rooms(one.mapped_room) for key in one.record.ids]
     ranges: dict[RoomName, list[ErasedRange]] = {}
     for one in await erased.erased_ranges(conn, org_id, names) if flags.ranges else ():
         ranges.setdefault((one.platform, one.room), []).append(one)
-    keeping = await erased.keeping_rooms(conn, org_id, now=now) if flags.keeping else []
-    withheld_in = await rawlogs.withheld_in(conn, org_id)
-    unplaced = [one.said.text for one in found if not one.said.places(one.mapped)]
+    keeping = await erased.rooms_with_retention(conn, org_id, now=now) if flags.keeping else []
+    withheld_in = await rawlogs.rooms_with_restrictions(conn, org_id)
+    unplaced = [one.record.text for one in found if not one.record.possible_rooms(one.mapped_room)]
     platforms = await rawlogs.platforms(conn, org_id)
-    accounts = {name for one in found for name in one.said.names(platforms_of(one, platforms))}
-    return Removed(
-        stored=await rawlogs.stored(conn, org_id, places),
-        rooms=await rawlogs.removed_in(conn, org_id),
-        withheld_in=withheld_in,
-        repeating=await _repeating(conn, org_id, unplaced) if withheld_in else set(),
+    accounts = {name for one in found for name in one.record.possible_accounts(possible_platforms(one, platforms))}
+    return LogExclusions(
+        stored=await rawlogs.stored_messages(conn, org_id, places),
+        rooms=await rawlogs.rooms_with_removals(conn, org_id),
+        restricted_rooms=withheld_in,
+        restricted_texts=await _restricted_texts(conn, org_id, unplaced) if withheld_in else set(),
         ranges=ranges,
         has_ranges=flags.ranges,
         erased_rooms=await erased_rooms(conn, org_id, names) if flags.rooms else frozenset(),
@@ -128,18 +128,18 @@ async def removed(conn: Connection, org_id: OrgId, found: Sequence[Candidate], *
     )
 
 
-async def _repeating(conn: Connection, org_id: OrgId, texts: Sequence[str]) -> set[str]:
+async def _restricted_texts(conn: Connection, org_id: OrgId, texts: Sequence[str]) -> set[str]:
     """Return those of some texts that say what a request withholds, or a value that it wants forgotten."""
     if not texts:
         return set()
-    marks = await rawlogs.marks(conn, org_id)
-    named = {text for text in texts if found_in(text, marks)}
-    return named | await rawlogs.repeating(conn, org_id, texts)
+    marks = await rawlogs.suppressed_values(conn, org_id)
+    named = {text for text in texts if contains_any(text, marks)}
+    return named | await rawlogs.restricted_repeats(conn, org_id, texts)
 
 
-async def staying(
-    conn: Connection, org_id: OrgId, found: Sequence[Candidate], *, now: datetime
-) -> tuple[list[Candidate], int]:
+async def drop_excluded(
+    conn: Connection, org_id: OrgId, found: Sequence[LogCandidate], *, now: datetime
+) -> tuple[list[LogCandidate], int]:
     """Return the lines that are neither stored nor may have been removed, and how many of the others may have been.
 
     It ends as soon as enough stay: which ones does not depend on how many others there are among them.
@@ -150,15 +150,15 @@ async def staying(
         found: The lines, best first.
         now: Tells what rooms keep no longer.
     """
-    fit: list[Candidate] = []
+    fit: list[LogCandidate] = []
     left_out = 0
-    for start in range(0, len(found), CHECKED):
-        checked = found[start : start + CHECKED]
-        known = await removed(conn, org_id, checked, now=now)
+    for start in range(0, len(found), CHECK_BATCH):
+        checked = found[start : start + CHECK_BATCH]
+        known = await load_exclusions(conn, org_id, checked, now=now)
         new = [one for one in checked if not known.is_stored(one)]
-        stay = [one for one in new if not known.may_be_removed(one)]
+        stay = [one for one in new if not known.is_possibly_erased(one)]
         fit += stay
         left_out += len(new) - len(stay)
-        if len(fit) >= ENOUGH:
+        if len(fit) >= MAX_MATCHES:
             break
-    return fit[:ENOUGH], left_out
+    return fit[:MAX_MATCHES], left_out

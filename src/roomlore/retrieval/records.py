@@ -8,15 +8,15 @@ from uuid import UUID
 
 from roomlore.domain.ids import MessageId
 from roomlore.domain.records import Memory, Message, Postable, Reply
-from roomlore.retrieval.asked import Read
+from roomlore.retrieval.asked import AppliedFilters
 
-Tier = Literal["room", "memories", "history", "raw logs", "none"]
+StageName = Literal["room", "memories", "history", "raw logs", "none"]
 #: `empty`: there was nothing to look at; `below_bar`: nothing was good enough; `outweighed`: it was, but what was
 #: said fits better and answers; `answered`: this tier answered.
-Outcome = Literal["empty", "below_bar", "outweighed", "answered"]
+StageOutcome = Literal["empty", "below_bar", "outweighed", "answered"]
 #: What an answer is that quotes what it rests on; others are written by a language model, under its name.
-QUOTATION = "quotation"
-Degradation = Literal[
+WRITTEN_BY_QUOTING = "quotation"
+SearchDegradation = Literal[
     "no embedding model",
     "one of two embedding models is unavailable",
     "not everything is embedded yet",
@@ -26,7 +26,7 @@ Degradation = Literal[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Why:
+class MatchReason:
     """Why a message was found."""
 
     #: 0..1, comparable within one search only.
@@ -44,7 +44,7 @@ class Why:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exchange:
+class Thread:
     """An opening message and what was replied: its messages in room order."""
 
     messages: Sequence[Message]
@@ -57,18 +57,18 @@ class Exchange:
     shortened_to: int | None = None
 
     @property
-    def opening(self) -> Message:
+    def root(self) -> Message:
         """The message that all others stand under, seldom not the first."""
         below = {edge.child_id for edge in self.replies}
         return next(message for message in self.messages if message.id not in below)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hit(Exchange):
+class Hit(Thread):
     """One exchange that was found."""
 
     #: For each message that matched, why; the others came with it.
-    why: dict[MessageId, Why]
+    why: dict[MessageId, MatchReason]
     room_name: str
     platform: str
 
@@ -85,7 +85,7 @@ class Hit(Exchange):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Withheld:
+class RestrictedResult:
     """A message that recall leaves out, and the request for which it does."""
 
     message_id: MessageId
@@ -100,23 +100,23 @@ class Withheld:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class SearchResult:
     """What a search returns: exchanges, best first, and what could not be used."""
 
     hits: Sequence[Hit]
     #: How sure it is that the answer is among them, 0..1; None where nothing was found or everything was wanted.
     certainty: float | None = None
-    degraded: Sequence[Degradation] = ()
+    degraded: Sequence[SearchDegradation] = ()
     #: What was read out of the question: what narrowed the search, and whom it names that nobody is; None where neither.
-    read: Read | None = None
+    read: AppliedFilters | None = None
     #: What spoken requests left out of it; told to operators alone.
-    withheld: Sequence[Withheld] = ()
+    withheld: Sequence[RestrictedResult] = ()
     #: In the room, where one was named and it was not asked for privately.
     postable: Postable = "nowhere"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recalled:
+class MatchedMemory:
     """A memory that fits a question, as it stands now."""
 
     memory: Memory
@@ -127,7 +127,7 @@ class Recalled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RawLine:
+class LogMatch:
     """A line of a raw log that fits a question, and where it stands."""
 
     #: Name of the configured folder and the file's path in it; nothing of where that folder is.
@@ -142,15 +142,15 @@ class RawLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TierTrace:
+class StageTrace:
     """What one tier of the cascade saw and why it passed on."""
 
-    tier: Tier
+    tier: StageName
     candidates: int
     #: How sure the tier is of its best candidate, 0..1; None where there was none.
     best: float | None
     bar: float
-    outcome: Outcome
+    outcome: StageOutcome
     #: What was not looked at, and why; empty where everything was.
     note: str = ""
 
@@ -160,28 +160,28 @@ class Answer:
     """An answer from what is cited, or the honest lack of one."""
 
     question: str
-    tier: Tier
+    tier: StageName
     #: The answer's text: what the cited messages say, or that nothing is known.
     text: str
     #: What it rests on, best first; empty where nothing is known.
     hits: Sequence[Hit]
     #: Memories that it rests on or that stand beside it, best first.
-    memories: Sequence[Recalled] = ()
+    memories: Sequence[MatchedMemory] = ()
     #: Lines of raw logs that it rests on, best first.
-    lines: Sequence[RawLine] = ()
-    trace: Sequence[TierTrace]
+    lines: Sequence[LogMatch] = ()
+    trace: Sequence[StageTrace]
     #: `quotation`, or the language model that wrote the text.
-    written_by: str = QUOTATION
+    written_by: str = WRITTEN_BY_QUOTING
     #: What the marks in a written text stand for: ids of messages and memories, or the places of lines.
     citations: Mapping[str, UUID | str] = field(default_factory=dict[str, UUID | str])
     #: Why a language model that is configured did not write it; empty where it did or none is.
     note: str = ""
-    degraded: Sequence[Degradation] = ()
+    degraded: Sequence[SearchDegradation] = ()
     #: What was read out of the question: what narrowed where was looked, and whom it names that nobody is; None where
     #: neither. Of the latter the text tells, too.
-    read: Read | None = None
+    read: AppliedFilters | None = None
     #: What it would rest on, too, if no spoken request withheld it; told to operators alone.
-    withheld: Sequence[Withheld] = ()
+    withheld: Sequence[RestrictedResult] = ()
     #: In the room, where one was named and it was not asked for privately.
     postable: Postable = "nowhere"
 

@@ -13,35 +13,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roomlore.domain.ids import MessageId
-from roomlore.store.search import Surrounding
+from roomlore.store.search import ContextMessage
 
 #: How much counts what was said one, two, three, four places before a message: half as much at each step.
-BEFORE = (0.5, 0.25, 0.125, 0.0625)
+BEFORE_WEIGHTS = (0.5, 0.25, 0.125, 0.0625)
 #: What was said after it counts so much less: an answer follows its question.
-AFTER = 0.5
+AFTER_FACTOR = 0.5
 #: How far around a message is looked.
-REACH = len(BEFORE)
+CONTEXT_REACH = len(BEFORE_WEIGHTS)
 #: How soon further mentions of a word tell nothing new, and how much the length of a text takes from them.
 #: Half, and not three quarters as for documents: with its neighbours a message is rarely much longer than another.
 K1, B = 1.5, 0.5
 #: The part of nearness in the score; the rest are words.
-DENSE = 0.4
+DENSE_WEIGHT = 0.4
 #: The part that the comparison token by token has in the score of the best.
-COMPARISON = 0.5
+LATE_INTERACTION_WEIGHT = 0.5
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class QueryTerms:
     """The words of a question, as stems, and how rare each is."""
 
-    lexemes: Sequence[str]
+    stems: Sequence[str]
     rarities: Sequence[float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scored:
+class ScoredMessage:
     """A message and how well it fits a question; the scores are comparable within one search only."""
 
     message_id: MessageId
@@ -53,26 +53,26 @@ class Scored:
     #: Share of the question's words, by rarity, that the message has; None if it has none.
     coverage: float | None
     #: The same share of what it has together with what stands around it; 0..1.
-    covered_around: float
+    context_coverage: float
     #: The words it has of the question, rarest first.
     terms: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stages:
+class ScoringFeatures:
     """Which parts of the score count; for measuring what each adds."""
 
     neighbours: bool = True
-    dense: float = DENSE
-    comparison: float = COMPARISON
+    dense: float = DENSE_WEIGHT
+    late_interaction: float = LATE_INTERACTION_WEIGHT
 
 
-ALL_STAGES = Stages()
+ALL_FEATURES = ScoringFeatures()
 
 
-def score(
-    rows: Sequence[Surrounding], asked: Asked, *, most: int, stages: Stages = ALL_STAGES
-) -> list[Scored]:
+def score_messages(
+    rows: Sequence[ContextMessage], terms: QueryTerms, *, most: int, stages: ScoringFeatures = ALL_FEATURES
+) -> list[ScoredMessage]:
     """Return the messages of the scope that fit best, best first.
 
     Args:
@@ -83,17 +83,17 @@ def score(
     """
     if not rows:
         return []
-    around = _Neighbours(rows, reach=REACH if stages.neighbours else 0)
-    counts = np.zeros((len(rows), len(asked.lexemes)))
+    around = _NeighbourWeights(rows, reach=CONTEXT_REACH if stages.neighbours else 0)
+    counts = np.zeros((len(rows), len(terms.stems)))
     for place, row in enumerate(rows):
         if row.counts:
             counts[place] = row.counts
-    rarities = np.array(asked.rarities, np.float64)
+    rarities = np.array(terms.rarities, np.float64)
     sizes = np.array([row.size for row in rows], np.float64)
     gathered = around.gather(counts)
     words = _bm25(gathered, around.gather(sizes), rarities)
-    nearness = _nearness(rows)
-    total = _fused(words, None if nearness is None else around.gather(nearness), dense=stages.dense)
+    nearness = _dense_scores(rows)
+    total = _fuse(words, None if nearness is None else around.gather(nearness), dense=stages.dense)
     mass = max(rarities.sum(), 1e-9)
     covered = (gathered > 0) @ rarities / mass
     own = (counts > 0) @ rarities / mass
@@ -103,23 +103,23 @@ def score(
     )
     best: list[int] = fitting[np.argsort(-total[fitting], kind="stable")[:most]].tolist()
     return [
-        Scored(
+        ScoredMessage(
             message_id=rows[place].message_id,
             author_name=rows[place].author_name,
             score=float(total[place]),
             similarity=rows[place].similarity,
             coverage=float(own[place]) if rows[place].counts else None,
-            covered_around=float(covered[place]),
-            terms=_terms(rows[place], asked),
+            context_coverage=float(covered[place]),
+            terms=_terms(rows[place], terms),
         )
         for place in best
     ]
 
 
-class _Neighbours:
+class _NeighbourWeights:
     """Which rows stand next to each other, and how much each counts for the other."""
 
-    def __init__(self, rows: Sequence[Surrounding], *, reach: int) -> None:
+    def __init__(self, rows: Sequence[ContextMessage], *, reach: int) -> None:
         self._runs = np.cumsum([not row.follows for row in rows])
         self._reach = min(reach, len(rows) - 1)
 
@@ -128,9 +128,9 @@ class _Neighbours:
         gathered = values.copy()
         for distance in range(1, self._reach + 1):
             together = self._runs[distance:] == self._runs[:-distance]
-            weight = (BEFORE[distance - 1] * together).reshape(-1, *[1] * (values.ndim - 1))
+            weight = (BEFORE_WEIGHTS[distance - 1] * together).reshape(-1, *[1] * (values.ndim - 1))
             gathered[distance:] += weight * values[:-distance]
-            gathered[:-distance] += AFTER * weight * values[distance:]
+            gathered[:-distance] += AFTER_FACTOR * weight * values[distance:]
         return gathered
 
 
@@ -143,7 +143,7 @@ def _bm25(counts: Array, sizes: Array, rarities: Array) -> Array:
     return (counts * (K1 + 1) / (counts + K1 * length)) @ rarities
 
 
-def _nearness(rows: Sequence[Surrounding]) -> Array | None:
+def _dense_scores(rows: Sequence[ContextMessage]) -> Array | None:
     """Return how much nearer each row is than the mean; 0 of one that has no vector, None if none has."""
     known = [row.similarity for row in rows if row.similarity is not None]
     if not known:
@@ -152,7 +152,7 @@ def _nearness(rows: Sequence[Surrounding]) -> Array | None:
     return np.array([0.0 if row.similarity is None else row.similarity - usual for row in rows])
 
 
-def _fused(words: Array, nearness: Array | None, *, dense: float) -> Array:
+def _fuse(words: Array, nearness: Array | None, *, dense: float) -> Array:
     if nearness is None or not dense:
         return unit_range(words)
     if not words.any():
@@ -168,12 +168,12 @@ def unit_range(values: NDArray[np.floating]) -> Array:
     return (values - least) / (greatest - least)
 
 
-def _terms(row: Surrounding, asked: Asked) -> list[str]:
+def _terms(row: ContextMessage, asked: QueryTerms) -> list[str]:
     if not row.counts:
         return []
     had = [
         (-rarity, lexeme)
-        for lexeme, rarity, count in zip(asked.lexemes, asked.rarities, row.counts, strict=True)
+        for lexeme, rarity, count in zip(asked.stems, asked.rarities, row.counts, strict=True)
         if count
     ]
     return [lexeme for _, lexeme in sorted(had)]

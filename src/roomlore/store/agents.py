@@ -11,11 +11,11 @@ from roomlore.store.queries import Connection, Queries
 
 QUERIES = Queries("agents")
 #: So many people of a conversation are looked at.
-MOST_PRESENT = 50
+MAX_PARTICIPANTS = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Met:
+class InteractionStats:
     """Somebody whom an agent has met: all that passed between them, and what of it still weighs."""
 
     id: ParticipantId
@@ -40,7 +40,7 @@ class Met:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class ExperienceFilter:
     """What is looked for among an agent's memories; None in any field means all."""
 
     kinds: Collection[MemoryKind] | None = None
@@ -60,7 +60,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Experience:
+class WeightedMemory:
     """A memory of an agent's, and how much it weighs: its importance, less the older it is."""
 
     memory_id: MemoryId
@@ -70,7 +70,7 @@ class Experience:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Still:
+class MemoryState:
     """Whether memories that were read are as they were."""
 
     all_stand: bool
@@ -79,7 +79,7 @@ class Still:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
+class MessageScene:
     """Who reads, what a message's conversation is about, and who takes part in it."""
 
     #: Whether the viewer is an agent, and every account of the viewer.
@@ -90,7 +90,7 @@ class Scene:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reader:
+class ReaderAccounts:
     """Who reads."""
 
     #: Whether it is an agent, and every account of it.
@@ -99,7 +99,7 @@ class Reader:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SaidAround:
+class NearbyMessage:
     """A message of a room, and whom it calls by what the platform says."""
 
     id: MessageId
@@ -113,7 +113,7 @@ class SaidAround:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InRoom:
+class RoomParticipant:
     """Somebody who is in a room, by a name that the viewer may know."""
 
     id: ParticipantId
@@ -121,7 +121,7 @@ class InRoom:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exchanged:
+class AgentReply:
     """What an agent answered, and to what."""
 
     reply_id: MessageId
@@ -144,12 +144,12 @@ class Exchanged:
     sensitivity: Sensitivity
 
 
-async def meet(conn: Connection, org_id: OrgId, ids: Collection[ConversationId]) -> None:
+async def refresh_interactions(conn: Connection, org_id: OrgId, ids: Collection[ConversationId]) -> None:
     """Write down anew who met which agent in these conversations, in one step; the same again changes nothing."""
     await QUERIES.run(conn, "meet", {"org_id": org_id, "conversation_ids": list(ids)})
 
 
-async def met(
+async def interactions(
     conn: Connection,
     org_id: OrgId,
     agent_ids: Collection[ParticipantId],
@@ -157,7 +157,7 @@ async def met(
     people: Collection[ParticipantId] | None = None,
     at: datetime,
     half_life: timedelta,
-) -> list[Met]:
+) -> list[InteractionStats]:
     """Return whom an agent has met, or those of some people whom it has, in no order.
 
     Args:
@@ -175,17 +175,17 @@ async def met(
         "at": at,
         "half_life": half_life,
     }
-    return await QUERIES.all(conn, "met", Met, params)
+    return await QUERIES.all(conn, "met", InteractionStats, params)
 
 
-async def experiences(
+async def weighted_memories(
     conn: Connection,
     agent_ids: Collection[ParticipantId],
-    wanted: Wanted,
+    wanted: ExperienceFilter,
     *,
     at: datetime,
     limit: int,
-) -> list[Experience]:
+) -> list[WeightedMemory]:
     """Return which memories of an agent stand and are wanted, as far as the viewer may see them, in their order."""
     params = {
         "agent_ids": list(agent_ids),
@@ -200,37 +200,37 @@ async def experiences(
         "at": at,
         "wanted": limit,
     }
-    return await QUERIES.all(conn, "experiences", Experience, params)
+    return await QUERIES.all(conn, "experiences", WeightedMemory, params)
 
 
-async def known_still(
+async def memory_state(
     conn: Connection, org_id: OrgId, agent_ids: Collection[ParticipantId], ids: Collection[MemoryId]
-) -> Still:
+) -> MemoryState:
     """Return whether memories all stand, as they were and for the viewer to see, and a mark of all the agent has."""
     params = {"org_id": org_id, "agent_ids": list(agent_ids), "memory_ids": list(ids)}
-    row = await QUERIES.first(conn, "known_still", Still, params)
+    row = await QUERIES.first(conn, "known_still", MemoryState, params)
     assert row is not None
     return row
 
 
-async def scene(conn: Connection, org_id: OrgId, message_id: MessageId) -> Scene:
+async def message_scene(conn: Connection, org_id: OrgId, message_id: MessageId) -> MessageScene:
     """Return what a message's conversation is about and who takes part, as far as the viewer may follow it."""
-    params = {"org_id": org_id, "message_id": message_id, "limit": MOST_PRESENT}
-    row = await QUERIES.first(conn, "scene", Scene, params)
+    params = {"org_id": org_id, "message_id": message_id, "limit": MAX_PARTICIPANTS}
+    row = await QUERIES.first(conn, "scene", MessageScene, params)
     assert row is not None
     return row
 
 
-async def reader(conn: Connection) -> Reader:
+async def reader_accounts(conn: Connection) -> ReaderAccounts:
     """Return who reads."""
-    row = await QUERIES.first(conn, "reader", Reader, {})
+    row = await QUERIES.first(conn, "reader", ReaderAccounts, {})
     assert row is not None
     return row
 
 
-async def said_around(
+async def nearby_messages(
     conn: Connection, org_id: OrgId, message: Message, *, before: int, after: int
-) -> list[SaidAround]:
+) -> list[NearbyMessage]:
     """Return what was said in a room up to a message and after it, as far as the viewer may read it, the newest first.
 
     Args:
@@ -249,21 +249,21 @@ async def said_around(
         "before": before,
         "after": after,
     }
-    return await QUERIES.all(conn, "said_around", SaidAround, params)
+    return await QUERIES.all(conn, "said_around", NearbyMessage, params)
 
 
-async def names_in(conn: Connection, org_id: OrgId, room_id: RoomId) -> list[InRoom]:
+async def participant_names(conn: Connection, org_id: OrgId, room_id: RoomId) -> list[RoomParticipant]:
     """Return who is in a room, by names that the viewer may know, and the viewer under all of its own."""
-    params = {"org_id": org_id, "room_id": room_id, "limit": MOST_PRESENT}
-    return await QUERIES.all(conn, "names_in", InRoom, params)
+    params = {"org_id": org_id, "room_id": room_id, "limit": MAX_PARTICIPANTS}
+    return await QUERIES.all(conn, "names_in", RoomParticipant, params)
 
 
-async def note_answer(conn: Connection, org_id: OrgId, *, reply_id: MessageId, trigger_id: MessageId) -> bool:
+async def enqueue_reply(conn: Connection, org_id: OrgId, *, reply_id: MessageId, trigger_id: MessageId) -> bool:
     """Ask for an answer to be remembered, if it is worth it; return whether that had not been asked for already."""
     params = {"org_id": org_id, "reply_id": reply_id, "trigger_id": trigger_id}
     return await QUERIES.run(conn, "note_answer", params) > 0
 
 
-async def exchanged(conn: Connection, org_id: OrgId, reply_ids: Collection[MessageId]) -> list[Exchanged]:
+async def agent_replies(conn: Connection, org_id: OrgId, reply_ids: Collection[MessageId]) -> list[AgentReply]:
     """Return what agents answered, of what is to be remembered, and to what, as far as both are still there."""
-    return await QUERIES.all(conn, "exchanged", Exchanged, {"org_id": org_id, "reply_ids": list(reply_ids)})
+    return await QUERIES.all(conn, "exchanged", AgentReply, {"org_id": org_id, "reply_ids": list(reply_ids)})

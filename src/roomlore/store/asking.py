@@ -17,14 +17,14 @@ Purpose = Literal["titles", "statements"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rests:
+class CallBlock:
     """Whether no call may be made."""
 
     rests: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reserved:
+class CallReservation:
     """A call that may be made."""
 
     #: How many before it were not answered.
@@ -32,7 +32,7 @@ class Reserved:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class CallStatus:
     """How a language model answered."""
 
     calls_today: int
@@ -44,17 +44,17 @@ class Asked:
     error: str | None
 
 
-async def rests(conn: Connection, org_id: OrgId, purpose: Purpose, *, now: datetime, most: int) -> bool:
+async def is_blocked(conn: Connection, org_id: OrgId, purpose: Purpose, *, now: datetime, daily_limit: int) -> bool:
     """Return whether no call may be made now: one is under way, the last failed, or the day has had its calls."""
-    params = {"org_id": org_id, "purpose": purpose, "now": now, "day": day(now), "most": most}
-    row = await QUERIES.first(conn, "rests", Rests, params)
+    params = {"org_id": org_id, "purpose": purpose, "now": now, "day": quota_day(now), "most": daily_limit}
+    row = await QUERIES.first(conn, "rests", CallBlock, params)
     assert row is not None
     return row.rests
 
 
 async def reserve(
-    conn: Connection, org_id: OrgId, purpose: Purpose, *, now: datetime, until: datetime, most: int
-) -> Reserved | None:
+    conn: Connection, org_id: OrgId, purpose: Purpose, *, now: datetime, until: datetime, daily_limit: int
+) -> CallReservation | None:
     """Count a call and keep others from making one; None where none may be made now.
 
     Args:
@@ -65,16 +65,16 @@ async def reserve(
         until: When others may, should nothing be heard of this call.
         most: How many calls a day has.
     """
-    params = {"org_id": org_id, "purpose": purpose, "day": day(now), "now": now, "until": until, "most": most}
-    return await QUERIES.first(conn, "reserve", Reserved, params) if most else None
+    params = {"org_id": org_id, "purpose": purpose, "day": quota_day(now), "now": now, "until": until, "most": daily_limit}
+    return await QUERIES.first(conn, "reserve", CallReservation, params) if daily_limit else None
 
 
-async def give_back(conn: Connection, org_id: OrgId, purpose: Purpose, *, now: datetime) -> None:
+async def release(conn: Connection, org_id: OrgId, purpose: Purpose, *, now: datetime) -> None:
     """Take back that a call was counted, and let the next be made."""
     await QUERIES.run(conn, "give_back", {"org_id": org_id, "purpose": purpose, "now": now})
 
 
-async def note_answer(
+async def record_answer(
     conn: Connection, org_id: OrgId, purpose: Purpose, *, now: datetime, is_answered: bool
 ) -> None:
     """Let the next call be made; one that was given up says nothing about how well calls are answered."""
@@ -82,7 +82,7 @@ async def note_answer(
     await QUERIES.run(conn, "note_answer", params)
 
 
-async def note_failure(
+async def record_failure(
     conn: Connection, org_id: OrgId, purpose: Purpose, *, error: str, due_at: datetime
 ) -> None:
     """Say why a call was not answered, and when the next may be made."""
@@ -90,13 +90,13 @@ async def note_failure(
     await QUERIES.run(conn, "note_failure", params)
 
 
-async def asked(conn: Connection, org_id: OrgId, purpose: Purpose, *, now: datetime) -> Asked:
+async def call_status(conn: Connection, org_id: OrgId, purpose: Purpose, *, now: datetime) -> CallStatus:
     """Return how a language model answered so far."""
-    row = await QUERIES.first(conn, "asked", Asked, {"org_id": org_id, "purpose": purpose, "day": day(now)})
+    row = await QUERIES.first(conn, "asked", CallStatus, {"org_id": org_id, "purpose": purpose, "day": quota_day(now)})
     assert row is not None
     return row
 
 
-def day(now: datetime) -> str:
+def quota_day(now: datetime) -> str:
     """Return the day for which calls are counted, in UTC."""
     return now.astimezone(UTC).date().isoformat()

@@ -43,10 +43,10 @@ def find_binaries(folder: Path | None) -> Binaries:
             f"{folder} holds no usable {' and no '.join(missing)}",
             cure=f"name the folder that holds PostgreSQL's programs, or {_OTHER_DATABASE}",
         )
-    return Binaries(folder=folder, major=_major(folder / "postgres"), prefix=_away_from_root())
+    return Binaries(folder=folder, major=_major(folder / "postgres"), prefix=_unprivileged_prefix())
 
 
-def make_data(
+def init_data(
     binaries: Binaries, folder: Path, options: list[str], *, lock: int, tick: Callable[[], None]
 ) -> None:
     """Fill a folder with an empty database cluster.
@@ -76,7 +76,7 @@ def make_data(
         pass_fds=(lock,),
         start_new_session=True,
     ) as process:
-        said = _said(process, tick)
+        said = _process_output(process, tick)
     if process.returncode != 0:
         raise DatabaseUnavailable(
             f"initdb failed: {said.decode(errors='replace').strip()}", cure=f"mend that, or {_OTHER_DATABASE}"
@@ -100,7 +100,7 @@ def launch_server(binaries: Binaries, data: Path, *, log: int, lock: int) -> Non
     )
 
 
-def _said(process: subprocess.Popen[bytes], tick: Callable[[], None]) -> bytes:
+def _process_output(process: subprocess.Popen[bytes], tick: Callable[[], None]) -> bytes:
     try:
         while True:
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -139,7 +139,7 @@ def _major(postgres: Path) -> int:
     return int("".join(c for c in digits if c.isdigit()))
 
 
-def _away_from_root() -> tuple[str, ...]:
+def _unprivileged_prefix() -> tuple[str, ...]:
     """Return the prefix under which root's processes show PostgreSQL an ordinary user.
 
     PostgreSQL refuses to run as root. In a user namespace of its own it has another user id while the files stay

@@ -14,11 +14,11 @@ from roomlore.store.queries import Connection, Queries
 QUERIES = Queries("browsing")
 
 #: For whom something was said: everybody in the org, a room's members, some by name, or agents.
-Reach = Literal["open", "members", "whisper", "injected"]
+OriginAudience = Literal["open", "members", "whisper", "injected"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PersonOf:
+class AccountPerson:
     """Whose account a participant is."""
 
     id: ParticipantId
@@ -26,19 +26,19 @@ class PersonOf:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class MemoryOrigin:
     """Where some of what a memory rests on was said, and for whom."""
 
     memory_id: MemoryId
     room_id: RoomId
     #: None where the viewer may not see the room, as with a whisper from elsewhere.
     room_name: str | None
-    reach: Reach
+    reach: OriginAudience
     message_count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reader:
+class MemoryReader:
     """Somebody who may read all that a memory rests on; the first of their accounts that the viewer may know."""
 
     id: ParticipantId
@@ -46,7 +46,7 @@ class Reader:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Met:
+class PersonRow:
     """Somebody who takes part, as `Participant` has it, and how many there are who are meant."""
 
     id: ParticipantId
@@ -60,14 +60,14 @@ class Met:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AccountKey:
+class AccountRef:
     """The id of an account of somebody."""
 
     id: ParticipantId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sought:
+class PeopleFilter:
     """Which people are meant; what is empty narrows nothing."""
 
     #: A part of their names or accounts, whatever its case.
@@ -77,7 +77,7 @@ class Sought:
     participant_ids: Sequence[ParticipantId] | None = None
 
 
-async def people(conn: Connection, viewer: Viewer, sought: Sought, *, skip: int, limit: int) -> list[Met]:
+async def list_people(conn: Connection, viewer: Viewer, sought: PeopleFilter, *, skip: int, limit: int) -> list[PersonRow]:
     """Return visible people, most talkative first, after so many others in whole pages; else the last page."""
     name = "people_for_operator" if viewer.is_operator else "people_for_viewer"
     params = {
@@ -88,13 +88,13 @@ async def people(conn: Connection, viewer: Viewer, sought: Sought, *, skip: int,
         "limit": limit,
     }
     ids = None if sought.participant_ids is None else list(sought.participant_ids)
-    return await QUERIES.all(conn, name, Met, params | {"participant_ids": ids})
+    return await QUERIES.all(conn, name, PersonRow, params | {"participant_ids": ids})
 
 
-async def same_person(conn: Connection, org_id: OrgId, participant_id: ParticipantId) -> list[ParticipantId]:
+async def accounts_of_person(conn: Connection, org_id: OrgId, participant_id: ParticipantId) -> list[ParticipantId]:
     """Return the accounts of the same person as a participant, itself included, as far as they are visible."""
     params = {"org_id": org_id, "participant_id": participant_id}
-    return [one.id for one in await QUERIES.all(conn, "same_person", AccountKey, params)]
+    return [one.id for one in await QUERIES.all(conn, "same_person", AccountRef, params)]
 
 
 async def accounts_of(conn: Connection, org_id: OrgId, ids: Collection[ParticipantId]) -> list[Account]:
@@ -103,15 +103,15 @@ async def accounts_of(conn: Connection, org_id: OrgId, ids: Collection[Participa
     return await QUERIES.all(conn, "accounts_of", Account, params)
 
 
-async def persons(
+async def persons_of_accounts(
     conn: Connection, org_id: OrgId, ids: Collection[ParticipantId]
 ) -> dict[ParticipantId, UUID]:
     """Return whose accounts these participants are, as far as that may be known; the others are left out."""
     params = {"org_id": org_id, "participant_ids": list(ids)}
-    return {row.id: row.person_id for row in await QUERIES.all(conn, "persons", PersonOf, params)}
+    return {row.id: row.person_id for row in await QUERIES.all(conn, "persons", AccountPerson, params)}
 
 
-async def origins(conn: Connection, org_id: OrgId, held: Sequence[Memory]) -> list[Origin]:
+async def memory_origins(conn: Connection, org_id: OrgId, held: Sequence[Memory]) -> list[MemoryOrigin]:
     """Return where what these memories rest on was said."""
     rests = [(memory.id, message_id) for memory in held for message_id in memory.source_ids]
     params = {
@@ -119,10 +119,10 @@ async def origins(conn: Connection, org_id: OrgId, held: Sequence[Memory]) -> li
         "memory_id": [memory_id for memory_id, _ in rests],
         "message_id": [message_id for _, message_id in rests],
     }
-    return await QUERIES.all(conn, "origins", Origin, params)
+    return await QUERIES.all(conn, "origins", MemoryOrigin, params)
 
 
-async def readers(conn: Connection, org_id: OrgId, memory: Memory, *, limit: int) -> list[Reader]:
+async def memory_readers(conn: Connection, org_id: OrgId, memory: Memory, *, limit: int) -> list[MemoryReader]:
     """Return the first whom the viewer may know of those who may read all that a memory rests on, by name."""
     params = {
         "org_id": org_id,
@@ -130,5 +130,5 @@ async def readers(conn: Connection, org_id: OrgId, memory: Memory, *, limit: int
         "is_sensitive": memory.sensitivity == "sensitive",
         "limit": limit,
     }
-    found = await QUERIES.all(conn, "readers", Reader, params)
+    found = await QUERIES.all(conn, "readers", MemoryReader, params)
     return sorted(found, key=lambda one: (one.name.casefold(), one.id))

@@ -18,7 +18,7 @@ from roomlore.store.queries import Connection, Queries
 QUERIES = Queries("changes")
 
 #: Named as what happened to what.
-Kind = Literal[
+ChangeKind = Literal[
     "message.added",
     "message.revised",
     "message.redacted",
@@ -27,17 +27,17 @@ Kind = Literal[
     "memory.changed",
     "conversation.changed",
 ]
-KINDS: tuple[Kind, ...] = get_args(Kind)
+CHANGE_KINDS: tuple[ChangeKind, ...] = get_args(ChangeKind)
 #: Rung with the org's id.
 CHANNEL = "roomlore_changes"
 #: What one change is about at most; more is noted as several.
-MOST = 1_000
+MAX_CHANGES = 1_000
 #: Before and after every id.
-FIRST, LAST = UUID(int=0), UUID(int=2**128 - 1)
+MIN_ID, MAX_ID = UUID(int=0), UUID(int=2**128 - 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Now:
+class Snapshot:
     """What was over at a moment: the snapshot, and the first transaction that was not."""
 
     seen: str
@@ -45,7 +45,7 @@ class Now:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class First:
+class FirstTransaction:
     """The first transaction that noted anything in a time, or may still do so."""
 
     xid: str
@@ -60,7 +60,7 @@ class Change:
     xid: str
     #: None: of a memory that rests on nothing that was said.
     room_id: RoomId | None
-    kind: Kind
+    kind: ChangeKind
     subject_ids: Sequence[UUID]
     noted_at: datetime
     #: Whether nothing can come before it any more.
@@ -68,11 +68,11 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Cursor:
     """How far somebody has read."""
 
     xid: str = "0"
-    id: UUID = FIRST
+    id: UUID = MIN_ID
     #: What was over then is not read, either; None: what there is is read.
     seen: str | None = None
     #: What was noted before this id was made is not read, either.
@@ -80,20 +80,20 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class VisibleSubject:
     """A message, memory or conversation that is seen."""
 
     id: UUID
 
 
-async def note_added(conn: Connection, org_id: OrgId) -> None:
+async def append_added(conn: Connection, org_id: OrgId) -> None:
     """Note the messages just added, and ask for their copies."""
-    await copying.ask_added(conn, org_id)
-    await QUERIES.run(conn, "note_added", {"org_id": org_id, "most": MOST})
+    await copying.enqueue_added(conn, org_id)
+    await QUERIES.run(conn, "note_added", {"org_id": org_id, "most": MAX_CHANGES})
 
 
-async def note(
-    conn: Connection, org_id: OrgId, kind: Kind, ids: Collection[MessageId | MemoryId | ConversationId]
+async def append(
+    conn: Connection, org_id: OrgId, kind: ChangeKind, ids: Collection[MessageId | MemoryId | ConversationId]
 ) -> None:
     """Note what happened to messages, memories or conversations, as the kind says; those that are gone are left out.
 
@@ -102,29 +102,29 @@ async def note(
     if not ids:
         return
     if kind.startswith("message."):
-        await copying.ask_below(conn, org_id, ids)
+        await copying.enqueue_replies(conn, org_id, ids)
     else:
-        await copying.ask_nodes(conn, org_id, ids)
-    about = {"what": kind.partition(".")[0], "kind": kind, "ids": list(ids), "most": MOST}
+        await copying.enqueue_nodes(conn, org_id, ids)
+    about = {"what": kind.partition(".")[0], "kind": kind, "ids": list(ids), "most": MAX_CHANGES}
     params: dict[str, object] = {"org_id": org_id, **about}
     await QUERIES.run(conn, "note", params)
 
 
-async def place_now(conn: Connection) -> Place:
+async def current_cursor(conn: Connection) -> Cursor:
     """Return the place after which stands whatever is not over yet."""
-    now = await QUERIES.first(conn, "now", Now, {})
+    now = await QUERIES.first(conn, "now", Snapshot, {})
     assert now is not None
-    return Place(xid=str(int(now.xid) - 1), id=LAST, seen=now.seen)
+    return Cursor(xid=str(int(now.xid) - 1), id=MAX_ID, seen=now.seen)
 
 
-async def place_since(conn: Connection, org_id: OrgId, change_id: UUID) -> Place:
+async def cursor_since(conn: Connection, org_id: OrgId, change_id: UUID) -> Cursor:
     """Return the place after which stands whatever was noted since an id was made, or will be."""
-    first = await QUERIES.first(conn, "first_since", First, {"org_id": org_id, "id": change_id})
+    first = await QUERIES.first(conn, "first_since", FirstTransaction, {"org_id": org_id, "id": change_id})
     assert first is not None
-    return Place(xid=str(int(first.xid) - 1), id=LAST, since=change_id)
+    return Cursor(xid=str(int(first.xid) - 1), id=MAX_ID, since=change_id)
 
 
-async def beside(conn: Connection, org_id: OrgId, change_id: UUID) -> list[Change]:
+async def siblings(conn: Connection, org_id: OrgId, change_id: UUID) -> list[Change]:
     """Return a change by its id, with those that were noted with it of the same kind and room, in order.
 
     Empty where there is none, or something may still come before it.
@@ -132,48 +132,48 @@ async def beside(conn: Connection, org_id: OrgId, change_id: UUID) -> list[Chang
     return await QUERIES.all(conn, "beside", Change, {"org_id": org_id, "id": change_id})
 
 
-async def after(
-    conn: Connection, org_id: OrgId, place: Place, *, room_id: RoomId | None = None, limit: int
+async def read_after(
+    conn: Connection, org_id: OrgId, cursor: Cursor, *, room_id: RoomId | None = None, limit: int
 ) -> list[Change]:
     """Return changes after a place, in order, and whether each is settled; for the operator alone.
 
     As many as `limit`, and then to the end of the transaction: what one changed is told as a whole.
     """
     params = {"org_id": org_id, "room_id": room_id, "limit": limit}
-    params |= {"xid": place.xid, "id": place.id, "seen": place.seen, "since": place.since}
+    params |= {"xid": cursor.xid, "id": cursor.id, "seen": cursor.seen, "since": cursor.since}
     return await QUERIES.all(conn, "after", Change, params)
 
 
-async def visible(conn: Connection, org_id: OrgId, ids: Collection[UUID]) -> set[UUID]:
+async def visible_ids(conn: Connection, org_id: OrgId, ids: Collection[UUID]) -> set[UUID]:
     """Return which of these messages, memories and conversations the viewer of the connection may see."""
     params = {"org_id": org_id, "ids": list(ids)}
-    return {row.id for row in await QUERIES.all(conn, "visible", Subject, params)}
+    return {row.id for row in await QUERIES.all(conn, "visible", VisibleSubject, params)}
 
 
-async def forget_messages(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> None:
+async def remove_messages(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> None:
     """Name no more in any change messages that are going, nor conversations that went with them; their copies go, too.
 
     Before their rows go: their rooms tell where to look.
     """
-    await copying.ask(conn, org_id, ids)
+    await copying.enqueue(conn, org_id, ids)
     params: dict[str, object] = {"org_id": org_id, "ids": list(ids), "message_ids": list(ids)}
     params["kinds"] = _kinds("message")
     await QUERIES.run(conn, "forget", params)
-    emptied = await QUERIES.all(conn, "gone_conversations", Subject, params)
+    emptied = await QUERIES.all(conn, "gone_conversations", VisibleSubject, params)
     if emptied:
         params |= {"ids": [row.id for row in emptied], "kinds": _kinds("conversation")}
         await QUERIES.run(conn, "forget", params)
 
 
-async def forget_memories(conn: Connection, org_id: OrgId, ids: Sequence[MemoryId]) -> None:
+async def remove_memories(conn: Connection, org_id: OrgId, ids: Sequence[MemoryId]) -> None:
     """Name no more in any change memories that are going; their copies go, too."""
-    await copying.ask_nodes(conn, org_id, ids)
+    await copying.enqueue_nodes(conn, org_id, ids)
     params = {"org_id": org_id, "ids": list(ids), "message_ids": None, "kinds": _kinds("memory")}
     await QUERIES.run(conn, "forget", params)
 
 
-def _kinds(*what: str) -> list[Kind]:
-    return [kind for kind in KINDS if kind.partition(".")[0] in what]
+def _kinds(*what: str) -> list[ChangeKind]:
+    return [kind for kind in CHANGE_KINDS if kind.partition(".")[0] in what]
 
 
 async def drop_before(conn: Connection, org_id: OrgId, change_id: UUID) -> int:

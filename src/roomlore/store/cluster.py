@@ -25,62 +25,62 @@ from typing import TypeVar
 from roomlore.domain.errors import Conflict, DatabaseFull, DatabaseUnavailable
 from roomlore.store.binaries import find_binaries, launch_server
 from roomlore.store.clusterhome import (
-    Home,
+    DataDir,
     check_version,
     configure,
-    drop_sockets,
-    forget_dead_server,
-    make_pgdata,
+    remove_sockets,
+    clear_dead_server,
+    init_pgdata,
     open_log,
-    works_in,
+    is_server_of,
 )
-from roomlore.store.locks import give_back, is_free, open_lock, opened, take
-from roomlore.store.logins import ADMIN, APP, accepts, dsn, ensure_app, password_in
+from roomlore.store.locks import release, is_free, open_lock, opened_lock, acquire
+from roomlore.store.logins import ADMIN, APP, accepts_connections, dsn, ensure_app, read_or_create_password
 
 _Returned = TypeVar("_Returned")
-_MOMENT = 0.02
-_GATE_SECONDS = 120.0
-_ATTEMPTS = 3
+_POLL_SECONDS = 0.02
+_STARTUP_LOCK_SECONDS = 120.0
+_MAX_ATTEMPTS = 3
 #: With less a server that crashed may not come up: it writes what it recovered before it serves.
-_ROOM_TO_START = 64 * 2**20
-_NO_ROOM = "the disk of {} is full: the embedded PostgreSQL cannot start"
+_MIN_FREE_BYTES = 64 * 2**20
+_DISK_FULL = "the disk of {} is full: the embedded PostgreSQL cannot start"
 #: How long the server may take to finish its work, and then to drop it.
 _STOP_SECONDS, _QUIT_SECONDS = 30.0, 15.0
 
 
-class _Abandoned(Exception):
+class _Cancelled(Exception):
     """The caller was cancelled; nobody waits for the answer."""
 
 
-class _TooSlow(DatabaseUnavailable):
+class _TimedOut(DatabaseUnavailable):
     """The time is up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Patience:
+class _Deadline:
     """How long a caller is ready to wait."""
 
     seconds: float
-    deadline: float
+    ends_at: float
     cancelled: threading.Event
 
     @classmethod
-    def of(cls, seconds: float) -> "_Patience":
+    def of(cls, seconds: float) -> "_Deadline":
         return cls(seconds=seconds, deadline=time.monotonic() + seconds, cancelled=threading.Event())
 
     def tick(self) -> None:
         """Let a moment pass; raises when the caller has gone or the time is up."""
-        if self.cancelled.wait(_MOMENT):
-            raise _Abandoned
-        if time.monotonic() > self.deadline:
-            raise _TooSlow(
+        if self.cancelled.wait(_POLL_SECONDS):
+            raise _Cancelled
+        if time.monotonic() > self.ends_at:
+            raise _TimedOut(
                 f"the embedded PostgreSQL was not ready after {self.seconds:g} seconds",
                 cure="it may still be starting or recovering from a crash: try again, or allow it more time",
             )
 
 
 @dataclass(slots=True, kw_only=True)
-class _Hold:
+class _Lease:
     """One share of holders.lock, to be given back once."""
 
     descriptor: int | None
@@ -101,13 +101,13 @@ class Cluster:
     #: Connection strings; they hold passwords and must not be shown.
     admin_dsn: str = field(repr=False)
     app_dsn: str = field(repr=False)
-    _hold: _Hold = field(repr=False)
+    _lease: _Lease = field(repr=False)
 
     async def close(self) -> None:
         """Give up the claim; the server stops if nobody else has one."""
-        holders = self._hold.take()
+        holders = self._lease.take()
         if holders is not None:
-            await asyncio.shield(asyncio.to_thread(_leave, Home(self.home), holders))
+            await asyncio.shield(asyncio.to_thread(_release_lease, DataDir(self.home), holders))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,12 +125,12 @@ class ClusterStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Wish:
+class _StartOptions:
     """What the caller of `start_cluster` asked for."""
 
     binaries: Path | None
     settings: Mapping[str, str]
-    patience: _Patience
+    deadline: _Deadline
 
 
 async def start_cluster(
@@ -148,13 +148,13 @@ async def start_cluster(
         start_timeout: Seconds to wait for other starters, initdb and crash recovery together.
         settings: Server settings over the usual ones; without effect on a server that already runs.
     """
-    wish = _Wish(binaries=binaries, settings=settings or {}, patience=_Patience.of(start_timeout))
+    wish = _StartOptions(binaries=binaries, settings=settings or {}, deadline=_Deadline.of(start_timeout))
     # A future and not a task: the end of the loop must not drop it while its thread lives.
-    work = asyncio.get_running_loop().run_in_executor(None, _readably, data, partial(_start, wish=wish))
+    work = asyncio.get_running_loop().run_in_executor(None, _translate_os_errors, data, partial(_start, wish=wish))
     try:
         return await asyncio.shield(work)
     except asyncio.CancelledError:
-        wish.patience.cancelled.set()
+        wish.deadline.cancelled.set()
         await asyncio.wait([work])
         if work.exception() is None:
             await work.result().close()
@@ -167,90 +167,90 @@ async def stop_cluster(data: Path, *, force: bool = False) -> bool:
     Raises:
         Conflict: a live process uses it, and `force` was not given.
     """
-    return await asyncio.to_thread(_readably, data, partial(_stop_unless_used, force=force))
+    return await asyncio.to_thread(_translate_os_errors, data, partial(_stop_unless_used, force=force))
 
 
 def cluster_status(data: Path) -> ClusterStatus:
     """Return what is known about the server of a data directory; changes nothing."""
-    return _readably(data, _status)
+    return _translate_os_errors(data, _status)
 
 
 def is_down(data: Path) -> bool:
     """Whether no process of the server of a data directory lives."""
-    return _readably(data, lambda home: not _server_lives(home))
+    return _translate_os_errors(data, lambda home: not _server_lives(home))
 
 
-def _readably(data: Path, act: Callable[[Home], _Returned]) -> _Returned:
+def _translate_os_errors(data: Path, act: Callable[[DataDir], _Returned]) -> _Returned:
     """Return what the act returns; refusals of the system become ours."""
     if sys.platform == "win32":
         raise DatabaseUnavailable(
             "the embedded PostgreSQL does not run on Windows", cure="give the URL of a server with --database"
         )
-    home = Home(data.resolve() / "postgres")
+    home = DataDir(data.resolve() / "postgres")
     try:
         return act(home)
     except OSError as refusal:
         if refusal.errno in {errno.ENOSPC, errno.EDQUOT}:
-            raise DatabaseFull(_NO_ROOM.format(home.root)) from refusal
+            raise DatabaseFull(_DISK_FULL.format(home.root)) from refusal
         raise DatabaseUnavailable(
             f"cannot use {refusal.filename or home.root}: {refusal.strerror or refusal}",
             cure="choose another data directory with --data, or another server with --database",
         ) from refusal
 
 
-def _start(home: Home, wish: _Wish) -> Cluster:
+def _start(home: DataDir, wish: _StartOptions) -> Cluster:
     home.prepare()
-    with _gate(home, wish.patience) as gate:
+    with _startup_lock(home, wish.deadline) as gate:
         holders = open_lock(home.lock("holders"))
         try:
-            while not take(holders, shared=True):
-                wish.patience.tick()
-            return _reach(home, wish, gate=gate, holders=holders)
+            while not acquire(holders, shared=True):
+                wish.deadline.tick()
+            return _connect_or_launch(home, wish, gate=gate, holders=holders)
         except BaseException as failure:
             # A server that is only slow goes on recovering, and is ready for the next attempt.
-            _let_go(home, holders, stop=not isinstance(failure, _TooSlow))
+            _stop_if_last(home, holders, stop=not isinstance(failure, _TimedOut))
             raise
 
 
-def _reach(home: Home, wish: _Wish, *, gate: int, holders: int) -> Cluster:
+def _connect_or_launch(home: DataDir, wish: _StartOptions, *, gate: int, holders: int) -> Cluster:
     """Return a claim on the server, also when the one that answered at first was just dying."""
     launched = False
-    for _ in range(_ATTEMPTS - 1):
-        launched |= _bring_up(home, wish, gate)
+    for _ in range(_MAX_ATTEMPTS - 1):
+        launched |= _ensure_running(home, wish, gate)
         try:
-            return _join(home, holders, launched=launched)
+            return _take_lease(home, holders, launched=launched)
         except DatabaseUnavailable:
-            wish.patience.tick()
-    launched |= _bring_up(home, wish, gate)
-    return _join(home, holders, launched=launched)
+            wish.deadline.tick()
+    launched |= _ensure_running(home, wish, gate)
+    return _take_lease(home, holders, launched=launched)
 
 
-def _bring_up(home: Home, wish: _Wish, gate: int) -> bool:
+def _ensure_running(home: DataDir, wish: _StartOptions, gate: int) -> bool:
     """Return once the server answers; tells whether it had to be launched."""
     launched = False
-    while not home.answers():
-        with opened(home.lock("server")) as lock:
-            if take(lock):
-                if launched and home.room() < _ROOM_TO_START:
+    while not home.is_answering():
+        with opened_lock(home.lock("server")) as lock:
+            if acquire(lock):
+                if launched and home.free_bytes() < _MIN_FREE_BYTES:
                     # What it had to say may have found no room either.
-                    raise DatabaseFull(_NO_ROOM.format(home.root))
+                    raise DatabaseFull(_DISK_FULL.format(home.root))
                 if launched:
                     raise DatabaseUnavailable(
-                        f"PostgreSQL did not start:\n{home.last_words()}", cure=f"see {home.log}"
+                        f"PostgreSQL did not start:\n{home.log_tail()}", cure=f"see {home.log}"
                     )
                 _launch(home, wish, gate=gate, lock=lock)
                 launched = True
-        wish.patience.tick()
+        wish.deadline.tick()
     return launched
 
 
-def _launch(home: Home, wish: _Wish, *, gate: int, lock: int) -> None:
+def _launch(home: DataDir, wish: _StartOptions, *, gate: int, lock: int) -> None:
     """Start the server in the background, making its data first where there is none."""
     binaries = find_binaries(wish.binaries)
     if not home.pgdata.exists():
-        make_pgdata(home, binaries, wish.settings, lock=gate, tick=wish.patience.tick)
+        init_pgdata(home, binaries, wish.settings, lock=gate, tick=wish.deadline.tick)
     check_version(home, binaries)
-    forget_dead_server(home)
+    clear_dead_server(home)
     configure(home, wish.settings)
     log = open_log(home)
     try:
@@ -259,7 +259,7 @@ def _launch(home: Home, wish: _Wish, *, gate: int, lock: int) -> None:
         os.close(log)
 
 
-def _join(home: Home, holders: int, *, launched: bool) -> Cluster:
+def _take_lease(home: DataDir, holders: int, *, launched: bool) -> Cluster:
     server = home.postmaster()
     if server is None:
         raise DatabaseUnavailable(
@@ -270,50 +270,50 @@ def _join(home: Home, holders: int, *, launched: bool) -> Cluster:
             f"{home.admin_password} is missing",
             cure=f"bring it back from a backup; it is the password of {ADMIN}",
         )
-    admin, _ = password_in(home.admin_password)
-    app, fresh = password_in(home.app_password)
+    admin, _ = read_or_create_password(home.admin_password)
+    app, fresh = read_or_create_password(home.app_password)
     ensure_app(dsn(server.sockets, ADMIN, admin, database="postgres"), app, renew=launched or fresh)
     return Cluster(
         home=home.root,
         admin_dsn=dsn(server.sockets, ADMIN, admin),
         app_dsn=dsn(server.sockets, APP, app),
-        _hold=_Hold(descriptor=holders, owner=os.getpid()),
+        _lease=_Lease(descriptor=holders, owner=os.getpid()),
     )
 
 
-def _leave(home: Home, holders: int) -> None:
+def _release_lease(home: DataDir, holders: int) -> None:
     try:
-        with _gate(home, _Patience.of(_GATE_SECONDS)):
+        with _startup_lock(home, _Deadline.of(_STARTUP_LOCK_SECONDS)):
             descriptor, holders = holders, -1
-            _let_go(home, descriptor, stop=True)
+            _stop_if_last(home, descriptor, stop=True)
     finally:
         if holders >= 0:
             os.close(holders)
 
 
-def _let_go(home: Home, holders: int, *, stop: bool) -> None:
+def _stop_if_last(home: DataDir, holders: int, *, stop: bool) -> None:
     """Give back a share of holders.lock and stop the server after the last; the caller has the gate."""
     try:
-        if stop and take(holders):
+        if stop and acquire(holders):
             _stop(home)
     finally:
-        give_back(holders)
+        release(holders)
         os.close(holders)
 
 
-def _stop_unless_used(home: Home, *, force: bool) -> bool:
+def _stop_unless_used(home: DataDir, *, force: bool) -> bool:
     if not home.root.is_dir():
         return False
-    with _gate(home, _Patience.of(_GATE_SECONDS)), opened(home.lock("holders")) as holders:
+    with _startup_lock(home, _Deadline.of(_STARTUP_LOCK_SECONDS)), opened_lock(home.lock("holders")) as holders:
         if not _server_lives(home):
             return False
-        if not force and not take(holders):
+        if not force and not acquire(holders):
             raise Conflict("the embedded PostgreSQL", f"a running process uses {home.root}")
         _stop(home)
         return True
 
 
-def _stop(home: Home) -> None:
+def _stop(home: DataDir) -> None:
     """Stop the server and wait until none of its processes lives; the caller has the gate."""
     sockets = None
     for order, seconds in ((signal.SIGINT, _STOP_SECONDS), (signal.SIGQUIT, _QUIT_SECONDS)):
@@ -321,22 +321,22 @@ def _stop(home: Home) -> None:
         while time.monotonic() < deadline:
             if not _server_lives(home):
                 if sockets is not None:
-                    drop_sockets(home, sockets)
+                    remove_sockets(home, sockets)
                 return
             server = home.postmaster()
-            if server is not None and server.pid != told and works_in(server.pid, home.pgdata):
+            if server is not None and server.pid != told and is_server_of(server.pid, home.pgdata):
                 # PostgreSQL 18 may hang when told to stop in order while it recovers from a crash; recovery loses
                 # nothing by being cut short.
                 with contextlib.suppress(ProcessLookupError):
-                    os.kill(server.pid, order if accepts(server.sockets) else signal.SIGQUIT)
+                    os.kill(server.pid, order if accepts_connections(server.sockets) else signal.SIGQUIT)
                 told, sockets = server.pid, server.sockets
-            time.sleep(_MOMENT)
+            time.sleep(_POLL_SECONDS)
     raise DatabaseUnavailable(
         f"PostgreSQL in {home.root} does not stop", cure=f"see {home.log}, then end it by hand"
     )
 
 
-def _status(home: Home) -> ClusterStatus:
+def _status(home: DataDir) -> ClusterStatus:
     running = _server_lives(home)
     server = home.postmaster() if running else None
     return ClusterStatus(
@@ -360,28 +360,28 @@ def _size(folder: Path) -> int:
 
 
 @contextlib.contextmanager
-def _gate(home: Home, patience: _Patience) -> Generator[int]:
-    with opened(home.lock("gate")) as gate:
-        while not take(gate):
+def _startup_lock(home: DataDir, patience: _Deadline) -> Generator[int]:
+    with opened_lock(home.lock("gate")) as gate:
+        while not acquire(gate):
             patience.tick()
         try:
             yield gate
         finally:
-            give_back(gate)
+            release(gate)
 
 
-def _server_lives(home: Home) -> bool:
+def _server_lives(home: DataDir) -> bool:
     return not is_free(home.lock("server"), shared=True)
 
 
-def _in_use(home: Home) -> bool:
+def _in_use(home: DataDir) -> bool:
     """Whether anybody holds the server, or is about to; asks behind the gate, to be in nobody's way."""
     if not home.lock("gate").exists():
         return False
-    with opened(home.lock("gate")) as gate:
-        if not take(gate):
+    with opened_lock(home.lock("gate")) as gate:
+        if not acquire(gate):
             return True
         try:
             return not is_free(home.lock("holders"), shared=False)
         finally:
-            give_back(gate)
+            release(gate)

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from roomlore.domain.errors import BadInput, DatabaseUnavailable
-from roomlore.store.binaries import Binaries, make_data
-from roomlore.store.logins import ADMIN, password_in, write_private
+from roomlore.store.binaries import Binaries, init_data
+from roomlore.store.logins import ADMIN, read_or_create_password, write_private
 
 _SETTINGS = {
     "listen_addresses": "",
@@ -41,14 +41,14 @@ _SETTINGS = {
 }
 _CONFIGURATION = "roomlore.conf"
 #: How folders are called that hold a socket alone.
-_SHORT = "roomlore-"
-_SOCKETS = re.compile(r"""^unix_socket_directories = '"(.*)"'$""", re.MULTILINE)
+_SOCKET_DIR_PREFIX = "roomlore-"
+_SOCKET_DIR_SETTING = re.compile(r"""^unix_socket_directories = '"(.*)"'$""", re.MULTILINE)
 _SOCKET = ".s.PGSQL.5432"
 #: Bytes that fit into sun_path everywhere: macOS has 104, Linux 108, one of them is the end.
 _SOCKET_PATH_LIMIT = 103
 _LOG_LIMIT = 8 * 2**20
 #: What a data directory holds that is Roomlore's alone.
-_OURS = frozenset({"postgres"})
+_PROCESS_NAMES = frozenset({"postgres"})
 #: Above the largest process id of any kernel.
 _NO_PROCESS = 2**22 + 7
 _PID_FILE_LINES = 8
@@ -64,7 +64,7 @@ class Postmaster:
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
+class DataDir:
     """The folder of one embedded cluster."""
 
     root: Path
@@ -105,7 +105,7 @@ class Home:
         self.root.chmod(0o700)
         # Somebody's own folder, in which the data lies among other things, stays as they have it.
         data = self.root.parent
-        is_ours = data.stat().st_uid == os.geteuid() and {one.name for one in data.iterdir()} <= _OURS
+        is_ours = data.stat().st_uid == os.geteuid() and {one.name for one in data.iterdir()} <= _PROCESS_NAMES
         if is_new or is_ours:
             data.chmod(0o700)
         for file in self.root.iterdir():
@@ -134,43 +134,43 @@ class Home:
         except (FileNotFoundError, ValueError, IndexError):
             return None
 
-    def answers(self) -> bool:
+    def is_answering(self) -> bool:
         """Whether a server that calls itself ready accepts a connection."""
         server = self.postmaster()
         if server is None or not server.ready:
             return False
         return _is_listened_to(server.sockets)
 
-    def room(self) -> int:
+    def free_bytes(self) -> int:
         """Return how many bytes can still be written to the disk that holds it."""
         disk = os.statvfs(self.root)
         return disk.f_bavail * disk.f_frsize
 
-    def last_words(self) -> str:
+    def log_tail(self) -> str:
         """Return the end of the log."""
         with contextlib.suppress(FileNotFoundError):
             return "\n".join(self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-5:])
         return "it left no log"
 
 
-def make_pgdata(
-    home: Home, binaries: Binaries, settings: Mapping[str, str], *, lock: int, tick: Callable[[], None]
+def init_pgdata(
+    home: DataDir, binaries: Binaries, settings: Mapping[str, str], *, lock: int, tick: Callable[[], None]
 ) -> None:
     """Make the server's directory; a killed attempt leaves nothing that the next one minds."""
-    password_in(home.admin_password)
+    read_or_create_password(home.admin_password)
     half = home.root / "pgdata.new"
     shutil.rmtree(half, ignore_errors=True)
     options = [f"--username={ADMIN}", f"--pwfile={home.admin_password}"]
     if settings.get("fsync") == "off":
         options.append("--no-sync")
-    make_data(binaries, half, options, lock=lock, tick=tick)
+    init_data(binaries, half, options, lock=lock, tick=tick)
     with (half / "postgresql.conf").open("a", encoding="utf-8") as configuration:
         configuration.write(f"\ninclude_if_exists '{_CONFIGURATION}'\n")
     half.rename(home.pgdata)
     _sync_folder(home.root)
 
 
-def check_version(home: Home, binaries: Binaries) -> None:
+def check_version(home: DataDir, binaries: Binaries) -> None:
     """Refuse data that another major version wrote."""
     found = home.version()
     if found != str(binaries.major):
@@ -182,9 +182,9 @@ def check_version(home: Home, binaries: Binaries) -> None:
         )
 
 
-def configure(home: Home, settings: Mapping[str, str]) -> None:
+def configure(home: DataDir, settings: Mapping[str, str]) -> None:
     """Write the server's settings and choose where its socket lies."""
-    sockets = os.fspath(_sockets(home)).replace('"', '""')
+    sockets = os.fspath(_socket_folder(home)).replace('"', '""')
     fixed = {"unix_socket_directories": f'"{sockets}"', "port": "5432"}
     lines = [
         f"{name} = {_quoted(name, value)}\n" for name, value in (_SETTINGS | dict(settings) | fixed).items()
@@ -192,7 +192,7 @@ def configure(home: Home, settings: Mapping[str, str]) -> None:
     write_private(home.pgdata / _CONFIGURATION, "".join(lines))
 
 
-def open_log(home: Home) -> int:
+def open_log(home: DataDir) -> int:
     """Open the log for appending; one that grew large is put aside first."""
     with contextlib.suppress(FileNotFoundError):
         if home.log.stat().st_size > _LOG_LIMIT:
@@ -200,14 +200,14 @@ def open_log(home: Home) -> int:
     return os.open(home.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
 
-def forget_dead_server(home: Home) -> None:
+def clear_dead_server(home: DataDir) -> None:
     """Clear away what a killed server left; the caller has made sure that none of ours lives.
 
     A zombie that nobody reaps, or a stranger with the same process id, would make PostgreSQL believe that the server
     runs. The file stays with the id of nobody, so PostgreSQL's own check of shared memory still takes place.
     """
     file, server = home.pgdata / "postmaster.pid", home.postmaster()
-    if server is not None and works_in(server.pid, home.pgdata):
+    if server is not None and is_server_of(server.pid, home.pgdata):
         return
     sockets = home.root / "socket" if server is None else server.sockets
     if server is None:
@@ -217,11 +217,11 @@ def forget_dead_server(home: Home) -> None:
         _, newline, rest = file.read_text(encoding="utf-8", errors="surrogateescape").partition("\n")
         # In one step: written in its place, it would be empty where the disk is full.
         write_private(file, f"{_NO_PROCESS}{newline}{rest}")
-    if _is_ours_alone(sockets):
+    if _is_private(sockets):
         _clear(sockets)
 
 
-def works_in(pid: int, pgdata: Path) -> bool:
+def is_server_of(pid: int, pgdata: Path) -> bool:
     """Whether a process may be the server of a directory: it lives, and works there as far as can be told."""
     try:
         return Path(f"/proc/{pid}/cwd").readlink() == pgdata
@@ -232,30 +232,30 @@ def works_in(pid: int, pgdata: Path) -> bool:
         return not Path("/proc/self").exists()
 
 
-def drop_sockets(home: Home, sockets: Path) -> None:
+def remove_sockets(home: DataDir, sockets: Path) -> None:
     """Remove a socket folder that had to lie outside the home."""
     if sockets != home.root / "socket":
         with contextlib.suppress(OSError):
             sockets.rmdir()
 
 
-def _sockets(home: Home) -> Path:
+def _socket_folder(home: DataDir) -> Path:
     usual = home.root / "socket"
-    if _fits(usual):
+    if _fits_socket_path(usual):
         usual.mkdir(mode=0o700, exist_ok=True)
         usual.chmod(0o700)
         return usual
     # Where it was before, whoever still has an App open looks for it.
-    before = _sockets_before(home)
-    if before is not None and before.name.startswith(_SHORT) and _fits(before):
+    before = _previous_socket_folder(home)
+    if before is not None and before.name.startswith(_SOCKET_DIR_PREFIX) and _fits_socket_path(before):
         with contextlib.suppress(OSError):
             before.mkdir(mode=0o700)
         # A copy of these data may be served there meanwhile.
-        if _is_ours_alone(before) and not _is_listened_to(before):
+        if _is_private(before) and not _is_listened_to(before):
             _clear(before)
             return before
-    short = Path(tempfile.mkdtemp(prefix=_SHORT))
-    if not _fits(short):
+    short = Path(tempfile.mkdtemp(prefix=_SOCKET_DIR_PREFIX))
+    if not _fits_socket_path(short):
         short.rmdir()
         raise DatabaseUnavailable(
             f"the path {usual} is too long for a socket, and so is that of the temporary directory",
@@ -264,17 +264,17 @@ def _sockets(home: Home) -> Path:
     return short
 
 
-def _sockets_before(home: Home) -> Path | None:
+def _previous_socket_folder(home: DataDir) -> Path | None:
     """Return where the socket was when the server was last started; None where it never was."""
     with contextlib.suppress(FileNotFoundError):
         settings = (home.pgdata / _CONFIGURATION).read_text(encoding="utf-8", errors="surrogateescape")
-        found = _SOCKETS.search(settings)
+        found = _SOCKET_DIR_SETTING.search(settings)
         # As PostgreSQL reads it: quotes are doubled, and backslashes are.
         return None if found is None else Path(re.sub(r"""(["'\\])\1""", r"\1", found[1]))
     return None
 
 
-def _fits(folder: Path) -> bool:
+def _fits_socket_path(folder: Path) -> bool:
     return len(os.fsencode(folder / f"{_SOCKET}.lock")) <= _SOCKET_PATH_LIMIT
 
 
@@ -293,7 +293,7 @@ def _clear(folder: Path) -> None:
         (folder / name).unlink(missing_ok=True)
 
 
-def _is_ours_alone(folder: Path) -> bool:
+def _is_private(folder: Path) -> bool:
     try:
         found = folder.lstat()
     except OSError:

@@ -10,9 +10,9 @@ from psycopg.rows import TupleRow
 from roomlore.domain.errors import BadInput, DatabaseFull, DatabaseUnavailable
 
 #: Seconds to wait for a server that does not answer.
-PATIENCE = 10
+CONNECT_TIMEOUT = 10
 #: How a server says that it goes, comes, or has no room: connection exceptions, shutdowns, too many clients.
-AWAY = ("08", "57P", "53300")
+OUTAGE_STATES = ("08", "57P", "53300")
 
 
 async def connect(dsn: str, *, options: str | None = None) -> AsyncConnection[TupleRow]:
@@ -26,14 +26,14 @@ async def connect(dsn: str, *, options: str | None = None) -> AsyncConnection[Tu
         BadInput: the URL is not one.
         DatabaseUnavailable: nobody answers, or the login is refused.
     """
-    with readable_errors():
+    with translate_errors():
         if options is None:
-            return await AsyncConnection.connect(dsn, autocommit=True, connect_timeout=PATIENCE)
-        return await AsyncConnection.connect(dsn, autocommit=True, connect_timeout=PATIENCE, options=options)
+            return await AsyncConnection.connect(dsn, autocommit=True, connect_timeout=CONNECT_TIMEOUT)
+        return await AsyncConnection.connect(dsn, autocommit=True, connect_timeout=CONNECT_TIMEOUT, options=options)
 
 
 @contextmanager
-def readable_errors() -> Generator[None]:
+def translate_errors() -> Generator[None]:
     """Turn what the driver raises about a connection into errors that say what to do."""
     try:
         yield
@@ -55,7 +55,7 @@ def readable_errors() -> Generator[None]:
 
 
 @contextmanager
-def meeting_outages() -> Generator[None]:
+def translate_connection_errors() -> Generator[None]:
     """Turn the loss of a connection, inside the block, into the error that says so.
 
     Raises:
@@ -66,7 +66,7 @@ def meeting_outages() -> Generator[None]:
     except psycopg.errors.DiskFull as error:
         raise DatabaseFull from error
     except psycopg.OperationalError as error:
-        if error.sqlstate is not None and not error.sqlstate.startswith(AWAY):
+        if error.sqlstate is not None and not error.sqlstate.startswith(OUTAGE_STATES):
             raise
         raise DatabaseUnavailable(
             f"lost the database: {first_line(error)}", cure="what was stored stays; run this again"

@@ -7,18 +7,18 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 
-from roomlore.domain.ids import ConversationId, MessageId, OrgId, ParticipantId, RoomId, named_ids
+from roomlore.domain.ids import ConversationId, MessageId, OrgId, ParticipantId, RoomId, ids_matching
 from roomlore.domain.incoming import MessageKind, ParticipantKind
-from roomlore.domain.listing import Listed
+from roomlore.domain.listing import BoundedPage
 from roomlore.domain.records import (
-    Boundary,
+    SplitReason,
     Conversation,
     LabelSource,
     Message,
-    Placed,
+    AssignedMessage,
     Reply,
     Sensitivity,
-    Talker,
+    ConversationParticipant,
 )
 from roomlore.store import copying
 from roomlore.store.queries import Connection, Queries
@@ -27,21 +27,21 @@ QUERIES = Queries("conversations")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConversationKey:
+class ConversationRef:
     """A conversation's id."""
 
     id: ConversationId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MessageKey:
+class MessageRef:
     """A message's id."""
 
     id: MessageId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Marking:
+class SensitivityRights:
     """What decides who may say how sensitive a conversation is."""
 
     has_spoken: bool
@@ -49,7 +49,7 @@ class Marking:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class ConversationRow:
     """A conversation without those who take part in it."""
 
     id: ConversationId
@@ -59,7 +59,7 @@ class Held:
     label_by: LabelSource
     sensitivity: Sensitivity
     is_marked: bool
-    boundary: Boundary | None
+    boundary: SplitReason | None
     opened_at: datetime
     last_at: datetime
     closed_at: datetime | None
@@ -67,7 +67,7 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spoke:
+class SpeakerCount:
     """How much somebody said in a conversation."""
 
     conversation_id: ConversationId
@@ -78,7 +78,7 @@ class Spoke:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Placement:
+class ConversationAssignment:
     """The conversation that a message is in."""
 
     message_id: MessageId
@@ -86,7 +86,7 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class MessageState:
     """Who hears a message, and where it stands."""
 
     id: MessageId
@@ -102,18 +102,18 @@ async def newest(
 ) -> list[Conversation]:
     """Return the newest conversations that are visible, of a room or of all, newest first."""
     params = {"org_id": org_id, "room_id": room_id, "limit": limit}
-    return await _whole(
-        conn, org_id, await QUERIES.all(conn, "newest_of_room" if room_id else "newest", Held, params)
+    return await _with_speakers(
+        conn, org_id, await QUERIES.all(conn, "newest_of_room" if room_id else "newest", ConversationRow, params)
     )
 
 
 async def find(conn: Connection, org_id: OrgId, word: str) -> list[ConversationId]:
     """Return up to ten visible conversations that an id, its beginning or its end means."""
-    ids = named_ids(word)
+    ids = ids_matching(word)
     if ids is None:
         return []
     params = {"org_id": org_id, **asdict(ids)}
-    return [row.id for row in await QUERIES.all(conn, "named", ConversationKey, params)]
+    return [row.id for row in await QUERIES.all(conn, "named", ConversationRef, params)]
 
 
 async def by_id(
@@ -121,21 +121,21 @@ async def by_id(
 ) -> dict[ConversationId, Conversation]:
     """Return these conversations as far as they are visible."""
     params = {"org_id": org_id, "conversation_ids": list(ids)}
-    held = await QUERIES.all(conn, "by_id", Held, params)
-    return {one.id: one for one in await _whole(conn, org_id, held)}
+    held = await QUERIES.all(conn, "by_id", ConversationRow, params)
+    return {one.id: one for one in await _with_speakers(conn, org_id, held)}
 
 
-async def _whole(conn: Connection, org_id: OrgId, held: Sequence[Held]) -> list[Conversation]:
+async def _with_speakers(conn: Connection, org_id: OrgId, held: Sequence[ConversationRow]) -> list[Conversation]:
     params = {"org_id": org_id, "conversation_ids": [one.id for one in held]}
-    talkers: dict[ConversationId, list[Talker]] = {one.id: [] for one in held}
-    for spoke in await QUERIES.all(conn, "talkers", Spoke, params) if held else ():
+    talkers: dict[ConversationId, list[ConversationParticipant]] = {one.id: [] for one in held}
+    for spoke in await QUERIES.all(conn, "talkers", SpeakerCount, params) if held else ():
         talkers[spoke.conversation_id].append(
-            Talker(id=spoke.id, name=spoke.name, kind=spoke.kind, message_count=spoke.message_count)
+            ConversationParticipant(id=spoke.id, name=spoke.name, kind=spoke.kind, message_count=spoke.message_count)
         )
     return [_conversation(one, talkers[one.id]) for one in held]
 
 
-def _conversation(held: Held, talkers: Sequence[Talker]) -> Conversation:
+def _conversation(held: ConversationRow, talkers: Sequence[ConversationParticipant]) -> Conversation:
     return Conversation(
         id=held.id,
         room_id=held.room_id,
@@ -153,10 +153,10 @@ def _conversation(held: Held, talkers: Sequence[Talker]) -> Conversation:
     )
 
 
-async def members(conn: Connection, org_id: OrgId, ids: Iterable[ConversationId]) -> set[MessageId]:
+async def message_ids(conn: Connection, org_id: OrgId, ids: Iterable[ConversationId]) -> set[MessageId]:
     """Return the messages of conversations, as far as these are visible."""
     params = {"org_id": org_id, "conversation_ids": list(ids)}
-    return {row.id for row in await QUERIES.all(conn, "members", MessageKey, params)}
+    return {row.id for row in await QUERIES.all(conn, "members", MessageRef, params)}
 
 
 async def messages_before(
@@ -166,35 +166,35 @@ async def messages_before(
     place: tuple[datetime, int, MessageId],
     *,
     limit: int,
-) -> Listed[Message]:
+) -> BoundedPage[Message]:
     """Return the messages of a conversation just before a place, newest first, as many as one answer holds."""
     sent_at, native_order, message_id = place
     params = {"org_id": org_id, "conversation_id": conversation_id, "limit": limit}
     params |= {"sent_at": sent_at, "native_order": native_order, "message_id": message_id}
-    return await QUERIES.listed(conn, "said", Message, params)
+    return await QUERIES.page(conn, "said", Message, params)
 
 
-async def conversations_of(
+async def assignments_of(
     conn: Connection, org_id: OrgId, ids: Sequence[MessageId]
 ) -> dict[MessageId, ConversationId]:
     """Return which conversations messages are in, as far as these are visible."""
     params = {"org_id": org_id, "message_ids": list(ids)}
-    rows = await QUERIES.all(conn, "conversations_of", Placement, params)
+    rows = await QUERIES.all(conn, "conversations_of", ConversationAssignment, params)
     return {row.message_id: row.conversation_id for row in rows}
 
 
-async def placed(
+async def with_assignments(
     conn: Connection, org_id: OrgId, said: Sequence[Message], standing: Mapping[MessageId, ConversationId]
-) -> list[Placed]:
+) -> list[AssignedMessage]:
     """Return messages with what they answer, as far as that is visible, and where they stand."""
     params = {"org_id": org_id, "message_ids": [message.id for message in said]}
     answers = {edge.child_id: edge for edge in await QUERIES.all(conn, "answered", Reply, params)}
     return [
-        Placed(message=one, answers=answers.get(one.id), conversation_id=standing.get(one.id)) for one in said
+        AssignedMessage(message=one, answers=answers.get(one.id), conversation_id=standing.get(one.id)) for one in said
     ]
 
 
-async def standing_in_room(
+async def room_assignments(
     conn: Connection, org_id: OrgId, room_id: RoomId, said: Sequence[Message]
 ) -> dict[MessageId, ConversationId]:
     """Return which conversations messages of one room are in, as far as these are visible."""
@@ -208,26 +208,26 @@ async def standing_in_room(
         "until": max(times),
         "message_ids": [message.id for message in said],
     }
-    rows = await QUERIES.all(conn, "standing_in_room", Placement, params)
+    rows = await QUERIES.all(conn, "standing_in_room", ConversationAssignment, params)
     return {row.message_id: row.conversation_id for row in rows}
 
 
 # What follows is the operator's
 
 
-async def standing(conn: Connection, org_id: OrgId, ids: Iterable[MessageId]) -> dict[MessageId, Standing]:
+async def message_states(conn: Connection, org_id: OrgId, ids: Iterable[MessageId]) -> dict[MessageId, MessageState]:
     """Return who hears messages and where they stand."""
     params = {"org_id": org_id, "message_ids": list(ids)}
-    return {row.id: row for row in await QUERIES.all(conn, "standing", Standing, params)}
+    return {row.id: row for row in await QUERIES.all(conn, "standing", MessageState, params)}
 
 
 async def roots(conn: Connection, org_id: OrgId, conversation_id: ConversationId) -> list[MessageId]:
     """Return the messages of a conversation that answer nothing in it."""
     params = {"org_id": org_id, "conversation_id": conversation_id}
-    return [row.id for row in await QUERIES.all(conn, "roots", MessageKey, params)]
+    return [row.id for row in await QUERIES.all(conn, "roots", MessageRef, params)]
 
 
-async def open_by_hand(
+async def open_manually(
     conn: Connection,
     org_id: OrgId,
     conversation_id: ConversationId,
@@ -239,20 +239,20 @@ async def open_by_hand(
     """Add a conversation that a person makes out of others; without a label it is not named."""
     params = {"org_id": org_id, "id": conversation_id, "room_id": room_id, "label": label}
     await QUERIES.run(conn, "open", params | {"conversation_ids": list(out_of)})
-    await copying.ask_nodes(conn, org_id, [conversation_id])
+    await copying.enqueue_nodes(conn, org_id, [conversation_id])
 
 
 async def pin(conn: Connection, org_id: OrgId, ids: Sequence[MessageId], *, to: ConversationId) -> None:
     """Put messages that stand somewhere into a conversation by hand."""
     params = {"org_id": org_id, "message_ids": list(ids), "conversation_id": to}
     await QUERIES.run(conn, "pin", params)
-    await copying.ask(conn, org_id, ids)
+    await copying.enqueue(conn, org_id, ids)
 
 
-async def hand_over(conn: Connection, org_id: OrgId, other: ConversationId, *, to: ConversationId) -> None:
+async def move_all(conn: Connection, org_id: OrgId, other: ConversationId, *, to: ConversationId) -> None:
     """Put all that is in one conversation into another."""
     await QUERIES.run(conn, "hand_over", {"org_id": org_id, "other_id": other, "conversation_id": to})
-    await copying.ask_standing_in(conn, org_id, [to])
+    await copying.enqueue_conversations(conn, org_id, [to])
 
 
 async def rename(conn: Connection, org_id: OrgId, conversation_id: ConversationId, *, label: str) -> None:
@@ -261,7 +261,7 @@ async def rename(conn: Connection, org_id: OrgId, conversation_id: ConversationI
     await QUERIES.run(conn, "rename", params)
 
 
-async def mark(
+async def set_sensitivity(
     conn: Connection,
     org_id: OrgId,
     conversation_id: ConversationId,
@@ -279,12 +279,12 @@ async def mark(
     await QUERIES.run(conn, "mark", params)
 
 
-async def marking(
+async def sensitivity_rights(
     conn: Connection, org_id: OrgId, conversation_id: ConversationId, accounts: Collection[ParticipantId]
-) -> Marking | None:
+) -> SensitivityRights | None:
     """Return what decides whether these accounts may say how sensitive a conversation is."""
     params = {"org_id": org_id, "conversation_id": conversation_id, "participant_ids": list(accounts)}
-    return await QUERIES.first(conn, "marking", Marking, params)
+    return await QUERIES.first(conn, "marking", SensitivityRights, params)
 
 
 async def close(conn: Connection, org_id: OrgId, conversation_id: ConversationId) -> None:
@@ -292,7 +292,7 @@ async def close(conn: Connection, org_id: OrgId, conversation_id: ConversationId
     await QUERIES.run(conn, "close", {"org_id": org_id, "conversation_id": conversation_id})
 
 
-async def mark_like(
+async def inherit_sensitivity(
     conn: Connection,
     org_id: OrgId,
     conversation_id: ConversationId,
@@ -304,7 +304,7 @@ async def mark_like(
     await QUERIES.run(conn, "mark_like", params)
 
 
-async def take_name(
+async def inherit_label(
     conn: Connection,
     org_id: OrgId,
     conversation_id: ConversationId,
@@ -316,6 +316,6 @@ async def take_name(
     await QUERIES.run(conn, "take_name", params)
 
 
-async def unname(conn: Connection, org_id: OrgId, ids: Collection[ConversationId]) -> None:
+async def clear_labels(conn: Connection, org_id: OrgId, ids: Collection[ConversationId]) -> None:
     """Take away the names of conversations that lost messages and are now perhaps seen by more."""
     await QUERIES.run(conn, "unname", {"org_id": org_id, "conversation_ids": list(ids)})

@@ -20,11 +20,11 @@ from psycopg.pq import TransactionStatus
 from psycopg.types import TypeInfo
 from psycopg_pool import AsyncConnectionPool
 
-from roomlore.domain.errors import DatabaseFull, TookTooLong
+from roomlore.domain.errors import DatabaseFull, QueryTimeout
 from roomlore.domain.ids import MessageId, OrgId, RoomId, uuid7
 from roomlore.domain.records import Viewer
 from roomlore.store import sessions
-from roomlore.store.connect import connect, readable_errors
+from roomlore.store.connect import connect, translate_errors
 from roomlore.store.messages import make_staging
 from roomlore.store.migrate import check_server, check_version
 from roomlore.store.queries import Connection
@@ -32,11 +32,11 @@ from roomlore.store.queries import Connection
 Result = TypeVar("Result")
 
 CHANGE_ATTEMPTS = 5
-READING = "set transaction isolation level repeatable read, read only"
-KEEPING_PLANS = "set local plan_cache_mode = force_generic_plan"
-RECALLING = "set local roomlore.recall = 'on'"
+READ_ONLY = "set transaction isolation level repeatable read, read only"
+GENERIC_PLAN = "set local plan_cache_mode = force_generic_plan"
+APPLY_RESTRICTIONS = "set local roomlore.recall = 'on'"
 #: So many lines of the log wait in memory for room on a full disk; what is older goes.
-WAITING_LINES = 10_000
+MAX_WAITING_LINES = 10_000
 #: More statements than there are: none is forgotten while its connection lives.
 PREPARED = 2_000
 #: So much is written to see whether there is room again: several pages, which have to be allocated.
@@ -45,19 +45,19 @@ PROBE = "create temporary table roomlore_probe on commit drop as select repeat(m
 LOG = logging.getLogger(__name__)
 
 #: Writes one line of the log.
-WriteLine = Callable[[Connection], Awaitable[None]]
+WriteAuditLine = Callable[[Connection], Awaitable[None]]
 
 
 @dataclass(slots=True)
-class Changes:
+class CommitTracker:
     """Whether a change was committed."""
 
-    are_any: bool = False
+    has_committed: bool = False
 
 
-_NOTICED: ContextVar[Changes | None] = ContextVar("_NOTICED", default=None)
+_COMMIT_TRACKER: ContextVar[CommitTracker | None] = ContextVar("_NOTICED", default=None)
 #: Seconds within which each question of a read is answered.
-_WITHIN: ContextVar[float | None] = ContextVar("_WITHIN", default=None)
+_STATEMENT_TIMEOUT: ContextVar[float | None] = ContextVar("_WITHIN", default=None)
 
 
 class Pool(AsyncConnectionPool[Connection]):
@@ -66,7 +66,7 @@ class Pool(AsyncConnectionPool[Connection]):
     def __init__(self, dsn: str, *, size: int) -> None:
         super().__init__(
             dsn,
-            kwargs={"autocommit": True, "options": sessions.OPTIONS},
+            kwargs={"autocommit": True, "options": sessions.SESSION_OPTIONS},
             min_size=1,
             max_size=size,
             configure=_configure,
@@ -89,7 +89,7 @@ class Database:
         self._dsn = dsn
         self._is_full = False
         #: Lines of the log for which there was no room.
-        self._waiting = deque[tuple[Viewer, WriteLine]](maxlen=WAITING_LINES)
+        self._waiting = deque[tuple[Viewer, WriteAuditLine]](maxlen=MAX_WAITING_LINES)
 
     @property
     def is_full(self) -> bool:
@@ -105,12 +105,12 @@ class Database:
             DatabaseUnavailable: nobody answers, the login is refused, or the server is too old.
             SchemaMismatch: the schema is not the one this code was written for.
         """
-        async with await connect(dsn, options=sessions.OPTIONS) as conn:
+        async with await connect(dsn, options=sessions.SESSION_OPTIONS) as conn:
             check_server(conn)
-            with readable_errors():
+            with translate_errors():
                 await check_version(conn)
                 await conn.execute("set role roomlore_app")
-                await sessions.take_back(conn)
+                await sessions.reset_session(conn)
         pool = Pool(dsn, size=size)
         await pool.open(wait=True)
         return cls(pool, dsn)
@@ -120,8 +120,8 @@ class Database:
         await self._pool.close()
 
     @asynccontextmanager
-    async def reading(
-        self, viewer: Viewer, *, keeps_plans: bool = False, recalls: bool = False
+    async def read_transaction(
+        self, viewer: Viewer, *, generic_plan: bool = False, apply_restrictions: bool = False
     ) -> AsyncGenerator[Connection]:
         """Give a connection inside a read-only transaction that sees what the viewer may see.
 
@@ -135,41 +135,41 @@ class Database:
         Raises:
             TookTooLong: it asks within bounds, see `answered_within`, and was not answered in time.
         """
-        within = _WITHIN.get()
+        within = _STATEMENT_TIMEOUT.get()
         # One snapshot for all statements: who may see what does not change between them.
         settings: list[LiteralString] = [
-            READING,
-            *([KEEPING_PLANS] if keeps_plans else ()),
-            *([RECALLING] if recalls else ()),
+            READ_ONLY,
+            *([GENERIC_PLAN] if generic_plan else ()),
+            *([APPLY_RESTRICTIONS] if apply_restrictions else ()),
         ]
-        stated = sql.SQL("; ").join([_viewer(viewer), *map(sql.SQL, settings), *_bound(within)])
+        stated = sql.SQL("; ").join([_viewer(viewer), *map(sql.SQL, settings), *_with_timeout(within)])
         try:
             async with self._pool.connection() as conn, _undoing_nothing(conn):
                 await conn.execute(stated)
                 if viewer.place is not None:
-                    await enter_place(conn, viewer.place)
+                    await bind_destination(conn, viewer.place)
                 yield conn
         except psycopg.errors.QueryCanceled:
             if within is None:
                 raise
-            raise TookTooLong from None
+            raise QueryTimeout from None
 
     @asynccontextmanager
-    async def noting(self, viewer: Viewer) -> AsyncGenerator[Connection]:
+    async def audit_transaction(self, viewer: Viewer) -> AsyncGenerator[Connection]:
         """Give a connection for adding a viewer's own line to the log, which no answer waits for on disk.
 
         Raises:
             DatabaseFull: there is no room for it.
         """
-        async with self._writing() as conn:
-            await _state_viewer(conn, replace(viewer, place=None))
+        async with self._write_transaction() as conn:
+            await _set_viewer(conn, replace(viewer, place=None))
             await conn.execute("set local synchronous_commit = off")
             yield conn
 
-    async def note(self, viewer: Viewer, write: WriteLine) -> None:
+    async def write_audit_line(self, viewer: Viewer, write: WriteAuditLine) -> None:
         """Add a viewer's own line to the log; while the disk is full it waits in memory, so that reads go on."""
         try:
-            async with self.noting(viewer) as conn:
+            async with self.audit_transaction(viewer) as conn:
                 await write(conn)
         except DatabaseFull:
             self._waiting.append((viewer, write))
@@ -180,9 +180,9 @@ class Database:
             while self._waiting:
                 await self._write_line(*self._waiting.popleft())
 
-    async def _write_line(self, viewer: Viewer, write: WriteLine) -> None:
+    async def _write_line(self, viewer: Viewer, write: WriteAuditLine) -> None:
         try:
-            async with self.noting(viewer) as conn:
+            async with self.audit_transaction(viewer) as conn:
                 await write(conn)
         except BaseException:
             self._waiting.appendleft((viewer, write))
@@ -194,16 +194,16 @@ class Database:
         Raises:
             DatabaseFull: the disk still is.
         """
-        async with self.outside_orgs() as conn:
+        async with self.system_connection() as conn:
             await conn.execute("select 1")
         if self._is_full:
-            async with self._writing() as conn:
+            async with self._write_transaction() as conn:
                 await conn.execute(PROBE)
             # Not before: a single line may still find a place on a page that is there.
             self._is_full = False
 
     @asynccontextmanager
-    async def _writing(self) -> AsyncGenerator[Connection]:
+    async def _write_transaction(self) -> AsyncGenerator[Connection]:
         """Give a connection in a transaction that writes, and note whether there was room for it."""
         try:
             async with self._pool.connection() as conn, conn.transaction():
@@ -221,33 +221,33 @@ class Database:
         operator = Viewer.operator(org_id)
         for attempt in range(1, CHANGE_ATTEMPTS + 1):
             try:
-                async with self._writing() as conn:
-                    await _state_viewer(conn, operator)
+                async with self._write_transaction() as conn:
+                    await _set_viewer(conn, operator)
                     result = await work(conn)
             except (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure):
                 if attempt == CHANGE_ATTEMPTS:
                     raise
             else:
-                if (noticed := _NOTICED.get()) is not None:
-                    noticed.are_any = True
+                if (noticed := _COMMIT_TRACKER.get()) is not None:
+                    noticed.has_committed = True
                 return result
         raise AssertionError("unreachable")
 
     @asynccontextmanager
-    async def outside_orgs(self) -> AsyncGenerator[Connection]:
+    async def system_connection(self) -> AsyncGenerator[Connection]:
         """Give a connection that has no org: it sees no rows, and may call the functions that span orgs."""
         async with self._pool.connection() as conn, conn.transaction():
             yield conn
 
     async def find_org(self, name: str) -> OrgId | None:
         """Return the id of the org of that name, or None."""
-        async with self.outside_orgs() as conn:
+        async with self.system_connection() as conn:
             row = await (await conn.execute("select find_org(%s)", [name])).fetchone()
             return None if row is None else row[0]
 
-    async def org(self, name: str) -> OrgId:
+    async def ensure_org(self, name: str) -> OrgId:
         """Return the id of the org of that name, making it when there is none."""
-        async with self.outside_orgs() as conn:
+        async with self.system_connection() as conn:
             row = await (await conn.execute("select ensure_org(%s, %s)", [name, uuid7()])).fetchone()
             assert row is not None
             return OrgId(row[0])
@@ -258,7 +258,7 @@ class Database:
 
         It returns what came with the notifications, none of which is lost.
         """
-        async with await connect(self._dsn, options=sessions.OPTIONS) as conn:
+        async with await connect(self._dsn, options=sessions.SESSION_OPTIONS) as conn:
             await conn.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
 
             async def wait(seconds: float) -> list[str]:
@@ -268,43 +268,43 @@ class Database:
 
 
 @contextmanager
-def noticing_changes() -> Generator[Changes]:
+def track_commits() -> Generator[CommitTracker]:
     """Give what tells whether anything done within was a change that is committed; lines in the log are none."""
-    noticed = Changes()
-    token = _NOTICED.set(noticed)
+    noticed = CommitTracker()
+    token = _COMMIT_TRACKER.set(noticed)
     try:
         yield noticed
     finally:
-        _NOTICED.reset(token)
+        _COMMIT_TRACKER.reset(token)
 
 
 @contextmanager
-def answered_within(seconds: float) -> Generator[None]:
+def statement_timeout(seconds: float) -> Generator[None]:
     """Let no question of a read, inside the block, take longer; changes are made however long they take."""
-    token = _WITHIN.set(seconds)
+    token = _STATEMENT_TIMEOUT.set(seconds)
     try:
         yield
     finally:
-        _WITHIN.reset(token)
+        _STATEMENT_TIMEOUT.reset(token)
 
 
 @asynccontextmanager
-async def verbatim(conn: Connection) -> AsyncGenerator[None]:
+async def without_restrictions(conn: Connection) -> AsyncGenerator[None]:
     """Read what was said as it was said, inside a transaction that recalls: to find what somebody names or answers."""
     await conn.execute("set local roomlore.recall = 'off'")
     yield
-    await conn.execute(RECALLING)
+    await conn.execute(APPLY_RESTRICTIONS)
 
 
 @asynccontextmanager
-async def recalling(conn: Connection) -> AsyncGenerator[None]:
+async def with_restrictions(conn: Connection) -> AsyncGenerator[None]:
     """Recall, inside a transaction that reads what was said as it was said: to tell what is remembered of it."""
-    await conn.execute(RECALLING)
+    await conn.execute(APPLY_RESTRICTIONS)
     yield
     await conn.execute("set local roomlore.recall = 'off'")
 
 
-async def enter_place(conn: Connection, place: RoomId | MessageId) -> bool:
+async def bind_destination(conn: Connection, place: RoomId | MessageId) -> bool:
     """Bind the rest of a read to the place where it is to be posted, and return whether anybody reads there.
 
     From then on it sees nothing that not everybody there could read. Where nobody does, it sees nothing.
@@ -322,8 +322,8 @@ async def enter_place(conn: Connection, place: RoomId | MessageId) -> bool:
 async def _configure(conn: Connection) -> None:
     # A login that is more than the application role steps down; the embedded server logs in as it directly.
     await conn.execute("set role roomlore_app")
-    if await sessions.take_back(conn):
-        raise sessions.Spoiled("the settings of roomlore_app were taken back; connecting anew")
+    if await sessions.reset_session(conn):
+        raise sessions.StaleSession("the settings of roomlore_app were taken back; connecting anew")
     conn.prepared_max = PREPARED
     # Of pgvector's types only this one travels; each is three questions more.
     halfvec = await TypeInfo.fetch(conn, "halfvec")
@@ -333,7 +333,7 @@ async def _configure(conn: Connection) -> None:
     await make_staging(conn)
 
 
-def _bound(within: float | None) -> list[sql.Composable]:
+def _with_timeout(within: float | None) -> list[sql.Composable]:
     if within is None:
         return []
     return [sql.SQL("set local statement_timeout = {}").format(sql.Literal(int(within * 1000)))]
@@ -366,5 +366,5 @@ def _viewer(viewer: Viewer) -> sql.Composed:
     ).format(sql.Literal(str(UUID(str(viewer.org_id)))), sql.Literal(viewer_id), sql.Literal(place))
 
 
-async def _state_viewer(conn: Connection, viewer: Viewer) -> None:
+async def _set_viewer(conn: Connection, viewer: Viewer) -> None:
     await conn.execute(_viewer(viewer))

@@ -36,7 +36,7 @@ class RoomName:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoomToSpeakIn:
+class RoomForPosting:
     """A room as its platform describes it, and whether somebody may say something there now."""
 
     platform: str
@@ -49,7 +49,7 @@ class RoomToSpeakIn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IdentityKey:
+class AccountKey:
     """How a platform names an author, and the participant behind it."""
 
     platform: str
@@ -70,7 +70,7 @@ class ParticipantKey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
+class ExternalAccount:
     """How a platform names a participant."""
 
     platform: str
@@ -98,7 +98,7 @@ class NewRoom:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewIdentity:
+class NewAccount:
     """An identity to add, with a participant of its own."""
 
     platform: str
@@ -111,7 +111,7 @@ class NewIdentity:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NotedName:
+class NameUpdate:
     """What a batch calls somebody, now and at first, and since when; None where a list gives the name."""
 
     participant_id: ParticipantId
@@ -122,7 +122,7 @@ class NotedName:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NotedKind:
+class KindUpdate:
     """What kind of participant somebody has turned out to be."""
 
     participant_id: ParticipantId
@@ -130,7 +130,7 @@ class NotedKind:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NotedRoom:
+class RoomUpdate:
     """How a room is called now."""
 
     room_id: RoomId
@@ -144,7 +144,7 @@ class NotedRoom:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StatedClosed:
+class RoomClosure:
     """A room that records say is for its members."""
 
     room_id: RoomId
@@ -167,7 +167,7 @@ class StatedMembership:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MembersTold:
+class MemberListTime:
     """When the members of a room were last told."""
 
     room_id: RoomId
@@ -175,14 +175,14 @@ class MembersTold:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Narrowed:
+class ClosedRoom:
     """A room that was open and is no more, or of which that was not known."""
 
     room_id: RoomId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Presence:
+class RoomMembership:
     """Somebody who is in a room."""
 
     room_id: RoomId
@@ -222,12 +222,12 @@ async def rooms_by_external_id(
 async def add_rooms(conn: Connection, org_id: OrgId, rooms: Sequence[NewRoom]) -> None:
     """Add rooms; one that exists is left as it is."""
     await QUERIES.run(conn, "add_rooms", {"org_id": org_id, **columns(NewRoom, rooms)})
-    await copying.ask_nodes(conn, org_id, [room.id for room in rooms])
+    await copying.enqueue_nodes(conn, org_id, [room.id for room in rooms])
 
 
-async def identities_by_account(
+async def accounts_by_key(
     conn: Connection, org_id: OrgId, keys: Sequence[tuple[str, str, str]]
-) -> dict[tuple[str, str, str], IdentityKey]:
+) -> dict[tuple[str, str, str], AccountKey]:
     """Return the known ones of these (platform, account, persona) triples."""
     platform, account_id, persona = zip(*keys, strict=True) if keys else ((), (), ())
     params = {
@@ -236,70 +236,70 @@ async def identities_by_account(
         "account_id": list(account_id),
         "persona": list(persona),
     }
-    rows = await QUERIES.all(conn, "identities_by_account", IdentityKey, params)
+    rows = await QUERIES.all(conn, "identities_by_account", AccountKey, params)
     return {(row.platform, row.account_id, row.persona): row for row in rows}
 
 
-async def add_identities(conn: Connection, org_id: OrgId, identities: Sequence[NewIdentity]) -> None:
+async def add_participants_with_accounts(conn: Connection, org_id: OrgId, identities: Sequence[NewAccount]) -> None:
     """Add identities, each with a participant of its own."""
-    params = {"org_id": org_id, **columns(NewIdentity, identities)}
+    params = {"org_id": org_id, **columns(NewAccount, identities)}
     await QUERIES.run(conn, "add_participants", params)
     await QUERIES.run(conn, "add_identities", params)
-    await copying.ask_nodes(conn, org_id, [identity.participant_id for identity in identities])
+    await copying.enqueue_nodes(conn, org_id, [identity.participant_id for identity in identities])
 
 
-async def add_accounts(conn: Connection, org_id: OrgId, identities: Sequence[NewIdentity]) -> None:
+async def add_accounts(conn: Connection, org_id: OrgId, identities: Sequence[NewAccount]) -> None:
     """Add identities of participants that are there already."""
-    await QUERIES.run(conn, "add_identities", {"org_id": org_id, **columns(NewIdentity, identities)})
+    await QUERIES.run(conn, "add_identities", {"org_id": org_id, **columns(NewAccount, identities)})
 
 
-async def room_to_speak_in(
+async def room_for_posting(
     conn: Connection, org_id: OrgId, room_id: RoomId, *, participants: Sequence[ParticipantId], at: datetime
-) -> RoomToSpeakIn | None:
+) -> RoomForPosting | None:
     """Return a room, and whether one of these participants may say something there at a time."""
     params = {"org_id": org_id, "room_id": room_id, "participant_ids": list(participants), "at": at}
-    return await QUERIES.first(conn, "room_to_speak_in", RoomToSpeakIn, params)
+    return await QUERIES.first(conn, "room_to_speak_in", RoomForPosting, params)
 
 
-async def note_names(conn: Connection, org_id: OrgId, names: Sequence[NotedName]) -> None:
+async def update_names(conn: Connection, org_id: OrgId, names: Sequence[NameUpdate]) -> None:
     """Keep each participant's current display name: the one of its newest message."""
-    await QUERIES.run(conn, "note_names", {"org_id": org_id, **columns(NotedName, names)})
+    await QUERIES.run(conn, "note_names", {"org_id": org_id, **columns(NameUpdate, names)})
 
 
-async def note_kinds(conn: Connection, org_id: OrgId, kinds: Sequence[NotedKind]) -> None:
+async def update_kinds(conn: Connection, org_id: OrgId, kinds: Sequence[KindUpdate]) -> None:
     """Give participants, and all they wrote, the kind they have turned out to be of."""
-    params = {"org_id": org_id, **columns(NotedKind, kinds)}
+    params = {"org_id": org_id, **columns(KindUpdate, kinds)}
     await QUERIES.run(conn, "note_kinds", params)
     await QUERIES.run(conn, "note_author_kinds", params)
-    await copying.ask_written_by(conn, org_id, [one.participant_id for one in kinds])
+    await copying.enqueue_written_by(conn, org_id, [one.participant_id for one in kinds])
 
 
-async def note_rooms(conn: Connection, org_id: OrgId, rooms: Sequence[NotedRoom]) -> None:
+async def update_rooms(conn: Connection, org_id: OrgId, rooms: Sequence[RoomUpdate]) -> None:
     """Keep how rooms are called: as their newest message says."""
-    await QUERIES.run(conn, "note_rooms", {"org_id": org_id, **columns(NotedRoom, rooms)})
+    await QUERIES.run(conn, "note_rooms", {"org_id": org_id, **columns(RoomUpdate, rooms)})
 
 
-async def narrow_rooms(conn: Connection, org_id: OrgId, closed: Sequence[StatedClosed]) -> None:
+async def close_rooms(conn: Connection, org_id: OrgId, closed: Sequence[RoomClosure]) -> None:
     """Close rooms that records say are for their members; what was closed once is not opened by a later record.
 
     A room that an operator opened although its records said so before stays open, unless it is direct or they said
     meanwhile that it was open.
     """
-    params = {"org_id": org_id, **columns(StatedClosed, closed)}
-    narrowed = await QUERIES.all(conn, "narrow_rooms", Narrowed, params)
-    await copying.ask_nodes(conn, org_id, [row.room_id for row in narrowed])
+    params = {"org_id": org_id, **columns(RoomClosure, closed)}
+    narrowed = await QUERIES.all(conn, "narrow_rooms", ClosedRoom, params)
+    await copying.enqueue_nodes(conn, org_id, [row.room_id for row in narrowed])
 
 
-async def state_memberships(conn: Connection, org_id: OrgId, stated: Sequence[StatedMembership]) -> None:
+async def add_stated_memberships(conn: Connection, org_id: OrgId, stated: Sequence[StatedMembership]) -> None:
     """Record memberships that the platform states; what was only implied gives way."""
     params = {"org_id": org_id, **columns(StatedMembership, stated)}
-    await _ask_for(conn, org_id, await QUERIES.all(conn, "state_memberships", Presence, params))
+    await _enqueue_memberships(conn, org_id, await QUERIES.all(conn, "state_memberships", RoomMembership, params))
 
 
-async def members_told(conn: Connection, org_id: OrgId, room_ids: Iterable[RoomId]) -> dict[RoomId, datetime]:
+async def member_list_times(conn: Connection, org_id: OrgId, room_ids: Iterable[RoomId]) -> dict[RoomId, datetime]:
     """Return when the members of these rooms were last told, where they ever were."""
     params = {"org_id": org_id, "room_ids": list(room_ids)}
-    rows = await QUERIES.all(conn, "members_told", MembersTold, params)
+    rows = await QUERIES.all(conn, "members_told", MemberListTime, params)
     return {row.room_id: row.told_at for row in rows}
 
 
@@ -308,37 +308,37 @@ async def present_members(
 ) -> set[tuple[RoomId, ParticipantId]]:
     """Return who is stated to be in these rooms without an end."""
     params = {"org_id": org_id, "room_ids": list(room_ids)}
-    rows = await QUERIES.all(conn, "present_members", Presence, params)
+    rows = await QUERIES.all(conn, "present_members", RoomMembership, params)
     return {(row.room_id, row.participant_id) for row in rows}
 
 
 async def end_memberships(
-    conn: Connection, org_id: OrgId, told: Sequence[MembersTold], listed: Sequence[Presence]
+    conn: Connection, org_id: OrgId, told: Sequence[MemberListTime], listed: Sequence[RoomMembership]
 ) -> None:
     """End the stated presence of everybody whom complete lists of members leave out."""
-    of_listed = columns(Presence, listed)
+    of_listed = columns(RoomMembership, listed)
     params = {
         "org_id": org_id,
-        **columns(MembersTold, told),
+        **columns(MemberListTime, told),
         "listed_room_id": of_listed["room_id"],
         "participant_id": of_listed["participant_id"],
     }
-    await _ask_for(conn, org_id, await QUERIES.all(conn, "end_memberships", Presence, params))
+    await _enqueue_memberships(conn, org_id, await QUERIES.all(conn, "end_memberships", RoomMembership, params))
 
 
-async def note_members_told(conn: Connection, org_id: OrgId, told: Sequence[MembersTold]) -> None:
+async def update_member_list_times(conn: Connection, org_id: OrgId, told: Sequence[MemberListTime]) -> None:
     """Keep when the members of rooms were last told; a time only moves on."""
-    await QUERIES.run(conn, "note_members_told", {"org_id": org_id, **columns(MembersTold, told)})
+    await QUERIES.run(conn, "note_members_told", {"org_id": org_id, **columns(MemberListTime, told)})
 
 
-async def imply_memberships(conn: Connection, org_id: OrgId, spoke: Sequence[NewActivity]) -> None:
+async def add_implied_memberships(conn: Connection, org_id: OrgId, spoke: Sequence[NewActivity]) -> None:
     """Give those who wrote a membership from their first message on, where none is stated."""
     params = {"org_id": org_id, **columns(NewActivity, spoke)}
-    await _ask_for(conn, org_id, await QUERIES.all(conn, "imply_memberships", Presence, params))
+    await _enqueue_memberships(conn, org_id, await QUERIES.all(conn, "imply_memberships", RoomMembership, params))
 
 
-async def _ask_for(conn: Connection, org_id: OrgId, moved: Sequence[Presence]) -> None:
-    await copying.ask_nodes(conn, org_id, [row.participant_id for row in moved])
+async def _enqueue_memberships(conn: Connection, org_id: OrgId, moved: Sequence[RoomMembership]) -> None:
+    await copying.enqueue_nodes(conn, org_id, [row.participant_id for row in moved])
 
 
 async def add_activity(conn: Connection, org_id: OrgId, activity: Sequence[NewActivity]) -> None:
@@ -382,12 +382,12 @@ async def accounts(
     return await QUERIES.all(conn, "accounts", ParticipantKey, params)
 
 
-async def identities(
+async def external_accounts(
     conn: Connection, org_id: OrgId, participant_ids: Iterable[ParticipantId]
-) -> list[Identity]:
+) -> list[ExternalAccount]:
     """Return how platforms name these participants."""
     params = {"org_id": org_id, "participant_ids": list(participant_ids)}
-    return await QUERIES.all(conn, "identities", Identity, params)
+    return await QUERIES.all(conn, "identities", ExternalAccount, params)
 
 
 async def merge(

@@ -14,7 +14,7 @@ import psycopg
 
 from roomlore.domain.errors import Conflict, NotFound
 from roomlore.domain.ids import OrgId, RoomId
-from roomlore.domain.retention import Keeping
+from roomlore.domain.retention import RetentionPolicy
 from roomlore.store.queries import Connection, Queries
 
 QUERIES = Queries("erased")
@@ -24,11 +24,11 @@ AccountName = tuple[str, str, str]
 #: Platform and external id of a room.
 RoomName = tuple[str, str]
 #: Platform, external id of a room, external id of a message.
-PlaceName = tuple[str, str, str]
+MessageName = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Removals:
+class ErasedKinds:
     """What kinds of things are to be kept out of an org."""
 
     accounts: bool
@@ -39,7 +39,7 @@ class Removals:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class DryRunSettings:
     """Whether somebody looks alone what would go, and how long it waits and takes at most."""
 
     is_alone: bool
@@ -67,7 +67,7 @@ class ErasedRange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class TombstoneName:
     """A message's place as its platform names it."""
 
     platform: str
@@ -76,7 +76,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeepingRoom:
+class RoomWithRetention:
     """A room that keeps what was said for a time only."""
 
     room_id: RoomId
@@ -86,7 +86,7 @@ class KeepingRoom:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class RetentionRow:
     """How long a room keeps what was said, what it keeps until then, and what time it is."""
 
     keep_for: timedelta | None
@@ -96,7 +96,7 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SaidBefore:
+class OldMessages:
     """How much was said before a time, and of which times it is."""
 
     messages: int
@@ -104,7 +104,7 @@ class SaidBefore:
     newest_at: datetime | None
 
 
-async def keep_erasures_out(conn: Connection, org_id: OrgId) -> None:
+async def lock_shared(conn: Connection, org_id: OrgId) -> None:
     """Wait for an erasure that is under way, and let the next one wait until the transaction ends.
 
     For whoever writes what an erasure would remove. First thing in a transaction, so that what the erasure
@@ -113,19 +113,19 @@ async def keep_erasures_out(conn: Connection, org_id: OrgId) -> None:
     await QUERIES.run(conn, "keep_erasures_out", {"org_id": org_id})
 
 
-async def keep_writers_out(conn: Connection, org_id: OrgId) -> None:
+async def lock_exclusive(conn: Connection, org_id: OrgId) -> None:
     """Wait for those who are writing, and let others wait until the transaction ends."""
     await QUERIES.run(conn, "keep_writers_out", {"org_id": org_id})
 
 
 @asynccontextmanager
-async def looking_only(conn: Connection, org_id: OrgId) -> AsyncGenerator[None]:
+async def dry_run(conn: Connection, org_id: OrgId) -> AsyncGenerator[None]:
     """Look, inside the block, what would go: nobody waits for that long, nor does it for anybody.
 
     Raises:
         Conflict: somebody else looks just now, or it takes too long.
     """
-    look = await QUERIES.first(conn, "begin_look", Look, {"org_id": org_id})
+    look = await QUERIES.first(conn, "begin_look", DryRunSettings, {"org_id": org_id})
     if look is None or not look.is_alone:
         raise Conflict("look", "somebody else looks what would go just now; try again in a while")
     try:
@@ -149,7 +149,7 @@ def digest_of(org_id: OrgId, name: Sequence[str]) -> bytes:
     return hashlib.sha256(b"".join(len(part).to_bytes(4, "big") + part for part in parts)).digest()
 
 
-async def remember_accounts(
+async def add_accounts(
     conn: Connection, org_id: OrgId, names: Iterable[AccountName], *, at: datetime
 ) -> None:
     """Keep out what these accounts have said so far."""
@@ -158,7 +158,7 @@ async def remember_accounts(
     await QUERIES.run(conn, "remember_accounts", params)
 
 
-async def remember_range(
+async def add_range(
     conn: Connection,
     org_id: OrgId,
     room_id: RoomId,
@@ -172,9 +172,9 @@ async def remember_range(
     await QUERIES.run(conn, "remember_range", params)
 
 
-async def removals(conn: Connection, org_id: OrgId) -> Removals:
+async def erased_kinds(conn: Connection, org_id: OrgId) -> ErasedKinds:
     """Return whether anything at all is to be kept out."""
-    row = await QUERIES.first(conn, "removals", Removals, {"org_id": org_id})
+    row = await QUERIES.first(conn, "removals", ErasedKinds, {"org_id": org_id})
     assert row is not None
     return row
 
@@ -195,7 +195,7 @@ async def erased_ranges(conn: Connection, org_id: OrgId, rooms: Sequence[RoomNam
     return await QUERIES.all(conn, "erased_ranges", ErasedRange, params)
 
 
-async def holes(conn: Connection, org_id: OrgId, places: Sequence[PlaceName]) -> set[PlaceName]:
+async def tombstones(conn: Connection, org_id: OrgId, places: Sequence[MessageName]) -> set[MessageName]:
     """Return those of these places that are holes."""
     params = {
         "org_id": org_id,
@@ -203,51 +203,51 @@ async def holes(conn: Connection, org_id: OrgId, places: Sequence[PlaceName]) ->
         "room": [place[1] for place in places],
         "external_id": [place[2] for place in places],
     }
-    rows = await QUERIES.all(conn, "holes", Place, params)
+    rows = await QUERIES.all(conn, "holes", TombstoneName, params)
     return {(row.platform, row.room, row.external_id) for row in rows}
 
 
-async def keeping_rooms(
+async def rooms_with_retention(
     conn: Connection, org_id: OrgId, room_id: RoomId | None = None, *, now: datetime
-) -> list[KeepingRoom]:
+) -> list[RoomWithRetention]:
     """Return the rooms that keep what was said for a time only, or the one asked for if it does."""
     params = {"org_id": org_id, "room_id": room_id, "now": now}
-    return await QUERIES.all(conn, "keeping_rooms", KeepingRoom, params)
+    return await QUERIES.all(conn, "keeping_rooms", RoomWithRetention, params)
 
 
-async def kept_by(conn: Connection, org_id: OrgId, room_id: RoomId) -> tuple[Keeping, datetime]:
+async def retention_now(conn: Connection, org_id: OrgId, room_id: RoomId) -> tuple[RetentionPolicy, datetime]:
     """Return how long a room keeps what was said, for who changes it, and the time by the clock of the database."""
-    return await _kept(conn, org_id, room_id, "kept_by")
+    return await _retention(conn, org_id, room_id, "kept_by")
 
 
-async def keeping_of(conn: Connection, org_id: OrgId, room_id: RoomId) -> Keeping:
+async def retention_of(conn: Connection, org_id: OrgId, room_id: RoomId) -> RetentionPolicy:
     """Return how long a room keeps what was said."""
-    keeping, _ = await _kept(conn, org_id, room_id, "keeping_of")
+    keeping, _ = await _retention(conn, org_id, room_id, "keeping_of")
     return keeping
 
 
-async def _kept(conn: Connection, org_id: OrgId, room_id: RoomId, query: str) -> tuple[Keeping, datetime]:
-    row = await QUERIES.first(conn, query, Kept, {"org_id": org_id, "room_id": room_id})
+async def _retention(conn: Connection, org_id: OrgId, room_id: RoomId, query: str) -> tuple[RetentionPolicy, datetime]:
+    row = await QUERIES.first(conn, query, RetentionRow, {"org_id": org_id, "room_id": room_id})
     if row is None:
         raise NotFound("room", str(room_id))
-    return Keeping(keep_for=row.keep_for, before=row.before, starts_at=row.starts_at), row.now
+    return RetentionPolicy(keep_for=row.keep_for, before=row.before, starts_at=row.starts_at), row.now
 
 
-async def keep(conn: Connection, org_id: OrgId, room_id: RoomId, keeping: Keeping) -> None:
+async def set_retention(conn: Connection, org_id: OrgId, room_id: RoomId, policy: RetentionPolicy) -> None:
     """Say how long a room keeps what was said, and from when on."""
     params = {
         "org_id": org_id,
         "room_id": room_id,
-        "keep_for": keeping.keep_for,
-        "before": keeping.before,
-        "starts_at": keeping.starts_at,
+        "keep_for": policy.keep_for,
+        "before": policy.before,
+        "starts_at": policy.starts_at,
     }
     await QUERIES.run(conn, "keep", params)
 
 
-async def said_before(conn: Connection, org_id: OrgId, room_id: RoomId, before: datetime) -> SaidBefore:
+async def messages_before(conn: Connection, org_id: OrgId, room_id: RoomId, before: datetime) -> OldMessages:
     """Return how much was said in a room before a time."""
     params = {"org_id": org_id, "room_id": room_id, "before": before}
-    row = await QUERIES.first(conn, "said_before", SaidBefore, params)
+    row = await QUERIES.first(conn, "said_before", OldMessages, params)
     assert row is not None
     return row

@@ -16,7 +16,7 @@ QUERIES = Queries("erasednames")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class AnyNames:
     """Whether there are any."""
 
     is_any: bool
@@ -30,14 +30,14 @@ class NameDigest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Word:
+class DistinctiveWord:
     """A word that is no small one."""
 
     word: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tag:
+class TagRow:
     """A tag of a memory."""
 
     id: MemoryId
@@ -61,24 +61,24 @@ class KeyName:
     name: str
 
 
-def digest(org_id: OrgId, word: str) -> bytes:
+def name_digest(org_id: OrgId, word: str) -> bytes:
     """Return what a word of a name is recognised by: SHA-256 over the org's id and the word."""
     return hashlib.sha256(org_id.bytes + word.casefold().encode("utf-8", "surrogatepass")).digest()
 
 
-async def remember(conn: Connection, org_id: OrgId, words: Iterable[str], *, at: datetime) -> int:
+async def add_names(conn: Connection, org_id: OrgId, words: Iterable[str], *, at: datetime) -> int:
     """Let nothing derived say these words any more; return how many are new."""
-    params = {"org_id": org_id, "digest": [digest(org_id, word) for word in {*words}], "at": at}
+    params = {"org_id": org_id, "digest": [name_digest(org_id, word) for word in {*words}], "at": at}
     return await QUERIES.run(conn, "remember", params)
 
 
-async def are_any(conn: Connection, org_id: OrgId) -> bool:
+async def has_names(conn: Connection, org_id: OrgId) -> bool:
     """Return whether an org has erased anybody by name."""
-    row = await QUERIES.first(conn, "are_any", Held, {"org_id": org_id})
+    row = await QUERIES.first(conn, "are_any", AnyNames, {"org_id": org_id})
     return row is not None and row.is_any
 
 
-async def among(conn: Connection, org_id: OrgId, forms: Mapping[str, Collection[str]]) -> set[str]:
+async def erased_words(conn: Connection, org_id: OrgId, forms: Mapping[str, Collection[str]]) -> set[str]:
     """Return those of the words of which a form is a word of an erased name.
 
     Args:
@@ -86,29 +86,29 @@ async def among(conn: Connection, org_id: OrgId, forms: Mapping[str, Collection[
         org_id: Whose.
         forms: Each word, with the forms in which it may be a name: with and without an ending.
     """
-    digests = {digest(org_id, form): form for some in forms.values() for form in some}
+    digests = {name_digest(org_id, form): form for some in forms.values() for form in some}
     params = {"org_id": org_id, "digest": list(digests)}
     found = {digests[bytes(row.digest)] for row in await QUERIES.all(conn, "among", NameDigest, params)}
     return {word for word, some in forms.items() if found & set(some)}
 
 
-async def telling(conn: Connection, words: Iterable[str]) -> set[str]:
+async def distinctive_words(conn: Connection, words: Iterable[str]) -> set[str]:
     """Return those of some words that are no small ones, such as "will": these stand in every text."""
-    return {row.word for row in await QUERIES.all(conn, "telling", Word, {"words": list(words)})}
+    return {row.word for row in await QUERIES.all(conn, "telling", DistinctiveWord, {"words": list(words)})}
 
 
-async def tags_saying(conn: Connection, org_id: OrgId, strings: Iterable[str]) -> list[Tag]:
+async def tags_containing(conn: Connection, org_id: OrgId, strings: Iterable[str]) -> list[TagRow]:
     """Return the tags of memories in which one of these strings occurs."""
-    return await QUERIES.all(conn, "tags_saying", Tag, {"org_id": org_id, "strings": list(strings)})
+    return await QUERIES.all(conn, "tags_saying", TagRow, {"org_id": org_id, "strings": list(strings)})
 
 
-async def drop_tags(conn: Connection, org_id: OrgId, tags: Sequence[Tag]) -> int:
+async def drop_tags(conn: Connection, org_id: OrgId, tags: Sequence[TagRow]) -> int:
     """Take tags off memories; return how many."""
     params = {"org_id": org_id, "memory_id": [one.id for one in tags], "tag": [one.tag for one in tags]}
     return await QUERIES.run(conn, "drop_tags", params)
 
 
-async def rooms_saying(
+async def rooms_containing(
     conn: Connection, org_id: OrgId, platform: str, strings: Iterable[str]
 ) -> list[RoomText]:
     """Return the rooms of a platform with one of these strings in their name or topic."""
@@ -127,7 +127,7 @@ async def rename_rooms(conn: Connection, org_id: OrgId, rooms: Sequence[RoomText
     return await QUERIES.run(conn, "rename_rooms", params)
 
 
-async def keys_called(conn: Connection, org_id: OrgId, strings: Iterable[str]) -> list[str]:
+async def keys_containing(conn: Connection, org_id: OrgId, strings: Iterable[str]) -> list[str]:
     """Return the names of keys in which one of these strings occurs."""
     params = {"org_id": org_id, "strings": list(strings)}
     return [row.name for row in await QUERIES.all(conn, "keys_called", KeyName, params)]

@@ -13,10 +13,10 @@ from typing import Any
 from roomlore.domain.ids import ConversationId, MemoryId, MessageId, OrgId, ParticipantId, RoomId
 from roomlore.domain.incoming import MessageKind
 from roomlore.store import extracting, injections, keeping, messages, readings, untangling, wishes, work
-from roomlore.store.changes import forget_memories, note
-from roomlore.store.copying import ask, ask_below, ask_naming
+from roomlore.store.changes import remove_memories, append
+from roomlore.store.copying import enqueue, enqueue_replies, enqueue_naming
 from roomlore.store.erased import AccountName
-from roomlore.store.memoryvectors import drop as drop_vectors
+from roomlore.store.memoryvectors import drop_vectors as drop_vectors
 from roomlore.store.queries import Connection, Queries
 
 QUERIES = Queries("erasing")
@@ -24,7 +24,7 @@ QUERIES = Queries("erasing")
 #: How much of what.
 Counts = Mapping[str, int]
 #: What of a person goes in one statement, in an order that the references between tables allow.
-OF_PERSON = (
+PERSON_STATEMENTS = (
     ("audiences", "drop_addressed"),
     ("memberships", "drop_memberships"),
     ("activity", "drop_activity_of"),
@@ -39,7 +39,7 @@ OF_PERSON = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DoomedMessage:
+class MessageToErase:
     """A message that is to be erased."""
 
     id: MessageId
@@ -48,14 +48,14 @@ class DoomedMessage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spoken:
+class MessageRef:
     """A message that may stand in a conversation, or may name somebody."""
 
     id: MessageId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryKey:
+class MemoryRef:
     """A memory's id."""
 
     id: MemoryId
@@ -71,14 +71,14 @@ class MemoryText:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConversationKey:
+class ConversationRef:
     """A conversation's id."""
 
     id: ConversationId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Label:
+class ConversationLabel:
     """What a conversation is called."""
 
     id: ConversationId
@@ -86,14 +86,14 @@ class Label:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counted:
+class RowCount:
     """A number of rows."""
 
     count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
+class AccountRow:
     """An account on a platform."""
 
     platform: str
@@ -102,14 +102,14 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Name:
+class NameRow:
     """What somebody was called."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SaidByOthers:
+class MessageContents:
     """Everything in a message, its earlier texts included, that may name somebody else."""
 
     id: MessageId
@@ -133,20 +133,20 @@ async def messages_in_range(
     since: datetime | None,
     until: datetime,
     limit: int,
-    with_holes: bool,
-) -> list[DoomedMessage]:
+    with_tombstones: bool,
+) -> list[MessageToErase]:
     """Return the oldest messages that were sent in a room in a time, holes among them or not."""
     params = {"org_id": org_id, "room_id": room_id, "since": since, "until": until, "limit": limit}
-    params |= {"with_holes": with_holes}
-    return await QUERIES.all(conn, "messages_in_range", DoomedMessage, params)
+    params |= {"with_holes": with_tombstones}
+    return await QUERIES.all(conn, "messages_in_range", MessageToErase, params)
 
 
 async def messages_by(
     conn: Connection, org_id: OrgId, participant_ids: Sequence[ParticipantId], *, limit: int
-) -> list[DoomedMessage]:
+) -> list[MessageToErase]:
     """Return some messages that participants wrote."""
     params = {"org_id": org_id, "participant_ids": list(participant_ids), "limit": limit}
-    return await QUERIES.all(conn, "messages_by", DoomedMessage, params)
+    return await QUERIES.all(conn, "messages_by", MessageToErase, params)
 
 
 async def drop_derived(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> Counts:
@@ -157,20 +157,20 @@ async def drop_derived(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]
     """
     # Work first: whoever is just writing what was derived holds the work's row, so that the drop comes after.
     params = {"org_id": org_id, "message_ids": list(ids)}
-    await ask_below(conn, org_id, ids)
-    spoken = [row.id for row in await QUERIES.all(conn, "spoken", Spoken, params)]
+    await enqueue_replies(conn, org_id, ids)
+    spoken = [row.id for row in await QUERIES.all(conn, "spoken", MessageRef, params)]
     losing = await conversations_of(conn, org_id, ids)
-    if await untangling.touch_rooms_of(conn, org_id, [*spoken, *await _beside(conn, org_id, losing, ids)]):
+    if await untangling.mark_messages_dirty(conn, org_id, [*spoken, *await _beside(conn, org_id, losing, ids)]):
         await work.wake(conn, "untangle")
-    await extracting.draw_anew(conn, org_id, ids)
-    shown = await readings.drop_showing(conn, org_id, ids)
+    await extracting.reextract(conn, org_id, ids)
+    shown = await readings.drop_with_messages(conn, org_id, ids)
     waiting = await QUERIES.run(conn, "drop_work", params)
     vectors = await work.drop_embeddings(conn, org_id, ids)
-    resting = await QUERIES.all(conn, "memories_resting_on", MemoryKey, params)
-    injected = await injections.take_back_of(conn, org_id, ids)
+    resting = await QUERIES.all(conn, "memories_resting_on", MemoryRef, params)
+    injected = await injections.revoke_triggered_by(conn, org_id, ids)
     remembered = await drop_memories(conn, org_id, [memory.id for memory in resting])
     found = await QUERIES.run(conn, "drop_found", params)
-    voiced, buried = await wishes.drop_with(conn, org_id, ids)
+    voiced, buried = await wishes.drop_with_messages(conn, org_id, ids)
     params = {"org_id": org_id, "conversation_ids": losing}
     labels = await QUERIES.run(conn, "empty_labels", params)
     # What passed between those who spoke there is counted anew once the rest is gone through again.
@@ -189,21 +189,21 @@ async def drop_derived(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]
     }
 
 
-async def drop_said(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> Counts:
+async def drop_message_details(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> Counts:
     """Remove what belongs to messages beside their rows: earlier texts and whom they are addressed to."""
     revisions = await messages.drop_revisions(conn, org_id, ids)
     audiences = await QUERIES.run(conn, "drop_audiences", {"org_id": org_id, "message_ids": list(ids)})
     return {"revisions": revisions, "audiences": audiences}
 
 
-async def make_holes(conn: Connection, org_id: OrgId, ids: Sequence[MessageId], *, at: datetime) -> int:
+async def make_tombstones(conn: Connection, org_id: OrgId, ids: Sequence[MessageId], *, at: datetime) -> int:
     """Leave nothing of messages but their places; return how many had been more."""
     params = {"org_id": org_id, "message_ids": list(ids), "at": at}
     await QUERIES.run(conn, "add_nobody", params)
     return await QUERIES.run(conn, "make_holes", params)
 
 
-async def part_replies(
+async def detach_replies(
     conn: Connection, org_id: OrgId, ids: Sequence[MessageId], *, since: datetime | None, until: datetime
 ) -> int:
     """Let replies from outside a range wait for their parents, which go; return how many."""
@@ -220,25 +220,25 @@ async def drop_messages(conn: Connection, org_id: OrgId, ids: Sequence[MessageId
 async def conversations_of(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> list[ConversationId]:
     """Return the conversations that messages are in."""
     params = {"org_id": org_id, "message_ids": list(ids)}
-    return [row.id for row in await QUERIES.all(conn, "conversations_of", ConversationKey, params)]
+    return [row.id for row in await QUERIES.all(conn, "conversations_of", ConversationRef, params)]
 
 
-async def take_out(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> Counts:
+async def remove_from_conversations(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> Counts:
     """Take messages out of their conversations; one in which nothing is left goes."""
     params = {"org_id": org_id, "message_ids": list(ids)}
     left = await conversations_of(conn, org_id, ids)
-    aloud = {row.id for row in await QUERIES.all(conn, "losing_aloud", ConversationKey, params)}
+    aloud = {row.id for row in await QUERIES.all(conn, "losing_aloud", ConversationRef, params)}
     placements = await QUERIES.run(conn, "drop_placements", params)
     gone = await QUERIES.run(conn, "drop_empty_conversations", {"org_id": org_id, "conversation_ids": left})
     await untangling.refresh(conn, org_id, left, changed=aloud, whispered=set(left) - aloud)
     return {"placements": placements, "conversations": gone}
 
 
-async def empty_labels(conn: Connection, org_id: OrgId, ids: Sequence[ConversationId]) -> int:
+async def clear_labels(conn: Connection, org_id: OrgId, ids: Sequence[ConversationId]) -> int:
     """Remove what conversations are called, and have them gone through again; return how many had a label."""
-    if await untangling.touch_rooms_of(conn, org_id, await _beside(conn, org_id, ids, [])):
+    if await untangling.mark_messages_dirty(conn, org_id, await _beside(conn, org_id, ids, [])):
         await work.wake(conn, "untangle")
-    await note(conn, org_id, "conversation.changed", ids)
+    await append(conn, org_id, "conversation.changed", ids)
     return await QUERIES.run(conn, "empty_labels", {"org_id": org_id, "conversation_ids": list(ids)})
 
 
@@ -246,7 +246,7 @@ async def _beside(
     conn: Connection, org_id: OrgId, losing: Sequence[ConversationId], ids: Sequence[MessageId]
 ) -> list[MessageId]:
     params = {"org_id": org_id, "conversation_ids": list(losing), "message_ids": list(ids)}
-    return [row.id for row in await QUERIES.all(conn, "beside", Spoken, params)]
+    return [row.id for row in await QUERIES.all(conn, "beside", MessageRef, params)]
 
 
 async def drop_memories(conn: Connection, org_id: OrgId, ids: Sequence[MemoryId]) -> Counts:
@@ -258,19 +258,19 @@ async def drop_memories(conn: Connection, org_id: OrgId, ids: Sequence[MemoryId]
         return {}
     params = {"org_id": org_id, "memory_ids": list(ids)}
     # Before what they rest on goes: others may have said the same, and say it still.
-    await extracting.draw_anew_resting(conn, org_id, ids)
+    await extracting.reextract_sources(conn, org_id, ids)
     await keeping.lock(conn, org_id)
-    await injections.take_back(conn, org_id, ids)
-    await forget_memories(conn, org_id, ids)
-    handed = await QUERIES.all(conn, "hand_over_superseded", MemoryKey, params)
-    await note(conn, org_id, "memory.changed", [memory.id for memory in handed])
+    await injections.revoke(conn, org_id, ids)
+    await remove_memories(conn, org_id, ids)
+    handed = await QUERIES.all(conn, "hand_over_superseded", MemoryRef, params)
+    await append(conn, org_id, "memory.changed", [memory.id for memory in handed])
     vectors = await drop_vectors(conn, org_id, ids)
     for part in ("memory_sources", "memory_tags", "memory_participants", "partings"):
         await QUERIES.run(conn, f"drop_{part}", params)
     return {"memory embeddings": vectors, "memories": await QUERIES.run(conn, "drop_memories", params)}
 
 
-async def recount(
+async def recount_activity(
     conn: Connection, org_id: OrgId, rooms: Iterable[RoomId], authors: Iterable[ParticipantId]
 ) -> None:
     """Count anew how much authors wrote in rooms."""
@@ -281,7 +281,7 @@ async def recount(
 
 async def memberships_in(conn: Connection, org_id: OrgId, room_id: RoomId) -> int:
     """Return how many memberships a room has."""
-    row = await QUERIES.first(conn, "memberships_in", Counted, {"org_id": org_id, "room_id": room_id})
+    row = await QUERIES.first(conn, "memberships_in", RowCount, {"org_id": org_id, "room_id": room_id})
     assert row is not None
     return row.count
 
@@ -291,7 +291,7 @@ async def accounts_of(
 ) -> list[AccountName]:
     """Return the accounts of participants."""
     params = {"org_id": org_id, "participant_ids": list(participant_ids)}
-    rows = await QUERIES.all(conn, "accounts_of", Account, params)
+    rows = await QUERIES.all(conn, "accounts_of", AccountRow, params)
     return [(row.platform, row.account_id, row.persona) for row in rows]
 
 
@@ -300,7 +300,7 @@ async def names_of(
 ) -> frozenset[str]:
     """Return everything that participants were ever called."""
     params = {"org_id": org_id, "participant_ids": list(participant_ids)}
-    return frozenset(row.name for row in await QUERIES.all(conn, "names_of", Name, params)) - {""}
+    return frozenset(row.name for row in await QUERIES.all(conn, "names_of", NameRow, params)) - {""}
 
 
 async def drop_person(conn: Connection, org_id: OrgId, participant_ids: Sequence[ParticipantId]) -> Counts:
@@ -309,13 +309,13 @@ async def drop_person(conn: Connection, org_id: OrgId, participant_ids: Sequence
     What was whispered to them is gone through again: fewer hear it now, perhaps the same as something else.
     """
     params = {"org_id": org_id, "participant_ids": list(participant_ids)}
-    heard = [row.id for row in await QUERIES.all(conn, "addressed", Spoken, params)]
-    if await untangling.touch_rooms_of(conn, org_id, heard):
+    heard = [row.id for row in await QUERIES.all(conn, "addressed", MessageRef, params)]
+    if await untangling.mark_messages_dirty(conn, org_id, heard):
         await work.wake(conn, "untangle")
-    await ask(conn, org_id, heard)
-    await ask_naming(conn, org_id, participant_ids)
-    await wishes.forget_people(conn, org_id, participant_ids)
-    return await _run_all(conn, OF_PERSON, params)
+    await enqueue(conn, org_id, heard)
+    await enqueue_naming(conn, org_id, participant_ids)
+    await wishes.remove_participants(conn, org_id, participant_ids)
+    return await _run_all(conn, PERSON_STATEMENTS, params)
 
 
 async def memories_of(
@@ -323,10 +323,10 @@ async def memories_of(
 ) -> list[MemoryId]:
     """Return the memories that participants asserted or wrote, that are about them, or seen by them."""
     params = {"org_id": org_id, "participant_ids": list(participant_ids)}
-    return [row.id for row in await QUERIES.all(conn, "memories_of", MemoryKey, params)]
+    return [row.id for row in await QUERIES.all(conn, "memories_of", MemoryRef, params)]
 
 
-async def memories_saying(
+async def memories_containing(
     conn: Connection, org_id: OrgId, strings: Iterable[str], *, participant_ids: Sequence[ParticipantId]
 ) -> list[MemoryText]:
     """Return the memories in which one of these strings occurs, and whether they involve participants."""
@@ -334,12 +334,12 @@ async def memories_saying(
     return await QUERIES.all(conn, "memories_saying", MemoryText, params)
 
 
-async def labels_saying(conn: Connection, org_id: OrgId, strings: Iterable[str]) -> list[Label]:
+async def labels_containing(conn: Connection, org_id: OrgId, strings: Iterable[str]) -> list[ConversationLabel]:
     """Return the conversations whose label has one of these strings in it."""
-    return await QUERIES.all(conn, "labels_saying", Label, {"org_id": org_id, "strings": list(strings)})
+    return await QUERIES.all(conn, "labels_saying", ConversationLabel, {"org_id": org_id, "strings": list(strings)})
 
 
-async def messages_saying(
+async def messages_containing(
     conn: Connection, org_id: OrgId, platform: str, *, strings: Sequence[str]
 ) -> list[MessageId]:
     """Return the messages of a platform in which one of these strings occurs."""
@@ -350,17 +350,17 @@ async def messages_saying(
         # As JSON writes them between quotes.
         "json_strings": [_json(string)[1:-1] for string in strings],
     }
-    return [row.id for row in await QUERIES.all(conn, "messages_saying", Spoken, params)]
+    return [row.id for row in await QUERIES.all(conn, "messages_saying", MessageRef, params)]
 
 
-async def said_by_others(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> list[SaidByOthers]:
+async def message_contents(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> list[MessageContents]:
     """Return everything in these messages that may name somebody else."""
     return await QUERIES.all(
-        conn, "said_by_others", SaidByOthers, {"org_id": org_id, "message_ids": list(ids)}
+        conn, "said_by_others", MessageContents, {"org_id": org_id, "message_ids": list(ids)}
     )
 
 
-async def rewrite(conn: Connection, org_id: OrgId, said: Sequence[SaidByOthers]) -> None:
+async def rewrite_messages(conn: Connection, org_id: OrgId, said: Sequence[MessageContents]) -> None:
     """Put scrubbed contents in place of those that named somebody."""
     fields = ("mentions", "attachments", "reactions", "metadata", "raw")
     params: dict[str, object] = {"org_id": org_id, "id": [one.id for one in said]}

@@ -11,21 +11,21 @@ from roomlore.domain.ids import OrgId
 from roomlore.store.queries import Connection, Queries
 
 if TYPE_CHECKING:
-    from roomlore.store.work import Stage
+    from roomlore.store.work import QueueName
 
 QUERIES = Queries("generations")
 
 #: `current`: searched by; `next`: being filled, and searched by as far as it is; `previous`: to go back to.
-State = Literal["current", "next", "previous"]
+VersionState = Literal["current", "next", "previous"]
 #: Whom each stage embeds for.
-STATE_OF: dict[Stage, State] = {"embed": "current", "reembed": "next"}
+STATE_OF_QUEUE: dict[QueueName, VersionState] = {"embed": "current", "reembed": "next"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Generation:
+class EmbeddingVersion:
     """Vectors of one model, and who makes them."""
 
-    state: State
+    state: VersionState
     #: As settings name it.
     provider: str
     #: None until it has been reached.
@@ -38,7 +38,7 @@ class Generation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class EmbeddingProgress:
     """How far a model has come."""
 
     wanted: int
@@ -48,66 +48,66 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lag:
+class LagRow:
     """Whether vectors lag behind what is to have them."""
 
     is_behind: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waits:
+class PendingRow:
     """Whether anything waits."""
 
     is_true: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dropped:
+class DroppedCount:
     """How many vectors were removed."""
 
     count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Model:
+class ModelRef:
     """A vector space, by its name."""
 
     model: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Length:
+class VectorLength:
     """How long the vectors of a model are."""
 
     model: str
     dimensions: int
 
 
-async def all_of(conn: Connection, org_id: OrgId) -> dict[State, Generation]:
+async def all_versions(conn: Connection, org_id: OrgId) -> dict[VersionState, EmbeddingVersion]:
     """Return the generations of an org; none where the default provider is current and nothing else was ever wanted."""
-    rows = await QUERIES.all(conn, "all", Generation, {"org_id": org_id})
+    rows = await QUERIES.all(conn, "all", EmbeddingVersion, {"org_id": org_id})
     return {row.state: row for row in rows}
 
 
-async def is_still(conn: Connection, org_id: OrgId, state: State, provider: str, *, default: str) -> bool:
+async def is_unchanged(conn: Connection, org_id: OrgId, state: VersionState, provider: str, *, default: str) -> bool:
     """Return whether a provider makes the vectors of a state, and let no switch change that until the transaction ends."""
     await QUERIES.run(conn, "keep_switches_out", {"org_id": org_id})
-    held = (await all_of(conn, org_id)).get(state)
+    held = (await all_versions(conn, org_id)).get(state)
     return provider == held.provider if held is not None else state == "current" and provider == default
 
 
-async def keep_embedding_out(conn: Connection, org_id: OrgId) -> None:
+async def lock_embeddings(conn: Connection, org_id: OrgId) -> None:
     """Wait for those who are writing vectors, and let others wait until the transaction ends."""
     await QUERIES.run(conn, "keep_embedding_out", {"org_id": org_id})
 
 
-async def put(conn: Connection, org_id: OrgId, held: Generation) -> None:
+async def put(conn: Connection, org_id: OrgId, held: EmbeddingVersion) -> None:
     """Say which provider makes the vectors of a state, where nobody has said so yet."""
     params = {"org_id": org_id, "state": held.state, "provider": held.provider}
     await QUERIES.run(conn, "put", params | {"model": held.model, "dimensions": held.dimensions})
 
 
-async def give_up_next(conn: Connection, org_id: OrgId) -> bool:
+async def drop_next(conn: Connection, org_id: OrgId) -> bool:
     """Have no next generation any more, nor work for it; return whether there was one. Its vectors are spare then."""
     if not await QUERIES.run(conn, "drop_next", {"org_id": org_id}):
         return False
@@ -115,12 +115,12 @@ async def give_up_next(conn: Connection, org_id: OrgId) -> bool:
     return True
 
 
-async def succeed(conn: Connection, org_id: OrgId, model: str) -> bool:
+async def promote_next(conn: Connection, org_id: OrgId, model: str) -> bool:
     """Let the next generation, of this model, be current, unless something waits for it; return whether it is.
 
     The current one becomes the previous one, whose own vectors are spare then.
     """
-    if await waits(conn, org_id):
+    if await has_pending(conn, org_id):
         return False
     await QUERIES.run(conn, "drop_previous", {"org_id": org_id})
     for was, state in (("current", "previous"), ("next", "current")):
@@ -131,13 +131,13 @@ async def succeed(conn: Connection, org_id: OrgId, model: str) -> bool:
     return True
 
 
-async def waits(conn: Connection, org_id: OrgId) -> bool:
+async def has_pending(conn: Connection, org_id: OrgId) -> bool:
     """Return whether anything is still to be embedded by the next model; what was set aside is not."""
-    found = await QUERIES.first(conn, "waits", Waits, {"org_id": org_id})
+    found = await QUERIES.first(conn, "waits", PendingRow, {"org_id": org_id})
     return found is not None and found.is_true
 
 
-async def note_reached(
+async def record_reached(
     conn: Connection, org_id: OrgId, provider: str, *, model: str, dimensions: int
 ) -> None:
     """Say what a provider was found to be, and that it gives vectors; of one that nobody chose nothing is kept."""
@@ -146,7 +146,7 @@ async def note_reached(
     await QUERIES.run(conn, "note_reached", params)
 
 
-async def note_outage(
+async def record_outage(
     conn: Connection, org_id: OrgId, provider: str, *, error: str, is_unchosen: bool = False
 ) -> None:
     """Say that a provider gives no vectors, and keep since when; also where it is the default, and nobody chose."""
@@ -157,33 +157,33 @@ async def note_outage(
 
 async def is_behind(conn: Connection, org_id: OrgId, model: str) -> bool:
     """Return whether something cannot be found by this model's vectors yet; asked by an operator."""
-    row = await QUERIES.first(conn, "embedding_lag", Lag, {"org_id": org_id, "model": model})
+    row = await QUERIES.first(conn, "embedding_lag", LagRow, {"org_id": org_id, "model": model})
     assert row is not None
     return row.is_behind
 
 
-async def progress(conn: Connection, org_id: OrgId, model: str | None, *, stage: Stage) -> Progress:
+async def progress(conn: Connection, org_id: OrgId, model: str | None, *, stage: QueueName) -> EmbeddingProgress:
     """Return how many messages and memories are to have a vector and have one of this model, and what of a stage is left."""
     params = {"org_id": org_id, "model": model, "stage": stage}
-    row = await QUERIES.first(conn, "progress", Progress, params)
+    row = await QUERIES.first(conn, "progress", EmbeddingProgress, params)
     assert row is not None
     return row
 
 
-async def spare_models(conn: Connection, org_id: OrgId) -> Sequence[str]:
+async def unused_models(conn: Connection, org_id: OrgId) -> Sequence[str]:
     """Return the models of which there are vectors that nobody reads any more."""
-    rows = await QUERIES.all(conn, "spare_models", Model, {"org_id": org_id})
+    rows = await QUERIES.all(conn, "spare_models", ModelRef, {"org_id": org_id})
     return [row.model for row in rows]
 
 
-async def lengths(conn: Connection, org_id: OrgId) -> dict[str, int]:
+async def vector_lengths(conn: Connection, org_id: OrgId) -> dict[str, int]:
     """Return how long the vectors are that an org has, by model."""
-    rows = await QUERIES.all(conn, "lengths", Length, {"org_id": org_id})
+    rows = await QUERIES.all(conn, "lengths", VectorLength, {"org_id": org_id})
     return {row.model: row.dimensions for row in rows}
 
 
 async def drop_vectors(conn: Connection, org_id: OrgId, model: str, *, limit: int) -> int:
     """Remove up to so many vectors of messages and of memories by a model, and return how many that were."""
     params = {"org_id": org_id, "model": model, "limit": limit}
-    row = await QUERIES.first(conn, "drop_vectors", Dropped, params)
+    row = await QUERIES.first(conn, "drop_vectors", DroppedCount, params)
     return row.count if row else 0

@@ -4,44 +4,44 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from roomlore.domain.graph import ABOUT, INVOLVES, RESTS_ON, TAGGED, Present, Tagged, Talk, Weighed
+from roomlore.domain.graph import ABOUT_WEIGHT, INVOLVES_WEIGHT, SOURCE_WEIGHT, TAG_WEIGHT, ConversationAuthor, RelatedTag, ConversationPartner, RelatedMemory
 from roomlore.domain.ids import ConversationId, MemoryId, MessageId, OrgId, ParticipantId
 from roomlore.domain.incoming import ParticipantKind
 from roomlore.domain.projected import tag_id
 from roomlore.domain.records import MemoryRole
 from roomlore.store import memories
-from roomlore.store.memories import Facets, MemoryPlace
+from roomlore.store.memories import MemoryFilter, MemoryCursor
 from roomlore.store.queries import Connection, Queries
 
 QUERIES = Queries("graph")
-_WEIGHTS = {"about": ABOUT, "involves": INVOLVES, "rests_on": RESTS_ON, "tagged": TAGGED}
-_STATED: Sequence[MemoryRole] = ("author", "perspective")
-_ABOUT: Sequence[MemoryRole] = ("subject",)
+_WEIGHTS = {"about": ABOUT_WEIGHT, "involves": INVOLVES_WEIGHT, "rests_on": SOURCE_WEIGHT, "tagged": TAG_WEIGHT}
+_AUTHOR_ROLES: Sequence[MemoryRole] = ("author", "perspective")
+_SUBJECT_ROLES: Sequence[MemoryRole] = ("subject",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Who:
+class ParticipantRef:
     """The id of a participant."""
 
     id: ParticipantId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class MessageRef:
     """The id of a message."""
 
     id: MessageId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class MemoryRef:
     """The id of a memory."""
 
     id: MemoryId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Marking:
+class TagCount:
     """How many memories have a tag."""
 
     tag: str
@@ -49,7 +49,7 @@ class Marking:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
+class SourceRow:
     """A message that a memory rests on."""
 
     message_id: MessageId
@@ -57,7 +57,7 @@ class Ground:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Called:
+class ParticipantName:
     """What the viewer may call a participant."""
 
     id: ParticipantId
@@ -65,20 +65,20 @@ class Called:
     kind: ParticipantKind
 
 
-async def called(
+async def participant_names(
     conn: Connection, org_id: OrgId, participant_ids: Sequence[ParticipantId]
-) -> dict[ParticipantId, Called]:
+) -> dict[ParticipantId, ParticipantName]:
     """Return what the viewer may call these participants, as far as they are known."""
     params = {"org_id": org_id, "participant_ids": list(participant_ids)}
-    return {row.id: row for row in await QUERIES.all(conn, "called", Called, params)}
+    return {row.id: row for row in await QUERIES.all(conn, "called", ParticipantName, params)}
 
 
-async def persons(
+async def with_other_accounts(
     conn: Connection, org_id: OrgId, participant_ids: Sequence[ParticipantId]
 ) -> list[ParticipantId]:
     """Return these participants with every other account of theirs that the viewer may know of."""
     params = {"org_id": org_id, "participant_ids": list(participant_ids)}
-    return [row.id for row in await QUERIES.all(conn, "persons", Who, params)]
+    return [row.id for row in await QUERIES.all(conn, "persons", ParticipantRef, params)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,88 +90,88 @@ class DatabaseGraph:
     #: Only these can be answers: messages, memories, participants, tags; None: whatever is.
     among: Sequence[UUID] | None = None
 
-    async def said_by_bots(self, *, limit: int) -> list[MessageId]:
+    async def messages_by_agents(self, *, limit: int) -> list[MessageId]:
         """Return what agents said, newest first."""
-        return await self.said_by(await self._bots(), limit=limit)
+        return await self.messages_by(await self._agent_ids(), limit=limit)
 
-    async def said_by(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[MessageId]:
+    async def messages_by(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[MessageId]:
         """Return what somebody said, newest first."""
         name = "said_by" if self.among is None else "said_among"
-        rows = await QUERIES.all(self.conn, name, Said, self._params(participant_ids, limit))
+        rows = await QUERIES.all(self.conn, name, MessageRef, self._params(participant_ids, limit))
         return [row.id for row in rows]
 
-    async def known_by_bots(self, *, limit: int) -> list[MemoryId]:
+    async def memories_by_agents(self, *, limit: int) -> list[MemoryId]:
         """Return the memories that agents stated or that were seen through their eyes, newest first."""
-        return await self.known_by(await self._bots(), limit=limit)
+        return await self.memories_by(await self._agent_ids(), limit=limit)
 
-    async def known_by(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[MemoryId]:
+    async def memories_by(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[MemoryId]:
         """Return the memories that somebody stated or that were seen through their eyes, newest first."""
         if self.among is not None:
-            return await self._known_among(participant_ids, _STATED, limit)
-        found: dict[MemoryId, MemoryPlace] = {}
-        for facets in (Facets(author_ids=participant_ids), Facets(perspective_ids=participant_ids)):
-            places = await memories.newest_places(self.conn, self.org_id, facets, limit=limit)
+            return await self._memories_with_role(participant_ids, _AUTHOR_ROLES, limit)
+        found: dict[MemoryId, MemoryCursor] = {}
+        for facets in (MemoryFilter(author_ids=participant_ids), MemoryFilter(perspective_ids=participant_ids)):
+            places = await memories.newest_cursors(self.conn, self.org_id, facets, limit=limit)
             found |= {one.id: one for one in places}
         newest = sorted(found.values(), key=lambda one: one.position, reverse=True)
         return [one.id for one in newest[:limit]]
 
-    async def known_about(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[MemoryId]:
+    async def memories_about(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[MemoryId]:
         """Return the memories about somebody, newest first."""
         if self.among is not None:
-            return await self._known_among(participant_ids, _ABOUT, limit)
-        facets = Facets(subject_ids=participant_ids)
-        found = await memories.newest_places(self.conn, self.org_id, facets, limit=limit)
+            return await self._memories_with_role(participant_ids, _SUBJECT_ROLES, limit)
+        facets = MemoryFilter(subject_ids=participant_ids)
+        found = await memories.newest_cursors(self.conn, self.org_id, facets, limit=limit)
         return [one.id for one in found]
 
-    async def talked_to(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[Talk]:
+    async def conversation_partners(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[ConversationPartner]:
         """Return whom somebody answered or was answered by, the most frequent first."""
-        return await QUERIES.all(self.conn, "talks", Talk, self._params(participant_ids, limit))
+        return await QUERIES.all(self.conn, "talks", ConversationPartner, self._params(participant_ids, limit))
 
-    async def memories_near(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[Weighed]:
+    async def related_memories(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[RelatedMemory]:
         """Return the memories that are about somebody or involve them, the weightiest first."""
-        return await QUERIES.all(self.conn, "memories_near", Weighed, self._params(participant_ids, limit))
+        return await QUERIES.all(self.conn, "memories_near", RelatedMemory, self._params(participant_ids, limit))
 
-    async def tags_near(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[Tagged]:
+    async def related_tags(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[RelatedTag]:
         """Return the tags of memories that are about somebody or involve them, the most frequent first."""
-        found = await self._marked(participant_ids)
-        counted = [Tagged(tag_id=key, count=marking.count) for key, marking in found.items()]
+        found = await self._tag_counts(participant_ids)
+        counted = [RelatedTag(tag_id=key, count=marking.count) for key, marking in found.items()]
         return sorted(counted, key=lambda one: (-one.count, one.tag_id))[: max(limit, 0)]
 
-    async def rests_on(self, memory_ids: Sequence[MemoryId]) -> dict[MessageId, list[MemoryId]]:
+    async def sources_of(self, memory_ids: Sequence[MemoryId]) -> dict[MessageId, list[MemoryId]]:
         """Return the messages that these memories rest on, each with those that do."""
         params = {"org_id": self.org_id, "memory_ids": list(memory_ids)}
         found: dict[MessageId, list[MemoryId]] = {}
-        for row in await QUERIES.all(self.conn, "rests_on", Ground, params):
+        for row in await QUERIES.all(self.conn, "rests_on", SourceRow, params):
             found.setdefault(row.message_id, []).append(row.memory_id)
         return found
 
     async def tags(self, participant_ids: Sequence[ParticipantId]) -> dict[UUID, str]:
         """Return what the tags near somebody are called, by their ids."""
-        return {key: marking.tag for key, marking in (await self._marked(participant_ids)).items()}
+        return {key: marking.tag for key, marking in (await self._tag_counts(participant_ids)).items()}
 
-    async def present_in(self, conversation_id: ConversationId, *, limit: int) -> list[Present]:
+    async def conversation_authors(self, conversation_id: ConversationId, *, limit: int) -> list[ConversationAuthor]:
         """Return who wrote in a conversation that the viewer may follow, the most talkative first."""
         params = self._params((), limit) | {"conversation_id": conversation_id}
-        return await QUERIES.all(self.conn, "present_in", Present, params)
+        return await QUERIES.all(self.conn, "present_in", ConversationAuthor, params)
 
-    async def memories_for(
+    async def conversation_memories(
         self, conversation_id: ConversationId, participant_ids: Sequence[ParticipantId], *, limit: int
-    ) -> list[Weighed]:
+    ) -> list[RelatedMemory]:
         """Return the memories that rest on a conversation, or name some of those present, the weightiest first."""
         params = self._params(participant_ids, limit) | {"conversation_id": conversation_id}
-        return await QUERIES.all(self.conn, "memories_for", Weighed, params)
+        return await QUERIES.all(self.conn, "memories_for", RelatedMemory, params)
 
-    async def _bots(self) -> list[ParticipantId]:
-        return [row.id for row in await QUERIES.all(self.conn, "bots", Who, {"org_id": self.org_id})]
+    async def _agent_ids(self) -> list[ParticipantId]:
+        return [row.id for row in await QUERIES.all(self.conn, "bots", ParticipantRef, {"org_id": self.org_id})]
 
-    async def _known_among(
+    async def _memories_with_role(
         self, participant_ids: Sequence[ParticipantId], roles: Sequence[MemoryRole], limit: int
     ) -> list[MemoryId]:
         params = self._params(participant_ids, limit) | {"roles": list(roles)}
-        return [row.id for row in await QUERIES.all(self.conn, "known_among", Known, params)]
+        return [row.id for row in await QUERIES.all(self.conn, "known_among", MemoryRef, params)]
 
-    async def _marked(self, participant_ids: Sequence[ParticipantId]) -> dict[UUID, Marking]:
-        rows = await QUERIES.all(self.conn, "tags_near", Marking, self._params(participant_ids, 0))
+    async def _tag_counts(self, participant_ids: Sequence[ParticipantId]) -> dict[UUID, TagCount]:
+        rows = await QUERIES.all(self.conn, "tags_near", TagCount, self._params(participant_ids, 0))
         found = {tag_id(self.org_id, row.tag): row for row in rows}
         return {key: row for key, row in found.items() if self.among is None or key in self.among}
 

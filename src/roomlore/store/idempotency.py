@@ -11,28 +11,28 @@ from roomlore.store.queries import Connection, Queries
 QUERIES = Queries("idempotency")
 
 #: What was asked for is known for so long.
-KEPT = timedelta(hours=24)
+RESPONSE_TTL = timedelta(hours=24)
 #: Whoever has not told what became of it by then has died.
-HELD = timedelta(minutes=10)
+CLAIM_TTL = timedelta(minutes=10)
 #: So many of one caller's are known; of more the oldest go.
-MOST = 100_000
+MAX_CLAIMS = 100_000
 #: One claim in so many looks how many its caller has.
-COUNTED_EVERY = 256
+COUNT_INTERVAL = 256
 #: So many that have expired go with each claim.
-TIDIED = 10
+CLEANUP_INTERVAL = 10
 #: A digest begins with so many bytes that all of one caller's have in common.
-_OF_CALLER = 16
+_CALLER_DIGEST_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claimed:
+class Claim:
     """A claim that was made."""
 
     claim: UUID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
+class StoredResponse:
     """What came of what was asked for."""
 
     #: Digest of what was asked for.
@@ -47,7 +47,7 @@ class Answered:
 def digest_of(caller: str, key: str) -> bytes:
     """Return the digest of a caller and of a key of theirs."""
     who = hashlib.sha256(caller.encode()).digest()
-    return who[:_OF_CALLER] + hashlib.sha256(who + key.encode()).digest()[_OF_CALLER:]
+    return who[:_CALLER_DIGEST_BYTES] + hashlib.sha256(who + key.encode()).digest()[_CALLER_DIGEST_BYTES:]
 
 
 async def claim(
@@ -64,24 +64,24 @@ async def claim(
         may_repeat: Whether an expired claim is made again, since what is asked for may be done twice.
     """
     params = {"org_id": org_id, "digest": digest, "request": request, "claim": uuid7(), "now": now}
-    params |= {"kept_since": now - KEPT, "held_since": now - HELD, "may_repeat": may_repeat}
-    made = await QUERIES.first(conn, "claim", Claimed, params)
+    params |= {"kept_since": now - RESPONSE_TTL, "held_since": now - CLAIM_TTL, "may_repeat": may_repeat}
+    made = await QUERIES.first(conn, "claim", Claim, params)
     if made is None:
         return None
-    expired = {"org_id": org_id, "before": now - KEPT, "most": TIDIED}
+    expired = {"org_id": org_id, "before": now - RESPONSE_TTL, "most": CLEANUP_INTERVAL}
     await QUERIES.run(conn, "drop_expired", expired)
-    if made.claim.int % COUNTED_EVERY == 0:
-        first, last = digest[:_OF_CALLER] + b"\x00" * _OF_CALLER, digest[:_OF_CALLER] + b"\xff" * _OF_CALLER
-        await QUERIES.run(conn, "drop_more", {"org_id": org_id, "first": first, "last": last, "most": MOST})
+    if made.claim.int % COUNT_INTERVAL == 0:
+        first, last = digest[:_CALLER_DIGEST_BYTES] + b"\x00" * _CALLER_DIGEST_BYTES, digest[:_CALLER_DIGEST_BYTES] + b"\xff" * _CALLER_DIGEST_BYTES
+        await QUERIES.run(conn, "drop_more", {"org_id": org_id, "first": first, "last": last, "most": MAX_CLAIMS})
     return made.claim
 
 
-async def find(conn: Connection, org_id: OrgId, digest: bytes) -> Answered | None:
+async def find(conn: Connection, org_id: OrgId, digest: bytes) -> StoredResponse | None:
     """Return what came of what was asked for under a digest; None where nothing was."""
-    return await QUERIES.first(conn, "find", Answered, {"org_id": org_id, "digest": digest})
+    return await QUERIES.first(conn, "find", StoredResponse, {"org_id": org_id, "digest": digest})
 
 
-async def settle(
+async def store_response(
     conn: Connection,
     org_id: OrgId,
     digest: bytes,

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from roomlore.domain.ids import MemoryId, MessageId, OrgId, ParticipantId, RoomId
-from roomlore.store.changes import forget_messages
+from roomlore.store.changes import remove_messages
 from roomlore.store.queries import Connection, Queries, columns
 
 QUERIES = Queries("injections")
 #: What was said longer ago gives no occasion when it comes in.
-FRESH_FOR = timedelta(minutes=10)
+MAX_TRIGGER_AGE = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GivingTo:
+class InjectionTarget:
     """A message that gives occasion, and an agent that may be given something."""
 
     message_id: MessageId
@@ -29,34 +29,34 @@ class GivingTo:
     agent_id: ParticipantId
 
     @property
-    def place(self) -> RoomId | MessageId:
+    def destination(self) -> RoomId | MessageId:
         """Where it would be answered."""
         return self.message_id if self.is_whisper else self.room_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
+class InjectedMemoryRef:
     """A memory that was given."""
 
     memory_id: MemoryId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
+class RevokedMessage:
     """A message that gives a memory."""
 
     message_id: MessageId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rested:
+class CooldownRow:
     """Whether somebody was given nothing for a while."""
 
     has_rested: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gift:
+class InjectedMemory:
     """A memory as a message that gives it."""
 
     id: MessageId
@@ -64,57 +64,57 @@ class Gift:
     body: str
 
 
-async def ask_for_added(conn: Connection, org_id: OrgId) -> bool:
+async def enqueue_added(conn: Connection, org_id: OrgId) -> bool:
     """Ask for agents to be given what they may know of what was just added; return whether there is any to be asked for."""
-    params = {"org_id": org_id, "fresh_for": FRESH_FOR}
+    params = {"org_id": org_id, "fresh_for": MAX_TRIGGER_AGE}
     return await QUERIES.run(conn, "ask_for_added", params) > 0
 
 
-async def occasions(
+async def injection_targets(
     conn: Connection, org_id: OrgId, ids: Collection[MessageId], *, rested_at: datetime
-) -> list[GivingTo]:
+) -> list[InjectionTarget]:
     """Return which agents may be given something on account of messages, if they were given nothing since a time."""
     params = {"org_id": org_id, "message_ids": list(ids), "rested_at": rested_at}
-    return await QUERIES.all(conn, "occasions", GivingTo, params)
+    return await QUERIES.all(conn, "occasions", InjectionTarget, params)
 
 
-async def given(
-    conn: Connection, org_id: OrgId, occasion: GivingTo, ids: Collection[MemoryId]
+async def delivered_ids(
+    conn: Connection, org_id: OrgId, target: InjectionTarget, ids: Collection[MemoryId]
 ) -> set[MemoryId]:
     """Return those of these memories that an agent was given in a room since it was last compacted."""
     params = {
         "org_id": org_id,
-        "room_id": occasion.room_id,
-        "agent_id": occasion.agent_id,
+        "room_id": target.room_id,
+        "agent_id": target.agent_id,
         "memory_ids": list(ids),
     }
-    return {row.memory_id for row in await QUERIES.all(conn, "known_to_agent", Given, params)}
+    return {row.memory_id for row in await QUERIES.all(conn, "known_to_agent", InjectedMemoryRef, params)}
 
 
-async def given_as(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> set[MemoryId]:
+async def delivered_by_messages(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> set[MemoryId]:
     """Return the memories that messages give, as far as the viewer may see it."""
     params = {"org_id": org_id, "message_ids": list(ids)}
-    return {row.memory_id for row in await QUERIES.all(conn, "given_as", Given, params)}
+    return {row.memory_id for row in await QUERIES.all(conn, "given_as", InjectedMemoryRef, params)}
 
 
-async def has_rested(conn: Connection, org_id: OrgId, occasion: GivingTo, *, since: datetime) -> bool:
+async def is_cooled_down(conn: Connection, org_id: OrgId, target: InjectionTarget, *, since: datetime) -> bool:
     """Return whether an agent was given nothing in a room since a time."""
     params = {
         "org_id": org_id,
-        "room_id": occasion.room_id,
-        "agent_id": occasion.agent_id,
+        "room_id": target.room_id,
+        "agent_id": target.agent_id,
         "since": since,
     }
-    row = await QUERIES.first(conn, "rested", Rested, params)
+    row = await QUERIES.first(conn, "rested", CooldownRow, params)
     assert row is not None
     return row.has_rested
 
 
-async def give(
+async def deliver(
     conn: Connection,
     org_id: OrgId,
-    occasion: GivingTo,
-    gifts: Sequence[Gift],
+    target: InjectionTarget,
+    memories: Sequence[InjectedMemory],
     *,
     author: tuple[ParticipantId, str],
     at: datetime,
@@ -131,59 +131,59 @@ async def give(
     """
     params = {
         "org_id": org_id,
-        "trigger_id": occasion.message_id,
-        "agent_id": occasion.agent_id,
+        "trigger_id": target.message_id,
+        "agent_id": target.agent_id,
         "author_id": author[0],
         "author_name": author[1],
         "at": at,
-        **columns(Gift, gifts),
+        **columns(InjectedMemory, memories),
     }
     return await QUERIES.run(conn, "give", params)
 
 
-async def take_back(conn: Connection, org_id: OrgId, memory_ids: Collection[MemoryId]) -> int:
+async def revoke(conn: Connection, org_id: OrgId, memory_ids: Collection[MemoryId]) -> int:
     """Remove the messages that gave memories, place and all; return how many."""
     params = {"org_id": org_id, "memory_ids": list(memory_ids)}
-    taken = await QUERIES.all(conn, "take_back_memories", Taken, params)
+    taken = await QUERIES.all(conn, "take_back_memories", RevokedMessage, params)
     return await _drop(conn, org_id, [row.message_id for row in taken])
 
 
-async def take_back_from(conn: Connection, org_id: OrgId, agent_ids: Collection[ParticipantId]) -> int:
+async def revoke_from_agents(conn: Connection, org_id: OrgId, agent_ids: Collection[ParticipantId]) -> int:
     """Remove what agents were given, place and all; return how many messages that were."""
     params = {"org_id": org_id, "participant_ids": list(agent_ids)}
-    taken = await QUERIES.all(conn, "take_back_from", Taken, params)
+    taken = await QUERIES.all(conn, "take_back_from", RevokedMessage, params)
     return await _drop(conn, org_id, [row.message_id for row in taken])
 
 
-async def take_back_fallen(conn: Connection, org_id: OrgId, *, limit: int) -> int:
+async def revoke_inactive(conn: Connection, org_id: OrgId, *, limit: int) -> int:
     """Remove messages that give what does not stand any more, so many at most; return how many.
 
     No agent is shown them since it fell.
     """
-    fallen = await QUERIES.all(conn, "fallen", Taken, {"org_id": org_id, "limit": limit})
+    fallen = await QUERIES.all(conn, "fallen", RevokedMessage, {"org_id": org_id, "limit": limit})
     ids = [row.message_id for row in fallen]
-    await QUERIES.all(conn, "take_back_messages", Taken, {"org_id": org_id, "message_ids": ids})
+    await QUERIES.all(conn, "take_back_messages", RevokedMessage, {"org_id": org_id, "message_ids": ids})
     return await _drop(conn, org_id, ids)
 
 
-async def take_back_of(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> int:
+async def revoke_triggered_by(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> int:
     """Remove what was given on account of messages, and forget what was given as them; return how many messages went.
 
     The messages themselves are left to whoever removes them.
     """
     params = {"org_id": org_id, "message_ids": list(ids)}
-    taken = await QUERIES.all(conn, "take_back_messages", Taken, params)
+    taken = await QUERIES.all(conn, "take_back_messages", RevokedMessage, params)
     return await _drop(conn, org_id, [row.message_id for row in taken if row.message_id not in set(ids)])
 
 
-async def compact(conn: Connection, org_id: OrgId, room_id: RoomId, *, at: datetime) -> None:
+async def reset_context(conn: Connection, org_id: OrgId, room_id: RoomId, *, at: datetime) -> None:
     """Say that what was given in a room up to a time is not before its agents any more."""
     await QUERIES.run(conn, "compact", {"org_id": org_id, "room_id": room_id, "at": at})
 
 
-async def set_injecting(conn: Connection, org_id: OrgId, room_id: RoomId, *, is_injecting: bool) -> None:
+async def set_enabled(conn: Connection, org_id: OrgId, room_id: RoomId, *, is_enabled: bool) -> None:
     """Say whether the agents of a room are given what they may know."""
-    params = {"org_id": org_id, "room_id": room_id, "is_injecting": is_injecting}
+    params = {"org_id": org_id, "room_id": room_id, "is_injecting": is_enabled}
     await QUERIES.run(conn, "set_injecting", params)
 
 
@@ -191,7 +191,7 @@ async def _drop(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> in
     if not ids:
         return 0
     params = {"org_id": org_id, "message_ids": list(ids)}
-    await forget_messages(conn, org_id, ids)
+    await remove_messages(conn, org_id, ids)
     await QUERIES.run(conn, "drop_replies", params)
     await QUERIES.run(conn, "drop_audiences", params)
     return await QUERIES.run(conn, "drop_messages", params)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from roomlore.store.connect import connect, readable_errors
+from roomlore.store.connect import connect, translate_errors
 from roomlore.store.migrate import found_version
 from roomlore.store.queries import Queries
 
@@ -26,7 +26,7 @@ class ServerFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Inspection:
+class ServerInspection:
     """What was found on a server."""
 
     server: ServerFacts
@@ -34,7 +34,7 @@ class Inspection:
     schema_version: int
 
 
-async def inspect(dsn: str) -> Inspection:
+async def inspect_server(dsn: str) -> ServerInspection:
     """Return what a server is and what the login may do there.
 
     Raises:
@@ -42,7 +42,7 @@ async def inspect(dsn: str) -> Inspection:
         DatabaseUnavailable: nobody answers, or the login is refused.
     """
     async with await connect(dsn) as conn:
-        with readable_errors():
+        with translate_errors():
             facts = await QUERIES.first(conn, "server_facts", ServerFacts, {})
             assert facts is not None
-            return Inspection(server=facts, schema_version=await found_version(conn))
+            return ServerInspection(server=facts, schema_version=await found_version(conn))

@@ -11,21 +11,21 @@ from typing import Any
 from uuid import UUID
 
 from roomlore.domain.ids import MemoryId, MessageId, OrgId, ParticipantId, RoomId
-from roomlore.domain.records import AssertedFor, MemoryKind, MemoryRole, MemorySource, Sensitivity
+from roomlore.domain.records import AssertionAudience, MemoryKind, MemoryRole, MemorySource, Sensitivity
 from roomlore.store import memoryvectors, work
-from roomlore.store.changes import note
+from roomlore.store.changes import append
 from roomlore.store.queries import Connection, Queries, columns
 
 QUERIES = Queries("keeping")
 #: What a memory has of its draft as it is.
-_STATED = (
+_MEMORY_COLUMNS = (
     *("id", "title", "content", "importance", "sensitivity", "audience", "asserted_by", "asserted_in"),
     *("recorded_at", "valid_from", "task_id"),
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
+class MemoryDraft:
     """A statement that is to be remembered; importance is 1..5, confidence 0..1."""
 
     id: MemoryId
@@ -37,7 +37,7 @@ class Draft:
     sensitivity: Sensitivity = "normal"
     is_hushed: bool = False  # sensitive only because a conversation that it rests on is
     #: For whom it is where it rests on no message.
-    audience: AssertedFor = "self"
+    audience: AssertionAudience = "self"
     asserted_by: ParticipantId | None = None
     asserted_in: RoomId | None = None
     recorded_at: datetime
@@ -61,14 +61,14 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Missing:
+class MissingSource:
     """The id of a message without words, or of nothing."""
 
     id: UUID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heard:
+class SourceAudience:
     """Whom a source of a memory is for."""
 
     room_id: RoomId
@@ -78,7 +78,7 @@ class Heard:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class ParticipantRef:
     """A participant, and the person whose account it is."""
 
     id: ParticipantId
@@ -87,7 +87,7 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class MatchingMemory:
     """A memory that says the same."""
 
     id: MemoryId
@@ -96,19 +96,19 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class FlagRow:
     """Whether something is so."""
 
     is_so: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Circled:
+class ScopedMemory:
     """A memory, and what decides of whom and for whom it is."""
 
     id: MemoryId
     sensitivity: Sensitivity
-    audience: AssertedFor
+    audience: AssertionAudience
     asserted_by: ParticipantId | None
     circle: str
     slot: str | None
@@ -116,7 +116,7 @@ class Circled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NamedIn:
+class RoleRow:
     """Somebody whom a memory names."""
 
     participant_id: ParticipantId
@@ -124,7 +124,7 @@ class NamedIn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Value:
+class AttributeValue:
     """What something was said to be."""
 
     id: MemoryId
@@ -145,7 +145,7 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parting:
+class SupersessionOverride:
     """A memory stands beside what has this digest."""
 
     memory_id: MemoryId
@@ -153,19 +153,19 @@ class Parting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loosened:
+class DetachedMemory:
     """A memory that lost a source."""
 
     memory_id: MemoryId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class DedupKey:
     """Among what a statement stands: of whom and for whom it is, and what it says."""
 
     circle: str
     digest: str
-    draft: Draft = field(repr=False)
+    draft: MemoryDraft = field(repr=False)
 
     @property
     def params(self) -> dict[str, object]:
@@ -188,46 +188,46 @@ async def lock(conn: Connection, org_id: OrgId) -> None:
     await QUERIES.run(conn, "lock", {"org_id": org_id})
 
 
-async def is_grounded(conn: Connection, org_id: OrgId, draft: Draft) -> bool:
+async def has_valid_sources(conn: Connection, org_id: OrgId, draft: MemoryDraft) -> bool:
     """Return whether all that a statement rests on is there with its words, and everybody it names."""
     params = {
         "org_id": org_id,
         "message_ids": [source.message_id for source in draft.sources],
         "participant_ids": [who for _, who in draft.roles],
     }
-    return not await QUERIES.all(conn, "missing", Missing, params)
+    return not await QUERIES.all(conn, "missing", MissingSource, params)
 
 
-async def heard(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> list[Heard]:
+async def source_audiences(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> list[SourceAudience]:
     """Return whom messages are for."""
-    return await QUERIES.all(conn, "heard", Heard, {"org_id": org_id, "message_ids": list(ids)})
+    return await QUERIES.all(conn, "heard", SourceAudience, {"org_id": org_id, "message_ids": list(ids)})
 
 
-async def people(
+async def participants_by_id(
     conn: Connection, org_id: OrgId, ids: Collection[ParticipantId]
-) -> dict[ParticipantId, Known]:
+) -> dict[ParticipantId, ParticipantRef]:
     """Return whose accounts participants are, and which are agents."""
     params = {"org_id": org_id, "participant_ids": list(ids)}
-    return {row.id: row for row in await QUERIES.all(conn, "people", Known, params)}
+    return {row.id: row for row in await QUERIES.all(conn, "people", ParticipantRef, params)}
 
 
-async def is_hushed(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> bool:
+async def is_sensitive(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> bool:
     """Return whether one of these messages is in a conversation that is only for those who were there."""
-    row = await QUERIES.first(conn, "hushed", Told, {"org_id": org_id, "message_ids": list(ids)})
+    row = await QUERIES.first(conn, "hushed", FlagRow, {"org_id": org_id, "message_ids": list(ids)})
     return row is not None and row.is_so
 
 
-async def settled(conn: Connection, org_id: OrgId, place: Place) -> Standing | None:
+async def find_inactive_match(conn: Connection, org_id: OrgId, place: DedupKey) -> MatchingMemory | None:
     """Return the memory that a statement's very words made before: put aside or superseded, or drawn by something else."""
-    return await QUERIES.first(conn, "settled", Standing, {"org_id": org_id, **place.params})
+    return await QUERIES.first(conn, "settled", MatchingMemory, {"org_id": org_id, **place.params})
 
 
-async def same(conn: Connection, org_id: OrgId, place: Place) -> Standing | None:
+async def find_active_match(conn: Connection, org_id: OrgId, place: DedupKey) -> MatchingMemory | None:
     """Return the memory that stands and says the same of the same for the same."""
-    return await QUERIES.first(conn, "same", Standing, {"org_id": org_id, **place.params})
+    return await QUERIES.first(conn, "same", MatchingMemory, {"org_id": org_id, **place.params})
 
 
-async def is_heard_alike(conn: Connection, org_id: OrgId, memory_id: MemoryId, draft: Draft) -> bool:
+async def has_same_audience(conn: Connection, org_id: OrgId, memory_id: MemoryId, draft: MemoryDraft) -> bool:
     """Return whether the same people could hear what a memory and a statement rest on."""
     params = {
         "org_id": org_id,
@@ -235,14 +235,14 @@ async def is_heard_alike(conn: Connection, org_id: OrgId, memory_id: MemoryId, d
         "message_ids": [source.message_id for source in draft.sources],
         "sensitivity": draft.sensitivity,
     }
-    row = await QUERIES.first(conn, "heard_alike", Told, params)
+    row = await QUERIES.first(conn, "heard_alike", FlagRow, params)
     return row is not None and row.is_so
 
 
-async def add(conn: Connection, org_id: OrgId, place: Place, *, confidence: float) -> None:
+async def add(conn: Connection, org_id: OrgId, place: DedupKey, *, confidence: float) -> None:
     """Add a memory, what it rests on, whom it names and its tags, and ask for its vector."""
     draft = place.draft
-    stated = {name: getattr(draft, name) for name in _STATED}
+    stated = {name: getattr(draft, name) for name in _MEMORY_COLUMNS}
     params = {
         "org_id": org_id,
         **stated,
@@ -257,7 +257,7 @@ async def add(conn: Connection, org_id: OrgId, place: Place, *, confidence: floa
     await work.enqueue(conn, org_id, "embed", [draft.id])
 
 
-async def add_sources(conn: Connection, org_id: OrgId, memory_id: MemoryId, draft: Draft) -> int:
+async def add_sources(conn: Connection, org_id: OrgId, memory_id: MemoryId, draft: MemoryDraft) -> int:
     """Let a memory also rest on what a statement rests on; return on how much more."""
     rests_on = columns(MemorySource, draft.sources)
     params = {"org_id": org_id, "id": memory_id, "drawn_by": draft.extractor, **rests_on}
@@ -284,7 +284,7 @@ async def roles(
     conn: Connection, org_id: OrgId, memory_id: MemoryId
 ) -> set[tuple[MemoryRole, ParticipantId]]:
     """Return whom a memory names, and in which role."""
-    rows = await QUERIES.all(conn, "named", NamedIn, {"org_id": org_id, "id": memory_id})
+    rows = await QUERIES.all(conn, "named", RoleRow, {"org_id": org_id, "id": memory_id})
     return {(row.role, row.participant_id) for row in rows}
 
 
@@ -293,8 +293,8 @@ async def demote_authors(conn: Connection, org_id: OrgId, memory_id: MemoryId) -
     await QUERIES.run(conn, "involve", {"org_id": org_id, "id": memory_id})
 
 
-async def strengthen(
-    conn: Connection, org_id: OrgId, memory_id: MemoryId, draft: Draft, *, confidence: float
+async def reinforce(
+    conn: Connection, org_id: OrgId, memory_id: MemoryId, draft: MemoryDraft, *, confidence: float
 ) -> None:
     """Note that a memory was stated once more."""
     stated = {name: getattr(draft, name) for name in ("importance", "valid_from", "recorded_at", "task_id")}
@@ -303,42 +303,42 @@ async def strengthen(
     await QUERIES.run(conn, "add_tags", {"org_id": org_id, "id": memory_id, "tags": sorted(draft.tags)})
 
 
-async def enrich(conn: Connection, org_id: OrgId, memory_id: MemoryId, metadata: Mapping[str, Any]) -> bool:
+async def add_metadata(conn: Connection, org_id: OrgId, memory_id: MemoryId, metadata: Mapping[str, Any]) -> bool:
     """Keep with a memory what else it was given with; return whether that is more than before."""
     params = {"org_id": org_id, "id": memory_id, "metadata": json.dumps(dict(metadata))}
     return bool(await QUERIES.run(conn, "enrich", params))
 
 
-async def values(conn: Connection, org_id: OrgId, *, circle: str, slot: str) -> list[Value]:
+async def attribute_values(conn: Connection, org_id: OrgId, *, circle: str, slot: str) -> list[AttributeValue]:
     """Return what a slot of a circle was said to be, without what a person put in another's place."""
-    return await QUERIES.all(conn, "values", Value, {"org_id": org_id, "circle": circle, "slot": slot})
+    return await QUERIES.all(conn, "values", AttributeValue, {"org_id": org_id, "circle": circle, "slot": slot})
 
 
-async def partings(conn: Connection, org_id: OrgId, ids: Iterable[MemoryId]) -> set[tuple[MemoryId, str]]:
+async def supersession_overrides(conn: Connection, org_id: OrgId, ids: Iterable[MemoryId]) -> set[tuple[MemoryId, str]]:
     """Return which memories stand beside what, because a person said so."""
-    rows = await QUERIES.all(conn, "partings", Parting, {"org_id": org_id, "memory_ids": list(ids)})
+    rows = await QUERIES.all(conn, "partings", SupersessionOverride, {"org_id": org_id, "memory_ids": list(ids)})
     return {(row.memory_id, row.digest) for row in rows}
 
 
-async def succeed(conn: Connection, org_id: OrgId, successors: Mapping[MemoryId, MemoryId | None]) -> None:
+async def set_successors(conn: Connection, org_id: OrgId, successors: Mapping[MemoryId, MemoryId | None]) -> None:
     """Say what took the place of memories; None: they stand."""
     params = {"org_id": org_id, "id": list(successors), "superseded_by": list(successors.values())}
     await QUERIES.run(conn, "succeed", params)
-    await note(conn, org_id, "memory.changed", successors)
+    await append(conn, org_id, "memory.changed", successors)
 
 
 async def supersede(conn: Connection, org_id: OrgId, old_id: MemoryId, *, by: MemoryId) -> bool:
     """Put a memory in the place of another, and return whether that one still stood."""
-    await note(conn, org_id, "memory.changed", [old_id])
+    await append(conn, org_id, "memory.changed", [old_id])
     return await QUERIES.run(conn, "supersede", {"org_id": org_id, "old_id": old_id, "id": by}) > 0
 
 
 async def archive(conn: Connection, org_id: OrgId, memory_id: MemoryId, *, at: datetime) -> bool:
     """Put a memory aside, without its vector, and return whether it stood."""
-    await note(conn, org_id, "memory.changed", [memory_id])
+    await append(conn, org_id, "memory.changed", [memory_id])
     if not await QUERIES.run(conn, "archive", {"org_id": org_id, "id": memory_id, "at": at}):
         return False
-    await memoryvectors.drop(conn, org_id, [memory_id])
+    await memoryvectors.drop_vectors(conn, org_id, [memory_id])
     return True
 
 
@@ -346,14 +346,14 @@ async def restore(conn: Connection, org_id: OrgId, memory_id: MemoryId, *, besid
     """Let a memory stand again, beside what took its place; return whether it had not stood."""
     if beside is not None:
         await QUERIES.run(conn, "part", {"org_id": org_id, "id": memory_id, "later_id": beside})
-    await note(conn, org_id, "memory.changed", [memory_id])
+    await append(conn, org_id, "memory.changed", [memory_id])
     if not await QUERIES.run(conn, "restore", {"org_id": org_id, "id": memory_id}):
         return False
     await work.enqueue(conn, org_id, "embed", [memory_id])
     return True
 
 
-async def loosen(
+async def detach_sources(
     conn: Connection,
     org_id: OrgId,
     message_ids: Collection[MessageId],
@@ -369,31 +369,31 @@ async def loosen(
         "kept_ids": [memory_id for memory_id, _ in kept],
         "kept_message_ids": [message_id for _, message_id in kept],
     }
-    ids = [row.memory_id for row in await QUERIES.all(conn, "loosen", Loosened, params)]
-    await note(conn, org_id, "memory.changed", ids)
+    ids = [row.memory_id for row in await QUERIES.all(conn, "loosen", DetachedMemory, params)]
+    await append(conn, org_id, "memory.changed", ids)
     params = {"org_id": org_id, "memory_ids": ids}
-    return [row.memory_id for row in await QUERIES.all(conn, "baseless", Loosened, params)]
+    return [row.memory_id for row in await QUERIES.all(conn, "baseless", DetachedMemory, params)]
 
 
-async def disown(conn: Connection, org_id: OrgId, ids: Collection[ParticipantId]) -> int:
+async def anonymise(conn: Connection, org_id: OrgId, ids: Collection[ParticipantId]) -> int:
     """Keep what participants asserted as nobody's, and return how many memories that are."""
-    rows = await QUERIES.all(conn, "disown", Loosened, {"org_id": org_id, "participant_ids": list(ids)})
-    await note(conn, org_id, "memory.changed", [row.memory_id for row in rows])
+    rows = await QUERIES.all(conn, "disown", DetachedMemory, {"org_id": org_id, "participant_ids": list(ids)})
+    await append(conn, org_id, "memory.changed", [row.memory_id for row in rows])
     return len(rows)
 
 
-async def naming(conn: Connection, org_id: OrgId, ids: Collection[ParticipantId]) -> list[Circled]:
+async def memories_naming(conn: Connection, org_id: OrgId, ids: Collection[ParticipantId]) -> list[ScopedMemory]:
     """Return the memories that are about participants or were seen by them."""
-    return await QUERIES.all(conn, "naming", Circled, {"org_id": org_id, "participant_ids": list(ids)})
+    return await QUERIES.all(conn, "naming", ScopedMemory, {"org_id": org_id, "participant_ids": list(ids)})
 
 
-async def recircle(conn: Connection, org_id: OrgId, circles: Mapping[MemoryId, str]) -> None:
+async def update_dedup_scopes(conn: Connection, org_id: OrgId, circles: Mapping[MemoryId, str]) -> None:
     """Say anew of whom and for whom memories are; what took their place unasked keeps to its own circle."""
     await QUERIES.run(conn, "recircle", {"org_id": org_id, "id": [*circles], "circle": [*circles.values()]})
     await QUERIES.run(conn, "unlink", {"org_id": org_id, "memory_ids": list(circles)})
 
 
-async def link_same(conn: Connection, org_id: OrgId, circles: Collection[str]) -> None:
+async def link_duplicates(conn: Connection, org_id: OrgId, circles: Collection[str]) -> None:
     """Let the newest stand of what says the same within each of these circles."""
-    rows = await QUERIES.all(conn, "link_same", Loosened, {"org_id": org_id, "circles": list(circles)})
-    await note(conn, org_id, "memory.changed", [row.memory_id for row in rows])
+    rows = await QUERIES.all(conn, "link_same", DetachedMemory, {"org_id": org_id, "circles": list(circles)})
+    await append(conn, org_id, "memory.changed", [row.memory_id for row in rows])

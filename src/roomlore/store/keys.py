@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
-from roomlore.domain.ids import KeyId, OrgId, ParticipantId, named_ids
+from roomlore.domain.ids import KeyId, OrgId, ParticipantId, ids_matching
 from roomlore.domain.records import ApiKey
 from roomlore.domain.roles import Role
 from roomlore.store.queries import Connection, Queries
@@ -12,7 +12,7 @@ QUERIES = Queries("keys")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SignedIn:
+class KeySession:
     """Whom a key lets in."""
 
     key_id: KeyId
@@ -42,7 +42,7 @@ async def all_keys(conn: Connection, org_id: OrgId) -> list[ApiKey]:
 
 async def find_keys(conn: Connection, org_id: OrgId, word: str) -> list[ApiKey]:
     """Return the keys whose ids begin or end so."""
-    if (ids := named_ids(word)) is None:
+    if (ids := ids_matching(word)) is None:
         return []
     return await QUERIES.all(conn, "find_keys", ApiKey, {"org_id": org_id, **asdict(ids)})
 
@@ -57,6 +57,6 @@ async def revoke(conn: Connection, org_id: OrgId, key_id: KeyId, *, revoked_at: 
     await QUERIES.run(conn, "revoke", {"org_id": org_id, "id": key_id, "revoked_at": revoked_at})
 
 
-async def sign_in(conn: Connection, org_id: OrgId, *, digest: bytes) -> SignedIn | None:
+async def sign_in(conn: Connection, org_id: OrgId, *, digest: bytes) -> KeySession | None:
     """Return whom the key with this digest lets in, or None where it is unknown, expired or revoked."""
-    return await QUERIES.first(conn, "sign_in", SignedIn, {"org_id": org_id, "digest": digest})
+    return await QUERIES.first(conn, "sign_in", KeySession, {"org_id": org_id, "digest": digest})

@@ -13,18 +13,18 @@ from roomlore.store.queries import Connection, Queries
 
 QUERIES = Queries("kinship")
 #: Of the newest memories that might be offered, so many are compared.
-LOOKED_AT = 2_000
+MAX_SCANNED = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class There:
+class MemoryCount:
     """How many memories are there."""
 
     count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kin:
+class LinkTarget:
     """A memory that stands and says the like, or the contrary, in other words."""
 
     id: MemoryId
@@ -34,7 +34,7 @@ class Kin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offered:
+class PromptCandidate:
     """A memory of which a language model may be told."""
 
     id: MemoryId
@@ -45,12 +45,12 @@ class Offered:
     source_ids: Sequence[MessageId]
 
 
-async def kin(conn: Connection, org_id: OrgId, memory_id: MemoryId, *, circle: str) -> Kin | None:
+async def find_link_target(conn: Connection, org_id: OrgId, memory_id: MemoryId, *, circle: str) -> LinkTarget | None:
     """Return a memory that may be offered still, if it is of the same for the same."""
-    return await QUERIES.first(conn, "kin", Kin, {"org_id": org_id, "id": memory_id, "circle": circle})
+    return await QUERIES.first(conn, "kin", LinkTarget, {"org_id": org_id, "id": memory_id, "circle": circle})
 
 
-async def offered(
+async def prompt_candidates(
     conn: Connection,
     org_id: OrgId,
     circles: Collection[str],
@@ -59,7 +59,7 @@ async def offered(
     besides: Collection[MessageId],
     text: str,
     limit: int,
-) -> list[Offered]:
+) -> list[PromptCandidate]:
     """Return what was drawn and stands of these circles, what shares most words with a text first.
 
     Args:
@@ -72,11 +72,11 @@ async def offered(
         limit: How many.
     """
     params = {"org_id": org_id, "circles": list(circles), "of_nobody": of_nobody, "text": text}
-    params |= {"message_ids": list(besides), "limit": limit, "looked_at": LOOKED_AT}
-    return await QUERIES.all(conn, "offered", Offered, params)
+    params |= {"message_ids": list(besides), "limit": limit, "looked_at": MAX_SCANNED}
+    return await QUERIES.all(conn, "offered", PromptCandidate, params)
 
 
-async def are_there(conn: Connection, org_id: OrgId, ids: Collection[MemoryId]) -> bool:
+async def all_exist(conn: Connection, org_id: OrgId, ids: Collection[MemoryId]) -> bool:
     """Return whether all of these memories are there, standing or not: what one says never changes."""
-    row = await QUERIES.first(conn, "there", There, {"org_id": org_id, "memory_ids": list(ids)})
+    row = await QUERIES.first(conn, "there", MemoryCount, {"org_id": org_id, "memory_ids": list(ids)})
     return row is not None and row.count == len(ids)

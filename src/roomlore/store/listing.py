@@ -4,19 +4,19 @@ from dataclasses import dataclass
 
 from roomlore.domain.ids import MessageId, OrgId
 from roomlore.store.queries import Connection, Queries
-from roomlore.store.search import Scope
+from roomlore.store.search import SearchFilter
 
 QUERIES = Queries("listing")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listed:
+class ListedMessage:
     """A message that was said in a scope."""
 
     message_id: MessageId
 
 
-async def newest(conn: Connection, org_id: OrgId, scope: Scope, *, limit: int) -> list[MessageId]:
+async def newest_messages(conn: Connection, org_id: OrgId, scope: SearchFilter, *, limit: int) -> list[MessageId]:
     """Return the newest messages of a scope that the viewer may read, newest first.
 
     Where nobody is named as their author, only those in rooms that the viewer may see.
@@ -38,4 +38,4 @@ async def newest(conn: Connection, org_id: OrgId, scope: Scope, *, limit: int) -
     }
     by_author = scope.author_ids is not None or scope.author_kinds is not None
     name = "newest_by_authors" if by_author else "newest_in_rooms"
-    return [row.message_id for row in await QUERIES.all(conn, name, Listed, params)]
+    return [row.message_id for row in await QUERIES.all(conn, name, ListedMessage, params)]

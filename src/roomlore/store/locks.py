@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 @contextlib.contextmanager
-def opened(file: Path) -> Generator[int]:
+def opened_lock(file: Path) -> Generator[int]:
     """Yield a descriptor of a lock file, which is made if need be; it is closed, not unlocked, at the end."""
     descriptor = open_lock(file)
     try:
@@ -25,7 +25,7 @@ def open_lock(file: Path) -> int:
     return os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
 
 
-def take(descriptor: int, *, shared: bool = False) -> bool:
+def acquire(descriptor: int, *, shared: bool = False) -> bool:
     """Take a lock, alone or shared, or change from one to the other; False when others are in the way.
 
     What was held before is lost when a change fails.
@@ -39,7 +39,7 @@ def take(descriptor: int, *, shared: bool = False) -> bool:
     return True
 
 
-def give_back(descriptor: int) -> None:
+def release(descriptor: int) -> None:
     """End the lock, also for children that inherited it."""
     import fcntl  # noqa: PLC0415  as in take
 
@@ -53,6 +53,6 @@ def is_free(file: Path, *, shared: bool) -> bool:
     except FileNotFoundError:
         return True
     try:
-        return take(descriptor, shared=shared)
+        return acquire(descriptor, shared=shared)
     finally:
         os.close(descriptor)

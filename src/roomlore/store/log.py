@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from roomlore.domain.ids import NamedIds, OrgId, uuid7
-from roomlore.domain.records import LogLine, LogOutcome, Viewer
+from roomlore.domain.ids import IdRanges, OrgId, uuid7
+from roomlore.domain.records import AuditLine, AuditOutcome, Viewer
 from roomlore.store.queries import Connection, Queries
 
 QUERIES = Queries("log")
@@ -15,7 +15,7 @@ async def append(
     viewer: Viewer,
     action: str,
     *,
-    outcome: LogOutcome,
+    outcome: AuditOutcome,
     subject_ids: Sequence[UUID],
     took_ms: float | None = None,
     line_id: UUID | None = None,
@@ -38,8 +38,8 @@ async def append(
 
 
 async def newest_lines(
-    conn: Connection, org_id: OrgId, *, about: NamedIds | None, limit: int
-) -> list[LogLine]:
+    conn: Connection, org_id: OrgId, *, about: IdRanges | None, limit: int
+) -> list[AuditLine]:
     """Return the newest lines that the viewer may see, newest first; only those that name one of some ids, if asked."""
     params = {
         "org_id": org_id,
@@ -49,4 +49,4 @@ async def newest_lines(
         "end_high": about and about.end_high,
         "limit": limit,
     }
-    return await QUERIES.all(conn, "newest_lines", LogLine, params)
+    return await QUERIES.all(conn, "newest_lines", AuditLine, params)

@@ -20,7 +20,7 @@ ADMIN = "roomlore_admin"
 APP = "roomlore_app"
 DATABASE = "roomlore"
 #: Where the application's role was told how its sessions begin: in one database, or null in all.
-TOLD: LiteralString = """
+ROLE_SETTINGS: LiteralString = """
     select databases.datname
     from pg_catalog.pg_db_role_setting as told
     join pg_catalog.pg_roles as roles on roles.oid = told.setrole
@@ -34,7 +34,7 @@ def dsn(sockets: Path, user: str, password: str, *, database: str = DATABASE) ->
     return make_conninfo(host=str(sockets), port=5432, user=user, password=password, dbname=database)
 
 
-def accepts(sockets: Path) -> bool:
+def accepts_connections(sockets: Path) -> bool:
     """Whether the server lets anybody in; not while it starts, recovers or stops."""
     return (
         pq.PGconn.ping(make_conninfo(host=str(sockets), port=5432, connect_timeout=5).encode()) == pq.Ping.OK
@@ -58,7 +58,7 @@ def write_private(file: Path, text: str) -> None:
         raise
 
 
-def password_in(file: Path) -> tuple[str, bool]:
+def read_or_create_password(file: Path) -> tuple[str, bool]:
     """Return the password in a file, and whether it had to be made just now."""
     with contextlib.suppress(FileNotFoundError):
         if password := file.read_text(encoding="utf-8").strip():
@@ -88,8 +88,8 @@ def ensure_app(admin_dsn: str, password: str, *, renew: bool) -> None:
                 is None
             ):
                 conn.execute(sql.SQL("create database {}").format(sql.Identifier(DATABASE)))
-            for (database,) in conn.execute(TOLD).fetchall():
-                conn.execute(reset(database))
+            for (database,) in conn.execute(ROLE_SETTINGS).fetchall():
+                conn.execute(reset_role_settings(database))
     except psycopg.OperationalError as error:
         raise DatabaseUnavailable(
             f"the embedded PostgreSQL refuses us: {str(error).strip()}",
@@ -97,7 +97,7 @@ def ensure_app(admin_dsn: str, password: str, *, renew: bool) -> None:
         ) from error
 
 
-def reset(database: str | None) -> sql.Composed:
+def reset_role_settings(database: str | None) -> sql.Composed:
     """Return what takes back how sessions of the application's role begin in a database, or in all."""
     where = sql.SQL("") if database is None else sql.SQL(" in database {}").format(sql.Identifier(database))
     return sql.SQL("alter role {}{} reset all").format(sql.Identifier(APP), where)

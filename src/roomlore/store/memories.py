@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Any
 
 from roomlore.domain import listing
-from roomlore.domain.ids import MemoryId, MessageId, OrgId, ParticipantId, RoomId, named_ids
+from roomlore.domain.ids import MemoryId, MessageId, OrgId, ParticipantId, RoomId, ids_matching
 from roomlore.domain.records import (
-    AssertedFor,
+    AssertionAudience,
     Memory,
     MemoryKind,
     MemoryParticipant,
@@ -23,14 +23,14 @@ QUERIES = Queries("memories")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryKey:
+class MemoryRef:
     """The id of a memory."""
 
     id: MemoryId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryPlace:
+class MemoryCursor:
     """A memory, and since when it is true: its place among all, which it need not take any more."""
 
     id: MemoryId
@@ -43,7 +43,7 @@ class MemoryPlace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stated:
+class MemoryRow:
     """A memory without those it names."""
 
     id: MemoryId
@@ -55,7 +55,7 @@ class Stated:
     sensitivity: Sensitivity
     status: MemoryStatus
     extractor: str | None
-    audience: AssertedFor
+    audience: AssertionAudience
     asserted_by: ParticipantId | None
     asserted_in: RoomId | None
     recorded_at: datetime
@@ -86,7 +86,7 @@ class KnownName:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facets:
+class MemoryFilter:
     """Which memories are meant; what is None narrows nothing."""
 
     #: Rests on something said there, or was asserted there.
@@ -106,11 +106,11 @@ class Facets:
     #: As what stood then, whatever its status is now.
     as_of: datetime | None = None
     #: Before this place.
-    before: MemoryPlace | None = None
+    before: MemoryCursor | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Worded:
+class LexicalMatch:
     """A memory that shares words with a question."""
 
     memory_id: MemoryId
@@ -128,11 +128,11 @@ class Successor:
     id: MemoryId
 
 
-async def worded(conn: Connection, question: str, *, wanted: int) -> list[Worded]:
+async def lexical_matches(conn: Connection, question: str, *, wanted: int) -> list[LexicalMatch]:
     """Return the visible memories that share words with a question, those with the rarest first."""
     # A terminal hands over anything; PostgreSQL takes neither NUL nor half a surrogate pair.
     text = question.encode("utf-8", "replace").decode().replace("\0", " ")
-    return await QUERIES.all(conn, "worded", Worded, {"question": text, "wanted": wanted})
+    return await QUERIES.all(conn, "worded", LexicalMatch, {"question": text, "wanted": wanted})
 
 
 async def successors(
@@ -149,32 +149,32 @@ async def successors(
 async def predecessors(conn: Connection, org_id: OrgId, memory_id: MemoryId) -> list[Memory]:
     """Return the visible memories of which one took the place, newest first."""
     params = {"org_id": org_id, "memory_id": memory_id}
-    found = await QUERIES.all(conn, "predecessors", MemoryKey, params)
-    return await _whole(conn, org_id, [key.id for key in found], most_bytes=listing.MOST_BYTES)
+    found = await QUERIES.all(conn, "predecessors", MemoryRef, params)
+    return await _complete(conn, org_id, [key.id for key in found], most_bytes=listing.MAX_PAGE_BYTES)
 
 
 async def memories_by_id(conn: Connection, org_id: OrgId, ids: Collection[MemoryId]) -> list[Memory]:
     """Return those of these memories that are visible, newest first."""
-    return await _whole(conn, org_id, ids)
+    return await _complete(conn, org_id, ids)
 
 
-async def newest(conn: Connection, org_id: OrgId, facets: Facets, *, limit: int) -> list[Memory]:
+async def newest(conn: Connection, org_id: OrgId, facets: MemoryFilter, *, limit: int) -> list[Memory]:
     """Return the newest memories that are visible and meant, newest first, as many as one answer holds."""
-    found = await newest_places(conn, org_id, facets, limit=limit)
-    return await _whole(conn, org_id, [one.id for one in found], most_bytes=listing.MOST_BYTES)
+    found = await newest_cursors(conn, org_id, facets, limit=limit)
+    return await _complete(conn, org_id, [one.id for one in found], most_bytes=listing.MAX_PAGE_BYTES)
 
 
-async def newest_places(conn: Connection, org_id: OrgId, facets: Facets, *, limit: int) -> list[MemoryPlace]:
+async def newest_cursors(conn: Connection, org_id: OrgId, facets: MemoryFilter, *, limit: int) -> list[MemoryCursor]:
     """Return the places of the newest memories that are visible and meant, newest first."""
     params = {
         "org_id": org_id,
-        "room_ids": _listed(facets.room_ids),
-        "subject_ids": _listed(facets.subject_ids),
-        "author_ids": _listed(facets.author_ids),
-        "perspective_ids": _listed(facets.perspective_ids),
-        "kinds": _listed(facets.kinds),
-        "statuses": None if facets.as_of is not None else _listed(facets.statuses),
-        "tags": _listed(facets.tags),
+        "room_ids": _as_list(facets.room_ids),
+        "subject_ids": _as_list(facets.subject_ids),
+        "author_ids": _as_list(facets.author_ids),
+        "perspective_ids": _as_list(facets.perspective_ids),
+        "kinds": _as_list(facets.kinds),
+        "statuses": None if facets.as_of is not None else _as_list(facets.statuses),
+        "tags": _as_list(facets.tags),
         "task_id": facets.task_id,
         "since": facets.since,
         "as_of": facets.as_of,
@@ -182,23 +182,23 @@ async def newest_places(conn: Connection, org_id: OrgId, facets: Facets, *, limi
         "before_id": None if facets.before is None else facets.before.id,
         "limit": limit,
     }
-    return await QUERIES.all(conn, "newest", MemoryPlace, params)
+    return await QUERIES.all(conn, "newest", MemoryCursor, params)
 
 
-async def resting_on(conn: Connection, org_id: OrgId, message_id: MessageId, *, limit: int) -> list[Memory]:
+async def derived_from_message(conn: Connection, org_id: OrgId, message_id: MessageId, *, limit: int) -> list[Memory]:
     """Return the newest visible memories that rest on a message, newest first, whatever became of them."""
     params = {"org_id": org_id, "message_id": message_id, "limit": limit}
-    found = await QUERIES.all(conn, "resting_on", MemoryKey, params)
-    return await _whole(conn, org_id, [key.id for key in found], most_bytes=listing.MOST_BYTES)
+    found = await QUERIES.all(conn, "resting_on", MemoryRef, params)
+    return await _complete(conn, org_id, [key.id for key in found], most_bytes=listing.MAX_PAGE_BYTES)
 
 
 async def find(conn: Connection, org_id: OrgId, word: str) -> list[Memory]:
     """Return up to ten visible memories that an id, its beginning or its end means."""
-    if (ids := named_ids(word)) is None:
+    if (ids := ids_matching(word)) is None:
         return []
     params = {"org_id": org_id, **asdict(ids)}
-    found = await QUERIES.all(conn, "find", MemoryKey, params)
-    return await _whole(conn, org_id, [key.id for key in found])
+    found = await QUERIES.all(conn, "find", MemoryRef, params)
+    return await _complete(conn, org_id, [key.id for key in found])
 
 
 async def known_names(
@@ -210,16 +210,16 @@ async def known_names(
     return {row.id: row.name for row in rows}
 
 
-async def _whole(
+async def _complete(
     conn: Connection, org_id: OrgId, ids: Collection[MemoryId], *, most_bytes: int | None = None
 ) -> list[Memory]:
     params = {"org_id": org_id, "memory_ids": list(ids), "most_bytes": most_bytes}
-    stated = await QUERIES.all(conn, "memories_by_id", Stated, params)
+    stated = await QUERIES.all(conn, "memories_by_id", MemoryRow, params)
     names = await known_names(conn, org_id, {one for row in stated for one in row.participant_ids})
     return [_memory(row, names) for row in stated]
 
 
-def _memory(row: Stated, names: Mapping[ParticipantId, str]) -> Memory:
+def _memory(row: MemoryRow, names: Mapping[ParticipantId, str]) -> Memory:
     sources = [
         MemorySource(message_id=message_id, quote_start=start, quote_end=end)
         for message_id, start, end in zip(row.source_ids, row.quote_starts, row.quote_ends, strict=True)
@@ -235,5 +235,5 @@ def _memory(row: Stated, names: Mapping[ParticipantId, str]) -> Memory:
     return Memory(**kept, sources=sources, participants=participants)
 
 
-def _listed(values: Collection[Any] | None) -> list[Any] | None:
+def _as_list(values: Collection[Any] | None) -> list[Any] | None:
     return None if values is None else list(values)

@@ -17,14 +17,14 @@ QUERIES = Queries("memoryvectors")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Near:
+class DenseMatch:
     """How near a memory is to a question: the cosine of their vectors."""
 
     memory_id: MemoryId
     similarity: float
 
 
-async def nearest(
+async def dense_matches(
     conn: Connection, vector: tuple[str, NDArray[np.float32]], *, wanted: int
 ) -> dict[MemoryId, float]:
     """Return how near the visible memories are whose vectors are nearest, nearest first.
@@ -36,7 +36,7 @@ async def nearest(
     """
     model, values = vector
     params = {"vector": HalfVector(values), "model": model, "wanted": wanted}
-    return {row.memory_id: row.similarity for row in await QUERIES.all(conn, "nearest", Near, params)}
+    return {row.memory_id: row.similarity for row in await QUERIES.all(conn, "nearest", DenseMatch, params)}
 
 
 async def similarities(
@@ -45,10 +45,10 @@ async def similarities(
     """Return how near these memories are to a question, as far as they are visible and have a vector of its model."""
     model, values = vector
     params = {"org_id": org_id, "vector": HalfVector(values), "model": model, "memory_ids": list(ids)}
-    return {row.memory_id: row.similarity for row in await QUERIES.all(conn, "similarities", Near, params)}
+    return {row.memory_id: row.similarity for row in await QUERIES.all(conn, "similarities", DenseMatch, params)}
 
 
-async def drop(conn: Connection, org_id: OrgId, ids: Collection[MemoryId]) -> int:
+async def drop_vectors(conn: Connection, org_id: OrgId, ids: Collection[MemoryId]) -> int:
     """Remove the vectors of memories and what is asked of models for them; return how many vectors."""
     params = {"org_id": org_id, "memory_ids": list(ids)}
     await QUERIES.run(conn, "drop_work", params)

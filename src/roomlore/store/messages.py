@@ -6,13 +6,13 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from roomlore.domain.ids import MessageId, OrgId, ParticipantId, RoomId, id_range
-from roomlore.domain.incoming import MessageKind, ParticipantKind, Precision, RoomKind, Visibility
-from roomlore.domain.listing import BEGINNING, Listed, begun
+from roomlore.domain.ids import MessageId, OrgId, ParticipantId, RoomId, prefix_range
+from roomlore.domain.incoming import MessageKind, ParticipantKind, TimestampPrecision, RoomKind, Visibility
+from roomlore.domain.listing import TRUNCATED_LENGTH, BoundedPage, truncated
 from roomlore.domain.mentions import Mention, Reaction
 from roomlore.domain.records import Message, Reply, ReplyMethod
 from roomlore.store import copying
-from roomlore.store.queries import SHAPES, Connection, Queries, columns
+from roomlore.store.queries import ROW_FACTORIES, Connection, Queries, columns
 
 QUERIES = Queries("messages")
 
@@ -32,7 +32,7 @@ class NewMessage(NamedTuple):
     author_kind: ParticipantKind
     body: str
     sent_at: datetime
-    precision: Precision
+    precision: TimestampPrecision
     native_order: int
     edited_at: datetime | None
     redacted_at: datetime | None
@@ -49,7 +49,7 @@ class NewMessage(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeftOut:
+class ExistingMessage:
     """The id that a message would have got, had it not been there already."""
 
     id: MessageId
@@ -79,7 +79,7 @@ class StoredVersion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToldMessage:
+class PlatformMessage:
     """A message with what its platform told of it, its room and its author."""
 
     id: MessageId
@@ -99,7 +99,7 @@ class ToldMessage:
     author_kind: ParticipantKind
     body: str
     sent_at: datetime
-    precision: Precision
+    precision: TimestampPrecision
     native_order: int
     edited_at: datetime | None
     redacted_at: datetime | None
@@ -111,7 +111,7 @@ class ToldMessage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToldHearer:
+class PlatformRecipient:
     """Somebody to whom a whisper is addressed, as the platform of its room knows them."""
 
     account_id: str
@@ -122,7 +122,7 @@ class ToldHearer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FirstName:
+class OriginalAuthorName:
     """How the author of a stored message was called when it was said."""
 
     message_id: MessageId
@@ -182,10 +182,10 @@ def _message(
     *, mentions: Sequence[Mapping[str, Any]], reactions: Sequence[Mapping[str, Any]], **columns: Any
 ) -> Message:
     """Return a message out of a row, in which what it was told with is JSON."""
-    return Message(**columns, mentions=_mentions(mentions), reactions=[_reaction(one) for one in reactions])
+    return Message(**columns, mentions=_mention_records(mentions), reactions=[_reaction_record(one) for one in reactions])
 
 
-def _mentions(found: Sequence[Mapping[str, Any]]) -> list[Mention]:
+def _mention_records(found: Sequence[Mapping[str, Any]]) -> list[Mention]:
     return [
         Mention(
             external_id=one["external_id"],
@@ -197,15 +197,15 @@ def _mentions(found: Sequence[Mapping[str, Any]]) -> list[Mention]:
     ]
 
 
-def _reaction(found: Mapping[str, Any]) -> Reaction:
+def _reaction_record(found: Mapping[str, Any]) -> Reaction:
     count = found["count"]
     is_told = isinstance(count, int) and not isinstance(count, bool) and count >= 0
     return Reaction(
-        emoji=found["emoji"], count=count if is_told else found["named"], by=_mentions(found["by"])
+        emoji=found["emoji"], count=count if is_told else found["named"], by=_mention_records(found["by"])
     )
 
 
-SHAPES[Message] = _message
+ROW_FACTORIES[Message] = _message
 
 
 async def make_staging(conn: Connection) -> None:
@@ -224,7 +224,7 @@ async def add_messages(
     await QUERIES.copy(conn, "stage_messages", rows)
     if await QUERIES.run(conn, "add_messages", params) == len(rows):
         return frozenset()
-    return frozenset(row.id for row in await QUERIES.all(conn, "leave_known_messages", LeftOut, params))
+    return frozenset(row.id for row in await QUERIES.all(conn, "leave_known_messages", ExistingMessage, params))
 
 
 async def stored_versions(
@@ -246,9 +246,9 @@ async def add_revisions(conn: Connection, org_id: OrgId, revisions: Sequence[Rev
     return await QUERIES.run(conn, "add_revisions", {"org_id": org_id, **columns(Revision, revisions)})
 
 
-async def restore_author_names(conn: Connection, org_id: OrgId, names: Sequence[FirstName]) -> None:
+async def restore_author_names(conn: Connection, org_id: OrgId, names: Sequence[OriginalAuthorName]) -> None:
     """Put back how authors were called when they said it, where a later version had come first."""
-    await QUERIES.run(conn, "restore_author_names", {"org_id": org_id, **columns(FirstName, names)})
+    await QUERIES.run(conn, "restore_author_names", {"org_id": org_id, **columns(OriginalAuthorName, names)})
 
 
 async def redact_messages(
@@ -279,7 +279,7 @@ async def resolve_replies(conn: Connection, org_id: OrgId) -> int:
     """Join waiting edges to the messages just added; return how many."""
     resolved = await QUERIES.run(conn, "resolve_replies", {"org_id": org_id})
     if resolved:
-        await copying.ask_below_added(conn, org_id)
+        await copying.enqueue_replies_to_added(conn, org_id)
     return resolved
 
 
@@ -287,7 +287,7 @@ async def add_replies(conn: Connection, org_id: OrgId, replies: Sequence[StatedR
     """Add the platform's own edges, parents that have not arrived by external id; return which messages got one."""
     params = {"org_id": org_id, **columns(StatedReply, replies)}
     got_one = {row.message_id for row in await QUERIES.all(conn, "add_replies", RoomMessage, params)}
-    await copying.ask_below(conn, org_id, got_one)
+    await copying.enqueue_replies(conn, org_id, got_one)
     return got_one
 
 
@@ -308,14 +308,14 @@ async def messages_by_id(
     return await QUERIES.all(conn, "messages_by_id", Message, params)
 
 
-async def messages_within(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> Listed[Message]:
+async def messages_on_page(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> BoundedPage[Message]:
     """Return the first of these messages, as many as one answer holds, in this order; one that is not visible is not there."""
-    return await QUERIES.listed(
+    return await QUERIES.page(
         conn, "messages_within", Message, {"org_id": org_id, "message_ids": list(ids)}
     )
 
 
-async def messages_told(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> list[Message]:
+async def messages_truncated(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> list[Message]:
     """Return all of these messages that are visible, in room order; of those that one answer does not hold the beginnings.
 
     Args:
@@ -323,11 +323,11 @@ async def messages_told(conn: Connection, org_id: OrgId, ids: Sequence[MessageId
         org_id: The viewer's org.
         ids: Those whose words matter most come first.
     """
-    whole = await messages_within(conn, org_id, ids)
+    whole = await messages_on_page(conn, org_id, ids)
     held = {message.id for message in whole.items}
     rest = [key for key in ids if key not in held] if whole.is_cut else []
-    others = await messages_by_id(conn, org_id, rest, most=BEGINNING + 1) if rest else []
-    shortened = [replace(message, body=begun(message.body)) for message in others]
+    others = await messages_by_id(conn, org_id, rest, most=TRUNCATED_LENGTH + 1) if rest else []
+    shortened = [replace(message, body=truncated(message.body)) for message in others]
     return sorted([*whole.items, *shortened], key=lambda message: message.position)
 
 
@@ -338,15 +338,15 @@ async def messages_before(
     place: tuple[datetime, int, MessageId],
     *,
     limit: int,
-) -> Listed[Message]:
+) -> BoundedPage[Message]:
     """Return the messages of a room just before a place, newest first, as many as one answer holds."""
-    return await QUERIES.listed(conn, "messages_before", Message, _place(org_id, room_id, place, limit=limit))
+    return await QUERIES.page(conn, "messages_before", Message, _page_params(org_id, room_id, place, limit=limit))
 
 
-async def messages_after(conn: Connection, org_id: OrgId, message: Message, *, limit: int) -> Listed[Message]:
+async def messages_after(conn: Connection, org_id: OrgId, message: Message, *, limit: int) -> BoundedPage[Message]:
     """Return the messages of the same room just after this one, oldest first, as many as one answer holds."""
-    return await QUERIES.listed(
-        conn, "messages_after", Message, _place(org_id, message.room_id, message.position, limit=limit)
+    return await QUERIES.page(
+        conn, "messages_after", Message, _page_params(org_id, message.room_id, message.position, limit=limit)
     )
 
 
@@ -369,7 +369,7 @@ async def find_messages(
     name = "messages_known_as" if room_id is None else "messages_of_room_known_as"
     known = await QUERIES.all(conn, name, Message, params)
     known = known or await QUERIES.all(conn, "own_messages_stated_as", Message, params)
-    ids = id_range(word)
+    ids = prefix_range(word)
     if ids is None:
         return known
     low, high = ids
@@ -377,19 +377,19 @@ async def find_messages(
     return [*known, *(message for message in ours if message not in known)]
 
 
-async def as_told(conn: Connection, org_id: OrgId, message_id: MessageId) -> ToldMessage | None:
+async def platform_message(conn: Connection, org_id: OrgId, message_id: MessageId) -> PlatformMessage | None:
     """Return a message with what its platform told of it; None where it is gone or nobody's."""
     params = {"org_id": org_id, "message_id": message_id}
-    return await QUERIES.first(conn, "message_as_told", ToldMessage, params)
+    return await QUERIES.first(conn, "message_as_told", PlatformMessage, params)
 
 
-async def audience_as_told(conn: Connection, org_id: OrgId, message_id: MessageId) -> list[ToldHearer]:
+async def platform_recipients(conn: Connection, org_id: OrgId, message_id: MessageId) -> list[PlatformRecipient]:
     """Return to whom a whisper is addressed, as its platform knows them."""
     params = {"org_id": org_id, "message_id": message_id}
-    return await QUERIES.all(conn, "audience_as_told", ToldHearer, params)
+    return await QUERIES.all(conn, "audience_as_told", PlatformRecipient, params)
 
 
-def _place(
+def _page_params(
     org_id: OrgId, room_id: RoomId, place: tuple[datetime, int, MessageId], *, limit: int
 ) -> dict[str, object]:
     sent_at, native_order, message_id = place

@@ -15,7 +15,7 @@ from psycopg import AsyncConnection, sql
 from psycopg.rows import TupleRow
 
 from roomlore.domain.errors import DatabaseUnavailable, SchemaMismatch
-from roomlore.domain.patterns import later
+from roomlore.domain.patterns import lazy_pattern
 from roomlore.store.connect import connect, first_line
 
 #: Any constant will do, as long as every Roomlore takes the same.
@@ -26,7 +26,7 @@ OLDEST_POSTGRES = 160_000
 HERE = Path(__file__).parent
 #: The version of the schema that migrations count on from. Older databases are from before the first release.
 BASE = 36
-FILE = later(r"(\d{4})_(\w+)\.sql")
+MIGRATION_FILE = lazy_pattern(r"(\d{4})_(\w+)\.sql")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ def wanted_version() -> int:
 
 def _files() -> list[tuple[re.Match[str], Path]]:
     found = [
-        (match, file) for file in (HERE / "migrations").iterdir() if (match := FILE.fullmatch(file.name))
+        (match, file) for file in (HERE / "migrations").iterdir() if (match := MIGRATION_FILE.fullmatch(file.name))
     ]
     return sorted(found, key=lambda pair: pair[1].name)
 
@@ -115,7 +115,7 @@ async def migrate(dsn: str) -> list[Migration]:
                 return await _apply_missing(conn)
         except psycopg.errors.InsufficientPrivilege as error:
             raise DatabaseUnavailable(
-                f"cannot prepare the database: {first_line(error)}", cure=_cure(error)
+                f"cannot prepare the database: {first_line(error)}", cure=_remedy(error)
             ) from error
         except (
             psycopg.errors.FeatureNotSupported,
@@ -129,7 +129,7 @@ async def migrate(dsn: str) -> list[Migration]:
             ) from error
 
 
-def _cure(error: psycopg.Error) -> str:
+def _remedy(error: psycopg.Error) -> str:
     if "extension" in str(error):
         return "let an administrator run `create extension vector` in it, then run `roomlore migrate` again"
     return "run `roomlore migrate` once with a login that owns the database and may create roles"

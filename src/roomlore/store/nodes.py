@@ -8,14 +8,14 @@ from uuid import UUID
 
 from roomlore.domain.ids import ConversationId, MemoryId, MessageId, OrgId, ParticipantId, RoomId
 from roomlore.domain.incoming import MessageKind, ParticipantKind
-from roomlore.domain.projected import Edge, EdgeKind, Node, Value, tag_id
+from roomlore.domain.projected import Edge, EdgeKind, Node, PropertyValue, tag_id
 from roomlore.domain.records import MemoryKind, MemoryRole
 from roomlore.store.queries import Connection, Queries
 
 QUERIES = Queries("nodes")
 
 #: How a memory leads to whom it names: the kind of edge, and whether it runs to the memory.
-OF_ROLES: Mapping[MemoryRole, tuple[EdgeKind, bool]] = {
+ROLE_EDGES: Mapping[MemoryRole, tuple[EdgeKind, bool]] = {
     "author": ("HAS_MEMORY", True),
     "perspective": ("HAS_MEMORY", True),
     "subject": ("ABOUT", False),
@@ -24,7 +24,7 @@ OF_ROLES: Mapping[MemoryRole, tuple[EdgeKind, bool]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class User:
+class UserRow:
     """A participant."""
 
     id: ParticipantId
@@ -32,7 +32,7 @@ class User:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stay:
+class MembershipRow:
     """From when to when a participant was in a room, all in all; None: not known, or still."""
 
     participant_id: ParticipantId
@@ -42,7 +42,7 @@ class Stay:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Talk:
+class ReplyCount:
     """How often a participant has answered another, and when last."""
 
     participant_id: ParticipantId
@@ -52,7 +52,7 @@ class Talk:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
+class RoomRow:
     """A room."""
 
     id: RoomId
@@ -60,7 +60,7 @@ class Room:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Conversation:
+class ConversationRow:
     """A conversation."""
 
     id: ConversationId
@@ -68,7 +68,7 @@ class Conversation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class MessageRow:
     """A message or notice, what it answers, and whom a whisper is for."""
 
     id: MessageId
@@ -83,7 +83,7 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
+class MemoryRow:
     """A memory, with what it names and rests on."""
 
     id: MemoryId
@@ -102,7 +102,7 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class SubjectRef:
     """What is to have a node."""
 
     id: UUID
@@ -112,15 +112,15 @@ async def nodes(conn: Connection, org_id: OrgId, ids: Sequence[UUID], *, version
     """Return the nodes of those of these subjects, of any kind, that are to have one."""
     params = {"org_id": org_id, "ids": list(ids)}
     found = await _users(conn, params, version)
-    for room in await QUERIES.all(conn, "rooms", Room, params):
-        properties: dict[str, Value] = {"is_open": room.is_open}
+    for room in await QUERIES.all(conn, "rooms", RoomRow, params):
+        properties: dict[str, PropertyValue] = {"is_open": room.is_open}
         found.append(Node(id=room.id, version=version, label="Room", properties=properties))
-    for held in await QUERIES.all(conn, "conversations", Conversation, params):
+    for held in await QUERIES.all(conn, "conversations", ConversationRow, params):
         properties = {"room_id": str(held.room_id)}
         found.append(Node(id=held.id, version=version, label="Conversation", properties=properties))
-    for message in await QUERIES.all(conn, "messages", Message, params):
+    for message in await QUERIES.all(conn, "messages", MessageRow, params):
         found.append(_message(message, version))
-    for memory in await QUERIES.all(conn, "memories", Memory, params):
+    for memory in await QUERIES.all(conn, "memories", MemoryRow, params):
         found.append(_memory(org_id, memory, version))
     return found
 
@@ -128,23 +128,23 @@ async def nodes(conn: Connection, org_id: OrgId, ids: Sequence[UUID], *, version
 async def ids_after(conn: Connection, org_id: OrgId, after: UUID | None, *, limit: int) -> list[UUID]:
     """Return which subjects are to have a node, in the order of their ids."""
     params = {"org_id": org_id, "after": after, "limit": limit}
-    return [row.id for row in await QUERIES.all(conn, "ids_after", Subject, params)]
+    return [row.id for row in await QUERIES.all(conn, "ids_after", SubjectRef, params)]
 
 
 async def _users(conn: Connection, params: Mapping[str, object], version: int) -> list[Node]:
-    users = await QUERIES.all(conn, "users", User, params)
+    users = await QUERIES.all(conn, "users", UserRow, params)
     if not users:
         return []
     params = {**params, "ids": [user.id for user in users]}
     edges: dict[ParticipantId, list[Edge]] = defaultdict(list)
-    for stay in await QUERIES.all(conn, "stays", Stay, params):
+    for stay in await QUERIES.all(conn, "stays", MembershipRow, params):
         times = {"joined_at": stay.joined_at, "left_at": stay.left_at}
-        known: dict[str, Value] = {name: _iso(time) for name, time in times.items() if time is not None}
+        known: dict[str, PropertyValue] = {name: _iso(time) for name, time in times.items() if time is not None}
         edges[stay.participant_id].append(
             Edge(kind="MEMBER_OF", label="Room", target_id=stay.room_id, properties=known)
         )
-    for talk in await QUERIES.all(conn, "talks", Talk, params):
-        counted: dict[str, Value] = {"count": talk.count, "last": _iso(talk.last_at)}
+    for talk in await QUERIES.all(conn, "talks", ReplyCount, params):
+        counted: dict[str, PropertyValue] = {"count": talk.count, "last": _iso(talk.last_at)}
         edges[talk.participant_id].append(
             Edge(kind="TALKED_TO", label="User", target_id=talk.other_id, properties=counted)
         )
@@ -160,8 +160,8 @@ async def _users(conn: Connection, params: Mapping[str, object], version: int) -
     ]
 
 
-def _message(message: Message, version: int) -> Node:
-    properties: dict[str, Value] = {
+def _message(message: MessageRow, version: int) -> Node:
+    properties: dict[str, PropertyValue] = {
         "room_id": str(message.room_id),
         "sent_at": _iso(message.sent_at),
         "native_order": message.native_order,
@@ -181,8 +181,8 @@ def _message(message: Message, version: int) -> Node:
     return Node(id=message.id, version=version, label="Message", properties=properties, edges=edges)
 
 
-def _memory(org_id: OrgId, memory: Memory, version: int) -> Node:
-    properties: dict[str, Value] = {
+def _memory(org_id: OrgId, memory: MemoryRow, version: int) -> Node:
+    properties: dict[str, PropertyValue] = {
         "kind": memory.kind,
         "is_active": memory.is_active,
         "valid_from": _iso(memory.valid_from),
@@ -194,7 +194,7 @@ def _memory(org_id: OrgId, memory: Memory, version: int) -> Node:
     # Who is both author and perspective has it once.
     edges = [
         Edge(kind=kind, label="User", target_id=who, incoming=incoming)
-        for (kind, incoming), who in dict.fromkeys((OF_ROLES[role], who) for role, who in named)
+        for (kind, incoming), who in dict.fromkeys((ROLE_EDGES[role], who) for role, who in named)
     ]
     edges += [Edge(kind="TAGGED", label="Tag", target_id=tag_id(org_id, tag)) for tag in memory.tags]
     edges += [Edge(kind="RESTS_ON", label="Message", target_id=one) for one in memory.source_ids]

@@ -6,13 +6,13 @@ from datetime import datetime, timedelta
 from roomlore.domain.ids import OrgId, RoomId
 from roomlore.store.projections import Target
 from roomlore.store.queries import Connection, Queries
-from roomlore.store.work import EmbeddingPolicy, Stage
+from roomlore.store.work import EmbeddingPolicy, QueueName
 
 QUERIES = Queries("operations")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ingested:
+class RoomStats:
     """A room, what it embeds, and how much was said in it; holes do not count."""
 
     room_id: RoomId
@@ -31,7 +31,7 @@ class Ingested:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Newest:
+class NewestMessage:
     """When the newest message was sent, and what time it is by the clock of the database."""
 
     sent_at: datetime | None
@@ -47,11 +47,11 @@ class RoomCount:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
+class QueueBacklog:
     """What is still to be done of a stage in a room: messages to be embedded, or the room to be untangled."""
 
     room_id: RoomId
-    stage: Stage
+    stage: QueueName
     waiting: int
     set_aside: int
     #: Since when the oldest of it has been waiting; None where nothing is.
@@ -59,7 +59,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Uncopied:
+class ProjectionBacklog:
     """Messages of a room of which something is still to be done in the copies in one kind of server."""
 
     room_id: RoomId
@@ -73,7 +73,7 @@ class Uncopied:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Building:
+class RebuildBacklog:
     """How much is still to be written to a copy that is being built; None while it is asked what that is to hold."""
 
     target: Target
@@ -81,7 +81,7 @@ class Building:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class RoomSample:
     """What a look at the newest messages of a room shows."""
 
     room_id: RoomId
@@ -110,7 +110,7 @@ class Latency:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class DeadLetters:
     """What was set aside after its last attempt, all of one kind."""
 
     stage: str
@@ -130,46 +130,46 @@ class Size:
     bytes: int
 
 
-async def ingested(conn: Connection, org_id: OrgId) -> list[Ingested]:
+async def room_stats(conn: Connection, org_id: OrgId) -> list[RoomStats]:
     """Return every room with how much was said in it, most first."""
-    return await QUERIES.all(conn, "ingested", Ingested, {"org_id": org_id})
+    return await QUERIES.all(conn, "ingested", RoomStats, {"org_id": org_id})
 
 
-async def vectors(conn: Connection, org_id: OrgId) -> dict[RoomId, int]:
+async def vector_counts(conn: Connection, org_id: OrgId) -> dict[RoomId, int]:
     """Return how many messages of each room have a vector; of several models that with the most counts."""
     return _by_room(await QUERIES.all(conn, "vectors", RoomCount, {"org_id": org_id}))
 
 
-async def untangled(conn: Connection, org_id: OrgId) -> dict[RoomId, int]:
+async def assigned_counts(conn: Connection, org_id: OrgId) -> dict[RoomId, int]:
     """Return how many messages of each room stand in a conversation."""
     return _by_room(await QUERIES.all(conn, "untangled", RoomCount, {"org_id": org_id}))
 
 
-async def waiting(conn: Connection, org_id: OrgId) -> list[Waiting]:
+async def queue_backlogs(conn: Connection, org_id: OrgId) -> list[QueueBacklog]:
     """Return what is still to be done in each room, by stage."""
-    return await QUERIES.all(conn, "waiting", Waiting, {"org_id": org_id})
+    return await QUERIES.all(conn, "waiting", QueueBacklog, {"org_id": org_id})
 
 
-async def uncopied(conn: Connection, org_id: OrgId) -> list[Uncopied]:
+async def projection_backlogs(conn: Connection, org_id: OrgId) -> list[ProjectionBacklog]:
     """Return of how many messages of each room something is still to be done in copies, by target."""
-    return await QUERIES.all(conn, "uncopied", Uncopied, {"org_id": org_id})
+    return await QUERIES.all(conn, "uncopied", ProjectionBacklog, {"org_id": org_id})
 
 
-async def building(conn: Connection, org_id: OrgId) -> dict[Target, int | None]:
+async def rebuild_backlogs(conn: Connection, org_id: OrgId) -> dict[Target, int | None]:
     """Return how much is still to be written to the copies that are being built; None while it is still asked for."""
-    rows = await QUERIES.all(conn, "building", Building, {"org_id": org_id})
+    rows = await QUERIES.all(conn, "building", RebuildBacklog, {"org_id": org_id})
     return {row.target: row.waiting for row in rows}
 
 
-async def looks(conn: Connection, org_id: OrgId, *, sample: int) -> dict[RoomId, Look]:
+async def room_samples(conn: Connection, org_id: OrgId, *, sample: int) -> dict[RoomId, RoomSample]:
     """Return what a look at the newest messages of each room, so many at most, shows."""
-    rows = await QUERIES.all(conn, "looks", Look, {"org_id": org_id, "sample": sample})
+    rows = await QUERIES.all(conn, "looks", RoomSample, {"org_id": org_id, "sample": sample})
     return {row.room_id: row for row in rows}
 
 
-async def newest_said(conn: Connection, org_id: OrgId) -> Newest:
+async def newest_message(conn: Connection, org_id: OrgId) -> NewestMessage:
     """Return when the newest message was sent, and what time it is by the clock of the database."""
-    row = await QUERIES.first(conn, "newest_said", Newest, {"org_id": org_id})
+    row = await QUERIES.first(conn, "newest_said", NewestMessage, {"org_id": org_id})
     assert row is not None
     return row
 
@@ -179,9 +179,9 @@ async def latencies(conn: Connection, org_id: OrgId, *, newest: int) -> list[Lat
     return await QUERIES.all(conn, "latencies", Latency, {"org_id": org_id, "newest": newest})
 
 
-async def failures(conn: Connection, org_id: OrgId, *, limit: int) -> list[Failure]:
+async def dead_letters(conn: Connection, org_id: OrgId, *, limit: int) -> list[DeadLetters]:
     """Return what was set aside, by stage and kind of error, most first."""
-    return await QUERIES.all(conn, "failures", Failure, {"org_id": org_id, "limit": limit})
+    return await QUERIES.all(conn, "failures", DeadLetters, {"org_id": org_id, "limit": limit})
 
 
 async def sizes(conn: Connection, *, limit: int) -> list[Size]:

@@ -11,7 +11,7 @@ from pgvector import HalfVector
 
 from roomlore.domain.ids import ConversationId, MessageId, OrgId, ParticipantId, RoomId
 from roomlore.domain.incoming import MessageKind, ParticipantKind
-from roomlore.domain.projected import Point, Sight, Stay
+from roomlore.domain.projected import Point, VisibilityFilter, MembershipPeriod
 from roomlore.store import copying, work
 from roomlore.store.queries import Connection, Queries
 from roomlore.store.work import Task
@@ -45,14 +45,14 @@ class Projection:
     error: str | None
 
     @property
-    def copies(self) -> list[tuple[str, str | None]]:
+    def indexes(self) -> list[tuple[str, str | None]]:
         """The copies that are kept up to date, each with the model whose vectors it holds, if any."""
         pairs = ((self.copy, self.model), (self.next_copy, self.next_model))
         return [(copy, model) for copy, model in pairs if copy is not None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
+class NewIndex:
     """A copy that is to be built."""
 
     copy: str
@@ -62,7 +62,7 @@ class Planned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Backlog:
+class BacklogRow:
     """What is still to be written to the copies of a target."""
 
     waiting: int
@@ -73,14 +73,14 @@ class Backlog:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Behind:
+class LagRow:
     """Whether a copy lags."""
 
     is_behind: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Begun:
+class RebuildPosition:
     """A copy of which it is asked what it is to hold."""
 
     #: Up to which subject that was done; None: nothing was asked for yet.
@@ -109,14 +109,14 @@ class PointRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class SubjectRef:
     """What is to have a copy."""
 
     id: UUID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SightRow:
+class VisibilityRow:
     """What the viewer may read, as far as it is up to open rooms and to whom the viewer is."""
 
     is_operator: bool
@@ -125,12 +125,12 @@ class SightRow:
     open_room_ids: Sequence[RoomId]
 
 
-async def all_of(conn: Connection, org_id: OrgId) -> list[Projection]:
+async def all_projections(conn: Connection, org_id: OrgId) -> list[Projection]:
     """Return the projections of an org, to its operator."""
     return await QUERIES.all(conn, "all", Projection, {"org_id": org_id})
 
 
-async def take_turn(conn: Connection, org_id: OrgId, target: Target) -> Projection | None:
+async def take_fencing_token(conn: Connection, org_id: OrgId, target: Target) -> Projection | None:
     """Return a projection with the number of this reading; None where the org has none.
 
     Until the transaction ends nobody else reads: what is read under a greater number is at least as new.
@@ -166,16 +166,16 @@ def _point(row: PointRow, version: int) -> Point:
     )
 
 
-async def ids_after(conn: Connection, org_id: OrgId, after: UUID | None, *, limit: int) -> list[UUID]:
+async def point_ids_after(conn: Connection, org_id: OrgId, after: UUID | None, *, limit: int) -> list[UUID]:
     """Return which messages are to have a copy, in the order of their ids."""
     params = {"org_id": org_id, "after": after, "limit": limit}
-    return [row.id for row in await QUERIES.all(conn, "ids_after", Subject, params)]
+    return [row.id for row in await QUERIES.all(conn, "ids_after", SubjectRef, params)]
 
 
 async def renew(conn: Connection, org_id: OrgId, target: Target, tasks: Sequence[Task]) -> set[UUID]:
     """Lease what was taken for another two minutes, and return what of it nobody else has taken since."""
-    params = {"org_id": org_id, "target": target, **_taken(tasks)}
-    return {row.id for row in await QUERIES.all(conn, "renew", Subject, params)}
+    params = {"org_id": org_id, "target": target, **_task_columns(tasks)}
+    return {row.id for row in await QUERIES.all(conn, "renew", SubjectRef, params)}
 
 
 async def finish(conn: Connection, org_id: OrgId, target: Target, tasks: Sequence[Task]) -> None:
@@ -183,15 +183,15 @@ async def finish(conn: Connection, org_id: OrgId, target: Target, tasks: Sequenc
 
     So is what somebody else has finished meanwhile: which of the two wrote last is not known.
     """
-    params = {"org_id": org_id, "target": target, **_taken(tasks)}
+    params = {"org_id": org_id, "target": target, **_task_columns(tasks)}
     ours = {task.subject_id for task in tasks}
-    before = {row.id for row in await QUERIES.all(conn, "waiting", Subject, params | {"ids": list(ours)})}
+    before = {row.id for row in await QUERIES.all(conn, "waiting", SubjectRef, params | {"ids": list(ours)})}
     await QUERIES.run(conn, "finish", params)
     await QUERIES.run(conn, "do_again", params)
-    await copying.ask(conn, org_id, ours - before)
+    await copying.enqueue(conn, org_id, ours - before)
 
 
-def _taken(tasks: Sequence[Task]) -> dict[str, object]:
+def _task_columns(tasks: Sequence[Task]) -> dict[str, object]:
     return {
         "subject_id": [task.subject_id for task in tasks],
         "version": [task.version for task in tasks],
@@ -199,8 +199,8 @@ def _taken(tasks: Sequence[Task]) -> dict[str, object]:
     }
 
 
-async def begin_copy(
-    conn: Connection, org_id: OrgId, target: Target, planned: Planned, *, is_lost: bool = False
+async def start_rebuild(
+    conn: Connection, org_id: OrgId, target: Target, planned: NewIndex, *, is_lost: bool = False
 ) -> None:
     """Say that a copy is to be built beside the one that is read, or in place of a lost one.
 
@@ -211,85 +211,85 @@ async def begin_copy(
     await work.wake(conn, target)
 
 
-async def announce(conn: Connection, org_id: OrgId, target: Target) -> None:
+async def publish_rebuild(conn: Connection, org_id: OrgId, target: Target) -> None:
     """Note that from here on everybody knows of the copy that is to be built; in a transaction after its beginning."""
     await QUERIES.run(conn, "announce", {"org_id": org_id, "target": target})
 
 
-async def asking(conn: Connection, org_id: OrgId, target: Target) -> Begun | None:
+async def rebuild_position(conn: Connection, org_id: OrgId, target: Target) -> RebuildPosition | None:
     """Return how far all that a new copy is to hold was asked for; None where nothing is left to ask for, or not yet.
 
     Not before everybody is through who may have changed something without knowing of the copy. Until the transaction
     ends nobody else asks.
     """
-    return await QUERIES.first(conn, "asking", Begun, {"org_id": org_id, "target": target})
+    return await QUERIES.first(conn, "asking", RebuildPosition, {"org_id": org_id, "target": target})
 
 
-async def ask_some(
+async def enqueue_rebuild_batch(
     conn: Connection, org_id: OrgId, target: Target, ids: Sequence[UUID], *, is_last: bool
 ) -> None:
     """Ask for the next portion of what a new copy is to hold, and note how far that has come."""
-    await copying.ask_in(conn, org_id, target, ids)
+    await copying.enqueue_for(conn, org_id, target, ids)
     about = {"org_id": org_id, "target": target, "after": ids[-1] if ids else None, "is_last": is_last}
     await QUERIES.run(conn, "note_asked", about)
 
 
-async def switch(conn: Connection, org_id: OrgId, target: Target) -> bool:
+async def swap_index(conn: Connection, org_id: OrgId, target: Target) -> bool:
     """Read the copy that is being built from now on, if all that was asked for at its beginning is written."""
     return await QUERIES.run(conn, "switch", {"org_id": org_id, "target": target}) > 0
 
 
-async def stop(conn: Connection, org_id: OrgId, target: Target) -> None:
+async def delete_projection(conn: Connection, org_id: OrgId, target: Target) -> None:
     """Have no copies any more, nor anything to write to them."""
     await QUERIES.run(conn, "stop", {"org_id": org_id, "target": target})
     await QUERIES.run(conn, "drop_asked", {"org_id": org_id, "target": target})
 
 
-async def note_outage(conn: Connection, org_id: OrgId, target: Target, error: str) -> None:
+async def record_outage(conn: Connection, org_id: OrgId, target: Target, error: str) -> None:
     """Say how a server fails; since when is kept."""
     await QUERIES.run(conn, "note_outage", {"org_id": org_id, "target": target, "error": error})
 
 
-async def note_recovery(conn: Connection, org_id: OrgId, target: Target) -> None:
+async def record_recovery(conn: Connection, org_id: OrgId, target: Target) -> None:
     """Say that a server fails no longer."""
     await QUERIES.run(conn, "note_recovery", {"org_id": org_id, "target": target})
 
 
-async def backlog(conn: Connection, org_id: OrgId, target: Target) -> Backlog:
+async def backlog(conn: Connection, org_id: OrgId, target: Target) -> BacklogRow:
     """Return what is still to be written, to the operator."""
-    found = await QUERIES.first(conn, "backlog", Backlog, {"org_id": org_id, "target": target})
+    found = await QUERIES.first(conn, "backlog", BacklogRow, {"org_id": org_id, "target": target})
     assert found is not None
     return found
 
 
 async def is_behind(conn: Connection, org_id: OrgId, target: Target) -> bool:
     """Return whether something may not be found in a copy that is there to be found, to the operator."""
-    found = await QUERIES.first(conn, "behind", Behind, {"org_id": org_id, "target": target})
+    found = await QUERIES.first(conn, "behind", LagRow, {"org_id": org_id, "target": target})
     assert found is not None
     return found.is_behind
 
 
-async def lacks_something(conn: Connection, org_id: OrgId, target: Target) -> bool:
+async def has_pending(conn: Connection, org_id: OrgId, target: Target) -> bool:
     """Return whether anything is still to be written to a copy that is there to be found, to the operator."""
-    found = await QUERIES.first(conn, "lacking", Behind, {"org_id": org_id, "target": target})
+    found = await QUERIES.first(conn, "lacking", LagRow, {"org_id": org_id, "target": target})
     assert found is not None
     return found.is_behind
 
 
-async def sight(conn: Connection) -> Sight:
+async def visibility_filter(conn: Connection) -> VisibilityFilter:
     """Return what the viewer of the connection may read, for the filter of a copy."""
-    row = await QUERIES.first(conn, "sight", SightRow, {})
+    row = await QUERIES.first(conn, "sight", VisibilityRow, {})
     assert row is not None
-    return Sight(
+    return VisibilityFilter(
         is_operator=row.is_operator,
         is_agent=row.is_agent,
         open_room_ids=row.open_room_ids,
-        stays=() if row.is_operator else await QUERIES.all(conn, "stays", Stay, {}),
+        stays=() if row.is_operator else await QUERIES.all(conn, "stays", MembershipPeriod, {}),
         own_ids=row.own_ids,
     )
 
 
-async def waiting(conn: Connection, org_id: OrgId, target: Target, ids: Sequence[UUID]) -> set[UUID]:
+async def pending_ids(conn: Connection, org_id: OrgId, target: Target, ids: Sequence[UUID]) -> set[UUID]:
     """Return which of these subjects are still to be written, to the operator."""
     params = {"org_id": org_id, "target": target, "ids": list(ids)}
-    return {row.id for row in await QUERIES.all(conn, "waiting", Subject, params)}
+    return {row.id for row in await QUERIES.all(conn, "waiting", SubjectRef, params)}

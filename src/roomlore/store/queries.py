@@ -15,15 +15,15 @@ from psycopg import AsyncConnection, sql
 from psycopg.rows import class_row, dict_row, tuple_row
 
 from roomlore.domain import listing
-from roomlore.domain.listing import Listed
-from roomlore.domain.patterns import later
+from roomlore.domain.listing import BoundedPage
+from roomlore.domain.patterns import lazy_pattern
 
 Connection = AsyncConnection[Any]
 Record = TypeVar("Record")
 
 #: Where the files are.
 FOLDER = Path(__file__).parent / "sql"
-HEAD = later(r"^-- name: (?P<name>\w+)(?: -> (?P<record>\w+))?$", re.MULTILINE)
+HEADER = lazy_pattern(r"^-- name: (?P<name>\w+)(?: -> (?P<record>\w+))?$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class Query:
 
 
 #: How the rows of a record become one, where that is not column by column.
-SHAPES: dict[type[Any], Callable[..., Any]] = {}
+ROW_FACTORIES: dict[type[Any], Callable[..., Any]] = {}
 
 
 class Queries:
@@ -56,26 +56,26 @@ class Queries:
         self, conn: Connection, name: str, record: type[Record], params: Mapping[str, Any]
     ) -> list[Record]:
         """Return every row as a record."""
-        query, shape = self._filling(name, record)
+        query, shape = self._row_type(name, record)
         async with conn.cursor(row_factory=class_row(shape)) as cursor:
             await cursor.execute(query.text, params, prepare=True)
             return await cursor.fetchall()
 
-    async def listed(
+    async def page(
         self, conn: Connection, name: str, record: type[Record], params: Mapping[str, Any]
-    ) -> Listed[Record]:
+    ) -> BoundedPage[Record]:
         """Return rows as records up to the one that brings them to `MOST_BYTES`, where the database stops.
 
         The query takes that number as `most_bytes`; its column `reach` counts the bytes up to each row and with it.
         """
-        query, shape = self._filling(name, record)
+        query, shape = self._row_type(name, record)
         async with conn.cursor(row_factory=dict_row) as cursor:
-            await cursor.execute(query.text, {**params, "most_bytes": listing.MOST_BYTES}, prepare=True)
+            await cursor.execute(query.text, {**params, "most_bytes": listing.MAX_PAGE_BYTES}, prepare=True)
             rows = await cursor.fetchall()
         reached = [row.pop("reach") for row in rows]
-        return Listed(
+        return BoundedPage(
             items=[shape(**row) for row in rows],
-            is_cut=bool(reached) and reached[-1] >= listing.MOST_BYTES,
+            is_cut=bool(reached) and reached[-1] >= listing.MAX_PAGE_BYTES,
         )
 
     async def first(
@@ -85,10 +85,10 @@ class Queries:
         rows = await self.all(conn, name, record, params)
         return rows[0] if rows else None
 
-    def _filling(self, name: str, record: type[Record]) -> tuple[Query, type[Record]]:
+    def _row_type(self, name: str, record: type[Record]) -> tuple[Query, type[Record]]:
         query = self.by_name[name]
         assert query.record == record.__name__, f"{name} fills {query.record}, not {record.__name__}"
-        return query, cast("type[Record]", SHAPES.get(record, record))
+        return query, cast("type[Record]", ROW_FACTORIES.get(record, record))
 
     async def run(self, conn: Connection, name: str, params: Mapping[str, Any]) -> int:
         """Execute a statement that returns no rows; return how many rows it changed."""
@@ -111,7 +111,7 @@ def columns(record: type[Any], rows: Sequence[Any]) -> dict[str, list[Any]]:
 
 
 def _split(text: str) -> list[Query]:
-    heads = list(HEAD.finditer(text))
+    heads = list(HEADER.finditer(text))
     ends = [head.start() for head in heads[1:]] + [len(text)]
     return [
         Query(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from roomlore.domain.ids import OrgId, RoomId
-from roomlore.store.erased import PlaceName, RoomName
+from roomlore.store.erased import MessageName, RoomName
 from roomlore.store.queries import Connection, Queries
 
 QUERIES = Queries("rawlogs")
@@ -22,7 +22,7 @@ class NamedRoom:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stay:
+class MembershipRow:
     """The viewer's membership of a room; None for always, and for still."""
 
     room_id: RoomId
@@ -31,7 +31,7 @@ class Stay:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RemovedIn:
+class RoomWithRemovals:
     """A room in which something was removed, or is kept from somebody."""
 
     platform: str
@@ -39,28 +39,28 @@ class RemovedIn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Repeating:
+class RepeatedText:
     """A text that repeats what is withheld, by its place in a list, from 1."""
 
     place: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Marked:
+class SuppressedValue:
     """The digest of a value that is to be forgotten."""
 
     mark: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Platform:
+class PlatformName:
     """The name of a platform."""
 
     platform: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoredPlace:
+class StoredMessageName:
     """A message's place as its platform names it."""
 
     platform: str
@@ -74,40 +74,40 @@ async def rooms_named(conn: Connection, org_id: OrgId, names: Collection[RoomNam
     return await QUERIES.all(conn, "rooms_named", NamedRoom, params)
 
 
-async def stays(conn: Connection, room_ids: Collection[RoomId]) -> list[Stay]:
+async def membership_periods(conn: Connection, room_ids: Collection[RoomId]) -> list[MembershipRow]:
     """Return when the viewer was a member of these rooms; nothing for the operator."""
-    return await QUERIES.all(conn, "stays", Stay, {"room_ids": list(room_ids)})
+    return await QUERIES.all(conn, "stays", MembershipRow, {"room_ids": list(room_ids)})
 
 
-async def removed_in(conn: Connection, org_id: OrgId) -> set[RoomName]:
+async def rooms_with_removals(conn: Connection, org_id: OrgId) -> set[RoomName]:
     """Return the rooms in which something was redacted or erased."""
-    rows = await QUERIES.all(conn, "removed_in", RemovedIn, {"org_id": org_id})
+    rows = await QUERIES.all(conn, "removed_in", RoomWithRemovals, {"org_id": org_id})
     return {(row.platform, row.room) for row in rows}
 
 
-async def withheld_in(conn: Connection, org_id: OrgId) -> set[RoomName]:
+async def rooms_with_restrictions(conn: Connection, org_id: OrgId) -> set[RoomName]:
     """Return the rooms in which something is kept from somebody by a request."""
-    rows = await QUERIES.all(conn, "withheld_in", RemovedIn, {"org_id": org_id})
+    rows = await QUERIES.all(conn, "withheld_in", RoomWithRemovals, {"org_id": org_id})
     return {(row.platform, row.room) for row in rows}
 
 
-async def repeating(conn: Connection, org_id: OrgId, texts: Sequence[str]) -> set[str]:
+async def restricted_repeats(conn: Connection, org_id: OrgId, texts: Sequence[str]) -> set[str]:
     """Return those of some texts that repeat what a request withholds; for the operator's connection."""
-    rows = await QUERIES.all(conn, "repeating", Repeating, {"org_id": org_id, "texts": list(texts)})
+    rows = await QUERIES.all(conn, "repeating", RepeatedText, {"org_id": org_id, "texts": list(texts)})
     return {texts[row.place - 1] for row in rows}
 
 
-async def marks(conn: Connection, org_id: OrgId) -> set[str]:
+async def suppressed_values(conn: Connection, org_id: OrgId) -> set[str]:
     """Return the digests of the values that requests want forgotten; for the operator's connection."""
-    return {row.mark for row in await QUERIES.all(conn, "marked", Marked, {"org_id": org_id})}
+    return {row.mark for row in await QUERIES.all(conn, "marked", SuppressedValue, {"org_id": org_id})}
 
 
 async def platforms(conn: Connection, org_id: OrgId) -> list[str]:
     """Return the platforms of all rooms."""
-    return [row.platform for row in await QUERIES.all(conn, "platforms", Platform, {"org_id": org_id})]
+    return [row.platform for row in await QUERIES.all(conn, "platforms", PlatformName, {"org_id": org_id})]
 
 
-async def stored(conn: Connection, org_id: OrgId, places: Sequence[PlaceName]) -> set[PlaceName]:
+async def stored_messages(conn: Connection, org_id: OrgId, places: Sequence[MessageName]) -> set[MessageName]:
     """Return those of these places at which there is a message, or was one."""
     params = {
         "org_id": org_id,
@@ -115,5 +115,5 @@ async def stored(conn: Connection, org_id: OrgId, places: Sequence[PlaceName]) -
         "room": [place[1] for place in places],
         "external_id": [place[2] for place in places],
     }
-    rows = await QUERIES.all(conn, "stored", StoredPlace, params)
+    rows = await QUERIES.all(conn, "stored", StoredMessageName, params)
     return {(row.platform, row.room, row.external_id) for row in rows}

@@ -10,29 +10,29 @@ from typing import Any
 from uuid import UUID
 
 from roomlore.domain.ids import ConversationId, MessageId, OrgId, RoomId
-from roomlore.store.asking import Asked, asked, day
-from roomlore.store.extracting import Undrawn
+from roomlore.store.asking import CallStatus, call_status, quota_day
+from roomlore.store.extracting import PendingConversation
 from roomlore.store.queries import Connection, Queries
 
 QUERIES = Queries("readings")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counted:
+class CallCount:
     """How often a room was asked about today."""
 
     calls: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadingKey:
+class LlmCallRef:
     """The id of a reading."""
 
     id: UUID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Earlier:
+class EarlierAnswer:
     """What was answered to the very same before."""
 
     id: UUID
@@ -43,7 +43,7 @@ class Earlier:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewReading:
+class NewLlmCall:
     """What a language model is to be shown of a conversation."""
 
     id: UUID
@@ -60,7 +60,7 @@ class NewReading:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class LlmCall:
     """What a language model was shown of a conversation, what it said, and what became of it."""
 
     id: UUID
@@ -85,27 +85,27 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
+class WaitingCount:
     """How many conversations wait."""
 
     waiting: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Backlog(Asked):
+class ExtractionBacklog(CallStatus):
     """How many conversations wait to be shown to a language model, and how it answered."""
 
     waiting: int
 
 
-async def unread(
+async def next_conversation(
     conn: Connection,
     org_id: OrgId,
     *,
     now: datetime,
     most_of_room: int,
     passed_over: Collection[ConversationId] = (),
-) -> Undrawn | None:
+) -> PendingConversation | None:
     """Return the newest conversation to be shown, none of those passed over; None where there is none.
 
     Args:
@@ -118,35 +118,35 @@ async def unread(
     params = {
         "org_id": org_id,
         "now": now,
-        "day": day(now),
+        "day": quota_day(now),
         "most": most_of_room,
         "passed_over": list(passed_over),
     }
-    return await QUERIES.first(conn, "unread", Undrawn, params)
+    return await QUERIES.first(conn, "unread", PendingConversation, params)
 
 
-async def asked_for(conn: Connection, org_id: OrgId, ids: Collection[ConversationId]) -> list[Undrawn]:
+async def requested(conn: Connection, org_id: OrgId, ids: Collection[ConversationId]) -> list[PendingConversation]:
     """Return those of these conversations that may be shown, over or not."""
     params = {"org_id": org_id, "conversation_ids": list(ids)}
-    return await QUERIES.all(conn, "asked_for", Undrawn, params)
+    return await QUERIES.all(conn, "asked_for", PendingConversation, params)
 
 
-async def count_of_room(
+async def count_room_call(
     conn: Connection, org_id: OrgId, room_id: RoomId, *, now: datetime, most: int
 ) -> bool:
     """Count a call of a room and return whether its day had one left."""
-    params = {"org_id": org_id, "room_id": room_id, "day": day(now), "most": most}
-    return most > 0 and await QUERIES.first(conn, "count_of_room", Counted, params) is not None
+    params = {"org_id": org_id, "room_id": room_id, "day": quota_day(now), "most": most}
+    return most > 0 and await QUERIES.first(conn, "count_of_room", CallCount, params) is not None
 
 
-async def earlier(
+async def earlier_answer(
     conn: Connection,
     org_id: OrgId,
     digest: str,
     *,
     conversation_id: ConversationId,
     message_ids: Collection[MessageId],
-) -> Earlier | None:
+) -> EarlierAnswer | None:
     """Return what was answered to the very same before, of the same conversation if it was of that.
 
     Of another only if that was shown with nothing remembered but what rests on these messages: an answer may hold the
@@ -161,11 +161,11 @@ async def earlier(
     """
     params = {"org_id": org_id, "digest": digest, "conversation_id": conversation_id}
     params |= {"message_ids": list(message_ids)}
-    return await QUERIES.first(conn, "earlier", Earlier, params)
+    return await QUERIES.first(conn, "earlier", EarlierAnswer, params)
 
 
 async def add(
-    conn: Connection, org_id: OrgId, reading: NewReading, *, message_ids: Collection[MessageId]
+    conn: Connection, org_id: OrgId, reading: NewLlmCall, *, message_ids: Collection[MessageId]
 ) -> None:
     """Keep what a language model is to be shown, and which messages that are."""
     params = {"org_id": org_id, **asdict(reading)}
@@ -174,7 +174,7 @@ async def add(
     await QUERIES.run(conn, "add_messages", params)
 
 
-async def note_answer(
+async def record_answer(
     conn: Connection,
     org_id: OrgId,
     reading_id: UUID,
@@ -190,7 +190,7 @@ async def note_answer(
     return await QUERIES.run(conn, "note_answer", params) > 0
 
 
-async def note_verdicts(conn: Connection, org_id: OrgId, verdicts: Mapping[UUID, str]) -> None:
+async def record_results(conn: Connection, org_id: OrgId, verdicts: Mapping[UUID, str]) -> None:
     """Keep what became of what was stated, as JSON, for each reading."""
     params = {"org_id": org_id, "id": list(verdicts), "verdicts": list(verdicts.values())}
     await QUERIES.run(conn, "note_verdicts", params)
@@ -201,22 +201,22 @@ async def drop_outdated(
 ) -> None:
     """Remove the readings of a conversation but some."""
     params = {"org_id": org_id, "conversation_id": conversation_id, "kept_ids": list(kept)}
-    await _drop(conn, org_id, await QUERIES.all(conn, "outdated", ReadingKey, params))
+    await _drop(conn, org_id, await QUERIES.all(conn, "outdated", LlmCallRef, params))
 
 
-async def drop_showing(conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]) -> int:
+async def drop_with_messages(conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]) -> int:
     """Remove the readings that show one of these messages; return how many."""
     params = {"org_id": org_id, "message_ids": list(message_ids)}
-    return await _drop(conn, org_id, await QUERIES.all(conn, "showing", ReadingKey, params))
+    return await _drop(conn, org_id, await QUERIES.all(conn, "showing", LlmCallRef, params))
 
 
-async def drop_saying(conn: Connection, org_id: OrgId, strings: Iterable[str]) -> int:
+async def drop_containing(conn: Connection, org_id: OrgId, strings: Iterable[str]) -> int:
     """Remove the readings in which one of these strings occurs; return how many."""
     params = {"org_id": org_id, "strings": list(strings)}
-    return await _drop(conn, org_id, await QUERIES.all(conn, "saying", ReadingKey, params))
+    return await _drop(conn, org_id, await QUERIES.all(conn, "saying", LlmCallRef, params))
 
 
-async def _drop(conn: Connection, org_id: OrgId, found: Sequence[ReadingKey]) -> int:
+async def _drop(conn: Connection, org_id: OrgId, found: Sequence[LlmCallRef]) -> int:
     if not found:
         return 0
     params = {"org_id": org_id, "ids": [one.id for one in found]}
@@ -224,19 +224,19 @@ async def _drop(conn: Connection, org_id: OrgId, found: Sequence[ReadingKey]) ->
     return await QUERIES.run(conn, "drop", params)
 
 
-async def of_conversation(conn: Connection, org_id: OrgId, conversation_id: ConversationId) -> list[Reading]:
+async def of_conversation(conn: Connection, org_id: OrgId, conversation_id: ConversationId) -> list[LlmCall]:
     """Return the readings of a conversation, in order."""
     params = {"org_id": org_id, "conversation_id": conversation_id}
-    return await QUERIES.all(conn, "of_conversation", Reading, params)
+    return await QUERIES.all(conn, "of_conversation", LlmCall, params)
 
 
-async def newest(conn: Connection, org_id: OrgId, *, limit: int) -> list[Reading]:
+async def newest(conn: Connection, org_id: OrgId, *, limit: int) -> list[LlmCall]:
     """Return the newest readings, newest first."""
-    return await QUERIES.all(conn, "newest", Reading, {"org_id": org_id, "limit": limit})
+    return await QUERIES.all(conn, "newest", LlmCall, {"org_id": org_id, "limit": limit})
 
 
-async def backlog(conn: Connection, org_id: OrgId, *, now: datetime) -> Backlog:
+async def backlog(conn: Connection, org_id: OrgId, *, now: datetime) -> ExtractionBacklog:
     """Return how many conversations of an org wait to be shown to a language model, and how it answered."""
-    row = await QUERIES.first(conn, "waiting", Waiting, {"org_id": org_id, "now": now})
+    row = await QUERIES.first(conn, "waiting", WaitingCount, {"org_id": org_id, "now": now})
     assert row is not None
-    return Backlog(waiting=row.waiting, **asdict(await asked(conn, org_id, "statements", now=now)))
+    return ExtractionBacklog(waiting=row.waiting, **asdict(await call_status(conn, org_id, "statements", now=now)))

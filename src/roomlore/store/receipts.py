@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from roomlore.domain.ids import KeyId, MessageId, OrgId, ParticipantId, ReceiptId, RoomId, named_ids
-from roomlore.domain.receipts import Check, ErasureKind, Kept, Receipt, Removed, StillCopied
+from roomlore.domain.ids import KeyId, MessageId, OrgId, ParticipantId, ReceiptId, RoomId, ids_matching
+from roomlore.domain.receipts import VerificationCheck, ErasureKind, RetainedCount, Receipt, RemovedCount, PendingRemoval
 from roomlore.store.erased import account_digest
 from roomlore.store.queries import Connection, Queries
 
@@ -15,7 +15,7 @@ QUERIES = Queries("receipts")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeptReceipt:
+class ReceiptRow:
     """A receipt as it is stored, with its parts as JSON."""
 
     id: ReceiptId
@@ -35,7 +35,7 @@ class KeptReceipt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Remnant:
+class Residual:
     """How much a second look found of one thing."""
 
     what: str
@@ -43,7 +43,7 @@ class Remnant:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NamedAccount:
+class MentionedAccount:
     """An account that others' messages name."""
 
     platform: str
@@ -51,7 +51,7 @@ class NamedAccount:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Digest:
+class AccountDigest:
     """What an erased account is recognised by."""
 
     digest: bytes
@@ -59,19 +59,19 @@ class Digest:
 
 async def add(conn: Connection, org_id: OrgId, receipt: Receipt) -> None:
     """Keep a receipt, whose second look is still to come."""
-    params = {name: getattr(receipt, name) for name in KeptReceipt.__slots__}
+    params = {name: getattr(receipt, name) for name in ReceiptRow.__slots__}
     params["participant_ids"] = list(receipt.participant_ids)
     params["removed"] = json.dumps([asdict(part) for part in receipt.removed])
     params["kept"] = json.dumps([asdict(part) for part in receipt.kept])
     await QUERIES.run(conn, "add_receipt", {"org_id": org_id, **params})
 
 
-async def note_checks(
+async def record_checks(
     conn: Connection,
     org_id: OrgId,
     receipt_id: ReceiptId,
     *,
-    checks: Sequence[Check],
+    checks: Sequence[VerificationCheck],
     checked_at: datetime,
 ) -> None:
     """Keep what a second look found."""
@@ -82,21 +82,21 @@ async def note_checks(
 
 async def newest_receipts(conn: Connection, org_id: OrgId, *, limit: int) -> list[Receipt]:
     """Return the newest receipts that the viewer may see, newest first."""
-    rows = await QUERIES.all(conn, "newest_receipts", KeptReceipt, {"org_id": org_id, "limit": limit})
+    rows = await QUERIES.all(conn, "newest_receipts", ReceiptRow, {"org_id": org_id, "limit": limit})
     return [_receipt(row) for row in rows]
 
 
 async def find_receipts(conn: Connection, org_id: OrgId, word: str) -> list[Receipt]:
     """Return the receipts that an id, its beginning or its end means."""
-    ids = named_ids(word)
+    ids = ids_matching(word)
     if ids is None:
         return []
     params = {"org_id": org_id, **asdict(ids)}
-    rows = await QUERIES.all(conn, "find_receipts", KeptReceipt, params)
+    rows = await QUERIES.all(conn, "find_receipts", ReceiptRow, params)
     return [_receipt(row) for row in rows]
 
 
-async def remnants(conn: Connection, org_id: OrgId, receipt: Receipt) -> list[Remnant]:
+async def residuals(conn: Connection, org_id: OrgId, receipt: Receipt) -> list[Residual]:
     """Return how much is left of what a receipt says is gone."""
     params = {
         "org_id": org_id,
@@ -110,25 +110,25 @@ async def remnants(conn: Connection, org_id: OrgId, receipt: Receipt) -> list[Re
     }
     match receipt.kind:
         case "message":
-            return await QUERIES.all(conn, "left_of_message", Remnant, params)
+            return await QUERIES.all(conn, "left_of_message", Residual, params)
         case "range" | "expiry":
-            return await QUERIES.all(conn, "left_of_range", Remnant, params)
+            return await QUERIES.all(conn, "left_of_range", Residual, params)
         case "room":
-            return await QUERIES.all(conn, "left_of_room", Remnant, params)
+            return await QUERIES.all(conn, "left_of_room", Residual, params)
         case "person":
-            found = await QUERIES.all(conn, "left_of_person", Remnant, params)
-            return found + await QUERIES.all(conn, "left_in_holes", Remnant, params)
+            found = await QUERIES.all(conn, "left_of_person", Residual, params)
+            return found + await QUERIES.all(conn, "left_in_holes", Residual, params)
 
 
-async def accounts_still_named(conn: Connection, org_id: OrgId, *, at: datetime) -> int:
+async def accounts_still_mentioned(conn: Connection, org_id: OrgId, *, at: datetime) -> int:
     """Return how many of the accounts erased at a time are named by messages that were there by then."""
     params = {"org_id": org_id, "at": at}
-    digests = {row.digest for row in await QUERIES.all(conn, "digests_of", Digest, params)}
-    named = await QUERIES.all(conn, "accounts_named", NamedAccount, params)
+    digests = {row.digest for row in await QUERIES.all(conn, "digests_of", AccountDigest, params)}
+    named = await QUERIES.all(conn, "accounts_named", MentionedAccount, params)
     return sum(account_digest(org_id, (one.platform, one.account_id, "")) in digests for one in named)
 
 
-async def still_copied(conn: Connection, org_id: OrgId, receipt: Receipt) -> list[StillCopied]:
+async def pending_removals(conn: Connection, org_id: OrgId, receipt: Receipt) -> list[PendingRemoval]:
     """Return what is still to be brought about in copies, to the operator; of somebody's own receipt what is their own."""
     params = {
         "org_id": org_id,
@@ -138,12 +138,12 @@ async def still_copied(conn: Connection, org_id: OrgId, receipt: Receipt) -> lis
         "participant_ids": list(receipt.participant_ids),
         "is_own": receipt.is_own,
     }
-    return await QUERIES.all(conn, "still_copied", StillCopied, params)
+    return await QUERIES.all(conn, "still_copied", PendingRemoval, params)
 
 
-def _receipt(row: KeptReceipt) -> Receipt:
-    fields = {name: getattr(row, name) for name in KeptReceipt.__slots__}
-    fields["removed"] = tuple(Removed(**part) for part in row.removed)
-    fields["kept"] = tuple(Kept(**part) for part in row.kept)
-    fields["checks"] = None if row.checks is None else tuple(Check(**part) for part in row.checks)
+def _receipt(row: ReceiptRow) -> Receipt:
+    fields = {name: getattr(row, name) for name in ReceiptRow.__slots__}
+    fields["removed"] = tuple(RemovedCount(**part) for part in row.removed)
+    fields["kept"] = tuple(RetainedCount(**part) for part in row.kept)
+    fields["checks"] = None if row.checks is None else tuple(VerificationCheck(**part) for part in row.checks)
     return Receipt(**fields)

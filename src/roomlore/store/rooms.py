@@ -15,7 +15,7 @@ from roomlore.store.queries import Connection, Queries
 
 QUERIES = Queries("rooms")
 #: What of a room goes in one statement, in an order that the references between tables allow.
-OF_ROOM = (
+ROOM_STATEMENTS = (
     ("waiting work", "drop_work"),
     ("readings", "drop_readings"),
     ("withheld", "drop_withheld"),
@@ -33,7 +33,7 @@ OF_ROOM = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class RoomState:
     """A room, who may read it, and how many messages those may read."""
 
     id: RoomId
@@ -47,7 +47,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Named:
+class StoredVisibility:
     """How a platform names a room, and who may read it."""
 
     platform: str
@@ -56,7 +56,7 @@ class Named:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moved:
+class ChangedRow:
     """What a statement changed or found."""
 
     id: UUID
@@ -69,9 +69,9 @@ class ErasedRoom:
     digest: bytes
 
 
-async def standing(conn: Connection, org_id: OrgId, room_id: RoomId) -> Standing:
+async def room_state(conn: Connection, org_id: OrgId, room_id: RoomId) -> RoomState:
     """Return a room that is there."""
-    row = await QUERIES.first(conn, "standing", Standing, {"org_id": org_id, "room_id": room_id})
+    row = await QUERIES.first(conn, "standing", RoomState, {"org_id": org_id, "room_id": room_id})
     assert row is not None
     return row
 
@@ -85,14 +85,14 @@ async def visibilities(
         "platform": [name[0] for name in names],
         "external_id": [name[1] for name in names],
     }
-    rows = await QUERIES.all(conn, "visibilities", Named, params)
+    rows = await QUERIES.all(conn, "visibilities", StoredVisibility, params)
     return {(row.platform, row.external_id): row.visibility for row in rows}
 
 
-async def closed(conn: Connection, org_id: OrgId, room_ids: Iterable[RoomId]) -> set[RoomId]:
+async def closed_rooms(conn: Connection, org_id: OrgId, room_ids: Iterable[RoomId]) -> set[RoomId]:
     """Return those of these rooms that are for their members."""
     params = {"org_id": org_id, "room_ids": list(room_ids)}
-    return {RoomId(row.id) for row in await QUERIES.all(conn, "closed", Moved, params)}
+    return {RoomId(row.id) for row in await QUERIES.all(conn, "closed", ChangedRow, params)}
 
 
 async def set_visibility(
@@ -100,14 +100,14 @@ async def set_visibility(
 ) -> None:
     """Say who may read rooms; copies follow."""
     params = {"org_id": org_id, "room_ids": list(room_ids), "visibility": visibility}
-    changed = await QUERIES.all(conn, "set_visibility", Moved, params)
-    await copying.ask_nodes(conn, org_id, [row.id for row in changed])
+    changed = await QUERIES.all(conn, "set_visibility", ChangedRow, params)
+    await copying.enqueue_nodes(conn, org_id, [row.id for row in changed])
 
 
 async def rename(conn: Connection, org_id: OrgId, room_id: RoomId, name: str) -> None:
     """Call a room by a name that stays."""
     await QUERIES.run(conn, "rename", {"org_id": org_id, "room_id": room_id, "name": name})
-    await copying.ask_nodes(conn, org_id, [room_id])
+    await copying.enqueue_nodes(conn, org_id, [room_id])
 
 
 async def members(conn: Connection, org_id: OrgId, room_id: RoomId) -> list[RoomMember]:
@@ -120,9 +120,9 @@ async def add_member(
 ) -> None:
     """Make somebody a member of a room from a time on; None is since ever."""
     params = {"org_id": org_id, "room_id": room_id, "participant_id": participant_id, "since": since}
-    if not await QUERIES.all(conn, "confirm_member", Moved, params):
+    if not await QUERIES.all(conn, "confirm_member", ChangedRow, params):
         await QUERIES.run(conn, "add_member", params)
-    await copying.ask_nodes(conn, org_id, [participant_id])
+    await copying.enqueue_nodes(conn, org_id, [participant_id])
 
 
 async def remove_member(
@@ -130,26 +130,26 @@ async def remove_member(
 ) -> bool:
     """End the presence of somebody in a room, by whatever account; return whether they were there."""
     params = {"org_id": org_id, "room_id": room_id, "participant_ids": list(accounts), "at": at}
-    moved = {row.id for row in await QUERIES.all(conn, "remove_member", Moved, params)}
-    await copying.ask_nodes(conn, org_id, moved)
+    moved = {row.id for row in await QUERIES.all(conn, "remove_member", ChangedRow, params)}
+    await copying.enqueue_nodes(conn, org_id, moved)
     return bool(moved)
 
 
-async def asserted_in(conn: Connection, org_id: OrgId, room_id: RoomId) -> list[MemoryId]:
+async def memories_asserted_in(conn: Connection, org_id: OrgId, room_id: RoomId) -> list[MemoryId]:
     """Return the memories that were asserted in a room."""
-    rows = await QUERIES.all(conn, "asserted_in", Moved, {"org_id": org_id, "room_id": room_id})
+    rows = await QUERIES.all(conn, "asserted_in", ChangedRow, {"org_id": org_id, "room_id": room_id})
     return [MemoryId(row.id) for row in rows]
 
 
-async def drop(conn: Connection, org_id: OrgId, room: Standing, *, at: datetime) -> Counter[str]:
+async def drop(conn: Connection, org_id: OrgId, room: RoomState, *, at: datetime) -> Counter[str]:
     """Remove a room of which no message is left and keep it out from now on; return how much of what went."""
     params = {"org_id": org_id, "room_id": room.id}
     digest = room_digest(org_id, (room.platform, room.external_id))
     await QUERIES.run(conn, "remember_room", {"org_id": org_id, "digest": digest, "at": at})
-    there = {row.id for row in await QUERIES.all(conn, "members_of", Moved, params)}
-    await copying.ask_nodes(conn, org_id, [room.id, *there])
+    there = {row.id for row in await QUERIES.all(conn, "members_of", ChangedRow, params)}
+    await copying.enqueue_nodes(conn, org_id, [room.id, *there])
     tally = Counter[str]()
-    for what, statement in OF_ROOM:
+    for what, statement in ROOM_STATEMENTS:
         tally[what] += await QUERIES.run(conn, statement, params)
     return tally
 

@@ -18,14 +18,14 @@ from roomlore.store.queries import Connection, Queries
 QUERIES = Queries("search")
 
 #: Up to this many messages an exact scan is as fast as the index, and misses nothing.
-EXACT_UP_TO = 20_000
+MAX_EXACT_SCAN = 20_000
 
 #: Up to this many messages every match of every word is counted.
-COUNTED_UP_TO = 20_000
+MAX_COUNTED = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
+class SearchFilter:
     """Where to look; None in any field means everywhere."""
 
     room_ids: Sequence[RoomId] | None = None
@@ -49,7 +49,7 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScopeMeasure:
+class FilterSize:
     """What chooses the faster way to search."""
 
     #: Visible or not; never shown.
@@ -59,7 +59,7 @@ class ScopeMeasure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Near:
+class DenseMatch:
     """A message whose vector is near to the question's."""
 
     message_id: MessageId
@@ -68,7 +68,7 @@ class Near:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Worded:
+class LexicalMatches:
     """The words of a question as the viewer's messages have them."""
 
     #: As stems, without those that everybody uses.
@@ -80,21 +80,21 @@ class Worded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lexemes:
+class QueryLexemes:
     """The words of a question as stems."""
 
     lexemes: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Named:
+class MessageRef:
     """A message, by its id alone."""
 
     message_id: MessageId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surrounding:
+class ContextMessage:
     """A message that was found, or stands near one in its room."""
 
     message_id: MessageId
@@ -113,7 +113,7 @@ class Surrounding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExchangeMember:
+class ThreadMessage:
     """One message of an exchange, its place, and the one message it stands under."""
 
     member_id: MessageId
@@ -132,7 +132,7 @@ class ExchangeMember:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opening:
+class RootMessage:
     """A message that may open an exchange, and its place."""
 
     message_id: MessageId
@@ -145,14 +145,14 @@ class Opening:
         return (self.sent_at, self.native_order, self.message_id)
 
 
-async def nearest(
+async def dense_candidates(
     conn: Connection,
     vector: tuple[str, NDArray[np.float32]],
     *,
-    scope: Scope,
-    measure: ScopeMeasure,
+    scope: SearchFilter,
+    measure: FilterSize,
     wanted: int,
-) -> list[Near]:
+) -> list[DenseMatch]:
     """Return the visible messages whose vectors are nearest, nearest first or nearly so.
 
     Args:
@@ -163,56 +163,56 @@ async def nearest(
         wanted: How many messages at most.
     """
     model, values = vector
-    scan_exactly = measure.message_count <= EXACT_UP_TO or len(values) not in measure.indexed_lengths
+    scan_exactly = measure.message_count <= MAX_EXACT_SCAN or len(values) not in measure.indexed_lengths
     params = {"vector": HalfVector(values), "model": model, "wanted": wanted, **_params(scope)}
-    return await QUERIES.all(conn, "nearest_exact" if scan_exactly else "nearest_indexed", Near, params)
+    return await QUERIES.all(conn, "nearest_exact" if scan_exactly else "nearest_indexed", DenseMatch, params)
 
 
-async def worded(
-    conn: Connection, question: str, *, scope: Scope, measure: ScopeMeasure, wanted: int
-) -> Worded:
+async def lexical_candidates(
+    conn: Connection, question: str, *, scope: SearchFilter, measure: FilterSize, wanted: int
+) -> LexicalMatches:
     """Return the words of a question, and the visible messages that share most of them."""
     params = {
-        "question": _askable(question),
-        "is_large": measure.message_count > COUNTED_UP_TO and not scope.is_filtered,
+        "question": _query_text(question),
+        "is_large": measure.message_count > MAX_COUNTED and not scope.is_filtered,
         "wanted": wanted,
         **_params(scope),
     }
-    found = await QUERIES.first(conn, "best_worded", Worded, params)
-    return found or Worded(lexemes=(), rarities=(), message_ids=())
+    found = await QUERIES.first(conn, "best_worded", LexicalMatches, params)
+    return found or LexicalMatches(lexemes=(), rarities=(), message_ids=())
 
 
-async def words(
+async def matching_lexemes(
     conn: Connection, question: str, *, among: Sequence[MessageId], wanted: int
 ) -> tuple[Sequence[str], list[MessageId]]:
     """Return the words of a question as stems, and which of these messages share any of them, newest first.
 
     Only what the viewer may read comes back. This looks up no other message, whatever the question asks for.
     """
-    found = await QUERIES.first(conn, "lexemes", Lexemes, {"question": _askable(question)})
+    found = await QUERIES.first(conn, "lexemes", QueryLexemes, {"question": _query_text(question)})
     lexemes = () if found is None else found.lexemes
     if not lexemes or not among:
         return lexemes, []
     params = {"message_ids": list(among), "lexemes": list(lexemes), "wanted": wanted}
-    rows = await QUERIES.all(conn, "worded_among", Named, params)
+    rows = await QUERIES.all(conn, "worded_among", MessageRef, params)
     return lexemes, [row.message_id for row in rows]
 
 
-async def not_copied(conn: Connection, org_id: OrgId, target: str, *, limit: int) -> list[MessageId]:
+async def pending_in_projection(conn: Connection, org_id: OrgId, target: str, *, limit: int) -> list[MessageId]:
     """Return the messages that a copy may still lack, or have as they were, latest first; to the operator."""
     params = {"org_id": org_id, "target": target, "limit": limit}
-    return [row.message_id for row in await QUERIES.all(conn, "not_copied", Named, params)]
+    return [row.message_id for row in await QUERIES.all(conn, "not_copied", MessageRef, params)]
 
 
-async def surroundings(
+async def context_window(
     conn: Connection,
     seeds: Collection[MessageId],
     *,
     lexemes: Sequence[str],
     vector: tuple[str, NDArray[np.float32]] | None,
-    scope: Scope,
+    scope: SearchFilter,
     reach: int,
-) -> list[Surrounding]:
+) -> list[ContextMessage]:
     """Return these messages and what the viewer may read up to `reach` places around each, in the order of the rooms."""
     model, values = vector or ("", None)
     params = {
@@ -223,26 +223,26 @@ async def surroundings(
         "reach": reach,
         **_params(scope),
     }
-    return await QUERIES.all(conn, "surroundings", Surrounding, params)
+    return await QUERIES.all(conn, "surroundings", ContextMessage, params)
 
 
-async def measure(conn: Connection, scope: Scope) -> ScopeMeasure:
+async def filter_size(conn: Connection, scope: SearchFilter) -> FilterSize:
     """Return how large a scope is, by which the faster way to search is chosen."""
-    found = await QUERIES.first(conn, "measure_scope", ScopeMeasure, {"room_ids": _list(scope.room_ids)})
-    return found or ScopeMeasure(message_count=0, indexed_lengths=())
+    found = await QUERIES.first(conn, "measure_scope", FilterSize, {"room_ids": _list(scope.room_ids)})
+    return found or FilterSize(message_count=0, indexed_lengths=())
 
 
-async def exchange_members(
+async def thread_messages(
     conn: Connection, org_id: OrgId, hits: Sequence[MessageId]
-) -> list[ExchangeMember]:
+) -> list[ThreadMessage]:
     """Return every visible member of the exchanges of these messages, each once, in no order."""
     params = {"org_id": org_id, "message_ids": list(hits)}
-    return await QUERIES.all(conn, "exchange_members", ExchangeMember, params)
+    return await QUERIES.all(conn, "exchange_members", ThreadMessage, params)
 
 
-async def openings(
+async def root_messages(
     conn: Connection, org_id: OrgId, room_id: RoomId, *, before: Position, limit: int
-) -> list[Opening]:
+) -> list[RootMessage]:
     """Return the newest messages of a room, before a place, that may open an exchange, newest first.
 
     Of messages that stand under each other in a round each that stands under a later one may.
@@ -250,10 +250,10 @@ async def openings(
     at, order, message_id = before
     params = {"org_id": org_id, "room_id": room_id, "limit": limit}
     params |= {"before_at": at, "before_order": order, "before_id": message_id}
-    return await QUERIES.all(conn, "openings", Opening, params)
+    return await QUERIES.all(conn, "openings", RootMessage, params)
 
 
-def _params(scope: Scope) -> dict[str, object]:
+def _params(scope: SearchFilter) -> dict[str, object]:
     last_at, last_order, last_id = scope.last or (None, None, None)
     return {
         "room_ids": _list(scope.room_ids),
@@ -269,7 +269,7 @@ def _params(scope: Scope) -> dict[str, object]:
     }
 
 
-def _askable(question: str) -> str:
+def _query_text(question: str) -> str:
     # A terminal hands over anything; PostgreSQL takes neither NUL nor half a surrogate pair.
     return question.encode("utf-8", "replace").decode().replace("\0", " ")
 
@@ -300,7 +300,7 @@ def _tokens(stored: bytes) -> TokenVectors:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Authored:
+class MessageAuthor:
     """Who wrote a message."""
 
     message_id: MessageId
@@ -312,4 +312,4 @@ async def authors(
 ) -> dict[MessageId, ParticipantId]:
     """Return who wrote those of these messages that the viewer may read."""
     params = {"org_id": org_id, "message_ids": list(ids)}
-    return {row.message_id: row.author_id for row in await QUERIES.all(conn, "authors", Authored, params)}
+    return {row.message_id: row.author_id for row in await QUERIES.all(conn, "authors", MessageAuthor, params)}

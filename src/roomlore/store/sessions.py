@@ -9,11 +9,11 @@ from typing import LiteralString
 
 import psycopg
 
-from roomlore.store.logins import TOLD, reset
+from roomlore.store.logins import ROLE_SETTINGS, reset_role_settings
 from roomlore.store.queries import Connection
 
 # Temporary tables come last in the search path, or one of them could stand in for a table of ours.
-_STATED: dict[LiteralString, LiteralString] = {
+_SESSION_SETTINGS: dict[LiteralString, LiteralString] = {
     "search_path": "roomlore,public,pg_temp",
     "timezone": "UTC",
     "datestyle": "ISO,MDY",
@@ -37,19 +37,19 @@ _STATED: dict[LiteralString, LiteralString] = {
     "roomlore.looking": "off",
 }
 #: How a session begins.
-OPTIONS = " ".join(f"-c {name}={value}" for name, value in _STATED.items())
+SESSION_OPTIONS = " ".join(f"-c {name}={value}" for name, value in _SESSION_SETTINGS.items())
 
 
-class Spoiled(psycopg.OperationalError):
+class StaleSession(psycopg.OperationalError):
     """A session began as its role was told; the next one does not."""
 
 
-async def take_back(conn: Connection) -> bool:
+async def reset_session(conn: Connection) -> bool:
     """Take back what the application's role was told to begin its sessions with; return whether it was told anything.
 
     As that role: each may say so of itself.
     """
-    rows = await (await conn.execute(TOLD)).fetchall()
+    rows = await (await conn.execute(ROLE_SETTINGS)).fetchall()
     for (database,) in rows:
-        await conn.execute(reset(database))
+        await conn.execute(reset_role_settings(database))
     return bool(rows)

@@ -10,7 +10,7 @@ from roomlore.store.projections import Target
 from roomlore.store.queries import Connection
 
 
-async def read(
+async def read_subjects(
     conn: Connection, org_id: OrgId, target: Target, ids: Sequence[UUID], *, model: str | None, version: int
 ) -> Sequence[Point | Node]:
     """Return those of these subjects that are to have a copy, as they are by now; points with vectors of a model."""
@@ -20,9 +20,9 @@ async def read(
     return await projections.points(conn, org_id, ids, model=model, version=version)
 
 
-async def ids_after(
+async def subject_ids_after(
     conn: Connection, org_id: OrgId, target: Target, after: UUID | None, *, limit: int
 ) -> list[UUID]:
     """Return which subjects are to have a copy, in the order of their ids."""
     what = nodes if target == "neo4j" else projections
-    return await what.ids_after(conn, org_id, after, limit=limit)
+    return await what.point_ids_after(conn, org_id, after, limit=limit)

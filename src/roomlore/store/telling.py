@@ -11,27 +11,27 @@ QUERIES = Queries("telling")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeptBack:
+class SensitiveMessage:
     """The id of a message that is not to be told."""
 
     id: MessageId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counted:
+class CallCount:
     """A call that may be made."""
 
     #: How many before it were not answered.
     failures: int
 
 
-async def kept_back(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> set[MessageId]:
+async def sensitive_messages(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> set[MessageId]:
     """Return those of these messages that are in a sensitive conversation or may yet be; read for the operator."""
-    rows = await QUERIES.all(conn, "kept_back", KeptBack, {"org_id": org_id, "message_ids": list(ids)})
+    rows = await QUERIES.all(conn, "kept_back", SensitiveMessage, {"org_id": org_id, "message_ids": list(ids)})
     return {row.id for row in rows}
 
 
-async def count_call(conn: Connection, org_id: OrgId, *, now: datetime, most: int) -> int | None:
+async def count_answer_call(conn: Connection, org_id: OrgId, *, now: datetime, daily_limit: int) -> int | None:
     """Count a call and return how many before it were not answered; None where none may be made now.
 
     Args:
@@ -41,16 +41,16 @@ async def count_call(conn: Connection, org_id: OrgId, *, now: datetime, most: in
         most: How many calls a day has.
     """
     day = now.astimezone(UTC).date().isoformat()
-    params = {"org_id": org_id, "now": now, "day": day, "most": most}
-    row = await QUERIES.first(conn, "count_call", Counted, params) if most else None
+    params = {"org_id": org_id, "now": now, "day": day, "most": daily_limit}
+    row = await QUERIES.first(conn, "count_call", CallCount, params) if daily_limit else None
     return None if row is None else row.failures
 
 
-async def note_answered(conn: Connection, org_id: OrgId) -> None:
+async def reset_answer_failures(conn: Connection, org_id: OrgId) -> None:
     """Forget the calls before this one that were not answered."""
     await QUERIES.run(conn, "note_answered", {"org_id": org_id})
 
 
-async def note_unanswered(conn: Connection, org_id: OrgId, *, error: str, due_at: datetime) -> None:
+async def record_answer_failure(conn: Connection, org_id: OrgId, *, error: str, due_at: datetime) -> None:
     """Say why a call was not answered, and when the next may be made."""
     await QUERIES.run(conn, "note_unanswered", {"org_id": org_id, "error": error, "due_at": due_at})

@@ -7,21 +7,21 @@ from uuid import UUID
 
 from roomlore.domain.ids import ConversationId, MemoryId, MessageId, OrgId, ParticipantId, RoomId
 from roomlore.domain.incoming import ParticipantKind, RoomKind, Visibility
-from roomlore.domain.names import called_room
+from roomlore.domain.names import qualified_room_name
 from roomlore.domain.records import MemoryKind, Message, Room, Viewer
-from roomlore.store.conversations import Placement
+from roomlore.store.conversations import ConversationAssignment
 from roomlore.store.queries import Connection, Queries
 
 QUERIES = Queries("timeline")
-LAST = UUID(int=2**128 - 1)
-FIRST = UUID(int=0)
-LARGEST = 2**63 - 1
+MAX_ID = UUID(int=2**128 - 1)
+MIN_ID = UUID(int=0)
+MAX_ORDER = 2**63 - 1
 #: Messages of a room that are gone through to tell who spoke in it.
-LOOKED_AT = 20_000
+MAX_SCANNED = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class RoomHeader:
     """A room, without counts."""
 
     id: RoomId
@@ -35,13 +35,13 @@ class Place:
     topic: str
 
     @property
-    def called(self) -> str:
+    def qualified_name(self) -> str:
         """What it is called among all rooms."""
-        return called_room(self.workspace, self.name)
+        return qualified_room_name(self.workspace, self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class TimelineFilter:
     """Which messages of a room are wanted."""
 
     #: None: anybody's.
@@ -52,7 +52,7 @@ class Wanted:
     is_remembered: bool = False
 
     @property
-    def is_everything(self) -> bool:
+    def is_unfiltered(self) -> bool:
         """Whether nothing is left out."""
         return self.author_ids is None and self.author_kinds is None and not self.is_remembered
 
@@ -67,11 +67,11 @@ class Position:
 
 
 #: After everything.
-END = Position(sent_at=datetime.max.replace(tzinfo=UTC), native_order=LARGEST, message_id=LAST)
+END = Position(sent_at=datetime.max.replace(tzinfo=UTC), native_order=MAX_ORDER, message_id=MAX_ID)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spoke:
+class SpeakerCount:
     """How much an account said in a room, and when."""
 
     id: ParticipantId
@@ -81,7 +81,7 @@ class Spoke:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Named:
+class ParticipantName:
     """What a participant is called, and whose account it is."""
 
     id: ParticipantId
@@ -92,7 +92,7 @@ class Named:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Version:
+class EarlierVersion:
     """An earlier text of a message."""
 
     message_id: MessageId
@@ -105,7 +105,7 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hearer:
+class WhisperRecipient:
     """Somebody to whom a whisper was said."""
 
     message_id: MessageId
@@ -114,7 +114,7 @@ class Hearer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attached:
+class AttachmentName:
     """What is attached to a message, as its platform names it; never its content."""
 
     message_id: MessageId
@@ -123,7 +123,7 @@ class Attached:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stretch:
+class TextSpan:
     """A stretch of the words of a message, and how long all of them are."""
 
     text: str
@@ -131,14 +131,14 @@ class Stretch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class MatchingMessage:
     """A message that is wanted."""
 
     id: MessageId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Remembered:
+class MessageMemory:
     """A memory that rests on a message."""
 
     message_id: MessageId
@@ -149,7 +149,7 @@ class Remembered:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Titled:
+class ConversationTitle:
     """What a conversation is called, and when it was."""
 
     id: ConversationId
@@ -158,23 +158,23 @@ class Titled:
     last_at: datetime
 
 
-def at(message: Message) -> Position:
+def position_of(message: Message) -> Position:
     """Return the place of a message."""
     return Position(sent_at=message.sent_at, native_order=message.native_order, message_id=message.id)
 
 
-def just_before(when: datetime) -> Position:
+def position_before(when: datetime) -> Position:
     """Return the place before everything said at a time."""
-    return Position(sent_at=when, native_order=-LARGEST, message_id=FIRST)
+    return Position(sent_at=when, native_order=-MAX_ORDER, message_id=MIN_ID)
 
 
-async def room(conn: Connection, org_id: OrgId, room_id: RoomId) -> Place | None:
+async def room(conn: Connection, org_id: OrgId, room_id: RoomId) -> RoomHeader | None:
     """Return a room; None where it is not visible."""
-    return await QUERIES.first(conn, "room", Place, {"org_id": org_id, "room_id": room_id})
+    return await QUERIES.first(conn, "room", RoomHeader, {"org_id": org_id, "room_id": room_id})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
+class TimelineSide:
     """One side of a place in a room: what stands just before it, newest first, or just after it, oldest first."""
 
     org_id: OrgId
@@ -187,18 +187,18 @@ class Side:
         params = self._params(limit=limit, most=most)
         return await QUERIES.all(conn, self._name, Message, params)
 
-    async def kept(self, conn: Connection, wanted: Wanted, *, limit: int) -> list[MessageId]:
+    async def matching_ids(self, conn: Connection, wanted: TimelineFilter, *, limit: int) -> list[MessageId]:
         """Return which messages are wanted.
 
         Those that a memory rests on are looked for everywhere; others among the nearest `LOOKED_AT`.
         """
         name = f"{self._name}_{'remembered' if wanted.is_remembered else 'narrowed'}"
-        params = self._params(limit=limit, looked_at=LOOKED_AT) | asdict(wanted)
-        return [one.id for one in await QUERIES.all(conn, name, Kept, params)]
+        params = self._params(limit=limit, looked_at=MAX_SCANNED) | asdict(wanted)
+        return [one.id for one in await QUERIES.all(conn, name, MatchingMessage, params)]
 
-    async def reached(self, conn: Connection) -> MessageId | None:
+    async def scan_end(self, conn: Connection) -> MessageId | None:
         """Return the last of the nearest `LOOKED_AT` messages; None where there are fewer."""
-        found = await QUERIES.first(conn, f"{self._name}_reached", Kept, self._params(looked_at=LOOKED_AT))
+        found = await QUERIES.first(conn, f"{self._name}_reached", MatchingMessage, self._params(looked_at=MAX_SCANNED))
         return None if found is None else found.id
 
     @property
@@ -223,25 +223,25 @@ async def of_conversation(
     return await QUERIES.all(conn, "of_conversation", Message, params | asdict(place) | {"most": most})
 
 
-async def stretch(
+async def text_span(
     conn: Connection, org_id: OrgId, message_id: MessageId, *, start: int, most: int
-) -> Stretch | None:
+) -> TextSpan | None:
     """Return a stretch of the words of a message; None where it is not visible."""
     params = {"org_id": org_id, "message_id": message_id, "start": start, "most": most}
-    return await QUERIES.first(conn, "stretch", Stretch, params)
+    return await QUERIES.first(conn, "stretch", TextSpan, params)
 
 
-async def attached(
+async def attachment_names(
     conn: Connection, org_id: OrgId, ids: Sequence[MessageId], *, limit: int
-) -> list[Attached]:
+) -> list[AttachmentName]:
     """Return what is attached to messages, of each the first few."""
     params = {"org_id": org_id, "message_ids": list(ids), "limit": limit}
-    return await QUERIES.all(conn, "attached", Attached, params)
+    return await QUERIES.all(conn, "attached", AttachmentName, params)
 
 
-async def names(conn: Connection, org_id: OrgId, *, limit: int) -> list[Place]:
+async def room_headers(conn: Connection, org_id: OrgId, *, limit: int) -> list[RoomHeader]:
     """Return the visible rooms by name, without counts."""
-    return await QUERIES.all(conn, "names", Place, {"org_id": org_id, "limit": limit})
+    return await QUERIES.all(conn, "names", RoomHeader, {"org_id": org_id, "limit": limit})
 
 
 async def rooms(conn: Connection, viewer: Viewer, *, named: str, skip: int, limit: int) -> list[Room]:
@@ -251,69 +251,69 @@ async def rooms(conn: Connection, viewer: Viewer, *, named: str, skip: int, limi
     return await QUERIES.all(conn, name, Room, params)
 
 
-async def spoke(conn: Connection, org_id: OrgId, room_id: RoomId) -> tuple[list[Spoke], bool]:
+async def speaker_counts(conn: Connection, org_id: OrgId, room_id: RoomId) -> tuple[list[SpeakerCount], bool]:
     """Return which accounts spoke in a room, in the order in which they first did; and whether that is all of it.
 
     Of a room that is too large to be gone through, its oldest and its newest messages tell.
     """
-    params: dict[str, object] = {"org_id": org_id, "room_id": room_id, "limit": LOOKED_AT}
-    first = await QUERIES.all(conn, "spoke", Spoke, params)
-    if sum(one.message_count for one in first) < LOOKED_AT:
+    params: dict[str, object] = {"org_id": org_id, "room_id": room_id, "limit": MAX_SCANNED}
+    first = await QUERIES.all(conn, "spoke", SpeakerCount, params)
+    if sum(one.message_count for one in first) < MAX_SCANNED:
         return first, True
-    last = {one.id: one for one in await QUERIES.all(conn, "spoke_last", Spoke, params)}
+    last = {one.id: one for one in await QUERIES.all(conn, "spoke_last", SpeakerCount, params)}
     known = [replace(one, last_at=last.pop(one.id, one).last_at) for one in first]
     return [*known, *last.values()], False
 
 
-async def named(
+async def participant_names(
     conn: Connection, org_id: OrgId, ids: Collection[ParticipantId]
-) -> dict[ParticipantId, Named]:
+) -> dict[ParticipantId, ParticipantName]:
     """Return what participants are called and whose accounts they are, as far as they are visible."""
     params = {"org_id": org_id, "participant_ids": list(ids)}
-    return {one.id: one for one in await QUERIES.all(conn, "named", Named, params)}
+    return {one.id: one for one in await QUERIES.all(conn, "named", ParticipantName, params)}
 
 
 async def versions(
     conn: Connection, org_id: OrgId, ids: Sequence[MessageId], *, limit: int, most: int
-) -> list[Version]:
+) -> list[EarlierVersion]:
     """Return the newest earlier texts of messages, those of each oldest first, each at most so many characters."""
     params = {"org_id": org_id, "message_ids": list(ids), "limit": limit, "most": most}
-    return await QUERIES.all(conn, "versions", Version, params)
+    return await QUERIES.all(conn, "versions", EarlierVersion, params)
 
 
-async def hearers(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> list[Hearer]:
+async def whisper_recipients(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> list[WhisperRecipient]:
     """Return to whom whispers were said, as far as they are visible."""
-    return await QUERIES.all(conn, "hearers", Hearer, {"org_id": org_id, "message_ids": list(ids)})
+    return await QUERIES.all(conn, "hearers", WhisperRecipient, {"org_id": org_id, "message_ids": list(ids)})
 
 
-async def remembered(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> list[Remembered]:
+async def message_memories(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> list[MessageMemory]:
     """Return the memories that stand, are visible and rest on messages, those of each newest first."""
-    return await QUERIES.all(conn, "remembered", Remembered, {"org_id": org_id, "message_ids": list(ids)})
+    return await QUERIES.all(conn, "remembered", MessageMemory, {"org_id": org_id, "message_ids": list(ids)})
 
 
-async def standing(
+async def assignments(
     conn: Connection, org_id: OrgId, ids: Sequence[MessageId]
 ) -> dict[MessageId, ConversationId]:
     """Return which conversations messages are in that may lie far apart, as far as these are visible."""
-    rows = await QUERIES.all(conn, "standing", Placement, {"org_id": org_id, "message_ids": list(ids)})
+    rows = await QUERIES.all(conn, "standing", ConversationAssignment, {"org_id": org_id, "message_ids": list(ids)})
     return {row.message_id: row.conversation_id for row in rows}
 
 
-async def labels(
+async def conversation_titles(
     conn: Connection, org_id: OrgId, ids: Collection[ConversationId]
-) -> dict[ConversationId, Titled]:
+) -> dict[ConversationId, ConversationTitle]:
     """Return what conversations are called, as far as they are visible."""
     params = {"org_id": org_id, "conversation_ids": list(ids)}
-    return {one.id: one for one in await QUERIES.all(conn, "labels", Titled, params)} if ids else {}
+    return {one.id: one for one in await QUERIES.all(conn, "labels", ConversationTitle, params)} if ids else {}
 
 
 async def conversations_around(
-    conn: Connection, org_id: OrgId, room_id: RoomId, held: Titled, *, limit: int
-) -> tuple[list[Titled], list[Titled]]:
+    conn: Connection, org_id: OrgId, room_id: RoomId, held: ConversationTitle, *, limit: int
+) -> tuple[list[ConversationTitle], list[ConversationTitle]]:
     """Return the visible conversations of a room that ended just before one, and just after, the nearest first."""
     params: dict[str, object] = {"org_id": org_id, "room_id": room_id, "limit": limit}
     params |= {"last_at": held.last_at, "conversation_id": held.id}
     return (
-        await QUERIES.all(conn, "earlier_conversations", Titled, params),
-        await QUERIES.all(conn, "later_conversations", Titled, params),
+        await QUERIES.all(conn, "earlier_conversations", ConversationTitle, params),
+        await QUERIES.all(conn, "later_conversations", ConversationTitle, params),
     )

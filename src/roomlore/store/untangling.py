@@ -7,7 +7,7 @@ from typing import Literal
 from uuid import UUID
 
 from roomlore.domain.ids import ConversationId, MessageId, OrgId, ParticipantId, RoomId
-from roomlore.domain.records import Boundary, ReplyMethod, Sensitivity
+from roomlore.domain.records import SplitReason, ReplyMethod, Sensitivity
 from roomlore.store import agents, changes, copying, extracting
 from roomlore.store.queries import Connection, Queries, columns
 
@@ -15,7 +15,7 @@ QUERIES = Queries("untangling")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stretch:
+class DirtyRange:
     """A time in a room in which something has changed, its ends among it."""
 
     since: datetime
@@ -23,14 +23,14 @@ class Stretch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken(Stretch):
+class LeasedRange(DirtyRange):
     """A stretch that somebody goes through, until somebody else takes it."""
 
     taking: UUID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fresh:
+class RangeState:
     """Which taking of a room is the last, and from when on something has changed there since; None if nothing has."""
 
     changed_since: datetime | None
@@ -38,14 +38,14 @@ class Fresh:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MessageKey:
+class MessageRef:
     """A message's id."""
 
     id: MessageId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heard:
+class RoomMessage:
     """A message as untangling reads it, with what was found before."""
 
     id: MessageId
@@ -70,7 +70,7 @@ class Heard:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Placement:
+class ConversationAssignment:
     """The conversation that a message is in."""
 
     message_id: MessageId
@@ -80,7 +80,7 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FoundReply:
+class InferredReply:
     """What a message answers, as found."""
 
     child_id: MessageId
@@ -95,13 +95,13 @@ class NewConversation:
 
     id: ConversationId
     room_id: RoomId
-    boundary: Boundary
+    boundary: SplitReason
     opened_at: datetime
     quiet_after: timedelta
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Words:
+class ConversationText:
     """How a conversation begins: what was said in it, in order."""
 
     id: ConversationId
@@ -124,13 +124,13 @@ class Description:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moved:
+class ChangedConversation:
     """A conversation that lost messages or got some, or is called or marked otherwise."""
 
     conversation_id: ConversationId
 
 
-async def touch_rooms(
+async def mark_dirty(
     conn: Connection, org_id: OrgId, stretches: Mapping[RoomId, tuple[datetime, datetime]]
 ) -> None:
     """Ask for rooms to be gone through again, each from one time to another.
@@ -146,33 +146,33 @@ async def touch_rooms(
     await QUERIES.run(conn, "touch_rooms", params)
 
 
-async def touch_rooms_of_added(conn: Connection, org_id: OrgId) -> bool:
+async def mark_added_dirty(conn: Connection, org_id: OrgId) -> bool:
     """Ask for the rooms of the messages just added to be gone through; return whether there are any."""
     return await QUERIES.run(conn, "touch_rooms_of_added", {"org_id": org_id}) > 0
 
 
-async def touch_rooms_of(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> bool:
+async def mark_messages_dirty(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> bool:
     """Ask for rooms to be gone through where messages stand or are answered; return whether there are any."""
     params = {"org_id": org_id, "message_ids": list(ids)}
     return await QUERIES.run(conn, "touch_rooms_of", params) > 0
 
 
-async def touch_unplaced(conn: Connection, org_id: OrgId) -> bool:
+async def mark_unassigned_dirty(conn: Connection, org_id: OrgId) -> bool:
     """Ask for rooms to be gone through where messages stand in no conversation; return whether there are any."""
     return await QUERIES.run(conn, "touch_unplaced", {"org_id": org_id}) > 0
 
 
-async def take_stretch(conn: Connection, org_id: OrgId, room_id: RoomId) -> Taken | None:
+async def lease_range(conn: Connection, org_id: OrgId, room_id: RoomId) -> LeasedRange | None:
     """Return what is to be gone through in a room; None where somebody else has done it."""
-    return await QUERIES.first(conn, "take_stretch", Taken, {"org_id": org_id, "room_id": room_id})
+    return await QUERIES.first(conn, "take_stretch", LeasedRange, {"org_id": org_id, "room_id": room_id})
 
 
-async def lock_stretch(conn: Connection, org_id: OrgId, room_id: RoomId) -> Fresh | None:
+async def lock_range(conn: Connection, org_id: OrgId, room_id: RoomId) -> RangeState | None:
     """Hold the work of a room and return what has become of it; None where it is gone."""
-    return await QUERIES.first(conn, "lock_stretch", Fresh, {"org_id": org_id, "room_id": room_id})
+    return await QUERIES.first(conn, "lock_stretch", RangeState, {"org_id": org_id, "room_id": room_id})
 
 
-async def put_back(conn: Connection, org_id: OrgId, room_id: RoomId, left: Stretch | None) -> None:
+async def return_range(conn: Connection, org_id: OrgId, room_id: RoomId, left: DirtyRange | None) -> None:
     """Leave what is still to be gone through of a room that was taken, beside what has changed since."""
     params = {
         "org_id": org_id,
@@ -188,15 +188,15 @@ async def finish_room(conn: Connection, org_id: OrgId, room_id: RoomId) -> None:
     await QUERIES.run(conn, "finish_room", {"org_id": org_id, "room_id": room_id})
 
 
-async def heard_from(
+async def messages_from(
     conn: Connection, org_id: OrgId, room_id: RoomId, *, since: datetime, limit: int
-) -> list[Heard]:
+) -> list[RoomMessage]:
     """Return what was said in a room from a time on, in its order; more than `limit` only at one time."""
     params = {"org_id": org_id, "room_id": room_id, "since": since, "limit": limit}
-    return await _heard(conn, org_id, await QUERIES.all(conn, "said_from", MessageKey, params))
+    return await _room_messages(conn, org_id, await QUERIES.all(conn, "said_from", MessageRef, params))
 
 
-async def heard_before(
+async def messages_before(
     conn: Connection,
     org_id: OrgId,
     room_id: RoomId,
@@ -204,7 +204,7 @@ async def heard_before(
     since: datetime,
     limit: int,
     whispered_since: datetime,
-) -> list[Heard]:
+) -> list[RoomMessage]:
     """Return the last `limit` messages of a room before a time and the whispers between two, in its order."""
     params = {
         "org_id": org_id,
@@ -213,57 +213,57 @@ async def heard_before(
         "limit": limit,
         "whispered_since": whispered_since,
     }
-    return await _heard(conn, org_id, await QUERIES.all(conn, "said_before", MessageKey, params))
+    return await _room_messages(conn, org_id, await QUERIES.all(conn, "said_before", MessageRef, params))
 
 
-async def _heard(conn: Connection, org_id: OrgId, keys: Sequence[MessageKey]) -> list[Heard]:
+async def _room_messages(conn: Connection, org_id: OrgId, keys: Sequence[MessageRef]) -> list[RoomMessage]:
     if not keys:
         return []
     params = {"org_id": org_id, "message_ids": [key.id for key in keys]}
-    return await QUERIES.all(conn, "heard", Heard, params)
+    return await QUERIES.all(conn, "heard", RoomMessage, params)
 
 
-async def placements_of(
+async def assignments_of(
     conn: Connection, org_id: OrgId, ids: Collection[MessageId]
 ) -> dict[MessageId, ConversationId]:
     """Return in which conversations these messages are."""
     params = {"org_id": org_id, "message_ids": list(ids)}
-    rows = await QUERIES.all(conn, "placements_of", Placement, params)
+    rows = await QUERIES.all(conn, "placements_of", ConversationAssignment, params)
     return {row.message_id: row.conversation_id for row in rows}
 
 
-async def put_found(
-    conn: Connection, org_id: OrgId, *, unlinked: Sequence[MessageId], found: Sequence[FoundReply]
+async def put_inferred_replies(
+    conn: Connection, org_id: OrgId, *, unlinked: Sequence[MessageId], found: Sequence[InferredReply]
 ) -> None:
     """Remove the found edges of some messages and write those of others in place of older ones."""
     if unlinked:
         await QUERIES.run(conn, "drop_found", {"org_id": org_id, "message_ids": list(unlinked)})
     if found:
-        await QUERIES.run(conn, "add_found", {"org_id": org_id, **columns(FoundReply, found)})
-    await copying.ask_below(conn, org_id, [*unlinked, *(one.child_id for one in found)])
+        await QUERIES.run(conn, "add_found", {"org_id": org_id, **columns(InferredReply, found)})
+    await copying.enqueue_replies(conn, org_id, [*unlinked, *(one.child_id for one in found)])
 
 
 async def add_conversations(conn: Connection, org_id: OrgId, opened: Sequence[NewConversation]) -> None:
     """Add conversations, or say anew why they are some of their own."""
     await QUERIES.run(conn, "add_conversations", {"org_id": org_id, **columns(NewConversation, opened)})
-    await copying.ask_nodes(conn, org_id, [one.id for one in opened])
+    await copying.enqueue_nodes(conn, org_id, [one.id for one in opened])
 
 
-async def place(conn: Connection, org_id: OrgId, placed: Sequence[Placement]) -> None:
+async def assign(conn: Connection, org_id: OrgId, placed: Sequence[ConversationAssignment]) -> None:
     """Put messages into conversations; what a person placed stays."""
-    await QUERIES.run(conn, "place", {"org_id": org_id, **columns(Placement, placed)})
-    await copying.ask(conn, org_id, [one.message_id for one in placed])
+    await QUERIES.run(conn, "place", {"org_id": org_id, **columns(ConversationAssignment, placed)})
+    await copying.enqueue(conn, org_id, [one.message_id for one in placed])
 
 
-async def follow(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> set[ConversationId]:
+async def assign_replies(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> set[ConversationId]:
     """Place what answers these messages where they stand, as far as no person placed it.
 
     Returns:
         The conversations that lost messages or got some.
     """
     params = {"org_id": org_id, "message_ids": list(ids)}
-    moved = {row.conversation_id for row in await QUERIES.all(conn, "follow", Moved, params)}
-    await copying.ask_standing_in(conn, org_id, moved)
+    moved = {row.conversation_id for row in await QUERIES.all(conn, "follow", ChangedConversation, params)}
+    await copying.enqueue_conversations(conn, org_id, moved)
     return moved
 
 
@@ -287,19 +287,19 @@ async def refresh(
     """
     params = {"org_id": org_id, "conversation_ids": sorted(ids)}
     await QUERIES.run(conn, "drop_empty", params)
-    await copying.ask_nodes(conn, org_id, ids)
+    await copying.enqueue_nodes(conn, org_id, ids)
     await QUERIES.run(conn, "refresh", params)
-    await agents.meet(conn, org_id, sorted(ids))
+    await agents.refresh_interactions(conn, org_id, sorted(ids))
     params = {"org_id": org_id, "conversation_ids": sorted(whispered)}
-    heard = await QUERIES.all(conn, "with_whispers", Moved, params) if whispered else []
+    heard = await QUERIES.all(conn, "with_whispers", ChangedConversation, params) if whispered else []
     told = {*changed, *(row.conversation_id for row in heard)}
-    await changes.note(conn, org_id, "conversation.changed", told)
+    await changes.append(conn, org_id, "conversation.changed", told)
 
 
-async def words_of(conn: Connection, org_id: OrgId, ids: Collection[UUID], *, limit: int) -> list[Words]:
+async def conversation_texts(conn: Connection, org_id: OrgId, ids: Collection[UUID], *, limit: int) -> list[ConversationText]:
     """Return how conversations begin, in words: their first `limit` messages."""
     params = {"org_id": org_id, "conversation_ids": list(ids), "limit": limit}
-    return await QUERIES.all(conn, "words_of", Words, params)
+    return await QUERIES.all(conn, "words_of", ConversationText, params)
 
 
 async def describe(conn: Connection, org_id: OrgId, told: Sequence[Description]) -> None:
@@ -307,6 +307,6 @@ async def describe(conn: Connection, org_id: OrgId, told: Sequence[Description])
 
     What was drawn from those that have changed is drawn anew; of those that are called or marked otherwise now is told.
     """
-    renamed = await QUERIES.all(conn, "describe", Moved, {"org_id": org_id, **columns(Description, told)})
-    await changes.note(conn, org_id, "conversation.changed", [row.conversation_id for row in renamed])
-    await extracting.note_changes(conn, org_id, [one.id for one in told])
+    renamed = await QUERIES.all(conn, "describe", ChangedConversation, {"org_id": org_id, **columns(Description, told)})
+    await changes.append(conn, org_id, "conversation.changed", [row.conversation_id for row in renamed])
+    await extracting.mark_changed(conn, org_id, [one.id for one in told])

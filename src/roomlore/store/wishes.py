@@ -14,13 +14,13 @@ from roomlore.store.queries import Connection, Queries, columns
 QUERIES = Queries("wishes")
 
 #: `proposed`: heard with doubt, it hides nothing until somebody accepts it; `dismissed`: somebody said that it does not count.
-WishStatus = Literal["proposed", "active", "dismissed"]
+RequestStatus = Literal["proposed", "active", "dismissed"]
 #: Carry plain requests out, propose all of them, or hear none.
-WishMode = Literal["on", "propose", "off"]
+RequestMode = Literal["on", "propose", "off"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeardWish:
+class StoredRequest:
     """A wish as it is kept: what it covers, and where it was voiced."""
 
     id: UUID
@@ -28,7 +28,7 @@ class HeardWish:
     message_id: MessageId
     author_id: ParticipantId
     kind: str
-    status: WishStatus
+    status: RequestStatus
     #: Why a person is asked first; empty: it was put plainly.
     doubt: str
     heard_by: str
@@ -51,14 +51,14 @@ class HeardWish:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewWish:
+class NewRequest:
     """What a wish covers, to be kept."""
 
     room_id: RoomId
     message_id: MessageId
     author_id: ParticipantId
     kind: str
-    status: WishStatus
+    status: RequestStatus
     doubt: str
     heard_by: str
     told: Mapping[str, Any] | None
@@ -75,7 +75,7 @@ class NewWish:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoomSaid:
+class RoomMessage:
     """A message as wishes look at it."""
 
     id: MessageId
@@ -90,14 +90,14 @@ class RoomSaid:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class MessageRef:
     """A message that was looked for."""
 
     message_id: MessageId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Start:
+class RestrictionStart:
     """When the first message was sent that a restriction reaches."""
 
     message_id: MessageId
@@ -105,7 +105,7 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sought:
+class SoughtWord:
     """A word that a wish looks for in its room, as a pattern for small letters."""
 
     voice_id: MessageId
@@ -115,7 +115,7 @@ class Sought:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Holder:
+class WordHolder:
     """A message that has a word that was sought; none where nobody has it."""
 
     voice_id: MessageId
@@ -125,7 +125,7 @@ class Holder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoomPerson:
+class RoomParticipant:
     """Somebody who takes part in a room."""
 
     room_id: RoomId
@@ -135,33 +135,33 @@ class RoomPerson:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Present:
+class PresentParticipant:
     """Somebody who was there when a message was said."""
 
     message_id: MessageId
     participant_id: ParticipantId
 
 
-async def in_rooms(conn: Connection, org_id: OrgId, room_ids: Collection[RoomId]) -> list[HeardWish]:
+async def in_rooms(conn: Connection, org_id: OrgId, room_ids: Collection[RoomId]) -> list[StoredRequest]:
     """Return the wishes voiced in rooms, in the order of the rooms."""
-    return await QUERIES.all(conn, "in_rooms", HeardWish, {"org_id": org_id, "room_ids": list(room_ids)})
+    return await QUERIES.all(conn, "in_rooms", StoredRequest, {"org_id": org_id, "room_ids": list(room_ids)})
 
 
-async def said_before(
+async def messages_before(
     conn: Connection, org_id: OrgId, ids: Collection[MessageId], *, most: int
 ) -> list[MessageId]:
     """Return so many of what was said last before each of these messages."""
     params = {"org_id": org_id, "message_ids": list(ids), "most": most}
-    return _ids(await QUERIES.all(conn, "said_before", Found, params))
+    return _ids(await QUERIES.all(conn, "said_before", MessageRef, params))
 
 
-async def starts(conn: Connection, org_id: OrgId, ids: Collection[MessageId], *, back: int) -> list[Start]:
+async def restriction_starts(conn: Connection, org_id: OrgId, ids: Collection[MessageId], *, back: int) -> list[RestrictionStart]:
     """Return when the message was sent that stands so far before each of these; those with fewer are left out."""
     params = {"org_id": org_id, "message_ids": list(ids), "back": back}
-    return await QUERIES.all(conn, "starts", Start, params)
+    return await QUERIES.all(conn, "starts", RestrictionStart, params)
 
 
-async def said_since(
+async def messages_since(
     conn: Connection,
     org_id: OrgId,
     room_id: RoomId,
@@ -178,10 +178,10 @@ async def said_since(
         "author_ids": None if author_ids is None else list(author_ids),
         "among": None if among is None else list(among),
     }
-    return _ids(await QUERIES.all(conn, "said_since", Found, params))
+    return _ids(await QUERIES.all(conn, "said_since", MessageRef, params))
 
 
-async def said_by(
+async def messages_by_word(
     conn: Connection, org_id: OrgId, room_id: RoomId, words: Collection[tuple[ParticipantId, str]]
 ) -> list[MessageId]:
     """Return what authors said in a room with a word: pairs of the author and a pattern for small letters."""
@@ -191,35 +191,35 @@ async def said_by(
         "author_id": [author_id for author_id, _ in words],
         "pattern": [pattern for _, pattern in words],
     }
-    return _ids(await QUERIES.all(conn, "said_by", Found, params))
+    return _ids(await QUERIES.all(conn, "said_by", MessageRef, params))
 
 
-async def holders(conn: Connection, org_id: OrgId, room_id: RoomId, words: Sequence[Sought]) -> list[Holder]:
+async def word_holders(conn: Connection, org_id: OrgId, room_id: RoomId, words: Sequence[SoughtWord]) -> list[WordHolder]:
     """Return which messages of a room have these words, and of words that many have those of the wisher."""
-    params = {"org_id": org_id, "room_id": room_id, **columns(Sought, words)}
-    return await QUERIES.all(conn, "holders", Holder, params)
+    params = {"org_id": org_id, "room_id": room_id, **columns(SoughtWord, words)}
+    return await QUERIES.all(conn, "holders", WordHolder, params)
 
 
-async def said_around(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> list[MessageId]:
+async def reply_neighbours(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> list[MessageId]:
     """Return what messages answer and what answers them."""
-    return _ids(await QUERIES.all(conn, "said_around", Found, {"org_id": org_id, "message_ids": list(ids)}))
+    return _ids(await QUERIES.all(conn, "said_around", MessageRef, {"org_id": org_id, "message_ids": list(ids)}))
 
 
-def _ids(found: Iterable[Found]) -> list[MessageId]:
+def _ids(found: Iterable[MessageRef]) -> list[MessageId]:
     return [one.message_id for one in found]
 
 
-async def said_by_ids(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> list[RoomSaid]:
+async def messages_by_id(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> list[RoomMessage]:
     """Return those of these messages that were said and have words."""
-    return await QUERIES.all(conn, "said_by_ids", RoomSaid, {"org_id": org_id, "message_ids": list(ids)})
+    return await QUERIES.all(conn, "said_by_ids", RoomMessage, {"org_id": org_id, "message_ids": list(ids)})
 
 
-async def people_of(conn: Connection, org_id: OrgId, room_ids: Collection[RoomId]) -> list[RoomPerson]:
+async def room_participants(conn: Connection, org_id: OrgId, room_ids: Collection[RoomId]) -> list[RoomParticipant]:
     """Return who takes part in rooms."""
-    return await QUERIES.all(conn, "people_of", RoomPerson, {"org_id": org_id, "room_ids": list(room_ids)})
+    return await QUERIES.all(conn, "people_of", RoomParticipant, {"org_id": org_id, "room_ids": list(room_ids)})
 
 
-async def put(conn: Connection, org_id: OrgId, wishes: Iterable[NewWish], *, heard_at: datetime) -> None:
+async def add(conn: Connection, org_id: OrgId, wishes: Iterable[NewRequest], *, heard_at: datetime) -> None:
     """Keep wishes, each once for its message."""
     params = {
         "org_id": org_id,
@@ -229,7 +229,7 @@ async def put(conn: Connection, org_id: OrgId, wishes: Iterable[NewWish], *, hea
     await QUERIES.run(conn, "put", params)
 
 
-def _row(wish: NewWish) -> dict[str, Any]:
+def _row(wish: NewRequest) -> dict[str, Any]:
     return {
         "id": str(uuid7()),
         "room_id": str(wish.room_id),
@@ -257,7 +257,7 @@ def _words(values: Collection[object]) -> list[str]:
     return sorted(str(value) for value in values)
 
 
-async def withhold(conn: Connection, org_id: OrgId, covered: Sequence[tuple[MessageId, MessageId]]) -> None:
+async def restrict(conn: Connection, org_id: OrgId, covered: Sequence[tuple[MessageId, MessageId]]) -> None:
     """Withhold messages for the wishes that others voice: pairs of the voicing message and the covered one."""
     params = {
         "org_id": org_id,
@@ -267,28 +267,28 @@ async def withhold(conn: Connection, org_id: OrgId, covered: Sequence[tuple[Mess
     await QUERIES.run(conn, "add_withheld", params)
 
 
-async def release(conn: Connection, org_id: OrgId, voice_ids: Collection[MessageId]) -> int:
+async def lift(conn: Connection, org_id: OrgId, voice_ids: Collection[MessageId]) -> int:
     """Withhold nothing any more for the wishes that these messages voice; return how much that was."""
     return await QUERIES.run(conn, "release", {"org_id": org_id, "message_ids": list(voice_ids)})
 
 
-async def release_messages(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> int:
+async def lift_messages(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> int:
     """Withhold these messages no more, but for wishes that are gone; return how often they were."""
     return await QUERIES.run(conn, "release_messages", {"org_id": org_id, "message_ids": list(ids)})
 
 
-async def release_wish(conn: Connection, org_id: OrgId, wish_id: UUID) -> int:
+async def lift_request(conn: Connection, org_id: OrgId, wish_id: UUID) -> int:
     """Withhold nothing any more for a wish; return how much that was."""
     return await QUERIES.run(conn, "release_wish", {"org_id": org_id, "id": wish_id})
 
 
 async def drop(conn: Connection, org_id: OrgId, voice_ids: Collection[MessageId]) -> int:
     """Forget the wishes that these messages voice, and what was withheld for them; return how many there were."""
-    await release(conn, org_id, voice_ids)
+    await lift(conn, org_id, voice_ids)
     return await QUERIES.run(conn, "drop", {"org_id": org_id, "message_ids": list(voice_ids)})
 
 
-async def drop_with(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> tuple[int, int]:
+async def drop_with_messages(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> tuple[int, int]:
     """Forget what is withheld of messages that go, and the wishes they voice; return how many, and how many leave a rest.
 
     What a wish to forget covers of other messages stays withheld, though nothing else is left of it: whoever has
@@ -302,24 +302,24 @@ async def drop_with(conn: Connection, org_id: OrgId, ids: Collection[MessageId])
     return buried + dropped, buried
 
 
-async def forget_people(conn: Connection, org_id: OrgId, participant_ids: Collection[ParticipantId]) -> None:
+async def remove_participants(conn: Connection, org_id: OrgId, participant_ids: Collection[ParticipantId]) -> None:
     """Take participants out of all that wishes say of whom."""
     params = {"org_id": org_id, "participant_ids": list(participant_ids)}
     await QUERIES.run(conn, "forget_people", params)
     await QUERIES.run(conn, "forget_people_withheld", params)
 
 
-async def is_any_withheld(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> bool:
+async def is_any_restricted(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> bool:
     """Return whether a wish withholds one of these messages from anybody; for the operator's connection."""
     params = {"org_id": org_id, "message_ids": list(ids)}
-    return await QUERIES.first(conn, "any_withheld", Found, params) is not None
+    return await QUERIES.first(conn, "any_withheld", MessageRef, params) is not None
 
 
-async def release_all(conn: Connection, org_id: OrgId) -> int:
+async def lift_all(conn: Connection, org_id: OrgId) -> int:
     """Withhold nothing any more for the wishes of an org, but for those that are gone; return how much that was."""
     return await QUERIES.run(conn, "release_all", {"org_id": org_id})
 
 
-async def present_at(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> list[Present]:
+async def present_participants(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> list[PresentParticipant]:
     """Return who was in the room when these messages were said, as far as the platform tells; and who was whispered to."""
-    return await QUERIES.all(conn, "present_at", Present, {"org_id": org_id, "message_ids": list(ids)})
+    return await QUERIES.all(conn, "present_at", PresentParticipant, {"org_id": org_id, "message_ids": list(ids)})

@@ -8,19 +8,19 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from roomlore.domain.ids import MessageId, NamedIds, OrgId, ParticipantId, RoomId
+from roomlore.domain.ids import MessageId, IdRanges, OrgId, ParticipantId, RoomId
 from roomlore.store.queries import Connection, Queries
 
 if TYPE_CHECKING:
-    from roomlore.store.wishes import WishMode, WishStatus
+    from roomlore.store.wishes import RequestMode, RequestStatus
 
 QUERIES = Queries("wishreview")
-FIRST, LAST = UUID(int=0), UUID(int=2**128 - 1)
-ANY = NamedIds(low=FIRST, high=LAST, end_low=FIRST, end_high=LAST)
+MIN_ID, MAX_ID = UUID(int=0), UUID(int=2**128 - 1)
+ANY_ID = IdRanges(low=MIN_ID, high=MAX_ID, end_low=MIN_ID, end_high=MAX_ID)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WishRow:
+class RequestReview:
     """A wish as people review it."""
 
     id: UUID
@@ -31,7 +31,7 @@ class WishRow:
     author_id: ParticipantId | None
     author_name: str
     kind: str
-    status: WishStatus
+    status: RequestStatus
     doubt: str
     heard_by: str
     sent_at: datetime | None
@@ -47,7 +47,7 @@ class WishRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Covered:
+class CoveredMessage:
     """A message that a wish withholds."""
 
     wish_id: UUID
@@ -55,21 +55,21 @@ class Covered:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class RestrictedRef:
     """A message that is withheld."""
 
     message_id: MessageId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Withholding:
+class RestrictionFlag:
     """Whether anything is withheld in an org."""
 
     is_any: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WithheldRow:
+class RestrictedMessage:
     """A message that a wish withholds, and what voices that wish."""
 
     message_id: MessageId
@@ -85,14 +85,14 @@ class WithheldRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WishCounts:
+class RequestCounts:
     """How many requests were heard, by what became of them."""
 
     carried_out: int
     proposed: int
     dismissed: int
 
-    def since(self, before: WishCounts) -> dict[str, int]:
+    def since(self, before: RequestCounts) -> dict[str, int]:
         """Return how many more there are than before."""
         return {
             "carried_out": max(self.carried_out - before.carried_out, 0),
@@ -104,11 +104,11 @@ class WishCounts:
 class ModeRow:
     """What an org does with the requests it hears."""
 
-    mode: WishMode
+    mode: RequestMode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WishRoom:
+class RoomRef:
     """A room in which a wish was heard."""
 
     room_id: RoomId
@@ -119,10 +119,10 @@ async def newest(
     org_id: OrgId,
     *,
     room_id: RoomId | None,
-    status: WishStatus | None,
+    status: RequestStatus | None,
     limit: int,
-    named: NamedIds = ANY,
-) -> list[WishRow]:
+    named: IdRanges = ANY_ID,
+) -> list[RequestReview]:
     """Return the newest wishes that the viewer may see, newest first, of one room or of all.
 
     Args:
@@ -143,23 +143,23 @@ async def newest(
         "end_low": named.end_low,
         "end_high": named.end_high,
     }
-    return list((await QUERIES.listed(conn, "all_of", WishRow, params)).items)
+    return list((await QUERIES.page(conn, "all_of", RequestReview, params)).items)
 
 
-async def covered_by(conn: Connection, org_id: OrgId, wish_ids: Collection[UUID]) -> list[Covered]:
+async def covered_messages(conn: Connection, org_id: OrgId, wish_ids: Collection[UUID]) -> list[CoveredMessage]:
     """Return what wishes withhold, oldest first; for the operator's connection."""
-    return await QUERIES.all(conn, "covered_by", Covered, {"org_id": org_id, "wish_ids": list(wish_ids)})
+    return await QUERIES.all(conn, "covered_by", CoveredMessage, {"org_id": org_id, "wish_ids": list(wish_ids)})
 
 
-async def withheld_of(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> list[WithheldRow]:
+async def restrictions_of(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> list[RestrictedMessage]:
     """Return which wishes withhold these messages, and from whom; for the operator's connection."""
     params = {"org_id": org_id, "message_ids": list(ids)}
-    return await QUERIES.all(conn, "withheld_of", WithheldRow, params)
+    return await QUERIES.all(conn, "withheld_of", RestrictedMessage, params)
 
 
-async def counts(conn: Connection, org_id: OrgId) -> WishCounts:
+async def counts(conn: Connection, org_id: OrgId) -> RequestCounts:
     """Return how many of the wishes that the viewer may see were carried out, proposed and dismissed."""
-    row = await QUERIES.first(conn, "counts", WishCounts, {"org_id": org_id})
+    row = await QUERIES.first(conn, "counts", RequestCounts, {"org_id": org_id})
     assert row is not None, "numbers are always there"
     return row
 
@@ -168,7 +168,7 @@ async def decide(
     conn: Connection,
     org_id: OrgId,
     wish_id: UUID,
-    status: WishStatus,
+    status: RequestStatus,
     *,
     at: datetime,
     by: ParticipantId | None,
@@ -178,29 +178,29 @@ async def decide(
     return bool(await QUERIES.run(conn, "decide", params))
 
 
-async def mode(conn: Connection, org_id: OrgId) -> WishMode:
+async def mode(conn: Connection, org_id: OrgId) -> RequestMode:
     """Return what an org does with the requests it hears."""
     row = await QUERIES.first(conn, "mode", ModeRow, {"org_id": org_id})
     return "on" if row is None else row.mode
 
 
-async def set_mode(conn: Connection, org_id: OrgId, mode: WishMode) -> None:
+async def set_mode(conn: Connection, org_id: OrgId, mode: RequestMode) -> None:
     """Say what an org does with the requests it hears."""
     await QUERIES.run(conn, "set_mode", {"org_id": org_id, "mode": mode})
 
 
-async def rooms_with_wishes(conn: Connection, org_id: OrgId) -> list[RoomId]:
+async def rooms_with_requests(conn: Connection, org_id: OrgId) -> list[RoomId]:
     """Return the rooms in which wishes were heard."""
-    rows = await QUERIES.all(conn, "rooms_with_wishes", WishRoom, {"org_id": org_id})
+    rows = await QUERIES.all(conn, "rooms_with_wishes", RoomRef, {"org_id": org_id})
     return [row.room_id for row in rows]
 
 
-async def is_anything_withheld(conn: Connection) -> bool:
+async def has_restrictions(conn: Connection) -> bool:
     """Return whether anything is withheld in the org that a connection reads."""
-    row = await QUERIES.first(conn, "anything_withheld", Withholding, {})
+    row = await QUERIES.first(conn, "anything_withheld", RestrictionFlag, {})
     return row is not None and row.is_any
 
 
-async def withheld_in_org(conn: Connection, org_id: OrgId) -> list[MessageId]:
+async def restricted_in_org(conn: Connection, org_id: OrgId) -> list[MessageId]:
     """Return all that is withheld in an org; for the operator's connection."""
-    return [row.message_id for row in await QUERIES.all(conn, "withheld_in_org", Kept, {"org_id": org_id})]
+    return [row.message_id for row in await QUERIES.all(conn, "withheld_in_org", RestrictedRef, {"org_id": org_id})]

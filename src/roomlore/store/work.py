@@ -11,13 +11,13 @@ from pgvector import HalfVector
 
 from roomlore.domain.ids import MemoryId, MessageId, OrgId, RoomId
 from roomlore.domain.ports import TOKEN_BYTES, TokenVectors
-from roomlore.store.connect import meeting_outages as meeting_outages  # noqa: PLC0414  for all who work
+from roomlore.store.connect import translate_connection_errors as translate_connection_errors  # noqa: PLC0414  for all who work
 from roomlore.store.queries import Connection, Queries
 
 QUERIES = Queries("work")
 
-Stage = Literal["embed", "untangle", "interact", "inject", "qdrant", "neo4j", "reembed", "listen"]
-STAGES: tuple[Stage, ...] = get_args(Stage)
+QueueName = Literal["embed", "untangle", "interact", "inject", "qdrant", "neo4j", "reembed", "listen"]
+QUEUE_NAMES: tuple[QueueName, ...] = get_args(QueueName)
 #: `message`: each message has a vector; `exchange`: what opens one has, and carries what answers it.
 EmbeddingPolicy = Literal["message", "exchange"]
 CHANNEL = "roomlore_work"
@@ -37,14 +37,14 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finished:
+class FinishedSubject:
     """A subject whose work is done."""
 
     subject_id: MessageId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Retries:
+class RetrySchedule:
     """When failed work is tried again."""
 
     #: Each wait is four times as long as the one before it, an hour at most.
@@ -62,7 +62,7 @@ class WorkCount:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetAside:
+class DeadLetterCount:
     """Why work was set aside: the kind of error, never its text, which may quote what was said."""
 
     error: str
@@ -70,21 +70,21 @@ class SetAside:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Org:
+class OrgRef:
     """An org."""
 
     org_id: OrgId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Built:
+class IndexCount:
     """How many indexes were built."""
 
     indexes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class PolicyRow:
     """What a room embeds."""
 
     embedding_policy: EmbeddingPolicy
@@ -101,7 +101,7 @@ class PolicyChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Touched:
+class VectorChange:
     """How many vectors of messages were written or dropped, and how many of their copies are to be written anew."""
 
     count: int
@@ -109,7 +109,7 @@ class Touched:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class EnqueuedCount:
     """How many subjects are asked to be embedded, and how many by the next model."""
 
     count: int
@@ -126,51 +126,51 @@ class TextToEmbed:
     body: str
 
 
-async def wake(conn: Connection, stage: Stage) -> None:
+async def wake(conn: Connection, queue: QueueName) -> None:
     """Tell listening workers that there is something to do, once the transaction commits."""
-    await QUERIES.run(conn, "wake", {"stage": stage})
+    await QUERIES.run(conn, "wake", {"stage": queue})
 
 
 async def enqueue(
-    conn: Connection, org_id: OrgId, stage: Stage, subject_ids: Sequence[MessageId | MemoryId]
+    conn: Connection, org_id: OrgId, queue: QueueName, subject_ids: Sequence[MessageId | MemoryId]
 ) -> None:
     """Ask for a stage to be run on these subjects once the transaction commits."""
-    params = {"org_id": org_id, "stage": stage, "subject_ids": list(subject_ids)}
+    params = {"org_id": org_id, "stage": queue, "subject_ids": list(subject_ids)}
     await QUERIES.run(conn, "enqueue", params)
-    await wake(conn, stage)
-    if stage == "embed":
-        await _ask(conn, "enqueue_next", params)
+    await wake(conn, queue)
+    if queue == "embed":
+        await _enqueue_embedding(conn, "enqueue_next", params)
 
 
-async def embed_anew(conn: Connection, org_id: OrgId, message_ids: Sequence[MessageId]) -> None:
+async def reembed(conn: Connection, org_id: OrgId, message_ids: Sequence[MessageId]) -> None:
     """Put new work in place of vectors that were made from other words or another name of the author."""
     params = {"org_id": org_id, "message_ids": list(message_ids)}
-    await _ask(conn, "enqueue_anew", params)
+    await _enqueue_embedding(conn, "enqueue_anew", params)
     await wake(conn, "embed")
     await drop_embeddings(conn, org_id, message_ids)
 
 
 async def enqueue_added(conn: Connection, org_id: OrgId) -> None:
     """Ask for the messages just added to be embedded once the transaction commits."""
-    if await _ask(conn, "enqueue_added", {"org_id": org_id}):
+    if await _enqueue_embedding(conn, "enqueue_added", {"org_id": org_id}):
         await wake(conn, "embed")
 
 
 async def enqueue_missing(
-    conn: Connection, org_id: OrgId, model: str, *, with_tokens: bool = False, stage: Stage = "embed"
+    conn: Connection, org_id: OrgId, model: str, *, with_tokens: bool = False, queue: QueueName = "embed"
 ) -> int:
     """Ask for a vector of this model, and for those of tokens, for whatever is to have them and lacks them.
 
     Returns how many were not waiting.
     """
-    params = {"org_id": org_id, "model": model, "with_tokens": with_tokens, "stage": stage}
+    params = {"org_id": org_id, "model": model, "with_tokens": with_tokens, "stage": queue}
     added = await QUERIES.run(conn, "enqueue_missing", params)
     if added:
-        await wake(conn, stage)
+        await wake(conn, queue)
     return added
 
 
-async def settle_vectors(
+async def reconcile_vectors(
     conn: Connection, org_id: OrgId, room_id: RoomId, message_ids: Sequence[MessageId]
 ) -> None:
     """Where a room embeds exchanges, let vectors and work be as it wants after messages were gone through.
@@ -179,9 +179,9 @@ async def settle_vectors(
     messages and for what answers them.
     """
     params = {"org_id": org_id, "room_id": room_id}
-    room = await QUERIES.first(conn, "embedding_policy", Policy, params)
+    room = await QUERIES.first(conn, "embedding_policy", PolicyRow, params)
     if room is not None and room.embedding_policy == "exchange":
-        await drop_spare(conn, org_id, room_id, message_ids)
+        await drop_unneeded(conn, org_id, room_id, message_ids)
         await _enqueue_wanting(conn, org_id, room_id, message_ids)
 
 
@@ -194,11 +194,11 @@ async def change_policy(
     """
     params = {"org_id": org_id, "room_id": room_id, "policy": policy}
     await QUERIES.run(conn, "set_embedding_policy", params)
-    dropped = await drop_spare(conn, org_id, room_id)
+    dropped = await drop_unneeded(conn, org_id, room_id)
     return PolicyChange(dropped=dropped, wanted=await _enqueue_wanting(conn, org_id, room_id))
 
 
-async def drop_spare(
+async def drop_unneeded(
     conn: Connection,
     org_id: OrgId,
     room_id: RoomId | None = None,
@@ -210,21 +210,21 @@ async def drop_spare(
     """
     params = {"org_id": org_id, "room_id": room_id, "message_ids": _list(message_ids)}
     await QUERIES.run(conn, "drop_spare_work", params)
-    return await _touch(conn, "drop_spare_embeddings", params)
+    return await _change_vectors(conn, "drop_spare_embeddings", params)
 
 
 async def _enqueue_wanting(
     conn: Connection, org_id: OrgId, room_id: RoomId, message_ids: Sequence[MessageId] | None = None
 ) -> int:
     params = {"org_id": org_id, "room_id": room_id, "message_ids": _list(message_ids)}
-    wanted = await _ask(conn, "enqueue_wanting", params)
+    wanted = await _enqueue_embedding(conn, "enqueue_wanting", params)
     if wanted:
         await wake(conn, "embed")
     return wanted
 
 
-async def _ask(conn: Connection, name: str, params: Mapping[str, object]) -> int:
-    asked = await QUERIES.first(conn, name, Asked, params)
+async def _enqueue_embedding(conn: Connection, name: str, params: Mapping[str, object]) -> int:
+    asked = await QUERIES.first(conn, name, EnqueuedCount, params)
     return asked.count if asked else 0
 
 
@@ -232,17 +232,17 @@ def _list(ids: Sequence[MessageId] | None) -> list[MessageId] | None:
     return None if ids is None else list(ids)
 
 
-async def retry(conn: Connection, org_id: OrgId, stage: Stage) -> int:
+async def retry(conn: Connection, org_id: OrgId, queue: QueueName) -> int:
     """Ask once more for everything that was set aside; return how much that was."""
-    again = await QUERIES.run(conn, "retry", {"org_id": org_id, "stage": stage})
+    again = await QUERIES.run(conn, "retry", {"org_id": org_id, "stage": queue})
     if again:
-        await wake(conn, stage)
+        await wake(conn, queue)
     return again
 
 
 async def take(
     conn: Connection,
-    stage: Stage,
+    queue: QueueName,
     only_org: OrgId | None,
     *,
     per_org: int,
@@ -251,41 +251,41 @@ async def take(
     without: Collection[OrgId] = (),
 ) -> list[Task]:
     """Return a fair batch of due work, over all orgs but some or of one, leased until `lease` has passed."""
-    params = {"stage": stage, "only_org": only_org, "per_org": per_org, "total": total, "lease": lease}
+    params = {"stage": queue, "only_org": only_org, "per_org": per_org, "total": total, "lease": lease}
     return await QUERIES.all(conn, "take", Task, params | {"suspects": False, "without": list(without)})
 
 
-async def take_suspect(
+async def take_poison(
     conn: Connection,
-    stage: Stage,
+    queue: QueueName,
     only_org: OrgId | None,
     *,
     lease: timedelta,
     without: Collection[OrgId] = (),
 ) -> list[Task]:
     """Return one piece of work that may have killed its workers, to be done alone; or nothing."""
-    params = {"stage": stage, "only_org": only_org, "per_org": 1, "total": 1, "lease": lease}
+    params = {"stage": queue, "only_org": only_org, "per_org": 1, "total": 1, "lease": lease}
     return await QUERIES.all(conn, "take", Task, params | {"suspects": True, "without": list(without)})
 
 
 async def org_ids(conn: Connection) -> list[OrgId]:
     """Return every org, to a transaction that has none."""
-    return [row.org_id for row in await QUERIES.all(conn, "org_ids", Org, {})]
+    return [row.org_id for row in await QUERIES.all(conn, "org_ids", OrgRef, {})]
 
 
 async def count(
-    conn: Connection, stage: Stage, only_org: OrgId | None, *, without: Collection[OrgId] = ()
+    conn: Connection, queue: QueueName, only_org: OrgId | None, *, without: Collection[OrgId] = ()
 ) -> WorkCount:
     """Return how much of a stage is waiting and how much was set aside, over all orgs but some or in one."""
-    params = {"stage": stage, "only_org": only_org, "without": list(without)}
+    params = {"stage": queue, "only_org": only_org, "without": list(without)}
     row = await QUERIES.first(conn, "count", WorkCount, params)
     assert row is not None
     return row
 
 
-async def set_aside(conn: Connection, org_id: OrgId, stage: Stage) -> list[SetAside]:
+async def dead_letters(conn: Connection, org_id: OrgId, queue: QueueName) -> list[DeadLetterCount]:
     """Return why work of an org was set aside."""
-    return await QUERIES.all(conn, "set_aside", SetAside, {"org_id": org_id, "stage": stage})
+    return await QUERIES.all(conn, "set_aside", DeadLetterCount, {"org_id": org_id, "stage": queue})
 
 
 async def refresh_statistics(conn: Connection) -> None:
@@ -298,48 +298,48 @@ async def build_vector_indexes(conn: Connection, *, worth_it: int) -> int:
 
     Whoever writes or drops vectors of that partition waits until the transaction ends: one call in each.
     """
-    row = await QUERIES.first(conn, "build_vector_indexes", Built, {"worth_it": worth_it})
+    row = await QUERIES.first(conn, "build_vector_indexes", IndexCount, {"worth_it": worth_it})
     assert row is not None
     return row.indexes
 
 
 async def finish(
-    conn: Connection, org_id: OrgId, stage: Stage, tasks: Sequence[Task]
+    conn: Connection, org_id: OrgId, queue: QueueName, tasks: Sequence[Task]
 ) -> frozenset[MessageId]:
     """Forget finished work and return its subjects; one that has changed in the meantime stays to be done.
 
     Until the transaction ends, whoever changes one of the subjects waits: what is written now is dropped by
     that change, and never outlives it.
     """
-    rows = await QUERIES.all(conn, "finish", Finished, _leased(org_id, stage, tasks))
+    rows = await QUERIES.all(conn, "finish", FinishedSubject, _leased(org_id, queue, tasks))
     return frozenset(row.subject_id for row in rows)
 
 
 async def fail(
-    conn: Connection, org_id: OrgId, stage: Stage, tasks: Sequence[Task], *, error: str, retries: Retries
+    conn: Connection, org_id: OrgId, queue: QueueName, tasks: Sequence[Task], *, error: str, retries: RetrySchedule
 ) -> None:
     """Note an error and try again later, or set the work aside after its last attempt."""
     params = {"error": error, "retry": retries.first_after, "last_attempt": retries.last_attempt}
-    await QUERIES.run(conn, "fail", _leased(org_id, stage, tasks) | params)
+    await QUERIES.run(conn, "fail", _leased(org_id, queue, tasks) | params)
 
 
-async def release(conn: Connection, org_id: OrgId, stage: Stage, tasks: Sequence[Task]) -> None:
+async def release(conn: Connection, org_id: OrgId, queue: QueueName, tasks: Sequence[Task]) -> None:
     """Give leased work back unfinished."""
-    await QUERIES.run(conn, "release", _leased(org_id, stage, tasks))
+    await QUERIES.run(conn, "release", _leased(org_id, queue, tasks))
 
 
-def _leased(org_id: OrgId, stage: Stage, tasks: Sequence[Task]) -> dict[str, object]:
+def _leased(org_id: OrgId, queue: QueueName, tasks: Sequence[Task]) -> dict[str, object]:
     return {
         "org_id": org_id,
-        "stage": stage,
+        "stage": queue,
         "subject_id": [task.subject_id for task in tasks],
         "version": [task.version for task in tasks],
     }
 
 
-async def forget(conn: Connection, org_id: OrgId, stage: Stage, subject_ids: Sequence[MessageId]) -> None:
+async def drop(conn: Connection, org_id: OrgId, queue: QueueName, subject_ids: Sequence[MessageId]) -> None:
     """Drop work on subjects that no longer need it; what is not to be embedded is so by no model."""
-    stages = ["embed", "reembed"] if stage == "embed" else [stage]
+    stages = ["embed", "reembed"] if queue == "embed" else [queue]
     params = {"org_id": org_id, "stages": stages, "subject_ids": list(subject_ids)}
     await QUERIES.run(conn, "forget", params)
 
@@ -367,20 +367,20 @@ async def put_embeddings(
         "model": model,
         "subject_id": list(ids),
         "embedding": [HalfVector(vector) for vector in vectors],
-        "tokens": [None] * len(ids) if tokens is None else [_outside(one) for one in tokens],
+        "tokens": [None] * len(ids) if tokens is None else [_stored_externally(one) for one in tokens],
     }
-    await _touch(conn, "put_embeddings", params)
+    await _change_vectors(conn, "put_embeddings", params)
 
 
-def _outside(tokens: TokenVectors) -> bytes:
+def _stored_externally(tokens: TokenVectors) -> bytes:
     return tokens.tobytes().ljust(_LEAST_OUTSIDE, b"\0")
 
 
 async def drop_embeddings(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> int:
     """Remove the vectors of messages; return how many."""
-    return await _touch(conn, "drop_embeddings", {"org_id": org_id, "message_ids": list(ids)})
+    return await _change_vectors(conn, "drop_embeddings", {"org_id": org_id, "message_ids": list(ids)})
 
 
-async def _touch(conn: Connection, name: str, params: Mapping[str, object]) -> int:
-    touched = await QUERIES.first(conn, name, Touched, params)
+async def _change_vectors(conn: Connection, name: str, params: Mapping[str, object]) -> int:
+    touched = await QUERIES.first(conn, name, VectorChange, params)
     return touched.count if touched else 0

@@ -8,35 +8,35 @@ from typing import Any, Literal
 from uuid import UUID
 
 from roomlore.app.conversations import ConversationFound, shown_conversation
-from roomlore.context.memoryblock import ExplainedMemory, MemoryBlock, block_text
-from roomlore.context.records import Citation, Context, Explained, UnreadLink
+from roomlore.context.memoryblock import ExplainedMemory, MemorySection, section_text
+from roomlore.context.records import Citation, Context, ExplainedMessage, UnreadLink
 from roomlore.context.render import FORMAT_NOTE, to_text
-from roomlore.context.walked import Sealed
+from roomlore.context.walked import TimeBoundary
 from roomlore.domain.ids import KeyId, MemoryId, MessageId, ParticipantId, ReceiptId, RoomId
 from roomlore.domain.incoming import ParticipantKind
-from roomlore.domain.receipts import Check, ErasureKind, Kept, Receipt, Removed, StillCopied
+from roomlore.domain.receipts import VerificationCheck, ErasureKind, RetainedCount, Receipt, RemovedCount, PendingRemoval
 from roomlore.domain.records import (
     Account,
     Conversation,
     Message,
     Participant,
-    Placed,
+    AssignedMessage,
     Postable,
     Reply,
 )
-from roomlore.retrieval.asked import Read
+from roomlore.retrieval.asked import AppliedFilters
 from roomlore.retrieval.records import (
     Answer,
-    Degradation,
-    Exchange,
-    Found,
+    SearchDegradation,
+    Thread,
+    SearchResult,
     Hit,
-    RawLine,
-    Recalled,
-    Tier,
-    TierTrace,
-    Why,
-    Withheld,
+    LogMatch,
+    MatchedMemory,
+    StageName,
+    StageTrace,
+    MatchReason,
+    RestrictedResult,
 )
 
 
@@ -44,7 +44,7 @@ from roomlore.retrieval.records import (
 class FoundMessage(Message):
     """A message of an exchange that was found, and why; None where it came along with others."""
 
-    why: Why | None
+    why: MatchReason | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,10 +67,10 @@ class FoundExchanges:
     hits: Sequence[FoundExchange]
     #: How sure it is that the answer is among them, 0..1.
     certainty: float | None
-    degraded: Sequence[Degradation]
-    read: Read | None
+    degraded: Sequence[SearchDegradation]
+    read: AppliedFilters | None
     #: What spoken requests left out; told to operators alone.
-    withheld: Sequence[Withheld]
+    withheld: Sequence[RestrictedResult]
     postable: Postable
 
 
@@ -79,20 +79,20 @@ class AnswerGiven:
     """An answer, what it rests on, and what each tier saw."""
 
     question: str
-    tier: Tier
+    tier: StageName
     known: bool
     answer: str
     written_by: str
     note: str
     citations: Mapping[str, UUID | str]
     sources: Sequence[FoundExchange]
-    memories: Sequence[Recalled]
-    lines: Sequence[RawLine]
-    trace: Sequence[TierTrace]
-    degraded: Sequence[Degradation]
-    read: Read | None
+    memories: Sequence[MatchedMemory]
+    lines: Sequence[LogMatch]
+    trace: Sequence[StageTrace]
+    degraded: Sequence[SearchDegradation]
+    read: AppliedFilters | None
     #: What it would rest on, too, if no spoken request withheld it; told to operators alone.
-    withheld: Sequence[Withheld]
+    withheld: Sequence[RestrictedResult]
     postable: Postable
 
 
@@ -114,11 +114,11 @@ class ContextGiven:
     is_partial: bool
     citations: Mapping[str, Citation]
     #: What spoken requests leave out of this stretch of the room; told to operators alone, None for others.
-    withheld: Sequence[Withheld] | None = None
+    withheld: Sequence[RestrictedResult] | None = None
     #: None for those who are no agents, as the last.
     memories: Mapping[str, MemoryId] | None = None
-    explain: Sequence[Explained] | None = None
-    sealed: Sequence[Sealed] | None = None
+    explain: Sequence[ExplainedMessage] | None = None
+    sealed: Sequence[TimeBoundary] | None = None
     unread: Sequence[UnreadLink] | None = None
     explain_memories: Sequence[ExplainedMemory] | None = None
 
@@ -151,7 +151,7 @@ class ExchangeSaid:
 class ConversationRead(ConversationFound):
     """A conversation with the newest of what was said in it, oldest first, and where what was before is."""
 
-    messages: Sequence[Placed]
+    messages: Sequence[AssignedMessage]
     #: None where there is none, and on the command line.
     next: str | None
 
@@ -184,13 +184,13 @@ class ReceiptGiven:
     until: datetime | None
     key_id: KeyId | None
     viewer_id: ParticipantId | None
-    removed: Sequence[Removed]
-    kept: Sequence[Kept]
-    checks: Sequence[Check] | None
+    removed: Sequence[RemovedCount]
+    kept: Sequence[RetainedCount]
+    checks: Sequence[VerificationCheck] | None
     checked_at: datetime | None
     is_dry_run: bool
     #: What copies in other servers may hold still, as of now. None on a dry run, and where receipts are listed.
-    copies: Sequence[StillCopied] | None
+    copies: Sequence[PendingRemoval] | None
     is_clean: bool | None
 
 
@@ -207,7 +207,7 @@ def found_exchange(hit: Hit) -> FoundExchange:
     )
 
 
-def found_exchanges(found: Found) -> FoundExchanges:
+def found_exchanges(found: SearchResult) -> FoundExchanges:
     """Return what a search found."""
     hits = [found_exchange(hit) for hit in found.hits]
     return FoundExchanges(
@@ -264,10 +264,10 @@ def context_given(context: Context, *, explain: bool) -> ContextGiven:
     )
 
 
-def block_given(block: MemoryBlock, *, explain: bool) -> BlockGiven:
+def block_given(block: MemorySection, *, explain: bool) -> BlockGiven:
     """Return a memory block, and with `explain` why each memory is in or out."""
     return BlockGiven(
-        text=block_text(block),
+        text=section_text(block),
         postable=block.postable,
         tokens=block.tokens,
         budget=block.budget,
@@ -276,10 +276,10 @@ def block_given(block: MemoryBlock, *, explain: bool) -> BlockGiven:
     )
 
 
-def exchange_said(exchange: Exchange) -> ExchangeSaid:
+def exchange_said(exchange: Thread) -> ExchangeSaid:
     """Return an exchange that says which of its messages opened it."""
     return ExchangeSaid(
-        opening=exchange.opening.id,
+        opening=exchange.root.id,
         messages=exchange.messages,
         replies=exchange.replies,
         shortened_to=exchange.shortened_to,
@@ -287,7 +287,7 @@ def exchange_said(exchange: Exchange) -> ExchangeSaid:
 
 
 def conversation_read(
-    one: Conversation, said: Sequence[Placed], *, following: str | None = None
+    one: Conversation, said: Sequence[AssignedMessage], *, following: str | None = None
 ) -> ConversationRead:
     """Return a conversation with a page of its messages."""
     return ConversationRead(**_facts(shown_conversation(one)), messages=said, next=following)

@@ -4,12 +4,12 @@ import json
 from collections.abc import Mapping
 from typing import Any, cast
 
-from roomlore.domain.patterns import later
+from roomlore.domain.patterns import lazy_pattern
 
 #: A double holds every whole number up to here; JavaScript and others read all numbers as doubles.
-LARGEST = 2**53
+MAX_SAFE_INTEGER = 2**53
 #: So many digits in a row may be more; mostly there are none, and one look is quick.
-_MANY_DIGITS = later(r"\d{16}")
+_MANY_DIGITS = lazy_pattern(r"\d{16}")
 
 
 def safe_json(body: bytes) -> bytes:
@@ -25,5 +25,5 @@ def safe_numbers(value: Any) -> Any:
         return {key: safe_numbers(one) for key, one in cast("Mapping[str, Any]", value).items()}
     if isinstance(value, list):
         return [safe_numbers(one) for one in cast("list[Any]", value)]
-    is_large = isinstance(value, int) and not isinstance(value, bool) and abs(value) > LARGEST
+    is_large = isinstance(value, int) and not isinstance(value, bool) and abs(value) > MAX_SAFE_INTEGER
     return str(value) if is_large else value

@@ -13,7 +13,7 @@ HEADER = "x-forwarded-for"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BehindProxies:
+class TrustedProxiesMiddleware:
     """Serves what comes through a trusted proxy as if it came from where the proxy has it from."""
 
     app: ASGIApp
@@ -22,10 +22,10 @@ class BehindProxies:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        if scope["type"] == "http" and _read((scope.get("client") or ("", 0))[0]) in self.proxies:
+        if scope["type"] == "http" and _forwarded_address((scope.get("client") or ("", 0))[0]) in self.proxies:
             # Only the last is the proxy's; those before it are whatever the caller said.
             said = ",".join(Headers(scope=scope).getlist(HEADER)).rpartition(",")[2]
-            found = _read(said)
+            found = _forwarded_address(said)
             if found is not None:
                 scope["client"] = (found, 0)
         await self.app(scope, receive, send)
@@ -37,13 +37,13 @@ def address(word: str) -> str:
     Raises:
         BadInput: it is none.
     """
-    found = _read(word)
+    found = _forwarded_address(word)
     if found is None:
         raise BadInput("--trusted-proxy", f"{word} is no address; give one such as 127.0.0.1")
     return found
 
 
-def _read(word: str) -> str | None:
+def _forwarded_address(word: str) -> str | None:
     try:
         return str(ip_address(word.strip()))
     except ValueError:

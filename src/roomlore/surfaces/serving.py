@@ -11,22 +11,22 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from roomlore.app import App
 from roomlore.domain.ids import uuid7
-from roomlore.surfaces.http.envelope import Envelope
-from roomlore.surfaces.http.limits import HEALTH, Limits
+from roomlore.surfaces.http.envelope import SecurityHeadersMiddleware
+from roomlore.surfaces.http.limits import HEALTH, RequestLimits
 from roomlore.surfaces.http.metrics import PATH as METRICS
-from roomlore.surfaces.http.metrics import Measuring
-from roomlore.surfaces.http.problems import Kind, refusal
-from roomlore.surfaces.proxies import BehindProxies
-from roomlore.surfaces.web.admission import Admission
+from roomlore.surfaces.http.metrics import MetricsMiddleware
+from roomlore.surfaces.http.problems import ProblemKind, problem_response
+from roomlore.surfaces.proxies import TrustedProxiesMiddleware
+from roomlore.surfaces.web.admission import PageLimitMiddleware
 from roomlore.surfaces.web.site import build
 
 #: What programs ask for, with all that is below it.
 API = ("/v1", "/mcp", METRICS)
-CLOSED = Kind(name="not-found", status=HTTPStatus.NOT_FOUND, title="Not Found")
+CLOSED = ProblemKind(name="not-found", status=HTTPStatus.NOT_FOUND, title="Not Found")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ways:
+class EnabledSurfaces:
     """By which ways one may come in; health is told whatever they are."""
 
     api: bool = True
@@ -38,7 +38,7 @@ class Ways:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Fork:
+class _Gateway:
     health: ASGIApp
     api: ASGIApp
     pages: ASGIApp
@@ -56,9 +56,9 @@ class _Fork:
 def compose(
     api: FastAPI,
     served: App,
-    ways: Ways,
+    ways: EnabledSurfaces,
     *,
-    limits: Limits,
+    limits: RequestLimits,
     clock: Callable[[], float] = monotonic,
     new_id: Callable[[], UUID] = uuid7,
 ) -> ASGIApp:
@@ -72,19 +72,19 @@ def compose(
         clock: Seconds, from whenever.
         new_id: Gives ids to requests that have none.
     """
-    nothing = Envelope(_nothing, new_id=new_id)
+    nothing = SecurityHeadersMiddleware(_not_found, new_id=new_id)
     pages: ASGIApp = nothing
     if ways.pages:
-        pages = Admission(
+        pages = PageLimitMiddleware(
             build(served, local=ways.local, stop=lambda: api.state.stop),
             limits=limits,
             clock=clock,
             local=ways.local,
         )
-        pages = Envelope(Measuring(pages, metrics=api.state.metrics, clock=clock), new_id=new_id)
-    fork = _Fork(health=api, api=api if ways.api else nothing, pages=pages if ways.pages else api)
-    return BehindProxies(app=fork, proxies=ways.proxies) if ways.proxies else fork
+        pages = SecurityHeadersMiddleware(MetricsMiddleware(pages, metrics=api.state.metrics, clock=clock), new_id=new_id)
+    fork = _Gateway(health=api, api=api if ways.api else nothing, pages=pages if ways.pages else api)
+    return TrustedProxiesMiddleware(app=fork, proxies=ways.proxies) if ways.proxies else fork
 
 
-async def _nothing(scope: Scope, receive: Receive, send: Send) -> None:
-    await refusal(scope, CLOSED, "this is not served here")(scope, receive, send)
+async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
+    await problem_response(scope, CLOSED, "this is not served here")(scope, receive, send)

@@ -15,26 +15,26 @@ from statistics import median
 from uuid import uuid5
 
 from roomlore.domain.ids import ConversationId, MessageId, ParticipantId
-from roomlore.domain.records import Boundary
-from roomlore.untangling.linker import WINDOW, Linker
-from roomlore.untangling.records import Linked, Said, Untangled
+from roomlore.domain.records import SplitReason
+from roomlore.untangling.linker import WINDOW, ReplyLinker
+from roomlore.untangling.records import ReplyLink, ConversationMessage, Assignment
 
 #: Whom a whisper is for, its author among them; None is everybody in the room.
-Hearers = frozenset[ParticipantId] | None
+WhisperAudience = frozenset[ParticipantId] | None
 
 #: A silence is long when it lasts so many times the usual pause of the room, and within these bounds: half an hour
 #: parts conversations best on a hand-annotated workspace, and nobody goes on after half a day.
-LONG = 30
+SILENCE_FACTOR = 30
 SHORTEST_SILENCE = timedelta(minutes=30)
 LONGEST_SILENCE = timedelta(hours=12)
 #: Among those who whisper to each other it is this one: what is whispered to others has no say in their pace.
-WHISPERED_SILENCE = timedelta(hours=6)
+WHISPER_SILENCE = timedelta(hours=6)
 #: How sure it must be that nothing is answered for a new topic where there is only one conversation.
-CLEARLY_ANOTHER = 0.9
+NEW_TOPIC_THRESHOLD = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Earlier:
+class _PastMessage:
     """What is remembered of a message for those after it."""
 
     #: How many messages were said aloud before it, since the start.
@@ -43,7 +43,7 @@ class _Earlier:
     #: When it was said.
     seconds: float
     conversation_id: ConversationId
-    by_hand: bool
+    is_pinned: bool
 
 
 class _Stream:
@@ -51,12 +51,12 @@ class _Stream:
 
     def __init__(self, *, is_whispered: bool) -> None:
         self._is_whispered = is_whispered
-        self.earlier: deque[_Earlier] = deque()
+        self.earlier: deque[_PastMessage] = deque()
         #: How many of them each author wrote.
         self._written: Counter[ParticipantId] = Counter()
         self._silence: timedelta | None = None
 
-    def add(self, one: _Earlier) -> None:
+    def add(self, one: _PastMessage) -> None:
         self.earlier.append(one)
         self._written[one.author_id] += 1
         self._silence = None
@@ -77,26 +77,26 @@ class _Stream:
     def silence(self) -> timedelta:
         """How long nobody speaks until a conversation counts as over, by the pace of the stream."""
         if self._is_whispered:
-            return WHISPERED_SILENCE
+            return WHISPER_SILENCE
         if self._silence is None:
             times = [one.seconds for one in self.earlier]
             pauses = [later - earlier for earlier, later in itertools.pairwise(times)]
             usual = timedelta(seconds=median(pauses)) if pauses else timedelta(0)
-            self._silence = min(max(usual * LONG, SHORTEST_SILENCE), LONGEST_SILENCE)
+            self._silence = min(max(usual * SILENCE_FACTOR, SHORTEST_SILENCE), LONGEST_SILENCE)
         return self._silence
 
     @property
-    def beginning(self) -> Boundary:
+    def initial_boundary(self) -> SplitReason:
         """Why a conversation is opened where nothing is remembered."""
         return "silence" if self._is_whispered else "first"
 
-    def is_one_line(self, author_id: ParticipantId) -> bool:
+    def is_single_thread(self, author_id: ParticipantId) -> bool:
         """Return whether at most two people take part, or it is whispered."""
         if self._is_whispered:
             return True
         return len(self._written) + (author_id not in self._written) <= 2  # noqa: PLR2004  two people
 
-    def was_silent(self, said: Said) -> bool:
+    def was_silent(self, said: ConversationMessage) -> bool:
         """Return whether nobody had spoken for long before this."""
         if not self.earlier:
             return False
@@ -104,31 +104,31 @@ class _Stream:
 
     def last(self) -> ConversationId:
         """Return the conversation that goes on: that of the last message nobody moved by hand."""
-        left = [one for one in self.earlier if not one.by_hand]
+        left = [one for one in self.earlier if not one.is_pinned]
         return (left or self.earlier)[-1].conversation_id
 
 
-class Untangler:
+class Disentangler:
     """Goes through a room in order, given what came before.
 
     It is to `remember` the last WINDOW messages before, and what was whispered within WHISPERED_SILENCE. What comes out for a message depends on it and on those alone, so that it is the same in whatever portions the
     room is gone through.
     """
 
-    def __init__(self, linker: Linker | None = None) -> None:
-        self._linker = linker or Linker()
-        self._streams: dict[Hearers, _Stream] = {}
+    def __init__(self, linker: ReplyLinker | None = None) -> None:
+        self._linker = linker or ReplyLinker()
+        self._streams: dict[WhisperAudience, _Stream] = {}
         self._number = 0
         self._standing: dict[MessageId, ConversationId] = {}
 
-    def stands(self, message_id: MessageId, conversation_id: ConversationId) -> None:
+    def set_conversation(self, message_id: MessageId, conversation_id: ConversationId) -> None:
         """Take note of where a message stands that may be answered from afar."""
         self._standing[message_id] = conversation_id
 
     def remember(
         self,
-        said: Said,
-        hearers: Hearers,
+        said: ConversationMessage,
+        hearers: WhisperAudience,
         *,
         parent_id: MessageId | None,
         conversation_id: ConversationId | None,
@@ -138,90 +138,90 @@ class Untangler:
         if hearers is None:
             self._linker.remember(said, parent_id)
         # What was never placed is read again with what comes next, or is on its way to be.
-        placed = conversation_id or conversation_opened_by(said.id)
-        self._note(said, self._stream(said, hearers), placed=placed, by_hand=by_hand)
+        placed = conversation_id or conversation_id_for(said.id)
+        self._record(said, self._stream(said, hearers), placed=placed, by_hand=by_hand)
 
-    def go_on(self, said: Said, hearers: Hearers, *, placed_by_hand: ConversationId | None) -> Untangled:
+    def assign(self, said: ConversationMessage, hearers: WhisperAudience, *, pinned_id: ConversationId | None) -> Assignment:
         """Return what a message answers and the conversation it is in."""
         stream = self._stream(said, hearers)
-        linked = _stated(said) if hearers is not None else self._linked(said, stream)
+        linked = _platform_link(said) if hearers is not None else self._link(said, stream)
         boundary = _boundary(said, linked, stream)
         conversation_id, boundary = self._conversation(said, linked, stream=stream, boundary=boundary)
-        if placed_by_hand is not None:
-            conversation_id, boundary = placed_by_hand, None
-        by_hand = placed_by_hand is not None
-        self._note(said, stream, placed=conversation_id, by_hand=by_hand)
-        return Untangled(
-            linked=linked,
+        if pinned_id is not None:
+            conversation_id, boundary = pinned_id, None
+        by_hand = pinned_id is not None
+        self._record(said, stream, placed=conversation_id, by_hand=by_hand)
+        return Assignment(
+            link=linked,
             conversation_id=conversation_id,
             boundary=boundary,
-            quiet_after=self._stream(said, hearers).silence,
+            idle_timeout=self._stream(said, hearers).silence,
         )
 
-    def _linked(self, said: Said, stream: _Stream) -> Linked:
+    def _link(self, said: ConversationMessage, stream: _Stream) -> ReplyLink:
         """Return what a message answers that everybody hears."""
         is_stated = said.reply_to is not None or said.thread_root is not None
-        if stream.is_one_line(said.author_id) and stream.was_silent(said) and not is_stated:
+        if stream.is_single_thread(said.author_id) and stream.was_silent(said) and not is_stated:
             self._linker.remember(said, None)
-            return Linked(id=said.id, parent_id=None, method=None, confidence=1.0)
+            return ReplyLink(id=said.id, parent_id=None, method=None, confidence=1.0)
         return self._linker.link(said)
 
     def _conversation(
-        self, said: Said, linked: Linked, *, stream: _Stream, boundary: Boundary | None
-    ) -> tuple[ConversationId, Boundary | None]:
+        self, said: ConversationMessage, linked: ReplyLink, *, stream: _Stream, boundary: SplitReason | None
+    ) -> tuple[ConversationId, SplitReason | None]:
         where = self._standing.get(linked.parent_id) if linked.parent_id is not None else None
         if where is not None:
             return where, None
         if boundary is None:
             return stream.last(), None
-        return conversation_opened_by(said.id), boundary
+        return conversation_id_for(said.id), boundary
 
-    def _stream(self, said: Said, hearers: Hearers) -> _Stream:
+    def _stream(self, said: ConversationMessage, hearers: WhisperAudience) -> _Stream:
         if hearers not in self._streams:
             self._streams[hearers] = _Stream(is_whispered=hearers is not None)
         stream = self._streams[hearers]
         stream.forget(
             numbers_before=self._number - WINDOW,
-            seconds_before=(said.sent_at - WHISPERED_SILENCE).timestamp(),
+            seconds_before=(said.sent_at - WHISPER_SILENCE).timestamp(),
         )
         return stream
 
-    def _note(self, said: Said, stream: _Stream, *, placed: ConversationId, by_hand: bool) -> None:
+    def _record(self, said: ConversationMessage, stream: _Stream, *, placed: ConversationId, by_hand: bool) -> None:
         self._standing[said.id] = placed
         stream.add(
-            _Earlier(
+            _PastMessage(
                 number=self._number,
                 author_id=said.author_id,
                 seconds=said.sent_at.timestamp(),
                 conversation_id=placed,
-                by_hand=by_hand,
+                is_pinned=by_hand,
             )
         )
         if stream is self._streams.get(None):
             self._number += 1
 
 
-def conversation_opened_by(message_id: MessageId) -> ConversationId:
+def conversation_id_for(message_id: MessageId) -> ConversationId:
     """Return the id of the conversation that a message opens: always the same, and it does not tell the message."""
     return ConversationId(uuid5(message_id, "conversation"))
 
 
-def _boundary(said: Said, linked: Linked, stream: _Stream) -> Boundary | None:
+def _boundary(said: ConversationMessage, linked: ReplyLink, stream: _Stream) -> SplitReason | None:
     """Return why a message would open a conversation if it answered nothing known; None if it goes on."""
     if not stream.earlier:
-        return stream.beginning
+        return stream.initial_boundary
     if stream.was_silent(said):
         return "silence"
-    if stream.is_one_line(said.author_id) and (
-        linked.parent_id is not None or linked.confidence < CLEARLY_ANOTHER
+    if stream.is_single_thread(said.author_id) and (
+        linked.parent_id is not None or linked.confidence < NEW_TOPIC_THRESHOLD
     ):
         return None
     return "topic"
 
 
-def _stated(said: Said) -> Linked:
+def _platform_link(said: ConversationMessage) -> ReplyLink:
     """Return what the platform says a whisper answers: among few people nothing needs to be guessed."""
     parent_id = said.reply_to or said.thread_root
     method = None if parent_id is None else "explicit" if said.reply_to else "thread"
     confidence = 0.0 if parent_id is None else 1.0
-    return Linked(id=said.id, parent_id=parent_id, method=method, confidence=confidence)
+    return ReplyLink(id=said.id, parent_id=parent_id, method=method, confidence=confidence)

@@ -15,16 +15,16 @@ from roomlore.domain.ids import ParticipantId
 from roomlore.untangling.window import (
     CONVERSATIONS,
     FACT_NAMES,
-    LOG,
+    LOG1P,
     SLOTS,
-    STRANGER,
+    OUTSIDE,
     WINDOW,
     Array,
-    Heard,
+    ParsedMessage,
     Places,
     Window,
 )
-from roomlore.untangling.wording import MARK_NAMES, MARKS
+from roomlore.untangling.wording import TEXT_FEATURE_NAMES, TEXT_FEATURES
 
 #: Fewer messages do not show how fast a room is.
 _FEW = 20
@@ -70,15 +70,15 @@ _GRAPH_NAMES = (
     *("is author's last parent", "lone start", "author last there"),
 )
 _TEXT_NAMES = ("likeness", "shared words", "rarest shared", "conversation likeness", "rarest is theirs")
-PAIR_NAMES = (
+PAIR_FEATURE_NAMES = (
     *_STATIC_NAMES,
     *_REL_NAMES,
     *_GRAPH_NAMES,
     *_TEXT_NAMES,
-    *(f"candidate {name}" for name in MARK_NAMES),
+    *(f"candidate {name}" for name in TEXT_FEATURE_NAMES),
 )
-OWN_NAMES = (
-    *(f"own {name}" for name in MARK_NAMES),
+MESSAGE_FEATURE_NAMES = (
+    *(f"own {name}" for name in TEXT_FEATURE_NAMES),
     *("calls", "calls loud", "calls stranger", "calls someone here", "newcomer", "turns since own last"),
     *("time since own last", "own last was previous", "calls waiting", "pace", "time since previous"),
     *(
@@ -91,36 +91,36 @@ OWN_NAMES = (
     ),
     *("own lines", "own last was start", "open questions", "linked"),
 )
-PAIRS = len(PAIR_NAMES)
-OWN = len(OWN_NAMES)
+PAIR_FEATURES = len(PAIR_FEATURE_NAMES)
+MESSAGE_FEATURES = len(MESSAGE_FEATURE_NAMES)
 
 _TURNS = np.arange(WINDOW, 0, -1).astype(np.float32)
 _PLACES = np.arange(WINDOW)
 #: The logarithm of one more than a count, rounded once.
 _LOGS: list[float] = np.log1p(np.arange(WINDOW + 2)).tolist()
-_LOG_OF: list[float] = LOG.tolist()
+_LOG_OF: list[float] = LOG1P.tolist()
 
-_FACTS = np.array([PAIR_NAMES.index(name) for name in FACT_NAMES])
+_FACTS = np.array([PAIR_FEATURE_NAMES.index(name) for name in FACT_NAMES])
 #: Rows that are true or false of each place; they are copied all at once.
-_YES_NAMES = (
+_BOOLEAN_NAMES = (
     *("same minute", "same author", "calls author", "calls others", "calls same", "their last"),
     *("their last to author", "own last since", "answered by author", "answered by others", "answers author"),
     *("its last", "author's last answered them", "is author's last parent", "author last there"),
 )
-_YES = np.array([PAIR_NAMES.index(name) for name in _YES_NAMES])
-_MARKS_FROM = PAIRS - MARKS
-_TEXT = slice(PAIR_NAMES.index("likeness"), _MARKS_FROM)
-_TIMES = slice(PAIR_NAMES.index("time"), PAIR_NAMES.index("same minute"))
+_BOOLEAN_ROWS = np.array([PAIR_FEATURE_NAMES.index(name) for name in _BOOLEAN_NAMES])
+_MARKS_FROM = PAIR_FEATURES - TEXT_FEATURES
+_TEXT = slice(PAIR_FEATURE_NAMES.index("likeness"), _MARKS_FROM)
+_TIMES = slice(PAIR_FEATURE_NAMES.index("time"), PAIR_FEATURE_NAMES.index("same minute"))
 #: Rows that are the same for all messages of a participant, and their place in the table of participants.
-_PERSON = slice(PAIR_NAMES.index("is called"), PAIR_NAMES.index("calls author"))
-_KNOWN = slice(PAIR_NAMES.index("called them before"), PAIR_NAMES.index("next is theirs"))
+_PERSON = slice(PAIR_FEATURE_NAMES.index("is called"), PAIR_FEATURE_NAMES.index("calls author"))
+_KNOWN = slice(PAIR_FEATURE_NAMES.index("called them before"), PAIR_FEATURE_NAMES.index("next is theirs"))
 _CALLED, _LOUD, _MY_CALLS, _TO_ME, _SINCE_TO_ME, _SINCE_MINE, _KNOWS = range(7)
 #: Rows that are the same for all messages of a conversation.
-_SHARED = slice(PAIR_NAMES.index("turns since its last"), PAIR_NAMES.index("author's last answered them"))
+_SHARED = slice(PAIR_FEATURE_NAMES.index("turns since its last"), PAIR_FEATURE_NAMES.index("author's last answered them"))
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Features:
     """What a message and its candidates look like; good until the same eye looks again."""
 
     #: (PAIRS, WINDOW); oldest candidate first.
@@ -130,13 +130,13 @@ class Seen:
     #: How many of the last columns hold a candidate.
     count: int
     #: Those in the window whom the message calls.
-    addressed: frozenset[ParticipantId]
+    addressed_ids: frozenset[ParticipantId]
     #: (WINDOW,): the conversation of each place, by a number up to WINDOW.
     conversations: Places
 
 
-def _fixed() -> Array:
-    rows = np.zeros((PAIRS, WINDOW), dtype=np.float32)
+def _fixed_rows() -> Array:
+    rows = np.zeros((PAIR_FEATURES, WINDOW), dtype=np.float32)
     rows[0] = np.log(_TURNS)
     rows[1] = 1.0 / _TURNS
     rows[2] = _TURNS == 1.0
@@ -145,35 +145,35 @@ def _fixed() -> Array:
     return rows
 
 
-def _nobody() -> Array:
+def _empty_participants() -> Array:
     """Return the table of participants where nobody has spoken to anybody."""
     table = np.zeros((_KNOWS + 1, SLOTS), dtype=np.float32)
-    table[[_SINCE_TO_ME, _SINCE_MINE]] = LOG[WINDOW]
+    table[[_SINCE_TO_ME, _SINCE_MINE]] = LOG1P[WINDOW]
     return table
 
 
-_NOBODY = _nobody()
+_EMPTY_PARTICIPANTS = _empty_participants()
 
 
-class Eye:
+class FeatureExtractor:
     """Looks at messages of one window; keeps the arrays it fills."""
 
     def __init__(self, window: Window) -> None:
         self._window = window
-        self.pairs = _fixed()
+        self.pairs = _fixed_rows()
         #: Each row by its name.
-        self.row = dict(zip(PAIR_NAMES, self.pairs, strict=True))
-        self.people = _NOBODY.copy()
+        self.row = dict(zip(PAIR_FEATURE_NAMES, self.pairs, strict=True))
+        self.people = _EMPTY_PARTICIPANTS.copy()
         self.conversations = np.zeros((7, CONVERSATIONS), dtype=np.float32)
-        self._all_yes = np.zeros((len(_YES_NAMES), WINDOW), dtype=np.bool_)
+        self._all_yes = np.zeros((len(_BOOLEAN_NAMES), WINDOW), dtype=np.bool_)
         #: Each row that is true or false, by its name.
-        self.yes = dict(zip(_YES_NAMES, self._all_yes, strict=True))
+        self.yes = dict(zip(_BOOLEAN_NAMES, self._all_yes, strict=True))
         self.paces = np.full((2, 1), _SECONDS)
 
-    def look(self, heard: Heard) -> Seen:
+    def extract(self, heard: ParsedMessage) -> Features:
         """Return what a message looks like next to each message of the window."""
         window = self._window
-        view = _View(self, window, heard)
+        view = _MessageView(self, window, heard)
         self.pairs[_FACTS] = window.facts[:, view.rows]
         self.pairs[_MARKS_FROM:] = window.marks[:, view.rows]
         view.people()
@@ -181,31 +181,31 @@ class Eye:
         view.answers()
         view.conversations()
         best = view.text()
-        self.pairs[_YES] = self._all_yes
-        return Seen(
+        self.pairs[_BOOLEAN_ROWS] = self._all_yes
+        return Features(
             pairs=self.pairs,
             own=view.own(best),
             count=window.count,
-            addressed=frozenset(view.found.values()),
+            addressed_ids=frozenset(view.found.values()),
             conversations=view.labels,
         )
 
 
-class _View:
+class _MessageView:
     """One message in front of the window: the arrays several features share."""
 
-    def __init__(self, eye: Eye, window: Window, heard: Heard) -> None:
+    def __init__(self, eye: FeatureExtractor, window: Window, heard: ParsedMessage) -> None:
         self.eye, self.window, self.heard = eye, window, heard
         rows = self.rows = window.rows()
         self.slots: Places = window.slots[rows]
         self.labels: Places = window.conversations[rows]
-        self.me = window.slot_of(heard.said.author_id)
-        self.found, self.loud = window.addressed(heard, self.me)
+        self.me = window.slot_of(heard.message.author_id)
+        self.found, self.loud = window.mentioned_by(heard, self.me)
         self.calls_me, self.same = eye.yes["calls author"], eye.yes["same author"]
         np.equal(self.slots, self.me, out=self.same)
         self.calls_me[:] = window.calls[self.me, rows]
-        if self.me == STRANGER:
-            self.calls_me[window.callers(heard.said)] = True
+        if self.me == OUTSIDE:
+            self.calls_me[window.mentions_of(heard.message)] = True
         self.mine: Places = self.same.nonzero()[0]
         self.calling: Places = self.calls_me.nonzero()[0]
         self.last_own = int(self.mine[-1]) if len(self.mine) else -1
@@ -214,7 +214,7 @@ class _View:
     def people(self) -> None:
         """See who speaks to whom."""
         row, yes, table = self.eye.row, self.eye.yes, self.eye.people
-        table[:] = _NOBODY
+        table[:] = _EMPTY_PARTICIPANTS
         for slot in self.found:
             table[_CALLED, slot] = 1.0
         for slot in self.loud:
@@ -241,7 +241,7 @@ class _View:
         """Return whom the author's own last messages call: how many of them, and where the last stands."""
         found: dict[int, tuple[int, int]] = {}
         for place in self.mine[-_OWN_LINES:].tolist():
-            for slot in self.window.at(place).callees:
+            for slot in self.window.at(place).mentioned:
                 found[slot] = (found[slot][0] + 1 if slot in found else 1, place)
         return found
 
@@ -270,13 +270,13 @@ class _View:
         np.less(gaps, _SECONDS, out=yes["same minute"])
         later = window.last_ranks[0].take(self.slots)
         later -= window.ranks[0, self.rows]
-        LOG.take(later, out=row["later by them"], mode="clip")
+        LOG1P.take(later, out=row["later by them"], mode="clip")
         np.equal(later, 0, out=yes["their last"])
         since = len(self.mine) - self.mine.searchsorted(_PLACES)
-        LOG.take(since, out=row["own lines since"], mode="clip")
+        LOG1P.take(since, out=row["own lines since"], mode="clip")
         np.equal(since, 0, out=yes["own last since"])
         since = len(self.calling) - self.calling.searchsorted(_PLACES, "right")
-        LOG.take(since, out=row["later to author"], mode="clip")
+        LOG1P.take(since, out=row["later to author"], mode="clip")
 
     def answers(self) -> None:
         """See who answered whom."""
@@ -286,7 +286,7 @@ class _View:
         by_author[:] = window.answered_by[self.me, rows]
         known = np.maximum(by_author, row["answered by themselves"])
         np.greater(window.answers[rows], known, out=yes["answered by others"])
-        LOG.take(window.next - window.answered_at[rows], out=row["turns since answer"], mode="clip")
+        LOG1P.take(window.next - window.answered_at[rows], out=row["turns since answer"], mode="clip")
         np.equal(above, self.me, out=yes["answers author"])
         parent, answered = yes["is author's last parent"], yes["author's last answered them"]
         parent.fill(False)
@@ -304,12 +304,12 @@ class _View:
         sizes = self.sizes = window.sizes
         later = window.last_ranks[1].take(labels)
         later -= window.ranks[1, self.rows]
-        LOG.take(later, out=row["later in it"], mode="clip")
+        LOG1P.take(later, out=row["later in it"], mode="clip")
         np.equal(later, 0, out=yes["its last"])
-        LOG.take(sizes.take(labels), out=row["conversation size"], mode="clip")
+        LOG1P.take(sizes.take(labels), out=row["conversation size"], mode="clip")
         table = self.eye.conversations
         since = window.next - window.lasts
-        LOG.take(since, out=table[0], mode="clip")
+        LOG1P.take(since, out=table[0], mode="clip")
         mine = np.bincount(labels[self.mine], minlength=CONVERSATIONS)
         table[1] = mine > 0
         table[2:4] = 0.0
@@ -329,12 +329,12 @@ class _View:
     def text(self) -> float:
         """See which words a message shares with each; return the best likeness."""
         row, labels = self.eye.row, self.labels
-        shared = self.window.shared(self.heard)
+        shared = self.window.shared_words(self.heard)
         if shared is None:
             self.eye.pairs[_TEXT] = 0.0
             return 0.0
         total, most = shared
-        likeness = total / ((self.heard.wording.mass + 1.0) * self.window.masses[self.rows])
+        likeness = total / ((self.heard.text.rare_weight + 1.0) * self.window.masses[self.rows])
         there = np.bincount(labels, weights=total, minlength=CONVERSATIONS)
         row["likeness"][:] = likeness
         row["shared words"][:] = np.sqrt(total) / 10.0
@@ -350,12 +350,12 @@ class _View:
         count = window.count
         waiting = np.count_nonzero(self.calls_me[last + 1 :])
         callers = np.count_nonzero(window.called[self.rows])
-        own = np.empty(OWN, dtype=np.float32)
-        own[:MARKS] = heard.wording.marks
-        own[MARKS:] = (
+        own = np.empty(MESSAGE_FEATURES, dtype=np.float32)
+        own[:TEXT_FEATURES] = heard.text.features
+        own[TEXT_FEATURES:] = (
             len(self.found),
             len(self.loud),
-            heard.callings.opening > 0 and not self.loud,
+            heard.mention_words.opening > 0 and not self.loud,
             len(self.found) > 0,
             last < 0,
             _LOG_OF[WINDOW - last],

@@ -9,22 +9,22 @@ import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 
-from roomlore.domain.patterns import later
+from roomlore.domain.patterns import lazy_pattern
 from roomlore.untangling.wording import bucket, stem, tokens
 
 #: So many words make a label.
-WORDS = 3
+LABEL_WORDS = 3
 #: A word said in fewer of all messages than this (as log of one over their share) is as rare as one never met.
-RAREST = 8.0
+MAX_RARITY = 8.0
 #: A more frequent one says nothing about a topic.
-FREQUENT = 3.6
+MIN_RARITY = 3.6
 SHORTEST_WORD = 3
 LONGEST_WORD = 30
 
-_WORDY = later(r"[^\W\d_]{2}")
-_LINK = later(r"(?:https?://|www\.)\S+", re.IGNORECASE)
+_WORDY = lazy_pattern(r"[^\W\d_]{2}")
+_LINK = lazy_pattern(r"(?:https?://|www\.)\S+", re.IGNORECASE)
 #: Whoever says this asks for discretion.
-_DISCREET = later(
+_DISCREET = lazy_pattern(
     r"\b(?:strictly )?confidential(?:ly)?\b|\bin (?:strict(?:est)? )?confidence\b(?! (?:that|in)\b)"
     r"|\boff the record\b|\b(?:just|strictly|only) between (?:you and me|us|ourselves)\b"
     r"|\b(?:do not|don'?t) (?:tell|share|repeat|forward) (?:this|that|it|anyone|anybody)\b"
@@ -34,7 +34,7 @@ _DISCREET = later(
 )
 
 
-def label(bodies: Sequence[str], *, rarity: Sequence[float], names: Collection[str] = ()) -> str:
+def label_of(bodies: Sequence[str], *, rarity: Sequence[float], names: Collection[str] = ()) -> str:
     """Return up to three words that tell what a conversation is about, the most telling first; or nothing.
 
     Args:
@@ -48,7 +48,7 @@ def label(bodies: Sequence[str], *, rarity: Sequence[float], names: Collection[s
     for body in bodies:
         said: dict[str, str] = {}
         for word in tokens(_LINK.sub(" ", body)):
-            if _may_tell(word, called):
+            if _is_label_word(word, called):
                 said.setdefault(stem(word), word)
         counts.update(said.keys())
         for stemmed, word in said.items():
@@ -56,17 +56,17 @@ def label(bodies: Sequence[str], *, rarity: Sequence[float], names: Collection[s
     weights = {
         word: (1 + math.log(count)) * weight * (1.0 if count > 1 or len(bodies) == 1 else 0.5)
         for word, count in counts.items()
-        if (weight := min(rarity[bucket(word)], RAREST)) > FREQUENT
+        if (weight := min(rarity[bucket(word)], MAX_RARITY)) > MIN_RARITY
     }
-    told = sorted(weights, key=lambda word: -weights[word])[:WORDS]
+    told = sorted(weights, key=lambda word: -weights[word])[:LABEL_WORDS]
     return ", ".join(spelled[word] for word in told)
 
 
-def asks_for_discretion(bodies: Sequence[str]) -> bool:
+def asks_for_confidentiality(bodies: Sequence[str]) -> bool:
     """Return whether somebody in a conversation asks to keep it among those present."""
     return any(_DISCREET.search(body) for body in bodies)
 
 
-def _may_tell(word: str, called: Collection[str]) -> bool:
+def _is_label_word(word: str, called: Collection[str]) -> bool:
     fits = SHORTEST_WORD <= len(word) <= LONGEST_WORD
     return fits and word not in called and _WORDY.search(word) is not None

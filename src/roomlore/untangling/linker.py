@@ -8,63 +8,63 @@ from collections.abc import Iterable
 
 from roomlore.domain.ids import MessageId
 from roomlore.untangling import replymodel
-from roomlore.untangling.features import Eye
-from roomlore.untangling.records import Linked, Said
+from roomlore.untangling.features import FeatureExtractor
+from roomlore.untangling.records import ReplyLink, ConversationMessage
 from roomlore.untangling.replymodel import ReplyModel
-from roomlore.untangling.window import WINDOW, Heard, Window
+from roomlore.untangling.window import WINDOW, ParsedMessage, Window
 
-__all__ = ["WINDOW", "Linker", "link_all"]
+__all__ = ["WINDOW", "ReplyLinker", "link_all"]
 
 
-class Linker:
+class ReplyLinker:
     """Links the messages of one room, in order; holds its last WINDOW messages."""
 
     def __init__(self, model: ReplyModel | None = None) -> None:
         """Start with nothing heard; without a model the one that ships is used."""
         self._model = model or replymodel.load()
         self._window = Window(self._model.lexicon)
-        self._eye = Eye(self._window)
+        self._eye = FeatureExtractor(self._window)
 
-    def remember(self, said: Said, parent_id: MessageId | None) -> None:
+    def remember(self, said: ConversationMessage, parent_id: MessageId | None) -> None:
         """Take in a message whose parent was decided before."""
-        self._window.place(self._window.hear(said), parent_id)
+        self._window.add(self._window.parse(said), parent_id)
 
-    def link(self, said: Said) -> Linked:
+    def link(self, said: ConversationMessage) -> ReplyLink:
         """Return what a message answers, and remember it."""
-        heard = self._window.hear(said)
-        linked = self._given(heard) or self._weighed(heard)
-        self._window.place(heard, linked.parent_id)
+        heard = self._window.parse(said)
+        linked = self._platform_link(heard) or self._predicted_link(heard)
+        self._window.add(heard, linked.parent_id)
         return linked
 
-    def _given(self, heard: Heard) -> Linked | None:
-        said = heard.said
+    def _platform_link(self, heard: ParsedMessage) -> ReplyLink | None:
+        said = heard.message
         parent, method = (said.reply_to, "explicit") if said.reply_to else (said.thread_root, "thread")
         if parent is None or parent == said.id:
             return None
-        found, _ = self._window.addressed(heard, self._window.slot_of(said.author_id))
+        found, _ = self._window.mentioned_by(heard, self._window.slot_of(said.author_id))
         addressed = said.mentions.union(found.values())
-        return Linked(id=said.id, parent_id=parent, method=method, confidence=1.0, addressed=addressed)
+        return ReplyLink(id=said.id, parent_id=parent, method=method, confidence=1.0, addressed_ids=addressed)
 
-    def _weighed(self, heard: Heard) -> Linked:
-        model, said = self._model, heard.said
-        seen = self._eye.look(heard)
+    def _predicted_link(self, heard: ParsedMessage) -> ReplyLink:
+        model, said = self._model, heard.message
+        seen = self._eye.extract(heard)
         scores = model.scores(seen)
         place = model.choose(scores, seen.conversations)
-        confidence = min(float(model.shares(scores)[place]), 1.0)
-        addressed = seen.addressed | said.mentions
+        confidence = min(float(model.probabilities(scores)[place]), 1.0)
+        addressed = seen.addressed_ids | said.mentions
         if place == WINDOW:
-            return Linked(id=said.id, parent_id=None, method=None, confidence=confidence, addressed=addressed)
-        parent = self._window.at(place).said
-        return Linked(
+            return ReplyLink(id=said.id, parent_id=None, method=None, confidence=confidence, addressed_ids=addressed)
+        parent = self._window.at(place).message
+        return ReplyLink(
             id=said.id,
             parent_id=parent.id,
             method="mention" if parent.author_id in addressed else "inferred",
             confidence=confidence,
-            addressed=addressed,
+            addressed_ids=addressed,
         )
 
 
-def link_all(said: Iterable[Said], *, model: ReplyModel | None = None) -> list[Linked]:
+def link_all(said: Iterable[ConversationMessage], *, model: ReplyModel | None = None) -> list[ReplyLink]:
     """Return what each message of one room answers, in the order given."""
-    linker = Linker(model)
+    linker = ReplyLinker(model)
     return [linker.link(each) for each in said]

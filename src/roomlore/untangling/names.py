@@ -7,7 +7,7 @@ a name has *spellings* (the words it may be called by); whoever holds both bring
 import re
 from collections.abc import Callable
 
-from roomlore.domain.patterns import in_sentence, later
+from roomlore.domain.patterns import sentence_pattern, lazy_pattern
 
 #: Shorter names are recognised only where a message calls out to somebody ("al: yes", "@al").
 SHORTEST_PLAIN = 3
@@ -17,17 +17,17 @@ LONGEST_NAME = 40
 WORDS_READ = 60
 CHARACTERS_READ = 2000
 #: So many names may be called at the beginning ("ann, bob: look").
-CALLED_AT_ONCE = 4
+MAX_OPENING_NAMES = 4
 
 _AROUND = "@(<>\"',:;!?.)*…"
 #: What people hang on a name: "mike_", "mike|away", "mike-2", "mike[m]".
-_TRIMMING = in_sentence(
+_TRIMMING = sentence_pattern(
     r"(?:\[[^\]]*\]|[|^-](?:away|afk|work|home|laptop|bbl|zzz|m)|[\W_\d])+$", re.IGNORECASE
 )
-_LEADING = later(r"^[\W_]+")
+_LEADING = lazy_pattern(r"^[\W_]+")
 
 
-class Callings:
+class MentionWords:
     """The words of a message that may be names."""
 
     __slots__ = ("loud", "opening", "plain")
@@ -41,7 +41,7 @@ class Callings:
         self.plain = plain
 
 
-def callings(body: str) -> Callings:
+def mention_words(body: str) -> MentionWords:
     """Return the words of a body that may be names, in lower case, each once.
 
     A word at the beginning that ends in a colon or comma, and every word that begins with an at sign, is loud.
@@ -59,20 +59,20 @@ def callings(body: str) -> Callings:
             plain[word] = None
             beginning = False
             continue
-        beginning = beginning and place < CALLED_AT_ONCE
+        beginning = beginning and place < MAX_OPENING_NAMES
         ends = word[-1] in ":,"
         if (beginning and ends) or word[0] == "@":
-            _note(loud, word)
+            _add_word(loud, word)
             opening += beginning
         else:
-            _note(plain, word)
+            _add_word(plain, word)
         beginning = beginning and word[-1] == ","
     for word in loud:
         plain.pop(word, None)
-    return Callings(tuple(loud), tuple(plain), opening=opening)
+    return MentionWords(tuple(loud), tuple(plain), opening=opening)
 
 
-def _note(words: dict[str, None], word: str) -> None:
+def _add_word(words: dict[str, None], word: str) -> None:
     stripped = word.strip(_AROUND)
     if stripped:
         words[stripped] = None
@@ -82,7 +82,7 @@ def _note(words: dict[str, None], word: str) -> None:
         words[bare] = None
 
 
-def spellings(name: str, is_common: Callable[[str], bool]) -> tuple[frozenset[str], frozenset[str]]:
+def aliases(name: str, is_common: Callable[[str], bool]) -> tuple[frozenset[str], frozenset[str]]:
     """Return the lower-case words that call somebody of this name: those good when loud, and those good anywhere.
 
     A common word of the language, or a very short one, is a name only when it is called out loud; so is an

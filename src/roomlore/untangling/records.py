@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from roomlore.domain.ids import ConversationId, MessageId, ParticipantId
-from roomlore.domain.records import Boundary, ReplyMethod
+from roomlore.domain.records import SplitReason, ReplyMethod
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class ConversationMessage:
     """A message as far as untangling reads it."""
 
     id: MessageId
@@ -26,7 +26,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Linked:
+class ReplyLink:
     """What a message answers."""
 
     id: MessageId
@@ -37,16 +37,16 @@ class Linked:
     #: How likely the parent, or that there is none, is right: from 0 to 1.
     confidence: float
     #: Whom it addresses by name.
-    addressed: frozenset[ParticipantId] = frozenset()
+    addressed_ids: frozenset[ParticipantId] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Untangled:
+class Assignment:
     """What a message answers, and the conversation it is in."""
 
-    linked: Linked
+    link: ReplyLink
     conversation_id: ConversationId
     #: Why it opens that conversation; None where it does not.
-    boundary: Boundary | None
+    boundary: SplitReason | None
     #: How long nobody may speak after it until the conversation counts as over.
-    quiet_after: timedelta
+    idle_timeout: timedelta

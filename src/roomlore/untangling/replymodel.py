@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from roomlore.untangling.features import OWN, PAIRS, Seen
+from roomlore.untangling.features import MESSAGE_FEATURES, PAIR_FEATURES, Features
 from roomlore.untangling.window import WINDOW, Array, Places
 from roomlore.untangling.wording import Lexicon
 
@@ -29,7 +29,7 @@ class ReplyModel:
     own_weights: Array
     bias: Array
     #: (hidden,): what takes the place of the pair where the message starts a conversation.
-    start: Array
+    start_vector: Array
     #: (hidden, hidden 2), (hidden 2,) and (hidden 2,): the second layer and the last.
     second_weights: Array
     second_bias: Array
@@ -39,14 +39,14 @@ class ReplyModel:
     #: Is added to the score of starting a conversation before the best is chosen.
     start_bonus: float = 0.0
     #: How much the conversation of a candidate counts beside itself, from 0 to 1.
-    company: float = 0.5
+    conversation_weight: float = 0.5
 
-    def scores(self, seen: Seen) -> Array:
+    def scores(self, seen: Features) -> Array:
         """Return the score of each place of the window, oldest first, and last that of starting a conversation."""
         own = self.own_weights @ seen.own + self.bias
         hidden = np.empty((len(own), WINDOW + 1), dtype=np.float32)
         np.matmul(self.pair_weights, seen.pairs, out=hidden[:, :WINDOW])
-        hidden[:, WINDOW] = self.start
+        hidden[:, WINDOW] = self.start_vector
         hidden += own[:, None]
         np.maximum(hidden, 0.0, out=hidden)
         second = self.second_weights @ hidden
@@ -56,7 +56,7 @@ class ReplyModel:
         scores[: WINDOW - seen.count] = _NEVER
         return scores
 
-    def shares(self, scores: Array) -> Array:
+    def probabilities(self, scores: Array) -> Array:
         """Return how likely each place is, and last that the message starts a conversation; they sum to one."""
         scaled = scores / np.float32(self.temperature)
         shares: Array = np.exp(scaled - np.maximum.reduce(scaled), dtype=np.float32)
@@ -71,7 +71,7 @@ class ReplyModel:
         shares = np.exp(scores - np.maximum.reduce(scores), dtype=np.float64)
         places = shares[:WINDOW]
         together = np.bincount(conversations, weights=places, minlength=WINDOW)[conversations]
-        worth = places ** (1.0 - self.company) * together**self.company
+        worth = places ** (1.0 - self.conversation_weight) * together**self.conversation_weight
         best = int(worth.argmax())
         return WINDOW if shares[WINDOW] * math.exp(self.start_bonus) > worth[best] else best
 
@@ -97,17 +97,17 @@ def load_from(path: Path) -> ReplyModel:
     with np.load(path, allow_pickle=False) as stored:
         arrays = {name: np.ascontiguousarray(stored[name], dtype=np.float32) for name in stored.files}
     lexicon = Lexicon(arrays.pop("rarity").tolist(), arrays.pop("acts"), arrays.pop("usual"))
-    if arrays["pair_weights"].shape[1] != PAIRS or arrays["own_weights"].shape[1] != OWN:
+    if arrays["pair_weights"].shape[1] != PAIR_FEATURES or arrays["own_weights"].shape[1] != MESSAGE_FEATURES:
         raise ValueError(
             f"{path.name} was made for other features: it has {arrays['pair_weights'].shape[1]} of a pair and "
-            f"{arrays['own_weights'].shape[1]} of a message where {PAIRS} and {OWN} are looked at; train it again"
+            f"{arrays['own_weights'].shape[1]} of a message where {PAIR_FEATURES} and {MESSAGE_FEATURES} are looked at; train it again"
         )
     return ReplyModel(
         lexicon=lexicon,
         pair_weights=arrays["pair_weights"],
         own_weights=arrays["own_weights"],
         bias=arrays["bias"],
-        start=arrays["start"],
+        start_vector=arrays["start"],
         second_weights=arrays["second_weights"],
         second_bias=arrays["second_bias"],
         last_weights=arrays["last_weights"],

@@ -7,33 +7,33 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from roomlore.domain.ids import OrgId
-from roomlore.domain.names import forms
+from roomlore.domain.names import name_forms
 from roomlore.store import erasednames
-from roomlore.store.keeping import Draft
+from roomlore.store.keeping import MemoryDraft
 from roomlore.store.queries import Connection
-from roomlore.store.untangling import Words
+from roomlore.store.untangling import ConversationText
 from roomlore.untangling.wording import tokens
 
 
-async def erased_words(conn: Connection, org_id: OrgId, texts: Iterable[str]) -> set[str]:
+async def erased_name_words(conn: Connection, org_id: OrgId, texts: Iterable[str]) -> set[str]:
     """Return the words of texts that are of names of erased persons."""
-    if not await erasednames.are_any(conn, org_id):
+    if not await erasednames.has_names(conn, org_id):
         return set()
     words = {word for text in texts for word in tokens(text)}
-    return await erasednames.among(conn, org_id, {word: forms(word) for word in words})
+    return await erasednames.erased_words(conn, org_id, {word: name_forms(word) for word in words})
 
 
-async def without_erased(conn: Connection, org_id: OrgId, found: Sequence[Words]) -> Sequence[Words]:
+async def without_erased_names(conn: Connection, org_id: OrgId, found: Sequence[ConversationText]) -> Sequence[ConversationText]:
     """Return how conversations begin, with the names of erased persons among those that no label says."""
-    erased = await erased_words(conn, org_id, (body for one in found for body in one.told or ()))
+    erased = await erased_name_words(conn, org_id, (body for one in found for body in one.told or ()))
     return [replace(one, names=[*one.names, *sorted(erased)]) for one in found] if erased else found
 
 
-async def unnaming(conn: Connection, org_id: OrgId, drafts: Sequence[Draft]) -> Sequence[Draft]:
+async def reject_erased_names(conn: Connection, org_id: OrgId, drafts: Sequence[MemoryDraft]) -> Sequence[MemoryDraft]:
     """Return those of some memories to be that say no name of an erased person."""
     told = [" ".join((one.title, one.content, one.slot or "", *one.tags)) for one in drafts]
-    found = await erased_words(conn, org_id, told)
+    found = await erased_name_words(conn, org_id, told)
     if not found:
         return drafts
-    names = await erasednames.telling(conn, found)
+    names = await erasednames.distinctive_words(conn, found)
     return [one for one, text in zip(drafts, told, strict=True) if names.isdisjoint(tokens(text))]

@@ -12,21 +12,21 @@ import numpy as np
 import numpy.typing as npt
 
 from roomlore.domain.ids import MessageId, ParticipantId
-from roomlore.untangling.names import Callings, callings, spellings
-from roomlore.untangling.records import Said
-from roomlore.untangling.wording import MARK_NAMES, MARKS, Lexicon, RareWords, Wording, bucket, unlist
+from roomlore.untangling.names import MentionWords, mention_words, aliases
+from roomlore.untangling.records import ConversationMessage
+from roomlore.untangling.wording import TEXT_FEATURE_NAMES, TEXT_FEATURES, Lexicon, RareWordIndex, ParsedText, bucket, remove_oldest
 
 #: So many earlier messages are candidates, and nothing older is ever looked at.
 WINDOW = 100
 #: Columns of participants: those in the window, one for places that are still empty, one for whoever is not in it.
 SLOTS = WINDOW + 2
-EMPTY, STRANGER = WINDOW, WINDOW + 1
+EMPTY, OUTSIDE = WINDOW, WINDOW + 1
 #: Columns of conversations: those in the window, and EMPTY for places that are still empty.
 CONVERSATIONS = WINDOW + 1
 #: A word less rare than this is a word of the language before it is a name.
-COMMON = 7.4
+COMMON_WORD_RARITY = 7.4
 #: The number of no message.
-NONE = -1_000_000
+NO_MESSAGE = -1_000_000
 _CAPACITY = 8 * WINDOW
 
 #: A participant, by their column, and a name they speak under.
@@ -40,30 +40,30 @@ FACT_NAMES = (
     *("starts", "parent outside", "lone start"),
 )
 _NEXT, _BEFORE, _ANSWERS, _BY_THEMSELVES, _THEMSELVES, _STARTS, _OUTSIDE, _LONE = range(len(FACT_NAMES))
-_ASKS = MARK_NAMES.index("question mark")
+_ASKS = TEXT_FEATURE_NAMES.index("question mark")
 #: The logarithm of one more than a count.
-LOG: Array = np.log1p(np.arange(WINDOW + 2, dtype=np.float32))
+LOG1P: Array = np.log1p(np.arange(WINDOW + 2, dtype=np.float32))
 
 
 @dataclass(slots=True)
-class Heard:
+class ParsedMessage:
     """A message as read, before or after it is placed in the window."""
 
-    said: Said
-    wording: Wording
-    callings: Callings
+    message: ConversationMessage
+    text: ParsedText
+    mention_words: MentionWords
     time: float
     #: What the postings of the window list it under.
     loud: tuple[object, ...]
     plain: tuple[object, ...]
     parent_id: MessageId | None = None
     #: The number of its parent, as long as that is in the window.
-    parent: int = NONE
+    parent: int = NO_MESSAGE
     #: The numbers of the messages that answer it, and of those that answer what it answers, once that is gone.
     answers: list[int] = field(default_factory=list)
-    beside: list[int] = field(default_factory=list)
+    siblings: list[int] = field(default_factory=list)
     #: How many spellings of the names of those it calls it holds, by their column.
-    callees: dict[int, int] = field(default_factory=dict)
+    mentioned: dict[int, int] = field(default_factory=dict)
 
 
 class Window:
@@ -77,7 +77,7 @@ class Window:
         #: The number of the next message, and of the message in row 0.
         self.next = 0
         self._row0 = -WINDOW
-        self.heard: deque[Heard] = deque()
+        self.parsed: deque[ParsedMessage] = deque()
         self._numbers: dict[MessageId, int] = {}
         self._set_up_messages(_CAPACITY)
         #: How many of the window start a conversation.
@@ -96,7 +96,7 @@ class Window:
         self._loud: dict[object, list[int]] = {}
         self._plain: dict[object, list[int]] = {}
         self._named: dict[object, dict[Speaker, bool]] = {}
-        self._words = RareWords()
+        self._words = RareWordIndex()
 
     def _set_up_messages(self, rows: int) -> None:
         self.times = np.zeros(rows)
@@ -107,10 +107,10 @@ class Window:
         #: Which message of its author, and of its conversation, each is.
         self.ranks = np.zeros((2, rows), dtype=np.intp)
         self.facts = np.zeros((len(FACT_NAMES), rows), dtype=np.float32)
-        self.marks = np.zeros((MARKS, rows), dtype=np.float32)
+        self.marks = np.zeros((TEXT_FEATURES, rows), dtype=np.float32)
         self.masses = np.full(rows, 1e6, dtype=np.float32)
         self.answers = np.zeros(rows, dtype=np.uint8)
-        self.answered_at = np.full(rows, NONE, dtype=np.int64)
+        self.answered_at = np.full(rows, NO_MESSAGE, dtype=np.int64)
         #: Whether a participant answered a message, is called by it, and how many are called by it.
         self.answered_by = np.zeros((SLOTS, rows), dtype=np.bool_)
         self.calls = np.zeros((SLOTS, rows), dtype=np.bool_)
@@ -120,13 +120,13 @@ class Window:
 
     # Reading a message
 
-    def hear(self, said: Said) -> Heard:
+    def parse(self, said: ConversationMessage) -> ParsedMessage:
         """Return a message as read; the window stays as it is."""
-        called = callings(said.body)
-        return Heard(
-            said=said,
-            wording=Wording(said.body, self._lexicon, skip=called.opening),
-            callings=called,
+        called = mention_words(said.body)
+        return ParsedMessage(
+            message=said,
+            text=ParsedText(said.body, self._lexicon, skip=called.opening),
+            mention_words=called,
             time=said.sent_at.timestamp(),
             loud=(*called.loud, *said.mentions),
             plain=called.plain,
@@ -139,9 +139,9 @@ class Window:
 
     def slot_of(self, participant_id: ParticipantId) -> int:
         """Return the column of a participant, STRANGER where they said nothing in the window."""
-        return self._slot_of.get(participant_id, STRANGER)
+        return self._slot_of.get(participant_id, OUTSIDE)
 
-    def addressed(self, heard: Heard, author: int) -> tuple[dict[int, ParticipantId], set[int]]:
+    def mentioned_by(self, heard: ParsedMessage, author: int) -> tuple[dict[int, ParticipantId], set[int]]:
         """Return by their columns those in the window whom a message calls, and which of them it calls out loud."""
         named = self._named
         loud = {slot for word in heard.loud if word in named for slot, _ in named[word]}
@@ -157,60 +157,60 @@ class Window:
         found.discard(author)
         return {slot: self._who[slot] for slot in found}, loud
 
-    def callers(self, said: Said) -> list[int]:
+    def mentions_of(self, said: ConversationMessage) -> list[int]:
         """Return where the messages stand that call the author of one, though nothing of theirs is in the window."""
         start = self.next - WINDOW
         return [number - start for number in self._callers(self._spellings(said.author_id, said.author_name))]
 
-    def place_of(self, message_id: MessageId) -> int | None:
+    def position_of(self, message_id: MessageId) -> int | None:
         """Return where a message stands in the window (0 is the oldest place), None where it does not."""
         number = self._numbers.get(message_id)
         return None if number is None else number - self.next + WINDOW
 
-    def at(self, place: int) -> Heard:
+    def at(self, place: int) -> ParsedMessage:
         """Return the message at a place of the window."""
-        return self.heard[place - WINDOW + self.count]
+        return self.parsed[place - WINDOW + self.count]
 
     def rows(self) -> slice:
         """Return which rows of the arrays are the window."""
         end = self.next - self._row0
         return slice(end - WINDOW, end)
 
-    def shared(self, heard: Heard) -> tuple[Array, Array] | None:
+    def shared_words(self, heard: ParsedMessage) -> tuple[Array, Array] | None:
         """Return for each place the weight of the rare words shared with a message: squares summed, and the most."""
-        return self._words.shared(heard.wording.rare, start=self.next - WINDOW, places=WINDOW)
+        return self._words.shared_weights(heard.text.rare, start=self.next - WINDOW, places=WINDOW)
 
     # Placing it
 
-    def place(self, heard: Heard, parent_id: MessageId | None) -> None:
+    def add(self, heard: ParsedMessage, parent_id: MessageId | None) -> None:
         """Put a message and its parent into the window, and drop the oldest if it is full."""
         if self.count == WINDOW:
             self._drop()
         if self.next - self._row0 == _CAPACITY:
             self._slide()
         number, row = self.next, self.next - self._row0
-        slot = self._enter(heard.said)
+        slot = self._enter(heard.message)
         self.times[row], self.slots[row] = heard.time, slot
-        self.marks[:, row] = heard.wording.marks
-        self.masses[row] = heard.wording.mass + 1.0
+        self.marks[:, row] = heard.text.features
+        self.masses[row] = heard.text.rare_weight + 1.0
         self.facts[_NEXT, row - 1] = self.facts[_BEFORE, row] = self.slots[row - 1] == slot
         self._rank(0, slot, row)
         self._note_parent(heard, parent_id, row=row, slot=slot)
         self.next += 1
         self.count += 1
-        self.heard.append(heard)
-        self._numbers[heard.said.id] = number
-        self._words.add(heard.wording.rare, number)
+        self.parsed.append(heard)
+        self._numbers[heard.message.id] = number
+        self._words.add(heard.text.rare, number)
         self._post(heard, number)
 
     def _rank(self, kind: int, column: int, row: int) -> None:
         self.last_ranks[kind, column] += 1
         self.ranks[kind, row] = self.last_ranks[kind, column]
 
-    def _note_parent(self, heard: Heard, parent_id: MessageId | None, *, row: int, slot: int) -> None:
+    def _note_parent(self, heard: ParsedMessage, parent_id: MessageId | None, *, row: int, slot: int) -> None:
         number = None if parent_id is None else self._numbers.get(parent_id)
         heard.parent_id = parent_id
-        self.open[row] = parent_id is None and heard.wording.marks[_ASKS] > 0
+        self.open[row] = parent_id is None and heard.text.features[_ASKS] > 0
         self.parent_slots[row] = EMPTY
         if parent_id is None:
             self.facts[_STARTS, row] = self.facts[_LONE, row] = 1.0
@@ -218,10 +218,10 @@ class Window:
             self._join(row, None)
         elif number is None:
             self.facts[_OUTSIDE, row] = 1.0
-            known = next((each for each in self.heard if each.parent_id == parent_id), heard)
-            heard.beside = known.beside
-            self._join(row, int(self.conversations[known.beside[0] - self._row0]) if known.beside else None)
-            heard.beside.append(self._row0 + row)
+            known = next((each for each in self.parsed if each.parent_id == parent_id), heard)
+            heard.siblings = known.siblings
+            self._join(row, int(self.conversations[known.siblings[0] - self._row0]) if known.siblings else None)
+            heard.siblings.append(self._row0 + row)
         else:
             heard.parent = number
             self._answer(number, row=row, slot=slot)
@@ -232,7 +232,7 @@ class Window:
         self.answers[above] += 1
         self.answered_at[above] = self._row0 + row
         self.answered_by[slot, above] = True
-        self.facts[_ANSWERS, above] = LOG[len(parent.answers)]
+        self.facts[_ANSWERS, above] = LOG1P[len(parent.answers)]
         if self.slots[above] == slot:
             self.facts[_BY_THEMSELVES, above] = self.facts[_THEMSELVES, row] = 1.0
         self.facts[_LONE, above] = 0.0
@@ -250,10 +250,10 @@ class Window:
         self.lasts[column] = self._row0 + row
         self._rank(1, column, row)
 
-    def _numbered(self, number: int) -> Heard:
-        return self.heard[number - self.next + self.count]
+    def _numbered(self, number: int) -> ParsedMessage:
+        return self.parsed[number - self.next + self.count]
 
-    def _post(self, heard: Heard, number: int) -> None:
+    def _post(self, heard: ParsedMessage, number: int) -> None:
         """List what a message calls, and count those it calls who are in the window."""
         named = self._named
         speakers: set[Speaker] = set()
@@ -272,7 +272,7 @@ class Window:
         row = number - self._row0
         if self.slots[row] == slot:
             return
-        callees = self._numbered(number).callees
+        callees = self._numbered(number).mentioned
         callees[slot] = callees.get(slot, 0) + by
         if not callees[slot]:
             del callees[slot]
@@ -283,12 +283,12 @@ class Window:
         if name not in self._spelled:
             if len(self._spelled) > _CAPACITY:
                 self._spelled.clear()
-            when_loud, anywhere = spellings(name, self._is_common)
+            when_loud, anywhere = aliases(name, self._is_common)
             self._spelled[name] = dict.fromkeys(when_loud, False) | dict.fromkeys(anywhere, True)
         return {**self._spelled[name], author: False}
 
     def _is_common(self, word: str) -> bool:
-        return self._lexicon.rarity[bucket(word)] < COMMON
+        return self._lexicon.rarity[bucket(word)] < COMMON_WORD_RARITY
 
     def _callers(self, words: dict[object, bool]) -> set[int]:
         numbers: set[int] = set()
@@ -299,7 +299,7 @@ class Window:
                 numbers.update(self._plain[word])
         return numbers
 
-    def _enter(self, said: Said) -> int:
+    def _enter(self, said: ConversationMessage) -> int:
         """Return the column of an author; whoever is new is looked for in what was said before."""
         author = said.author_id
         slot = self._slot_of.get(author)
@@ -322,34 +322,34 @@ class Window:
 
     def _drop(self) -> None:
         number = self.next - self.count
-        heard = self.heard.popleft()
+        heard = self.parsed.popleft()
         self.count -= 1
-        known = self._numbers.pop(heard.said.id, number)
+        known = self._numbers.pop(heard.message.id, number)
         if known != number:
-            self._numbers[heard.said.id] = known
-        self._words.drop(heard.wording.rare)
-        unlist(self._loud, heard.loud)
-        unlist(self._plain, heard.plain)
+            self._numbers[heard.message.id] = known
+        self._words.drop(heard.text.rare)
+        remove_oldest(self._loud, heard.loud)
+        remove_oldest(self._plain, heard.plain)
         row = number - self._row0
         self._part(heard, row)
-        self._leave(int(self.slots[row]), heard.said.author_name)
+        self._leave(int(self.slots[row]), heard.message.author_name)
 
-    def _part(self, heard: Heard, row: int) -> None:
+    def _part(self, heard: ParsedMessage, row: int) -> None:
         """Take the oldest message out of its conversation; what answered it now answers what is not in the window."""
         self.facts[_BEFORE, row + 1] = 0.0
         self.starts -= heard.parent_id is None
         for answer in heard.answers:
-            self._numbered(answer).beside = heard.answers
+            self._numbered(answer).siblings = heard.answers
             self.parent_slots[answer - self._row0] = EMPTY
             self.facts[_THEMSELVES, answer - self._row0] = 0.0
             self.facts[_OUTSIDE, answer - self._row0] = 1.0
-        del heard.beside[:1]
+        del heard.siblings[:1]
         column = int(self.conversations[row])
         if self.sizes[column] == 1:
             self._unused.append(column)
             return
         self.sizes[column] -= 1
-        if heard.answers and heard.beside:
+        if heard.answers and heard.siblings:
             self._split(column, row)
 
     def _split(self, column: int, gone: int) -> None:
@@ -396,5 +396,5 @@ class Window:
         for array in (*people, *answers, self.times, self.marks, self.masses):
             array[..., :WINDOW] = array[..., kept]
             array[..., WINDOW:] = 0
-        self.answered_at[WINDOW:] = NONE
+        self.answered_at[WINDOW:] = NO_MESSAGE
         self._row0 += _CAPACITY - WINDOW

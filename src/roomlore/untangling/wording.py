@@ -15,7 +15,7 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
-from roomlore.domain.patterns import later
+from roomlore.domain.patterns import lazy_pattern
 
 _Word = TypeVar("_Word")
 
@@ -23,23 +23,23 @@ _Word = TypeVar("_Word")
 BUCKETS = 1 << 14
 _MASK = BUCKETS - 1
 #: A word rarer than this (logarithm of one over the share of messages that hold it) may tell what is meant.
-RARE = 4.2
+RARE_WORD_RARITY = 4.2
 #: Rare words of a message that are compared; a pasted log has more.
-WORDS_COMPARED = 24
+MAX_RARE_WORDS = 24
 CHARACTERS_READ = 2000
 #: How much it weighs that two messages show the same address.
 _LINK_WEIGHT = 12.0
 _LINKS_READ = 4
 
-_TOKEN = later(r"[^\W_](?:[\w.+/'-]*[\w+])?")
-_LINK = later(r"(?:https?://|www\.)\S+", re.IGNORECASE)
+_TOKEN = lazy_pattern(r"[^\W_](?:[\w.+/'-]*[\w+])?")
+_LINK = lazy_pattern(r"(?:https?://|www\.)\S+", re.IGNORECASE)
 #: What shows a command or a file, each after a sign without which there is none and that is found far sooner.
 _CODE = (
-    ("`", later("`")),
-    ("/", later(r"(?<!\w)[~/][\w.-]+/")),
-    ("()", later(r"\w\(\)")),
-    ("=", later(r"(?<!\w)--?\w+=")),
-    (".", later(r"\.(?<=\w\.)(?:conf|list|py|sh|deb|log|tar|gz|iso|so|js|md)\b")),
+    ("`", lazy_pattern("`")),
+    ("/", lazy_pattern(r"(?<!\w)[~/][\w.-]+/")),
+    ("()", lazy_pattern(r"\w\(\)")),
+    ("=", lazy_pattern(r"(?<!\w)--?\w+=")),
+    (".", lazy_pattern(r"\.(?<=\w\.)(?:conf|list|py|sh|deb|log|tar|gz|iso|so|js|md)\b")),
 )
 
 #: Words that tell what a message does, wherever they stand.
@@ -70,7 +70,7 @@ _FIRST = {
 }
 #: What a message may do, as learnt from its words.
 ACT_NAMES = ("may start", "may go on", "may answer", "may be answered", "may be gone on with")
-ACTS = len(ACT_NAMES)
+ACT_COUNT = len(ACT_NAMES)
 #: Words of a message from which that is read.
 ACT_WORDS = 40
 _SMILES = frozenset((":)", ":(", ":-)", ";)", ":d", ":p", ":/", "=)", ";-)", ":-/", ":-(", "xd", ":o", "^^"))
@@ -88,7 +88,7 @@ _ANYWHERE_BITS = _bits(_ANYWHERE, 0)
 _FIRST_BITS = _bits(_FIRST, len(_ANYWHERE))
 _BIT_COUNT = len(_ANYWHERE) + len(_FIRST)
 #: What `Wording.marks` holds, in order.
-MARK_NAMES = (
+TEXT_FEATURE_NAMES = (
     *chain(_ANYWHERE, _FIRST),
     *(
         "words",
@@ -103,7 +103,7 @@ MARK_NAMES = (
     *("rare words", "code", "smiles"),
     *ACT_NAMES,
 )
-MARKS = len(MARK_NAMES)
+TEXT_FEATURES = len(TEXT_FEATURE_NAMES)
 
 
 @lru_cache(maxsize=1 << 16)
@@ -137,13 +137,13 @@ class Lexicon:
     #: (BUCKETS, ACTS): how much the words and pairs of words of a row speak for each act.
     acts: npt.NDArray[np.float32]
     #: (ACTS,): what speaks for each act where nothing is said.
-    usual: npt.NDArray[np.float32]
+    bias: npt.NDArray[np.float32]
 
 
-class Wording:
+class ParsedText:
     """What one body says: its words, its marks, and its rare words with their weight."""
 
-    __slots__ = ("marks", "mass", "rare", "tokens")
+    __slots__ = ("features", "rare_weight", "rare", "tokens")
 
     def __init__(self, body: str, lexicon: Lexicon, *, skip: int = 0) -> None:
         """Read a body; the first `skip` words are names it calls, not what it says."""
@@ -153,23 +153,23 @@ class Wording:
         self.rare: dict[str, float] = {}
         for stemmed, row in map(_stem_and_bucket, self.tokens):
             weight = rarity[row]
-            if weight > RARE and len(self.rare) < WORDS_COMPARED:
+            if weight > RARE_WORD_RARITY and len(self.rare) < MAX_RARE_WORDS:
                 self.rare[stemmed] = weight
         links: list[str] = _LINK.findall(lower)[:_LINKS_READ] if "http" in lower or "www." in lower else []
         for link in links:
             self.rare[" " + link.rstrip(".,)>")] = _LINK_WEIGHT
         #: The length of the vector of rare words.
-        self.mass = math.sqrt(sum(weight * weight for weight in self.rare.values()))
+        self.rare_weight = math.sqrt(sum(weight * weight for weight in self.rare.values()))
         said = self.tokens[skip:]
-        self.marks = np.empty(MARKS, dtype=np.float32)
-        self.marks[:_BIT_COUNT] = _kinds(said)
-        self.marks[_BIT_COUNT:-ACTS] = _looks(
-            body, lower, words=len(said), has_link=bool(links), mass=self.mass
+        self.features = np.empty(TEXT_FEATURES, dtype=np.float32)
+        self.features[:_BIT_COUNT] = _kinds(said)
+        self.features[_BIT_COUNT:-ACT_COUNT] = _looks(
+            body, lower, words=len(said), has_link=bool(links), mass=self.rare_weight
         )
-        self.marks[-ACTS:] = acts_of(said, lower, lexicon)
+        self.features[-ACT_COUNT:] = act_probabilities(said, lower, lexicon)
 
 
-class RareWords:
+class RareWordIndex:
     """Which of some numbered messages hold each rare word."""
 
     def __init__(self) -> None:
@@ -185,9 +185,9 @@ class RareWords:
 
     def drop(self, rare: dict[str, float]) -> None:
         """Forget the oldest message, which holds these words."""
-        unlist(self._numbers, rare)
+        remove_oldest(self._numbers, rare)
 
-    def shared(
+    def shared_weights(
         self, rare: dict[str, float], *, start: int, places: int
     ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]] | None:
         """Return how much messages share with these words, the first being `start`: squares summed, and the most.
@@ -212,7 +212,7 @@ class RareWords:
         return total, most
 
 
-def unlist(postings: dict[_Word, list[int]], words: Iterable[_Word]) -> None:
+def remove_oldest(postings: dict[_Word, list[int]], words: Iterable[_Word]) -> None:
     """Take the oldest number off the list of each word, and drop lists that are empty."""
     for word in words:
         numbers = postings[word]
@@ -222,7 +222,7 @@ def unlist(postings: dict[_Word, list[int]], words: Iterable[_Word]) -> None:
             del numbers[0]
 
 
-def act_buckets(said: list[str], lower: str) -> list[int]:
+def act_features(said: list[str], lower: str) -> list[int]:
     """Return the rows of the table of acts that a text has: words, pairs of words, the first, the last, how it ends."""
     words = " ".join(("^", *said[:ACT_WORDS], "$")).encode("utf-8", "surrogatepass").split(b" ")
     sums = list(map(crc32, words))
@@ -233,12 +233,12 @@ def act_buckets(said: list[str], lower: str) -> list[int]:
     return list(found)
 
 
-def acts_of(said: list[str], lower: str, lexicon: Lexicon) -> npt.NDArray[np.float32]:
+def act_probabilities(said: list[str], lower: str, lexicon: Lexicon) -> npt.NDArray[np.float32]:
     """Return how likely each act is: starts, goes on, answers another, is answered by another, is gone on with."""
     # The order of a set of numbers may differ from run to run of the interpreter, that of a sum must not.
-    rows = sorted(act_buckets(said, lower))
+    rows = sorted(act_features(said, lower))
     speaks: npt.NDArray[np.float32] = np.add.reduce(lexicon.acts.take(rows, axis=0))
-    speaks += lexicon.usual
+    speaks += lexicon.bias
     return np.float32(1.0) / (np.float32(1.0) + np.exp(-speaks))
 
 

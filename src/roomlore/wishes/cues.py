@@ -2,24 +2,24 @@
 
 import re
 
-from roomlore.domain.patterns import in_sentence, later
+from roomlore.domain.patterns import sentence_pattern, lazy_pattern
 
 _I = re.IGNORECASE
 
 
 def _any_of(sounds: str) -> re.Pattern[str]:
     """Return what finds one of these in small letters; many times quicker than what is blind to case."""
-    return later("|".join(re.escape(one.replace("_", " ")) for one in sorted(sounds.split())))
+    return lazy_pattern("|".join(re.escape(one.replace("_", " ")) for one in sorted(sounds.split())))
 
 
 #: Of these sounds one stands in every wish. Looked for first, for most messages have none. `_` is a space.
-FORGETTING = _any_of(
+FORGET_WORDS = _any_of(
     """
     forget forgot delet remov eras purg wipe scrub redact clear retain restat pretend unsee reintroduc unavailable strike
     remember_that remember_this remember_it remember_what memori in_memory in_your_memory in_the_memory
     """
 )
-CONFIDING = _any_of(
+CONFIDENTIAL_WORDS = _any_of(
     """
     record between private secret confiden yoursel your_hat your_eyes your_ears anyone anybody a_soul others share_this
     share_that share_it need_to_know needs_to_know for_sharing this_room this_chat this_group mum's_the on_the_down
@@ -27,8 +27,8 @@ CONFIDING = _any_of(
     """
 )
 #: Of these two lists one of each stands where something is kept from somebody.
-NEGATING = _any_of("n't not never only nobody no_ revok hide keep kept withh behind without dont cant remov")
-WITHHOLDING = _any_of(
+NEGATIONS = _any_of("n't not never only nobody no_ revok hide keep kept withh behind without dont cant remov")
+RESTRICT_WORDS = _any_of(
     """
     tell show let_ share discuss mention reveal disclos access scope revok hide withh kept keep receive hear only behind
     without copy inform notify give send forward release talk not_see not_know never_know not_get role_ clearance to_know
@@ -37,7 +37,7 @@ WITHHOLDING = _any_of(
 )
 
 #: Without any of these nothing is wished.
-ANY = later("|".join(one.pattern for one in (FORGETTING, CONFIDING, NEGATING)))
+ANY_REQUEST = lazy_pattern("|".join(one.pattern for one in (FORGET_WORDS, CONFIDENTIAL_WORDS, NEGATIONS)))
 
 POLITE = (
     r"(?:(?:ok(?:ay)?|please|pls|plz|oh|oops|whoops|ugh|argh|sorry|my bad|scratch that|wrong (?:chat|room|window)|hey|hi|no|actually|also|and|so|now|just|well|then|wait|hmm|thanks|"
@@ -50,10 +50,10 @@ MEMORY = (
     r"(?:(?:from|in|out of) (?:(?:your|the|our|my|any|all|shared|active|its|this)\s+)?(?:\w+\s+){0,2}"
     r"(?:memory|memories|recollection|recall|records?|file on me)\b)"
 )
-SPOKEN = r"(?:said|told|mentioned|wrote|posted|shared|asked|typed|sent|stated|revealed)"
+SAID_VERB = r"(?:said|told|mentioned|wrote|posted|shared|asked|typed|sent|stated|revealed)"
 _OWN_WORDS = (
     r"(?:(?:what|that thing|everything|anything|all|the (?:thing|bit|part|stuff)|stuff|whatever)(?: that| which)? "
-    rf"(?:i|i've|i have|we) (?:just |have |had |ever |once )*{SPOKEN}"
+    rf"(?:i|i've|i have|we) (?:just |have |had |ever |once )*{SAID_VERB}"
     r"|my (?:last|previous|earlier|prior|above|latest|first) (?:few |two |three )?"
     r"(?:messages?|comments?|answers?|statements?|posts?|remarks?|notes?)"
     r"|(?:that|the|this) (?:last |previous )?(?:message|comment|answer|remark|statement) "
@@ -66,7 +66,7 @@ _RECORD = (
     r"extension \d+|customer mapping|mapping|safe (?:line|number|contact)|label|token|password|credential|secret|pin)"
 )
 #: What is deleted in a workshop and has nothing to do with who may know what.
-WORKSHOP = in_sentence(
+TECHNICAL_OBJECT = sentence_pattern(
     r"\b(?:branch(?:es)?|files?|folders?|director(?:y|ies)|packages?|commits?|repo\w*|containers?|images?|tables?|rows?|"
     r"columns?|index(?:es)?|config\w*|functions?|class(?:es)?|methods?|variables?|scripts?|drivers?|kernels?|"
     r"partitions?|disks?|database|db|migrations?|tests?|tickets?|issues?|pull requests?|prs?|builds?|deploy\w*|"
@@ -77,10 +77,10 @@ WORKSHOP = in_sentence(
     _I,
 )
 #: Not now, or not at all.
-NOT_YET = in_sentence(
+CONDITIONAL = sentence_pattern(
     r"\b(?:after|once|when|if|unless|until|before)\b(?! \d| (?:this|the) (?:bridge|stage|call|meeting))", _I
 )
-DENIED = in_sentence(
+NEGATED = sentence_pattern(
     r"\b(?:don'?t|do not|never|didn'?t|did not|won'?t|can'?t|cannot|couldn'?t|wouldn'?t|not|no need to|without|shouldn'?t|"
     r"nobody|how (?:do|to|can)|why|did (?:you|we|i|he|she|they)|have (?:you|i|we)|had to|used to|tried to|"
     r"try(?:ing)? to|trying|if|would|might|may|will|going to|wish i could|want to be able to)\s+(?:\w+\s+){0,3}?"
@@ -88,13 +88,13 @@ DENIED = in_sentence(
     _I,
 )
 #: On another platform, where nothing can be forgotten for anybody here.
-ELSEWHERE = in_sentence(
-    rf"{SPOKEN}\s+(?:\w+\s+){{0,3}}?(?:in|on|to|via|over) "
+ELSEWHERE = sentence_pattern(
+    rf"{SAID_VERB}\s+(?:\w+\s+){{0,3}}?(?:in|on|to|via|over) "
     r"(?:slack|e-?mail|discord|whatsapp|teams|irc|telegram|signal|twitter|facebook|the phone|zoom)\b",
     _I,
 )
 
-BARE_FORGET = in_sentence(
+BARE_FORGET = sentence_pattern(
     rf"^{POLITE}(?:forget|delete|erase|scrub|strike|unsee) (?:that|this|it all)"
     r"(?: (?:please|pls|from (?:your )?memory|message|last (?:message|one|bit|part)))?"
     r"(?:,? (?:please|pls|thanks|thank you|everyone|everybody|guys|folks))*[.! ]*$",
@@ -102,40 +102,40 @@ BARE_FORGET = in_sentence(
 )
 #: What nobody says who has only changed their mind: bare "forget that" is said for that as well.
 SHORT_FORGET = 60
-FORGET_SAID = in_sentence(rf"^{POLITE}{_VERB} (?:about )?(?:{_OWN_WORDS})", _I)
-FORGET_I_SAID = in_sentence(
-    rf"^{POLITE}(?:forget|pretend) (?:that )?(?:i (?:ever |just )?{SPOKEN}|you (?:ever |never )?(?:heard|read|saw))"
+FORGET_SAID = sentence_pattern(rf"^{POLITE}{_VERB} (?:about )?(?:{_OWN_WORDS})", _I)
+FORGET_I_SAID = sentence_pattern(
+    rf"^{POLITE}(?:forget|pretend) (?:that )?(?:i (?:ever |just )?{SAID_VERB}|you (?:ever |never )?(?:heard|read|saw))"
     r" (?:that|this|anything|it)\b"
     rf"|^{POLITE}pretend i (?:didn'?t|never) (?:say|said|mention(?:ed)?|write|wrote|post(?:ed)?) (?:that|this|anything|it)\b"
-    rf"|(?:^|,\s+){POLITE}forget (?:that )?(?:it|this|that) was (?:ever )?{SPOKEN}\b"
+    rf"|(?:^|,\s+){POLITE}forget (?:that )?(?:it|this|that) was (?:ever )?{SAID_VERB}\b"
     rf"|^{POLITE}(?:please|pls) (?:don'?t|do not) (?:remember|memori[sz]e) (?:that|this|it|what i (?:just )?said)[.! ]*$"
     rf"|^{POLITE}(?:don'?t|do not) (?:keep|save|store|put) (?:that|this|it|what i (?:just )?said) in (?:your |the )?memory\b"
     rf"|^{POLITE}forget (?:that )?i (?:ever )?(?:said|mentioned|told you|brought up) ",
     _I,
 )
-FORGET_ABOUT_ME = in_sentence(
+FORGET_ABOUT_ME = sentence_pattern(
     rf"^{POLITE}(?:forget|erase|delete) (?:that|how) (?:i|my)\b"
     rf"|^{POLITE}(?:forget|erase|delete) (?:everything|all) (?:about|on) (?:me|my)\b",
     _I,
 )
 #: Of one's own something that is noted of people, named by what it is alone.
-FORGET_MINE = in_sentence(
+FORGET_MINE = sentence_pattern(
     rf"^{POLITE}(?:forget|erase|delete) my ((?:old |new |home |phone |private )?{_RECORD})(?:,? (?:please|pls|thanks))?[.!? ]*$",
     _I,
 )
-FORGET_MEMORY = in_sentence(rf"^{POLITE}{_VERB}\b[^?]*\b{MEMORY}", _I)
-FORGET_RECORD = in_sentence(
+FORGET_MEMORY = sentence_pattern(rf"^{POLITE}{_VERB}\b[^?]*\b{MEMORY}", _I)
+FORGET_RECORD = sentence_pattern(
     rf"^{POLITE}(?:delete|erase|forget|scrub|purge|wipe|redact)\b[^?]*\b{_RECORD}\b", _I
 )
-MEMORY_OBJECT = in_sentence(rf"\b{_VERB}\s+(.{{3,100}}?)\s+{MEMORY}", _I)
-STAYS_FORGOTTEN = in_sentence(
+MEMORY_OBJECT = sentence_pattern(rf"\b{_VERB}\s+(.{{3,100}}?)\s+{MEMORY}", _I)
+MUST_BE_FORGOTTEN = sentence_pattern(
     rf"\b(?:should|must|is to|are to|to) be (?:treated as )(?:{_DONE}|unavailable)\b"
     r"|\b(?:should|must) (?:not|never) be (?:retained|restated|remembered|reintroduced)\b"
     r"|(?:^|[:;,]\s*)(?:please )?(?:do not|don'?t|never) (?:retain|restate|reintroduce)\b"
     rf"|\bi (?:want|need|would like|'d like)\b[^?]*\b{_DONE}\b[^?]*\b{MEMORY}",
     _I,
 )
-RECORDED = in_sentence(
+REPORTS_DELETION = sentence_pattern(
     r"\b(?:deletion|erasure|removal|delete) request\b[^?]*\b(?:recorded|executed|entered|processed|noted|done|completed?)\b"
     r"|\b(?:recorded|documented|entered|processed|noted|logged)\b[^?]*\b(?:deletion|erasure|removal|delete) request\b"
     rf"|\b{_DONE}\b[^?]*\b{MEMORY}"
@@ -144,7 +144,7 @@ RECORDED = in_sentence(
     _I,
 )
 #: What a sentence that forgets something keeps: the clause after these says what may still be said.
-KEPT = in_sentence(
+KEEPS_CLAUSE = sentence_pattern(
     r"(?:[,;]|\band\b|\bbut\b)\s*(?:and |but )?(?:left only|keep(?:ing)? only|keep only|still|may still|you may|"
     r"use (?:only )?|please use|just keep|only keep|kept only|keep the fact|the current|the active|leave)\b.*?(?=, but\b|$)"
     r"|^.*\b(?:may still|can still|keep only|only the current|remains? active|is (?:the )?(?:only )?(?:current|active)|"
@@ -153,7 +153,7 @@ KEPT = in_sentence(
 )
 
 _ANYBODY = r"(?:anyone|anybody|others|other people|a soul|the others)(?: else)?"
-CONFIDE = in_sentence(
+CONFIDENTIAL = sentence_pattern(
     r"(?<!on or )\boff[ -]the[ -]record\b(?! (?:player|button|store|label|shop))"
     r"|\b(?:just|strictly|only|keep (?:this|that|it|the \w+(?: \w+)?)|stays?) (?:just |strictly |only )?between "
     r"(?:us|you and (?:me|i)|the (?:two|three) of us|ourselves)\b"
@@ -172,13 +172,13 @@ CONFIDE = in_sentence(
     r"|^\W*confidentially,|^\W*for your (?:eyes|ears) only\b|\bnobody (?:else )?(?:may|must|should|needs to|has to) know\b",
     _I,
 )
-NOT_CONFIDED = in_sentence(
+NOT_CONFIDENTIAL = sentence_pattern(
     r"\b(?:(?<!\bi )(?<!\bjust )said|says|told me|asked|was told|wants?|they|he|she|who|why|how|what does|what is|meaning of|idiom|difference|"
     r"def|class|attribute|field|method|repo|repository|branch|mode|chan(?:nel)?|stackoverflow|github|went|wasn't|isn't|"
     r"nothing|switch|sync|space|lines)\b",
     _I,
 )
-SELF_AHEAD = in_sentence(
+CONFIDENTIAL_PREFIX = sentence_pattern(
     r"^\W*(?:strictly |totally |just |ok,? |so,? )*(?:off[ -]the[ -]record|between (?:you and (?:me|i)|us)|confidentially|"
     r"in (?:strict )?confidence|for your (?:eyes|ears) only)\b[,:;. -]*(?=\S)",
     _I,
@@ -189,53 +189,53 @@ _NEVER = r"(?:don'?t|do not|never|nobody|no one|must not|mustn'?t|should not|sho
 _LEARN = r"(?:know|find out|hear|see|learn|read)\b"
 _THEY = r"(?P<who>(?:(?:my|our|the|your|his|her|their|any of my)\s+)?[\w.'-]+(?:\s+[A-Z][\w.'-]+)?(?:\s+(?:and|or)\s+(?:my\s+)?\w+)?)"
 #: Who is kept from what, by how it is said; `who` names them.
-SECRETS = (
-    in_sentence(
+RESTRICTED_PEOPLE = (
+    sentence_pattern(
         rf"(?<!i )\b{_NEVER}\s+(?:ever |please |even )*(?:tell|show|copy|inform|cc|update|notify|let(?=[^.?!]*\b(?:know|see|hear|find out|read|get|have)\b))\s+"
         rf"(?!if\b|me\b|us\b|you\b|them\b|that\b|it\b|the difference){_THEY}",
         _I,
     ),
-    in_sentence(
+    sentence_pattern(
         rf"(?<!i )(?:\b{_NEVER}|\bno longer|\bi (?:do not|don'?t) want (?:you )?to|^(?:please )?stop)\s+(?:ever |please |even )*"
         r"(?:share|sharing|discuss|mention|reveal|disclose|forward|leak|pass|release|give|send|repeat|show|talk)\b"
         rf"[^.?!,]*?\b(?:to|with|around|in front of)\s+{_THEY}",
         _I,
     ),
-    in_sentence(
+    sentence_pattern(
         rf"^{POLITE}(?:keep|hide|withhold) (?:this|that|it|these|those|the|my|our|all|everything|anything)\b[^.?!]*?\bfrom\s+"
         rf"(?!\w+ing\b){_THEY}"
         rf"|\b(?:kept|keep) (?:private|secret|hidden|away) from\s+(?P<also>(?:my |our |the )?\w+)",
         _I,
     ),
-    in_sentence(
+    sentence_pattern(
         r"(?P<who>(?!I |You |We |They )(?:[A-Z][\w.'-]* ){1,2}|(?:my|our|the) \w+ )(?:do|does) not (?:get|receive|see|hear)\b(?! (?:it|that|the point))",
     ),
-    in_sentence(
+    sentence_pattern(
         rf"\b(?:don'?t|do not|wouldn'?t|never) want {_THEY} to {_LEARN}|\b(?:make sure|ensure)(?: that)? (?P<also>(?:my |our |the )?\w+) "
         rf"(?:doesn'?t|does not|won'?t|never) {_LEARN}",
         _I,
     ),
-    in_sentence(rf"\brather {_THEY} (?:didn'?t|did not|not) {_LEARN}(?P<also>(?!))?", _I),
-    in_sentence(
+    sentence_pattern(rf"\brather {_THEY} (?:didn'?t|did not|not) {_LEARN}(?P<also>(?!))?", _I),
+    sentence_pattern(
         rf"^{POLITE}\b(?:not a word to)\s+{_THEY}|\b(?:say|saying) nothing to\s+(?P<also>(?:my |our |the )?\w+)",
         _I,
     ),
 )
 #: Whoever stands just before it is kept from something.
-MUST_NOT_KNOW = in_sentence(
+NO_ACCESS_MODAL = sentence_pattern(
     r"(?:can'?t|cannot|(?:doesn'?t|does not) (?:need|have) to)\s+(?:ever )?(?:know|find out|hear about)\b|"
     r"(?:(?:may|must|should|shall) (?:not|never)|(?:must|should)n'?t|(?:should |may |does |can )?no longer|"
     rf"(?:has|have) no right to)\s+(?:\w+\s+)?(?:{KNOW}|gets?|receives?)\b",
     _I,
 )
-SUBJECT = in_sentence(
+SUBJECT = sentence_pattern(
     r"(?<!\S)(?:[\w.'-]+ (?:\([^)]*\) )?){1,5}(?<!\bi )(?<!\byou )(?<!\bit )(?<!\bwe )(?<!\bthat )(?<!\bhe )(?<!\bshe )(?<!\bthey )$",
     _I,
 )
 _GRANTED = r"(?:may|can|should|must|could|shall|is (?:allowed|permitted|cleared) to)"
 _SOME = r"(?:receive|see|hear|access|be told|be given|be shown|get|know|have)"
 #: Somebody may know some things and no others.
-ONLY = in_sentence(
+LIMITED_ACCESS = sentence_pattern(
     rf"\b{_GRANTED} (?:still )?(?:{_SOME}) (?:only )?[^.?!,]{{2,80}}?\bonly\b|\b{_GRANTED} only {_SOME}\b|\b{_GRANTED} {_SOME} only\b"
     r"|\b(?:gets?|receives?|hears?|has|keep \w+ (?:to|at|on)|as|remains?|stays?|for|access is|scope (?:is|for))\b[^.?!,]{0,60}?"
     r"\b(?:[\w-]+[- ]only|only [\w-]+ (?:access|information|details|logistics|times?))\b"
@@ -244,20 +244,20 @@ ONLY = in_sentence(
     r"|\bonly want\b[^.?!,]*\bhelping with\b",
     _I,
 )
-REVOKED = in_sentence(
+REVOKED_ACCESS = sentence_pattern(
     r"\brevok(?:e|ed|ing)\b[^.?!]*\b(?:access|sharing|permissions?|from)\b|\b(?:access|sharing|permissions?)\b[^.?!]*\brevok(?:e|ed|ing)\b"
     r"|^\W*(?:please |also |actually )*(?:remove|end|cancel|close|cut) (?:[\w'-]+ ){1,4}access\b"
     r"|\bremoved from\b[^.?!]*\b(?:permissions?|contacts?)\b|\bno longer (?:has|have)\b[^.?!]*\baccess\b|\bno more (?:\w+ ){0,3}access\b",
     _I,
 )
 #: A system's access, and not somebody's to what is said.
-SYSTEM = in_sentence(
+SYSTEM_ACCESS = sentence_pattern(
     r"\b(?:ssh|sudo|root|repo\w*|server|database|db|git\w*|admin|vpn|write|read|api|file|disk|internet|network|remote|shell|aws|"
     r"bucket|cluster|wifi|account|login|port|router|dhcp|dns|text-only|read-only|write-only)\b",
     _I,
 )
-PERMITTED = in_sentence(r"\b(?:approved|allowed|granted|restored|reopened)\b", _I)
-OWN_SCOPE = in_sentence(
+GRANTED = sentence_pattern(r"\b(?:approved|allowed|granted|restored|reopened)\b", _I)
+OWN_ACCESS_LIMIT = sentence_pattern(
     r"^(?!\W*(?:if|since|when)\b)[^?]*\b(?:my (?:access|scope|role|clearance)\b[^.?!]*(?:only\b|limited to\b|\bnot\b)"
     r"|i(?:'m| am) (?:only )?(?:attached|cleared|assigned|approved)\b[^.?!]*\bonly\b"
     r"|i (?:still )?only have\b[^.?!]*\b(?:scope|access|clearance)\b"
@@ -265,18 +265,18 @@ OWN_SCOPE = in_sentence(
     _I,
 )
 #: Somebody else's words.
-REPORTED = in_sentence(r"\b(?!i\b|we\b)\w+ (?:said|says|told|asked|wrote|thinks|wants)\b", _I)
-NOTED = in_sentence(r"\b(?:note|noted|entered|saved|documented|recorded|updated?|logged)\b", _I)
-CLAUSE = in_sentence(r"[:,;]|\bbecause\b|\bbut\b|\bsince\b|\bunless\b", _I)
-FIRST_PERSON = in_sentence(r"^\W*(?:i|we) (?:can|could|may|will|must) only\b", _I)
-ASKS = in_sentence(r"(?<!\bok)(?<!\bokay)(?<!\bplease)(?<!\bpls)(?<!\balright)\?\s*$", _I)
-ASKS_SOMEBODY = in_sentence(r"^\W*(?:please |hey )?(?:can|could|would|will) (?:you|we|someone)\b", _I)
+REPORTED_SPEECH = sentence_pattern(r"\b(?!i\b|we\b)\w+ (?:said|says|told|asked|wrote|thinks|wants)\b", _I)
+RECORD_VERB = sentence_pattern(r"\b(?:note|noted|entered|saved|documented|recorded|updated?|logged)\b", _I)
+CLAUSE = sentence_pattern(r"[:,;]|\bbecause\b|\bbut\b|\bsince\b|\bunless\b", _I)
+FIRST_PERSON = sentence_pattern(r"^\W*(?:i|we) (?:can|could|may|will|must) only\b", _I)
+QUESTION = sentence_pattern(r"(?<!\bok)(?<!\bokay)(?<!\bplease)(?<!\bpls)(?<!\balright)\?\s*$", _I)
+ASKS_FAVOUR = sentence_pattern(r"^\W*(?:please |hey )?(?:can|could|would|will) (?:you|we|someone)\b", _I)
 #: Whose something is, which is not who may know it.
-OWNERS = in_sentence(
+POSSESSIVE = sentence_pattern(
     r"\b[\w.]+(?: [A-Z]\w+)?(?:'s|s')(?!\w)(?! (?:\S+ ){0,3}?(?:access|scope|permissions?|clearance)\b)"
 )
-OBJECTS = in_sentence(r"\b(?:to|for|of|about|outside|with|at|by) (?:[A-Z][\w.]*\s*)+")
-GROUPS = in_sentence(
+OBJECTS = sentence_pattern(r"\b(?:to|for|of|about|outside|with|at|by) (?:[A-Z][\w.]*\s*)+")
+WITHIN_GROUP = sentence_pattern(
     r"\b(?:stays?|remains?|kept|keep (?:this|that|it|these)) (?:only |strictly )?"
     r"(?:(?:inside|within) (?:this|our|the)(?: [\w-]+){0,3}?|in (?:this|our)|in the(?: [\w-]+){0,3}?(?= \w+ only\b))"
     r" (?:room|team|group|circle)\b",
@@ -287,7 +287,7 @@ _THIS = r"(?:this|that|it|these|those|them)"
 _ENDS = r"(?=\s*(?:[.,;:!)]|$|(?:please|ok|yet|and|but|so)\b))"
 #: What says of itself that it is not for everybody. A word alone does not: `case sensitive`, `not for weekends`, `no longer
 #: confidential`; nor does what is not to meet with water or frost.
-SENSITIVE = in_sentence(
+SENSITIVE = sentence_pattern(
     rf"(?:\b(?:is|are|stays?|remains?|be|as)|\b\w+'(?:s|re)) (?:a |the )?{_VERY}confidential\b"
     rf"|^\W*{_VERY}confidential{_ENDS}"
     r"|(?<!\bnot )(?<!\bno longer )(?<!\bnon[ -])(?<!\bno )\bconfidential (?:\w+ )?(?:number|contact|line|address|alias|note|details?|information)\b"

@@ -17,41 +17,41 @@ from roomlore.domain.ids import MessageId, OrgId, RoomId
 from roomlore.store import untangling, wishreview, work
 from roomlore.store import wishes as kept
 from roomlore.store.queries import Connection
-from roomlore.store.wishes import HeardWish, NewWish, WishMode, WishStatus
+from roomlore.store.wishes import StoredRequest, NewRequest, RequestMode, RequestStatus
 from roomlore.wishes import rows
-from roomlore.wishes.certainty import doubt
-from roomlore.wishes.covering import before_of, covers, settled
-from roomlore.wishes.listening import NOTHING, Listened, voicing
-from roomlore.wishes.looking import Surroundings, around, present, starts, under
-from roomlore.wishes.parties import People, parties
-from roomlore.wishes.recogniser import heard, names_nobody_known
-from roomlore.wishes.records import RULES, Person, Reach, Said, Voice, Wish
+from roomlore.wishes.certainty import review_reason
+from roomlore.wishes.covering import messages_before, covers, resolve_scope
+from roomlore.wishes.listening import NOTHING_SCREENED, Screened, request_messages
+from roomlore.wishes.looking import RoomExcerpt, load_excerpt, load_present, load_starts, load_restricted
+from roomlore.wishes.parties import NameIndex, mentioned_ids
+from roomlore.wishes.recogniser import recognise, restricts_unknown_person
+from roomlore.wishes.records import BY_RULES, NameIndexEntry, RequestScope, ScreenedMessage, RequestMessage, PrivacyRequest
 
 #: A message that voices a wish, and one that is covered for it.
-Pair = tuple[MessageId, MessageId]
+CoveredPair = tuple[MessageId, MessageId]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Room:
+class _RoomState:
     """A room, its wishes so far, and what is looked at of it."""
 
     id: RoomId
-    people: People
-    known: Mapping[MessageId, HeardWish]
+    name_index: NameIndex
+    known: Mapping[MessageId, StoredRequest]
     #: What was added or changed.
-    fresh: Sequence[Said]
+    fresh: Sequence[ScreenedMessage]
     #: What voices the known wishes that may have to be settled anew, and is not fresh.
-    voices: Sequence[Said]
+    messages: Sequence[ScreenedMessage]
 
 
-async def hear(
+async def apply(
     conn: Connection,
     org_id: OrgId,
     bodies: Mapping[MessageId, str],
     *,
     rooms: Collection[RoomId],
     at: datetime,
-    listened: Listened = NOTHING,
+    screened: Screened = NOTHING_SCREENED,
 ) -> None:
     """Hear the wishes in messages that were just added or changed, and withhold what wishes cover.
 
@@ -67,42 +67,42 @@ async def hear(
     """
     if await wishreview.mode(conn, org_id) == "off":
         return
-    voices = await voicing(conn, org_id, bodies, listened)
+    voices = await request_messages(conn, org_id, bodies, screened)
     known = await kept.in_rooms(conn, org_id, rooms)
     if not voices and not known:
         return
-    found: list[Pair] = []
+    found: list[CoveredPair] = []
     # Where no wish was, nothing is covered but by those that are heard now, which look for it.
-    for looked_at in await _rooms(conn, org_id, known, fresh=bodies if known else voices):
-        voiced = await asyncio.to_thread(_heard, looked_at)
-        room = await _without_silenced(conn, org_id, looked_at, voiced)
-        found += await _settle(conn, org_id, room, [one for one in voiced if _is_due(one, room)], at=at)
+    for looked_at in await _load_rooms(conn, org_id, known, fresh=bodies if known else voices):
+        voiced = await asyncio.to_thread(_requests_in, looked_at)
+        room = await _without_withdrawn(conn, org_id, looked_at, voiced)
+        found += await _resolve_and_store(conn, org_id, room, [one for one in voiced if _needs_resolving(one, room)], at=at)
     if known:
-        await kept.release_messages(conn, org_id, bodies)
-    await _withhold(conn, org_id, found)
+        await kept.lift_messages(conn, org_id, bodies)
+    await _restrict(conn, org_id, found)
 
 
-async def hear_again(conn: Connection, org_id: OrgId, rooms: Collection[RoomId]) -> None:
+async def reapply(conn: Connection, org_id: OrgId, rooms: Collection[RoomId]) -> None:
     """Settle the wishes of rooms anew from which something was taken."""
     known = await kept.in_rooms(conn, org_id, rooms)
     if not known or await wishreview.mode(conn, org_id) == "off":
         return
     at = max(wish.heard_at for wish in known)
-    found: list[Pair] = []
-    for looked_at in await _rooms(conn, org_id, known, fresh=()):
-        voiced = await asyncio.to_thread(_heard, looked_at)
-        room = await _without_silenced(conn, org_id, looked_at, voiced)
-        found += await _settle(conn, org_id, room, voiced, at=at, is_all_new=True)
-    await _withhold(conn, org_id, found)
+    found: list[CoveredPair] = []
+    for looked_at in await _load_rooms(conn, org_id, known, fresh=()):
+        voiced = await asyncio.to_thread(_requests_in, looked_at)
+        room = await _without_withdrawn(conn, org_id, looked_at, voiced)
+        found += await _resolve_and_store(conn, org_id, room, voiced, at=at, is_all_new=True)
+    await _restrict(conn, org_id, found)
 
 
-async def hear_named(
+async def add_detected(
     conn: Connection,
     org_id: OrgId,
     room_id: RoomId,
-    wishes: Mapping[MessageId, Wish],
+    requests: Mapping[MessageId, PrivacyRequest],
     *,
-    heard_by: str,
+    detected_by: str,
     at: datetime,
 ) -> int:
     """Keep wishes that something else than the rules heard, for a person to decide, and return how many were kept.
@@ -123,65 +123,65 @@ async def hear_named(
         return 0
     known = await kept.in_rooms(conn, org_id, [room_id])
     dismissed = {wish.message_id for wish in known if wish.status == "dismissed"}
-    for room in await _rooms(conn, org_id, known, fresh=wishes.keys() - dismissed):
+    for room in await _load_rooms(conn, org_id, known, fresh=requests.keys() - dismissed):
         if room.id == room_id:
             voices = [
-                _told(said, wishes[said.id], heard_by)
+                _with_parsed_spans(said, requests[said.id], detected_by)
                 for said in room.fresh
                 if not _is_heard_by_rules(said, room)
             ]
-            await _withhold(conn, org_id, await _settle(conn, org_id, room, voices, at=at))
+            await _restrict(conn, org_id, await _resolve_and_store(conn, org_id, room, voices, at=at))
             return len(voices)
     return 0
 
 
-async def uncover(conn: Connection, org_id: OrgId, room_id: RoomId, wish_id: UUID) -> None:
+async def lift(conn: Connection, org_id: OrgId, room_id: RoomId, wish_id: UUID) -> None:
     """Withhold nothing any more for a wish that was dismissed, nor what others covered because of it."""
-    covered = await wishreview.covered_by(conn, org_id, [wish_id])
-    await _name_again(conn, org_id, [one.message_id for one in covered])
-    await kept.release_wish(conn, org_id, wish_id)
-    await hear_again(conn, org_id, [room_id])
+    covered = await wishreview.covered_messages(conn, org_id, [wish_id])
+    await _relabel(conn, org_id, [one.message_id for one in covered])
+    await kept.lift_request(conn, org_id, wish_id)
+    await reapply(conn, org_id, [room_id])
 
 
-async def silence(conn: Connection, org_id: OrgId) -> None:
+async def lift_all(conn: Connection, org_id: OrgId) -> None:
     """Withhold nothing any more in an org, but for wishes that are gone."""
-    await _name_again(conn, org_id, await wishreview.withheld_in_org(conn, org_id))
-    await kept.release_all(conn, org_id)
+    await _relabel(conn, org_id, await wishreview.restricted_in_org(conn, org_id))
+    await kept.lift_all(conn, org_id)
 
 
 # What is known of the rooms
 
 
-async def _rooms(
-    conn: Connection, org_id: OrgId, known: Sequence[HeardWish], *, fresh: Collection[MessageId]
-) -> list[_Room]:
+async def _load_rooms(
+    conn: Connection, org_id: OrgId, known: Sequence[StoredRequest], *, fresh: Collection[MessageId]
+) -> list[_RoomState]:
     """Return the rooms of wishes and messages; where nothing is fresh, all that voices a wish is looked at."""
-    wishes: dict[RoomId, dict[MessageId, HeardWish]] = defaultdict(dict)
+    wishes: dict[RoomId, dict[MessageId, StoredRequest]] = defaultdict(dict)
     for wish in known:
         wishes[wish.room_id][wish.message_id] = wish
-    came: dict[RoomId, list[Said]] = defaultdict(list)
-    for row in await kept.said_by_ids(conn, org_id, fresh):
-        came[row.room_id].append(rows.said_of(row))
-    voices: dict[RoomId, list[Said]] = defaultdict(list)
-    late = {wish.message_id for wish in known if not fresh or _is_late(wish, came[wish.room_id])}
-    for row in await kept.said_by_ids(conn, org_id, late.difference(fresh)):
-        voices[row.room_id].append(rows.said_of(row))
-    people: dict[RoomId, list[Person]] = defaultdict(list)
-    for person in await kept.people_of(conn, org_id, came.keys() | wishes.keys()):
-        people[person.room_id].append(Person(id=person.id, name=person.name, kind=person.kind))
+    came: dict[RoomId, list[ScreenedMessage]] = defaultdict(list)
+    for row in await kept.messages_by_id(conn, org_id, fresh):
+        came[row.room_id].append(rows.to_message(row))
+    voices: dict[RoomId, list[ScreenedMessage]] = defaultdict(list)
+    late = {wish.message_id for wish in known if not fresh or _may_have_changed(wish, came[wish.room_id])}
+    for row in await kept.messages_by_id(conn, org_id, late.difference(fresh)):
+        voices[row.room_id].append(rows.to_message(row))
+    people: dict[RoomId, list[NameIndexEntry]] = defaultdict(list)
+    for person in await kept.room_participants(conn, org_id, came.keys() | wishes.keys()):
+        people[person.room_id].append(NameIndexEntry(id=person.id, name=person.name, kind=person.kind))
     return [
-        _Room(
+        _RoomState(
             id=room_id,
-            people=People.of(people[room_id]),
+            name_index=NameIndex.build(people[room_id]),
             known=wishes[room_id],
             fresh=came[room_id],
-            voices=voices[room_id],
+            messages=voices[room_id],
         )
         for room_id in sorted(came.keys() | wishes.keys())
     ]
 
 
-def _is_late(wish: HeardWish, fresh: Sequence[Said]) -> bool:
+def _may_have_changed(wish: StoredRequest, fresh: Sequence[ScreenedMessage]) -> bool:
     """Return whether a wish may have to be settled anew.
 
     Something fresh came before it; or whom it names may have come only now.
@@ -194,207 +194,207 @@ def _is_late(wish: HeardWish, fresh: Sequence[Said]) -> bool:
 # What is heard
 
 
-def _heard(room: _Room) -> list[Voice]:
+def _requests_in(room: _RoomState) -> list[RequestMessage]:
     """Return the wishes that are voiced in what is looked at of a room."""
-    found = (_voice(said, room) for said in (*room.fresh, *room.voices))
+    found = (_request_in(said, room) for said in (*room.fresh, *room.messages))
     return [one for one in found if one is not None]
 
 
-def _voice(said: Said, room: _Room) -> Voice | None:
+def _request_in(said: ScreenedMessage, room: _RoomState) -> RequestMessage | None:
     """Return what a message wishes: as it was heard before, else by rules; what names nobody yet waits for them."""
     known = room.known.get(said.id)
-    before = None if known is None else rows.wish_of(known, said.body)
+    before = None if known is None else rows.to_request(known, said.body)
     if known is not None and before is not None:
-        return _joined(Voice(said=said, wish=before, heard_by=known.heard_by, told=known.told), room.people)
-    wish = heard(said.body, said.author_id, room.people)
+        return _with_resolved_names(RequestMessage(message=said, request=before, detected_by=known.heard_by, spans=known.told), room.name_index)
+    wish = recognise(said.body, said.author_id, room.name_index)
     if wish is not None:
-        return _told(said, wish, RULES)
-    return Voice(said=said, wish=Wish(kind="withhold")) if names_nobody_known(said.body) else None
+        return _with_parsed_spans(said, wish, BY_RULES)
+    return RequestMessage(message=said, request=PrivacyRequest(kind="withhold")) if restricts_unknown_person(said.body) else None
 
 
-def _joined(voice: Voice, people: People) -> Voice:
+def _with_resolved_names(voice: RequestMessage, people: NameIndex) -> RequestMessage:
     """Return a wish that names whom it waited for too, once they have come; whoever has is named for good."""
-    come = {name: parties(name, people) - {voice.said.author_id} for name in voice.wish.awaited}
-    if voice.told is None or not any(come.values()):
+    come = {name: mentioned_ids(name, people) - {voice.message.author_id} for name in voice.request.unresolved_names}
+    if voice.spans is None or not any(come.values()):
         return voice
-    places = zip(voice.wish.awaited, voice.told["awaited"], strict=True)
+    places = zip(voice.request.unresolved_names, voice.spans["awaited"], strict=True)
     wish = replace(
-        voice.wish,
-        party_ids=voice.wish.party_ids.union(*come.values()),
-        awaited=tuple(name for name in voice.wish.awaited if not come[name]),
+        voice.request,
+        restricted_ids=voice.request.restricted_ids.union(*come.values()),
+        unresolved_names=tuple(name for name in voice.request.unresolved_names if not come[name]),
     )
     return replace(
-        voice, wish=wish, told={**voice.told, "awaited": [place for name, place in places if not come[name]]}
+        voice, wish=wish, told={**voice.spans, "awaited": [place for name, place in places if not come[name]]}
     )
 
 
-def _is_heard_by_rules(said: Said, room: _Room) -> bool:
-    voice = _voice(said, room)
-    return voice is not None and voice.told is not None and voice.heard_by == RULES
+def _is_heard_by_rules(said: ScreenedMessage, room: _RoomState) -> bool:
+    voice = _request_in(said, room)
+    return voice is not None and voice.spans is not None and voice.detected_by == BY_RULES
 
 
-def _told(said: Said, wish: Wish, heard_by: str) -> Voice:
-    told = rows.told(wish, said.body)
-    return Voice(said=said, wish=rows.as_told(wish, told, said.body), heard_by=heard_by, told=told)
+def _with_parsed_spans(said: ScreenedMessage, wish: PrivacyRequest, heard_by: str) -> RequestMessage:
+    told = rows.to_spans(wish, said.body)
+    return RequestMessage(message=said, request=rows.with_spans(wish, told, said.body), detected_by=heard_by, spans=told)
 
 
-async def _without_silenced(conn: Connection, org_id: OrgId, room: _Room, voiced: Sequence[Voice]) -> _Room:
+async def _without_withdrawn(conn: Connection, org_id: OrgId, room: _RoomState, voiced: Sequence[RequestMessage]) -> _RoomState:
     """Forget the known wishes that are heard no more where they were voiced, and return the room without them.
 
     Those that somebody dismissed are kept: said again, they stay so.
     """
-    looked_at = {said.id for said in (*room.fresh, *room.voices)}
+    looked_at = {said.id for said in (*room.fresh, *room.messages)}
     open_ones = {key for key, wish in room.known.items() if wish.status != "dismissed"}
-    silenced = looked_at & open_ones - {voice.said.id for voice in voiced}
+    silenced = looked_at & open_ones - {voice.message.id for voice in voiced}
     if not silenced:
         return room
     await kept.drop(conn, org_id, silenced)
     return replace(room, known={key: wish for key, wish in room.known.items() if key not in silenced})
 
 
-def _is_due(voice: Voice, room: _Room) -> bool:
+def _needs_resolving(voice: RequestMessage, room: _RoomState) -> bool:
     """Return whether a wish has to be settled: it is new, whom it names has come, or something came before it."""
-    known = room.known.get(voice.said.id)
-    if known is None or voice.told != known.told:
+    known = room.known.get(voice.message.id)
+    if known is None or voice.spans != known.told:
         return True
-    return any(said.position <= voice.said.position for said in room.fresh)
+    return any(said.position <= voice.message.position for said in room.fresh)
 
 
 # What is covered
 
 
-async def _settle(
+async def _resolve_and_store(
     conn: Connection,
     org_id: OrgId,
-    room: _Room,
-    due: Sequence[Voice],
+    room: _RoomState,
+    due: Sequence[RequestMessage],
     *,
     at: datetime,
     is_all_new: bool = False,
-) -> list[Pair]:
+) -> list[CoveredPair]:
     """Settle wishes of a room anew, and return what is withheld now for these, and for others of what is fresh."""
-    due_ids = {voice.said.id for voice in due}
+    due_ids = {voice.message.id for voice in due}
     others = [
-        rows.reach_of(wish)
+        rows.to_scope(wish)
         for key, wish in room.known.items()
         if wish.status == "active" and key not in due_ids
     ]
-    found = await asyncio.to_thread(_covered_by, others, room.fresh)
+    found = await asyncio.to_thread(_covered_pairs, others, room.fresh)
     if not due:
         return found
-    look = await around(conn, org_id, room.id, due)
-    standing = {voice.said.id for voice in due if voice.wish.is_standing}
-    since = await starts(conn, org_id, standing) | {
+    look = await load_excerpt(conn, org_id, room.id, due)
+    standing = {voice.message.id for voice in due if voice.request.is_ongoing}
+    since = await load_starts(conn, org_id, standing) | {
         key: wish.since for key, wish in room.known.items() if wish.is_standing
     }
-    look = replace(look, present=await present(conn, org_id, due_ids))
+    look = replace(look, present=await load_present(conn, org_id, due_ids))
     mode = await wishreview.mode(conn, org_id)
     # Whoever writes a message chooses its text: nothing else waits until it is gone through.
-    now = await asyncio.to_thread(_settled, due, room, look, others=others, since=since, mode=mode)
-    await kept.put(conn, org_id, [one.row(room.id) for one in now], heard_at=at)
+    now = await asyncio.to_thread(_resolve, due, room, look, others=others, since=since, mode=mode)
+    await kept.add(conn, org_id, [one.row(room.id) for one in now], heard_at=at)
     for one in now:
-        found += await _covered(conn, org_id, room, one, look=look, is_new=is_all_new)
+        found += await _covered_now(conn, org_id, room, one, look=look, is_new=is_all_new)
     return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Settled:
+class _ResolvedRequest:
     """A wish, what it covers, and whether it is carried out."""
 
-    voice: Voice
-    reach: Reach
-    status: WishStatus
+    voice: RequestMessage
+    reach: RequestScope
+    status: RequestStatus
     doubt: str
 
-    def row(self, room_id: RoomId) -> NewWish:
+    def row(self, room_id: RoomId) -> NewRequest:
         """Return how it is kept."""
-        return rows.kept(room_id, self.voice, self.reach, status=self.status, doubt=self.doubt)
+        return rows.to_row(room_id, self.voice, self.reach, status=self.status, doubt=self.doubt)
 
 
-def _settled(
-    due: Sequence[Voice],
-    room: _Room,
-    look: Surroundings,
+def _resolve(
+    due: Sequence[RequestMessage],
+    room: _RoomState,
+    look: RoomExcerpt,
     *,
-    others: Sequence[Reach],
+    others: Sequence[RequestScope],
     since: Mapping[MessageId, datetime | None],
-    mode: WishMode,
-) -> list[_Settled]:
+    mode: RequestMode,
+) -> list[_ResolvedRequest]:
     """Return what wishes cover, settled in the order of the room: later ones may rest on earlier ones."""
     before = list(others)
-    found: list[_Settled] = []
-    for voice in sorted(due, key=lambda one: one.said.position):
-        said = voice.said
-        reach = settled(
-            voice.wish,
+    found: list[_ResolvedRequest] = []
+    for voice in sorted(due, key=lambda one: one.message.position):
+        said = voice.message
+        reach = resolve_scope(
+            voice.request,
             said,
-            look.said,
-            people=room.people,
+            look.messages,
+            name_index=room.name_index,
             earlier=[one for one in before if one.position < said.position],
             common=look.common.get(said.id, frozenset()),
             present=look.present.get(said.id, frozenset()),
         )
-        if reach.is_standing:
+        if reach.is_ongoing:
             reach = replace(reach, since=since.get(said.id))
         known = room.known.get(said.id)
-        if known is not None and reach.kind == known.kind == "confide" and known.told == voice.told:
+        if known is not None and reach.kind == known.kind == "confide" and known.told == voice.spans:
             # Whom it was told to was told once: nobody is let in later, whatever they or others call themselves.
             reach = replace(reach, spared_ids=frozenset(known.spared_ids))
-        why = doubt(voice, before_of(said, look.said))
-        status = _status(known, why, mode)
-        found.append(_Settled(voice=voice, reach=reach, status=status, doubt=why))
+        why = review_reason(voice, messages_before(said, look.messages))
+        status = _next_status(known, why, mode)
+        found.append(_ResolvedRequest(voice=voice, reach=reach, status=status, doubt=why))
         if status == "active":
             before.append(reach)
     return found
 
 
-def _status(known: HeardWish | None, why: str, mode: WishMode) -> WishStatus:
+def _next_status(known: StoredRequest | None, why: str, mode: RequestMode) -> RequestStatus:
     """Return what becomes of a wish: what somebody decided stays, and so does what was as plain, or as doubtful, before."""
     if known is not None and (known.decided_at is not None or bool(known.doubt) == bool(why)):
         return known.status
     return "proposed" if why or mode != "on" else "active"
 
 
-async def _covered(
-    conn: Connection, org_id: OrgId, room: _Room, one: _Settled, *, look: Surroundings, is_new: bool
-) -> list[Pair]:
+async def _covered_now(
+    conn: Connection, org_id: OrgId, room: _RoomState, one: _ResolvedRequest, *, look: RoomExcerpt, is_new: bool
+) -> list[CoveredPair]:
     """Release what a wish covered, as far as that may have changed, and return what it covers now of it."""
     reach = one.reach
     if one.status != "active":
-        await kept.release(conn, org_id, [reach.message_id])
+        await kept.lift(conn, org_id, [reach.message_id])
         return []
-    said: Collection[Said] = (*look.said, *room.fresh)
-    if reach.is_standing:
+    said: Collection[ScreenedMessage] = (*look.messages, *room.fresh)
+    if reach.is_ongoing:
         # What a restriction covers is much, and mostly stays as it was.
         known = room.known.get(reach.message_id)
-        is_known = known is not None and known.status == "active" and rows.reach_of(known) == reach
+        is_known = known is not None and known.status == "active" and rows.to_scope(known) == reach
         if is_known and not is_new:
             among = [said.id for said in room.fresh]
             return await asyncio.to_thread(
-                _pairs, reach, await under(conn, org_id, room.id, reach, among=among)
+                _pairs_of, reach, await load_restricted(conn, org_id, room.id, reach, among=among)
             )
-        said = await under(conn, org_id, room.id, reach)
-    await kept.release(conn, org_id, [reach.message_id])
-    return await asyncio.to_thread(_pairs, reach, said)
+        said = await load_restricted(conn, org_id, room.id, reach)
+    await kept.lift(conn, org_id, [reach.message_id])
+    return await asyncio.to_thread(_pairs_of, reach, said)
 
 
-def _covered_by(reaches: Sequence[Reach], fresh: Sequence[Said]) -> list[Pair]:
+def _covered_pairs(reaches: Sequence[RequestScope], fresh: Sequence[ScreenedMessage]) -> list[CoveredPair]:
     """Return which wishes cover which messages; message by message, for each is taken apart once."""
     return [(reach.message_id, said.id) for said in fresh for reach in reaches if covers(reach, said)]
 
 
-def _pairs(reach: Reach, said: Collection[Said]) -> list[Pair]:
+def _pairs_of(reach: RequestScope, said: Collection[ScreenedMessage]) -> list[CoveredPair]:
     by_id = {one.id: one for one in said}
     return [(reach.message_id, key) for key, one in by_id.items() if covers(reach, one)]
 
 
-async def _withhold(conn: Connection, org_id: OrgId, found: Sequence[Pair]) -> None:
+async def _restrict(conn: Connection, org_id: OrgId, found: Sequence[CoveredPair]) -> None:
     """Withhold messages, and have the conversations they are in named anew."""
     if found:
-        await kept.withhold(conn, org_id, found)
-        await _name_again(conn, org_id, {message_id for _, message_id in found})
+        await kept.restrict(conn, org_id, found)
+        await _relabel(conn, org_id, {message_id for _, message_id in found})
 
 
-async def _name_again(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> None:
-    if ids and await untangling.touch_rooms_of(conn, org_id, ids):
+async def _relabel(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> None:
+    if ids and await untangling.mark_messages_dirty(conn, org_id, ids):
         await work.wake(conn, "untangle")

@@ -12,18 +12,18 @@ from types import MappingProxyType
 from roomlore.domain.ids import MessageId, OrgId
 from roomlore.store import work
 from roomlore.store.queries import Connection
-from roomlore.wishes.recogniser import voices
+from roomlore.wishes.recogniser import may_hold_request
 
 #: Seconds that one text may take; most take less than a thousandth.
-PATIENCE = 10.0
+TEXT_TIMEOUT = 10.0
 #: By what a text says, whether it is put like a request; None: it took too long to tell.
-Listened = Mapping[str, bool | None]
-NOTHING: Listened = MappingProxyType({})
+Screened = Mapping[str, bool | None]
+NOTHING_SCREENED: Screened = MappingProxyType({})
 
 LOG = logging.getLogger(__name__)
 
 
-async def listen(texts: Iterable[str], known: Listened = NOTHING) -> dict[str, bool | None]:
+async def screen(texts: Iterable[str], known: Screened = NOTHING_SCREENED) -> dict[str, bool | None]:
     """Return of each text whether it is put like a request of privacy; None of one that takes too long.
 
     Args:
@@ -34,7 +34,7 @@ async def listen(texts: Iterable[str], known: Listened = NOTHING) -> dict[str, b
     told: dict[str, bool | None] = {text: known[text] for text in said if text in known}
     waiting = [text for text in said if text not in told]
     while waiting:
-        found = await _listen(waiting)
+        found = await _screen_until_timeout(waiting)
         told |= found
         left = [text for text in waiting if text not in found]
         if left:
@@ -44,8 +44,8 @@ async def listen(texts: Iterable[str], known: Listened = NOTHING) -> dict[str, b
     return told
 
 
-async def voicing(
-    conn: Connection, org_id: OrgId, bodies: Mapping[MessageId, str], known: Listened
+async def request_messages(
+    conn: Connection, org_id: OrgId, bodies: Mapping[MessageId, str], known: Screened
 ) -> list[MessageId]:
     """Return which messages are put like a request, and ask the worker to listen to those that take too long.
 
@@ -55,14 +55,14 @@ async def voicing(
         bodies: What the messages say.
         known: What was listened to before.
     """
-    told = await listen(bodies.values(), known)
+    told = await screen(bodies.values(), known)
     unheard = [key for key, body in bodies.items() if told[body] is None]
     if unheard:
         await work.enqueue(conn, org_id, "listen", unheard)
     return [key for key, body in bodies.items() if told[body]]
 
 
-async def _listen(texts: Collection[str]) -> dict[str, bool]:
+async def _screen_until_timeout(texts: Collection[str]) -> dict[str, bool]:
     """Return what was told of these texts in order, up to one that takes too long."""
     found: dict[str, bool] = {}
 
@@ -70,7 +70,7 @@ async def _listen(texts: Collection[str]) -> dict[str, bool]:
         for text in texts:
             if given_up.is_set():
                 return
-            found[text] = voices(text)
+            found[text] = may_hold_request(text)
 
     given_up = asyncio.Event()
     task = asyncio.create_task(asyncio.to_thread(work))
@@ -78,7 +78,7 @@ async def _listen(texts: Collection[str]) -> dict[str, bool]:
         so_far = -1
         while not task.done() and so_far < len(found):
             so_far = len(found)
-            await asyncio.wait({task}, timeout=PATIENCE)
+            await asyncio.wait({task}, timeout=TEXT_TIMEOUT)
         if task.done():
             await task
     finally:

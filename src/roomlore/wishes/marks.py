@@ -9,23 +9,23 @@ from functools import lru_cache
 from hashlib import blake2b
 from zlib import crc32
 
-from roomlore.domain.patterns import later
+from roomlore.domain.patterns import lazy_pattern
 
-TOKEN = later(r"[^\W_]+")
+TOKEN = lazy_pattern(r"[^\W_]+")
 #: Of a quotation or a name, no more tokens than these.
-LONGEST = 8
+MAX_TOKENS = 8
 
-_QUOTED = later(
+_QUOTED = lazy_pattern(
     r"[\"\u201c]([^\"\u201c\u201d\n]{2,80})[\"\u201d]|(?<!\w)[\u2018']([^'\u2018\u2019\n]{3,80}?)[\u2019'](?!\w)"
 )
-_ADDRESS = later(r"[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+){1,4}|https?://\S{4,200}")
+_ADDRESS = lazy_pattern(r"[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+){1,4}|https?://\S{4,200}")
 #: A telephone number, or a run of letters and digits joined by what joins codes.
-_CODE = later(r"(?<![\w.-])(?:\+?(?:\(\d{2,4}\)[ ]?)?\d+(?:[-./ ]\d{2,})+(?![\w])|[^\W_]+(?:[-_./][^\W_]+)*)")
-_NUMBERED = later(r"\b([A-Za-z]{3,12})\s+#?(\d{1,6})\b(?![-.:/ ]\d)")
-_NAME = later(
+_CODE = lazy_pattern(r"(?<![\w.-])(?:\+?(?:\(\d{2,4}\)[ ]?)?\d+(?:[-./ ]\d{2,})+(?![\w])|[^\W_]+(?:[-_./][^\W_]+)*)")
+_NUMBERED = lazy_pattern(r"\b([A-Za-z]{3,12})\s+#?(\d{1,6})\b(?![-.:/ ]\d)")
+_NAME = lazy_pattern(
     r"(?<![\w'\u2019])(?:[A-Z][a-z]+|[A-Z]{2,})(?:[ -](?:[A-Z][a-z]+|[A-Z]{2,}|of|the(?=\s[A-Z])))*(?![a-z])"
 )
-_TIME = later(
+_TIME = lazy_pattern(
     r"^\d{1,2}[:.]\d\d$|^(?:19|20)\d\d$|^\d{1,2}(?:st|nd|rd|th|am|pm|h|mg|ml|kg|gb|mb|k)?$|^\d{4}-\d\d-\d\d$",
     re.IGNORECASE,
 )
@@ -141,24 +141,24 @@ _PLAIN = frozenset(
     ]
 )
 #: Words before a capitalised one that say that it is a name, even if it is also a month.
-_NAMING = later(r"(?:name|alias|called|nickname|codename|ask(?:ing)? for|ask)\s+$", re.IGNORECASE, most=200)
+_NAMING = lazy_pattern(r"(?:name|alias|called|nickname|codename|ask(?:ing)? for|ask)\s+$", re.IGNORECASE, most=200)
 #: The same a few words ahead, and what is noted down: `the alias is Nia`, `Falcon = Harbour Foods`.
-_NAMED = later(
+_NAMED = lazy_pattern(
     r"(?:\b(?:alias|nick ?name|code ?name|name|label"
     r"|call(?:ed|s)?|known as|goes by|ask(?:ing)? for)\b\W+(?:\w+\W+){0,3}|=\s*|\bis (?:\w+ ){0,2})$",
     re.IGNORECASE,
     most=200,
 )
-_QUOTED_OPEN = later(r"[\"\u201c][^\"\u201c\u201d\n]{0,40}$", most=200)
+_QUOTED_OPEN = lazy_pattern(r"[\"\u201c][^\"\u201c\u201d\n]{0,40}$", most=200)
 #: How keys begin whose makers mark them as such.
-_MADE_AS_KEY = later(r"(?:(?:[prst]k|gh[oprsu]|glpat|xox[abeprs])[-_]|github_pat_|AKIA|eyJ)")
+_MADE_AS_KEY = lazy_pattern(r"(?:(?:[prst]k|gh[oprsu]|glpat|xox[abeprs])[-_]|github_pat_|AKIA|eyJ)")
 _KEY = r"(?:tokens?|passwords?|passwd|pwd|credentials?|secrets?|(?:api|access|private|secret|auth|ssh)[ _-]?keys?)"
 #: Less sure: also what opens a door, what is important, and what a row is found by.
 _ALSO_KEY = r"(?:keys?|logins?|pin)"
 _IS = r"\s+(?:is|was|remains)(?:\s+now)?"
 _GIVES = rf"(?:,?\s+(?:btw|by the way|again|here))?(?:[*_\"'`\s]*(?:[:=]|[-=]+>)|{_IS})"
 #: What calls what stands just behind it a key: `the API key: VALUE`, `the token in use for the tests is VALUE`.
-_CALLED_KEY = later(
+_CALLED_KEY = lazy_pattern(
     rf"(?<![^\W_])(?:{_KEY}(?:{_GIVES})?|{_ALSO_KEY}(?:\s+for(?:\s+[\w'-]+){{1,3}}?)?{_GIVES}"
     rf"|{_KEY}(?:\s+(?:currently|now|we use|used|in use))*(?:\s+(?:for|in|on|of|at|to)(?:\s+[\w'-]+){{1,6}}?)?{_GIVES})"
     r"[*_\"'`\u201c(\s]*$",
@@ -166,7 +166,7 @@ _CALLED_KEY = later(
     most=120,
 )
 #: The same of what stands just before: `VALUE is the token for staging`.
-_IS_KEY = later(
+_IS_KEY = lazy_pattern(
     rf"[*_\"'`\u201d)]*{_IS}\s+(?:the|a|an|my|our|your|his|her|their)\s+"
     rf"(?:(?:[\w-]+\s+){{0,2}}?{_KEY}|key)(?=\s*(?:[.,;!)]|$)|\s+(?:for|in|on|we)\b)",
     re.IGNORECASE,
@@ -180,21 +180,21 @@ _LOOKED_BACK = 200
 _MOST_PLACES = 200
 
 
-def straight(text: str) -> str:
+def with_straight_apostrophes(text: str) -> str:
     """Return a text with straight apostrophes."""
     return text.replace("\u2019", "'")
 
 
-def strong_values(text: str) -> list[str]:
+def distinctive_values(text: str) -> list[str]:
     """Return the values that are no names: nobody says these by chance."""
-    found = [_said_of(one) for one in _quotations(text)]
+    found = [_quoted_value(one) for one in _quotations(text)]
     found += [match[0].rstrip(".,;:!?)") for match in _ADDRESS.finditer(text)]
     found += [match[0] for match in _CODE.finditer(text) if _is_code(match[0])]
     found += [match[0] for match in _NUMBERED.finditer(text) if _is_numbered(match)]
     return [one for one in dict.fromkeys(found) if one]
 
 
-def names(text: str) -> list[str]:
+def proper_names(text: str) -> list[str]:
     """Return the capitalised names of a text, without those that only begin a sentence, days and months."""
     found: list[str] = []
     for match in _NAME.finditer(text):
@@ -208,20 +208,20 @@ def names(text: str) -> list[str]:
             words = words[1:]
         while words and _is_plain(words[-1], is_named=is_named):
             words = words[:-1]
-        if words and len(words) <= LONGEST and len("".join(words)) > 2:  # noqa: PLR2004
+        if words and len(words) <= MAX_TOKENS and len("".join(words)) > 2:  # noqa: PLR2004
             found.append(" ".join(words))
     return list(dict.fromkeys(found))
 
 
-def mark(value: str) -> str | None:
+def digest_of(value: str) -> str | None:
     """Return how a value is kept: head, size, digest; None where nothing is left of it."""
     tokens = TOKEN.findall(value)
-    if not tokens or len(tokens) > 2 * LONGEST:
+    if not tokens or len(tokens) > 2 * MAX_TOKENS:
         return None
     return f"{_head(tokens[0]):08x}.{len(tokens)}.{_digest(tokens)}"
 
 
-def parts(value: str) -> list[str]:
+def revealing_parts(value: str) -> list[str]:
     """Return pieces of a long code or number that give it away by themselves: its end, and what mixes letters and digits."""
     tokens = TOKEN.findall(value)
     if len(tokens) < 3 or not any(map(_has_digit, tokens)):  # noqa: PLR2004
@@ -230,7 +230,7 @@ def parts(value: str) -> list[str]:
     return [one for one in long if _is_mixed(one) or (one.isdigit() and one is tokens[-1])]
 
 
-def is_telling(value: str) -> bool:
+def is_distinctive(value: str) -> bool:
     """Return whether nobody says a value by chance: an address, a long number, a code.
 
     A name is none, nor is a name with a number: `Postgres`, `Windows 11`, `python3`, `room 218`.
@@ -249,30 +249,30 @@ def tokens_of(value: str) -> list[str]:
     return [token.lower() for token in TOKEN.findall(value)]
 
 
-def found_in(text: str, marks: Collection[str]) -> bool:
+def contains_any(text: str, digests: Collection[str]) -> bool:
     """Return whether a text says one of the values that were marked."""
-    return any(True for _ in marked(text, marks))
+    return any(True for _ in matching_digests(text, digests))
 
 
-def marked(text: str, marks: Collection[str]) -> Iterator[str]:
+def matching_digests(text: str, digests: Collection[str]) -> Iterator[str]:
     """Yield the marks of those values that a text says."""
-    if not marks:
+    if not digests:
         return
     sizes: dict[int, set[int]] = {}
-    for one in marks:
+    for one in digests:
         head, size, _ = one.split(".")
         sizes.setdefault(int(head, 16), set()).add(int(size))
-    tokens, places = _taken_apart(text)
+    tokens, places = _token_positions(text)
     for head in sizes.keys() & places.keys():
         for run in {tuple(tokens[place : place + size]) for place in places[head] for size in sizes[head]}:
             found = f"{head:08x}.{len(run)}.{_digest(run)}"
-            if found in marks:
+            if found in digests:
                 yield found
 
 
 # One wish after the other is asked whether it covers the same message.
 @lru_cache(maxsize=1)
-def _taken_apart(text: str) -> tuple[list[str], dict[int, list[int]]]:
+def _token_positions(text: str) -> tuple[list[str], dict[int, list[int]]]:
     """Return the tokens of a text, and where each stands by its digest."""
     tokens: list[str] = TOKEN.findall(text)
     places: dict[int, list[int]] = {}
@@ -319,9 +319,9 @@ def _places(value: str, said: str) -> Iterator[int]:
         place = said.find(value, place + 1)
 
 
-def marks_of(values: Iterable[str]) -> frozenset[str]:
+def digests_of(values: Iterable[str]) -> frozenset[str]:
     """Return the marks of values."""
-    return frozenset(one for value in values if (one := mark(value)))
+    return frozenset(one for value in values if (one := digest_of(value)))
 
 
 def _head(token: str) -> int:
@@ -334,7 +334,7 @@ def _digest(tokens: Sequence[str]) -> str:
     return blake2b(text.encode(), digest_size=8).hexdigest()
 
 
-def unquoted(text: str) -> str:
+def without_quotations(text: str) -> str:
     """Return a text without its quotations."""
     return _QUOTED.sub(" ", text)
 
@@ -344,10 +344,10 @@ def _quotations(text: str) -> Iterator[str]:
         yield (match[1] or match[2]).strip(" .,;:!?")
 
 
-def _said_of(quotation: str) -> str:
+def _quoted_value(quotation: str) -> str:
     """Return what a quotation tells: of an equation what something is, else all of it."""
     told = quotation.rsplit("=", 1)[-1].strip()
-    return told if 0 < len(TOKEN.findall(told)) <= 2 * LONGEST else ""
+    return told if 0 < len(TOKEN.findall(told)) <= 2 * MAX_TOKENS else ""
 
 
 def _is_code(text: str) -> bool:

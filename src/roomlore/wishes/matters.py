@@ -3,10 +3,10 @@
 import re
 from functools import lru_cache
 
-from roomlore.domain.patterns import LONGEST_SENTENCE, later
-from roomlore.wishes.records import Matter
+from roomlore.domain.patterns import MAX_SENTENCE_LENGTH, lazy_pattern
+from roomlore.wishes.records import Topic
 
-_STEMS: dict[Matter, str] = {
+_STEMS: dict[Topic, str] = {
     "schedule": (
         r"schedul\w*|logistic\w*|appointments?|rides?|ride-\w+|pick-?up|drop-?off|parking|arriv\w+|check-?in|calendar"
         r"|timing|times?|transport\w*|directions|location|meetings?|slots?|availability|visit times?|invite\w*"
@@ -32,38 +32,38 @@ _STEMS: dict[Matter, str] = {
     "incident": r"incidents?|outages?|postmortems?|root cause|diagnosis|incident-\w+|breach\w*|vulnerabilit\w+|bridge",
     "status": r"status|logs?|logs-only|reproduction\w*|repro|progress|milestones?|blockers?|high-level",
 }
-_PATTERNS: dict[Matter, re.Pattern[str]] = {
-    matter: later(rf"(?<![\w-])(?:{stems})(?![\w])", re.IGNORECASE) for matter, stems in _STEMS.items()
+_PATTERNS: dict[Topic, re.Pattern[str]] = {
+    matter: lazy_pattern(rf"(?<![\w-])(?:{stems})(?![\w])", re.IGNORECASE) for matter, stems in _STEMS.items()
 }
 #: A time or a day: of a message that speaks of nothing else it is the schedule.
-_WHEN = later(
+_WHEN = lazy_pattern(
     r"\b\d{1,2}(?::\d\d)?\s?(?:am|pm)\b|\b\d{1,2}:\d\d\b|\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b|\btomorrow\b",
     re.IGNORECASE,
 )
 
 
 #: What is done to somebody: its name is part of a schedule, and otherwise of their health.
-_TREATED = later(
+_TREATMENT = lazy_pattern(
     r"(?<![\w-])(?:labs?|lab-\w+|tests?|imaging|scans?|ultrasound\w*|mri|x-ray\w*|biops\w+|blood\w*|assessment|oncolog\w+"
     r"|specialty|treatment\w*|surger\w+|therap\w+|charts?|hospital\w*|vaccin\w+|h\w*cg)(?!\w)",
     re.IGNORECASE,
 )
 
 
-def matters(text: str) -> frozenset[Matter]:
+def topics_of(text: str) -> frozenset[Topic]:
     """Return what a text speaks of, of the matters that are known."""
-    return _known(text) if len(text) <= LONGEST_SENTENCE else _found(text)
+    return _cached_topics(text) if len(text) <= MAX_SENTENCE_LENGTH else _match_topics(text)
 
 
 @lru_cache(maxsize=4096)
-def _known(text: str) -> frozenset[Matter]:
-    return _found(text)
+def _cached_topics(text: str) -> frozenset[Topic]:
+    return _match_topics(text)
 
 
-def _found(text: str) -> frozenset[Matter]:
-    found: set[Matter] = {matter for matter, pattern in _PATTERNS.items() if pattern.search(text)}
+def _match_topics(text: str) -> frozenset[Topic]:
+    found: set[Topic] = {matter for matter, pattern in _PATTERNS.items() if pattern.search(text)}
     if _WHEN.search(text):
         found.add("schedule")
-    elif _TREATED.search(text):
+    elif _TREATMENT.search(text):
         found.add("health")
     return frozenset(found)

@@ -5,12 +5,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from roomlore.domain.ids import ParticipantId
-from roomlore.domain.patterns import later
+from roomlore.domain.patterns import lazy_pattern
 from roomlore.wishes.marks import TOKEN
-from roomlore.wishes.records import Person
+from roomlore.wishes.records import NameIndexEntry
 
 #: What people are to each other, under one word.
-_KIN = {
+_RELATIONS = {
     "mother": "mother mom mum mama mommy mummy mam",
     "father": "father dad papa daddy",
     "sister": "sister sis",
@@ -29,9 +29,9 @@ _KIN = {
     "friend": "friend",
     "boss": "boss",
 }
-_SAME = {word: kin for kin, words in _KIN.items() for word in words.split()}
+_RELATION_OF = {word: kin for kin, words in _RELATIONS.items() for word in words.split()}
 #: Whom "family" means.
-_FAMILY = frozenset(_KIN) - {"roommate", "friend", "boss"}
+_FAMILY = frozenset(_RELATIONS) - {"roommate", "friend", "boss"}
 #: Titles and small words by which nobody is told apart.
 _TITLES = frozenset(
     [
@@ -55,28 +55,28 @@ _TITLES = frozenset(
         "front",
     ]
 )
-_ROLE = later(r"\(([^()]{2,40})\)|\[([^\[\]]{2,40})\]")
+_ROLE = lazy_pattern(r"\(([^()]{2,40})\)|\[([^\[\]]{2,40})\]")
 #: An account written in small letters is no word unless it is as long as this.
 _SHORTEST_ACCOUNT = 3
 #: What stands within a name; anything else stands between two.
-_JOINED = later(r"\s+|-")
-_NAME = later(r"\b[A-Z][^\W_]+(?:(?:\s+|-)[A-Z][^\W_]+)*")
-NOBODY: frozenset[ParticipantId] = frozenset()
+_JOINED = lazy_pattern(r"\s+|-")
+_NAME = lazy_pattern(r"\b[A-Z][^\W_]+(?:(?:\s+|-)[A-Z][^\W_]+)*")
+NO_IDS: frozenset[ParticipantId] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class People:
+class NameIndex:
     """Who takes part in a room, by the words that mean them."""
 
     #: First names, surnames and accounts, as they are written, and all who bear each.
-    named: Mapping[str, frozenset[ParticipantId]]
+    by_name: Mapping[str, frozenset[ParticipantId]]
     #: What they are: `Linda Park (mother)`, `Cho (billing)`.
-    roles: Mapping[str, frozenset[ParticipantId]]
+    by_role: Mapping[str, frozenset[ParticipantId]]
     #: All that they are called, in small letters.
-    called: frozenset[str]
+    tokens: frozenset[str]
 
     @classmethod
-    def of(cls, people: Iterable[Person]) -> "People":
+    def build(cls, people: Iterable[NameIndexEntry]) -> "NameIndex":
         """Return the people of some people."""
         named: dict[str, set[ParticipantId]] = defaultdict(set)
         roles: dict[str, set[ParticipantId]] = defaultdict(set)
@@ -85,7 +85,7 @@ class People:
             called |= {token.casefold() for token in TOKEN.findall(person.name)}
             for token in _names(person):
                 named[token].add(person.id)
-            for role in roles_of(person):
+            for role in roles_in_name(person):
                 roles[role].add(person.id)
         return cls(
             named={token: frozenset(ids) for token, ids in named.items()},
@@ -93,37 +93,37 @@ class People:
             called=frozenset(called),
         )
 
-    def sure(self) -> "People":
+    def unambiguous(self) -> "NameIndex":
         """Return these people by the names that only one bears: to be let in, a name that others bear is not enough."""
-        named = {token: bearers for token, bearers in self.named.items() if len(bearers) == 1}
+        named = {token: bearers for token, bearers in self.by_name.items() if len(bearers) == 1}
         return replace(self, named=named)
 
 
-def parties(text: str, people: People) -> frozenset[ParticipantId]:
+def mentioned_ids(text: str, name_index: NameIndex) -> frozenset[ParticipantId]:
     """Return whom some words name: all who bear a name, and of a name of several words who bears all of them."""
     found: set[ParticipantId] = set()
     before = ""
-    bearers = NOBODY
+    bearers = NO_IDS
     for token, is_joined in _tokens(text):
         word = token.casefold()
-        named = people.named.get(token, NOBODY)
+        named = name_index.by_name.get(token, NO_IDS)
         if is_joined and bearers & named:
             bearers &= named
         else:
             found |= bearers
             bearers = named
         if word == "family":
-            found.update(*(people.roles.get(role, NOBODY) for role in _FAMILY))
-        elif word in _SAME or before == "the":
-            found |= people.roles.get(_SAME.get(word, word), NOBODY)
+            found.update(*(name_index.by_role.get(role, NO_IDS) for role in _FAMILY))
+        elif word in _RELATION_OF or before == "the":
+            found |= name_index.by_role.get(_RELATION_OF.get(word, word), NO_IDS)
         before = word
     return frozenset(found | bearers)
 
 
-def strangers(text: str, people: People, *, but: ParticipantId) -> tuple[str, ...]:
+def unknown_names(text: str, name_index: NameIndex, *, besides: ParticipantId) -> tuple[str, ...]:
     """Return what is written like a name in some words and means nobody who is known, or only this one."""
     names = (match[0] for match in _NAME.finditer(text))
-    found = (one for one in names if one.casefold() not in _TITLES and parties(one, people) <= {but})
+    found = (one for one in names if one.casefold() not in _TITLES and mentioned_ids(one, name_index) <= {besides})
     return tuple(dict.fromkeys(found))
 
 
@@ -135,14 +135,14 @@ def _tokens(text: str) -> Iterator[tuple[str, bool]]:
         end = match.end()
 
 
-def roles_of(person: Person) -> frozenset[str]:
+def roles_in_name(person: NameIndexEntry) -> frozenset[str]:
     """Return what a person is, as far as their name says it."""
     told = [str(match[1] or match[2]) for match in _ROLE.finditer(person.name)]
     words: list[list[str]] = [TOKEN.findall(one.casefold()) for one in told]
-    return frozenset(_SAME.get(one[-1], one[-1]) for one in words if one)
+    return frozenset(_RELATION_OF.get(one[-1], one[-1]) for one in words if one)
 
 
-def _names(person: Person) -> set[str]:
+def _names(person: NameIndexEntry) -> set[str]:
     tokens = [
         token for token in TOKEN.findall(_ROLE.sub(" ", person.name)) if token.casefold() not in _TITLES
     ]

@@ -9,19 +9,19 @@ from roomlore.domain.ids import MessageId, ParticipantId
 from roomlore.domain.incoming import ParticipantKind
 
 #: Nobody is shown it any more; only those it was said to are; some are not.
-WishKind = Literal["forget", "confide", "withhold"]
+RequestKind = Literal["forget", "confide", "withhold"]
 #: What a restriction may let through or shut out, told from general words.
-Matter = Literal[
+Topic = Literal[
     "schedule", "health", "contact", "money", "credentials", "customer", "contract", "incident", "status"
 ]
 #: What hears wishes where no language model does.
-RULES = "rules"
+BY_RULES = "rules"
 #: A place in the order of a room, comparable.
 Position = tuple[datetime, int, MessageId]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Person:
+class NameIndexEntry:
     """Somebody who takes part in a room, as they are called there."""
 
     id: ParticipantId
@@ -30,7 +30,7 @@ class Person:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class ScreenedMessage:
     """A message, as wishes look at it."""
 
     id: MessageId
@@ -50,67 +50,67 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class PrivacyRequest:
     """What a message wishes, as far as its own words tell."""
 
-    kind: WishKind
+    kind: RequestKind
     #: It is about what its author said just before, or about what it answers.
-    points_back: bool = False
+    refers_back: bool = False
     #: It is about its own words.
     is_about_itself: bool = False
     #: It is about what its author said about this; empty: it names nothing.
-    topic: str = ""
+    subject: str = ""
     #: What it names that is told from everything else: numbers, codes, names, quotations.
-    values: Sequence[str] = ()
+    identifiers: Sequence[str] = ()
     #: It tells that a wish was carried out, or puts one on record.
     is_record: bool = False
     #: From whom; of a restriction only.
-    party_ids: frozenset[ParticipantId] = frozenset()
+    restricted_ids: frozenset[ParticipantId] = frozenset()
     #: From whom besides, by names that nobody bears who is known: they may still come.
-    awaited: Sequence[str] = ()
+    unresolved_names: Sequence[str] = ()
     #: What these may know all the same.
-    permits: frozenset[Matter] = frozenset()
+    allowed: frozenset[Topic] = frozenset()
     #: What these may not know; nothing: all that is not permitted.
-    denies: frozenset[Matter] = frozenset()
+    denied: frozenset[Topic] = frozenset()
     #: It goes on: what is said later is meant too.
-    is_standing: bool = False
+    is_ongoing: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Voice:
+class RequestMessage:
     """A message that voices a wish."""
 
-    said: Said
-    wish: Wish
+    message: ScreenedMessage
+    request: PrivacyRequest
     #: The rules, or the name of a language model.
-    heard_by: str = RULES
+    detected_by: str = BY_RULES
     #: What was heard of its words, see `rows.told`; None: it names nobody who is known, and waits for them.
-    told: Mapping[str, Any] | None = None
+    spans: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
+class RequestScope:
     """What a wish covers, once what was said before it is known."""
 
     message_id: MessageId
-    wisher_id: ParticipantId
-    kind: WishKind
+    requester_id: ParticipantId
+    kind: RequestKind
     #: Where it was voiced.
     position: Position
     #: Messages it is about, whatever they say.
-    targets: frozenset[MessageId] = frozenset()
+    target_ids: frozenset[MessageId] = frozenset()
     #: Whoever repeats one of these values is covered; as digests, never as words.
-    marks: frozenset[str] = frozenset()
+    digests: frozenset[str] = frozenset()
     #: Only its author's words are covered by these.
-    own_marks: frozenset[str] = frozenset()
+    author_digests: frozenset[str] = frozenset()
     #: From whom; None: from everybody but those who are spared.
-    from_ids: frozenset[ParticipantId] | None = None
-    spared_ids: frozenset[ParticipantId] = frozenset()
+    restricted_ids: frozenset[ParticipantId] | None = None
+    exempt_ids: frozenset[ParticipantId] = frozenset()
     #: A restriction that goes on, and what it lets through or shuts out.
-    is_standing: bool = False
+    is_ongoing: bool = False
     #: So far back it reaches; None: to the beginning.
     since: datetime | None = None
-    permits: frozenset[Matter] = frozenset()
-    denies: frozenset[Matter] = frozenset()
+    allowed: frozenset[Topic] = frozenset()
+    denied: frozenset[Topic] = frozenset()
     #: Whose words a standing restriction covers; None: everybody's.
-    of_ids: frozenset[ParticipantId] | None = None
+    author_ids: frozenset[ParticipantId] | None = None

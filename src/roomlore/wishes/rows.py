@@ -7,15 +7,15 @@ from hashlib import blake2b
 from typing import Any, cast
 
 from roomlore.domain.ids import RoomId
-from roomlore.domain.patterns import later
-from roomlore.store.wishes import HeardWish, NewWish, RoomSaid, WishStatus
+from roomlore.domain.patterns import lazy_pattern
+from roomlore.store.wishes import StoredRequest, NewRequest, RoomMessage, RequestStatus
 from roomlore.wishes.marks import TOKEN
-from roomlore.wishes.records import Matter, Reach, Said, Voice, Wish, WishKind
+from roomlore.wishes.records import Topic, RequestScope, ScreenedMessage, RequestMessage, PrivacyRequest, RequestKind
 
 
-def said_of(row: RoomSaid) -> Said:
+def to_message(row: RoomMessage) -> ScreenedMessage:
     """Return a message as wishes look at it."""
-    return Said(
+    return ScreenedMessage(
         id=row.id,
         author_id=row.author_id,
         author_name=row.author_name,
@@ -27,95 +27,95 @@ def said_of(row: RoomSaid) -> Said:
     )
 
 
-def reach_of(row: HeardWish) -> Reach:
+def to_scope(row: StoredRequest) -> RequestScope:
     """Return what a wish covers as it was settled."""
-    return Reach(
+    return RequestScope(
         message_id=row.message_id,
-        wisher_id=row.author_id,
-        kind=cast("WishKind", row.kind),
+        requester_id=row.author_id,
+        kind=cast("RequestKind", row.kind),
         position=(row.sent_at, row.native_order, row.message_id),
-        targets=frozenset(row.target_ids),
-        marks=frozenset(row.marks),
-        own_marks=frozenset(row.own_marks),
-        from_ids=None if row.from_ids is None else frozenset(row.from_ids),
-        spared_ids=frozenset(row.spared_ids),
-        is_standing=row.is_standing,
+        target_ids=frozenset(row.target_ids),
+        digests=frozenset(row.marks),
+        author_digests=frozenset(row.own_marks),
+        restricted_ids=None if row.from_ids is None else frozenset(row.from_ids),
+        exempt_ids=frozenset(row.spared_ids),
+        is_ongoing=row.is_standing,
         since=row.since,
-        permits=_matters(row.permits),
-        denies=_matters(row.denies),
-        of_ids=None if row.of_ids is None else frozenset(row.of_ids),
+        allowed=_topics(row.permits),
+        denied=_topics(row.denies),
+        author_ids=None if row.of_ids is None else frozenset(row.of_ids),
     )
 
 
-def kept(room_id: RoomId, voice: Voice, reach: Reach, *, status: WishStatus, doubt: str) -> NewWish:
+def to_row(room_id: RoomId, voice: RequestMessage, scope: RequestScope, *, status: RequestStatus, doubt: str) -> NewRequest:
     """Return the row of a wish that was settled."""
-    return NewWish(
+    return NewRequest(
         room_id=room_id,
-        message_id=reach.message_id,
-        author_id=reach.wisher_id,
-        kind=reach.kind,
+        message_id=scope.message_id,
+        author_id=scope.requester_id,
+        kind=scope.kind,
         status=status,
         doubt=doubt,
-        heard_by=voice.heard_by,
-        told=voice.told,
-        target_ids=reach.targets,
-        marks=reach.marks,
-        own_marks=reach.own_marks,
-        from_ids=reach.from_ids,
-        spared_ids=reach.spared_ids,
-        is_standing=reach.is_standing,
-        since=reach.since,
-        permits=reach.permits,
-        denies=reach.denies,
-        of_ids=reach.of_ids,
+        heard_by=voice.detected_by,
+        told=voice.spans,
+        target_ids=scope.target_ids,
+        marks=scope.digests,
+        own_marks=scope.author_digests,
+        from_ids=scope.restricted_ids,
+        spared_ids=scope.exempt_ids,
+        is_standing=scope.is_ongoing,
+        since=scope.since,
+        permits=scope.allowed,
+        denies=scope.denied,
+        of_ids=scope.author_ids,
     )
 
 
-def told(wish: Wish, body: str) -> dict[str, Any]:
+def to_spans(request: PrivacyRequest, body: str) -> dict[str, Any]:
     """Return what was heard of a wish's words, as places in the body that voices it.
 
     Heard again they might mean something else: whoever is called like a value, or like somebody it names, may have
     come since. What the body does not say is left out: nobody wished it there.
     """
-    whole = _place(wish.topic, body)
-    words = [wish.topic] if whole is not None else TOKEN.findall(wish.topic)
+    whole = _place(request.subject, body)
+    words = [request.subject] if whole is not None else TOKEN.findall(request.subject)
     return {
         "body": _digest(body),
-        "points_back": wish.points_back,
-        "is_record": wish.is_record,
+        "points_back": request.refers_back,
+        "is_record": request.is_record,
         "topic": _places(words, body),
-        "values": _places(wish.values, body),
-        "awaited": _places(wish.awaited, body),
+        "values": _places(request.identifiers, body),
+        "awaited": _places(request.unresolved_names, body),
     }
 
 
-def wish_of(row: HeardWish, body: str) -> Wish | None:
+def to_request(row: StoredRequest, body: str) -> PrivacyRequest | None:
     """Return the wish as it was heard in a body; None if that has changed since, or it waits for whom it names."""
-    if row.told is None or not is_said(row.told, body):
+    if row.told is None or not is_unchanged(row.told, body):
         return None
-    wish = Wish(
-        kind=cast("WishKind", row.kind),
-        points_back=row.told["points_back"],
+    wish = PrivacyRequest(
+        kind=cast("RequestKind", row.kind),
+        refers_back=row.told["points_back"],
         is_record=row.told["is_record"],
-        party_ids=frozenset(row.from_ids or ()),
-        permits=_matters(row.permits),
-        denies=_matters(row.denies),
-        is_standing=row.is_standing,
+        restricted_ids=frozenset(row.from_ids or ()),
+        allowed=_topics(row.permits),
+        denied=_topics(row.denies),
+        is_ongoing=row.is_standing,
     )
-    return as_told(wish, row.told, body)
+    return with_spans(wish, row.told, body)
 
 
-def as_told(wish: Wish, told: Mapping[str, Any], body: str) -> Wish:
+def with_spans(request: PrivacyRequest, spans: Mapping[str, Any], body: str) -> PrivacyRequest:
     """Return a wish with the words that the body which voices it says of it, and no others."""
     topic, values, awaited = (
-        tuple(_at(place, body) for place in told.get(part, ())) for part in ("topic", "values", "awaited")
+        tuple(_text_at(place, body) for place in spans.get(part, ())) for part in ("topic", "values", "awaited")
     )
-    return replace(wish, topic=" ".join(topic), values=values, awaited=awaited)
+    return replace(request, topic=" ".join(topic), identifiers=values, unresolved_names=awaited)
 
 
-def is_said(told: Mapping[str, Any], body: str) -> bool:
+def is_unchanged(spans: Mapping[str, Any], body: str) -> bool:
     """Return whether a body is still the one in which this was heard."""
-    return told["body"] == _digest(body)
+    return spans["body"] == _digest(body)
 
 
 def _places(found: Iterable[str], body: str) -> list[list[int]]:
@@ -131,13 +131,13 @@ def _place(words: str, body: str) -> list[int] | None:
     between = r"[\W_]+".join(map(re.escape, tokens))
     for spelled in (re.escape(words), between):
         for flags in (0, re.IGNORECASE):
-            match = later(rf"(?<![^\W_]){spelled}(?![^\W_])", flags).search(body)
+            match = lazy_pattern(rf"(?<![^\W_]){spelled}(?![^\W_])", flags).search(body)
             if match is not None:
                 return list(match.span())
     return None
 
 
-def _at(place: tuple[int, int], body: str) -> str:
+def _text_at(place: tuple[int, int], body: str) -> str:
     return body[slice(*place)]
 
 
@@ -145,5 +145,5 @@ def _digest(body: str) -> str:
     return blake2b(body.encode(), digest_size=16).hexdigest()
 
 
-def _matters(names: Iterable[str]) -> frozenset[Matter]:
+def _topics(names: Iterable[str]) -> frozenset[Topic]:
     return frozenset(cast("Iterable[Matter]", names))

@@ -15,29 +15,29 @@ from typing import Any, Protocol
 
 from roomlore.domain.errors import DatabaseUnavailable
 from roomlore.domain.ids import OrgId
-from roomlore.domain.ports import LanguageModel, Unanswered
+from roomlore.domain.ports import LanguageModel, LlmFailure
 from roomlore.store import asking, work
 from roomlore.store.asking import Purpose
 from roomlore.store.db import Database
-from roomlore.workers.rounds import Rounds, orgs
+from roomlore.workers.rounds import Scheduler, orgs
 
 #: How often a running worker looks for conversations that have gone quiet.
-EVERY_SECONDS = 30.0
+POLL_SECONDS = 30.0
 #: After the first call that is not answered; each further one waits four times as long, up to the longest.
-FIRST_REST = timedelta(seconds=5)
+MIN_BACKOFF = timedelta(seconds=5)
 LONGEST_REST = timedelta(hours=1)
 #: Beyond a call's own patience, before others may take it for lost.
 GRACE = timedelta(seconds=60)
 #: What was given up is told within so many seconds, or left to its time.
-GIVING_BACK = 3.0
+RELEASE_TIMEOUT = 3.0
 #: What ends the work in an org: no call may be made, or there is nothing to make one for.
-ENDS = frozenset({"failed", "nothing", "stopped"})
+FINAL_OUTCOMES = frozenset({"failed", "nothing", "stopped"})
 
 LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class LanguageModelRequest:
     """What a language model is asked."""
 
     instructions: str
@@ -48,7 +48,7 @@ class Question:
 
 
 @dataclass(slots=True, kw_only=True)
-class Caller:
+class LanguageModelCaller:
     """Makes calls for one purpose, and remembers how they went."""
 
     db: Database
@@ -57,18 +57,18 @@ class Caller:
     #: Calls in a row that were not answered, whatever org they were for.
     failures: int = 0
     #: How long to leave the language model alone after the last of them.
-    rest: timedelta = timedelta(0)
+    backoff: timedelta = timedelta(0)
     #: Whose call was last: the next round begins behind that org.
     last: OrgId | None = None
 
     @property
-    def patience(self) -> timedelta:
+    def call_timeout(self) -> timedelta:
         """After so long others may take a call for lost."""
-        return self.language_model.patience + GRACE
+        return self.language_model.timeout + GRACE
 
     async def call(
-        self, org_id: OrgId, question: Question, *, now: datetime, failures: int, stop: asyncio.Event | None
-    ) -> str | Unanswered | None:
+        self, org_id: OrgId, request: LanguageModelRequest, *, now: datetime, failures: int, stop: asyncio.Event | None
+    ) -> str | LlmFailure | None:
         """Make a call that was counted and return the answer; None where it was told to stop before there was one.
 
         Whoever writes what came of an answer says in the same transaction that there was one.
@@ -82,21 +82,21 @@ class Caller:
         """
         self.last = org_id
         try:
-            answer = await self._answer(question, stop)
+            answer = await self._answer(request, stop)
         except BaseException:
-            await asyncio.shield(self._give_up(org_id, now))
+            await asyncio.shield(self._release_turn(org_id, now))
             raise
         if answer is None:
-            await self._give_up(org_id, now)
-        elif isinstance(answer, Unanswered):
+            await self._release_turn(org_id, now)
+        elif isinstance(answer, LlmFailure):
             await self._note_failure(org_id, answer, now=now, failures=failures)
         else:
             self.failures = 0
         return answer
 
-    async def _answer(self, question: Question, stop: asyncio.Event | None) -> str | Unanswered | None:
+    async def _answer(self, request: LanguageModelRequest, stop: asyncio.Event | None) -> str | LlmFailure | None:
         call = asyncio.ensure_future(
-            self.language_model.answer(question.instructions, question.material, shape=question.shape)
+            self.language_model.answer(request.instructions, request.material, shape=request.shape)
         )
         stopping = asyncio.ensure_future((stop or asyncio.Event()).wait())
         try:
@@ -107,35 +107,35 @@ class Caller:
             stopping.cancel()
             await asyncio.gather(call, stopping, return_exceptions=True)
 
-    async def _note_failure(self, org_id: OrgId, answer: Unanswered, *, now: datetime, failures: int) -> None:
+    async def _note_failure(self, org_id: OrgId, answer: LlmFailure, *, now: datetime, failures: int) -> None:
         self.failures = max(self.failures, failures) + 1
-        self.rest = rest_after(self.failures, answer.retry_after)
-        LOG.warning("the language model: %s; next call in %d s", answer.reason, self.rest.total_seconds())
+        self.backoff = backoff_after(self.failures, answer.retry_after)
+        LOG.warning("the language model: %s; next call in %d s", answer.reason, self.backoff.total_seconds())
         note = partial(
-            asking.note_failure,
+            asking.record_failure,
             org_id=org_id,
             purpose=self.purpose,
             error=answer.reason,
-            due_at=now + self.rest,
+            due_at=now + self.backoff,
         )
         await self.db.change(org_id, note)
 
-    async def _give_up(self, org_id: OrgId, now: datetime) -> None:
+    async def _release_turn(self, org_id: OrgId, now: datetime) -> None:
         """Let others make the next call; where the database has gone, they wait until this one's time is over."""
-        note = partial(asking.note_answer, org_id=org_id, purpose=self.purpose, now=now, is_answered=False)
+        note = partial(asking.record_answer, org_id=org_id, purpose=self.purpose, now=now, is_answered=False)
         try:
-            async with asyncio.timeout(GIVING_BACK):
-                with work.meeting_outages():
+            async with asyncio.timeout(RELEASE_TIMEOUT):
+                with work.translate_connection_errors():
                     await self.db.change(org_id, note)
         except (DatabaseUnavailable, TimeoutError):
             LOG.info("the database is away: the next call waits")
 
 
-class Turns(Protocol):
+class LanguageModelJob(Protocol):
     """Asks about one thing after another."""
 
     @property
-    def caller(self) -> Caller:
+    def caller(self) -> LanguageModelCaller:
         """Makes the calls."""
         ...
 
@@ -144,7 +144,7 @@ class Turns(Protocol):
         ...
 
 
-def rest_after(failures: int, retry_after: timedelta | None = None) -> timedelta:
+def backoff_after(failures: int, retry_after: timedelta | None = None) -> timedelta:
     """Return how long to leave a language model alone after so many calls in a row without an answer.
 
     Args:
@@ -152,11 +152,11 @@ def rest_after(failures: int, retry_after: timedelta | None = None) -> timedelta
         retry_after: What the server asked for; no longer than the longest rest.
     """
     # 4^10 is beyond any rest, and no more of them need be computed.
-    rest = FIRST_REST * 4 ** min(failures - 1, 10)
+    rest = MIN_BACKOFF * 4 ** min(failures - 1, 10)
     return min(max(rest, retry_after or rest), LONGEST_REST)
 
 
-async def run(turns: Turns, stop: asyncio.Event, *, every: float = EVERY_SECONDS) -> None:
+async def run(job: LanguageModelJob, stop: asyncio.Event, *, interval: float = POLL_SECONDS) -> None:
     """Ask about whatever there is in every org, in turns, until told to stop.
 
     Raises:
@@ -164,31 +164,31 @@ async def run(turns: Turns, stop: asyncio.Event, *, every: float = EVERY_SECONDS
     """
 
     async def visit(org_id: OrgId) -> float | None:
-        became = await turns.next(org_id, now=datetime.now(UTC), stop=stop)
+        became = await job.next(org_id, now=datetime.now(UTC), stop=stop)
         if became == "failed":
-            return max(every, turns.caller.rest.total_seconds())
+            return max(interval, job.caller.backoff.total_seconds())
         return None if became == "nothing" else 0.0
 
-    rounds = Rounds(
-        db=turns.caller.db,
+    rounds = Scheduler(
+        db=job.caller.db,
         visit=visit,
-        doing="asking about conversations",
-        every=every,
-        order=lambda org_ids: _behind(turns.caller.last, org_ids),
+        task_name="asking about conversations",
+        interval=interval,
+        order=lambda org_ids: _rotated_after(job.caller.last, org_ids),
     )
     await rounds.run(stop)
 
 
-async def drain(turns: Turns, *, only_org: OrgId | None = None) -> Counter[str]:
+async def drain(job: LanguageModelJob, *, only_org: OrgId | None = None) -> Counter[str]:
     """Ask about what waits, in one org or in all, until nothing does or no call may be made; return what became of it.
 
     Raises:
         DatabaseUnavailable: the server went away.
     """
     outcomes = Counter[str]()
-    with work.meeting_outages():
-        for org_id in await orgs(turns.caller.db, only_org):
-            while (became := await turns.next(org_id, now=datetime.now(UTC))) not in ENDS:
+    with work.translate_connection_errors():
+        for org_id in await orgs(job.caller.db, only_org):
+            while (became := await job.next(org_id, now=datetime.now(UTC))) not in FINAL_OUTCOMES:
                 outcomes[became] += 1
             outcomes[became] += 1
             if became == "failed":
@@ -196,6 +196,6 @@ async def drain(turns: Turns, *, only_org: OrgId | None = None) -> Counter[str]:
     return outcomes
 
 
-def _behind(last: OrgId | None, org_ids: Sequence[OrgId]) -> list[OrgId]:
+def _rotated_after(last: OrgId | None, org_ids: Sequence[OrgId]) -> list[OrgId]:
     """Return orgs in an order in which each has its call in time, also where most calls fail."""
     return sorted(org_ids, key=lambda org_id: (last is not None and org_id <= last, org_id))

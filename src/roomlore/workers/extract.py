@@ -15,20 +15,20 @@ from typing import Any
 
 from roomlore.domain.errors import DatabaseUnavailable
 from roomlore.domain.ids import ConversationId, OrgId
-from roomlore.domain.ports import Extractor, Unanswered
+from roomlore.domain.ports import Extractor, LlmFailure
 from roomlore.domain.records import Viewer
-from roomlore.domain.statements import Person, Spoken, Statement
+from roomlore.domain.statements import NamedParticipant, SourceText, Claim
 from roomlore.extraction import rules
 from roomlore.store import extracting, work
 from roomlore.store.db import Database
-from roomlore.store.extracting import Undrawn
+from roomlore.store.extracting import PendingConversation
 from roomlore.store.queries import Connection
 from roomlore.workers import drawing
-from roomlore.workers.drawing import Conversation, Drawing, Written
-from roomlore.workers.rounds import Rounds, orgs
+from roomlore.workers.drawing import ConversationToExtract, ExtractedClaims, WriteResult
+from roomlore.workers.rounds import Scheduler, orgs
 
 #: How often a running worker looks for conversations that are over.
-EVERY_SECONDS = 10.0
+POLL_SECONDS = 10.0
 #: Conversations gone through at once.
 BATCH = 100
 
@@ -38,69 +38,69 @@ Progress = Callable[[int], None]
 LOG = logging.getLogger(__name__)
 
 
-class Rules:
+class RuleExtractor:
     """The `Extractor` that needs nothing but words."""
 
     name = "rules"
 
     async def extract(
-        self, said: Sequence[Spoken], people: Sequence[Person]
-    ) -> Sequence[Statement] | Unanswered:
+        self, said: Sequence[SourceText], people: Sequence[NamedParticipant]
+    ) -> Sequence[Claim] | LlmFailure:
         """Return what is stated."""
         return await asyncio.to_thread(rules.extract, said, people)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExtractWorker:
+class ExtractionWorker:
     """Goes through conversations that are over."""
 
     db: Database
     extractor: Extractor
     batch: int = BATCH
 
-    async def next(self, org_id: OrgId, *, now: datetime) -> Written | None:
+    async def next(self, org_id: OrgId, *, now: datetime) -> WriteResult | None:
         """Go through some conversations of an org that are over; None where there is none left."""
-        find = partial(extracting.undrawn, org_id=org_id, now=now, limit=self.batch)
-        return await self._draw(org_id, find, now=now)
+        find = partial(extracting.pending, org_id=org_id, now=now, limit=self.batch)
+        return await self._extract_found(org_id, find, now=now)
 
-    async def draw(
+    async def extract(
         self, org_id: OrgId, ids: Sequence[ConversationId], *, now: datetime, progress: Progress | None = None
-    ) -> Written:
+    ) -> WriteResult:
         """Go through these conversations, over or not, and return what came of it."""
-        done = Written()
+        done = WriteResult()
         for start in range(0, len(ids), self.batch):
-            find = partial(extracting.asked_for, org_id=org_id, ids=ids[start : start + self.batch])
-            written = await self._draw(org_id, find, now=now) or Written()
-            _tell(progress, written)
+            find = partial(extracting.requested, org_id=org_id, ids=ids[start : start + self.batch])
+            written = await self._extract_found(org_id, find, now=now) or WriteResult()
+            _report(progress, written)
             done += written
         return done
 
-    async def _draw(self, org_id: OrgId, find: partial[Any], *, now: datetime) -> Written | None:
-        async with self.db.reading(Viewer.operator(org_id)) as conn:
-            found: list[Undrawn] = await find(conn)
-            conversations = await drawing.read(conn, org_id, found)
+    async def _extract_found(self, org_id: OrgId, find_conversations: partial[Any], *, now: datetime) -> WriteResult | None:
+        async with self.db.read_transaction(Viewer.operator(org_id)) as conn:
+            found: list[PendingConversation] = await find_conversations(conn)
+            conversations = await drawing.load_conversations(conn, org_id, found)
         if not found:
             return None
         drawings = [one for one in [await self._extract(org_id, each) for each in conversations] if one]
-        return await self._write_apart(org_id, drawings, now=now)
+        return await self._write_separately(org_id, drawings, now=now)
 
-    async def _extract(self, org_id: OrgId, conversation: Conversation) -> Drawing | None:
+    async def _extract(self, org_id: OrgId, conversation: ConversationToExtract) -> ExtractedClaims | None:
         try:
-            found = await self.extractor.extract(conversation.said, conversation.people)
+            found = await self.extractor.extract(conversation.messages, conversation.people)
         except Exception as error:  # noqa: BLE001  whatever one conversation breaks must not stop the others
-            await self._set_aside(org_id, conversation, type(error).__name__)
+            await self._dead_letter(org_id, conversation, type(error).__name__)
             return None
-        if isinstance(found, Unanswered):
-            await self._set_aside(org_id, conversation, found.reason)
+        if isinstance(found, LlmFailure):
+            await self._dead_letter(org_id, conversation, found.reason)
             return None
-        return Drawing(conversation=conversation, statements=found)
+        return ExtractedClaims(conversation=conversation, claims=found)
 
-    async def _write_apart(self, org_id: OrgId, drawings: Sequence[Drawing], *, now: datetime) -> Written:
+    async def _write_separately(self, org_id: OrgId, drawings: Sequence[ExtractedClaims], *, now: datetime) -> WriteResult:
         """Write drawings together, or one by one if that fails; what fails alone is set aside."""
         if not drawings:
-            return Written()
+            return WriteResult()
         try:
-            with work.meeting_outages():
+            with work.translate_connection_errors():
                 return await self.db.change(
                     org_id, partial(self._write, org_id=org_id, drawings=drawings, now=now)
                 )
@@ -108,28 +108,28 @@ class ExtractWorker:
             raise
         except Exception as error:  # noqa: BLE001  as above
             if len(drawings) == 1:
-                await self._set_aside(org_id, drawings[0].conversation, type(error).__name__)
-                return Written()
-        done = Written()
+                await self._dead_letter(org_id, drawings[0].conversation, type(error).__name__)
+                return WriteResult()
+        done = WriteResult()
         for one in drawings:
-            done += await self._write_apart(org_id, [one], now=now)
+            done += await self._write_separately(org_id, [one], now=now)
         return done
 
     async def _write(
-        self, conn: Connection, org_id: OrgId, *, drawings: Sequence[Drawing], now: datetime
-    ) -> Written:
-        written, states = await drawing.write(conn, org_id, drawings, extractor=self.extractor.name, now=now)
-        await extracting.note_drawn(conn, org_id, states)
+        self, conn: Connection, org_id: OrgId, *, drawings: Sequence[ExtractedClaims], now: datetime
+    ) -> WriteResult:
+        written, states = await drawing.write_claims(conn, org_id, drawings, extractor=self.extractor.name, now=now)
+        await extracting.record_extracted(conn, org_id, states)
         return written
 
-    async def _set_aside(self, org_id: OrgId, conversation: Conversation, reason: str) -> None:
+    async def _dead_letter(self, org_id: OrgId, conversation: ConversationToExtract, reason: str) -> None:
         """Leave a conversation for a kind of error; its text may quote what somebody said."""
         LOG.warning("conversation %s: %s; set aside", conversation.id, reason)
-        note = partial(extracting.set_aside, org_id=org_id, conversation_id=conversation.id, error=reason)
+        note = partial(extracting.dead_letter, org_id=org_id, conversation_id=conversation.id, error=reason)
         await self.db.change(org_id, note)
 
 
-async def run(worker: ExtractWorker, stop: asyncio.Event, *, every: float = EVERY_SECONDS) -> None:
+async def run(worker: ExtractionWorker, stop: asyncio.Event, *, interval: float = POLL_SECONDS) -> None:
     """Go through conversations of every org as they end, until told to stop.
 
     Raises:
@@ -139,27 +139,27 @@ async def run(worker: ExtractWorker, stop: asyncio.Event, *, every: float = EVER
     async def visit(org_id: OrgId) -> float | None:
         return None if await worker.next(org_id, now=datetime.now(UTC)) is None else 0.0
 
-    await Rounds(db=worker.db, visit=visit, doing="drawing memories", every=every).run(stop)
+    await Scheduler(db=worker.db, visit=visit, task_name="drawing memories", interval=interval).run(stop)
 
 
 async def drain(
-    worker: ExtractWorker, *, only_org: OrgId | None = None, progress: Progress | None = None
-) -> Written:
+    worker: ExtractionWorker, *, only_org: OrgId | None = None, progress: Progress | None = None
+) -> WriteResult:
     """Go through what waits, in one org or in all, and return what came of it.
 
     Raises:
         DatabaseUnavailable: the server went away.
     """
-    done = Written()
-    with work.meeting_outages():
+    done = WriteResult()
+    with work.translate_connection_errors():
         for org_id in await orgs(worker.db, only_org):
             now = datetime.now(UTC)
             while (written := await worker.next(org_id, now=now)) is not None:
-                _tell(progress, written)
+                _report(progress, written)
                 done += written
     return done
 
 
-def _tell(progress: Progress | None, written: Written) -> None:
+def _report(progress: Progress | None, written: WriteResult) -> None:
     if written.messages and progress is not None:
         progress(written.messages)

@@ -15,25 +15,25 @@ from roomlore.domain.records import Viewer
 from roomlore.store import directory, erased, work
 from roomlore.store.db import Database
 from roomlore.store.queries import Connection
-from roomlore.store.wishes import RoomSaid, said_by_ids
-from roomlore.store.work import Stage, Task
+from roomlore.store.wishes import RoomMessage, messages_by_id
+from roomlore.store.work import QueueName, Task
 from roomlore.wishes import hearing
-from roomlore.wishes.listening import Listened, listen
+from roomlore.wishes.listening import Screened, screen
 
 
-class ListeningTookTooLong(Exception):
+class DetectionTookTooLong(Exception):
     """A message could not be listened to in time once more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ListenWorker:
+class PrivacyRequestWorker:
     """Hears requests in messages that were not listened to in time."""
 
     db: Database
     now: Callable[[], datetime] = utc_now
     #: One: each may take all the time that a text has.
     batch: int = 1
-    stage: Stage = "listen"
+    queue: QueueName = "listen"
 
     async def begin(self, only_org: OrgId | None) -> None:
         """Do nothing: whoever stores a message asks for it to be listened to."""
@@ -44,31 +44,31 @@ class ListenWorker:
         Raises:
             ListeningTookTooLong: one of them takes too long again.
         """
-        async with self.db.reading(Viewer.operator(org_id)) as conn:
-            said = await said_by_ids(conn, org_id, [task.subject_id for task in tasks])
-        listened = await listen(one.body for one in said)
+        async with self.db.read_transaction(Viewer.operator(org_id)) as conn:
+            said = await messages_by_id(conn, org_id, [task.subject_id for task in tasks])
+        listened = await screen(one.body for one in said)
         if None in listened.values():
-            raise ListeningTookTooLong
+            raise DetectionTookTooLong
         await self.db.change(
-            org_id, partial(self._hear, org_id=org_id, tasks=tasks, said=said, listened=listened)
+            org_id, partial(self._store_requests, org_id=org_id, tasks=tasks, said=said, listened=listened)
         )
         return len(tasks)
 
     async def tidy(self) -> None:
         """Do nothing."""
 
-    async def _hear(
+    async def _store_requests(
         self,
         conn: Connection,
         org_id: OrgId,
         *,
         tasks: Sequence[Task],
-        said: Sequence[RoomSaid],
-        listened: Listened,
+        said: Sequence[RoomMessage],
+        listened: Screened,
     ) -> None:
-        await erased.keep_erasures_out(conn, org_id)
+        await erased.lock_shared(conn, org_id)
         rooms = {one.room_id for one in said}
         await directory.lock_rooms(conn, rooms)
-        current = await work.finish(conn, org_id, self.stage, tasks)
+        current = await work.finish(conn, org_id, self.queue, tasks)
         bodies = {one.id: one.body for one in said if one.id in current}
-        await hearing.hear(conn, org_id, bodies, rooms=rooms, at=self.now(), listened=listened)
+        await hearing.apply(conn, org_id, bodies, rooms=rooms, at=self.now(), screened=listened)

@@ -19,49 +19,49 @@ from roomlore.domain.ids import OrgId
 from roomlore.store import work
 from roomlore.store.db import Database
 from roomlore.store.queries import Connection
-from roomlore.store.work import Retries, Stage, Task
+from roomlore.store.work import RetrySchedule, QueueName, Task
 
 Done = TypeVar("Done")
 
 LONGEST_ERROR = 100
 #: One batch is read and written back while another is worked on.
-LANES = 2
+CONCURRENCY = 2
 #: No org gets more than this part of a batch while others wait.
-SHARE = 4
+FAIR_SHARE = 4
 #: A worker that is told to stop finishes its batch within so many seconds, or abandons it.
-FAREWELL = 10.0
+SHUTDOWN_TIMEOUT = 10.0
 #: What cannot be given back within so many seconds is left to its lease.
-GIVING_BACK = 3.0
+RELEASE_TIMEOUT = 3.0
 
 LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
+class RetryPolicy:
     """How long a worker waits for what."""
 
     #: What was taken and neither finished nor given back is due again after this.
     lease: timedelta
-    retries: Retries
+    retries: RetrySchedule
     #: Notifications wake a worker at once; this is how long it sleeps if one is missed, and how long it
     #: lets a database rest that went away.
     poll_seconds: float
 
 
-USUAL = Pace(
+DEFAULT_POLICY = RetryPolicy(
     lease=timedelta(minutes=2),
-    retries=Retries(first_after=timedelta(seconds=1), last_attempt=5),
+    retries=RetrySchedule(first_after=timedelta(seconds=1), last_attempt=5),
     poll_seconds=2.0,
 )
 #: Somebody waits for a drain to end: what fails is tried again soon, or set aside soon.
-BRISK = replace(
-    USUAL, retries=Retries(first_after=timedelta(milliseconds=10), last_attempt=5), poll_seconds=0.2
+DRAIN_POLICY = replace(
+    DEFAULT_POLICY, retries=RetrySchedule(first_after=timedelta(milliseconds=10), last_attempt=5), poll_seconds=0.2
 )
 
 #: Brings the database back, if that is in our hands.
-Mend = Callable[[], Awaitable[None]]
+Reconnect = Callable[[], Awaitable[None]]
 #: Something else to be done until told to stop, from its beginning again after an outage.
-Chore = Callable[[asyncio.Event], Awaitable[None]]
+PeriodicTask = Callable[[asyncio.Event], Awaitable[None]]
 #: Called after each batch with how many messages were done.
 Progress = Callable[[int], None]
 
@@ -70,7 +70,7 @@ class Worker(Protocol):
     """One stage of work."""
 
     @property
-    def stage(self) -> Stage:
+    def queue(self) -> QueueName:
         """Which work it takes."""
         ...
 
@@ -93,16 +93,16 @@ class Worker(Protocol):
 
 
 @runtime_checkable
-class Choosy(Protocol):
+class BackingOff(Protocol):
     """A worker that leaves some orgs alone for a while."""
 
-    def left_alone(self) -> Collection[OrgId]:
+    def orgs_backing_off(self) -> Collection[OrgId]:
         """Return the orgs of which no work is taken now: what does it is away."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drained:
+class DrainResult:
     """What a drain did."""
 
     #: Messages that were worked on.
@@ -122,7 +122,7 @@ class Drained:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class StepResult:
     """What became of one batch."""
 
     #: Pieces of work.
@@ -137,8 +137,8 @@ async def drain(
     *,
     only_org: OrgId | None = None,
     progress: Progress | None = None,
-    pace: Pace = BRISK,
-) -> Drained:
+    policy: RetryPolicy = DRAIN_POLICY,
+) -> DrainResult:
     """Work until nothing is left, waiting for what others have leased, and return what was done.
 
     Raises:
@@ -151,24 +151,24 @@ async def drain(
         done = 0
         while True:
             next_one = finishing
-            finished = await step(db, worker, only_org=only_org, pace=pace)
+            finished = await step(db, worker, only_org=only_org, policy=policy)
             done += finished.done
-            _tell(progress, finished)
+            _report(progress, finished)
             if finished.taken:
                 # A lane that found nothing looks again at once: what this one had may be due again, or all is done.
                 finishing.set()
                 finishing = asyncio.Event()
-            elif not (await _count(db, worker, only_org, without=_left_alone(worker))).waiting:
+            elif not (await _count(db, worker, only_org, without=_orgs_backing_off(worker))).waiting:
                 return done
             else:
-                await _first_of(next_one.wait(), asyncio.sleep(pace.poll_seconds))
+                await _until_first(next_one.wait(), asyncio.sleep(policy.poll_seconds))
 
-    with work.meeting_outages():
+    with work.translate_connection_errors():
         await worker.begin(only_org)
-        done = sum(await _side_by_side([until_empty() for _ in range(LANES)]))
+        done = sum(await _run_concurrently([until_empty() for _ in range(CONCURRENCY)]))
         if done:
             await worker.tidy()
-        return Drained(done=done, set_aside=(await _count(db, worker, only_org)).set_aside)
+        return DrainResult(done=done, set_aside=(await _count(db, worker, only_org)).set_aside)
 
 
 async def run(
@@ -176,10 +176,10 @@ async def run(
     worker: Worker,
     *,
     stop: asyncio.Event,
-    mend: Mend | None = None,
+    reconnect: Reconnect | None = None,
     progress: Progress | None = None,
-    pace: Pace = USUAL,
-    chores: Sequence[Chore] = (),
+    policy: RetryPolicy = DEFAULT_POLICY,
+    tasks: Sequence[PeriodicTask] = (),
 ) -> None:
     """Work until told to stop, woken by notifications with a poll behind them, through any outage.
 
@@ -192,124 +192,124 @@ async def run(
         pace: How long to wait for what.
         chores: What else is done meanwhile.
     """
-    shift = _Shift(db=db, worker=worker, stop=stop, mend=mend, progress=progress, pace=pace)
-    parts = [partial(worker.begin, None), shift.listen, *(shift.work for _ in range(LANES))]
-    parts += [partial(chore, stop) for chore in chores]
+    shift = _RunningWorker(db=db, worker=worker, stop=stop, reconnect=reconnect, progress=progress, policy=policy)
+    parts = [partial(worker.begin, None), shift.listen, *(shift.work for _ in range(CONCURRENCY))]
+    parts += [partial(chore, stop) for chore in tasks]
 
     async def set_limit() -> None:
         await stop.wait()
-        limit.reschedule(asyncio.get_running_loop().time() + FAREWELL)
+        limit.reschedule(asyncio.get_running_loop().time() + SHUTDOWN_TIMEOUT)
 
     limit = asyncio.timeout(None)
     try:
         async with limit:
-            await _side_by_side([set_limit(), *(shift.through_outages(part) for part in parts)])
+            await _run_concurrently([set_limit(), *(shift.through_outages(part) for part in parts)])
     except TimeoutError:
         if not limit.expired():
             raise
 
 
 @dataclass(slots=True, kw_only=True)
-class _Shift:
+class _RunningWorker:
     """What the parts of a running worker share."""
 
     db: Database
     worker: Worker
     stop: asyncio.Event
-    mend: Mend | None
+    reconnect: Reconnect | None
     progress: Progress | None
-    pace: Pace
-    news: asyncio.Event = field(default_factory=asyncio.Event)
-    resting: int = 0
-    untidy: bool = False
+    policy: RetryPolicy
+    wake_event: asyncio.Event = field(default_factory=asyncio.Event)
+    idle_count: int = 0
+    needs_tidying: bool = False
 
     async def through_outages(self, part: Callable[[], Awaitable[None]]) -> None:
         """Run a part to its end, from its beginning whenever it loses the database."""
         while not self.stop.is_set():
             try:
-                with work.meeting_outages():
+                with work.translate_connection_errors():
                     return await part()
             except (DatabaseUnavailable, BackendUnavailable, ModelUnavailable) as error:
                 LOG.warning("%s; trying again", error.why)
-                await _first_of(self.stop.wait(), asyncio.sleep(self.pace.poll_seconds))
+                await _until_first(self.stop.wait(), asyncio.sleep(self.policy.poll_seconds))
                 if isinstance(error, DatabaseUnavailable):
-                    await self._try_to_mend()
+                    await self._try_reconnect()
         return None
 
-    async def _try_to_mend(self) -> None:
-        if self.mend is not None and not self.stop.is_set():
+    async def _try_reconnect(self) -> None:
+        if self.reconnect is not None and not self.stop.is_set():
             with contextlib.suppress(DatabaseUnavailable):
-                await self.mend()
+                await self.reconnect()
 
     async def work(self) -> None:
         """Do batch after batch; rest when there is none."""
         while not self.stop.is_set():
-            finished = await step(self.db, self.worker, pace=self.pace)
-            self.untidy = self.untidy or finished.done > 0
-            _tell(self.progress, finished)
+            finished = await step(self.db, self.worker, policy=self.policy)
+            self.needs_tidying = self.needs_tidying or finished.done > 0
+            _report(self.progress, finished)
             if not finished.taken:
-                await self._rest()
+                await self._wait_for_work()
 
-    async def _rest(self) -> None:
-        self.resting += 1
+    async def _wait_for_work(self) -> None:
+        self.idle_count += 1
         try:
             # Whoever is last to rest tidies up, for then nobody waits for a lock that it takes.
-            if self.untidy and self.resting == LANES:
+            if self.needs_tidying and self.idle_count == CONCURRENCY:
                 await self.worker.tidy()
-                self.untidy = False
-            await _first_of(self.stop.wait(), self.news.wait(), asyncio.sleep(self.pace.poll_seconds))
-            self.news.clear()
+                self.needs_tidying = False
+            await _until_first(self.stop.wait(), self.wake_event.wait(), asyncio.sleep(self.policy.poll_seconds))
+            self.wake_event.clear()
         finally:
-            self.resting -= 1
+            self.idle_count -= 1
 
     async def listen(self) -> None:
         """Wake those who rest when there is news."""
         async with self.db.listening(work.CHANNEL) as wake:
             while not self.stop.is_set():
-                await _first_of(self.stop.wait(), wake(self.pace.poll_seconds))
-                self.news.set()
+                await _until_first(self.stop.wait(), wake(self.policy.poll_seconds))
+                self.wake_event.set()
 
 
-async def step(db: Database, worker: Worker, *, only_org: OrgId | None = None, pace: Pace = USUAL) -> Step:
+async def step(db: Database, worker: Worker, *, only_org: OrgId | None = None, policy: RetryPolicy = DEFAULT_POLICY) -> StepResult:
     """Take one batch and do it; what is interrupted is given back at once."""
     tasks: list[Task] = []
     leased: set[Task] = set()
     try:
-        async with db.outside_orgs() as conn:
-            tasks += await _take(conn, worker, only_org, pace=pace)
+        async with db.system_connection() as conn:
+            tasks += await _take(conn, worker, only_org, policy=policy)
             leased.update(tasks)
         done = 0
         for org_id, mine in _by_org(tasks).items():
-            done += await _do(db, worker, org_id, mine, pace=pace, leased=leased)
+            done += await _do(db, worker, org_id, mine, policy=policy, leased=leased)
     except BaseException:
-        await asyncio.shield(_give_back(db, worker, leased))
+        await asyncio.shield(_release(db, worker, leased))
         raise
-    return Step(taken=len(tasks), done=done)
+    return StepResult(taken=len(tasks), done=done)
 
 
-async def _take(conn: Connection, worker: Worker, only_org: OrgId | None, *, pace: Pace) -> list[Task]:
+async def _take(conn: Connection, worker: Worker, only_org: OrgId | None, *, policy: RetryPolicy) -> list[Task]:
     """Take some of every org first, then fill up with whatever there is most of; what is suspect alone."""
-    share, without = max(worker.batch // SHARE, 1), _left_alone(worker)
-    take = partial(work.take, conn, worker.stage, only_org, lease=pace.lease, without=without)
+    share, without = max(worker.batch // FAIR_SHARE, 1), _orgs_backing_off(worker)
+    take = partial(work.take, conn, worker.queue, only_org, lease=policy.lease, without=without)
     tasks = await take(per_org=share, total=worker.batch)
     if not tasks:
-        return await work.take_suspect(conn, worker.stage, only_org, lease=pace.lease, without=without)
+        return await work.take_poison(conn, worker.queue, only_org, lease=policy.lease, without=without)
     free = worker.batch - len(tasks)
     if free:
         tasks += await take(per_org=free, total=free)
     return tasks
 
 
-def _left_alone(worker: Worker) -> Collection[OrgId]:
-    return worker.left_alone() if isinstance(worker, Choosy) else ()
+def _orgs_backing_off(worker: Worker) -> Collection[OrgId]:
+    return worker.orgs_backing_off() if isinstance(worker, BackingOff) else ()
 
 
 async def _do(
-    db: Database, worker: Worker, org_id: OrgId, tasks: Sequence[Task], *, pace: Pace, leased: set[Task]
+    db: Database, worker: Worker, org_id: OrgId, tasks: Sequence[Task], *, policy: RetryPolicy, leased: set[Task]
 ) -> int:
     """Do some of the leased work of an org, one by one if it fails together; return how much was done."""
     try:
-        with work.meeting_outages():
+        with work.translate_connection_errors():
             done = await worker.do(org_id, tasks)
     except (ModelUnavailable, DatabaseUnavailable, BackendUnavailable):
         raise
@@ -320,22 +320,22 @@ async def _do(
         leased.difference_update(tasks)
         return done
     if len(tasks) > 1:
-        alone = [await _do(db, worker, org_id, [task], pace=pace, leased=leased) for task in tasks]
+        alone = [await _do(db, worker, org_id, [task], policy=policy, leased=leased) for task in tasks]
         return sum(alone)
     await db.change(
         org_id,
-        lambda conn: work.fail(conn, org_id, worker.stage, tasks, error=reason, retries=pace.retries),
+        lambda conn: work.fail(conn, org_id, worker.queue, tasks, error=reason, retries=policy.retries),
     )
     leased.difference_update(tasks)
     return 0
 
 
-async def _give_back(db: Database, worker: Worker, leased: Iterable[Task]) -> None:
+async def _release(db: Database, worker: Worker, leased: Iterable[Task]) -> None:
     """Give work back; where the database has gone, the lease does it later."""
-    with contextlib.suppress(DatabaseUnavailable, TimeoutError), work.meeting_outages():
-        async with asyncio.timeout(GIVING_BACK):
+    with contextlib.suppress(DatabaseUnavailable, TimeoutError), work.translate_connection_errors():
+        async with asyncio.timeout(RELEASE_TIMEOUT):
             for org_id, tasks in _by_org(leased).items():
-                await db.change(org_id, partial(work.release, org_id=org_id, stage=worker.stage, tasks=tasks))
+                await db.change(org_id, partial(work.release, org_id=org_id, queue=worker.queue, tasks=tasks))
 
 
 def _by_org(tasks: Iterable[Task]) -> dict[OrgId, list[Task]]:
@@ -345,7 +345,7 @@ def _by_org(tasks: Iterable[Task]) -> dict[OrgId, list[Task]]:
     return by_org
 
 
-def _tell(progress: Progress | None, finished: Step) -> None:
+def _report(progress: Progress | None, finished: StepResult) -> None:
     if finished.done and progress is not None:
         progress(finished.done)
 
@@ -353,11 +353,11 @@ def _tell(progress: Progress | None, finished: Step) -> None:
 async def _count(
     db: Database, worker: Worker, only_org: OrgId | None, *, without: Collection[OrgId] = ()
 ) -> work.WorkCount:
-    async with db.outside_orgs() as conn:
-        return await work.count(conn, worker.stage, only_org, without=without)
+    async with db.system_connection() as conn:
+        return await work.count(conn, worker.queue, only_org, without=without)
 
 
-async def _side_by_side(lanes: Sequence[Coroutine[Any, Any, Done]]) -> list[Done]:
+async def _run_concurrently(lanes: Sequence[Coroutine[Any, Any, Done]]) -> list[Done]:
     """Return what each lane returns; when one fails or the caller is cancelled, all end first."""
     tasks = [asyncio.create_task(lane) for lane in lanes]
     try:
@@ -368,7 +368,7 @@ async def _side_by_side(lanes: Sequence[Coroutine[Any, Any, Done]]) -> list[Done
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _first_of(*waits: Awaitable[object]) -> None:
+async def _until_first(*waits: Awaitable[object]) -> None:
     """Return when the first of these is done, or raise what it raises; the others are cancelled."""
     tasks = [asyncio.ensure_future(wait) for wait in waits]
     try:

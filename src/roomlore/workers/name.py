@@ -12,15 +12,15 @@ from functools import partial
 from typing import Literal
 
 from roomlore.domain.ids import ConversationId, OrgId
-from roomlore.domain.ports import Unanswered
+from roomlore.domain.ports import LlmFailure
 from roomlore.store import asking, naming
-from roomlore.store.asking import Purpose, Reserved
-from roomlore.store.naming import Said, Unnamed
+from roomlore.store.asking import Purpose, CallReservation
+from roomlore.store.naming import TitleMessage, UntitledConversation
 from roomlore.store.queries import Connection
-from roomlore.untangling.unnamed import erased_words
+from roomlore.untangling.unnamed import erased_name_words
 from roomlore.workers import titles
-from roomlore.workers.asking import Caller, Question
-from roomlore.workers.showing import may_be_shown
+from roomlore.workers.asking import LanguageModelCaller, LanguageModelRequest
+from roomlore.workers.showing import is_allowed_for_model
 
 PURPOSE: Purpose = "titles"
 #: What became of a look at an org.
@@ -28,23 +28,23 @@ Outcome = Literal["named", "refused", "changed", "failed", "stopped", "nothing"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class TitleRequest:
     """A conversation, and what is asked about it."""
 
-    unnamed: Unnamed
-    said: Sequence[Said]
-    reserved: Reserved
+    unnamed: UntitledConversation
+    messages: Sequence[TitleMessage]
+    reserved: CallReservation
 
 
 @dataclass(slots=True, kw_only=True)
-class NameWorker:
+class TitleWorker:
     """Asks a language model what quiet conversations are about."""
 
-    caller: Caller
+    caller: LanguageModelCaller
     #: For each org and day, in UTC.
     calls: int
     #: Conversations whose call was not answered: others come first, they might be the reason.
-    passed_over: set[ConversationId] = field(default_factory=set[ConversationId])
+    skipped: set[ConversationId] = field(default_factory=set[ConversationId])
 
     async def next(self, org_id: OrgId, *, now: datetime, stop: asyncio.Event | None = None) -> Outcome:
         """Name one conversation of an org, if one waits and a call may be made; return what became of it.
@@ -57,66 +57,66 @@ class NameWorker:
         asked = await self.caller.db.change(org_id, partial(self._take, org_id=org_id, now=now))
         if asked is None:
             return "nothing"
-        question = Question(
-            instructions=titles.INSTRUCTIONS, material=titles.material(asked.said), shape=titles.SHAPE
+        question = LanguageModelRequest(
+            instructions=titles.INSTRUCTIONS, material=titles.material(asked.messages), shape=titles.SHAPE
         )
         failures = asked.reserved.failures
         answer = await self.caller.call(org_id, question, now=now, failures=failures, stop=stop)
         if answer is None:
             return "stopped"
-        if isinstance(answer, Unanswered):
-            self.passed_over.add(asked.unnamed.id)
+        if isinstance(answer, LlmFailure):
+            self.skipped.add(asked.unnamed.id)
             return "failed"
-        self.passed_over.clear()
+        self.skipped.clear()
         write = partial(self._write, org_id=org_id, asked=asked, answer=answer, now=now)
         return await self.caller.db.change(org_id, write)
 
-    async def _take(self, conn: Connection, org_id: OrgId, now: datetime) -> Asked | None:
-        if await asking.rests(conn, org_id, PURPOSE, now=now, most=self.calls):
+    async def _take(self, conn: Connection, org_id: OrgId, now: datetime) -> TitleRequest | None:
+        if await asking.is_blocked(conn, org_id, PURPOSE, now=now, daily_limit=self.calls):
             return None
-        await naming.pass_by_short(conn, org_id, now=now)
+        await naming.skip_short(conn, org_id, now=now)
         if await self._next(conn, org_id, now) is None:
             return None
-        until = now + self.caller.patience
-        reserved = await asking.reserve(conn, org_id, PURPOSE, now=now, until=until, most=self.calls)
+        until = now + self.caller.call_timeout
+        reserved = await asking.reserve(conn, org_id, PURPOSE, now=now, until=until, daily_limit=self.calls)
         if reserved is None:
             return None
         # Chosen now that nobody else can be asking: what was next before may have been named meanwhile.
         unnamed = await self._next(conn, org_id, now)
         if unnamed is None:
-            await asking.give_back(conn, org_id, PURPOSE, now=now)
+            await asking.release(conn, org_id, PURPOSE, now=now)
             return None
-        said = await naming.said(
+        said = await naming.first_messages(
             conn, org_id, unnamed.id, limit=titles.MOST_MESSAGES, longest=titles.LONGEST_BODY
         )
         # A wish may have been spoken between those two looks.
-        if not await may_be_shown(conn, org_id, [one.message_id for one in said]):
-            await asking.give_back(conn, org_id, PURPOSE, now=now)
+        if not await is_allowed_for_model(conn, org_id, [one.message_id for one in said]):
+            await asking.release(conn, org_id, PURPOSE, now=now)
             return None
-        return Asked(unnamed=unnamed, said=said, reserved=reserved)
+        return TitleRequest(unnamed=unnamed, messages=said, reserved=reserved)
 
-    async def _next(self, conn: Connection, org_id: OrgId, now: datetime) -> Unnamed | None:
-        unnamed = await naming.next_unnamed(conn, org_id, now=now, passed_over=self.passed_over)
-        if unnamed is None and self.passed_over:
-            self.passed_over.clear()
-            unnamed = await naming.next_unnamed(conn, org_id, now=now)
+    async def _next(self, conn: Connection, org_id: OrgId, now: datetime) -> UntitledConversation | None:
+        unnamed = await naming.next_untitled(conn, org_id, now=now, passed_over=self.skipped)
+        if unnamed is None and self.skipped:
+            self.skipped.clear()
+            unnamed = await naming.next_untitled(conn, org_id, now=now)
         return unnamed
 
     async def _write(
-        self, conn: Connection, org_id: OrgId, *, asked: Asked, answer: str, now: datetime
+        self, conn: Connection, org_id: OrgId, *, asked: TitleRequest, answer: str, now: datetime
     ) -> Outcome:
-        is_fit = await may_be_shown(conn, org_id, [one.message_id for one in asked.said])
-        await asking.note_answer(conn, org_id, PURPOSE, now=now, is_answered=True)
+        is_fit = await is_allowed_for_model(conn, org_id, [one.message_id for one in asked.messages])
+        await asking.record_answer(conn, org_id, PURPOSE, now=now, is_answered=True)
         if not is_fit:
             return "changed"
-        await naming.hold(conn, org_id, asked.unnamed.id)
-        title = titles.title_in(answer, authors={one.author_name for one in asked.said})
+        await naming.lock(conn, org_id, asked.unnamed.id)
+        title = titles.title_in(answer, authors={one.author_name for one in asked.messages})
         if title is not None:
-            names = await naming.names_in(conn, org_id, title)
-            if titles.names_strangers(title, names=names, said=asked.said):
+            names = await naming.participant_names(conn, org_id, title)
+            if titles.mentions_unknown_people(title, names=names, messages=asked.messages):
                 title = None
-        if title is not None and await erased_words(conn, org_id, [title]):
+        if title is not None and await erased_name_words(conn, org_id, [title]):
             title = None
-        if not await naming.put_title(conn, org_id, asked.unnamed, title):
+        if not await naming.set_title(conn, org_id, asked.unnamed, title):
             return "changed"
         return "refused" if title is None else "named"

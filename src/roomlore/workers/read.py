@@ -17,52 +17,52 @@ from typing import Literal
 from uuid import UUID
 
 from roomlore.domain.ids import ConversationId, OrgId, uuid7
-from roomlore.domain.ports import Unanswered, Worded
+from roomlore.domain.ports import LlmFailure, LlmAnswer
 from roomlore.domain.records import Viewer
 from roomlore.domain.speech import safe_text
-from roomlore.domain.statements import Statement
-from roomlore.extraction.languagemodel import INSTRUCTIONS, SHAPE, LanguageModelExtractor, Portion
-from roomlore.extraction.languagemodelanswer import Verdict
+from roomlore.domain.statements import Claim
+from roomlore.extraction.languagemodel import INSTRUCTIONS, ANSWER_SCHEMA, LlmExtractor, PromptChunk
+from roomlore.extraction.languagemodelanswer import ValidationResult
 from roomlore.ingest.clean import storable
-from roomlore.ingest.secrets import strip
+from roomlore.ingest.secrets import remove_secrets
 from roomlore.store import asking, extracting, kinship, readings
 from roomlore.store.asking import Purpose
-from roomlore.store.extracting import Undrawn
+from roomlore.store.extracting import PendingConversation
 from roomlore.store.queries import Connection
-from roomlore.store.readings import NewReading
+from roomlore.store.readings import NewLlmCall
 from roomlore.workers import drawing
-from roomlore.workers.asking import Caller, Question
-from roomlore.workers.drawing import Conversation, Drawing, Written
-from roomlore.workers.showing import may_be_shown
+from roomlore.workers.asking import LanguageModelCaller, LanguageModelRequest
+from roomlore.workers.drawing import ConversationToExtract, ExtractedClaims, WriteResult
+from roomlore.workers.showing import is_allowed_for_model
 
 PURPOSE: Purpose = "statements"
 #: What became of a look at an org.
 Outcome = Literal["read", "passed", "changed", "failed", "stopped", "nothing"]
 
-_NO_CALL = Unanswered(reason="no call may be made now")
-_STOPPED = Unanswered(reason="told to stop")
-_GONE = Unanswered(reason="what was shown is gone")
+_NO_CALL = LlmFailure(reason="no call may be made now")
+_STOPPED = LlmFailure(reason="told to stop")
+_ERASED = LlmFailure(reason="what was shown is gone")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Read:
+class ExtractionRun:
     """What came of going through a conversation."""
 
     outcome: Outcome
-    written: Written = field(default_factory=Written)
+    result: WriteResult = field(default_factory=WriteResult)
 
 
 @dataclass(slots=True, kw_only=True)
-class ReadWorker:
+class LanguageModelExtractionWorker:
     """Asks a language model what is stated in conversations."""
 
-    caller: Caller
+    caller: LanguageModelCaller
     #: For each org and day, in UTC.
     calls: int
     #: For each room and day.
     calls_of_room: int
     #: Conversations whose call was not answered: others come first, they might be the reason.
-    passed_over: set[ConversationId] = field(default_factory=set[ConversationId])
+    skipped: set[ConversationId] = field(default_factory=set[ConversationId])
 
     async def next(self, org_id: OrgId, *, now: datetime, stop: asyncio.Event | None = None) -> Outcome:
         """Go through one conversation of an org, if one waits and a call may be made; return what became of it.
@@ -72,68 +72,68 @@ class ReadWorker:
             now: Tells which are over, and the day.
             stop: Ends a call that is under way.
         """
-        async with self.caller.db.reading(Viewer.operator(org_id)) as conn:
-            if await asking.rests(conn, org_id, PURPOSE, now=now, most=self.calls):
+        async with self.caller.db.read_transaction(Viewer.operator(org_id)) as conn:
+            if await asking.is_blocked(conn, org_id, PURPOSE, now=now, daily_limit=self.calls):
                 return "nothing"
             found = await self._next(conn, org_id, now)
-        return "nothing" if found is None else (await self._read(org_id, found, now=now, stop=stop)).outcome
+        return "nothing" if found is None else (await self._extract(org_id, found, now=now, stop=stop)).outcome
 
-    async def draw(
+    async def extract(
         self,
         org_id: OrgId,
         ids: Sequence[ConversationId],
         *,
         now: datetime,
         stop: asyncio.Event | None = None,
-    ) -> list[Read]:
+    ) -> list[ExtractionRun]:
         """Go through these conversations, over or not, as far as calls may be made; return what became of each."""
-        async with self.caller.db.reading(Viewer.operator(org_id)) as conn:
-            found = await readings.asked_for(conn, org_id, ids)
-        became: list[Read] = []
+        async with self.caller.db.read_transaction(Viewer.operator(org_id)) as conn:
+            found = await readings.requested(conn, org_id, ids)
+        became: list[ExtractionRun] = []
         for one in found:
-            became.append(await self._read(org_id, one, now=now, stop=stop))
+            became.append(await self._extract(org_id, one, now=now, stop=stop))
             if became[-1].outcome in {"failed", "stopped"}:
                 break
         return became
 
-    async def _next(self, conn: Connection, org_id: OrgId, now: datetime) -> Undrawn | None:
-        find = partial(readings.unread, conn, org_id, now=now, most_of_room=self.calls_of_room)
-        found = await find(passed_over=self.passed_over)
-        if found is None and self.passed_over:
-            self.passed_over.clear()
+    async def _next(self, conn: Connection, org_id: OrgId, now: datetime) -> PendingConversation | None:
+        find = partial(readings.next_conversation, conn, org_id, now=now, most_of_room=self.calls_of_room)
+        found = await find(passed_over=self.skipped)
+        if found is None and self.skipped:
+            self.skipped.clear()
             found = await find()
         return found
 
-    async def _read(
-        self, org_id: OrgId, found: Undrawn, *, now: datetime, stop: asyncio.Event | None
-    ) -> Read:
-        async with self.caller.db.reading(Viewer.operator(org_id)) as conn:
-            conversations = await drawing.read(conn, org_id, [found], shown=True)
+    async def _extract(
+        self, org_id: OrgId, found: PendingConversation, *, now: datetime, stop: asyncio.Event | None
+    ) -> ExtractionRun:
+        async with self.caller.db.read_transaction(Viewer.operator(org_id)) as conn:
+            conversations = await drawing.load_conversations(conn, org_id, [found], is_for_model=True)
         if not conversations:
-            return Read(outcome="changed")
-        session = _Session(worker=self, org_id=org_id, conversation=conversations[0], now=now, stop=stop)
-        stated = await session.extractor.extract(conversations[0].said, conversations[0].people)
-        if isinstance(stated, Unanswered):
-            return Read(outcome=self._unanswered(stated, found.id))
-        self.passed_over.discard(found.id)
+            return ExtractionRun(outcome="changed")
+        session = _ExtractionSession(worker=self, org_id=org_id, conversation=conversations[0], now=now, stop=stop)
+        stated = await session.extractor.extract(conversations[0].messages, conversations[0].people)
+        if isinstance(stated, LlmFailure):
+            return ExtractionRun(outcome=self._record_unanswered(stated, found.id))
+        self.skipped.discard(found.id)
         return await self.caller.db.change(org_id, partial(session.write, stated=stated))
 
-    def _unanswered(self, why: Unanswered, conversation_id: ConversationId) -> Outcome:
+    def _record_unanswered(self, why: LlmFailure, conversation_id: ConversationId) -> Outcome:
         if why is _STOPPED:
             return "stopped"
         if why is _NO_CALL:
             return "nothing"
-        if why is _GONE:
+        if why is _ERASED:
             return "changed"
-        self.passed_over.add(conversation_id)
+        self.skipped.add(conversation_id)
         return "failed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Begun:
+class _StartedCall:
     """A portion that was asked about before, or is to be."""
 
-    reading_id: UUID
+    llm_call_id: UUID
     #: None where there is none yet: a call was counted.
     answer: str | None
     #: How many calls before it were not answered.
@@ -141,102 +141,102 @@ class _Begun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Session:
+class _ExtractionSession:
     """One conversation gone through: what was asked about it, and what was answered."""
 
-    worker: ReadWorker
+    worker: LanguageModelExtractionWorker
     org_id: OrgId
-    conversation: Conversation
+    conversation: ConversationToExtract
     now: datetime
     stop: asyncio.Event | None
     #: What each portion was read as, in order.
-    reading_ids: list[UUID] = field(default_factory=list[UUID])
+    llm_call_ids: list[UUID] = field(default_factory=list[UUID])
     #: Of each of these.
-    verdicts: list[Sequence[Verdict]] = field(default_factory=list[Sequence[Verdict]])
+    validations: list[Sequence[ValidationResult]] = field(default_factory=list[Sequence[ValidationResult]])
 
     @property
-    def extractor(self) -> LanguageModelExtractor:
+    def extractor(self) -> LlmExtractor:
         """Return what goes through the conversation."""
         name = self.worker.caller.language_model.name
-        return LanguageModelExtractor(
+        return LlmExtractor(
             name=name,
-            ask=self.ask,
-            tell=self.tell,
-            is_clean=_is_clean,
-            remembered=self.conversation.remembered,
+            call=self.ask,
+            on_verdicts=self.record_validation,
+            is_clean=_has_no_secrets,
+            known_memories=self.conversation.known_memories,
         )
 
-    async def ask(self, portion: Portion) -> str | Unanswered:
+    async def ask(self, chunk: PromptChunk) -> str | LlmFailure:
         """Return the answer to a portion: an earlier one to the very same, or what the language model says now."""
         db, org_id, caller = self.worker.caller.db, self.org_id, self.worker.caller
-        began = await db.change(org_id, partial(self._begin, portion=portion))
-        if isinstance(began, Unanswered):
+        began = await db.change(org_id, partial(self._start_call, portion=chunk))
+        if isinstance(began, LlmFailure):
             return began
-        self.reading_ids.append(began.reading_id)
+        self.llm_call_ids.append(began.llm_call_id)
         if began.answer is not None:
             return began.answer
-        question = Question(instructions=INSTRUCTIONS, material=portion.text, shape=SHAPE)
+        question = LanguageModelRequest(instructions=INSTRUCTIONS, material=chunk.text, shape=ANSWER_SCHEMA)
         answer = await caller.call(org_id, question, now=self.now, failures=began.failures, stop=self.stop)
         told = _STOPPED if answer is None else answer
-        end = partial(self._end, reading_id=began.reading_id, answer=told, portion=portion)
+        end = partial(self._finish_call, reading_id=began.llm_call_id, answer=told, portion=chunk)
         return await db.change(org_id, end)
 
-    def tell(self, portion: Portion, judged: Sequence[Verdict]) -> None:  # noqa: ARG002  one after the other
+    def record_validation(self, chunk: PromptChunk, judged: Sequence[ValidationResult]) -> None:  # noqa: ARG002  one after the other
         """Note what became of what was stated in the answer to a portion."""
-        self.verdicts.append(judged)
+        self.validations.append(judged)
 
-    async def _begin(self, conn: Connection, *, portion: Portion) -> _Begun | Unanswered:
+    async def _start_call(self, conn: Connection, *, portion: PromptChunk) -> _StartedCall | LlmFailure:
         """Return what was answered before, or for what a call was counted, or why none may be made."""
         worker, org_id, now = self.worker, self.org_id, self.now
-        if not await self._may_count(conn, portion) or not await self._is_as_it_was(conn):
-            return _GONE
-        reading = self._reading(portion)
-        known = await self._known(conn, reading, portion)
+        if not await self._is_countable(conn, portion) or not await self._is_unchanged(conn):
+            return _ERASED
+        reading = self._to_llm_call(portion)
+        known = await self._earlier_answer(conn, reading, portion)
         if known is not None:
             return known
-        until = now + worker.caller.patience
-        reserved = await asking.reserve(conn, org_id, PURPOSE, now=now, until=until, most=worker.calls)
+        until = now + worker.caller.call_timeout
+        reserved = await asking.reserve(conn, org_id, PURPOSE, now=now, until=until, daily_limit=worker.calls)
         if reserved is None:
             return _NO_CALL
         # Now that nobody else can be asking: what nobody had asked before may have been answered meanwhile.
-        known = await self._known(conn, reading, portion)
-        room_id, most = self.conversation.as_it_was.room_id, worker.calls_of_room
-        if known is not None or not await readings.count_of_room(conn, org_id, room_id, now=now, most=most):
-            await asking.give_back(conn, org_id, PURPOSE, now=now)
+        known = await self._earlier_answer(conn, reading, portion)
+        room_id, most = self.conversation.snapshot.room_id, worker.calls_of_room
+        if known is not None or not await readings.count_room_call(conn, org_id, room_id, now=now, most=most):
+            await asking.release(conn, org_id, PURPOSE, now=now)
             return _NO_CALL if known is None else known
         await readings.add(conn, org_id, reading, message_ids=portion.source_ids)
-        return _Begun(reading_id=reading.id, answer=None, failures=reserved.failures)
+        return _StartedCall(llm_call_id=reading.id, answer=None, failures=reserved.failures)
 
-    async def _known(self, conn: Connection, reading: NewReading, portion: Portion) -> _Begun | None:
+    async def _earlier_answer(self, conn: Connection, llm_call: NewLlmCall, portion: PromptChunk) -> _StartedCall | None:
         """Return what was answered to the very same before; None where nothing was."""
         conversation_id = self.conversation.id
-        before = await readings.earlier(
+        before = await readings.earlier_answer(
             conn,
             self.org_id,
-            reading.digest,
+            llm_call.digest,
             conversation_id=conversation_id,
             message_ids=portion.source_ids,
         )
         if before is None:
             return None
         if before.conversation_id == conversation_id:
-            return _Begun(reading_id=before.id, answer=before.answer)
-        repeated = replace(reading, answer=before.answer, answered_at=reading.asked_at)
+            return _StartedCall(llm_call_id=before.id, answer=before.answer)
+        repeated = replace(llm_call, answer=before.answer, answered_at=llm_call.asked_at)
         await readings.add(conn, self.org_id, repeated, message_ids=portion.source_ids)
-        return _Begun(reading_id=reading.id, answer=before.answer)
+        return _StartedCall(llm_call_id=llm_call.id, answer=before.answer)
 
-    async def _is_as_it_was(self, conn: Connection) -> bool:
-        [state] = (await extracting.hold(conn, self.org_id, [self.conversation.id])).values() or [None]
-        return state is not None and state == self.conversation.as_it_was.state
+    async def _is_unchanged(self, conn: Connection) -> bool:
+        [state] = (await extracting.lock(conn, self.org_id, [self.conversation.id])).values() or [None]
+        return state is not None and state == self.conversation.snapshot.state
 
-    def _reading(self, portion: Portion) -> NewReading:
+    def _to_llm_call(self, portion: PromptChunk) -> NewLlmCall:
         name = self.worker.caller.language_model.name
         # Not what is remembered by now: an answer to the same words counts as long as they are the same, and all else
         # that it knew of is shown here too.
-        sent = json.dumps([name, INSTRUCTIONS, SHAPE, portion.said])
-        return NewReading(
+        sent = json.dumps([name, INSTRUCTIONS, ANSWER_SCHEMA, portion.messages_text])
+        return NewLlmCall(
             id=uuid7(),
-            room_id=self.conversation.as_it_was.room_id,
+            room_id=self.conversation.snapshot.room_id,
             conversation_id=self.conversation.id,
             language_model=name,
             digest=sha256(sent.encode()).hexdigest(),
@@ -245,55 +245,55 @@ class _Session:
             asked_at=self.now,
         )
 
-    async def _may_count(self, conn: Connection, portion: Portion) -> bool:
+    async def _is_countable(self, conn: Connection, portion: PromptChunk) -> bool:
         """Return whether all that a portion shows is there, and nothing of it is kept from anybody."""
-        remembered = [one.id for one in portion.shown.remembered.values()]
-        return await may_be_shown(conn, self.org_id, portion.source_ids) and await kinship.are_there(
+        remembered = [one.id for one in portion.labels.memories.values()]
+        return await is_allowed_for_model(conn, self.org_id, portion.source_ids) and await kinship.all_exist(
             conn, self.org_id, remembered
         )
 
-    async def _end(
-        self, conn: Connection, *, reading_id: UUID, answer: str | Unanswered, portion: Portion
-    ) -> str | Unanswered:
+    async def _finish_call(
+        self, conn: Connection, *, reading_id: UUID, answer: str | LlmFailure, portion: PromptChunk
+    ) -> str | LlmFailure:
         """Keep what came back, unless what was shown is gone or a wish covers it: then nothing of it is kept."""
-        is_fit = await self._may_count(conn, portion)
-        note = partial(readings.note_answer, conn, self.org_id, reading_id)
-        if isinstance(answer, Unanswered):
+        is_fit = await self._is_countable(conn, portion)
+        note = partial(readings.record_answer, conn, self.org_id, reading_id)
+        if isinstance(answer, LlmFailure):
             await note(answered_at=None, error=answer.reason)
             return answer
-        await asking.note_answer(conn, self.org_id, PURPOSE, now=self.now, is_answered=True)
+        await asking.record_answer(conn, self.org_id, PURPOSE, now=self.now, is_answered=True)
         if not is_fit:
-            earlier = [one for one in self.reading_ids if one != reading_id]
+            earlier = [one for one in self.llm_call_ids if one != reading_id]
             await readings.drop_outdated(conn, self.org_id, self.conversation.id, kept=earlier)
-            return _GONE
-        tokens = (answer.sent_tokens, answer.answer_tokens) if isinstance(answer, Worded) else (None, None)
-        kept = strip(storable(answer))[0]
+            return _ERASED
+        tokens = (answer.sent_tokens, answer.answer_tokens) if isinstance(answer, LlmAnswer) else (None, None)
+        kept = remove_secrets(storable(answer))[0]
         is_there = await note(answered_at=datetime.now(UTC), answer=kept, tokens=tokens)
-        return kept if is_there else _GONE
+        return kept if is_there else _ERASED
 
-    async def write(self, conn: Connection, *, stated: Sequence[Statement]) -> Read:
+    async def write(self, conn: Connection, *, stated: Sequence[Claim]) -> ExtractionRun:
         """Remember what was stated, if the conversation is as it was, and note what became of each statement."""
-        wishes = dict(one.wish for judged in self.verdicts for one in judged if one.wish is not None)
-        drawings = [Drawing(conversation=self.conversation, statements=stated, wishes=wishes)]
+        wishes = dict(one.request for judged in self.validations for one in judged if one.request is not None)
+        drawings = [ExtractedClaims(conversation=self.conversation, claims=stated, wishes=wishes)]
         name = self.worker.caller.language_model.name
-        written, states = await drawing.write(
-            conn, self.org_id, drawings, extractor=name, now=self.now, shown=True
+        written, states = await drawing.write_claims(
+            conn, self.org_id, drawings, extractor=name, now=self.now, is_for_model=True
         )
         if not written.conversations:
-            return Read(outcome="changed")
-        await extracting.note_read(conn, self.org_id, states)
-        await readings.drop_outdated(conn, self.org_id, self.conversation.id, kept=self.reading_ids)
-        told = zip(self.reading_ids, self.verdicts, strict=True)
-        await readings.note_verdicts(conn, self.org_id, {key: _json(judged) for key, judged in told})
-        return Read(outcome="read" if self.reading_ids else "passed", written=written)
+            return ExtractionRun(outcome="changed")
+        await extracting.record_read_by_llm(conn, self.org_id, states)
+        await readings.drop_outdated(conn, self.org_id, self.conversation.id, kept=self.llm_call_ids)
+        told = zip(self.llm_call_ids, self.validations, strict=True)
+        await readings.record_results(conn, self.org_id, {key: _json(judged) for key, judged in told})
+        return ExtractionRun(outcome="read" if self.llm_call_ids else "passed", result=written)
 
 
-def _json(judged: Sequence[Verdict]) -> str:
+def _json(judged: Sequence[ValidationResult]) -> str:
     return json.dumps(
-        [{"stated": one.stated, "is_kept": one.is_kept, "reason": one.reason} for one in judged],
+        [{"stated": one.raw, "is_kept": one.is_accepted, "reason": one.reason} for one in judged],
         ensure_ascii=False,
     )
 
 
-def _is_clean(text: str) -> bool:
-    return strip(text) == (text, 0) and safe_text(storable(text)) == text
+def _has_no_secrets(text: str) -> bool:
+    return remove_secrets(text) == (text, 0) and safe_text(storable(text)) == text

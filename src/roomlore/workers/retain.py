@@ -13,10 +13,10 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from roomlore.domain.errors import DatabaseUnavailable
-from roomlore.domain.ids import OrgId, RoomId, id_at
+from roomlore.domain.ids import OrgId, RoomId, lowest_id_at
 from roomlore.domain.receipts import Receipt
 from roomlore.domain.records import Viewer
-from roomlore.erasure.carrying import Done, look_again
+from roomlore.erasure.carrying import Erasure, verify
 from roomlore.erasure.carrying import expire as expire_portion
 from roomlore.store import changes, erased, idempotency, log, work
 from roomlore.store.db import Database
@@ -24,12 +24,12 @@ from roomlore.store.queries import Connection
 
 ACTION = "expire"
 #: How often a running worker looks.
-EVERY_SECONDS = 60.0
+INTERVAL_SECONDS = 60.0
 #: Whoever listens and was away for longer begins anew.
-CHANGES_KEPT = timedelta(days=30)
+CHANGE_RETENTION = timedelta(days=30)
 
 #: Called with how many messages went.
-Expired = Callable[[int], None]
+OnExpired = Callable[[int], None]
 
 LOG = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ async def expire(db: Database, org_id: OrgId, *, now: datetime, by: Viewer | Non
         by: Who asked for it; the operator without a key by default.
     """
     found: list[Receipt] = []
-    for room_id in await _keeping_rooms(db, org_id, now=now):
+    for room_id in await _rooms_with_retention(db, org_id, now=now):
         await _expire_room(db, org_id, room_id, now=now, by=by or Viewer.operator(org_id), found=found)
     return found
 
@@ -60,30 +60,30 @@ async def expire_everywhere(db: Database, *, now: datetime, only_org: OrgId | No
     found: list[Receipt] = []
     org_ids: list[OrgId] = [] if only_org is None else [only_org]
     if only_org is None:
-        async with _left_to_next_time("orgs"):
+        async with _log_and_continue("orgs"):
             org_ids = await _org_ids(db)
     for org_id in org_ids:
         room_ids: list[RoomId] = []
-        async with _left_to_next_time(f"org {org_id}"):
-            room_ids = await _keeping_rooms(db, org_id, now=now)
+        async with _log_and_continue(f"org {org_id}"):
+            room_ids = await _rooms_with_retention(db, org_id, now=now)
         for room_id in room_ids:
-            async with _left_to_next_time(f"room {room_id}"):
+            async with _log_and_continue(f"room {room_id}"):
                 await _expire_room(db, org_id, room_id, now=now, by=Viewer.operator(org_id), found=found)
-        async with _left_to_next_time(f"changes of org {org_id}"):
+        async with _log_and_continue(f"changes of org {org_id}"):
             await db.change(org_id, partial(_tidy, org_id=org_id, now=now))
     return found
 
 
 async def run(
-    db: Database, stop: asyncio.Event, *, every: float = EVERY_SECONDS, expired: Expired | None = None
+    db: Database, stop: asyncio.Event, *, interval: float = INTERVAL_SECONDS, on_expired: OnExpired | None = None
 ) -> None:
     """Erase what is older than its room keeps, again and again, until told to stop; tell how much went."""
     while not stop.is_set():
         count = message_count(await expire_everywhere(db, now=datetime.now(UTC)))
-        if count and expired is not None:
-            expired(count)
+        if count and on_expired is not None:
+            on_expired(count)
         try:
-            await asyncio.wait_for(stop.wait(), every)
+            await asyncio.wait_for(stop.wait(), interval)
         except TimeoutError:
             continue
 
@@ -94,10 +94,10 @@ def message_count(found: Iterable[Receipt]) -> int:
 
 
 @asynccontextmanager
-async def _left_to_next_time(what: str) -> AsyncGenerator[None]:
+async def _log_and_continue(what: str) -> AsyncGenerator[None]:
     """Log what breaks inside the block and go on behind it; an outage is nothing to go on from."""
     try:
-        with work.meeting_outages():
+        with work.translate_connection_errors():
             yield
     except DatabaseUnavailable:
         raise
@@ -107,19 +107,19 @@ async def _left_to_next_time(what: str) -> AsyncGenerator[None]:
 
 
 async def _org_ids(db: Database) -> list[OrgId]:
-    async with db.outside_orgs() as conn:
+    async with db.system_connection() as conn:
         return await work.org_ids(conn)
 
 
 async def _tidy(conn: Connection, org_id: OrgId, *, now: datetime) -> None:
     """Drop what is kept for a while only, for those who missed it."""
-    await changes.drop_before(conn, org_id, id_at(now - CHANGES_KEPT))
-    await idempotency.drop_before(conn, org_id, now - idempotency.KEPT)
+    await changes.drop_before(conn, org_id, lowest_id_at(now - CHANGE_RETENTION))
+    await idempotency.drop_before(conn, org_id, now - idempotency.RESPONSE_TTL)
 
 
-async def _keeping_rooms(db: Database, org_id: OrgId, *, now: datetime) -> list[RoomId]:
-    async with db.reading(Viewer.operator(org_id)) as conn:
-        return [room.room_id for room in await erased.keeping_rooms(conn, org_id, now=now)]
+async def _rooms_with_retention(db: Database, org_id: OrgId, *, now: datetime) -> list[RoomId]:
+    async with db.read_transaction(Viewer.operator(org_id)) as conn:
+        return [room.room_id for room in await erased.rooms_with_retention(conn, org_id, now=now)]
 
 
 async def _expire_room(
@@ -127,13 +127,13 @@ async def _expire_room(
 ) -> None:
     """Erase what is older than a room keeps, and add a receipt for each portion, even if one breaks."""
     portion = partial(_expire, org_id=org_id, room_id=room_id, now=now, by=by)
-    gone: list[Done] = []
+    gone: list[Erasure] = []
     try:
         while (done := await db.change(org_id, portion)) is not None:
             gone.append(done)
         # Not before the last portion went: a receipt speaks of all that was older.
         for place, done in enumerate(gone):
-            checked = await db.change(org_id, partial(look_again, org_id=org_id, done=done))
+            checked = await db.change(org_id, partial(verify, org_id=org_id, done=done))
             gone[place] = replace(done, receipt=checked)
     finally:
         found += [done.receipt for done in gone]
@@ -141,7 +141,7 @@ async def _expire_room(
 
 async def _expire(
     conn: Connection, org_id: OrgId, room_id: RoomId, *, now: datetime, by: Viewer
-) -> Done | None:
+) -> Erasure | None:
     done = await expire_portion(conn, org_id, room_id, now=now, by=by)
     if done is not None:
         subjects = [done.receipt.id, room_id]

@@ -12,21 +12,21 @@ from roomlore.store.db import Database
 
 #: Does some of what there is in an org. Returns None where there is nothing, else for how many seconds to leave all
 #: of them alone, most often 0.
-Visit = Callable[[OrgId], Awaitable[float | None]]
+VisitOrg = Callable[[OrgId], Awaitable[float | None]]
 
 LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rounds:
+class Scheduler:
     """Visits every org in turns."""
 
     db: Database
-    visit: Visit
+    visit: VisitOrg
     #: What is done, as the log tells it.
-    doing: str
+    task_name: str
     #: Seconds to rest after a round that found nothing.
-    every: float
+    interval: float
     #: In which order the orgs have their turns.
     order: Callable[[list[OrgId]], Iterable[OrgId]] = iter
 
@@ -37,17 +37,17 @@ class Rounds:
             DatabaseUnavailable: the server went away.
         """
         while not stop.is_set():
-            if rest := await self._round(stop):
+            if rest := await self._run_once(stop):
                 try:
                     await asyncio.wait_for(stop.wait(), rest)
                 except TimeoutError:
                     continue
 
-    async def _round(self, stop: asyncio.Event) -> float:
+    async def _run_once(self, stop: asyncio.Event) -> float:
         """Visit each org once; return how many seconds to rest."""
-        rest = self.every
+        rest = self.interval
         try:
-            with work.meeting_outages():
+            with work.translate_connection_errors():
                 for org_id in self.order(await orgs(self.db)):
                     if stop.is_set():
                         break
@@ -59,8 +59,8 @@ class Rounds:
             raise
         except Exception as error:  # noqa: BLE001  whatever breaks here must not stop those who embed and untangle
             # The kind of error only: its text may quote what somebody said.
-            LOG.warning("%s: %s; trying again later", self.doing, type(error).__name__)
-            return self.every
+            LOG.warning("%s: %s; trying again later", self.task_name, type(error).__name__)
+            return self.interval
         return rest
 
 
@@ -68,5 +68,5 @@ async def orgs(db: Database, only_org: OrgId | None = None) -> list[OrgId]:
     """Return every org, or the only one that is wanted."""
     if only_org is not None:
         return [only_org]
-    async with db.outside_orgs() as conn:
+    async with db.system_connection() as conn:
         return await work.org_ids(conn)

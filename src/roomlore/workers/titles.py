@@ -9,11 +9,11 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from roomlore.domain.patterns import later
-from roomlore.domain.speech import on_one_line, safe_name, safe_text
+from roomlore.domain.patterns import lazy_pattern
+from roomlore.domain.speech import as_one_line, safe_name, safe_text
 from roomlore.ingest.clean import storable
-from roomlore.ingest.secrets import strip
-from roomlore.store.naming import Said
+from roomlore.ingest.secrets import remove_secrets
+from roomlore.store.naming import TitleMessage
 from roomlore.untangling.wording import tokens
 
 #: Messages of a conversation that are shown, and how much of each and of all.
@@ -43,14 +43,14 @@ SHAPE: Mapping[str, Any] = {
     "additionalProperties": False,
 }
 
-_OBJECT = later(r"\{[^{}]*\}")
-_WORDY = later(r"[^\W\d_]{2}")
+_OBJECT = lazy_pattern(r"\{[^{}]*\}")
+_WORDY = lazy_pattern(r"[^\W\d_]{2}")
 #: Markup, links, mentions and addresses; what a renderer or a shell might take for more than words.
-_MARKUP = later(
+_MARKUP = lazy_pattern(
     r"[<>{}\[\]|\\`*~^@=]|://|\bwww\.|^\W*#|&#?\w+;|\b(?:javascript|data|mailto)\s*:", re.IGNORECASE
 )
 #: Words to a language model that will read the title one day.
-_INSTRUCTION = later(
+_INSTRUCTION = lazy_pattern(
     r"(?m:^(?>.*?\b(?:ignore|disregard|forget|override|bypass)\b)"
     r".*\b(?:instructions?|rules?|prompts?|above|previous|prior|everything)\b)"
     r"|\b(?:system|developer)\s+(?:prompt|message|override|note)\b|^\W*(?:system|assistant|user|developer|tool)\s*:"
@@ -59,12 +59,12 @@ _INSTRUCTION = later(
 )
 
 
-def material(said: Sequence[Said]) -> str:
+def material(messages: Sequence[TitleMessage]) -> str:
     """Return what was said as it is shown to a language model: at most so much, a line for each message."""
     lines: list[str] = []
     left = LONGEST_MATERIAL
-    for one in said[:MOST_MESSAGES]:
-        line = f"[{safe_name(one.author_name)}]: {on_one_line(one.body[:LONGEST_BODY])}"
+    for one in messages[:MOST_MESSAGES]:
+        line = f"[{safe_name(one.author_name)}]: {as_one_line(one.body[:LONGEST_BODY])}"
         line = line.replace("<", "\N{SINGLE LEFT-POINTING ANGLE QUOTATION MARK}")
         left -= len(line)
         if left < 0:
@@ -80,21 +80,21 @@ def title_in(answer: str, *, authors: Collection[str]) -> str | None:
         answer: JSON, perhaps with words around it.
         authors: What those are called who take part: a title credits nobody with anything.
     """
-    title = _stated(answer)
+    title = _title_of_answer(answer)
     if title is None or not _is_plain(title):
         return None
     words = set(tokens(title))
     called = {word for name in authors for word in tokens(name) if len(word) >= _SHORTEST_NAME}
-    return None if words & called or any(_names(title, name) for name in authors) else title
+    return None if words & called or any(_contains_name(title, name) for name in authors) else title
 
 
-def names_strangers(title: str, *, names: Collection[str], said: Sequence[Said]) -> bool:
+def mentions_unknown_people(title: str, *, names: Collection[str], messages: Sequence[TitleMessage]) -> bool:
     """Return whether a title has the name of somebody in it of whom nobody speaks in the conversation."""
-    spoken = [one.body[:LONGEST_BODY] for one in said]
-    return any(_names(title, name) and not any(_names(text, name) for text in spoken) for name in names)
+    spoken = [one.body[:LONGEST_BODY] for one in messages]
+    return any(_contains_name(title, name) and not any(_contains_name(text, name) for text in spoken) for name in names)
 
 
-def _stated(answer: str) -> str | None:
+def _title_of_answer(answer: str) -> str | None:
     """Return the title that an answer states, as it is."""
     found = _OBJECT.search(answer) if len(answer) <= _LONGEST_ANSWER else None
     if found is None or answer.count("{") > 1:
@@ -118,16 +118,16 @@ def _is_plain(title: str) -> bool:
         and _WORDY.search(title) is not None
         and not _MARKUP.search(title)
         and not _INSTRUCTION.search(title)
-        and strip(title) == (title, 0)
+        and remove_secrets(title) == (title, 0)
         and safe_text(storable(title)) == title
     )
 
 
-def _names(text: str, name: str) -> bool:
+def _contains_name(text: str, name: str) -> bool:
     """Return whether somebody's whole name stands in a text, as words of its own."""
     wanted = " ".join(name.split())
     if len(wanted) < _SHORTEST_NAME:
         return False
     return (
-        later(rf"(?<!\w){re.escape(wanted)}(?!\w)", re.IGNORECASE).search(" ".join(text.split())) is not None
+        lazy_pattern(rf"(?<!\w){re.escape(wanted)}(?!\w)", re.IGNORECASE).search(" ".join(text.split())) is not None
     )

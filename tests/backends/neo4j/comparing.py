@@ -15,8 +15,8 @@ async def assert_alike(app: App, raw: Raw) -> str:
     model.put([*wanted.values()])
     found = await app.projecting.diff("neo4j")
     assert (found.count, found.compared) == (0, len(wanted))
-    async with app.db.reading(app.operator) as conn:
-        [held] = [one for one in await projections.all_of(conn, app.org_id) if one.target == "neo4j"]
+    async with app.db.read_transaction(app.operator) as conn:
+        [held] = [one for one in await projections.all_projections(conn, app.org_id) if one.target == "neo4j"]
     assert held.copy is not None
     nodes, stubs, lines = await raw.seen(held.copy)
     modelled = model.seen()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from roomlore.backends.neo4j import Neo4jGraph, open_neo4j
+from roomlore.backends.neo4j import Neo4jProjection, open_neo4j
 from roomlore.domain.ids import uuid7
 
 if find_spec("neo4j") is None:
@@ -43,7 +43,7 @@ def server(
 
 
 @pytest.fixture
-async def graph(server: tuple[str, str, str]) -> AsyncGenerator[Neo4jGraph]:
+async def graph(server: tuple[str, str, str]) -> AsyncGenerator[Neo4jProjection]:
     url, user, password = server
     opened = open_neo4j(url, user=user, password=password)
     yield opened
@@ -58,7 +58,7 @@ async def raw(server: tuple[str, str, str]) -> AsyncGenerator["Raw"]:
 
 
 @pytest.fixture
-async def copy(graph: Neo4jGraph) -> AsyncGenerator[str]:
+async def copy(graph: Neo4jProjection) -> AsyncGenerator[str]:
     """An empty copy."""
     name = f"test-{uuid7().hex}"
     await graph.prepare(name, dimensions=0)

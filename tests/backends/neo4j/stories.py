@@ -8,7 +8,7 @@ from uuid import UUID
 
 from neo4j import AsyncGraphDatabase, NotificationMinimumSeverity
 
-from roomlore.domain.projected import Edge, Held, Node
+from roomlore.domain.projected import Edge, StoredDigest, Node
 
 #: Kind, where it begins, where it ends, who owns it, and its properties.
 Line = tuple[str, str, str, str, tuple[tuple[str, Any], ...]]
@@ -65,14 +65,14 @@ class Model:
         there = [self.nodes[one] for one in sorted(self.nodes.keys() & set(ids))]
         return [replace(node, version=node.version + 1) for node in there]
 
-    def held(self) -> list[Held]:
+    def held(self) -> list[StoredDigest]:
         """Return what the copy says that it holds: no digest goes with edges that are lost."""
-        found: list[Held] = []
+        found: list[StoredDigest] = []
         for one, node in sorted(self.nodes.items()):
             is_whole = all(
                 (edge.kind, edge.target_id, edge.incoming, one) in self.edges for edge in node.edges
             )
-            found.append(Held(id=one, digest=node.digest if is_whole else ""))
+            found.append(StoredDigest(id=one, digest=node.digest if is_whole else ""))
         return found
 
     def seen(self) -> tuple[dict[str, tuple[str, int, Mapping[str, Any]]], set[str], list[Line]]:

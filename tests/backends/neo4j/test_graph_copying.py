@@ -55,7 +55,7 @@ async def test_a_real_server_holds_what_the_database_knows_and_no_trace_of_what_
     gone |= {str(key) for key, node in wanted.items() if node.properties.get("author_id") in gone}
     assert len(gone) > 1
     await app.erasure.person(str(viewer.participant_id))
-    assert await copying.write_waiting(app.db, app.settings, app.org_id) == []
+    assert await copying.write_pending(app.db, app.settings, app.org_id) == []
 
     copy = await assert_alike(app, raw)
     everything = await raw.ask(
@@ -100,6 +100,6 @@ async def test_a_repaired_copy_has_every_edge_again_that_went_with_a_node(
     assert {ana} < {str(one) for one in found.different}
     after = await raw.seen(copy)
     assert (after[0].keys(), *after[1:]) == (before[0].keys(), *before[1:])
-    assert await copying.write_waiting(app.db, app.settings, app.org_id) == []
+    assert await copying.write_pending(app.db, app.settings, app.org_id) == []
     assert await assert_alike(app, raw) == copy
     await app.projecting.drop("neo4j")

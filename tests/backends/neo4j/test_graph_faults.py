@@ -12,7 +12,7 @@ import pytest
 from backends.neo4j.running import Server, real_server
 from backends.neo4j.stories import Model, Raw, message, user
 from roomlore.backends import neo4j as graphs
-from roomlore.backends.neo4j import Neo4jGraph, open_neo4j
+from roomlore.backends.neo4j import Neo4jProjection, open_neo4j
 from roomlore.domain.errors import BackendUnavailable, BadInput
 
 PASSWORD = "hush-0123456789"
@@ -61,7 +61,7 @@ async def test_a_port_that_refuses_is_told_soon(caplog: pytest.LogCaptureFixture
         port = free.getsockname()[1]
     graph = open_neo4j(f"bolt://127.0.0.1:{port}", user="neo4j", password=PASSWORD, seconds=5)
     with pytest.raises(BackendUnavailable, match="cannot be reached"):
-        await graph.copies()
+        await graph.index_names()
     await graph.close()
     assert PASSWORD not in caplog.text
 
@@ -92,7 +92,7 @@ async def test_what_is_not_neo4j_is_given_up(answer: bytes):
         graph = open_neo4j(f"bolt://127.0.0.1:{port}", user="neo4j", password=PASSWORD, seconds=0.5)
         started = time.monotonic()
         with pytest.raises(BackendUnavailable):
-            await graph.copies()
+            await graph.index_names()
         assert time.monotonic() - started < 5
         await graph.close()
 
@@ -104,7 +104,7 @@ async def test_a_wrong_password_is_told_and_shown_nowhere(
     caplog.set_level(logging.DEBUG)
     graph = open_neo4j(server[0], user=server[1], password=PASSWORD)
     with pytest.raises(BackendUnavailable, match="refuses us") as caught:
-        await graph.copies()
+        await graph.index_names()
     await graph.close()
     assert caught.value.__cause__ is None
     assert PASSWORD not in f"{caught.value} {caught.value.__dict__} {graph!r} {graph._wire!r} {caplog.text}"
@@ -115,35 +115,35 @@ async def test_a_database_that_is_not_there_is_told(server: tuple[str, str, str]
     url, name, password = server
     graph = open_neo4j(url, user=name, password=password, database="nowhere")
     with pytest.raises(BackendUnavailable, match="no such database"):
-        await graph.copies()
+        await graph.index_names()
     await graph.close()
 
 
 @pytest.mark.slow
 async def test_a_writer_that_is_kept_waiting_gives_up(
-    server: tuple[str, str, str], graph: Neo4jGraph, raw: Raw, copy: str
+    server: tuple[str, str, str], graph: Neo4jProjection, raw: Raw, copy: str
 ):
     url, name, password = server
     impatient = open_neo4j(url, user=name, password=password, seconds=1)
-    await impatient.copies()
+    await impatient.index_names()
     async with raw._driver.session() as session, await session.begin_transaction() as holding:
         await holding.run("MATCH (c:Copy {name: $copy}) SET c.name = $copy", copy=copy)
         with pytest.raises(BackendUnavailable, match="no answer within 1 seconds"):
             await impatient.put(copy, [user(1)])
     await impatient.put(copy, [user(2)])
     await impatient.close()
-    assert [one.id.int for one in await graph.held(copy, after=None, limit=5)] == [2]
+    assert [one.id.int for one in await graph.stored_digests(copy, after=None, limit=5)] == [2]
 
 
 @pytest.mark.slow
-async def test_a_wiped_server_is_told_from_an_empty_copy(graph: Neo4jGraph, raw: Raw, copy: str):
+async def test_a_wiped_server_is_told_from_an_empty_copy(graph: Neo4jProjection, raw: Raw, copy: str):
     await graph.put(copy, [user(1)])
     await raw.ask("MATCH (n) WHERE n.copy = $copy OR n.name = $copy DETACH DELETE n", copy=copy)
-    for asked in (graph.put(copy, [user(1)]), graph.held(copy, after=None, limit=1)):
+    for asked in (graph.put(copy, [user(1)]), graph.stored_digests(copy, after=None, limit=1)):
         with pytest.raises(BackendUnavailable, match="the copy is gone"):
             await asked
     await graph.prepare(copy, dimensions=0)
-    assert await graph.held(copy, after=None, limit=1) == []
+    assert await graph.stored_digests(copy, after=None, limit=1) == []
 
 
 @pytest.mark.slow

@@ -16,10 +16,10 @@ from backends.neo4j.stories import Raw
 from ingest.stories import at, author, message
 from remembering.drafts import kept
 from roomlore.app import App
-from roomlore.backends.neo4j import Neo4jGraph
+from roomlore.backends.neo4j import Neo4jProjection
 from roomlore.config import Neo4jSettings
 from roomlore.store.cluster import Cluster
-from roomlore.workers.project import prefix
+from roomlore.workers.project import index_prefix
 from workers.rooms import busy_room
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -79,7 +79,7 @@ async def test_a_worker_killed_at_any_moment_leaves_what_another_one_finishes(  
     cluster: Cluster,
     admin: psycopg.AsyncConnection,
     server: tuple[str, str, str],
-    graph: Neo4jGraph,
+    graph: Neo4jProjection,
     raw: Raw,
 ) -> None:
     url, user, password = server
@@ -104,9 +104,9 @@ async def test_a_worker_killed_at_any_moment_leaves_what_another_one_finishes(  
             await assert_alike(app, raw)
 
     assert len(set(told)) > 2, "they were all killed at one place"
-    for copy in await graph.copies():
+    for copy in await graph.index_names():
         # What was begun and never told of is left alone for some minutes.
-        if copy.startswith(prefix(app.org_id)):
+        if copy.startswith(index_prefix(app.org_id)):
             await graph.remove(copy)
 
 

@@ -14,12 +14,12 @@ from graph.copied import with_neo4j
 from graph.telling import STATED, Facts, Story, facts, plain, stories, tell
 from graph.test_story import STORY
 from roomlore.app import App
-from roomlore.backends.neo4j import Neo4jGraph
-from roomlore.backends.neo4jquestions import CopiedGraph, _words
-from roomlore.backends.neo4jwire import queries
+from roomlore.backends.neo4j import Neo4jProjection
+from roomlore.backends.neo4jquestions import Neo4jGraphView, _query_parts
+from roomlore.backends.neo4jwire import load_queries
 from roomlore.domain.errors import BackendUnavailable
 from roomlore.domain.ids import ConversationId, MessageId, ParticipantId, RoomId
-from roomlore.domain.projected import Edge, Node, Sight, Stay, tag_id
+from roomlore.domain.projected import Edge, Node, VisibilityFilter, MembershipPeriod, tag_id
 from roomlore.domain.records import Viewer
 from roomlore.store import projections
 
@@ -54,14 +54,14 @@ async def _open_copied(
     yield open_org
     for app in opened:
         await app.projecting.drop("neo4j")
-        await app._servers.close()
+        await app._projection_clients.close()
 
 
 async def build(app: App) -> str:
     """Build the copy of an org and return its name."""
     assert (await app.projecting.rebuild("neo4j")).is_ready
-    async with app.db.reading(app.operator) as conn:
-        [held] = [one for one in await projections.all_of(conn, app.org_id) if one.target == "neo4j"]
+    async with app.db.read_transaction(app.operator) as conn:
+        [held] = [one for one in await projections.all_projections(conn, app.org_id) if one.target == "neo4j"]
     assert held.copy is not None
     return held.copy
 
@@ -86,13 +86,13 @@ async def test_the_copy_and_the_database_answer_alike_in_many_stories(
     await compare(app, await facts(admin, app), by="neo4j")
 
 
-async def alone(app: App, copy: str, viewer: Viewer, graph: Neo4jGraph) -> CopiedGraph:
+async def alone(app: App, copy: str, viewer: Viewer, graph: Neo4jProjection) -> Neo4jGraphView:
     """Return the copy as this viewer asks it, before the database decides."""
-    async with app.db.reading(viewer, recalls=True) as conn:
-        return graph.seen(copy, await projections.sight(conn))
+    async with app.db.read_transaction(viewer, recalls=True) as conn:
+        return graph.view_for(copy, await projections.visibility_filter(conn))
 
 
-async def test_a_copy_alone_shows_no_more_than_may_be_read(open_copied: OpenApp, admin, graph: Neo4jGraph):
+async def test_a_copy_alone_shows_no_more_than_may_be_read(open_copied: OpenApp, admin, graph: Neo4jProjection):
     app = await open_copied("graph")
     await tell(app, STORY)
     copy = await build(app)
@@ -101,21 +101,21 @@ async def test_a_copy_alone_shows_no_more_than_may_be_read(open_copied: OpenApp,
         asked, seen = await alone(app, copy, viewer, graph), told.seen(viewer)
         for key in told.truth.accounts.values():
             people = [ParticipantId(key)]
-            assert await asked.said_by(people, limit=MANY) == seen.said_by({key})
-            assert await asked.talked_to(people, limit=MANY) == seen.talked_to({key})
+            assert await asked.messages_by(people, limit=MANY) == seen.said_by({key})
+            assert await asked.conversation_partners(people, limit=MANY) == seen.talked_to({key})
             # Whom a viewer may know the copy cannot tell: a memory that they may see names an account all the same.
-            assert set(await asked.known_by(people, limit=MANY)) <= seen.memories
-            assert set(await asked.known_about(people, limit=MANY)) <= seen.memories
-            tags = {one.tag_id for one in await asked.tags_near(people, limit=MANY)}
+            assert set(await asked.memories_by(people, limit=MANY)) <= seen.memories
+            assert set(await asked.memories_about(people, limit=MANY)) <= seen.memories
+            tags = {one.tag_id for one in await asked.related_tags(people, limit=MANY)}
             assert tags <= tags_of(told, seen.memories)
-        assert await asked.said_by_bots(limit=MANY) == seen.said_by(bots(told))
+        assert await asked.messages_by_agents(limit=MANY) == seen.said_by(bots(told))
         assert (
             set(seen.known_by(seen.bots(), STATED))
-            <= set(await asked.known_by_bots(limit=MANY))
+            <= set(await asked.memories_by_agents(limit=MANY))
             <= seen.memories
         )
         for key in told.truth.conversations:
-            present = await asked.present_in(ConversationId(key), limit=MANY)
+            present = await asked.conversation_authors(ConversationId(key), limit=MANY)
             assert present == (seen.present_in(key) if seen.is_followed(key) else [])
 
 
@@ -141,42 +141,42 @@ def say(number: int, *, minute: int = 0, **more) -> Node:
     return Node(id=uid(number), version=1, label="Message", properties=kept, edges=edges)
 
 
-def within(**fields) -> Sight:
-    return replace(Sight(), **fields)
+def within(**fields) -> VisibilityFilter:
+    return replace(VisibilityFilter(), **fields)
 
 
 OPEN = within(open_room_ids=[RoomId(uid(ROOM))])
 
 
 @pytest.mark.parametrize("lacking", ["room_id", "sent_at", "author_id", "kind"])
-async def test_what_is_not_known_of_a_message_makes_it_nobodys(graph: Neo4jGraph, copy: str, lacking: str):
-    stay = Stay(room_id=RoomId(uid(ROOM)), joined_at=NOON, left_at=None)
+async def test_what_is_not_known_of_a_message_makes_it_nobodys(graph: Neo4jProjection, copy: str, lacking: str):
+    stay = MembershipPeriod(room_id=RoomId(uid(ROOM)), joined_at=NOON, left_at=None)
     await graph.put(copy, [say(HEARD, **{lacking: None})])
     for sight in (OPEN, within(stays=[stay])):
-        found = await graph.seen(copy, sight).said_by([ParticipantId(uid(ANN))], limit=9)
+        found = await graph.view_for(copy, sight).messages_by([ParticipantId(uid(ANN))], limit=9)
         # A room that is open is open at any time, whoever says so.
         is_known = lacking == "author_id" or (lacking == "sent_at" and sight is OPEN)
         assert found == ([uid(HEARD)] if is_known else [])
 
 
-async def test_whoever_may_see_nothing_is_told_nothing(graph: Neo4jGraph, copy: str):
+async def test_whoever_may_see_nothing_is_told_nothing(graph: Neo4jProjection, copy: str):
     await graph.put(copy, [say(HEARD), say(WHISPERED, kind="whisper", audience=(str(uid(BOB)),))])
     people = [ParticipantId(uid(ANN))]
-    assert await graph.seen(copy, within()).said_by(people, limit=9) == []
-    assert await graph.seen(copy, within(own_ids=[ParticipantId(uid(3))])).said_by(people, limit=9) == []
-    assert await graph.seen(copy, within(own_ids=people)).said_by(people, limit=0) == []
-    assert len(await graph.seen(copy, within(is_operator=True)).said_by(people, limit=9)) == 2
+    assert await graph.view_for(copy, within()).messages_by(people, limit=9) == []
+    assert await graph.view_for(copy, within(own_ids=[ParticipantId(uid(3))])).messages_by(people, limit=9) == []
+    assert await graph.view_for(copy, within(own_ids=people)).messages_by(people, limit=0) == []
+    assert len(await graph.view_for(copy, within(is_operator=True)).messages_by(people, limit=9)) == 2
 
 
-async def test_a_whisper_is_for_its_author_and_those_it_names(graph: Neo4jGraph, copy: str):
+async def test_a_whisper_is_for_its_author_and_those_it_names(graph: Neo4jProjection, copy: str):
     named = (str(uid(BOB)),)
     await graph.put(
         copy, [say(WHISPERED, kind="whisper", audience=named), say(UNHEARD, kind="whisper", audience=())]
     )
     people = [ParticipantId(uid(ANN))]
 
-    async def heard(sight: Sight) -> set:
-        return {one.int for one in await graph.seen(copy, sight).said_by(people, limit=9)}
+    async def heard(sight: VisibilityFilter) -> set:
+        return {one.int for one in await graph.view_for(copy, sight).messages_by(people, limit=9)}
 
     assert await heard(within(own_ids=[ParticipantId(uid(BOB))])) == {WHISPERED}
     assert await heard(within(own_ids=people)) == {WHISPERED, UNHEARD}
@@ -189,7 +189,7 @@ async def test_a_whisper_is_for_its_author_and_those_it_names(graph: Neo4jGraph,
     ids=["ever", "from then on", "until then", "between", "never"],
 )
 async def test_a_stay_begins_with_its_first_moment_and_ends_before_its_last(
-    graph: Neo4jGraph, copy: str, there, heard
+    graph: Neo4jProjection, copy: str, there, heard
 ):
     await graph.put(copy, [say(HEARD + minute, minute=minute) for minute in range(3)])
 
@@ -197,11 +197,11 @@ async def test_a_stay_begins_with_its_first_moment_and_ends_before_its_last(
         return None if minute is None else NOON + timedelta(minutes=minute)
 
     joined, left = map(moment, there)
-    stay = Stay(room_id=RoomId(uid(ROOM)), joined_at=joined, left_at=left)
-    elsewhere = Stay(room_id=RoomId(uid(OTHER)), joined_at=None, left_at=None)
-    asked = graph.seen(copy, within(stays=[stay, elsewhere]))
+    stay = MembershipPeriod(room_id=RoomId(uid(ROOM)), joined_at=joined, left_at=left)
+    elsewhere = MembershipPeriod(room_id=RoomId(uid(OTHER)), joined_at=None, left_at=None)
+    asked = graph.view_for(copy, within(stays=[stay, elsewhere]))
 
-    found: list[MessageId] = await asked.said_by([ParticipantId(uid(ANN))], limit=9)
+    found: list[MessageId] = await asked.messages_by([ParticipantId(uid(ANN))], limit=9)
 
     assert sorted(one.int - HEARD for one in found) == heard
 
@@ -214,7 +214,7 @@ def remembered(number: int, day: int, *, is_for_org: bool) -> Node:
 
 
 async def test_what_is_for_the_org_is_proposed_to_all_of_it_newest_first_by_when_it_was_said(
-    graph: Neo4jGraph, copy: str
+    graph: Neo4jProjection, copy: str
 ):
     await graph.put(
         copy,
@@ -225,15 +225,15 @@ async def test_what_is_for_the_org_is_proposed_to_all_of_it_newest_first_by_when
         ],
     )
     about = [ParticipantId(uid(BOB))]
-    somebody = graph.seen(copy, within(own_ids=[ParticipantId(uid(3))]))
-    assert await somebody.known_about(about, limit=9) == [uid(50), uid(51)]
-    nobody = graph.seen(copy, within(open_room_ids=[RoomId(uid(ROOM))]))
-    assert await nobody.known_about(about, limit=9) == []
+    somebody = graph.view_for(copy, within(own_ids=[ParticipantId(uid(3))]))
+    assert await somebody.memories_about(about, limit=9) == [uid(50), uid(51)]
+    nobody = graph.view_for(copy, within(open_room_ids=[RoomId(uid(ROOM))]))
+    assert await nobody.memories_about(about, limit=9) == []
 
 
-async def test_a_copy_that_is_gone_says_so(graph: Neo4jGraph):
+async def test_a_copy_that_is_gone_says_so(graph: Neo4jProjection):
     with pytest.raises(BackendUnavailable, match="gone"):
-        await graph.seen("never-there", OPEN).said_by([ParticipantId(uid(ANN))], limit=9)
+        await graph.view_for("never-there", OPEN).messages_by([ParticipantId(uid(ANN))], limit=9)
 
 
 ASKED = (
@@ -244,8 +244,8 @@ ASKED = (
 
 @pytest.mark.parametrize("name", ASKED)
 async def test_every_question_begins_at_the_index(raw: Raw, copy: str, name: str):
-    text = queries()[name]
-    for word, meant in _words().items():
+    text = load_queries()[name]
+    for word, meant in _query_parts().items():
         text = text.replace(f"<{word}>", meant)
     assert "<" not in text.replace("<-", "").replace("<=", "").replace(" < ", "").replace("<>", "")
     steps = await raw.plan(

@@ -8,7 +8,7 @@ import pytest
 
 from backends.qdrant.running import Shim, real_server
 from backends.qdrant.stories import DIMENSIONS
-from roomlore.backends.qdrant import QdrantPoints, open_qdrant
+from roomlore.backends.qdrant import QdrantProjection, open_qdrant
 from roomlore.domain.ids import uuid7
 
 
@@ -27,7 +27,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Generator[tuple[str, str
 
 
 @pytest.fixture
-async def points(server: tuple[str, str | None]) -> AsyncGenerator[QdrantPoints]:
+async def points(server: tuple[str, str | None]) -> AsyncGenerator[QdrantProjection]:
     url, key = server
     opened = open_qdrant(url, key=key)
     yield opened
@@ -35,7 +35,7 @@ async def points(server: tuple[str, str | None]) -> AsyncGenerator[QdrantPoints]
 
 
 @pytest.fixture
-async def name(points: QdrantPoints) -> AsyncGenerator[str]:
+async def name(points: QdrantProjection) -> AsyncGenerator[str]:
     """A name that no copy has yet; whatever gets it is removed, however the test ends."""
     unique = f"test-{uuid7().hex}"
     yield unique
@@ -43,14 +43,14 @@ async def name(points: QdrantPoints) -> AsyncGenerator[str]:
 
 
 @pytest.fixture
-async def copy(points: QdrantPoints, name: str) -> str:
+async def copy(points: QdrantProjection, name: str) -> str:
     """An empty copy."""
     await points.prepare(name, dimensions=DIMENSIONS)
     return name
 
 
 @pytest.fixture
-async def other(points: QdrantPoints, name: str) -> AsyncGenerator[str]:
+async def other(points: QdrantProjection, name: str) -> AsyncGenerator[str]:
     """Another name that no copy has yet."""
     unique = f"{name}-other"
     yield unique

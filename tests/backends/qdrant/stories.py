@@ -9,13 +9,13 @@ from uuid import UUID
 import numpy as np
 from hypothesis import strategies as st
 
-from roomlore.backends.qdrant import QdrantPoints
-from roomlore.domain.projected import Narrowing, Point, Sight, Stay
+from roomlore.backends.qdrant import QdrantProjection
+from roomlore.domain.projected import QueryFilter, Point, VisibilityFilter, MembershipPeriod
 
 DIMENSIONS = 4
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
-EVERYTHING = Sight(is_operator=True)
-EVERYWHERE = Narrowing()
+EVERYTHING = VisibilityFilter(is_operator=True)
+EVERYWHERE = QueryFilter()
 
 
 def some_id(number: int) -> Any:
@@ -50,9 +50,9 @@ def point(number: int, **facts: Any) -> Point:
     return replace(plain, **facts)
 
 
-async def digests(points: QdrantPoints, copy: str) -> dict[UUID, str]:
+async def digests(points: QdrantProjection, copy: str) -> dict[UUID, str]:
     """All that a copy holds."""
-    return {held.id: held.digest for held in await points.held(copy, after=None, limit=10_000)}
+    return {held.id: held.digest for held in await points.stored_digests(copy, after=None, limit=10_000)}
 
 
 def told(points: Sequence[Point]) -> dict[UUID, str]:
@@ -89,9 +89,9 @@ def points_anywhere(draw: st.DrawFn, *, most: int = 12) -> list[Point]:
     ]
 
 
-stays = st.builds(Stay, room_id=rooms, joined_at=st.none() | moments, left_at=st.none() | moments)
+stays = st.builds(MembershipPeriod, room_id=rooms, joined_at=st.none() | moments, left_at=st.none() | moments)
 sights = st.builds(
-    Sight,
+    VisibilityFilter,
     is_operator=st.integers(0, 9).map(lambda number: number == 0),
     is_agent=st.booleans(),
     open_room_ids=st.lists(rooms, unique=True, max_size=2),
@@ -106,7 +106,7 @@ def maybe(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 narrowings = st.builds(
-    Narrowing,
+    QueryFilter,
     room_ids=maybe(rooms),
     author_ids=maybe(people),
     author_kinds=maybe(st.sampled_from(["human", "agent", "system"])),

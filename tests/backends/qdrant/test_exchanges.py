@@ -17,7 +17,7 @@ from backends.qdrant.stories import (
 )
 from backends.qdrant.test_seeing import lies_in, may_read
 from roomlore.domain.errors import BadInput
-from roomlore.domain.projected import Narrowing, Sight
+from roomlore.domain.projected import QueryFilter, VisibilityFilter
 
 TOGETHER = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -82,7 +82,7 @@ async def test_an_exchange_is_told_of_whose_opening_the_viewer_may_not_read(poin
     hidden = point(1, room_id=some_id(10))
     answer = point(2, room_id=some_id(11), exchange_id=hidden.id)
     await points.put(copy, [hidden, answer])
-    told = await exchanges(points, copy, limit=5, sight=Sight(open_room_ids=[some_id(11)]))
+    told = await exchanges(points, copy, limit=5, sight=VisibilityFilter(open_room_ids=[some_id(11)]))
     assert told == [[answer.id]]
 
 
@@ -90,7 +90,7 @@ async def test_an_exchange_is_whole_where_only_a_part_of_it_was_asked_for(points
     asked = point(1)
     answer = point(2, author_id=some_id(5), exchange_id=asked.id)
     await points.put(copy, [asked, answer, point(3)])
-    told = await exchanges(points, copy, limit=5, narrowing=Narrowing(author_ids=[some_id(5)]))
+    told = await exchanges(points, copy, limit=5, narrowing=QueryFilter(author_ids=[some_id(5)]))
     assert told == [[asked.id, answer.id]]
 
 

@@ -153,9 +153,9 @@ async def test_a_key_that_may_only_read_reads_and_changes_nothing(shim):
         await points.put(COPY, SAID)
     shim.restart("--key", "another", "--reading-key", KEY)
     async with opened(shim.url, key=KEY) as points:
-        assert await points.copies() == [COPY]
+        assert await points.index_names() == [COPY]
         everything = {"sight": EVERYTHING, "narrowing": EVERYWHERE, "wanted": 50}
-        near = await points.near(COPY, facing(1, 0, 0, 0), **everything)
+        near = await points.search_dense(COPY, facing(1, 0, 0, 0), **everything)
         assert {one.message_id for one in near} == {one.id for one in SAID}
         for change in (
             points.prepare("2", dimensions=DIMENSIONS),
@@ -176,7 +176,7 @@ async def test_a_server_that_was_emptied_says_that_the_copy_is_gone(shim):
         shim.kill()
         shutil.rmtree(shim.folder)
         shim.start()
-        assert await points.copies() == []
+        assert await points.index_names() == []
         with pytest.raises(BackendUnavailable, match="gone; run: roomlore project rebuild qdrant"):
             await points.put(COPY, SAID)
         await points.prepare(COPY, dimensions=DIMENSIONS)

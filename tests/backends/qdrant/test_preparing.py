@@ -48,7 +48,7 @@ async def test_a_server_that_would_pass_over_versions_is_given_nothing(shim):
         BackendUnavailable, match=r"Qdrant 1\.15 is too old: copies need 1\.16 or newer; put a newer"
     ):
         await points.prepare("one", dimensions=DIMENSIONS)
-    assert await points.copies() == []
+    assert await points.index_names() == []
     await points.close()
 
 

@@ -19,8 +19,8 @@ from backends.qdrant.stories import (
     sights,
     some_id,
 )
-from roomlore.domain.audience import MessageFacts, Period, RoomFacts, ViewerFacts, can_see
-from roomlore.domain.projected import Narrowing, Sight, Stay
+from roomlore.domain.audience import MessageFacts, Period, RoomFacts, ViewerFacts, can_see_message
+from roomlore.domain.projected import QueryFilter, VisibilityFilter, MembershipPeriod
 from roomlore.domain.records import Viewer
 
 TOGETHER = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -83,7 +83,7 @@ def the_database_shows(one, sight):
         sent_at=one.sent_at,
         audience=frozenset(one.audience or ()),
     )
-    return can_see(facts, viewer)
+    return can_see_message(facts, viewer)
 
 
 async def fill(points, copy, said):
@@ -102,8 +102,8 @@ async def found(points, copy, sight, narrowing=EVERYWHERE):
 
 
 @TOGETHER
-@example(said=[point(1, lexemes={"toner": 1})], sight=Sight(), narrowing=EVERYWHERE)
-@example(said=[point(1, lexemes={"toner": 1})], sight=EVERYTHING, narrowing=Narrowing(room_ids=[]))
+@example(said=[point(1, lexemes={"toner": 1})], sight=VisibilityFilter(), narrowing=EVERYWHERE)
+@example(said=[point(1, lexemes={"toner": 1})], sight=EVERYTHING, narrowing=QueryFilter(room_ids=[]))
 @given(said=points_anywhere(), sight=sights, narrowing=narrowings)
 async def test_what_is_found_is_just_what_the_viewer_may_read(points, copy, *, said, sight, narrowing):
     await fill(points, copy, said)
@@ -115,45 +115,45 @@ async def test_what_is_found_is_just_what_the_viewer_may_read(points, copy, *, s
 async def test_who_may_read_nothing_finds_nothing(points, copy):
     await points.put(copy, [point(1, lexemes={"toner": 1})])
     assert await found(points, copy, EVERYTHING) == {some_id(1)}
-    assert await found(points, copy, Sight()) == set()
-    assert await found(points, copy, Sight(is_agent=True)) == set()
+    assert await found(points, copy, VisibilityFilter()) == set()
+    assert await found(points, copy, VisibilityFilter(is_agent=True)) == set()
 
 
 @pytest.mark.parametrize("field", ["room_ids", "author_ids", "author_kinds", "conversation_ids"])
 async def test_an_empty_list_is_nowhere_even_for_the_operator(points, copy, field):
     await points.put(copy, [point(1, lexemes={"toner": 1}, conversation_id=some_id(30))])
-    assert await found(points, copy, EVERYTHING, Narrowing(**{field: []})) == set()
+    assert await found(points, copy, EVERYTHING, QueryFilter(**{field: []})) == set()
 
 
 async def test_a_whisper_without_addressees_is_for_its_author_alone(points, copy):
     whisper = point(1, kind="whisper", room_id=ROOM, author_id=ANA, lexemes={"toner": 1})
     await points.put(copy, [whisper, replace(whisper, id=some_id(2), audience=[])])
-    assert await found(points, copy, Sight(open_room_ids=[ROOM], own_ids=[BEA], is_agent=True)) == set()
-    assert await found(points, copy, Sight(own_ids=[ANA])) == {some_id(1), some_id(2)}
+    assert await found(points, copy, VisibilityFilter(open_room_ids=[ROOM], own_ids=[BEA], is_agent=True)) == set()
+    assert await found(points, copy, VisibilityFilter(own_ids=[ANA])) == {some_id(1), some_id(2)}
 
 
 async def test_what_does_not_say_for_whom_it_is_is_for_its_author_alone(points, copy):
     from qdrant_client.models import PointStruct, SparseVector  # noqa: PLC0415  needs the extra
 
-    from roomlore.backends.qdrantwire import payload_of, place_of  # noqa: PLC0415  needs the extra
+    from roomlore.backends.qdrantwire import payload_of, lexeme_dimension  # noqa: PLC0415  needs the extra
 
     said = [
         point(1, room_id=ROOM, author_id=ANA),
         point(2, room_id=ROOM, author_id=ANA, kind="whisper", audience=[BEA]),
     ]
-    toner = SparseVector(indices=[place_of("toner")], values=[1.0])
+    toner = SparseVector(indices=[lexeme_dimension("toner")], values=[1.0])
     for one in said:
         stored = {key: value for key, value in payload_of(one).items() if key != "audience_kind"}
         vectors = {"dense": [1.0, 0.0, 0.0, 0.0], "words": toner}
         struct = PointStruct(id=str(one.id), vector=vectors, payload=stored)
         await points._wire._client.upsert(f"roomlore_{copy}", [struct], wait=True)
-    assert await found(points, copy, Sight(open_room_ids=[ROOM], own_ids=[BEA], is_agent=True)) == set()
-    assert await found(points, copy, Sight(own_ids=[ANA])) == {some_id(1), some_id(2)}
+    assert await found(points, copy, VisibilityFilter(open_room_ids=[ROOM], own_ids=[BEA], is_agent=True)) == set()
+    assert await found(points, copy, VisibilityFilter(own_ids=[ANA])) == {some_id(1), some_id(2)}
 
 
 async def test_being_named_in_what_is_no_whisper_opens_nothing(points, copy):
     await points.put(copy, [point(1, room_id=ROOM, audience=[BEA], lexemes={"toner": 1})])
-    assert await found(points, copy, Sight(own_ids=[BEA], open_room_ids=[ROOM])) == set()
+    assert await found(points, copy, VisibilityFilter(own_ids=[BEA], open_room_ids=[ROOM])) == set()
 
 
 async def test_a_stay_begins_and_ends_to_the_microsecond(points, copy):
@@ -166,17 +166,17 @@ async def test_a_stay_begins_and_ends_to_the_microsecond(points, copy):
     await points.put(copy, said)
     elsewhere = timezone(timedelta(hours=5, minutes=30))
     for zone in (UTC, elsewhere):
-        stay = Stay(room_id=ROOM, joined_at=at(0).astimezone(zone), left_at=at(9).astimezone(zone))
-        assert await found(points, copy, Sight(stays=[stay])) == {some_id(2), some_id(3), some_id(4)}
+        stay = MembershipPeriod(room_id=ROOM, joined_at=at(0).astimezone(zone), left_at=at(9).astimezone(zone))
+        assert await found(points, copy, VisibilityFilter(stays=[stay])) == {some_id(2), some_id(3), some_id(4)}
 
 
 async def test_a_stay_in_one_room_is_none_in_another(points, copy):
     await points.put(copy, [point(1, room_id=OTHER_ROOM, lexemes={"toner": 1})])
     stays = [
-        Stay(room_id=ROOM, joined_at=None, left_at=None),
-        Stay(room_id=OTHER_ROOM, joined_at=at(5), left_at=None),
+        MembershipPeriod(room_id=ROOM, joined_at=None, left_at=None),
+        MembershipPeriod(room_id=OTHER_ROOM, joined_at=at(5), left_at=None),
     ]
-    assert await found(points, copy, Sight(stays=stays)) == set()
+    assert await found(points, copy, VisibilityFilter(stays=stays)) == set()
 
 
 async def test_the_beginning_and_the_end_of_time_can_be_told(points, copy):
@@ -186,9 +186,9 @@ async def test_the_beginning_and_the_end_of_time_can_be_told(points, copy):
         point(2, room_id=ROOM, sent_at=last, lexemes={"toner": 1}),
     ]
     await points.put(copy, said)
-    stay = Stay(room_id=ROOM, joined_at=first, left_at=last)
-    assert await found(points, copy, Sight(stays=[stay])) == {some_id(1)}
-    assert await found(points, copy, EVERYTHING, Narrowing(since=last)) == {some_id(2)}
+    stay = MembershipPeriod(room_id=ROOM, joined_at=first, left_at=last)
+    assert await found(points, copy, VisibilityFilter(stays=[stay])) == {some_id(1)}
+    assert await found(points, copy, EVERYTHING, QueryFilter(since=last)) == {some_id(2)}
 
 
 async def test_thousands_of_rooms_and_stays_are_told_to_the_server(points, copy):
@@ -196,12 +196,12 @@ async def test_thousands_of_rooms_and_stays_are_told_to_the_server(points, copy)
     said = [point(number, room_id=many[number], lexemes={"toner": 1}) for number in (1, 1999, 3000, 3999)]
     await points.put(copy, [*said, point(9, room_id=ROOM, lexemes={"toner": 1})])
     stays = [
-        Stay(room_id=room, joined_at=at(-number), left_at=None)
+        MembershipPeriod(room_id=room, joined_at=at(-number), left_at=None)
         for number, room in enumerate(many[3000:], start=3000)
     ]
-    sight = Sight(open_room_ids=many[:2000], stays=stays, own_ids=[BEA])
+    sight = VisibilityFilter(open_room_ids=many[:2000], stays=stays, own_ids=[BEA])
     assert await found(points, copy, sight) == {some_id(1), some_id(1999), some_id(3000), some_id(3999)}
-    assert await found(points, copy, EVERYTHING, Narrowing(room_ids=many[1000:])) == {
+    assert await found(points, copy, EVERYTHING, QueryFilter(room_ids=many[1000:])) == {
         some_id(1999),
         some_id(3000),
         some_id(3999),

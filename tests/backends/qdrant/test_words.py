@@ -81,18 +81,18 @@ async def test_words_of_any_script_are_found(points, copy):
 @pytest.mark.usefixtures("server")
 @given(lexemes=lexemes)
 def test_weights_are_those_of_bm25(lexemes):
-    from roomlore.backends.qdrantwire import AVERAGE_LEXEMES, place_of, weights_of  # noqa: PLC0415  needs the extra
+    from roomlore.backends.qdrantwire import AVERAGE_LEXEMES, lexeme_dimension, lexeme_weights  # noqa: PLC0415  needs the extra
 
-    weights = weights_of(lexemes)
+    weights = lexeme_weights(lexemes)
     length = sum(lexemes.values())
     for lexeme, count in lexemes.items():
         weight = count * 2.2 / (count + 1.2 * (0.25 + 0.75 * length / AVERAGE_LEXEMES))
-        assert weights[place_of(lexeme)] == pytest.approx(weight)
-        assert 0 <= place_of(lexeme) < 2**32
+        assert weights[lexeme_dimension(lexeme)] == pytest.approx(weight)
+        assert 0 <= lexeme_dimension(lexeme) < 2**32
 
 
 @pytest.mark.usefixtures("server")
 def test_words_keep_their_places_for_copies_outlive_programs():
-    from roomlore.backends.qdrantwire import place_of  # noqa: PLC0415  needs the extra
+    from roomlore.backends.qdrantwire import lexeme_dimension  # noqa: PLC0415  needs the extra
 
-    assert [place_of(word) for word in ("toner", "碳粉")] == [1866397205, 1898227729]
+    assert [lexeme_dimension(word) for word in ("toner", "碳粉")] == [1866397205, 1898227729]

@@ -19,9 +19,9 @@ from roomlore.config import Settings
 from roomlore.domain.errors import DatabaseFull, DatabaseUnavailable
 from roomlore.store import db as store
 from roomlore.store import log
-from roomlore.store.connect import meeting_outages
+from roomlore.store.connect import translate_connection_errors
 from roomlore.surfaces.http.routes import health
-from roomlore.surfaces.mcp.guarding import Refused, guarded
+from roomlore.surfaces.mcp.guarding import ToolError, translate_errors
 from surfaces.http.conftest import Serve, Served
 
 FULL = "do $$ begin raise exception using errcode = '53100', message = 'no room'; end $$"
@@ -52,8 +52,8 @@ async def test_a_full_disk_refuses_writes_by_name_and_lets_reads_go_on(
         ready = await served.nobody()("GET", "/health/ready")
         assert ready.status_code == 503
         assert ready.json() == {"status": "waiting", "database": True, "room": False, "clock": None}
-        with pytest.raises(Refused, match="the disk of the database is full"):
-            await guarded(served.app.agents.inject("square", on=False))
+        with pytest.raises(ToolError, match="the disk of the database is full"):
+            await translate_errors(served.app.agents.inject("square", on=False))
     with monkeypatch.context() as broken:
         # A line of the log alone finds no room.
         broken.setattr(log.QUERIES, "run", full)
@@ -100,7 +100,7 @@ async def written(app: roomlore.App, number: int) -> None:
     """Write until there is room, as a sender does who tries again."""
     while True:
         try:
-            with meeting_outages():
+            with translate_connection_errors():
                 await app.ingest_batch([say(number, author("ana"), SQUARE)])
         except DatabaseUnavailable:
             continue

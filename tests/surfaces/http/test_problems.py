@@ -13,12 +13,12 @@ from ingest.stories import author, message
 from roomlore.app import App
 from roomlore.backends.fake import FakeEmbedder
 from roomlore.config import Settings
-from roomlore.doctor import Finding
+from roomlore.doctor import CheckResult
 from roomlore.domain import errors
 from roomlore.domain.ids import uuid7
-from roomlore.store.db import answered_within
+from roomlore.store.db import statement_timeout
 from roomlore.surfaces.http import problems
-from roomlore.surfaces.http.envelope import Envelope
+from roomlore.surfaces.http.envelope import SecurityHeadersMiddleware
 from roomlore.surfaces.http.problems import KINDS
 from roomlore.surfaces.http.routes import health
 from roomlore.surfaces.web.site import build
@@ -96,8 +96,8 @@ def test_every_error_has_its_kind() -> None:
 async def test_a_read_that_takes_too_long_is_given_up_and_says_so(
     served: Served, admin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(problems, "ANSWERED_WITHIN", 0.3)
-    site, here = Envelope(build(served.app, local=True), new_id=uuid7), ("127.0.0.1", 4711)
+    monkeypatch.setattr(problems, "RESPONSE_TIMEOUT", 0.3)
+    site, here = SecurityHeadersMiddleware(build(served.app, local=True), new_id=uuid7), ("127.0.0.1", 4711)
     transport = httpx2.ASGITransport(app=site, client=here)
     [square] = [one for one in await served.operator.get("/v1/rooms") if one["name"] == "square"]
     place = f"/r/{square['id']}"
@@ -107,7 +107,7 @@ async def test_a_read_that_takes_too_long_is_given_up_and_says_so(
             told = await served.operator("GET", "/v1/rooms/square/messages")
             found = await served.operator("POST", "/v1/search", {"question": "village"})
             page, twin = await browser.get(place), await browser.get(f"{place}.json")
-            with answered_within(0.3):
+            with statement_timeout(0.3):
                 async with beside(served.app) as client:
                     spoken = await client.call_tool("room_context", {"room": "square"})
         # Whatever held it up is over.
@@ -126,11 +126,11 @@ async def test_nobody_else_is_bound_and_no_change_is(served: Served) -> None:
     async def shown(conn: Any) -> str:
         return (await (await conn.execute("show statement_timeout")).fetchone())[0]
 
-    with answered_within(0.3):
+    with statement_timeout(0.3):
         assert await served.app.db.change(served.app.org_id, shown) == "0"
-        async with served.app.db.reading(served.app.operator) as conn:
+        async with served.app.db.read_transaction(served.app.operator) as conn:
             assert await shown(conn) == "300ms"
-    async with served.app.db.reading(served.app.operator) as conn:
+    async with served.app.db.read_transaction(served.app.operator) as conn:
         assert await shown(conn) == "0"
 
 
@@ -237,8 +237,8 @@ async def test_an_outage_is_told_as_such(served: Served, monkeypatch) -> None:
 
 
 async def test_health_tells_whether_the_database_answers(app: App, serve: Serve, monkeypatch) -> None:
-    async def right(_) -> Finding:
-        return Finding(name="clock", is_well=True, detail="agrees")
+    async def right(_) -> CheckResult:
+        return CheckResult(name="clock", is_well=True, detail="agrees")
 
     monkeypatch.setattr(health, "clock", right)
     served = await serve(app)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.village import ANA, SQUARE, say
-from roomlore.ingest.clean import AHEAD
+from roomlore.ingest.clean import TOO_FAR_AHEAD
 from roomlore.surfaces import documents
 from roomlore.surfaces.cli.output import plain
 from surfaces.http.conftest import Served
@@ -329,7 +329,7 @@ async def test_nothing_is_dropped_in_silence_by_a_server_whose_clock_is_behind(s
     sent = {"soon": now + timedelta(days=3), "far": now + timedelta(days=800)}
     said = [record(name, sent_at=at.isoformat()) for name, at in sent.items()]
     taken = await served.operator.post("/v1/messages", {"messages": said})
-    assert [(one["outcome"], one["reason"]) for one in taken["items"]] == [("added", ""), ("skipped", AHEAD)]
+    assert [(one["outcome"], one["reason"]) for one in taken["items"]] == [("added", ""), ("skipped", TOO_FAR_AHEAD)]
     assert datetime.fromisoformat((await messages_of(served))["soon"]["sent_at"]) == sent["soon"]
 
 

@@ -17,13 +17,13 @@ from psycopg.conninfo import conninfo_to_dict
 from roomlore.app import App
 from roomlore.store.cluster import Cluster
 from roomlore.surfaces.http import running
-from roomlore.surfaces.http.limits import Limits
-from roomlore.surfaces.mcp.mounted import PATH, mounted
+from roomlore.surfaces.http.limits import RequestLimits
+from roomlore.surfaces.mcp.mounted import PATH, mcp_app
 from roomlore.surfaces.mcp.server import build
 
 #: How long an answer may take on a busy machine.
 PATIENCE = 60.0
-GENEROUS = Limits(rate=10_000, burst=100_000)
+GENEROUS = RequestLimits(rate=10_000, burst=100_000)
 
 
 @asynccontextmanager
@@ -40,9 +40,9 @@ async def listening(app: App, *, allow_writes: bool = False) -> AsyncGenerator[s
     stop = asyncio.Event()
     with running.listen("127.0.0.1", 0) as sock:
         port = sock.getsockname()[1]
-        beside_api = {PATH: mounted(allow_writes=allow_writes)}
+        beside_api = {PATH: mcp_app(allow_writes=allow_writes)}
         serving = asyncio.create_task(
-            running.serve(app, sock, limits=GENEROUS, workers=False, stop=stop, beside=beside_api)
+            running.serve(app, sock, limits=GENEROUS, workers=False, stop=stop, mounted=beside_api)
         )
         try:
             yield f"http://127.0.0.1:{port}"

@@ -49,15 +49,15 @@ def test_without_the_extra_it_says_what_to_install(roomlore: Run, words: list[st
 
 @pytest.mark.usefixtures("bare")
 def test_without_the_extra_the_api_is_served_alone() -> None:
-    assert serving._beside(mcp=None, allow_writes=False) == {}
+    assert serving._mounted_apps(mcp=None, allow_writes=False) == {}
 
 
 def test_with_the_extra_it_is_served_beside_the_api_unless_told_not_to() -> None:
-    assert set(serving._beside(mcp=None, allow_writes=False)) == {"/mcp"}
-    assert set(serving._beside(mcp=True, allow_writes=True)) == {"/mcp"}
-    assert serving._beside(mcp=False, allow_writes=False) == {}
+    assert set(serving._mounted_apps(mcp=None, allow_writes=False)) == {"/mcp"}
+    assert set(serving._mounted_apps(mcp=True, allow_writes=True)) == {"/mcp"}
+    assert serving._mounted_apps(mcp=False, allow_writes=False) == {}
     with pytest.raises(BadInput, match="leave it or --no-mcp out"):
-        serving._beside(mcp=False, allow_writes=True)
+        serving._mounted_apps(mcp=False, allow_writes=True)
 
 
 def test_without_an_input_there_is_nobody_to_serve(roomlore: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from app.village import whole_village
 from conftest import TellOnce
 from roomlore.app import App
 from roomlore.domain.ids import uuid7
-from roomlore.surfaces.http.envelope import Envelope
+from roomlore.surfaces.http.envelope import SecurityHeadersMiddleware
 from roomlore.surfaces.http.running import listen
 from roomlore.surfaces.web.site import build
 
@@ -33,7 +33,7 @@ expect.set_options(timeout=30_000)
 
 
 def site(app: App, *, local: bool) -> ASGIApp:
-    return Envelope(build(app, local=local), new_id=uuid7)
+    return SecurityHeadersMiddleware(build(app, local=local), new_id=uuid7)
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,7 @@ def _said(number: int, source: random.Random, room: IncomingRoom) -> IncomingMes
 
 async def pages(app: App, *, by_operator: bool) -> list[str]:
     """Return the addresses of every kind of page that there is something on."""
-    viewer = app.desk.caller
+    viewer = app.access.principal
     room = (await app.rooms(viewer))[0].id
     said = await app.messages(viewer, str(room), limit=30)
     conversation = (await app.conversations.all(viewer, str(room)))[0].id

@@ -8,14 +8,14 @@ import click
 from roomlore.agents.deciding import Decision
 from roomlore.agents.trust import Relationship
 from roomlore.app import App
-from roomlore.app.agents import EXPERIENCES
+from roomlore.app.agents import EXPERIENCE_KINDS
 from roomlore.app.asserting import KINDS
 from roomlore.app.people import OWN_PLATFORM
-from roomlore.context.memoryblock import DEFAULT_BUDGET, MemoryBlock, block_text
+from roomlore.context.memoryblock import DEFAULT_SECTION_BUDGET, MemorySection, section_text
 from roomlore.domain.names import LAST
 from roomlore.domain.speech import safe_name
-from roomlore.domain.wording import counted
-from roomlore.surfaces.cli.memories import show_all
+from roomlore.domain.wording import count_phrase
+from roomlore.surfaces.cli.memories import show_memories
 from roomlore.surfaces.cli.output import Output, plain
 from roomlore.surfaces.cli.people import show_accounts
 from roomlore.surfaces.cli.reading import PRIVATE
@@ -44,7 +44,7 @@ def memories(session: Session, agent: str, **options: Any) -> None:
     """List what AGENT remembers as its own experience, what weighs most first: importance, less the older it is."""
 
     async def use(app: App) -> None:
-        show_all(session.output, await app.agents.memories(await session.viewed_by(app), agent, **options))
+        show_memories(session.output, await app.agents.memories(await session.viewer_in(app), agent, **options))
 
     with_app(session, use)
 
@@ -61,12 +61,12 @@ def experiences(session: Session, agent: str, **options: Any) -> None:
     """Show what AGENT remembers for a conversation, by kind."""
 
     async def use(app: App) -> None:
-        found = await app.agents.experiences(await session.viewed_by(app), agent, **options)
+        found = await app.agents.experiences(await session.viewer_in(app), agent, **options)
         if session.output.as_json:
             return session.output.json(found)
-        for kind in EXPERIENCES:
+        for kind in EXPERIENCE_KINDS:
             session.output.text(f"{kind}s", style="bold")
-            show_all(session.output, found[kind])
+            show_memories(session.output, found[kind])
         return None
 
     with_app(session, use)
@@ -80,7 +80,7 @@ def relationships(session: Session, agent: str, present: tuple[str, ...]) -> Non
     """Show whom AGENT has met, how far it may trust them, and why."""
 
     async def use(app: App) -> None:
-        viewer = await session.viewed_by(app)
+        viewer = await session.viewer_in(app)
         found = await app.agents.relationships(viewer, agent, present=present)
         show_relationships(session.output, found)
 
@@ -100,7 +100,7 @@ def relationships(session: Session, agent: str, present: tuple[str, ...]) -> Non
     "--with", "present", multiple=True, metavar="NAME", help="Who is there; by default who takes part."
 )
 @click.option(
-    "--budget", type=click.IntRange(min=1), default=DEFAULT_BUDGET, show_default=True, help="Tokens."
+    "--budget", type=click.IntRange(min=1), default=DEFAULT_SECTION_BUDGET, show_default=True, help="Tokens."
 )
 @click.option("--explain", is_flag=True, help="Also say why each memory is in or out.")
 @PRIVATE
@@ -112,7 +112,7 @@ def block(session: Session, agent: str, room: str, *, explain: bool, **options: 
         options["present"] = options["present"] or None
         asked = (await session.acting(app)).agents
         found = await asked.block(await asked.reader(agent), room, **options)
-        show_block(session.output, found, explain=explain)
+        show_memory_section(session.output, found, explain=explain)
 
     with_app(session, use)
 
@@ -146,7 +146,7 @@ def note_reply(session: Session, agent: str, room: str, **said: str) -> None:
     async def use(app: App) -> None:
         acting = await session.acting(app)
         viewer = await acting.agents.reader(agent)
-        acting = acting if acting.desk.caller == viewer else app.acting(viewer)
+        acting = acting if acting.access.principal == viewer else app.acting(viewer)
         await acting.agents.note_reply(room, trigger=said["trigger"], reply=said["reply"])
         if session.output.as_json:
             session.output.json({"noted": True})
@@ -232,7 +232,7 @@ def show_relationships(output: Output, found: Sequence[Relationship]) -> None:
         return output.json(found)
     for one in found:
         bot = " (bot)" if one.kind == "agent" else ""
-        last = f"last met {one.last_met_at:%Y-%m-%d}, {counted(one.messages, 'message')} of theirs"
+        last = f"last met {one.last_met_at:%Y-%m-%d}, {count_phrase(one.messages, 'message')} of theirs"
         output.text(f"{one.trust:.2f}  {safe_name(one.name)}{bot}  {last}")
         for reason in one.why:
             output.text(f"      {reason.by:+.2f}  {reason.what}", style="dim")
@@ -250,17 +250,17 @@ def show_decision(output: Output, decision: Decision) -> None:
     return None
 
 
-def show_block(output: Output, block: MemoryBlock, *, explain: bool) -> None:
+def show_memory_section(output: Output, section: MemorySection, *, explain: bool) -> None:
     """Print a memory block, and with `explain` why each memory is in or out."""
     if output.as_json:
-        document = plain(block_given(block, explain=explain))
+        document = plain(block_given(section, explain=explain))
         return output.json({name: value for name, value in document.items() if value is not None})
-    output.text(block_text(block) or "nothing is remembered")
-    output.posting(block.postable, room="")
+    output.text(section_text(section) or "nothing is remembered")
+    output.postable_note(section.postable, room="")
     output.chatter.print(
-        f"{counted(len(block.lines), 'memory', 'memories')}, {block.tokens} of {counted(block.budget, 'token')}"
+        f"{count_phrase(len(section.lines), 'memory', 'memories')}, {section.tokens} of {count_phrase(section.budget, 'token')}"
     )
-    for one in block.explain() if explain else ():
+    for one in section.explain() if explain else ():
         output.text(
             f"{one.label or 'out':>4}  {one.section:<12} {one.weight:>5.2f}  {one.reason}  {one.memory_id}"
         )

@@ -9,19 +9,19 @@ import click
 from roomlore.app import App
 from roomlore.app.conversations import SENSITIVITIES, shown_conversation
 from roomlore.domain.ids import MessageId, short_id, short_ids
-from roomlore.domain.records import Conversation, Placed, Sensitivity
-from roomlore.domain.speech import on_one_line, safe_body, safe_name, spoken
-from roomlore.domain.wording import counted
+from roomlore.domain.records import Conversation, AssignedMessage, Sensitivity
+from roomlore.domain.speech import as_one_line, safe_body, safe_name, render_message
+from roomlore.domain.wording import count_phrase
 from roomlore.surfaces.cli.output import Output, minute
 from roomlore.surfaces.cli.session import Session, with_app
 from roomlore.surfaces.documents import conversation_read
 
-UNNAMED = "(no label)"
+NO_LABEL = "(no label)"
 #: Of those who take part, so many are named.
-NAMED = 3
+MAX_TALKERS = 3
 #: What the platform does not say itself.
-FOUND = frozenset({"mention", "inferred"})
-BOUNDARIES = {
+INFERRED_METHODS = frozenset({"mention", "inferred"})
+SPLIT_REASONS = {
     "first": "nothing was said before",
     "silence": "nobody had spoken for long",
     "topic": "another topic",
@@ -43,8 +43,8 @@ def list_(session: Session, room: str | None, limit: int) -> None:
     """List conversations, newest first: of ROOM, or everywhere."""
 
     async def use(app: App) -> None:
-        found = await app.conversations.all(await session.viewed_by(app), room, limit=limit)
-        show_all(session.output, found, now=datetime.now(UTC))
+        found = await app.conversations.all(await session.viewer_in(app), room, limit=limit)
+        show_conversations(session.output, found, now=datetime.now(UTC))
 
     with_app(session, use)
 
@@ -67,8 +67,8 @@ def show(session: Session, id_: str, limit: int) -> None:
     """Show what was said in it, and who answers whom."""
 
     async def use(app: App) -> None:
-        found, said = await app.conversations.read(await session.viewed_by(app), id_, limit=limit)
-        show_one(session.output, found, said, now=datetime.now(UTC))
+        found, said = await app.conversations.read(await session.viewer_in(app), id_, limit=limit)
+        show_conversation(session.output, found, said, now=datetime.now(UTC))
 
     with_app(session, use)
 
@@ -137,12 +137,12 @@ def _change(session: Session, change: Callable[[App], Awaitable[Conversation]]) 
         if session.output.as_json:
             session.output.json(shown_conversation(changed))
         else:
-            show_head(session.output, changed, now=datetime.now(UTC))
+            show_heading(session.output, changed, now=datetime.now(UTC))
 
     with_app(session, use)
 
 
-def show_all(output: Output, found: Sequence[Conversation], *, now: datetime) -> None:
+def show_conversations(output: Output, found: Sequence[Conversation], *, now: datetime) -> None:
     """Print conversations."""
     if output.as_json:
         return output.json([shown_conversation(one) for one in found])
@@ -150,9 +150,9 @@ def show_all(output: Output, found: Sequence[Conversation], *, now: datetime) ->
     headings = ("conversation", "id", "who", "messages", "opened", "last", "state", "boundary")
     rows = [
         (
-            _called(one),
+            _label(one),
             short[one.id],
-            _who(one),
+            _talkers(one),
             one.message_count,
             minute(one.opened_at),
             minute(one.last_at),
@@ -164,51 +164,51 @@ def show_all(output: Output, found: Sequence[Conversation], *, now: datetime) ->
     return output.table(headings, rows) if found else output.text("no conversations")
 
 
-def show_one(output: Output, found: Conversation, said: Sequence[Placed], *, now: datetime) -> None:
+def show_conversation(output: Output, found: Conversation, said: Sequence[AssignedMessage], *, now: datetime) -> None:
     """Print a conversation: what was said in it, each message with the one that it answers."""
     if output.as_json:
         return output.json(conversation_read(found, said))
-    show_head(output, found, now=now)
+    show_heading(output, found, now=now)
     left_out = found.message_count - len(said)
     if left_out > 0:
-        output.text(f"  {counted(left_out, 'earlier message')} left out", style="dim")
+        output.text(f"  {count_phrase(left_out, 'earlier message')} left out", style="dim")
     numbers = {one.message.id: number for number, one in enumerate(said, start=left_out + 1)}
     for one in said:
         output.text(_line(one, numbers))
     return None
 
 
-def show_head(output: Output, one: Conversation, *, now: datetime) -> None:
+def show_heading(output: Output, one: Conversation, *, now: datetime) -> None:
     """Print what tells a conversation apart, its id first, so that no label passes for it."""
-    output.text(f"{short_id(one.id)} {_called(one)}", style="bold")
+    output.text(f"{short_id(one.id)} {_label(one)}", style="bold")
     span = f"{minute(one.opened_at)} to {minute(one.last_at)}, {_state(one, now)}"
     marks = ", sensitive" if one.sensitivity == "sensitive" else ""
-    why = f"; {BOUNDARIES[one.boundary]}" if one.boundary else ""
-    output.text(f"  {counted(one.message_count, 'message')}, {span}{why}{marks}")
+    why = f"; {SPLIT_REASONS[one.boundary]}" if one.boundary else ""
+    output.text(f"  {count_phrase(one.message_count, 'message')}, {span}{why}{marks}")
     people = ", ".join(_talker(one, place) for place in range(len(one.talkers)))
     output.text(f"  {people or 'nobody'}", style="dim")
 
 
-def _line(one: Placed, numbers: dict[MessageId, int]) -> str:
+def _line(one: AssignedMessage, numbers: dict[MessageId, int]) -> str:
     message = one.message
     reference = f"#{numbers[message.id]}"
     if one.answers is not None:
         parent = numbers.get(one.answers.parent_id)
         reference += " → elsewhere" if parent is None else f" → #{parent}"
-        reference += f" ({one.answers.method})" if one.answers.method in FOUND else ""
+        reference += f" ({one.answers.method})" if one.answers.method in INFERRED_METHODS else ""
     text = " ".join(safe_body(message).split())
     edited = " (edited)" if message.edited_at else ""
     return (
-        f"{minute(message.sent_at)} {reference} {spoken(message, text=text)}{edited}  {message.external_id}"
+        f"{minute(message.sent_at)} {reference} {render_message(message, text=text)}{edited}  {message.external_id}"
     )
 
 
-def _called(one: Conversation) -> str:
-    return on_one_line(one.label) or UNNAMED
+def _label(one: Conversation) -> str:
+    return as_one_line(one.label) or NO_LABEL
 
 
-def _who(one: Conversation) -> str:
-    named = [_talker(one, place) for place in range(min(NAMED, len(one.talkers)))]
+def _talkers(one: Conversation) -> str:
+    named = [_talker(one, place) for place in range(min(MAX_TALKERS, len(one.talkers)))]
     others = len(one.talkers) - len(named)
     return ", ".join(named) + (f" and {others} more" if others else "")
 

@@ -16,10 +16,10 @@ from roomlore.surfaces.cli.session import Session
 def doctor(session: Session, stop: bool, force: bool) -> None:  # noqa: FBT001  click passes flags by name
     """Look whether everything needed is there, and say how to mend what is not."""
     if stop:
-        stopped = asyncio.run(examination.stop(session.settings, force=force))
+        stopped = asyncio.run(examination.stop_database(session.settings, force=force))
         session.output.chatter.print("stopped" if stopped else "was not running")
         return
-    findings = asyncio.run(examination.examine(session.settings))
+    findings = asyncio.run(examination.run_checks(session.settings))
     session.output.findings(findings)
     if not all(finding.is_well for finding in findings):
         raise click.exceptions.Exit(1)

@@ -14,19 +14,19 @@ import click
 from roomlore.app import App
 from roomlore.context.render import to_text
 from roomlore.domain.records import Viewer
-from roomlore.domain.wording import counted
+from roomlore.domain.wording import count_phrase
 from roomlore.surfaces.cli.output import Output, hit_json
-from roomlore.surfaces.cli.progress import working
+from roomlore.surfaces.cli.progress import job_progress
 from roomlore.surfaces.cli.session import Session, with_app
 
 #: The demo's rooms do not mix with anybody's own.
 ORG = "demo"
 AGENT = "almanac"
 ROOM = "harbour"
-FOUND = "berth 3 dredging"
-SECRET = "what is the starting salary for the new skipper?"  # noqa: S105  a question, not a secret
+QUESTION = "berth 3 dredging"
+MEMBERS_QUESTION = "what is the starting salary for the new skipper?"  # noqa: S105  a question, not a secret
 MEMBER, OUTSIDER = "teo", "hal"
-UNKNOWN = "what is the wifi password in the office?"
+UNANSWERABLE = "what is the wifi password in the office?"
 
 
 @click.command()
@@ -37,16 +37,16 @@ def demo(session: Session) -> None:
     Its rooms live in an org of their own, "demo".
     """
     settings = replace(session.settings, org=ORG)
-    with_app(replace(session, settings=settings), lambda app: tell(app, session.output), create_org=True)
+    with_app(replace(session, settings=settings), lambda app: run_demo(app, session.output), create_org=True)
 
 
-async def tell(app: App, output: Output) -> None:
+async def run_demo(app: App, output: Output) -> None:
     """Load the story and print what was stored, a context, a search, a refusal and an honest no."""
     began = time.monotonic()
     with resources.as_file(resources.files("roomlore.surfaces.cli").joinpath("demo.jsonl")) as story:
         report = await app.import_path(story)
     waiting = (await app.waiting()).waiting
-    with working(output, waiting=waiting) as (untangled, embedded):
+    with job_progress(output, waiting=waiting) as (untangled, embedded):
         await app.drain(embedded, untangled=untangled)
     agent = await app.viewer(AGENT)
     if output.as_json:
@@ -59,15 +59,15 @@ async def tell(app: App, output: Output) -> None:
     await _context(app, output, agent)
     await _search(app, output, agent)
     await _refusal(app, output)
-    await _honest_no(app, output)
-    _title(output, "All of it in a browser", "serve --local")
+    await _unknown_answer(app, output)
+    _heading(output, "All of it in a browser", "serve --local")
     output.text(
         "opens the pages on this machine, as operator: rooms, conversations, memories, people, operations"
     )
 
 
 async def _context(app: App, output: Output, agent: Viewer) -> None:
-    _title(
+    _heading(
         output,
         f"What {AGENT}, an agent, should read before it answers in #{ROOM}",
         f"--as {AGENT} context {ROOM}",
@@ -76,24 +76,24 @@ async def _context(app: App, output: Output, agent: Viewer) -> None:
     output.text(to_text(context))
     source = context.citations[context.lines[-1].label]
     output.text(
-        f"{counted(len(context.lines), 'message')}, {counted(context.tokens, 'token')}; #{source.label} is message {source.external_id}"
+        f"{count_phrase(len(context.lines), 'message')}, {count_phrase(context.tokens, 'token')}; #{source.label} is message {source.external_id}"
         f" by {source.author_name}, {source.sent_at:%d %B %H:%M}",
         style="dim",
     )
 
 
 async def _search(app: App, output: Output, agent: Viewer) -> None:
-    _title(output, "What was said about the dredging", f'--as {AGENT} search "{FOUND}"')
-    found = await app.search(agent, FOUND, limit=2)
+    _heading(output, "What was said about the dredging", f'--as {AGENT} search "{QUESTION}"')
+    found = await app.search(agent, QUESTION, limit=2)
     for place, hit in enumerate(found.hits, start=1):
-        output.hit(place, hit)
+        output.thread(place, hit)
 
 
 async def _refusal(app: App, output: Output) -> None:
-    _title(output, "Only for those who were there", f'--as NAME ask "{SECRET}"')
+    _heading(output, "Only for those who were there", f'--as NAME ask "{MEMBERS_QUESTION}"')
     for name in (MEMBER, OUTSIDER):
         viewer = await app.viewer(name)
-        answer = await app.ask(viewer, SECRET)
+        answer = await app.ask(viewer, MEMBERS_QUESTION)
         role = "a member of #hiring" if name == MEMBER else "not a member"
         output.text(f"{name} ({role}):", style="bold")
         output.text(indent(answer.text, "  "))
@@ -106,12 +106,12 @@ async def _refusal(app: App, output: Output) -> None:
                 )
 
 
-async def _honest_no(app: App, output: Output) -> None:
-    _title(output, "What nobody ever said", f'ask "{UNKNOWN}"')
-    output.answer(await app.ask(app.operator, UNKNOWN))
+async def _unknown_answer(app: App, output: Output) -> None:
+    _heading(output, "What nobody ever said", f'ask "{UNANSWERABLE}"')
+    output.answer(await app.ask(app.operator, UNANSWERABLE))
 
 
-def _title(output: Output, title: str, command: str) -> None:
+def _heading(output: Output, title: str, command: str) -> None:
     output.text()
     output.text(title, style="bold cyan")
     output.text(f"$ roomlore --org {ORG} {command}", style="dim")
@@ -119,13 +119,13 @@ def _title(output: Output, title: str, command: str) -> None:
 
 async def _document(app: App, agent: Viewer, report: dict[str, object]) -> dict[str, object]:
     context = await app.context(agent, ROOM, budget=900)
-    found = await app.search(agent, FOUND, limit=2)
-    answers = {name: await app.ask(await app.viewer(name), SECRET) for name in (MEMBER, OUTSIDER)}
+    found = await app.search(agent, QUESTION, limit=2)
+    answers = {name: await app.ask(await app.viewer(name), MEMBERS_QUESTION) for name in (MEMBER, OUTSIDER)}
     return {
         "stored": report,
         "rooms": await app.rooms(app.operator),
         "context": {"text": to_text(context), "citations": context.citations},
         "search": [hit_json(hit) for hit in found.hits],
         "only_for_members": {name: answer.text for name, answer in answers.items()},
-        "unknown": (await app.ask(app.operator, UNKNOWN)).text,
+        "unknown": (await app.ask(app.operator, UNANSWERABLE)).text,
     }

@@ -18,13 +18,13 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Destruction(Generic[Seen, Result]):
+class DestructiveAction(Generic[Seen, Result]):
     """Something that cannot be undone, or not for long."""
 
     #: Tells what would go, and changes nothing.
-    look: Callable[[App], Awaitable[Seen]]
+    preview: Callable[[App], Awaitable[Seen]]
     #: Carries it out; gets what was shown if anything was, so that just that goes.
-    destroy: Callable[[App, Seen | None], Awaitable[Result]]
+    execute: Callable[[App, Seen | None], Awaitable[Result]]
     #: What was seen, in lines.
     lines: Callable[[Seen], Sequence[str]]
     question: str = "This cannot be undone. Erase?"
@@ -32,7 +32,7 @@ class Destruction(Generic[Seen, Result]):
     refusal: str = "nothing was erased"
 
 
-def destroys(command: Command) -> Command:
+def destructive_options(command: Command) -> Command:
     """Give a command the options that everything has which destroys."""
     dry_run = click.option("--dry-run", is_flag=True, help="Only show what would go.")
     yes = click.option("--yes", is_flag=True, help="Do not ask.")
@@ -53,20 +53,20 @@ def check_answerable(*, dry_run: bool, yes: bool) -> None:
         )
 
 
-async def carry_out(
-    app: App, destruction: Destruction[Seen, Result], *, dry_run: bool, yes: bool
+async def run_destructive(
+    app: App, action: DestructiveAction[Seen, Result], *, dry_run: bool, yes: bool
 ) -> Seen | Result:
     """Show what would go and ask before it goes; return what was seen on a dry run, else what was done."""
     if yes and not dry_run:
-        return await destruction.destroy(app, None)
-    seen = await destruction.look(app)
+        return await action.execute(app, None)
+    seen = await action.preview(app)
     if dry_run:
         return seen
-    ask(destruction.lines(seen), destruction.question, refusal=destruction.refusal)
-    return await destruction.destroy(app, seen)
+    confirm(action.lines(seen), action.question, refusal=action.refusal)
+    return await action.execute(app, seen)
 
 
-def ask(lines: Sequence[str], question: str, *, refusal: str) -> None:
+def confirm(lines: Sequence[str], question: str, *, refusal: str) -> None:
     """Show what would go and ask; whoever says no ends the command."""
     for line in lines:
         click.echo(printable(line), err=True)

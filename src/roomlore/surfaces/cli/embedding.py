@@ -3,13 +3,13 @@
 import click
 
 from roomlore.app import App
-from roomlore.app.generations import GenerationStatus, Switch
-from roomlore.domain.wording import counted
+from roomlore.app.generations import EmbeddingVersionStatus, ModelSwitch
+from roomlore.domain.wording import count_phrase
 from roomlore.surfaces.cli.output import Output
-from roomlore.surfaces.cli.progress import counting
+from roomlore.surfaces.cli.progress import count_progress
 from roomlore.surfaces.cli.session import Session, with_app
 
-CALLED = {"current": "searched by", "next": "coming", "previous": "before"}
+STATE_NAMES = {"current": "searched by", "next": "coming", "previous": "before"}
 
 
 @click.group()
@@ -45,7 +45,7 @@ def switch(session: Session, name: str, wait: bool) -> None:  # noqa: FBT001  cl
 
     async def use(app: App) -> None:
         acting = await session.acting(app)
-        await _follow(acting, session.output, await acting.generations.switch(name), wait=wait)
+        await _show_progress(acting, session.output, await acting.generations.switch(name), wait=wait)
 
     with_app(session, use)
 
@@ -58,15 +58,15 @@ def back(session: Session, wait: bool) -> None:  # noqa: FBT001  click passes fl
 
     async def use(app: App) -> None:
         acting = await session.acting(app)
-        await _follow(acting, session.output, await acting.generations.back(), wait=wait)
+        await _show_progress(acting, session.output, await acting.generations.back(), wait=wait)
 
     with_app(session, use)
 
 
-async def _follow(app: App, output: Output, asked: Switch, *, wait: bool) -> None:
+async def _show_progress(app: App, output: Output, asked: ModelSwitch, *, wait: bool) -> None:
     """Tell what a switch has come to, after waiting for it if that is wanted."""
     if wait and not asked.is_done:
-        with counting(output, "embedded", total=asked.waiting or None) as advance:
+        with count_progress(output, "embedded", total=asked.waiting or None) as advance:
             asked = await app.generations.finish(advance)
     if output.as_json:
         output.json(asked)
@@ -75,17 +75,17 @@ async def _follow(app: App, output: Output, asked: Switch, *, wait: bool) -> Non
     elif asked.is_done:
         output.text(f"searched by {asked.provider} now")
     else:
-        left = counted(asked.waiting, "text")
+        left = count_phrase(asked.waiting, "text")
         output.text(f"{asked.provider} is coming: {left} to be embedded by the worker; roomlore embed status")
 
 
-def line(one: GenerationStatus) -> str:
+def line(one: EmbeddingVersionStatus) -> str:
     """Return how the vectors of a model do, in a line."""
     space = "never reached" if one.model is None else one.model
     length = "" if one.dimensions is None else f", {one.dimensions} dimensions"
     since = "" if one.since is None else f" since {one.since:%Y-%m-%d %H:%M}"
-    parts = [f"{CALLED[one.state]}{since}: {one.provider} ({space}{length})"]
-    parts.append(f"{one.done:,} of {counted(one.wanted, 'text')} embedded")
+    parts = [f"{STATE_NAMES[one.state]}{since}: {one.provider} ({space}{length})"]
+    parts.append(f"{one.done:,} of {count_phrase(one.wanted, 'text')} embedded")
     if one.waiting:
         parts.append(f"{one.waiting:,} waiting")
     if one.set_aside:

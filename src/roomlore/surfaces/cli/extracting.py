@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import click
 
 from roomlore.app import App
-from roomlore.app.extracting import Extracted
+from roomlore.app.extracting import ExtractionResult
 from roomlore.domain.speech import safe_text
-from roomlore.domain.wording import counted
-from roomlore.store.readings import Reading
+from roomlore.domain.wording import count_phrase
+from roomlore.store.readings import LlmCall
 from roomlore.surfaces.cli.output import Output, minute
 from roomlore.surfaces.cli.session import Session, with_app
 
@@ -42,27 +42,27 @@ def readings(session: Session, conversation: str | None, limit: int) -> None:
 
     async def use(app: App) -> None:
         found = await (await session.acting(app)).extracting.readings(conversation, limit=limit)
-        show_readings(session.output, found, whole=conversation is not None)
+        show_llm_calls(session.output, found, whole=conversation is not None)
 
     with_app(session, use)
 
 
-def show(output: Output, extracted: Extracted) -> None:
+def show(output: Output, extracted: ExtractionResult) -> None:
     """Print what came of going through conversations."""
     if output.as_json:
         return output.json(extracted)
     gone_through = (
-        f"{counted(extracted.conversations, 'conversation')}, {counted(extracted.messages, 'message')}"
+        f"{count_phrase(extracted.conversations, 'conversation')}, {count_phrase(extracted.messages, 'message')}"
     )
-    came = f"{counted(extracted.added, 'memory', 'memories')} added, {extracted.released} let go"
+    came = f"{count_phrase(extracted.added, 'memory', 'memories')} added, {extracted.released} let go"
     output.text(f"{gone_through}: {came}")
     if extracted.read or extracted.unread:
-        heard = f", {counted(extracted.wishes, 'wish', 'wishes')} heard" if extracted.wishes else ""
+        heard = f", {count_phrase(extracted.wishes, 'wish', 'wishes')} heard" if extracted.wishes else ""
         output.text(f"by a language model: {extracted.read} read, {extracted.unread} still to be read{heard}")
     return None
 
 
-def show_readings(output: Output, found: Sequence[Reading], *, whole: bool) -> None:
+def show_llm_calls(output: Output, found: Sequence[LlmCall], *, whole: bool) -> None:
     """Print readings: one line each, or all that was sent and said."""
     if output.as_json:
         return output.json(found)
@@ -70,29 +70,29 @@ def show_readings(output: Output, found: Sequence[Reading], *, whole: bool) -> N
         return output.text("no readings")
     for one in found:
         output.text(
-            f"{minute(one.asked_at)} {one.conversation_id} {_became(one)}", style="bold" if whole else ""
+            f"{minute(one.asked_at)} {one.conversation_id} {_outcome_text(one)}", style="bold" if whole else ""
         )
         if whole:
-            output.text(_lines(one.material))
+            output.text(_indented(one.material))
         for verdict in one.verdicts if whole else ():
             reason = str(verdict["reason"])
             kept = (reason or "kept") if verdict["is_kept"] else f"refused: {reason}"
-            output.text(f"  {kept}  {_lines(str(verdict['stated']))}")
+            output.text(f"  {kept}  {_indented(str(verdict['stated']))}")
     return None
 
 
-def _became(one: Reading) -> str:
+def _outcome_text(one: LlmCall) -> str:
     if one.answer is None:
         return f"{one.language_model}: {one.error or 'no answer yet'}"
     kept = sum(bool(verdict["is_kept"]) for verdict in one.verdicts)
     tokens = (
         ""
         if one.sent_tokens is None
-        else f", {one.sent_tokens:,} + {counted(one.answer_tokens or 0, 'token')}"
+        else f", {one.sent_tokens:,} + {count_phrase(one.answer_tokens or 0, 'token')}"
     )
     again = ", as answered before" if one.is_repeated else ""
     return f"{one.language_model}: {kept} of {len(one.verdicts)} statements and wishes kept{tokens}{again}"
 
 
-def _lines(text: str) -> str:
+def _indented(text: str) -> str:
     return safe_text(text).replace("\n", "\n  | ")

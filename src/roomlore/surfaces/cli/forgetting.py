@@ -7,12 +7,12 @@ from typing import Any
 import click
 
 from roomlore.app import App
-from roomlore.app.browsing import Browsing
+from roomlore.app.browsing import MemoryBrowser
 from roomlore.domain.ids import MessageId, short_id, short_ids
-from roomlore.domain.receipts import Receipt, StillCopied, Store
+from roomlore.domain.receipts import Receipt, PendingRemoval, StoreName
 from roomlore.domain.records import Message
-from roomlore.domain.wording import counted
-from roomlore.surfaces.cli.destroying import Destruction, carry_out, check_answerable, destroys
+from roomlore.domain.wording import count_phrase
+from roomlore.surfaces.cli.destroying import DestructiveAction, run_destructive, check_answerable, destructive_options
 from roomlore.surfaces.cli.memories import change
 from roomlore.surfaces.cli.output import Output, minute, plain
 from roomlore.surfaces.cli.session import Session, with_app
@@ -20,9 +20,9 @@ from roomlore.surfaces.cli.spans import TIME, in_utc
 from roomlore.surfaces.documents import receipt_given
 
 #: What copies in a server consist of.
-HELD: Mapping[Store, str] = {"qdrant": "point", "neo4j": "node"}
+STORE_ITEMS: Mapping[StoreName, str] = {"qdrant": "point", "neo4j": "node"}
 #: Erases, or on a dry run only tells what would go.
-Erasing = Callable[[App, bool], Awaitable[Receipt]]
+EraseCall = Callable[[App, bool], Awaitable[Receipt]]
 
 room_option = click.option("--room", metavar="ROOM", help="Where the message is.")
 
@@ -30,7 +30,7 @@ room_option = click.option("--room", metavar="ROOM", help="Where the message is.
 @click.command()
 @click.argument("message")
 @room_option
-@destroys
+@destructive_options
 @click.pass_obj
 def redact(session: Session, message: str, room: str | None, **options: bool) -> None:
     """Take the words of MESSAGE back, and all that was made from them; its place and author stay."""
@@ -39,23 +39,23 @@ def redact(session: Session, message: str, room: str | None, **options: bool) ->
     async def look(app: App) -> Message:
         # Whether it is theirs to redact is asked before it is shown.
         found = await app.erasure.redact(message, room=room, dry_run=True)
-        return await _said(app, found)
+        return await _find_message(app, found)
 
     async def destroy(app: App, seen: Message | None) -> MessageId:
         if seen is None:
             return await app.erasure.redact(message, room=room)
         return await app.erasure.redact(str(seen.id), room=str(seen.room_id))
 
-    redaction = Destruction(
-        look=look,
-        destroy=destroy,
+    redaction = DestructiveAction(
+        preview=look,
+        execute=destroy,
         lines=lambda seen: ["dry run, nothing was redacted", *_message_lines(seen)],
         question="This cannot be undone. Redact?",
         refusal="nothing was redacted",
     )
 
     async def use(app: App) -> Message | MessageId:
-        return await carry_out(await session.acting(app), redaction, **options)
+        return await run_destructive(await session.acting(app), redaction, **options)
 
     done = with_app(session, use)
     is_dry_run = isinstance(done, Message)
@@ -69,16 +69,16 @@ def redact(session: Session, message: str, room: str | None, **options: bool) ->
         session.output.text(f"redacted {redacted}")
 
 
-async def _said(app: App, message_id: MessageId) -> Message:
+async def _find_message(app: App, message_id: MessageId) -> Message:
     """Return a message that is there."""
-    return (await Browsing(desk=app.desk).message(app.desk.caller, str(message_id))).message
+    return (await MemoryBrowser(access=app.access).message(app.access.principal, str(message_id))).message
 
 
 def _message_lines(message: Message) -> list[str]:
     """Return which message it is, in lines."""
     return [
         f"  message {message.id}",
-        f"  sent    {_exactly(message.sent_at)}",
+        f"  sent    {_exact_time(message.sent_at)}",
         f"  by      {message.author_name}",
         f"  said    {message.body}",
     ]
@@ -103,7 +103,7 @@ def memory_(session: Session, memory: str) -> None:
 @forget.command("message")
 @click.argument("message")
 @room_option
-@destroys
+@destructive_options
 @click.pass_obj
 def message_(session: Session, message: str, room: str | None, **options: bool) -> None:
     """Erase MESSAGE: words, author and all that hangs on it. A hole stays in its place."""
@@ -111,7 +111,7 @@ def message_(session: Session, message: str, room: str | None, **options: bool) 
     async def erase(app: App, is_dry_run: bool) -> Receipt:  # noqa: FBT001  called with a plain boolean
         return await app.erasure.message(message, room=room, dry_run=is_dry_run)
 
-    _forget(session, erase, **options)
+    _erase_confirmed(session, erase, **options)
 
 
 @forget.command("range")
@@ -119,7 +119,7 @@ def message_(session: Session, message: str, room: str | None, **options: bool) 
 @click.option("--since", type=TIME, help="From this time on, UTC.")
 @click.option("--until", type=TIME, help="Up to this time, UTC; until now by default.")
 @click.option("--all", "everything", is_flag=True, help="Everything said so far.")
-@destroys
+@destructive_options
 @click.pass_obj
 def range_(session: Session, room: str, **options: Any) -> None:
     """Erase what was sent in ROOM in a time: messages altogether, and all that hangs on them."""
@@ -131,12 +131,12 @@ def range_(session: Session, room: str, **options: Any) -> None:
         times = {"since": in_utc(since), "until": in_utc(until)}
         return await app.erasure.range(room, **times, dry_run=is_dry_run)
 
-    _forget(session, erase, **options)
+    _erase_confirmed(session, erase, **options)
 
 
 @forget.command()
 @click.argument("name")
-@destroys
+@destructive_options
 @click.pass_obj
 def person(session: Session, name: str, **options: bool) -> None:
     """Erase NAME with all accounts: what they said, what is known of them, and where others mention them."""
@@ -144,7 +144,7 @@ def person(session: Session, name: str, **options: bool) -> None:
     async def erase(app: App, is_dry_run: bool) -> Receipt:  # noqa: FBT001  called with a plain boolean
         return await app.erasure.person(name, dry_run=is_dry_run)
 
-    _forget(session, erase, **options)
+    _erase_confirmed(session, erase, **options)
 
 
 @click.command()
@@ -166,10 +166,10 @@ def receipts(session: Session, receipt: str | None, *, check: bool, limit: int) 
         show_receipt(session.output, found)
         return found
 
-    _end(with_app(session, use))
+    _exit_unless_clean(with_app(session, use))
 
 
-def _forget(session: Session, erase: Erasing, **options: bool) -> None:
+def _erase_confirmed(session: Session, erase: EraseCall, **options: bool) -> None:
     """Erase and show the receipt; whoever did not say --yes sees first what would go, and is asked."""
     check_answerable(**options)
 
@@ -177,18 +177,18 @@ def _forget(session: Session, erase: Erasing, **options: bool) -> None:
         return await erase(app, True)
 
     async def destroy(app: App, seen: Receipt | None) -> Receipt:
-        return await (erase(app, False) if seen is None else _erase_shown(app, seen))
+        return await (erase(app, False) if seen is None else _erase_previewed(app, seen))
 
     async def use(app: App) -> Receipt:
-        erasure = Destruction(look=look, destroy=destroy, lines=lines)
-        return await carry_out(await session.acting(app), erasure, **options)
+        erasure = DestructiveAction(preview=look, execute=destroy, lines=lines)
+        return await run_destructive(await session.acting(app), erasure, **options)
 
     receipt = with_app(session, use)
     show_receipt(session.output, receipt)
-    _end(None if receipt.is_dry_run else receipt)
+    _exit_unless_clean(None if receipt.is_dry_run else receipt)
 
 
-async def _erase_shown(app: App, dry: Receipt) -> Receipt:
+async def _erase_previewed(app: App, dry: Receipt) -> Receipt:
     """Erase what a dry run showed, whatever the words it was asked for with mean by now."""
     room = str(dry.room_id)
     match dry.kind:
@@ -202,7 +202,7 @@ async def _erase_shown(app: App, dry: Receipt) -> Receipt:
             return await app.erasure.range(room, since=dry.since, until=dry.until)
 
 
-def _end(receipt: Receipt | None) -> None:
+def _exit_unless_clean(receipt: Receipt | None) -> None:
     if receipt is not None and not receipt.is_clean:
         raise click.exceptions.Exit(1)
 
@@ -235,15 +235,15 @@ def lines(receipt: Receipt) -> list[str]:
         if receipt.is_dry_run
         else f"receipt {short_id(receipt.id)}: {_state(receipt)}"
     )
-    meant = [f"  {what:<7} {which}" for what, which in _meant(receipt)]
+    meant = [f"  {what:<7} {which}" for what, which in _subject_lines(receipt)]
     gone = [f"  gone    {part.count:>7,} {part.what}" for part in receipt.removed] or ["  gone    nothing"]
     kept = [f"  stays   {part.count:>7,} {part.what}: {part.why}" for part in receipt.kept]
     left = [f"  FOUND   {check.found:>7,} {check.what}" for check in receipt.checks or () if check.found]
-    copied = [_still_copied(one, is_own=receipt.is_own) for one in receipt.copies or ()]
-    return [head, *meant, *gone, *kept, *left, *_looked(receipt), *copied]
+    copied = [_pending_line(one, is_own=receipt.is_own) for one in receipt.copies or ()]
+    return [head, *meant, *gone, *kept, *left, *_verification_lines(receipt), *copied]
 
 
-def _still_copied(one: StillCopied, *, is_own: bool) -> str:
+def _pending_line(one: PendingRemoval, *, is_own: bool) -> str:
     """Return what copies in a server may hold still, in a line; of an own receipt never more than it counts."""
     if one.is_done and is_own:
         gone = (
@@ -252,40 +252,40 @@ def _still_copied(one: StillCopied, *, is_own: bool) -> str:
         return f"  copies in {one.store}: {gone}"
     if one.is_done:
         return f"  copies in {one.store}: all of it is gone there, too"
-    held = HELD[one.store]
-    parts = [f"  copies in {one.store}: {counted(one.to_remove, held)} to be removed"]
+    held = STORE_ITEMS[one.store]
+    parts = [f"  copies in {one.store}: {count_phrase(one.to_remove, held)} to be removed"]
     if one.to_rewrite:
-        parts.append(f"{counted(one.to_rewrite, held)} to be written anew")
+        parts.append(f"{count_phrase(one.to_rewrite, held)} to be written anew")
     if one.set_aside:
         parts.append(f"{one.set_aside:,} of them set aside, roomlore worker --retry tries again")
     if one.failing_since is not None:
         why = "" if one.error is None else f": {one.error}"
-        parts.append(f"the server has been failing since {_exactly(one.failing_since)}{why}")
+        parts.append(f"the server has been failing since {_exact_time(one.failing_since)}{why}")
     return "; ".join(parts)
 
 
-def _meant(receipt: Receipt) -> list[tuple[str, object]]:
+def _subject_lines(receipt: Receipt) -> list[tuple[str, object]]:
     """Return what an erasure is about, by ids and times: names it does not know, or must not repeat."""
     about = [
         ("what", receipt.kind),
         ("room", receipt.room_id),
         ("message", receipt.message_id),
         *(("person", participant_id) for participant_id in receipt.participant_ids),
-        ("since", _exactly(receipt.since)),
-        ("until", _exactly(receipt.until)),
+        ("since", _exact_time(receipt.since)),
+        ("until", _exact_time(receipt.until)),
     ]
     return [(what, which) for what, which in about if which is not None]
 
 
-def _looked(receipt: Receipt) -> list[str]:
+def _verification_lines(receipt: Receipt) -> list[str]:
     """Return when the second look was taken and at what, in a line; none if it was not."""
     if receipt.checks is None:
         return []
     checks = ", ".join(f"{check.what} {check.found}" for check in receipt.checks)
-    return [f"  looked again at {_exactly(receipt.checked_at)}: {_state(receipt)} ({checks})"]
+    return [f"  looked again at {_exact_time(receipt.checked_at)}: {_state(receipt)} ({checks})"]
 
 
-def _exactly(time: datetime | None) -> str | None:
+def _exact_time(time: datetime | None) -> str | None:
     return None if time is None else f"{time:%Y-%m-%d %H:%M:%S} UTC"
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from roomlore.surfaces.cli.session import Session
 
 #: Key of `click.Context.meta` under which the given options are kept; a later one wins.
-GIVEN = "roomlore.global_options"
+OPTIONS_KEY = "roomlore.global_options"
 
 _OPTIONS: tuple[Callable[..., Any], ...] = (
     click.option(
@@ -38,11 +38,11 @@ def global_options(*, hidden: bool) -> list[click.Option]:
         option(nothing)
     params = cast("list[click.Option]", list(reversed(nothing.__click_params__)))  # pyright: ignore[reportFunctionMemberAccess]
     for param in params:
-        param.hidden, param.expose_value, param.callback = hidden, False, _remember
+        param.hidden, param.expose_value, param.callback = hidden, False, _store_option
     return params
 
 
-class GlobalOptions(click.Group):
+class GlobalOptionsGroup(click.Group):
     """The group of all verbs: its options may also be given to a verb itself, or to a verb of a verb.
 
     A verb is imported when it is called: whoever calls one does not wait for all.
@@ -71,22 +71,22 @@ class GlobalOptions(click.Group):
 
     def add_command(self, cmd: click.Command, name: str | None = None) -> None:
         """Add a verb, which then understands the global options too, and so do the verbs in it."""
-        _give(cmd)
+        _add_options(cmd)
         super().add_command(cmd, name)
 
 
-def _give(command: click.Command) -> None:
+def _add_options(command: click.Command) -> None:
     own = {spelling for param in command.params for spelling in (*param.opts, *param.secondary_opts)}
     command.params.extend(
         one for one in global_options(hidden=True) if not own & {*one.opts, *one.secondary_opts}
     )
     for inner in command.commands.values() if isinstance(command, click.Group) else ():
-        _give(inner)
+        _add_options(inner)
 
 
-def _remember(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+def _store_option(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
     """Keep the value of a global option, and make the session anew with all that was given so far."""
-    given: dict[str, Any] = ctx.meta.setdefault(GIVEN, {})
+    given: dict[str, Any] = ctx.meta.setdefault(OPTIONS_KEY, {})
     is_given = value is not None and bool(param.name)
     if is_given:
         given[param.name] = value

@@ -6,15 +6,15 @@ from typing import Any, TypeVar
 import click
 
 from roomlore.app import App
-from roomlore.app.graph import Counterpart, Nearby, OfKind, Told
+from roomlore.app.graph import Counterpart, NearbyNode, MemoriesOfKind, GraphAnswer
 from roomlore.domain.records import Memory, Message, Viewer
 from roomlore.surfaces.cli.memories import show_memory
-from roomlore.surfaces.cli.output import Output, minute, said
+from roomlore.surfaces.cli.output import Output, minute, message_line
 from roomlore.surfaces.cli.session import Session, with_app
 
 Item = TypeVar("Item")
-Asked = Callable[[App, Viewer], Awaitable[Told[Item]]]
-Shown = Callable[[Output, Sequence[Item]], None]
+GraphCall = Callable[[App, Viewer], Awaitable[GraphAnswer[Item]]]
+ShowItems = Callable[[Output, Sequence[Item]], None]
 
 _LABELS = {"User": "person", "Memory": "memory", "Tag": "tag"}
 _limit = click.option(
@@ -35,7 +35,7 @@ def graph() -> None:
 @click.pass_obj
 def said_by_bots(session: Session, limit: int) -> None:
     """Show what agents said, newest first."""
-    _ask(session, lambda app, viewer: app.graph.said_by_bots(viewer, limit=limit), _messages)
+    _run_query(session, lambda app, viewer: app.graph.said_by_bots(viewer, limit=limit), _messages)
 
 
 @graph.command("said-by")
@@ -44,7 +44,7 @@ def said_by_bots(session: Session, limit: int) -> None:
 @click.pass_obj
 def said_by(session: Session, who: str, limit: int) -> None:
     """Show what WHO said, newest first."""
-    _ask(session, lambda app, viewer: app.graph.said_by(viewer, who, limit=limit), _messages)
+    _run_query(session, lambda app, viewer: app.graph.said_by(viewer, who, limit=limit), _messages)
 
 
 @graph.command("known-by-bots")
@@ -52,7 +52,7 @@ def said_by(session: Session, who: str, limit: int) -> None:
 @click.pass_obj
 def known_by_bots(session: Session, limit: int) -> None:
     """Show what agents stated or remember as their own experience, newest first."""
-    _ask(session, lambda app, viewer: app.graph.known_by_bots(viewer, limit=limit), _memories)
+    _run_query(session, lambda app, viewer: app.graph.known_by_bots(viewer, limit=limit), _memories)
 
 
 @graph.command("known-by")
@@ -61,7 +61,7 @@ def known_by_bots(session: Session, limit: int) -> None:
 @click.pass_obj
 def known_by(session: Session, who: str, limit: int) -> None:
     """Show what WHO stated or remembers as their own experience, newest first."""
-    _ask(session, lambda app, viewer: app.graph.known_by(viewer, who, limit=limit), _memories)
+    _run_query(session, lambda app, viewer: app.graph.known_by(viewer, who, limit=limit), _memories)
 
 
 @graph.command()
@@ -70,7 +70,7 @@ def known_by(session: Session, who: str, limit: int) -> None:
 @click.pass_obj
 def about(session: Session, who: str, limit: int) -> None:
     """Show what is remembered about WHO, newest first."""
-    _ask(session, lambda app, viewer: app.graph.known_about(viewer, who, limit=limit), _memories)
+    _run_query(session, lambda app, viewer: app.graph.known_about(viewer, who, limit=limit), _memories)
 
 
 @graph.command("talked-to")
@@ -79,7 +79,7 @@ def about(session: Session, who: str, limit: int) -> None:
 @click.pass_obj
 def talked_to(session: Session, who: str, limit: int) -> None:
     """Show whom WHO answered or was answered by, and how often."""
-    _ask(session, lambda app, viewer: app.graph.talked_to(viewer, who, limit=limit), _people("replies"))
+    _run_query(session, lambda app, viewer: app.graph.talked_to(viewer, who, limit=limit), _people("replies"))
 
 
 @graph.command()
@@ -88,7 +88,7 @@ def talked_to(session: Session, who: str, limit: int) -> None:
 @click.pass_obj
 def near(session: Session, who: str, limit: int) -> None:
     """Show the people, memories and tags near WHO."""
-    _ask(session, lambda app, viewer: app.graph.near(viewer, who, limit=limit), _nearby)
+    _run_query(session, lambda app, viewer: app.graph.near(viewer, who, limit=limit), _nearby)
 
 
 @graph.command()
@@ -97,7 +97,7 @@ def near(session: Session, who: str, limit: int) -> None:
 @click.pass_obj
 def present(session: Session, conversation: str, limit: int) -> None:
     """Show who wrote in CONVERSATION: its id, how that begins, or message:ID."""
-    _ask(
+    _run_query(
         session,
         lambda app, viewer: app.graph.present_in(viewer, conversation, limit=limit),
         _people("messages"),
@@ -110,12 +110,12 @@ def present(session: Session, conversation: str, limit: int) -> None:
 @click.pass_obj
 def for_(session: Session, conversation: str, limit: int) -> None:
     """Show the memories that bear on CONVERSATION, by kind: they rest on it, or name those present."""
-    _ask(session, lambda app, viewer: app.graph.memories_for(viewer, conversation, limit=limit), _of_kinds)
+    _run_query(session, lambda app, viewer: app.graph.memories_for(viewer, conversation, limit=limit), _show_by_kind)
 
 
-def _ask(session: Session, asked: Asked[Item], shown: Shown[Item]) -> None:
+def _run_query(session: Session, asked: GraphCall[Item], shown: ShowItems[Item]) -> None:
     async def use(app: App) -> None:
-        told = await asked(app, await session.viewed_by(app))
+        told = await asked(app, await session.viewer_in(app))
         if session.output.as_json:
             return session.output.json(told)
         if told.found:
@@ -129,7 +129,7 @@ def _ask(session: Session, asked: Asked[Item], shown: Shown[Item]) -> None:
 
 def _messages(output: Output, found: Sequence[Message]) -> None:
     for message in found:
-        output.text(f"{minute(message.sent_at)} {said(message)}")
+        output.text(f"{minute(message.sent_at)} {message_line(message)}")
 
 
 def _memories(output: Output, found: Sequence[Memory]) -> None:
@@ -137,7 +137,7 @@ def _memories(output: Output, found: Sequence[Memory]) -> None:
         show_memory(output, memory)
 
 
-def _people(counted: str) -> Shown[Counterpart]:
+def _people(counted: str) -> ShowItems[Counterpart]:
     def show(output: Output, found: Sequence[Counterpart]) -> None:
         rows = [(one.name, one.kind, one.count, minute(one.last), str(one.participant_id)) for one in found]
         output.table(("name", "kind", counted, "last", "id"), rows)
@@ -145,14 +145,14 @@ def _people(counted: str) -> Shown[Counterpart]:
     return show
 
 
-def _nearby(output: Output, found: Sequence[Nearby]) -> None:
+def _nearby(output: Output, found: Sequence[NearbyNode]) -> None:
     rows: list[tuple[Any, ...]] = [
         (_LABELS.get(one.label, one.label), f"{one.score:.2f}", one.text, str(one.id)) for one in found
     ]
     output.table(("what", "near", "called", "id"), rows)
 
 
-def _of_kinds(output: Output, found: Sequence[OfKind]) -> None:
+def _show_by_kind(output: Output, found: Sequence[MemoriesOfKind]) -> None:
     for of in found:
         output.text(of.kind.replace("_", " "), style="bold")
         _memories(output, of.memories)

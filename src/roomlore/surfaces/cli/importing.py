@@ -14,19 +14,19 @@ from roomlore.app import READERS, App
 from roomlore.app.importing import check_rooms, preview
 from roomlore.domain.errors import RoomloreError
 from roomlore.domain.incoming import IncomingRoom, Visibility
-from roomlore.domain.names import called_room
+from roomlore.domain.names import qualified_room_name
 from roomlore.domain.ports import ReadOptions
-from roomlore.ingest.deciding import Ask, AudienceWish, ImportedRoom, RestsOn, called
-from roomlore.ingest.importing import ImportReport, ImportWish
+from roomlore.ingest.deciding import AskVisibility, VisibilityOptions, ImportedRoom, VisibilityBasis, qualified_name
+from roomlore.ingest.importing import ImportReport, ImportOptions
 from roomlore.surfaces.cli.endings import printable
 from roomlore.surfaces.cli.output import Output
-from roomlore.surfaces.cli.progress import Measured, measuring
+from roomlore.surfaces.cli.progress import ImportProgress, import_progress
 from roomlore.surfaces.cli.session import Session, with_app
-from roomlore.surfaces.cli.spans import Zone
+from roomlore.surfaces.cli.spans import ZoneType
 from roomlore.surfaces.cli.working import drain
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
-RESTS_ON: dict[RestsOn, str] = {
+EVIDENCE_NAMES: dict[VisibilityBasis, str] = {
     "export": "known from the export",
     "assumed": "assumed",
     "chosen": "chosen",
@@ -67,9 +67,9 @@ def audience_options(command: Decorated) -> Decorated:
     return command
 
 
-def audience_wish(options: dict[str, Any]) -> AudienceWish:
+def audience_options_of(options: dict[str, Any]) -> VisibilityOptions:
     """Return what the options say about who may read what is imported."""
-    return AudienceWish(
+    return VisibilityOptions(
         members=frozenset(options["members"]),
         open=frozenset(options["opened"]),
         assume=options["assume"],
@@ -101,7 +101,7 @@ def not_empty(_: click.Context, __: click.Parameter, value: Sequence[str]) -> Se
     type=click.DateTime(["%Y-%m-%d"]),
     help="The day of the first line of a log that names only hours.",
 )
-@click.option("--timezone", type=Zone(), help="The zone of times that name none. [UTC]")
+@click.option("--timezone", type=ZoneType(), help="The zone of times that name none. [UTC]")
 @audience_options
 @click.option("--embed/--no-embed", default=True, help="Also untangle and embed what was imported. [embed]")
 @click.pass_obj
@@ -113,15 +113,15 @@ def import_(session: Session, paths: Sequence[Path], **options: Any) -> None:
     older.
     """
     day: datetime | None = options["day"]
-    wish = ImportWish(
+    wish = ImportOptions(
         format=options["name"],
         options=ReadOptions(
             day=day.date() if day else None, zone=options["timezone"], workspace=options["workspace"]
         ),
         agents=frozenset(options["agents"]),
-        audience=audience_wish(options),
+        audience=audience_options_of(options),
     )
-    imports = Imports(session.output, paths, wish)
+    imports = ImportRun(session.output, paths, wish)
 
     async def use(app: App) -> None:
         await imports.run(app)
@@ -132,13 +132,13 @@ def import_(session: Session, paths: Sequence[Path], **options: Any) -> None:
         asyncio.run(imports.run(None))
     else:
         with_app(session, use, create_org=True)
-    imports.end()
+    imports.exit_if_failed()
 
 
-class Imports:
+class ImportRun:
     """Imports one export after the other; what is wrong with one keeps no other out."""
 
-    def __init__(self, output: Output, paths: Sequence[Path], wish: ImportWish) -> None:
+    def __init__(self, output: Output, paths: Sequence[Path], wish: ImportOptions) -> None:
         self.output = output
         self.paths = paths
         self.wish = check_rooms(paths, wish)
@@ -163,7 +163,7 @@ class Imports:
         if self.output.as_json:
             self.output.json(self.documents if len(self.paths) > 1 else self.documents[0])
 
-    def end(self) -> None:
+    def exit_if_failed(self) -> None:
         """Do nothing if all went in.
 
         Raises:
@@ -174,11 +174,11 @@ class Imports:
             raise click.exceptions.Exit(1)
 
     async def _one(self, app: App | None, path: Path) -> ImportReport:
-        with measuring(self.output) as progress:
+        with import_progress(self.output) as progress:
             if app is None:
                 return await preview(path, wish=self.wish, progress=progress)
             on_terminal = sys.stdin.isatty() and sys.stderr.isatty()
-            audience = replace(self.wish.audience, ask=_asking(progress) if on_terminal else None)
+            audience = replace(self.wish.audience, ask=_ask_about_room(progress) if on_terminal else None)
             return await app.import_path(path, wish=replace(self.wish, audience=audience), progress=progress)
 
     def _show(self, path: Path, report: ImportReport) -> None:
@@ -203,10 +203,10 @@ def show_audiences(output: Output, rooms: Sequence[ImportedRoom]) -> None:
         ("room", "messages", "read by", "which is", "because"),
         [
             (
-                called_room(room.workspace, room.name),
+                qualified_room_name(room.workspace, room.name),
                 room.messages,
                 "everybody" if room.audience == "open" else "members",
-                RESTS_ON[room.rests_on],
+                EVIDENCE_NAMES[room.rests_on],
                 room.why,
             )
             for room in rooms
@@ -218,14 +218,14 @@ def show_audiences(output: Output, rooms: Sequence[ImportedRoom]) -> None:
         )
 
 
-def _asking(progress: Measured) -> Ask:
+def _ask_about_room(progress: ImportProgress) -> AskVisibility:
     """Return what asks about a room whose name suggests a closed circle."""
 
     def ask(room: IncomingRoom) -> Visibility:
         under = f" (under {room.category})" if room.category else ""
         with progress.paused():
             click.echo(
-                f"{printable(called(room) + under)}: the export does not say who may read it.", err=True
+                f"{printable(qualified_name(room) + under)}: the export does not say who may read it.", err=True
             )
             return "members" if click.confirm("For its members only?", default=True, err=True) else "open"
 

@@ -13,7 +13,7 @@ from roomlore.domain.records import ApiKey
 from roomlore.domain.roles import RIGHTS, Role
 from roomlore.surfaces.cli.output import Output, minute
 from roomlore.surfaces.cli.session import Session, with_app
-from roomlore.surfaces.cli.spans import Span
+from roomlore.surfaces.cli.spans import SpanType
 
 
 @click.group()
@@ -32,7 +32,7 @@ def keys() -> None:
     metavar="NAME",
     help="With whose eyes an agent or member reads: name, account or id.",
 )
-@click.option("--lasts", type=Span(), metavar="SPAN", help="How long it is valid: 90d, 12h. [without an end]")
+@click.option("--lasts", type=SpanType(), metavar="SPAN", help="How long it is valid: 90d, 12h. [without an end]")
 @click.pass_obj
 def new(session: Session, role: Role, **options: Any) -> None:
     """Make a key.

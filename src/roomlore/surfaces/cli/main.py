@@ -7,10 +7,10 @@ import click
 
 from roomlore.domain.errors import RoomloreError
 from roomlore.surfaces.cli.endings import Terminated, printable
-from roomlore.surfaces.cli.globaloptions import GlobalOptions
+from roomlore.surfaces.cli.globaloptions import GlobalOptionsGroup
 from roomlore.surfaces.cli.verbs import VERBS
 
-INTERRUPTED, TERMINATED, UNREAD = 130, 143, 141
+INTERRUPTED, TERMINATED, BROKEN_PIPE = 130, 143, 141
 
 
 def run() -> None:
@@ -32,7 +32,7 @@ def run() -> None:
     except BrokenPipeError:
         # Whoever read our output has gone; what is left of it goes nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(UNREAD)
+        sys.exit(BROKEN_PIPE)
     except OSError as error:
         click.echo(f"roomlore: {error.strerror or type(error).__name__}", err=True)
         sys.exit(1)
@@ -49,7 +49,7 @@ def run() -> None:
 
 
 @click.group(
-    cls=GlobalOptions,
+    cls=GlobalOptionsGroup,
     verbs=VERBS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )

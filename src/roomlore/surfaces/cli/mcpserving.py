@@ -40,14 +40,14 @@ def mcp(session: Session, *, allow_writes: bool) -> None:
         for name in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(name, stop.set)
         acting = await session.acting(app)
-        await _introduce(acting, session.output)
+        await _show_introduction(acting, session.output)
         await stdio.serve(acting, allow_writes=allow_writes, stop=stop)
 
     with_app(session, use)
 
 
-async def _introduce(app: App, output: Output) -> None:
-    viewer = app.desk.caller
+async def _show_introduction(app: App, output: Output) -> None:
+    viewer = app.access.principal
     if viewer.participant_id is None:
         who = "the operator, who sees everything; --as NAME reads for somebody"
     else:

@@ -12,13 +12,13 @@ from roomlore.app.asserting import KINDS
 from roomlore.app.memories import STATUSES
 from roomlore.domain.ids import short_id
 from roomlore.domain.records import Memory, Provenance
-from roomlore.domain.speech import on_one_line, safe_name
-from roomlore.domain.wording import for_whom
-from roomlore.surfaces.cli.output import Output, said
+from roomlore.domain.speech import as_one_line, safe_name
+from roomlore.domain.wording import memory_audience_phrase
+from roomlore.surfaces.cli.output import Output, message_line
 from roomlore.surfaces.cli.session import Session, with_app
-from roomlore.surfaces.cli.spans import TIME, Span, in_utc
+from roomlore.surfaces.cli.spans import TIME, SpanType, in_utc
 
-ROLES = {
+ROLE_NAMES = {
     "author": "stated by",
     "subject": "about",
     "involved": "from what was said by",
@@ -101,7 +101,7 @@ def restore(session: Session, memory: str) -> None:
     "--status", "statuses", multiple=True, type=click.Choice(STATUSES), help="Only such; active by default."
 )
 @click.option("--history", is_flag=True, help="Whatever its status.")
-@click.option("--age", type=Span(), help="Only what is true since no longer than that, like 30d.")
+@click.option("--age", type=SpanType(), help="Only what is true since no longer than that, like 30d.")
 @click.option("--as-of", type=TIME, help="What stood then, UTC.")
 @click.option(
     "--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="How many memories."
@@ -120,8 +120,8 @@ def memories(session: Session, *, history: bool, age: timedelta | None, limit: i
         wanted["since"] = datetime.now(UTC) - age
 
     async def use(app: App) -> None:
-        found = await app.memories.all(await session.viewed_by(app), limit=limit, **wanted)
-        show_all(session.output, found)
+        found = await app.memories.all(await session.viewer_in(app), limit=limit, **wanted)
+        show_memories(session.output, found)
 
     with_app(session, use)
 
@@ -137,9 +137,9 @@ def why(session: Session, memory: str, *, message: bool, room: str | None) -> No
         raise click.UsageError("--room says where a message is; give --message, or leave it out")
 
     async def use(app: App) -> None:
-        viewer = await session.viewed_by(app)
+        viewer = await session.viewer_in(app)
         if message:
-            show_all(session.output, await app.memories.resting_on(viewer, memory, room=room))
+            show_memories(session.output, await app.memories.resting_on(viewer, memory, room=room))
         else:
             show_provenance(session.output, await app.memories.why(viewer, memory))
 
@@ -170,7 +170,7 @@ def _object(text: str) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-def show_all(output: Output, found: Sequence[Memory]) -> None:
+def show_memories(output: Output, found: Sequence[Memory]) -> None:
     """Print memories."""
     if output.as_json:
         return output.json(found)
@@ -188,9 +188,9 @@ def show_provenance(output: Output, provenance: Provenance) -> None:
         output.text(f"  {_asserted(provenance)}", style="dim")
     for source in provenance.sources:
         where = "a whisper" if source.room_name is None else safe_name(source.room_name)
-        output.text(f"  {where}, {source.message.sent_at:%Y-%m-%d %H:%M} {said(source.message)}")
+        output.text(f"  {where}, {source.message.sent_at:%Y-%m-%d %H:%M} {message_line(source.message)}")
         if source.quote is not None:
-            output.text(f"    rests on: {on_one_line(source.quote)}", style="dim")
+            output.text(f"    rests on: {as_one_line(source.quote)}", style="dim")
         if source.conversation_id is not None:
             output.text(
                 f"    in conversation {source.conversation_id} {safe_name(source.conversation_label)}".rstrip(),
@@ -225,7 +225,7 @@ def show_memory(output: Output, memory: Memory) -> None:
     marks += ["superseded"] if memory.status == "deprecated" else []
     marks += ["forgotten"] if memory.status == "archived" else []
     marks += ["outdated: a message it rests on was edited"] if memory.is_outdated else []
-    content = on_one_line(memory.content)
+    content = as_one_line(memory.content)
     output.text(f"{short_id(memory.id)} {memory.valid_from:%Y-%m-%d} ({', '.join(marks)}) {content}")
     for line in (people(memory), _nature(memory)):
         if line:
@@ -236,20 +236,20 @@ def people(memory: Memory) -> str:
     """Return in words whom a memory names, and as what."""
     names = {
         role: [safe_name(person.name) for person in memory.participants if person.role == role]
-        for role in ROLES
+        for role in ROLE_NAMES
     }
-    return "; ".join(f"{ROLES[role]} {', '.join(of_role)}" for role, of_role in names.items() if of_role)
+    return "; ".join(f"{ROLE_NAMES[role]} {', '.join(of_role)}" for role, of_role in names.items() if of_role)
 
 
 def _nature(memory: Memory) -> str:
     """Return in words where a memory is from, how sure it is, and under what it is found."""
     parts = [f"drawn by {memory.extractor}" if memory.extractor else "asserted"]
     parts += [f"confidence {memory.confidence:.2f}", f"importance {memory.importance:g}"]
-    parts += [f"recorded {memory.recorded_at:%Y-%m-%d}", for_whom(memory)]
+    parts += [f"recorded {memory.recorded_at:%Y-%m-%d}", memory_audience_phrase(memory)]
     parts += [f"task {safe_name(memory.task_id)}"] if memory.task_id else []
     parts += [f"tags {', '.join(safe_name(tag) for tag in memory.tags)}"] if memory.tags else []
     parts += (
-        [f"with {on_one_line(json.dumps(dict(memory.metadata), ensure_ascii=False))}"]
+        [f"with {as_one_line(json.dumps(dict(memory.metadata), ensure_ascii=False))}"]
         if memory.metadata
         else []
     )

@@ -7,9 +7,9 @@ from typing import get_args
 import click
 
 from roomlore.app import App
-from roomlore.app.operations import Counts, Coverage, Numbers, Projected, RoomNumbers
-from roomlore.domain.clock import CLOCK_CURE
-from roomlore.domain.wording import counted
+from roomlore.app.operations import RoomCounts, Coverage, OrgStatistics, ProjectionCoverage, RoomStatistics
+from roomlore.domain.clock import CLOCK_REMEDY
+from roomlore.domain.wording import count_phrase
 from roomlore.store.operations import Latency
 from roomlore.store.work import EmbeddingPolicy
 from roomlore.surfaces.cli import embedding as embedding_models
@@ -50,7 +50,7 @@ def embedding(session: Session, room: str, policy: EmbeddingPolicy) -> None:
         if session.output.as_json:
             session.output.json({"room": room, "policy": policy, "change": change})
         else:
-            dropped, wanted = counted(change.dropped, "vector"), counted(change.wanted, "message")
+            dropped, wanted = count_phrase(change.dropped, "vector"), count_phrase(change.wanted, "message")
             session.output.text(
                 f"{room} embeds each {policy}: {dropped} dropped, {wanted} to be embedded by the worker"
             )
@@ -58,35 +58,35 @@ def embedding(session: Session, room: str, policy: EmbeddingPolicy) -> None:
     with_app(session, use)
 
 
-def show(output: Output, numbers: Numbers) -> None:
+def show(output: Output, numbers: OrgStatistics) -> None:
     """Print numbers as tables: the rooms, what all of them come to, and how long reads take."""
     rows = [(room.name, room.embedding_policy, *_cells(room.counts, numbers.at)) for room in numbers.rooms]
     output.table(HEADINGS, [*rows, ("all rooms", "", *_cells(numbers.counts, numbers.at))])
     _show_retention(output, numbers.rooms)
     for wrong in numbers.clock:
-        output.text(f"the clock may be wrong: {wrong}; {CLOCK_CURE}", style="yellow")
+        output.text(f"the clock may be wrong: {wrong}; {CLOCK_REMEDY}", style="yellow")
     if numbers.counts.looked_at < numbers.counts.messages:
-        looked_at = f"{numbers.counts.looked_at:,} of {counted(numbers.counts.messages, 'message')}"
+        looked_at = f"{numbers.counts.looked_at:,} of {count_phrase(numbers.counts.messages, 'message')}"
         output.text(f"shares, sizes and savings from the newest {looked_at}", style="dim")
     extracted = numbers.counts.extracted
-    waiting = counted(extracted.waiting, "conversation")
+    waiting = count_phrase(extracted.waiting, "conversation")
     output.text(
-        f"memories drawn from {counted(extracted.done, 'message')}; {waiting} over and to be gone through"
+        f"memories drawn from {count_phrase(extracted.done, 'message')}; {waiting} over and to be gone through"
     )
     listened = numbers.counts.listened
     if listened.waiting or listened.set_aside:
         output.text(
-            f"privacy requests: {counted(listened.waiting, 'message')} still to be listened to,"
+            f"privacy requests: {count_phrase(listened.waiting, 'message')} still to be listened to,"
             f" {listened.set_aside:,} given up; roomlore worker --drain --retry tries these again"
         )
     readings = numbers.readings
     if readings.calls_today or readings.error:
         why = f"; {readings.error}" if readings.error else ""
-        unread = counted(readings.waiting, "conversation")
-        output.text(f"language model: {unread} to read, {counted(readings.calls_today, 'call')} today{why}")
+        unread = count_phrase(readings.waiting, "conversation")
+        output.text(f"language model: {unread} to read, {count_phrase(readings.calls_today, 'call')} today{why}")
     for one in numbers.embedding:
         output.text(f"vectors: {embedding_models.line(one)}")
-    _show_copies(output, numbers)
+    _show_projections(output, numbers)
     hits = numbers.blocks
     share = "" if hits.rate is None else f", {hits.rate:.0%}"
     output.text(
@@ -98,7 +98,7 @@ def show(output: Output, numbers: Numbers) -> None:
         _show_latencies(output, numbers.latencies)
 
 
-def _show_copies(output: Output, numbers: Numbers) -> None:
+def _show_projections(output: Output, numbers: OrgStatistics) -> None:
     """Print how copies do, and in which rooms messages wait for which."""
     for one in numbers.copies:
         output.text(f"copies in {projecting.line(one)}")
@@ -116,26 +116,26 @@ def _show_latencies(output: Output, latencies: Iterable[Latency]) -> None:
     output.table(("read", "where rooms embed", "reads", "p50", "p95"), rows)
 
 
-def _show_retention(output: Output, rooms: Iterable[RoomNumbers]) -> None:
+def _show_retention(output: Output, rooms: Iterable[RoomStatistics]) -> None:
     """Print which rooms keep what was said for a time, which will keep less than they do, and what goes then."""
     for room in rooms:
         kept = f"{room.name} keeps {retention(room.keep_for, room.retention_starts_at)}"
         if room.in_grace is not None:
-            gone = counted(room.in_grace, "message")
+            gone = count_phrase(room.in_grace, "message")
             before = retention(room.kept_until_then, None)
             output.text(f"{kept}, until then {before}; {gone} in grace", style="yellow")
         elif room.keep_for is not None:
             output.text(kept)
 
 
-def _cells(counts: Counts, now: datetime) -> Sequence[str | int]:
+def _cells(counts: RoomCounts, now: datetime) -> Sequence[str | int]:
     size = "" if counts.exchange_size is None else f"{counts.exchange_size:.1f}"
     stages = (counts.embedded, counts.untangled, counts.extracted, counts.listened, *counts.projected)
     return (
         counts.messages,
-        _share(counts.share_in_exchanges),
+        _percent(counts.share_in_exchanges),
         size,
-        _share(counts.legacy_share),
+        _percent(counts.legacy_share),
         counts.vectors,
         counts.vectors_saved,
         counts.embedded.waiting,
@@ -145,10 +145,10 @@ def _cells(counts: Counts, now: datetime) -> Sequence[str | int]:
     )
 
 
-def _share(share: float | None) -> str:
+def _percent(share: float | None) -> str:
     return "" if share is None else f"{share:.0%}"
 
 
-def _oldest(stages: Iterable[Coverage | Projected], now: datetime) -> str:
+def _oldest(stages: Iterable[Coverage | ProjectionCoverage], now: datetime) -> str:
     since = [stage.oldest_at for stage in stages if stage.oldest_at is not None]
     return str(timedelta(seconds=round((now - min(since)).total_seconds()))) if since else ""

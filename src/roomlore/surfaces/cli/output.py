@@ -18,23 +18,23 @@ from rich.markup import escape
 from rich.table import Table
 
 from roomlore.domain.ids import short_id
-from roomlore.domain.speech import safe_body, safe_name, spoken
-from roomlore.domain.wording import counted
+from roomlore.domain.speech import safe_body, safe_name, render_message
+from roomlore.domain.wording import count_phrase
 from roomlore.surfaces.cli.endings import printable
-from roomlore.surfaces.cli.withholding import because, told
+from roomlore.surfaces.cli.withholding import restriction_reason, restriction_lines
 from roomlore.surfaces.numbers import safe_numbers
-from roomlore.surfaces.shown import shown_fields
+from roomlore.surfaces.shown import public_fields
 
 if TYPE_CHECKING:
     from roomlore.context.records import Context
-    from roomlore.doctor import Finding
+    from roomlore.doctor import CheckResult
     from roomlore.domain.records import Message, Participant, Postable, Room
     from roomlore.ingest.importing import ImportReport
-    from roomlore.retrieval.asked import Read
-    from roomlore.retrieval.records import Answer, Found, Hit, Recalled, TierTrace, Why, Withheld
+    from roomlore.retrieval.asked import AppliedFilters
+    from roomlore.retrieval.records import Answer, SearchResult, Hit, MatchedMemory, StageTrace, MatchReason, RestrictedResult
 
 PIPE_WIDTH = 120
-AROUND = "What is marked (room) was said around the conversation of the last message, and may be about something else."
+ROOM_MARK_NOTE = "What is marked (room) was said around the conversation of the last message, and may be about something else."
 LONGEST_CELL = 40
 #: How many skipped records are named before the rest is counted.
 NAMED_SKIPPED = 10
@@ -77,7 +77,7 @@ class Output:
         headings = ["room", "platform", "kind", "messages", "last activity", "external id"]
         rows = [
             [
-                room.called,
+                room.qualified_name,
                 room.platform,
                 f"{room.kind}, members only" if room.visibility == "members" else room.kind,
                 room.message_count,
@@ -108,7 +108,7 @@ class Output:
         room: str,
         messages: Sequence[Message],
         participants: Sequence[Participant],
-        withheld: Sequence[Withheld],
+        withheld: Sequence[RestrictedResult],
     ) -> None:
         """Print a room's messages, who takes part, and which messages recall leaves out."""
         if self.as_json:
@@ -119,7 +119,7 @@ class Output:
             self.text(line)
             for one in withheld:
                 if one.message_id == message.id:
-                    self.text(f"      withheld: {because(one)}", style="yellow")
+                    self.text(f"      withheld: {restriction_reason(one)}", style="yellow")
         return None
 
     def context(self, context: Context, *, explain: bool) -> None:
@@ -129,11 +129,11 @@ class Output:
         from roomlore.context.render import to_text
 
         if any(line.part == "room" for line in context.lines):
-            self.text(AROUND, style="dim")
+            self.text(ROOM_MARK_NOTE, style="dim")
         self.text(to_text(context))
         self.withheld(context.withheld)
         self.chatter.print(
-            f"{counted(len(context.lines), 'message')}, {context.tokens} of {counted(context.budget, 'token')},"
+            f"{count_phrase(len(context.lines), 'message')}, {context.tokens} of {count_phrase(context.budget, 'token')},"
             f" {len(context.left_out)} left out"
         )
         for candidate in context.explain() if explain else ():
@@ -148,23 +148,23 @@ class Output:
             self.text(f"{memory.label or 'out':>4}  memory: {memory.reason}  {memory.memory_id}")
         return None
 
-    def found(self, found: Found) -> None:
+    def found(self, found: SearchResult) -> None:
         """Print search results."""
         if self.as_json:
             from roomlore.surfaces.documents import found_exchanges
 
             return self.json(found_exchanges(found))
-        self.read(found.read, is_found=bool(found.hits))
+        self.interpretation(found.read, is_found=bool(found.hits))
         if found.read is not None and found.read.unknown:
-            self.text(found.read.remark(), style="yellow")
+            self.text(found.read.unknown_names_note(), style="yellow")
         for place, hit in enumerate(found.hits, start=1):
-            self.hit(place, hit)
+            self.thread(place, hit)
         if not found.hits:
             self.text("nothing found")
         self.withheld(found.withheld)
         return self.degraded(found.degraded)
 
-    def posting(self, postable: Postable, *, room: str | None) -> None:
+    def postable_note(self, postable: Postable, *, room: str | None) -> None:
         """Say where what was read may not go, where a room was named."""
         if room is None or self.as_json:
             return
@@ -173,14 +173,14 @@ class Output:
         if POSTABLE[postable]:
             self.text(POSTABLE[postable], style="yellow")
 
-    def read(self, read: Read | None, *, is_found: bool) -> None:
+    def interpretation(self, read: AppliedFilters | None, *, is_found: bool) -> None:
         """Say what was read out of a question, and how to do without where that leaves nothing."""
-        if read is not None and read.told():
-            self.text(f"read as: {read.told()}", style="dim")
+        if read is not None and read.summary():
+            self.text(f"read as: {read.summary()}", style="dim")
             if not is_found:
                 self.text("--literal looks for the question as it stands", style="dim")
 
-    def hit(self, place: int, hit: Hit) -> None:
+    def thread(self, place: int, hit: Hit) -> None:
         """Print one exchange."""
         where = f"{hit.room_name} ({hit.platform})" if hit.room_name else "a whisper to you"
         self.text(f"{place}. {where}, {hit.best.sent_at:%Y-%m-%d}", style="bold")
@@ -191,7 +191,7 @@ class Output:
             if why:
                 self.text(f"      {reasons(why)}", style="dim")
         if hit.omitted:
-            self.text(f"    {left_out(hit)}", style="dim")
+            self.text(f"    {omission_note(hit)}", style="dim")
 
     def answer(self, answer: Answer) -> None:
         """Print an answer, its sources and what each tier saw."""
@@ -199,23 +199,23 @@ class Output:
             from roomlore.surfaces.documents import answer_given
 
             return self.json(answer_given(answer))
-        from roomlore.retrieval.records import QUOTATION
+        from roomlore.retrieval.records import WRITTEN_BY_QUOTING
 
-        self.read(answer.read, is_found=answer.is_known)
+        self.interpretation(answer.read, is_found=answer.is_known)
         self.text(answer.text)
-        if answer.written_by != QUOTATION:
+        if answer.written_by != WRITTEN_BY_QUOTING:
             self.text(f"in the words of {answer.written_by}; what it rests on:", style="dim")
         for mark, key in answer.citations.items():
             self.text(f"  {mark} {key}", style="dim")
         for place, hit in enumerate(answer.hits, start=1):
-            self.hit(place, hit)
+            self.thread(place, hit)
         for one in answer.memories:
             self.recalled(one)
         for line in answer.lines:
             when = "no time" if line.sent_at is None else minute(line.sent_at)
             self.text(f"raw log {line.file}, line {line.number}, {when}", style="bold")
         for step in answer.trace:
-            self.text(f"  {traced(step)}", style="dim")
+            self.text(f"  {trace_line(step)}", style="dim")
         if answer.note:
             self.chatter.print(escape(printable(answer.note)), style="yellow")
         if answer.withheld:
@@ -223,16 +223,16 @@ class Output:
         self.withheld(answer.withheld)
         return self.degraded(answer.degraded)
 
-    def recalled(self, recalled: Recalled) -> None:
+    def recalled(self, recalled: MatchedMemory) -> None:
         """Print a memory that answers, or stands beside what does, and what it took the place of."""
-        from roomlore.retrieval.quotes import remembered
+        from roomlore.retrieval.quotes import memory_line
 
         for memory in (recalled.memory, *recalled.superseded):
-            sources = counted(len(memory.source_ids), "message")
+            sources = count_phrase(len(memory.source_ids), "message")
             self.text(
                 f"memory {short_id(memory.id)}, {memory.valid_from:%Y-%m-%d}, from {sources}", style="bold"
             )
-            self.text(f"  {remembered(memory)}")
+            self.text(f"  {memory_line(memory)}")
 
     def report(self, report: ImportReport) -> None:
         """Print what an import held and what became of it."""
@@ -241,19 +241,19 @@ class Output:
         self.text(
             f"{report.format}{' (dry run, nothing stored)' if report.stored is None else ''}", style="bold"
         )
-        said = f"{counted(report.messages, 'message')}, {counted(report.system, 'system line')} among them"
-        self.text(f"  {counted(report.rooms, 'room')}, {said}")
+        said = f"{count_phrase(report.messages, 'message')}, {count_phrase(report.system, 'system line')} among them"
+        self.text(f"  {count_phrase(report.rooms, 'room')}, {said}")
         self.text(f"  authors: {authors}")
         self.text(f"  replies: {report.resolved} resolved, {report.dangling} dangling; {report.edits} edited")
         if report.secrets_stripped:
-            self.text(f"  {counted(report.secrets_stripped, 'secret')} stripped")
+            self.text(f"  {count_phrase(report.secrets_stripped, 'secret')} stripped")
         if report.zone_assumed:
             zone = "taken as UTC; --timezone names another zone"
-            self.text(f"  {counted(report.zone_assumed, 'message')} with times that name no zone: {zone}")
+            self.text(f"  {count_phrase(report.zone_assumed, 'message')} with times that name no zone: {zone}")
         if report.unreadable:
             mark = "each is shown as \N{REPLACEMENT CHARACTER}"
             self.text(
-                f"  {counted(report.unreadable, 'message')} with characters that could not be read: {mark}"
+                f"  {count_phrase(report.unreadable, 'message')} with characters that could not be read: {mark}"
             )
         if report.stored is not None:
             became = ", ".join(f"{count} {name}" for name, count in report.stored.items() if count)
@@ -273,7 +273,7 @@ class Output:
         if len(report.skipped) > NAMED_SKIPPED:
             self.chatter.print(f"and {len(report.skipped) - NAMED_SKIPPED} more skipped", style="yellow")
 
-    def findings(self, findings: Sequence[Finding]) -> None:
+    def findings(self, findings: Sequence[CheckResult]) -> None:
         """Print what doctor found."""
         if self.as_json:
             return self.json(findings)
@@ -283,9 +283,9 @@ class Output:
                 self.text(f"    {finding.cure}", style="yellow")
         return None
 
-    def withheld(self, withheld: Sequence[Withheld]) -> None:
+    def withheld(self, withheld: Sequence[RestrictedResult]) -> None:
         """Say how much spoken requests left out, and for which; operators alone are told."""
-        for line in told(withheld):
+        for line in restriction_lines(withheld):
             self.chatter.print(escape(line), style="yellow", soft_wrap=True)
 
     def degraded(self, degraded: Sequence[str]) -> None:
@@ -297,7 +297,7 @@ class Output:
 def plain(value: Any) -> Any:
     """Return records, ids, times and spans (in seconds) as JSON values."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {name: plain(getattr(value, name)) for name in shown_fields(type(value))}
+        return {name: plain(getattr(value, name)) for name in public_fields(type(value))}
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in cast(Mapping[Any, Any], value).items()}
     if isinstance(value, list | tuple | set | frozenset):
@@ -317,9 +317,9 @@ def _scalar(value: Any) -> Any:
             return value
 
 
-def left_out(hit: Hit) -> str:
+def omission_note(hit: Hit) -> str:
     """Return how much of an exchange is not shown, and what shows it."""
-    messages = counted(hit.omitted, "more message")
+    messages = count_phrase(hit.omitted, "more message")
     said = hit.messages[0]
     # The whole exchange is among those that open before its second message.
     return f"{messages} of this exchange left out: roomlore show {said.room_id} --exchanges --before {hit.messages[1].id}"
@@ -330,13 +330,13 @@ def retention(keep_for: timedelta | None, starts_at: datetime | None) -> str:
     if keep_for is None:
         return "forever"
     begins = "" if starts_at is None else f", from {minute(starts_at)} UTC on"
-    return f"{kept_for(keep_for)}{begins}"
+    return f"{span_text(keep_for)}{begins}"
 
 
-def kept_for(span: timedelta) -> str:
+def span_text(span: timedelta) -> str:
     """Return a time in days, or in hours where these are not whole."""
     days, hours = divmod(span // timedelta(hours=1), 24)
-    return counted(days * 24 + hours, "hour") if hours else counted(days, "day")
+    return count_phrase(days * 24 + hours, "hour") if hours else count_phrase(days, "day")
 
 
 def minute(moment: datetime | None) -> str:
@@ -365,19 +365,19 @@ def dated(messages: Iterable[Message]) -> list[str]:
     day = None
     for message in messages:
         when = "%H:%M" if message.sent_at.date() == day else "%Y-%m-%d %H:%M"
-        lines.append(f"{message.sent_at:{when}} {said(message)}")
+        lines.append(f"{message.sent_at:{when}} {message_line(message)}")
         day = message.sent_at.date()
     return lines
 
 
-def said(message: Message) -> str:
+def message_line(message: Message) -> str:
     """Return one message on a line without its time: who, what, and the id to cite."""
-    line = spoken(message, text=" ".join(safe_body(message).split()))
-    marks = f"{' (edited)' if message.edited_at else ''}{reacted(message)}"
+    line = render_message(message, text=" ".join(safe_body(message).split()))
+    marks = f"{' (edited)' if message.edited_at else ''}{reactions_text(message)}"
     return f"{line}{marks}  {message.external_id}"
 
 
-def reacted(message: Message) -> str:
+def reactions_text(message: Message) -> str:
     """Return in words how people reacted to a message, and who, as far as they are known; empty where nobody did."""
     told: list[str] = []
     for one in message.reactions:
@@ -386,7 +386,7 @@ def reacted(message: Message) -> str:
     return f" ({'; '.join(told)})" if told else ""
 
 
-def reasons(why: Why) -> str:
+def reasons(why: MatchReason) -> str:
     """Return in words why a message was found."""
     parts = [f"score {why.score:.2f}"]
     if why.similarity is not None:
@@ -396,11 +396,11 @@ def reasons(why: Why) -> str:
     return "; ".join(parts)
 
 
-def traced(step: TierTrace) -> str:
+def trace_line(step: StageTrace) -> str:
     """Return in words what a tier saw."""
     best = "nothing" if step.best is None else f"best {step.best:.2f}"
     note = f" ({step.note})" if step.note else ""
-    return f"{step.tier}: {counted(step.candidates, 'candidate')}, {best}, bar {step.bar:.2f}: {step.outcome}{note}"
+    return f"{step.tier}: {count_phrase(step.candidates, 'candidate')}, {best}, bar {step.bar:.2f}: {step.outcome}{note}"
 
 
 def shown(text: str) -> str:

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import click
 
 from roomlore.app import App
-from roomlore.domain.records import Account, LogLine, Participant
-from roomlore.domain.wording import counted
+from roomlore.domain.records import Account, AuditLine, Participant
+from roomlore.domain.wording import count_phrase
 from roomlore.surfaces.cli.output import Output, minute
 from roomlore.surfaces.cli.session import Session, with_app
 from roomlore.surfaces.documents import persons
@@ -19,7 +19,7 @@ def people(session: Session, name: str | None) -> None:
     """List who takes part, or the accounts of NAME: a name, an account, an id or the beginning of an id."""
 
     async def use(app: App) -> None:
-        viewer = await session.viewed_by(app)
+        viewer = await session.viewer_in(app)
         accounts = await app.people.accounts(viewer, name)
         if name is not None:
             show_accounts(session.output, accounts)
@@ -38,7 +38,7 @@ def merge(session: Session, one: str, other: str) -> None:
 
     async def use(app: App) -> None:
         accounts = await (await session.acting(app)).people.merge(one, other)
-        session.output.chatter.print(f"one person with {counted(len(accounts), 'account')}")
+        session.output.chatter.print(f"one person with {count_phrase(len(accounts), 'account')}")
         show_accounts(session.output, accounts)
 
     with_app(session, use)
@@ -52,7 +52,7 @@ def split(session: Session, account: str) -> None:
 
     async def use(app: App) -> None:
         others = await (await session.acting(app)).people.split(account)
-        session.output.chatter.print(f"parted from {counted(len(others), 'account')}")
+        session.output.chatter.print(f"parted from {count_phrase(len(others), 'account')}")
         show_accounts(session.output, others)
 
     with_app(session, use)
@@ -68,7 +68,7 @@ def log(session: Session, about: str | None, limit: int) -> None:
     """Show who read or changed what, newest first: keys, viewers and ids, never what was said."""
 
     async def use(app: App) -> None:
-        viewer = await session.viewed_by(app)
+        viewer = await session.viewer_in(app)
         show_log(session.output, await app.log(viewer, subject=about, limit=limit))
 
     with_app(session, use)
@@ -85,7 +85,7 @@ def show_people(output: Output, people: Sequence[Participant], accounts: Sequenc
             person.kind,
             person.message_count,
             minute(person.last_seen_at),
-            ", ".join(_written(account) for account in person.accounts),
+            ", ".join(_account_text(account) for account in person.accounts),
         )
         for person in found
     ]
@@ -110,7 +110,7 @@ def show_accounts(output: Output, accounts: Sequence[Account]) -> None:
     return output.table(("platform", "account", "speaks as", "name", "kind", "id"), rows)
 
 
-def show_log(output: Output, lines: Sequence[LogLine]) -> None:
+def show_log(output: Output, lines: Sequence[AuditLine]) -> None:
     """Print lines of the activity log."""
     if output.as_json:
         return output.json(lines)
@@ -128,5 +128,5 @@ def show_log(output: Output, lines: Sequence[LogLine]) -> None:
     return output.table(("at", "viewer", "key", "action", "outcome", "ids"), rows)
 
 
-def _written(account: Account) -> str:
+def _account_text(account: Account) -> str:
     return f"{account.platform} {account.account_id} {account.persona}".rstrip()

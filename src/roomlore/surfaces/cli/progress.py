@@ -9,7 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from roomlore.surfaces.cli.output import Output
 
 
-class Measured:
+class ImportProgress:
     """How far an export has been read, as a bar that gives way to a question."""
 
     def __init__(self, bar: Progress) -> None:
@@ -29,7 +29,7 @@ class Measured:
 
 
 @contextmanager
-def measuring(output: Output) -> Generator[Measured]:
+def import_progress(output: Output) -> Generator[ImportProgress]:
     """Show how far an export has been read: bytes, and records so far."""
     columns = (
         TextColumn("reading"),
@@ -38,11 +38,11 @@ def measuring(output: Output) -> Generator[Measured]:
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=output.chatter, disable=output.quiet, transient=True) as bar:
-        yield Measured(bar)
+        yield ImportProgress(bar)
 
 
 @contextmanager
-def counting(output: Output, what: str, *, total: int | None) -> Generator[Callable[[int], None]]:
+def count_progress(output: Output, what: str, *, total: int | None) -> Generator[Callable[[int], None]]:
     """Show how many of something are done."""
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=output.chatter, disable=output.quiet, transient=True) as bar:
@@ -55,7 +55,7 @@ def counting(output: Output, what: str, *, total: int | None) -> Generator[Calla
 
 
 @contextmanager
-def working(
+def job_progress(
     output: Output, *, waiting: int
 ) -> Generator[tuple[Callable[[int], None], Callable[[int], None]]]:
     """Show how many messages are untangled, and how many of those waiting are embedded; yields both, in this order."""

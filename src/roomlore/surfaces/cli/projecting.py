@@ -7,18 +7,18 @@ from functools import partial
 import click
 
 from roomlore.app import App
-from roomlore.app.projecting import Copies, Difference
-from roomlore.domain.wording import counted
+from roomlore.app.projecting import ProjectionStatus, ProjectionDiff
+from roomlore.domain.wording import count_phrase
 from roomlore.store.projections import TARGETS, Target
-from roomlore.surfaces.cli.destroying import Destruction, carry_out, check_answerable, destroys
+from roomlore.surfaces.cli.destroying import DestructiveAction, run_destructive, check_answerable, destructive_options
 from roomlore.surfaces.cli.output import Output
-from roomlore.surfaces.cli.progress import counting
+from roomlore.surfaces.cli.progress import count_progress
 from roomlore.surfaces.cli.session import Session, with_app
 
 #: So many ids of a difference are shown.
 SHOWN = 10
 #: What a copy consists of.
-HELD: Mapping[Target, str] = {"qdrant": "message", "neo4j": "node"}
+INDEXED_ITEMS: Mapping[Target, str] = {"qdrant": "message", "neo4j": "node"}
 
 
 @click.group()
@@ -55,7 +55,7 @@ def rebuild(session: Session, target: str) -> None:
 
     async def use(app: App) -> None:
         acting = await session.acting(app)
-        with counting(session.output, "copied", total=None) as advance:
+        with count_progress(session.output, "copied", total=None) as advance:
             waiting = partial(session.output.chatter.print, "waiting for changes that began before")
             built = await acting.projecting.rebuild(target, advance, waiting=waiting)
         if session.output.as_json:
@@ -73,7 +73,7 @@ def rebuild(session: Session, target: str) -> None:
 def diff(session: Session, target: str, repair: bool) -> None:  # noqa: FBT001  click passes flags by name
     """Compare a copy with the database; exit with 1 where they differ and nothing is done about it."""
 
-    async def use(app: App) -> Difference:
+    async def use(app: App) -> ProjectionDiff:
         return await (await session.acting(app)).projecting.diff(target, repair=repair)
 
     found = with_app(session, use)
@@ -87,28 +87,28 @@ def diff(session: Session, target: str, repair: bool) -> None:  # noqa: FBT001  
 
 @project.command()
 @click.argument("target", type=click.Choice(TARGETS))
-@destroys
+@destructive_options
 @click.pass_obj
 def drop(session: Session, target: str, **options: bool) -> None:
     """Have no copies in a server any more; the database alone is read."""
     check_answerable(**options)
 
-    async def look(app: App) -> list[Copies]:
+    async def look(app: App) -> list[ProjectionStatus]:
         return [one for one in await app.projecting.status() if one.target == target]
 
-    async def destroy(app: App, _seen: list[Copies] | None) -> None:
+    async def destroy(app: App, _seen: list[ProjectionStatus] | None) -> None:
         await app.projecting.drop(target)
 
-    dropping = Destruction(
-        look=look,
-        destroy=destroy,
-        lines=lambda seen: _would_drop(target, seen),
+    dropping = DestructiveAction(
+        preview=look,
+        execute=destroy,
+        lines=lambda seen: _drop_preview(target, seen),
         question=f"Drop them? `roomlore project rebuild {target}` makes new ones.",
         refusal="nothing was dropped",
     )
 
-    async def use(app: App) -> list[Copies] | None:
-        return await carry_out(await session.acting(app), dropping, **options)
+    async def use(app: App) -> list[ProjectionStatus] | None:
+        return await run_destructive(await session.acting(app), dropping, **options)
 
     seen = with_app(session, use)
     if seen is None:
@@ -116,37 +116,37 @@ def drop(session: Session, target: str, **options: bool) -> None:
     elif session.output.as_json:
         session.output.json(seen)
     else:
-        for one in _would_drop(target, seen):
+        for one in _drop_preview(target, seen):
             session.output.text(one)
 
 
-def _would_drop(target: str, seen: Sequence[Copies]) -> list[str]:
+def _drop_preview(target: str, seen: Sequence[ProjectionStatus]) -> list[str]:
     return ["dry run, nothing was dropped", *(map(line, seen) if seen else [f"no copies in {target}"])]
 
 
-def line(one: Copies) -> str:
+def line(one: ProjectionStatus) -> str:
     """Return how the copies in a server do, in a line."""
     how = "ready" if one.is_ready else "not ready"
     parts = [f"{one.target}: {how}{', another one being built' if one.is_ready and one.is_building else ''}"]
     if one.is_building:
-        left = "what it is to hold" if one.to_build is None else counted(one.to_build, HELD[one.target])
+        left = "what it is to hold" if one.to_build is None else count_phrase(one.to_build, INDEXED_ITEMS[one.target])
         parts.append(
             f"{left} still to be {'asked for' if one.to_build is None else 'written'} before it is read"
         )
     if one.waiting:
         lag = timedelta(seconds=round(one.lag_seconds))
-        parts.append(f"{counted(one.waiting, HELD[one.target])} to be written, the oldest for {lag}")
+        parts.append(f"{count_phrase(one.waiting, INDEXED_ITEMS[one.target])} to be written, the oldest for {lag}")
     if one.set_aside:
         parts.append(
-            f"{counted(one.set_aside, HELD[one.target])} set aside: roomlore worker --retry tries again"
+            f"{count_phrase(one.set_aside, INDEXED_ITEMS[one.target])} set aside: roomlore worker --retry tries again"
         )
     if one.failing_since is not None:
         parts.append(f"failing since {one.failing_since:%Y-%m-%d %H:%M:%S}: {one.error}")
     return "; ".join(parts)
 
 
-def _show(output: Output, found: Difference) -> None:
-    output.text(f"{counted(found.compared, HELD[found.target])} on both sides")
+def _show(output: Output, found: ProjectionDiff) -> None:
+    output.text(f"{count_phrase(found.compared, INDEXED_ITEMS[found.target])} on both sides")
     for what, ids in (("missing", found.missing), ("extra", found.extra), ("different", found.different)):
         if ids:
             more = f" and {len(ids) - SHOWN} more" if len(ids) > SHOWN else ""

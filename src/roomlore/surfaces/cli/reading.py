@@ -8,8 +8,8 @@ import click
 from roomlore.app import App
 from roomlore.context.limits import DEFAULT_BUDGET
 from roomlore.domain.names import LAST
-from roomlore.retrieval.asked import EVERYTHING, KINDS, Filters
-from roomlore.retrieval.records import Exchange
+from roomlore.retrieval.asked import NO_FILTERS, PARTICIPANT_KINDS, Filters
+from roomlore.retrieval.records import Thread
 from roomlore.surfaces.cli.output import Output, dated
 from roomlore.surfaces.cli.session import Session, with_app
 
@@ -34,9 +34,9 @@ def show(session: Session, room: str, limit: int, before: str | None, *, by_exch
     """Show the newest messages of ROOM: name, id or external id."""
 
     async def use(app: App) -> None:
-        viewer = await session.viewed_by(app)
+        viewer = await session.viewer_in(app)
         if by_exchange:
-            show_exchanges(session.output, await app.exchanges(viewer, room, limit=limit, before=before))
+            show_threads(session.output, await app.exchanges(viewer, room, limit=limit, before=before))
             return
         messages = await app.messages(viewer, room, limit=limit, before=before)
         withheld = await app.wishes.withheld(viewer, [message.id for message in messages])
@@ -45,14 +45,14 @@ def show(session: Session, room: str, limit: int, before: str | None, *, by_exch
     with_app(session, use)
 
 
-def show_exchanges(output: Output, exchanges: Sequence[Exchange]) -> None:
+def show_threads(output: Output, exchanges: Sequence[Thread]) -> None:
     """Print exchanges, what was replied set in under what opened them."""
     if output.as_json:
         from roomlore.surfaces.documents import exchange_said  # noqa: PLC0415  texts do without
 
         return output.json({"exchanges": [exchange_said(exchange) for exchange in exchanges]})
     for exchange in exchanges:
-        opening = exchange.opening
+        opening = exchange.root
         others = [message for message in exchange.messages if message.id != opening.id]
         first, *rest = dated([opening, *others])
         output.text(first, style="bold")
@@ -98,7 +98,7 @@ def context(session: Session, room: str, **options: Any) -> None:
     """
 
     async def use(app: App) -> None:
-        viewer = await session.viewed_by(app)
+        viewer = await session.viewer_in(app)
         wish = {name: options[name] for name in ("budget", "articles", "private")}
         built = await app.context(viewer, room, options["trigger"], **wish)
         session.output.context(built, explain=options["explain"])
@@ -106,7 +106,7 @@ def context(session: Session, room: str, **options: Any) -> None:
     with_app(session, use)
 
 
-def narrowing(command: Decorated) -> Decorated:
+def filter_options(command: Decorated) -> Decorated:
     """Add the options that say what of the messages to look through."""
     options = (
         click.option(
@@ -119,7 +119,7 @@ def narrowing(command: Decorated) -> Decorated:
             "--kind",
             "kinds",
             multiple=True,
-            type=click.Choice(KINDS),
+            type=click.Choice(PARTICIPANT_KINDS),
             help="Only what such participants said. Repeatable.",
         ),
         click.option(
@@ -157,7 +157,7 @@ def narrowing(command: Decorated) -> Decorated:
 @click.argument("question", nargs=-1, required=True)
 @click.option("--room", metavar="ROOM", help="Only in this room.")
 @PRIVATE
-@narrowing
+@filter_options
 @click.option("--like-mine", is_flag=True, help="Only what you asked before and is like QUESTION.")
 @click.option(
     "--limit", type=click.IntRange(1, 100), default=10, show_default=True, help="How many exchanges."
@@ -179,17 +179,17 @@ def search(
     first; --literal switches it off.
     """
     filters = Filters(**options)
-    if like_mine and filters != EVERYTHING:
+    if like_mine and filters != NO_FILTERS:
         raise click.UsageError("--like-mine goes with --room, --private and --limit only")
 
     async def use(app: App) -> None:
-        viewer, words = await session.viewed_by(app), " ".join(question)
+        viewer, words = await session.viewer_in(app), " ".join(question)
         if like_mine:
             found = await app.similar(viewer, words, room=room, limit=limit, private=private)
         else:
             found = await app.search(viewer, words, room=room, filters=filters, limit=limit, private=private)
         session.output.found(found)
-        session.output.posting(found.postable, room=room)
+        session.output.postable_note(found.postable, room=room)
 
     with_app(session, use, will_search=True)
 
@@ -198,7 +198,7 @@ def search(
 @click.argument("question", nargs=-1, required=True)
 @click.option("--room", metavar="ROOM", help="Look in this room first.")
 @PRIVATE
-@narrowing
+@filter_options
 @click.option("--quote", is_flag=True, help="Quote, also where a language model is configured.")
 @click.pass_obj
 def ask(
@@ -216,10 +216,10 @@ def ask(
     """
 
     async def use(app: App) -> None:
-        viewer = await session.viewed_by(app)
+        viewer = await session.viewer_in(app)
         filters, words = Filters(**options), " ".join(question)
         answer = await app.ask(viewer, words, room=room, filters=filters, quote=quote, private=private)
         session.output.answer(answer)
-        session.output.posting(answer.postable, room=room)
+        session.output.postable_note(answer.postable, room=room)
 
     with_app(session, use, will_search=True)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from roomlore.app import App
-from roomlore.domain.names import called_room
-from roomlore.domain.wording import counted
-from roomlore.surfaces.cli.destroying import Destruction, carry_out, check_answerable, destroys
+from roomlore.domain.names import qualified_room_name
+from roomlore.domain.wording import count_phrase
+from roomlore.surfaces.cli.destroying import DestructiveAction, run_destructive, check_answerable, destructive_options
 from roomlore.surfaces.cli.output import Output, minute
 from roomlore.surfaces.cli.session import Session, with_app
 from roomlore.surfaces.cli.spans import TIME, in_utc
@@ -34,14 +34,14 @@ def rooms(ctx: click.Context) -> None:
     session: Session = ctx.obj
 
     async def use(app: App) -> None:
-        session.output.rooms(await app.rooms(await session.viewed_by(app)))
+        session.output.rooms(await app.rooms(await session.viewer_in(app)))
 
     with_app(session, use)
 
 
 @rooms.command("open")
 @click.argument("room")
-@destroys
+@destructive_options
 @click.pass_obj
 def open_(session: Session, room: str, *, dry_run: bool, yes: bool) -> None:
     """Let the whole org read ROOM: all that was said in it, but for whispers.
@@ -56,18 +56,18 @@ def open_(session: Session, room: str, *, dry_run: bool, yes: bool) -> None:
     async def carry(app: App, seen: RoomOpening | None) -> RoomOpening:
         return await app.room_management.open(room if seen is None else str(seen.room_id))
 
-    opening = Destruction(
-        look=look,
-        destroy=carry,
-        lines=lambda seen: [_opened(seen)],
+    opening = DestructiveAction(
+        preview=look,
+        execute=carry,
+        lines=lambda seen: [_opening_text(seen)],
         question="What was read cannot be taken back. Open?",
         refusal="nothing was opened",
     )
 
     async def use(app: App) -> None:
         acting = await session.acting(app)
-        found = await carry_out(acting, opening, dry_run=dry_run, yes=yes)
-        session.output.json(found) if session.output.as_json else session.output.text(_opened(found))
+        found = await run_destructive(acting, opening, dry_run=dry_run, yes=yes)
+        session.output.json(found) if session.output.as_json else session.output.text(_opening_text(found))
 
     with_app(session, use)
 
@@ -101,7 +101,7 @@ def rename(session: Session, room: str, name: str) -> None:
 
 @rooms.command()
 @click.argument("room")
-@destroys
+@destructive_options
 @click.pass_obj
 def delete(session: Session, room: str, *, dry_run: bool, yes: bool) -> None:
     """Erase ROOM whole: all that was said in it and made of it, its members and its name. Ends with a receipt.
@@ -118,10 +118,10 @@ def delete(session: Session, room: str, *, dry_run: bool, yes: bool) -> None:
 
     from roomlore.surfaces.cli.forgetting import lines, show_receipt  # noqa: PLC0415  listing rooms takes no receipts
 
-    erasing = Destruction(look=look, destroy=carry, lines=lines)
+    erasing = DestructiveAction(preview=look, execute=carry, lines=lines)
 
     async def use(app: App) -> Receipt:
-        receipt = await carry_out(await session.acting(app), erasing, dry_run=dry_run, yes=yes)
+        receipt = await run_destructive(await session.acting(app), erasing, dry_run=dry_run, yes=yes)
         show_receipt(session.output, receipt)
         return receipt
 
@@ -185,12 +185,12 @@ def show_members(output: Output, found: Sequence[RoomMember]) -> None:
     return output.table(("name", "kind", "from", "to", "known by", "id"), rows)
 
 
-def _opened(opening: RoomOpening) -> str:
-    named = called_room(opening.workspace, opening.name)
+def _opening_text(opening: RoomOpening) -> str:
+    named = qualified_room_name(opening.workspace, opening.name)
     if not opening.messages:
         return f"{named}: nothing more is readable than before"
     verb = "would become readable" if opening.is_dry_run else "became readable"
-    return f"{named}: {counted(opening.messages, 'message')} {verb} to everybody in the org"
+    return f"{named}: {count_phrase(opening.messages, 'message')} {verb} to everybody in the org"
 
 
 def _done(output: Output, document: dict[str, Any], text: str) -> None:

@@ -15,10 +15,10 @@ from roomlore.surfaces.cli import mcpserving
 from roomlore.surfaces.cli.session import Session, with_app
 
 if TYPE_CHECKING:
-    from roomlore.surfaces.serving import Ways
+    from roomlore.surfaces.serving import EnabledSurfaces
 
-NEEDED = ("fastapi", "jinja2", "prometheus_client", "python_multipart", "uvicorn")
-BEYOND = (
+REQUIRED_PACKAGES = ("fastapi", "jinja2", "prometheus_client", "python_multipart", "uvicorn")
+REACHABLE_NOTE = (
     "this machine can be reached from others: nobody gets in without a key, and TLS belongs in front of it"
 )
 
@@ -60,23 +60,23 @@ def serve(session: Session, host: str, port: int, *, workers: bool, rate: float,
 
     With --org to that org's keys alone, otherwise to those of every org of the database.
     """
-    if any(find_spec(name) is None for name in NEEDED):
+    if any(find_spec(name) is None for name in REQUIRED_PACKAGES):
         raise BadInput("serve", "it needs more; run: pip install 'roomlore[server]'")
     if session.settings.key is not None or session.viewer is not None:
         raise BadInput("serve", "whoever comes shows a key of their own; leave out ROOMLORE_KEY and --as")
     from roomlore.surfaces.http import running  # noqa: PLC0415  not everybody has what it needs
-    from roomlore.surfaces.http.limits import Limits  # noqa: PLC0415  as above
+    from roomlore.surfaces.http.limits import RequestLimits  # noqa: PLC0415  as above
     from roomlore.surfaces.proxies import address  # noqa: PLC0415  as above
-    from roomlore.surfaces.serving import Ways, compose  # noqa: PLC0415  as above
+    from roomlore.surfaces.serving import EnabledSurfaces, compose  # noqa: PLC0415  as above
 
     proxies = frozenset(map(address, more.pop("proxies")))
-    ways = Ways(api=more.pop("api"), pages=more.pop("web"), local=more.pop("local"), proxies=proxies)
-    _check_ways(host, ways, is_loopback=running.is_loopback(host))
-    beside = _beside(**more)
-    chatter, limits = session.output.chatter, Limits(rate=rate, burst=max(1, round(4 * rate)))
+    ways = EnabledSurfaces(api=more.pop("api"), pages=more.pop("web"), local=more.pop("local"), proxies=proxies)
+    _check_surfaces(host, ways, is_loopback=running.is_loopback(host))
+    beside = _mounted_apps(**more)
+    chatter, limits = session.output.chatter, RequestLimits(rate=rate, burst=max(1, round(4 * rate)))
 
     async def use(app: App) -> None:
-        running.ask_for_files()
+        running.raise_file_limit()
         stop = asyncio.Event()
         for name in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(name, stop.set)
@@ -87,32 +87,32 @@ def serve(session: Session, host: str, port: int, *, workers: bool, rate: float,
             if ways.pages:
                 chatter.print(f"pages: http://{place}/", markup=False)
             if not running.is_loopback(host):
-                chatter.print(BEYOND, style="yellow")
+                chatter.print(REACHABLE_NOTE, style="yellow")
             around = partial(compose, served=app, ways=ways, limits=limits)
             await running.serve(
-                app, listening, limits=limits, workers=workers, stop=stop, beside=beside, around=around
+                app, listening, limits=limits, workers=workers, stop=stop, mounted=beside, wrap=around
             )
 
     with_app(session, use)
 
 
-def _check_ways(host: str, ways: "Ways", *, is_loopback: bool) -> None:
+def _check_surfaces(host: str, surfaces: "EnabledSurfaces", *, is_loopback: bool) -> None:
     """Do nothing if somebody can come in, and nobody who should not.
 
     Raises:
         BadInput: there is no way in, or pages for this machine alone would listen to others.
     """
-    if not (ways.api or ways.pages):
+    if not (surfaces.api or surfaces.pages):
         raise BadInput("serve", "nothing is left to serve; leave out --no-web or --no-api")
-    if ways.local and not ways.pages:
+    if surfaces.local and not surfaces.pages:
         raise BadInput("--local", "is for the pages; leave it or --no-web out")
-    if ways.local and ways.proxies:
+    if surfaces.local and surfaces.proxies:
         raise BadInput("--local", "is for this machine alone, and for no proxy; leave out --trusted-proxy")
-    if ways.local and not is_loopback:
+    if surfaces.local and not is_loopback:
         raise BadInput("--local", f"is for this machine alone, and {host} is not; leave out --host")
 
 
-def _beside(*, mcp: bool | None, allow_writes: bool) -> Mapping[str, Any]:
+def _mounted_apps(*, mcp: bool | None, allow_writes: bool) -> Mapping[str, Any]:
     """Return what is served beside the API, by path.
 
     Raises:
@@ -125,6 +125,6 @@ def _beside(*, mcp: bool | None, allow_writes: bool) -> Mapping[str, Any]:
         raise BadInput("--mcp", mcpserving.MISSING)
     if mcp is False or not mcpserving.is_installed():
         return {}
-    from roomlore.surfaces.mcp.mounted import PATH, mounted  # noqa: PLC0415  not everybody has what it needs
+    from roomlore.surfaces.mcp.mounted import PATH, mcp_app  # noqa: PLC0415  not everybody has what it needs
 
-    return {PATH: mounted(allow_writes=allow_writes)}
+    return {PATH: mcp_app(allow_writes=allow_writes)}

@@ -29,9 +29,9 @@ class Session:
     #: Name, account or id of the participant for whom reads are made; None is the operator.
     viewer: str | None
 
-    async def viewed_by(self, app: App) -> Viewer:
+    async def viewer_in(self, app: App) -> Viewer:
         """Return the viewer that --as names, or whoever the key lets in."""
-        return app.desk.caller if self.viewer is None else await app.viewer(self.viewer)
+        return app.access.principal if self.viewer is None else await app.viewer(self.viewer)
 
     async def acting(self, app: App) -> App:
         """Return the App on behalf of whom --as names, or of whoever the key lets in."""

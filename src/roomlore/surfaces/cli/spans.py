@@ -6,9 +6,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import click
 
-from roomlore.domain.patterns import later
+from roomlore.domain.patterns import lazy_pattern
 
-_SPAN = later(r"(?P<count>[0-9]{1,6})(?P<unit>[a-z])")
+_SPAN = lazy_pattern(r"(?P<count>[0-9]{1,6})(?P<unit>[a-z])")
 _UNITS = {
     "m": timedelta(minutes=1),
     "h": timedelta(hours=1),
@@ -21,7 +21,7 @@ _UNITS = {
 TIME = click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z"])
 
 
-class Span(click.ParamType[timedelta]):
+class SpanType(click.ParamType[timedelta]):
     """A number of hours, days or weeks, and where they are of use of minutes.
 
     Whoever writes 6m may mean months, which matters where something is erased.
@@ -43,7 +43,7 @@ class Span(click.ParamType[timedelta]):
         return int(written["count"]) * self.units[written["unit"]]
 
 
-class Zone(click.ParamType[ZoneInfo]):
+class ZoneType(click.ParamType[ZoneInfo]):
     """A time zone by its name in the IANA database."""
 
     name = "zone"

@@ -7,9 +7,9 @@ from functools import partial
 import click
 
 from roomlore.app import App
-from roomlore.domain.wording import counted
+from roomlore.domain.wording import count_phrase
 from roomlore.surfaces.cli.output import Output
-from roomlore.surfaces.cli.progress import counting, working
+from roomlore.surfaces.cli.progress import count_progress, job_progress
 from roomlore.surfaces.cli.session import Session, with_app
 
 
@@ -27,7 +27,7 @@ def worker(session: Session, until_done: bool, retry: bool) -> None:  # noqa: FB
         if retry:
             again = await app.retry(every_org=True)
             session.output.chatter.print(
-                f"{counted(again, 'piece')} of work that had been set aside: tried again"
+                f"{count_phrase(again, 'piece')} of work that had been set aside: tried again"
             )
         if until_done:
             await drain(app, session.output, every_org=True)
@@ -36,7 +36,7 @@ def worker(session: Session, until_done: bool, retry: bool) -> None:  # noqa: FB
         for name in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(name, stop.set)
         session.output.chatter.print("waiting for work; Ctrl-C stops")
-        with counting(session.output, "embedded", total=None) as advance:
+        with count_progress(session.output, "embedded", total=None) as advance:
             await app.run_worker(stop, progress=advance, expired=partial(tell_expired, session.output))
 
     with_app(session, use)
@@ -51,11 +51,11 @@ async def drain(app: App, output: Output, *, every_org: bool = False) -> None:
     waiting = (await app.waiting(every_org=every_org)).waiting
     if not (rooms or waiting or every_org):
         return
-    with working(output, waiting=waiting) as (untangled, embedded):
+    with job_progress(output, waiting=waiting) as (untangled, embedded):
         drained = await app.drain(embedded, untangled=untangled, every_org=every_org)
     output.chatter.print(
-        f"untangled {counted(drained.untangled, 'message')}, drew {counted(drained.remembered, 'memory', 'memories')},"
-        f" embedded {counted(drained.done, 'text')}"
+        f"untangled {count_phrase(drained.untangled, 'message')}, drew {count_phrase(drained.remembered, 'memory', 'memories')},"
+        f" embedded {count_phrase(drained.done, 'text')}"
     )
     if drained.expired:
         tell_expired(output, drained.expired)
@@ -65,7 +65,7 @@ async def drain(app: App, output: Output, *, every_org: bool = False) -> None:
         output.chatter.print(f"waits to be embedded: {what}", style="yellow", markup=False)
     if drained.set_aside:
         output.chatter.print(
-            f"{counted(drained.set_aside, 'piece')} of work ended in errors and went aside;"
+            f"{count_phrase(drained.set_aside, 'piece')} of work ended in errors and went aside;"
             " roomlore worker --drain --retry tries them again",
             style="yellow",
         )
@@ -73,4 +73,4 @@ async def drain(app: App, output: Output, *, every_org: bool = False) -> None:
 
 def tell_expired(output: Output, count: int) -> None:
     """Say how much retention erased: nothing goes in silence."""
-    output.chatter.print(f"erased {counted(count, 'message')} that rooms no longer keep")
+    output.chatter.print(f"erased {count_phrase(count, 'message')} that rooms no longer keep")

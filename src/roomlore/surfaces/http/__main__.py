@@ -2,7 +2,7 @@
 
 import sys
 
-from roomlore.surfaces.http.description import written
-from roomlore.surfaces.http.server import routed
+from roomlore.surfaces.http.description import openapi_text
+from roomlore.surfaces.http.server import routes_app
 
-sys.stdout.write(written(routed()))
+sys.stdout.write(openapi_text(routes_app()))

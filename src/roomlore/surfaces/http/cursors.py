@@ -20,22 +20,22 @@ from fastapi import Depends, Query, Request
 
 from roomlore.domain.errors import BadInput
 from roomlore.domain.ids import MessageId
-from roomlore.retrieval.meant import Before
+from roomlore.retrieval.meant import PositionLike
 from roomlore.store.places import UNKNOWN
-from roomlore.surfaces.http.signin import Acting
-from roomlore.surfaces.http.words import Limit, Word
+from roomlore.surfaces.http.signin import AuthenticatedApp
+from roomlore.surfaces.http.words import Limit, ShortText
 
 #: Microseconds, id.
-_PLACE = struct.Struct(">q16s")
+_POSITION_FORMAT = struct.Struct(">q16s")
 _MAC = 16
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: A cursor is shorter.
-LONGEST = 100
+MAX_CURSOR_LENGTH = 100
 Position = tuple[datetime, int, MessageId]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cursors:
+class CursorCodec:
     """The cursors of one listing for one viewer."""
 
     #: Made from the key.
@@ -43,14 +43,14 @@ class Cursors:
     #: Which listing, of whom.
     about: bytes
 
-    def seal(self, place: Position) -> str:
+    def encode(self, place: Position) -> str:
         """Return the cursor of a place."""
         # Not the order among messages of one time: it may count what is hidden.
         sent_at, _, message_id = place
-        held = _PLACE.pack((sent_at - _EPOCH) // timedelta(microseconds=1), message_id.bytes)
+        held = _POSITION_FORMAT.pack((sent_at - _EPOCH) // timedelta(microseconds=1), message_id.bytes)
         return base64.urlsafe_b64encode(held + self._mac(held)).decode()
 
-    def open(self, cursor: str) -> Position:
+    def decode(self, cursor: str) -> Position:
         """Return the place of a cursor.
 
         Raises:
@@ -60,12 +60,12 @@ class Cursors:
             held = base64.b64decode(cursor, altchars=b"-_", validate=True)
         except (binascii.Error, ValueError):
             held = b""
-        place, mac = held[: _PLACE.size], held[_PLACE.size :]
+        place, mac = held[: _POSITION_FORMAT.size], held[_POSITION_FORMAT.size :]
         # Of one spelling, as keys are.
-        is_ours = len(held) == _PLACE.size + _MAC and base64.urlsafe_b64encode(held).decode() == cursor
+        is_ours = len(held) == _POSITION_FORMAT.size + _MAC and base64.urlsafe_b64encode(held).decode() == cursor
         if not is_ours or not hmac.compare_digest(mac, self._mac(place)):
             raise BadInput("cursor", "is none of this listing; begin again without it")
-        microseconds, message_id = _PLACE.unpack(place)
+        microseconds, message_id = _POSITION_FORMAT.unpack(place)
         return _EPOCH + timedelta(microseconds=microseconds), UNKNOWN, MessageId(UUID(bytes=message_id))
 
     def _mac(self, place: bytes) -> bytes:
@@ -77,9 +77,9 @@ class Page:
     """Which part of a listing is wanted."""
 
     #: Where it ends; None where it is the newest.
-    before: Before
+    before: PositionLike
     limit: int
-    cursors: Cursors
+    cursors: CursorCodec
 
     def next(self, shown: Sequence[Position], *, is_cut: bool) -> str | None:
         """Return the cursor of what comes after the last that is shown; None where there is no more.
@@ -88,31 +88,31 @@ class Page:
             shown: Places, at most `limit`.
             is_cut: Whether the page ends before its limit because texts are large.
         """
-        return self.cursors.seal(shown[-1]) if is_cut or len(shown) == self.limit else None
+        return self.cursors.encode(shown[-1]) if is_cut or len(shown) == self.limit else None
 
 
-def _paged(usual: int) -> Callable[..., Awaitable[Page]]:
+def _page_dependency(usual: int) -> Callable[..., Awaitable[Page]]:
     """Return what reads which part is wanted, by default so many records."""
 
     async def page(
-        app: Acting,
+        app: AuthenticatedApp,
         request: Request,
         *,
-        before: Word | None = None,
-        cursor: Annotated[str | None, Query(max_length=LONGEST)] = None,
+        before: ShortText | None = None,
+        cursor: Annotated[str | None, Query(max_length=MAX_CURSOR_LENGTH)] = None,
         limit: Limit = usual,
     ) -> Page:
-        viewer = app.desk.caller
+        viewer = app.access.principal
         about = f"{viewer.org_id} {viewer.participant_id} {request.scope['path']}".encode()
         secret = hmac.digest(request.state.key.encode(), b"roomlore cursor", "sha256")
-        cursors = Cursors(secret=secret, about=about)
+        cursors = CursorCodec(secret=secret, about=about)
         if cursor is not None and before is not None:
             raise BadInput("cursor", "goes without before")
-        return Page(before=before if cursor is None else cursors.open(cursor), limit=limit, cursors=cursors)
+        return Page(before=before if cursor is None else cursors.decode(cursor), limit=limit, cursors=cursors)
 
     return page
 
 
-Paged = Annotated[Page, Depends(_paged(50))]
+PageParameter = Annotated[Page, Depends(_page_dependency(50))]
 #: Of a conversation most is wanted whole.
-PagedLong = Annotated[Page, Depends(_paged(1_000))]
+LongPageParameter = Annotated[Page, Depends(_page_dependency(1_000))]

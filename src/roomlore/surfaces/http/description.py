@@ -13,9 +13,9 @@ from roomlore.domain.records import Message
 from roomlore.surfaces.documents import FoundMessage
 from roomlore.surfaces.http.idempotency import REPLAYS
 from roomlore.surfaces.http.problems import Problem
-from roomlore.surfaces.shown import unshown_fields
+from roomlore.surfaces.shown import hidden_fields
 
-ABOUT = """\
+API_DESCRIPTION = """\
 Conversation memory for rooms full of people and agents. Who asks is who the key is for: it alone decides what is there.
 Whatever may not be seen is not found. Times are in UTC, spans in seconds, ids sort by time. Errors are problem documents
 (RFC 9457); every response has an `X-Request-Id`."""
@@ -29,7 +29,7 @@ VIEWER = {
     ),
 }
 #: What any request may come to, and what one with a body may besides.
-ALWAYS = {
+COMMON_RESPONSES = {
     "400": "What was sent is not of its shape, or means nothing or several things.",
     "401": "There is no key, or it is not valid.",
     "403": "The key does not give the right.",
@@ -39,20 +39,20 @@ ALWAYS = {
     "507": "The disk of the database is full: nothing was written, and what is stored can be read.",
     "503": "Too much is asked at once, or the database does not answer; `Retry-After` says when to come again.",
 }
-WITH_BODY = {
+BODY_RESPONSES = {
     "408": "The body does not arrive in time.",
     "413": "The body is too large.",
     "415": "The body is not JSON.",
 }
 #: What one may come to that may be asked for under a key of the caller's own.
-WITH_KEY = {
+IDEMPOTENCY_RESPONSES = {
     "409": (
         "The same is still under way (`Retry-After` says when to ask again), or was done and its answer is not kept, or"
         " nobody knows whether it was."
     ),
     "422": "The `Idempotency-Key` was given to another request.",
 }
-IDEMPOTENCY_KEY = {
+IDEMPOTENCY_HEADER = {
     "name": "Idempotency-Key",
     "in": "header",
     "required": False,
@@ -65,28 +65,28 @@ IDEMPOTENCY_KEY = {
 METHODS = ("get", "post", "put", "patch", "delete")
 
 
-def describe(api: FastAPI) -> dict[str, Any]:
+def openapi_document(api: FastAPI) -> dict[str, Any]:
     """Return the description of an application's routes."""
     if api.openapi_schema is None:
         document = get_openapi(
-            title="Roomlore", version=version("roomlore"), description=ABOUT, routes=api.routes
+            title="Roomlore", version=version("roomlore"), description=API_DESCRIPTION, routes=api.routes
         )
-        _spans_are_seconds(document)
+        _describe_spans(document)
         for schema in document["components"]["schemas"].values():
-            _leave_out_unshown(schema)
+            _remove_hidden_fields(schema)
         components = document["components"]
         components["schemas"].pop("HTTPValidationError", None)
         components["schemas"].pop("ValidationError", None)
         components["schemas"]["Problem"] = TypeAdapter(Problem).json_schema()
-        components["parameters"] = {"Viewer": VIEWER, "IdempotencyKey": IDEMPOTENCY_KEY}
+        components["parameters"] = {"Viewer": VIEWER, "IdempotencyKey": IDEMPOTENCY_HEADER}
         components["responses"] = {
-            f"Problem{status}": _problem(why) for status, why in (ALWAYS | WITH_BODY | WITH_KEY).items()
+            f"Problem{status}": _problem(why) for status, why in (COMMON_RESPONSES | BODY_RESPONSES | IDEMPOTENCY_RESPONSES).items()
         }
         for path, method, operation in _operations(document):
             _complete(operation, is_versioned=path.startswith("/v1"))
             if REPLAYS.get((method.upper(), path), "read") != "read":
                 operation["parameters"].append({"$ref": "#/components/parameters/IdempotencyKey"})
-                operation["responses"] |= _problems(WITH_KEY)
+                operation["responses"] |= _problem_responses(IDEMPOTENCY_RESPONSES)
         api.openapi_schema = document
     return api.openapi_schema
 
@@ -98,16 +98,16 @@ def parameters(api: FastAPI, path: str, method: str) -> frozenset[str]:
     return frozenset(one["name"] for one in known)
 
 
-def written(api: FastAPI) -> str:
+def openapi_text(api: FastAPI) -> str:
     """Return the description as the text that is kept."""
-    return json.dumps(describe(api), indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(openapi_document(api), indent=1, ensure_ascii=False) + "\n"
 
 
-def _leave_out_unshown(schema: dict[str, Any]) -> None:
+def _remove_hidden_fields(schema: dict[str, Any]) -> None:
     """Take out of a record what is never shown of it."""
     for record in (Message, FoundMessage):
         if schema.get("title") == record.__name__:
-            for name in unshown_fields(record):
+            for name in hidden_fields(record):
                 schema["properties"].pop(name, None)
             schema["required"] = [name for name in schema["required"] if name in schema["properties"]]
 
@@ -129,11 +129,11 @@ def _complete(operation: dict[str, Any], *, is_versioned: bool) -> None:
     operation["responses"].pop("422", None)
     if is_versioned:
         operation.setdefault("parameters", []).append({"$ref": "#/components/parameters/Viewer"})
-        told = ALWAYS | (WITH_BODY if "requestBody" in operation else {})
-        operation["responses"] |= _problems(told)
+        told = COMMON_RESPONSES | (BODY_RESPONSES if "requestBody" in operation else {})
+        operation["responses"] |= _problem_responses(told)
 
 
-def _problems(told: Iterable[str]) -> dict[str, Any]:
+def _problem_responses(told: Iterable[str]) -> dict[str, Any]:
     return {status: {"$ref": f"#/components/responses/Problem{status}"} for status in told}
 
 
@@ -142,7 +142,7 @@ def _problem(why: str) -> dict[str, Any]:
     return {"description": why, "content": {"application/problem+json": {"schema": schema}}}
 
 
-def _spans_are_seconds(value: Any) -> None:
+def _describe_spans(value: Any) -> None:
     """Say of every span that it is a number of seconds, which it is where it is shown."""
     if isinstance(value, dict):
         facts = cast("dict[str, Any]", value)
@@ -150,7 +150,7 @@ def _spans_are_seconds(value: Any) -> None:
             del facts["format"]
             facts |= {"type": "number", "description": "Seconds."}
         for part in facts.values():
-            _spans_are_seconds(part)
+            _describe_spans(part)
     elif isinstance(value, list):
         for part in cast("list[Any]", value):
-            _spans_are_seconds(part)
+            _describe_spans(part)

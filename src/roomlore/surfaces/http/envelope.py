@@ -8,11 +8,11 @@ from uuid import UUID
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from roomlore.domain.patterns import later
+from roomlore.domain.patterns import lazy_pattern
 
 REQUEST_ID = "x-request-id"
 #: What is taken as an id from outside: nothing that could pass for a line of a log, or steer anything.
-WELL_FORMED = later(r"[A-Za-z0-9._-]{1,128}")
+REQUEST_ID_PATTERN = lazy_pattern(r"[A-Za-z0-9._-]{1,128}")
 #: The API is for programs: nothing of it is shown, framed, sniffed or kept.
 HEADERS = {
     "cache-control": "no-store",
@@ -25,17 +25,17 @@ HEADERS = {
 
 #: Stands for a slash within one part of a path, which servers decode before anybody takes the path apart.
 SLASH = "\x1f"
-_ENCODED = later(r"%2f", re.IGNORECASE)
+_ENCODED = lazy_pattern(r"%2f", re.IGNORECASE)
 
 
-def keep_slashes(scope: Scope) -> None:
+def preserve_encoded_slashes(scope: Scope) -> None:
     """Put a sign that separates nothing in the place of each slash that was sent encoded, as in `acme%2Fgeneral`."""
     sent = scope.get("raw_path", b"").decode("latin-1")
     if _ENCODED.search(sent) and unquote(sent) == scope["path"]:
         scope["path"] = unquote(_ENCODED.sub(SLASH, sent))
 
 
-class Envelope:
+class SecurityHeadersMiddleware:
     """Gives each request an id, its caller's where that is well-formed, and each response its headers."""
 
     def __init__(self, app: ASGIApp, *, new_id: Callable[[], UUID]) -> None:
@@ -48,8 +48,8 @@ class Envelope:
             await self._app(scope, receive, send)
             return
         given = Headers(scope=scope).get(REQUEST_ID, "")
-        keep_slashes(scope)
-        request_id = given if WELL_FORMED.fullmatch(given) else str(self._new_id())
+        preserve_encoded_slashes(scope)
+        request_id = given if REQUEST_ID_PATTERN.fullmatch(given) else str(self._new_id())
         scope.setdefault("state", {})["request_id"] = request_id
 
         async def sealed(message: Message) -> None:

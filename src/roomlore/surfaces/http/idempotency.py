@@ -28,20 +28,20 @@ from roomlore.app import App
 from roomlore.app.operation import Replay
 from roomlore.domain.errors import BadInput, DatabaseUnavailable
 from roomlore.domain.ids import OrgId
-from roomlore.domain.patterns import later
+from roomlore.domain.patterns import lazy_pattern
 from roomlore.domain.records import Viewer
 from roomlore.store import idempotency
-from roomlore.store.db import noticing_changes
-from roomlore.store.idempotency import HELD, Answered
-from roomlore.store.work import meeting_outages
+from roomlore.store.db import track_commits
+from roomlore.store.idempotency import CLAIM_TTL, StoredResponse
+from roomlore.store.work import translate_connection_errors
 from roomlore.surfaces.http.operations import declared
-from roomlore.surfaces.http.problems import Kind, on_error, refusal, told
-from roomlore.surfaces.http.wordless import RECORDS, with_words, without_words
+from roomlore.surfaces.http.problems import ProblemKind, handle_error, problem_response, error_response
+from roomlore.surfaces.http.wordless import RECORDS, restore_request_text, strip_request_text
 
 HEADER = "idempotency-key"
 REPLAYED = {"idempotency-replayed": "true"}
 #: Printable ASCII.
-WELL_FORMED = later(r"[\x20-\x7e]{1,255}")
+KEY_PATTERN = lazy_pattern(r"[\x20-\x7e]{1,255}")
 #: Operations whose routes are written by hand.
 BY_HAND: Mapping[tuple[str, str], Replay] = {
     ("POST", RECORDS): "whole",
@@ -64,24 +64,24 @@ REPLAYS: Mapping[tuple[str, str], Replay] = {
     **BY_HAND,
 }
 #: Of these, what may run twice, since the second run changes nothing.
-REPEATABLE = frozenset({
+IDEMPOTENT_OPERATIONS = frozenset({
     *(route for route, one in declared().items() if one.declaration.get("is_repeatable")),
     ("POST", RECORDS),
     ("POST", "/v1/receipts/{receipt}/check"),
 })  # fmt: skip
-_PATTERNS = {route: later(re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(route))) for _, route in REPLAYS}
+_PATTERNS = {route: lazy_pattern(re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(route))) for _, route in REPLAYS}
 #: Where what is read anew stands.
-PLACES: Mapping[Replay, str] = {"memory": "memories", "conversation": "conversations"}
-IN_PROGRESS = Kind(
+RESOURCE_PATHS: Mapping[Replay, str] = {"memory": "memories", "conversation": "conversations"}
+IN_PROGRESS = ProblemKind(
     name="under-way", status=HTTPStatus.CONFLICT, title="Under way", headers={"retry-after": "1"}
 )
-DONE = Kind(name="done-already", status=HTTPStatus.CONFLICT, title="Done already")
-UNKNOWN = Kind(name="outcome-unknown", status=HTTPStatus.CONFLICT, title="Outcome unknown")
-REUSED = Kind(name="key-reused", status=HTTPStatus.UNPROCESSABLE_ENTITY, title="Key reused")
+DONE = ProblemKind(name="done-already", status=HTTPStatus.CONFLICT, title="Done already")
+UNKNOWN = ProblemKind(name="outcome-unknown", status=HTTPStatus.CONFLICT, title="Outcome unknown")
+REUSED = ProblemKind(name="key-reused", status=HTTPStatus.UNPROCESSABLE_ENTITY, title="Key reused")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class KeyedRequest:
     """What is asked for, by whom, under which key of theirs."""
 
     org_id: OrgId
@@ -94,31 +94,31 @@ class Asked:
     route: str
     replay: Replay
     #: Whether it may be done twice, since it changes nothing the second time.
-    may_repeat: bool
+    is_idempotent: bool
 
 
 @dataclass(slots=True)
-class Answer:
+class RecordedResponse:
     """What the application answers, caught."""
 
     status: int = 0
     headers: Sequence[tuple[bytes, bytes]] = ()
     body: bytearray = field(default_factory=bytearray)
 
-    async def take(self, message: Message) -> None:
+    async def add(self, message: Message) -> None:
         """Take a part of it, where it would be sent."""
         if message["type"] == "http.response.start":
             self.status, self.headers = message["status"], message.get("headers", ())
         elif message["type"] == "http.response.body":
             self.body += message.get("body", b"")
 
-    async def pass_on(self, send: Send) -> None:
+    async def send_to(self, send: Send) -> None:
         """Send it."""
         await send({"type": "http.response.start", "status": self.status, "headers": list(self.headers)})
         await send({"type": "http.response.body", "body": bytes(self.body)})
 
 
-class Idempotency:
+class IdempotencyMiddleware:
     """Does once what is asked for under one key, however often it is asked for."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -128,24 +128,24 @@ class Idempotency:
         """Serve one request, or tell what became of it before."""
         headers = Headers(scope=scope)
         shown = headers.getlist(HEADER)
-        known = kept_how(scope["method"], scope["path"]) if scope["type"] == "http" and shown else None
+        known = replay_policy(scope["method"], scope["path"]) if scope["type"] == "http" and shown else None
         if known is None:
             await self._app(scope, receive, send)
             return
-        if len(shown) > 1 or not WELL_FORMED.fullmatch(shown[0]):
+        if len(shown) > 1 or not KEY_PATTERN.fullmatch(shown[0]):
             wrong = BadInput(HEADER, "must be there once, with 1 to 255 printable characters")
-            await told(scope, wrong)(scope, receive, send)
+            await error_response(scope, wrong)(scope, receive, send)
             return
         try:
-            body = await _whole(receive)
+            body = await _read_body(receive)
         except HTTPException as error:
-            await (await on_error(Request(scope), error))(scope, receive, send)
+            await (await handle_error(Request(scope), error))(scope, receive, send)
             return
         if body is not None:
-            asked = _asked(scope, shown[0], body, known=known)
-            await self._serve(asked, scope, _given(body, receive), send)
+            asked = _keyed_request(scope, shown[0], body, known=known)
+            await self._serve(asked, scope, _replay_body(body, receive), send)
 
-    async def _serve(self, asked: Asked, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve(self, asked: KeyedRequest, scope: Scope, receive: Receive, send: Send) -> None:
         app: App = scope["state"]["app"]
         if asked.replay == "read":
             await self._app(scope, receive, send)
@@ -157,55 +157,55 @@ class Idempotency:
             digest=asked.digest,
             request=asked.request,
             now=now,
-            may_repeat=asked.may_repeat,
+            may_repeat=asked.is_idempotent,
         )
-        with meeting_outages():
+        with translate_connection_errors():
             claimed = await app.db.change(asked.org_id, claim)
         if claimed is None:
             scope["state"]["route"] = asked.route
-            await (await self._repeated(asked, scope, now=now))(scope, receive, send)
+            await (await self._replay(asked, scope, now=now))(scope, receive, send)
             return
-        answer = Answer()
-        with noticing_changes() as changes:
+        answer = RecordedResponse()
+        with track_commits() as changes:
             try:
-                await self._app(scope, receive, answer.take)
+                await self._app(scope, receive, answer.add)
             except Exception:
-                await _settle(app, asked, claimed, Answer(status=HTTPStatus.INTERNAL_SERVER_ERROR))
+                await _store_outcome(app, asked, claimed, RecordedResponse(status=HTTPStatus.INTERNAL_SERVER_ERROR))
                 raise
-        await _settle(app, asked, claimed, answer, is_untouched=not changes.are_any)
-        await answer.pass_on(send)
+        await _store_outcome(app, asked, claimed, answer, is_untouched=not changes.has_committed)
+        await answer.send_to(send)
 
-    async def _repeated(self, asked: Asked, scope: Scope, *, now: datetime) -> Response:
+    async def _replay(self, asked: KeyedRequest, scope: Scope, *, now: datetime) -> Response:
         """Return what is told to whoever asks again."""
         app: App = scope["state"]["app"]
-        with meeting_outages():
-            async with app.db.reading(Viewer.operator(asked.org_id)) as conn:
+        with translate_connection_errors():
+            async with app.db.read_transaction(Viewer.operator(asked.org_id)) as conn:
                 found = await idempotency.find(conn, asked.org_id, asked.digest)
         if found is not None and bytes(found.request) != asked.request:
-            return refusal(scope, REUSED, "this Idempotency-Key was given to another request; take a new one")
-        if found is None or (found.status is None and now - found.claimed_at < HELD):
-            return refusal(scope, IN_PROGRESS, "the same request is still under way; ask again soon")
+            return problem_response(scope, REUSED, "this Idempotency-Key was given to another request; take a new one")
+        if found is None or (found.status is None and now - found.claimed_at < CLAIM_TTL):
+            return problem_response(scope, IN_PROGRESS, "the same request is still under way; ask again soon")
         if found.status is None or not _is_success(found.status):
-            return refusal(
+            return problem_response(
                 scope,
                 UNKNOWN,
                 "it failed, and nobody knows how much of it was done; look, and ask again with a new Idempotency-Key",
             )
-        return await self._told_again(asked, scope, found)
+        return await self._replay_stored(asked, scope, found)
 
-    async def _told_again(self, asked: Asked, scope: Scope, found: Answered) -> Response:
+    async def _replay_stored(self, asked: KeyedRequest, scope: Scope, found: StoredResponse) -> Response:
         assert found.status is not None
-        body = None if found.body is None else with_words(asked.route, bytes(found.body), asked.body)
+        body = None if found.body is None else restore_request_text(asked.route, bytes(found.body), asked.body)
         if found.place is not None:
-            body = await self._read_again(asked, scope, found.place)
+            body = await self._read_resource(asked, scope, found.place)
         if body is None:
-            return refusal(
+            return problem_response(
                 scope, DONE, "it was done, and what was answered is not kept; ask for what is there", REPLAYED
             )
         kind = "application/json" if body else None
         return Response(body, found.status, REPLAYED, kind)
 
-    async def _read_again(self, asked: Asked, scope: Scope, place: str) -> bytes | None:
+    async def _read_resource(self, asked: KeyedRequest, scope: Scope, place: str) -> bytes | None:
         """Return what stands at a place now, as the caller may see it; None where nothing does."""
         hidden = {b"content-type", b"content-length", b"transfer-encoding"}
         inner = {
@@ -217,8 +217,8 @@ class Idempotency:
             "headers": [one for one in scope["headers"] if one[0] not in hidden],
             "state": dict(scope["state"]),
         }
-        answer = Answer()
-        await self._app(inner, _given(b"", _nothing_more), answer.take)
+        answer = RecordedResponse()
+        await self._app(inner, _replay_body(b"", _end_of_body), answer.add)
         if answer.status != HTTPStatus.OK:
             return None
         if asked.replay == "conversation":
@@ -230,7 +230,7 @@ class Idempotency:
         return pydantic_core.to_json(pydantic_core.from_json(bytes(answer.body))["memory"])
 
 
-def kept_how(method: str, path: str) -> tuple[str, Replay] | None:
+def replay_policy(method: str, path: str) -> tuple[str, Replay] | None:
     """Return the route that a request is for, and how its answer is kept; None where a key means nothing."""
     return next(
         (
@@ -242,45 +242,45 @@ def kept_how(method: str, path: str) -> tuple[str, Replay] | None:
     )
 
 
-def _asked(scope: Scope, key: str, body: bytes, *, known: tuple[str, Replay]) -> Asked:
+def _keyed_request(scope: Scope, key: str, body: bytes, *, known: tuple[str, Replay]) -> KeyedRequest:
     app: App = scope["state"]["app"]
     route, replay = known
-    caller = app.desk.caller
+    caller = app.access.principal
     who = f"{caller.key_id} {caller.participant_id}"
     parts = (scope["method"].encode(), scope["path"].encode(), scope["query_string"], body)
     what = b"".join(hashlib.sha256(part).digest() for part in parts)
-    return Asked(
+    return KeyedRequest(
         org_id=app.org_id,
         digest=idempotency.digest_of(who, key),
         request=hashlib.sha256(what).digest(),
         body=body,
         route=route,
         replay=replay,
-        may_repeat=(scope["method"], route) in REPEATABLE,
+        is_idempotent=(scope["method"], route) in IDEMPOTENT_OPERATIONS,
     )
 
 
-async def _settle(
-    app: App, asked: Asked, claimed: UUID, answer: Answer, *, is_untouched: bool = False
+async def _store_outcome(
+    app: App, asked: KeyedRequest, claim: UUID, response: RecordedResponse, *, is_untouched: bool = False
 ) -> None:
     """Keep what came of it; what was refused before anything was changed may be asked for again."""
-    is_done = _is_success(answer.status)
-    is_refused = is_untouched and answer.status < HTTPStatus.INTERNAL_SERVER_ERROR
-    if not is_done and (is_refused or asked.may_repeat):
-        await _release(app, asked, claimed)
+    is_done = _is_success(response.status)
+    is_refused = is_untouched and response.status < HTTPStatus.INTERNAL_SERVER_ERROR
+    if not is_done and (is_refused or asked.is_idempotent):
+        await _release(app, asked, claim)
         return
-    body, place = _kept(asked, bytes(answer.body)) if is_done else (None, None)
+    body, place = _stored_body(asked, bytes(response.body)) if is_done else (None, None)
     settle = partial(
-        idempotency.settle,
+        idempotency.store_response,
         org_id=asked.org_id,
         digest=asked.digest,
-        claimed=claimed,
-        status=answer.status,
+        claimed=claim,
+        status=response.status,
         body=body,
         place=place,
     )
     # It is done, whether or not that can be noted.
-    with suppress(DatabaseUnavailable), meeting_outages():
+    with suppress(DatabaseUnavailable), translate_connection_errors():
         await app.db.change(asked.org_id, settle)
 
 
@@ -288,24 +288,24 @@ def _is_success(status: int) -> bool:
     return HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES
 
 
-def _kept(asked: Asked, body: bytes) -> tuple[bytes | None, str | None]:
+def _stored_body(asked: KeyedRequest, body: bytes) -> tuple[bytes | None, str | None]:
     """Return a body without words, or where its words are read anew; or neither."""
     match asked.replay:
         case "whole":
-            return without_words(asked.route, body, asked.body), None
+            return strip_request_text(asked.route, body, asked.body), None
         case "memory" | "conversation":
-            return None, f"/v1/{PLACES[asked.replay]}/{pydantic_core.from_json(body)['id']}"
+            return None, f"/v1/{RESOURCE_PATHS[asked.replay]}/{pydantic_core.from_json(body)['id']}"
         case "once" | "read":
             return None, None
 
 
-async def _release(app: App, asked: Asked, claimed: UUID) -> None:
-    release = partial(idempotency.release, org_id=asked.org_id, digest=asked.digest, claimed=claimed)
-    with suppress(DatabaseUnavailable), meeting_outages():
+async def _release(app: App, asked: KeyedRequest, claim: UUID) -> None:
+    release = partial(idempotency.release, org_id=asked.org_id, digest=asked.digest, claimed=claim)
+    with suppress(DatabaseUnavailable), translate_connection_errors():
         await app.db.change(asked.org_id, release)
 
 
-async def _whole(receive: Receive) -> bytes | None:
+async def _read_body(receive: Receive) -> bytes | None:
     """Return a body; None where its sender has gone."""
     body = bytearray()
     while True:
@@ -317,7 +317,7 @@ async def _whole(receive: Receive) -> bytes | None:
             return bytes(body)
 
 
-def _given(body: bytes, receive: Receive) -> Receive:
+def _replay_body(body: bytes, receive: Receive) -> Receive:
     """Return a way to receive a body that is there already, and then whatever comes."""
     is_given = False
 
@@ -331,5 +331,5 @@ def _given(body: bytes, receive: Receive) -> Receive:
     return given
 
 
-async def _nothing_more() -> Message:
+async def _end_of_body() -> Message:
     return {"type": "http.disconnect"}

@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from roomlore.surfaces.http.problems import NOT_JSON, OVERLOADED, TOO_LARGE, TOO_MANY, TOO_SLOW, refusal
+from roomlore.surfaces.http.problems import NOT_JSON, OVERLOADED, TOO_LARGE, TOO_MANY, TOO_SLOW, problem_response
 
 #: Where messages come in.
 MESSAGES = "/v1/messages"
@@ -30,41 +30,41 @@ HEALTH = "/health/"
 KEYS = 10_000
 #: Of an address of the sixth version, whoever has it usually has so much of the network.
 NETWORK = 64
-NOT_LET_IN = 401
+UNAUTHORIZED = 401
 #: The state of a request holds this once its key was let in.
-LET_IN = "key"
+AUTHENTICATED_KEY = "key"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class RequestLimits:
     """How much is too much."""
 
     #: Requests that are served at a time.
     in_flight: int = 64
     #: How much of that one key may take.
-    share: float = 0.5
+    max_key_share: float = 0.5
     #: Streams that are open at a time, and of one key.
     streams: int = 256
-    streams_of_key: int = 16
+    max_streams_per_key: int = 16
     #: Of one key, in a second; and how many at once after a rest.
     rate: float = 50.0
     burst: int = 200
     #: Bytes of one body.
     body: int = 8 * 1024 * 1024
     #: Bytes of one that holds no messages.
-    asking: int = 256 * 1024
+    max_query_body_bytes: int = 256 * 1024
     #: Seconds in which a body arrives.
-    patience: float = 20.0
+    body_timeout_seconds: float = 20.0
     #: Keys that are none, from one address: in a second, and at once after a rest.
-    guesses: float = 0.5
-    first_guesses: int = 30
+    failed_auth_rate: float = 0.5
+    failed_auth_burst: int = 30
 
 
 @dataclass(slots=True)
-class Buckets:
+class RateLimiter:
     """What is left to each key: tokens that come back with time."""
 
-    limits: Limits
+    limits: RequestLimits
     clock: Callable[[], float]
     #: Tokens and when they were counted; whoever was not seen for longest comes first.
     _left: OrderedDict[bytes, tuple[float, float]] = field(
@@ -97,24 +97,24 @@ class Buckets:
 
 
 @dataclass(slots=True, kw_only=True)
-class Slots:
+class ConcurrencyLimiter:
     """What is being served, of all and of each."""
 
-    most: int
-    of_one: int
+    max_total: int
+    max_per_key: int
     _taken: Counter[bytes] = field(default_factory=Counter[bytes])
 
     @property
-    def are_full(self) -> bool:
+    def is_full(self) -> bool:
         """Whether everybody has to wait."""
-        return self._taken.total() >= self.most
+        return self._taken.total() >= self.max_total
 
-    def are_full_of(self, key: bytes) -> bool:
+    def is_full_for(self, key: bytes) -> bool:
         """Whether one has to wait."""
-        return self._taken[key] >= self.of_one
+        return self._taken[key] >= self.max_per_key
 
     @contextmanager
-    def taken(self, key: bytes) -> Generator[None]:
+    def acquire(self, key: bytes) -> Generator[None]:
         """Take a place until done."""
         self._taken[key] += 1
         try:
@@ -126,16 +126,16 @@ class Slots:
 
 
 @dataclass(slots=True)
-class Strangers:
+class FailedAuthLimiter:
     """How often somebody may show what is no key. A key that was let in before does not wait for others who guess.
 
     A guess is counted before it is looked at, so that many at once are no more than one after the other; it is given
     back where it was none.
     """
 
-    buckets: Buckets
+    buckets: RateLimiter
     _known: OrderedDict[bytes, None] = field(default_factory=OrderedDict[bytes, None])
-    _looked_at: Counter[tuple[bytes, bytes]] = field(default_factory=Counter[tuple[bytes, bytes]])
+    _pending: Counter[tuple[bytes, bytes]] = field(default_factory=Counter[tuple[bytes, bytes]])
 
     def enter(self, key: bytes, address: bytes) -> float:
         """Count a key as a guess until it is known to be none.
@@ -146,30 +146,30 @@ class Strangers:
         if key in self._known:
             return 0.0
         # The same key many times at once is one guess.
-        if not self._looked_at[key, address] and (wait := self.buckets.take(address)):
-            del self._looked_at[key, address]
+        if not self._pending[key, address] and (wait := self.buckets.take(address)):
+            del self._pending[key, address]
             return wait
-        self._looked_at[key, address] += 1
+        self._pending[key, address] += 1
         return 0.0
 
     def is_known(self, key: bytes) -> bool:
         """Whether a key was let in before."""
         return key in self._known
 
-    def leave(self, key: bytes, address: bytes, *, is_let_in: bool, is_guess: bool) -> None:
+    def finish(self, key: bytes, address: bytes, *, is_authenticated: bool, is_rejected: bool) -> None:
         """Note what came of a key that was looked at: it was let in, it was a guess, or nobody knows."""
-        if self._looked_at[key, address] > 1:
-            self._looked_at[key, address] -= 1
+        if self._pending[key, address] > 1:
+            self._pending[key, address] -= 1
         else:
-            was_counted = self._looked_at.pop((key, address), 0)
-            if was_counted and not is_guess:
+            was_counted = self._pending.pop((key, address), 0)
+            if was_counted and not is_rejected:
                 self.buckets.give_back(address)
-        if is_guess:
+        if is_rejected:
             self._known.pop(key, None)
-        elif is_let_in:
-            self.know(key)
+        elif is_authenticated:
+            self.mark_known(key)
 
-    def know(self, key: bytes) -> None:
+    def mark_known(self, key: bytes) -> None:
         """Note that a key was let in."""
         self._known.pop(key, None)
         self._known[key] = None
@@ -177,17 +177,17 @@ class Strangers:
             self._known.popitem(last=False)
 
 
-class Admission:
+class LimitMiddleware:
     """Lets requests in as far as the limits go; health is always told."""
 
-    def __init__(self, app: ASGIApp, *, limits: Limits, clock: Callable[[], float]) -> None:
+    def __init__(self, app: ASGIApp, *, limits: RequestLimits, clock: Callable[[], float]) -> None:
         self._app = app
         self._limits = limits
-        self._buckets = Buckets(limits, clock)
-        guessing = replace(limits, rate=limits.guesses, burst=limits.first_guesses)
-        self._strangers = Strangers(Buckets(guessing, clock))
-        self._requests = Slots(most=limits.in_flight, of_one=ceil(limits.in_flight * limits.share))
-        self._streams = Slots(most=limits.streams, of_one=limits.streams_of_key)
+        self._buckets = RateLimiter(limits, clock)
+        guessing = replace(limits, rate=limits.failed_auth_rate, burst=limits.failed_auth_burst)
+        self._failed_auth = FailedAuthLimiter(RateLimiter(guessing, clock))
+        self._requests = ConcurrencyLimiter(max_total=limits.in_flight, max_per_key=ceil(limits.in_flight * limits.max_key_share))
+        self._streams = ConcurrencyLimiter(max_total=limits.streams, max_per_key=limits.max_streams_per_key)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, or say why not."""
@@ -199,14 +199,14 @@ class Admission:
         # The key itself is kept nowhere. Without one, all share what one key has.
         key, address = hashlib.sha256((shown or "").encode()).digest(), address_of(scope)
         slots = self._streams if scope["path"] == EVENTS else self._requests
-        if shown is not None and (wait := self._strangers.enter(key, address)):
-            later = _later(scope, "too many keys that are none were shown from there", wait)
+        if shown is not None and (wait := self._failed_auth.enter(key, address)):
+            later = _retry_response(scope, "too many keys that are none were shown from there", wait)
             await later(scope, receive, send)
             return
         refused = self._refusal(scope, headers, slots=slots, key=key)
         if refused is not None:
             if shown is not None:
-                self._strangers.leave(key, address, is_let_in=False, is_guess=False)
+                self._failed_auth.finish(key, address, is_authenticated=False, is_rejected=False)
             await refused(scope, receive, send)
             return
 
@@ -216,41 +216,41 @@ class Admission:
             nonlocal is_guess
             if message["type"] == "http.response.start":
                 # What was refused for another reason, such as two keys at once, shows of no key that it is one.
-                is_guess = message["status"] == NOT_LET_IN
+                is_guess = message["status"] == UNAUTHORIZED
                 leave()
             await send(message)
 
         def leave() -> None:
             nonlocal shown
             if shown is not None:
-                is_let_in = LET_IN in scope["state"]
-                self._strangers.leave(key, address, is_let_in=is_let_in, is_guess=is_guess)
+                is_let_in = AUTHENTICATED_KEY in scope["state"]
+                self._failed_auth.finish(key, address, is_authenticated=is_let_in, is_rejected=is_guess)
             shown = None
 
         try:
-            with slots.taken(key):
-                await self._app(scope, bounded(receive, self._largest(scope), self._limits.patience), noted)
+            with slots.acquire(key):
+                await self._app(scope, bounded(receive, self._max_body(scope), self._limits.body_timeout_seconds), noted)
         finally:
             # Whoever goes before there is an answer leaves as well.
             leave()
 
-    def _largest(self, scope: Scope) -> int:
+    def _max_body(self, scope: Scope) -> int:
         """Return how large a body may be: what is said may be long, what is asked of it is not."""
         is_said = scope["path"].startswith(MESSAGES)
-        return self._limits.body if is_said else min(self._limits.body, self._limits.asking)
+        return self._limits.body if is_said else min(self._limits.body, self._limits.max_query_body_bytes)
 
-    def _refusal(self, scope: Scope, headers: Headers, *, slots: Slots, key: bytes) -> Response | None:
-        if slots.are_full:
-            return refusal(scope, OVERLOADED, "more is asked than can be served now; try again")
-        if slots.are_full_of(key):
-            return _later(scope, "too much that this key asked for is still under way", 1)
+    def _refusal(self, scope: Scope, headers: Headers, *, slots: ConcurrencyLimiter, key: bytes) -> Response | None:
+        if slots.is_full:
+            return problem_response(scope, OVERLOADED, "more is asked than can be served now; try again")
+        if slots.is_full_for(key):
+            return _retry_response(scope, "too much that this key asked for is still under way", 1)
         if wait := self._buckets.take(key):
-            return _later(scope, "this key asks too often", wait)
-        return _unfit(scope, headers, largest=self._largest(scope))
+            return _retry_response(scope, "this key asks too often", wait)
+        return _body_problem(scope, headers, max_bytes=self._max_body(scope))
 
 
-def _later(scope: Scope, why: str, wait: float) -> Response:
-    return refusal(scope, TOO_MANY, why, {"retry-after": str(max(1, ceil(wait)))})
+def _retry_response(scope: Scope, why: str, wait: float) -> Response:
+    return problem_response(scope, TOO_MANY, why, {"retry-after": str(max(1, ceil(wait)))})
 
 
 def address_of(scope: Scope) -> bytes:
@@ -273,24 +273,24 @@ def key_of(headers: Headers) -> str | None:
     return key.strip() if scheme.lower() == "bearer" and key.strip() else None
 
 
-def _unfit(scope: Scope, headers: Headers, *, largest: int) -> Response | None:
+def _body_problem(scope: Scope, headers: Headers, *, max_bytes: int) -> Response | None:
     """Return why a body is not read, as far as its headers tell; None where it is."""
     length = headers.get("content-length", "")
     has_body = length not in {"", "0"} or "transfer-encoding" in headers
-    if length.isdecimal() and (len(length) > len(str(largest)) or int(length) > largest):
-        return refusal(scope, TOO_LARGE, too_large(largest))
+    if length.isdecimal() and (len(length) > len(str(max_bytes)) or int(length) > max_bytes):
+        return problem_response(scope, TOO_LARGE, too_large(max_bytes))
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if has_body and kind != "application/json":
-        return refusal(scope, NOT_JSON, "the body must be JSON, sent as application/json")
+        return problem_response(scope, NOT_JSON, "the body must be JSON, sent as application/json")
     return None
 
 
-def too_large(largest: int) -> str:
+def too_large(max_bytes: int) -> str:
     """Return what is told of a body that is too large."""
-    return f"a body has at most {largest:,} bytes; send it in parts"
+    return f"a body has at most {max_bytes:,} bytes; send it in parts"
 
 
-def bounded(receive: Receive, largest: int, patience: float) -> Receive:
+def bounded(receive: Receive, max_bytes: int, timeout_seconds: float) -> Receive:
     """Return a way to receive that ends where a body grows too large, whatever its headers said, or is too slow."""
     received, is_whole = 0, False
     begun = asyncio.get_running_loop().time()
@@ -301,16 +301,16 @@ def bounded(receive: Receive, largest: int, patience: float) -> Receive:
             # What is left to be told is that the caller has gone.
             return await receive()
         try:
-            async with asyncio.timeout_at(begun + patience):
+            async with asyncio.timeout_at(begun + timeout_seconds):
                 message = await receive()
         except TimeoutError:
             raise HTTPException(
-                TOO_SLOW.status, f"the body must arrive within {patience:g} seconds"
+                TOO_SLOW.status, f"the body must arrive within {timeout_seconds:g} seconds"
             ) from None
         is_whole = not message.get("more_body", False)
         received += len(message.get("body", b""))
-        if received > largest:
-            raise HTTPException(TOO_LARGE.status, too_large(largest))
+        if received > max_bytes:
+            raise HTTPException(TOO_LARGE.status, too_large(max_bytes))
         return message
 
     return bounded

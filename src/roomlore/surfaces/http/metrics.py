@@ -18,7 +18,7 @@ PATH = "/metrics"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counted:
+class OrgMetrics:
     """Counts and times of one org."""
 
     registry: CollectorRegistry
@@ -31,17 +31,17 @@ class Metrics:
     """Counts and times of one process, by org."""
 
     def __init__(self) -> None:
-        self._of = dict[OrgId, Counted]()
+        self._of = dict[OrgId, OrgMetrics]()
 
     @property
-    def orgs(self) -> Mapping[OrgId, Counted]:
+    def orgs(self) -> Mapping[OrgId, OrgMetrics]:
         """What was counted, by org."""
         return MappingProxyType(self._of)
 
-    def of(self, org_id: OrgId) -> Counted:
+    def of(self, org_id: OrgId) -> OrgMetrics:
         """Return what is counted of an org."""
         if org_id not in self._of:
-            self._of[org_id] = _counted()
+            self._of[org_id] = _new_org_metrics()
         return self._of[org_id]
 
     def response(self, org_id: OrgId) -> Response:
@@ -49,9 +49,9 @@ class Metrics:
         return Response(generate_latest(self.of(org_id).registry), media_type=CONTENT_TYPE_LATEST)
 
 
-def _counted() -> Counted:
+def _new_org_metrics() -> OrgMetrics:
     registry = CollectorRegistry()
-    return Counted(
+    return OrgMetrics(
         registry=registry,
         requests=Counter(
             "roomlore_http_requests",
@@ -70,7 +70,7 @@ def _counted() -> Counted:
     )
 
 
-class UnderWay:
+class InFlightMiddleware:
     """Counts what is being served; behind the door, where it is known of whom."""
 
     def __init__(self, app: ASGIApp, *, metrics: Metrics) -> None:
@@ -87,7 +87,7 @@ class UnderWay:
             await self._app(scope, receive, send)
 
 
-class Measuring:
+class MetricsMiddleware:
     """Counts and times requests."""
 
     def __init__(self, app: ASGIApp, *, metrics: Metrics, clock: Callable[[], float]) -> None:

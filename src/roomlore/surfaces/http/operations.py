@@ -23,9 +23,9 @@ from roomlore.app.operation import (
     without_none,
 )
 from roomlore.app.services import SERVICES
-from roomlore.surfaces.http.responses import shown
-from roomlore.surfaces.http.signin import Acting
-from roomlore.surfaces.http.words import Body, Moment
+from roomlore.surfaces.http.responses import json_response
+from roomlore.surfaces.http.signin import AuthenticatedApp
+from roomlore.surfaces.http.words import RequestBody, UtcTime
 
 PREFIX = "/v1"
 Model = TypeVar("Model", bound=BaseModel)
@@ -88,7 +88,7 @@ def _endpoint(attribute: str, one: Operation) -> Callable[..., Any]:
         return _response(one, result)
 
     asked = [
-        _argument("app", Acting),
+        _argument("app", AuthenticatedApp),
         *(_argument(p.name, request_type(without_none(p.type))) for p in in_path),
     ]
     if body is not None:
@@ -108,7 +108,7 @@ def _response(one: Operation, result: Any) -> Response:
         is_list = isinstance(result, list)
         result = [shows(item) for item in cast("list[Any]", result)] if is_list else shows(result)
     status = HTTPStatus(one.declaration.get("status", HTTPStatus.OK))
-    return shown(result if key is None else {key: result}, status=status)
+    return json_response(result if key is None else {key: result}, status=status)
 
 
 def _answer(one: Operation) -> Any:
@@ -124,11 +124,11 @@ def _answer(one: Operation) -> Any:
     )
 
 
-def _body(one: Operation, parameters: Sequence[Parameter]) -> type[Body]:
+def _body(one: Operation, parameters: Sequence[Parameter]) -> type[RequestBody]:
     return _model(f"{_titled(one.name)}Request", parameters, description(one.function).partition("\n")[0])
 
 
-def _model(name: str, parameters: Sequence[Parameter], about: str) -> type[Body]:
+def _model(name: str, parameters: Sequence[Parameter], about: str) -> type[RequestBody]:
     made: dict[str, Any] = {}
     for parameter in parameters:
         kind = request_type(parameter.type)
@@ -136,7 +136,7 @@ def _model(name: str, parameters: Sequence[Parameter], about: str) -> type[Body]
             made[parameter.name] = (kind | None, None)
         else:
             made[parameter.name] = (kind, ... if parameter.is_required else _sent(parameter.default))
-    return _made(name, Body, about, made)
+    return _made(name, RequestBody, about, made)
 
 
 def _made(name: str, base: type[Model], about: str, made: Mapping[str, Any]) -> type[Model]:
@@ -145,7 +145,7 @@ def _made(name: str, base: type[Model], about: str, made: Mapping[str, Any]) -> 
 
 
 @cache
-def _record(kind: type) -> type[Body]:
+def _record(kind: type) -> type[RequestBody]:
     """Return the model of a record in a request; what is left out is as by default."""
     hints = get_type_hints(kind, include_extras=True)
     parameters = [
@@ -240,4 +240,4 @@ def _titled(name: str) -> str:
 
 
 #: Types that a request holds in another form.
-FORMS: Mapping[Any, Any] = {str: request_type(Word), datetime: Moment, timedelta: Seconds}
+FORMS: Mapping[Any, Any] = {str: request_type(Word), datetime: UtcTime, timedelta: Seconds}

@@ -22,7 +22,7 @@ from roomlore.domain.errors import (
     BackendUnavailable,
     BadInput,
     Conflict,
-    CopyUnavailable,
+    IndexUnavailable,
     DatabaseError,
     DatabaseFull,
     DatabaseUnavailable,
@@ -33,23 +33,23 @@ from roomlore.domain.errors import (
     RoomloreError,
     SchemaMismatch,
     TextRefused,
-    TookTooLong,
+    QueryTimeout,
     UnknownFormat,
 )
-from roomlore.store.db import answered_within
-from roomlore.store.work import meeting_outages
+from roomlore.store.db import statement_timeout
+from roomlore.store.work import translate_connection_errors
 
 LOG = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
 #: Of what went wrong, in words; more is somebody's input.
 LONGEST_DETAIL = 500
 #: Of faults in one request, so many are named.
-NAMED = 10
-LATER = {"retry-after": "1"}
+MAX_FAULTS = 10
+RETRY_HEADERS = {"retry-after": "1"}
 #: Seconds within which the database answers each question of a read.
-ANSWERED_WITHIN = 30.0
+RESPONSE_TIMEOUT = 30.0
 #: What errors hold, by the names of their fields.
-FACTS = ("what", "why", "key")
+FACT_FIELDS = ("what", "why", "key")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class ProblemKind:
     """A kind of problem."""
 
     name: str
@@ -78,36 +78,36 @@ class Kind:
     detail: str | None = None
 
 
-def _unavailable(detail: str) -> Kind:
-    return Kind(
+def _unavailable(detail: str) -> ProblemKind:
+    return ProblemKind(
         name="unavailable",
         status=HTTPStatus.SERVICE_UNAVAILABLE,
         title="Unavailable",
-        headers=LATER,
+        headers=RETRY_HEADERS,
         detail=detail,
     )
 
 
 CHALLENGE = {"www-authenticate": 'Bearer realm="roomlore"'}
 #: What is raised on purpose.
-KINDS: Mapping[type[RoomloreError], Kind] = {
-    BadInput: Kind(name="bad-input", status=HTTPStatus.BAD_REQUEST, title="Bad input"),
-    TextRefused: Kind(name="bad-input", status=HTTPStatus.BAD_REQUEST, title="Bad input"),
-    UnknownFormat: Kind(name="bad-input", status=HTTPStatus.BAD_REQUEST, title="Bad input"),
-    KeyRefused: Kind(
+KINDS: Mapping[type[RoomloreError], ProblemKind] = {
+    BadInput: ProblemKind(name="bad-input", status=HTTPStatus.BAD_REQUEST, title="Bad input"),
+    TextRefused: ProblemKind(name="bad-input", status=HTTPStatus.BAD_REQUEST, title="Bad input"),
+    UnknownFormat: ProblemKind(name="bad-input", status=HTTPStatus.BAD_REQUEST, title="Bad input"),
+    KeyRefused: ProblemKind(
         name="key-refused", status=HTTPStatus.UNAUTHORIZED, title="Key refused", headers=CHALLENGE
     ),
-    NotAllowed: Kind(name="not-allowed", status=HTTPStatus.FORBIDDEN, title="Not allowed"),
-    NotFound: Kind(name="not-found", status=HTTPStatus.NOT_FOUND, title="Not found"),
-    Conflict: Kind(name="conflict", status=HTTPStatus.CONFLICT, title="Conflict"),
+    NotAllowed: ProblemKind(name="not-allowed", status=HTTPStatus.FORBIDDEN, title="Not allowed"),
+    NotFound: ProblemKind(name="not-found", status=HTTPStatus.NOT_FOUND, title="Not found"),
+    Conflict: ProblemKind(name="conflict", status=HTTPStatus.CONFLICT, title="Conflict"),
     # Asked again at once, it would take as long.
-    TookTooLong: Kind(
+    QueryTimeout: ProblemKind(
         name="took-too-long",
         status=HTTPStatus.SERVICE_UNAVAILABLE,
         title="Took too long",
         detail="reading this took longer than anybody may hold the database; ask for less, or later",
     ),
-    DatabaseFull: Kind(
+    DatabaseFull: ProblemKind(
         name="database-full",
         status=HTTPStatus.INSUFFICIENT_STORAGE,
         title="Database full",
@@ -121,28 +121,28 @@ KINDS: Mapping[type[RoomloreError], Kind] = {
     SchemaMismatch: _unavailable("the database is being brought up to date"),
     DatabaseError: _unavailable("the database cannot be used"),
     BackendUnavailable: _unavailable("a server that holds copies does not answer"),
-    CopyUnavailable: _unavailable("a copy is gone, is unlike what is stored, or does not answer in time"),
+    IndexUnavailable: _unavailable("a copy is gone, is unlike what is stored, or does not answer in time"),
     ModelUnavailable: _unavailable("the embedding model cannot be loaded"),
 }
 #: What only this surface can say.
-NO_KEY = Kind(name="key-needed", status=HTTPStatus.UNAUTHORIZED, title="Key needed", headers=CHALLENGE)
-TOO_LARGE = Kind(name="too-large", status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE, title="Too large")
-TOO_SLOW = Kind(
+NO_KEY = ProblemKind(name="key-needed", status=HTTPStatus.UNAUTHORIZED, title="Key needed", headers=CHALLENGE)
+TOO_LARGE = ProblemKind(name="too-large", status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE, title="Too large")
+TOO_SLOW = ProblemKind(
     name="too-slow",
     status=HTTPStatus.REQUEST_TIMEOUT,
     title="Too slow",
     # What is still on its way is of no use any more.
     headers={"connection": "close"},
 )
-NOT_JSON = Kind(name="not-json", status=HTTPStatus.UNSUPPORTED_MEDIA_TYPE, title="Not JSON")
-TOO_MANY = Kind(name="too-many-requests", status=HTTPStatus.TOO_MANY_REQUESTS, title="Too many requests")
-OVERLOADED = Kind(name="overloaded", status=HTTPStatus.SERVICE_UNAVAILABLE, title="Overloaded", headers=LATER)
-FAULT = Kind(name="fault", status=HTTPStatus.INTERNAL_SERVER_ERROR, title="Fault")
+NOT_JSON = ProblemKind(name="not-json", status=HTTPStatus.UNSUPPORTED_MEDIA_TYPE, title="Not JSON")
+TOO_MANY = ProblemKind(name="too-many-requests", status=HTTPStatus.TOO_MANY_REQUESTS, title="Too many requests")
+OVERLOADED = ProblemKind(name="overloaded", status=HTTPStatus.SERVICE_UNAVAILABLE, title="Overloaded", headers=RETRY_HEADERS)
+FAULT = ProblemKind(name="fault", status=HTTPStatus.INTERNAL_SERVER_ERROR, title="Fault")
 
 
-def refusal(
+def problem_response(
     scope: Scope,
-    kind: Kind,
+    kind: ProblemKind,
     detail: str,
     headers: Mapping[str, str] | None = None,
     *,
@@ -153,67 +153,67 @@ def refusal(
         type=f"urn:roomlore:problem:{kind.name}",
         title=kind.title,
         status=kind.status,
-        detail=short(detail),
+        detail=shortened(detail),
         request_id=scope["state"]["request_id"],
-        facts={name: short(fact) for name, fact in (facts or {}).items()},
+        facts={name: shortened(fact) for name, fact in (facts or {}).items()},
     )
     body = pydantic_core.to_json(problem)
     return Response(body, kind.status, {**kind.headers, **(headers or {})}, MEDIA_TYPE)
 
 
-def told(scope: Scope, error: RoomloreError) -> Response:
+def error_response(scope: Scope, error: RoomloreError) -> Response:
     """Return the response that tells of an error raised on purpose."""
     kind = next(KINDS[one] for one in type(error).__mro__ if one in KINDS)
     if kind.detail is not None:
-        return refusal(scope, kind, kind.detail)
-    held = {name: getattr(error, name) for name in FACTS if hasattr(error, name)}
-    return refusal(scope, kind, str(error), facts=held)
+        return problem_response(scope, kind, kind.detail)
+    held = {name: getattr(error, name) for name in FACT_FIELDS if hasattr(error, name)}
+    return problem_response(scope, kind, str(error), facts=held)
 
 
-async def on_error(request: Request, error: Exception) -> Response:
+async def handle_error(request: Request, error: Exception) -> Response:
     """Return what tells of an error of ours, of a wrong path or method, or of input that is not of its shape."""
     if isinstance(error, RoomloreError):
-        return told(request.scope, error)
+        return error_response(request.scope, error)
     if isinstance(error, RequestValidationError):
-        return refusal(request.scope, KINDS[BadInput], faults(error.errors()))
+        return problem_response(request.scope, KINDS[BadInput], validation_message(error.errors()))
     assert isinstance(error, HTTPException)
     for kind in (TOO_LARGE, TOO_SLOW):
         if error.status_code == kind.status:
-            return refusal(request.scope, kind, error.detail)
+            return problem_response(request.scope, kind, error.detail)
     if error.status_code == HTTPStatus.BAD_REQUEST:
-        return refusal(request.scope, KINDS[BadInput], "body: must be JSON")
+        return problem_response(request.scope, KINDS[BadInput], "body: must be JSON")
     status = HTTPStatus(error.status_code)
-    kind = Kind(name=status.phrase.lower().replace(" ", "-"), status=status, title=status.phrase)
-    return refusal(request.scope, kind, f"no {request.method} of this path", error.headers)
+    kind = ProblemKind(name=status.phrase.lower().replace(" ", "-"), status=status, title=status.phrase)
+    return problem_response(request.scope, kind, f"no {request.method} of this path", error.headers)
 
 
-def faults(found: Sequence[Any], *, within: int = 0) -> str:
+def validation_message(errors: Sequence[Any], *, prefix: int = 0) -> str:
     """Return what pydantic found wrong in words, without repeating what was sent.
 
     Args:
         found: Each with its place and what is wrong.
         within: So many of the names of each place are known to whoever is told.
     """
-    told = [f"{'.'.join(str(part) for part in one['loc'][within:])}: {one['msg']}" for one in found[:NAMED]]
-    return short("; ".join(dict.fromkeys(told)).removeprefix(": "))
+    told = [f"{'.'.join(str(part) for part in one['loc'][prefix:])}: {one['msg']}" for one in errors[:MAX_FAULTS]]
+    return shortened("; ".join(dict.fromkeys(told)).removeprefix(": "))
 
 
-def short(text: str) -> str:
+def shortened(text: str) -> str:
     """Return a text that can be sent, no longer than anybody reads."""
     # Half of a surrogate pair, out of somebody's input, cannot be sent.
     whole = text.encode("utf-8", "replace").decode()
     return whole if len(whole) <= LONGEST_DETAIL else f"{whole[: LONGEST_DETAIL - 1]}…"
 
 
-def on_fault(scope: Scope, error: Exception) -> Response:
+def handle_fault(scope: Scope, error: Exception) -> Response:
     """Return the response that tells of whatever nobody caught; of a fault of ours without details."""
     if isinstance(error, RoomloreError):
-        return told(scope, error)
-    note(scope, error)
-    return refusal(scope, FAULT, "a fault in Roomlore; nothing was left half-written")
+        return error_response(scope, error)
+    log_fault(scope, error)
+    return problem_response(scope, FAULT, "a fault in Roomlore; nothing was left half-written")
 
 
-def note(scope: Scope, error: Exception) -> None:
+def log_fault(scope: Scope, error: Exception) -> None:
     """Note a fault of ours in the log: its kind and place alone."""
     place = extract_tb(error.__traceback__)[-1]
     LOG.error(
@@ -225,10 +225,10 @@ def note(scope: Scope, error: Exception) -> None:
     )
 
 
-class Problems:
+class ErrorMiddleware:
     """Tells of whatever nobody caught: an outage as such, anything else as a fault without details."""
 
-    def __init__(self, app: ASGIApp, *, answer: Callable[[Scope, Exception], Response] = on_fault) -> None:
+    def __init__(self, app: ASGIApp, *, answer: Callable[[Scope, Exception], Response] = handle_fault) -> None:
         self._app = app
         self._answer = answer
 
@@ -245,11 +245,11 @@ class Problems:
             await send(message)
 
         try:
-            with meeting_outages(), answered_within(ANSWERED_WITHIN):
+            with translate_connection_errors(), statement_timeout(RESPONSE_TIMEOUT):
                 await self._app(scope, receive, noted)
         except Exception as error:  # noqa: BLE001  whoever asks is told, and told no details
             if has_begun:
                 # Half of a response tells by itself that it is not whole; raised, the server would log what it quotes.
-                note(scope, error)
+                log_fault(scope, error)
                 return
             await self._answer(scope, error)(scope, receive, send)

@@ -6,11 +6,11 @@ import pydantic_core
 from starlette.responses import Response
 
 from roomlore.surfaces.numbers import safe_json
-from roomlore.surfaces.shown import presentable
+from roomlore.surfaces.shown import public_value
 
 
-def shown(value: object, *, status: HTTPStatus = HTTPStatus.OK) -> Response:
+def json_response(value: object, *, status: HTTPStatus = HTTPStatus.OK) -> Response:
     """Return a response that holds records, ids, times and spans (in seconds) as JSON; large numbers as strings."""
-    told = pydantic_core.to_json(presentable(value), timedelta_mode="float", inf_nan_mode="null")
+    told = pydantic_core.to_json(public_value(value), timedelta_mode="float", inf_nan_mode="null")
     body = safe_json(told)
     return Response(body, status, media_type="application/json")

@@ -16,7 +16,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from roomlore.app import App
 from roomlore.domain.errors import BadInput
-from roomlore.surfaces.http.limits import Limits
+from roomlore.surfaces.http.limits import RequestLimits
 from roomlore.surfaces.http.server import build
 
 try:
@@ -26,28 +26,28 @@ except ImportError:
     resource = None  # type: ignore[assignment]
 
 #: What was begun is finished within so many seconds of being told to stop.
-FAREWELL = 10
+SHUTDOWN_TIMEOUT = 10
 #: So many connections are taken on at once, before there is a look at how many there are.
 BACKLOG = 64
 #: Seconds in which the head of a request arrives.
-HEADERS_WITHIN = 10.0
+HEADER_TIMEOUT = 10.0
 #: Whoever takes in nothing for so many seconds, of what waits to be taken, is not there any more.
-TAKES_WITHIN = 10.0
+SEND_TIMEOUT = 10.0
 #: Bytes that the system may hold back of a connection; and by what it is told, where it can be.
-HELD_BACK = 64 * 1024
-NOT_SENT: int | None = getattr(socket, "TCP_NOTSENT_LOWAT", None)
+SEND_BUFFER = 64 * 1024
+TCP_NOTSENT_LOWAT: int | None = getattr(socket, "TCP_NOTSENT_LOWAT", None)
 
 
 #: Connections that are open at a time; fewer where the system grants fewer files.
 CONNECTIONS = 1024
 #: Files that are left to all else: the database's connections, what is read and written.
-OTHER_FILES = 96 + BACKLOG
+RESERVED_FILES = 96 + BACKLOG
 #: So many files are asked of the system at the start.
 FILES = 4096
-FULL = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 1\r\ncontent-length: 0\r\n\r\n"
+OVERLOADED_RESPONSE = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 1\r\ncontent-length: 0\r\n\r\n"
 
 
-def ask_for_files() -> None:
+def raise_file_limit() -> None:
     """Let this process open as many files as it needs, as far as the system grants them."""
     if resource is None:
         return
@@ -59,15 +59,15 @@ def ask_for_files() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
-def most_connections() -> int:
+def connection_limit() -> int:
     """Return how many connections may be open at a time."""
     if resource is None:
         return CONNECTIONS
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return CONNECTIONS if files == resource.RLIM_INFINITY else max(1, min(CONNECTIONS, files - OTHER_FILES))
+    return CONNECTIONS if files == resource.RLIM_INFINITY else max(1, min(CONNECTIONS, files - RESERVED_FILES))
 
 
-class _Patient(H11Protocol):
+class _TimeoutProtocol(H11Protocol):
     """Closes a connection on which nothing gets on: no head of a request comes, or no answer is taken in.
 
     Where there are too many, the one that has been idle for longest makes room for a new one.
@@ -83,42 +83,42 @@ class _Patient(H11Protocol):
         """Wait for the first request."""
         super().connection_made(transport)
         self.idle_since = self.loop.time()
-        if not self._finds_room():
-            transport.write(FULL)
+        if not self._has_capacity():
+            transport.write(OVERLOADED_RESPONSE)
             transport.close()
             return
         # Writing pauses as soon as anything waits, and goes on once nothing does.
         transport.set_write_buffer_limits(high=0)
-        _let_progress_show(transport)
-        self._wait()
+        _limit_send_buffer(transport)
+        self._start_idle_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait for no more."""
-        self._stop_waiting()
-        self._stop_watching()
+        self._cancel_idle_timer()
+        self._cancel_write_check()
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
         """Watch whether what waits is taken in."""
         super().pause_writing()
-        self._look_later()
+        self._schedule_write_check()
 
     def resume_writing(self) -> None:
         """Watch no more: all of it was."""
-        self._stop_watching()
+        self._cancel_write_check()
         super().resume_writing()
 
     def on_response_complete(self) -> None:
         """Wait for the next request, or until what was answered is read."""
         super().on_response_complete()
         self.idle_since = self.loop.time()
-        self._wait()
+        self._start_idle_timer()
 
-    def _finds_room(self) -> bool:
+    def _has_capacity(self) -> bool:
         """Whether there is room for one more connection, after letting go of those that have been idle for longest."""
         # Each is of this kind: it is what the server was given.
-        others = [one for one in cast("set[_Patient]", self.connections) if one is not self]
-        too_many = len(others) + 1 - most_connections()
+        others = [one for one in cast("set[_TimeoutProtocol]", self.connections) if one is not self]
+        too_many = len(others) + 1 - connection_limit()
         if too_many <= 0:
             return True
         idle = sorted((one for one in others if not one.is_serving), key=lambda one: one.idle_since)
@@ -132,49 +132,49 @@ class _Patient(H11Protocol):
         # There is none before the first request, whatever its type says.
         return bool(self.cycle) and not self.cycle.response_complete
 
-    def _wait(self) -> None:
-        self._stop_waiting()
-        self._limit = self.loop.call_later(HEADERS_WITHIN, self._give_up)
+    def _start_idle_timer(self) -> None:
+        self._cancel_idle_timer()
+        self._limit = self.loop.call_later(HEADER_TIMEOUT, self._close_idle)
 
-    def _stop_waiting(self) -> None:
+    def _cancel_idle_timer(self) -> None:
         if self._limit is not None:
             self._limit.cancel()
 
-    def _give_up(self) -> None:
+    def _close_idle(self) -> None:
         if self.is_serving:
             return
         if self.transport.get_write_buffer_size():
             # What was answered is still being taken in; that is watched.
-            self._wait()
+            self._start_idle_timer()
         elif not self.transport.is_closing():
             self.transport.close()
 
-    def _look_later(self) -> None:
-        self._stop_watching()
+    def _schedule_write_check(self) -> None:
+        self._cancel_write_check()
         self._waiting = self.transport.get_write_buffer_size()
-        self._watch = self.loop.call_later(TAKES_WITHIN, self._look)
+        self._watch = self.loop.call_later(SEND_TIMEOUT, self._check_write_progress)
 
-    def _stop_watching(self) -> None:
+    def _cancel_write_check(self) -> None:
         if self._watch is not None:
             self._watch.cancel()
 
-    def _look(self) -> None:
+    def _check_write_progress(self) -> None:
         # Closed, it would wait for ever for what its caller does not read.
         if self.transport.get_write_buffer_size() >= self._waiting:
             self.transport.abort()
         else:
-            self._look_later()
+            self._schedule_write_check()
 
 
-def _let_progress_show(transport: asyncio.Transport) -> None:
+def _limit_send_buffer(transport: asyncio.Transport) -> None:
     """Have the system hold back little of what is written: it would take in megabytes, and then nothing for long."""
     place: socket.socket | None = transport.get_extra_info("socket")
-    if place is not None and place.type == socket.SOCK_STREAM and NOT_SENT is not None:
+    if place is not None and place.type == socket.SOCK_STREAM and TCP_NOTSENT_LOWAT is not None:
         with suppress(OSError):
-            place.setsockopt(socket.IPPROTO_TCP, NOT_SENT, HELD_BACK)
+            place.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, SEND_BUFFER)
 
 
-def _quietly(app: ASGIApp) -> ASGIApp:
+def _without_cancel_noise(app: ASGIApp) -> ASGIApp:
     """Return an application that says nothing of it when the server has waited long enough and cancels a request."""
 
     async def served(scope: Scope, receive: Receive, send: Send) -> None:
@@ -239,11 +239,11 @@ async def serve(
     app: App,
     listening: socket.socket,
     *,
-    limits: Limits,
+    limits: RequestLimits,
     workers: bool,
     stop: asyncio.Event,
-    beside: Mapping[str, ASGIApp] | None = None,
-    around: Callable[[FastAPI], ASGIApp] | None = None,
+    mounted: Mapping[str, ASGIApp] | None = None,
+    wrap: Callable[[FastAPI], ASGIApp] | None = None,
 ) -> None:
     """Serve until told to stop; what was begun by then is finished.
 
@@ -256,19 +256,19 @@ async def serve(
         beside: What else is served behind the same doors, by path.
         around: Puts the API among other ways in; by default there are none.
     """
-    api = build(app, limits=limits, beside=beside)
+    api = build(app, limits=limits, mounted=mounted)
     # Streams end once it is set, and keep nobody waiting.
     api.state.stop = stop
     config = uvicorn.Config(
-        _quietly(api if around is None else around(api)),
+        _without_cancel_noise(api if wrap is None else wrap(api)),
         access_log=False,
         backlog=BACKLOG,
-        http=_Patient,
+        http=_TimeoutProtocol,
         lifespan="off",
         log_config=None,
         proxy_headers=False,
         server_header=False,
-        timeout_graceful_shutdown=FAREWELL,
+        timeout_graceful_shutdown=SHUTDOWN_TIMEOUT,
         ws="none",
     )
     server = _Server(config)

@@ -16,15 +16,15 @@ from starlette.types import ASGIApp
 from roomlore.app import App
 from roomlore.domain.errors import BadInput, RoomloreError
 from roomlore.domain.ids import uuid7
-from roomlore.domain.keywords import unlike
-from roomlore.surfaces.http.description import describe, parameters
-from roomlore.surfaces.http.envelope import SLASH, Envelope
-from roomlore.surfaces.http.idempotency import Idempotency
-from roomlore.surfaces.http.limits import Admission, Limits
-from roomlore.surfaces.http.metrics import PATH, Measuring, Metrics, UnderWay
+from roomlore.domain.keywords import unknown_name_hint
+from roomlore.surfaces.http.description import openapi_document, parameters
+from roomlore.surfaces.http.envelope import SLASH, SecurityHeadersMiddleware
+from roomlore.surfaces.http.idempotency import IdempotencyMiddleware
+from roomlore.surfaces.http.limits import LimitMiddleware, RequestLimits
+from roomlore.surfaces.http.metrics import PATH, MetricsMiddleware, Metrics, InFlightMiddleware
 from roomlore.surfaces.http.operations import routers
-from roomlore.surfaces.http.problems import Problems, on_error
-from roomlore.surfaces.http.responses import shown
+from roomlore.surfaces.http.problems import ErrorMiddleware, handle_error
+from roomlore.surfaces.http.responses import json_response
 from roomlore.surfaces.http.routes import (
     agents,
     conversations,
@@ -39,22 +39,22 @@ from roomlore.surfaces.http.routes import (
     rooms,
     viewers,
 )
-from roomlore.surfaces.http.signin import SignIn
+from roomlore.surfaces.http.signin import AuthenticationMiddleware
 
 #: Routes that are written by hand: pages with cursors, streams, and answers that are not the result alone.
-RESOURCES = (
+ROUTERS = (
     rooms, occasions, participants, viewers, records, conversations, finding, agents, forgetting, events, operations, health,
 )  # fmt: skip
-DESCRIPTION = "/v1/openapi.json"
+OPENAPI_PATH = "/v1/openapi.json"
 
 
 def build(
-    served: App,
+    rooms_app: App,
     *,
-    limits: Limits | None = None,
+    limits: RequestLimits | None = None,
     clock: Callable[[], float] = monotonic,
     new_id: Callable[[], UUID] = uuid7,
-    beside: Mapping[str, ASGIApp] | None = None,
+    mounted: Mapping[str, ASGIApp] | None = None,
 ) -> FastAPI:
     """Return the application that serves an App; each request acts on behalf of whoever's key it shows.
 
@@ -65,37 +65,37 @@ def build(
         new_id: Gives ids to requests that have none.
         beside: What else is served behind the same doors, by path.
     """
-    metrics, api = Metrics(), _bare()
+    metrics, api = Metrics(), _new_app()
     # What routes are of is read from types, which takes longer than all else: once in a process is enough.
-    api.router.routes.extend(routed().router.routes)
-    api.openapi = routed().openapi
-    api.router.routes.extend(Route(path, one) for path, one in (beside or {}).items())
-    api.state.served, api.state.metrics, api.state.stop = served, metrics, asyncio.Event()
+    api.router.routes.extend(routes_app().router.routes)
+    api.openapi = routes_app().openapi
+    api.router.routes.extend(Route(path, one) for path, one in (mounted or {}).items())
+    api.state.served, api.state.metrics, api.state.stop = rooms_app, metrics, asyncio.Event()
     # The last that is added is the first to be passed.
-    api.add_middleware(UnderWay, metrics=metrics)
-    api.add_middleware(Idempotency)
-    api.add_middleware(SignIn, served=served)
-    api.add_middleware(Admission, limits=limits or Limits(), clock=clock)
-    api.add_middleware(Problems)
-    api.add_middleware(Measuring, metrics=metrics, clock=clock)
-    api.add_middleware(Envelope, new_id=new_id)
+    api.add_middleware(InFlightMiddleware, metrics=metrics)
+    api.add_middleware(IdempotencyMiddleware)
+    api.add_middleware(AuthenticationMiddleware, served=rooms_app)
+    api.add_middleware(LimitMiddleware, limits=limits or RequestLimits(), clock=clock)
+    api.add_middleware(ErrorMiddleware)
+    api.add_middleware(MetricsMiddleware, metrics=metrics, clock=clock)
+    api.add_middleware(SecurityHeadersMiddleware, new_id=new_id)
     return api
 
 
 @cache
-def routed() -> FastAPI:
+def routes_app() -> FastAPI:
     """Return the routes alone, always the same: enough to describe them."""
-    api = _bare()
-    noted = [Depends(_note)]
-    for router in (*(resource.ROUTER for resource in RESOURCES), *routers()):
+    api = _new_app()
+    noted = [Depends(_check_parameters)]
+    for router in (*(resource.ROUTER for resource in ROUTERS), *routers()):
         api.include_router(router, dependencies=noted)
-    api.add_api_route(DESCRIPTION, _described, include_in_schema=False, dependencies=noted)
-    api.add_api_route(PATH, _measured, include_in_schema=False, dependencies=noted)
-    api.openapi = lambda: describe(api)
+    api.add_api_route(OPENAPI_PATH, _openapi_response, include_in_schema=False, dependencies=noted)
+    api.add_api_route(PATH, _metrics_response, include_in_schema=False, dependencies=noted)
+    api.openapi = lambda: openapi_document(api)
     return api
 
 
-def _bare() -> FastAPI:
+def _new_app() -> FastAPI:
     # No pages about itself: they would load scripts from elsewhere, and need no key.
     # Nor traces: they would hold what stands in addresses.
     api = FastAPI(
@@ -106,21 +106,21 @@ def _bare() -> FastAPI:
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     for error in (RoomloreError, RequestValidationError, HTTPException):
-        api.add_exception_handler(error, on_error)
+        api.add_exception_handler(error, handle_error)
     return api
 
 
-async def _described(request: Request) -> Response:
-    return shown(request.app.openapi())
+async def _openapi_response(request: Request) -> Response:
+    return json_response(request.app.openapi())
 
 
-async def _measured(request: Request) -> Response:
+async def _metrics_response(request: Request) -> Response:
     acting: App = request.state.app
-    await acting.desk.check("administer", "read metrics")
+    await acting.access.check("administer", "read metrics")
     return request.app.state.metrics.response(acting.org_id)
 
 
-async def _note(request: Request) -> None:
+async def _check_parameters(request: Request) -> None:
     """Note which route serves a request, and refuse what the route does not know: a misspelt filter filters nothing."""
     route = request.scope["route"].path
     request.state.route = route
@@ -130,4 +130,4 @@ async def _note(request: Request) -> None:
     unknown = set(request.query_params) - known
     if unknown:
         word = min(unknown)
-        raise BadInput("query", f"{word!r} is no parameter of this path{unlike(word, known)}")
+        raise BadInput("query", f"{word!r} is no parameter of this path{unknown_name_hint(word, known)}")

@@ -18,7 +18,7 @@ from roomlore.app import App
 from roomlore.app.keys import org_of
 from roomlore.domain.errors import BadInput, RoomloreError
 from roomlore.surfaces.http.limits import HEALTH, key_of
-from roomlore.surfaces.http.problems import NO_KEY, refusal, told
+from roomlore.surfaces.http.problems import NO_KEY, problem_response, error_response
 
 VIEWER = "roomlore-viewer"
 SCHEME = HTTPBearer(
@@ -26,7 +26,7 @@ SCHEME = HTTPBearer(
 )
 
 
-class SignIn:
+class AuthenticationMiddleware:
     """Signs in whoever shows a key; everybody else gets no further."""
 
     def __init__(self, app: ASGIApp, *, served: App) -> None:
@@ -42,23 +42,23 @@ class SignIn:
         twice = next((name for name in (VIEWER, "authorization") if len(headers.getlist(name)) > 1), None)
         if twice is not None:
             # Of two, somebody on the way may have read the other.
-            await told(scope, BadInput(twice, "is there more than once"))(scope, receive, send)
+            await error_response(scope, BadInput(twice, "is there more than once"))(scope, receive, send)
             return
         key = key_of(headers)
         if key is None:
-            refused = refusal(scope, NO_KEY, "show a key as Authorization: Bearer rlk_…")
+            refused = problem_response(scope, NO_KEY, "show a key as Authorization: Bearer rlk_…")
             await refused(scope, receive, send)
             return
         try:
-            acting = await sign_in(self._served, key, viewer=headers.get(VIEWER))
+            acting = await authenticate(self._served, key, viewer=headers.get(VIEWER))
         except RoomloreError as error:
-            await told(scope, error)(scope, receive, send)
+            await error_response(scope, error)(scope, receive, send)
             return
         scope["state"].update(app=acting, key=key)
         await self._app(scope, receive, send)
 
 
-async def sign_in(served: App, key: str, *, viewer: str | None) -> App:
+async def authenticate(rooms_app: App, key: str, *, viewer: str | None) -> App:
     """Return the App on behalf of whoever holds a key, or of the viewer whom an operator names.
 
     An App of a named org lets in that org's keys alone; any other those of every org of its database.
@@ -68,15 +68,15 @@ async def sign_in(served: App, key: str, *, viewer: str | None) -> App:
         NotAllowed: a viewer is named, and the key is no operator's.
         NotFound, BadInput: nobody is meant by the viewer's name, or several are.
     """
-    home = served if served.settings.org is not None else replace(served, org_id=org_of(key))
+    home = rooms_app if rooms_app.settings.org is not None else replace(rooms_app, org_id=org_of(key))
     acting = await home.sign_in(key)
     return acting if viewer is None else acting.acting(await acting.viewer(unquote(viewer)))
 
 
-async def _acting(request: Request, shown: Annotated[object, Security(SCHEME)]) -> App:
+async def _authenticated_app(request: Request, shown: Annotated[object, Security(SCHEME)]) -> App:
     del shown  # what is to be documented; it was looked at long before
     return request.state.app
 
 
 #: The App on behalf of whoever asks.
-Acting = Annotated[App, Depends(_acting)]
+AuthenticatedApp = Annotated[App, Depends(_authenticated_app)]

@@ -7,14 +7,14 @@ from typing import Any, cast
 import pydantic_core
 
 RECORDS = "/v1/messages/records"
-MESSAGES = "/v1/messages"
+MESSAGES_ROUTE = "/v1/messages"
 
 
-def without_words(route: str, answer: bytes, request: bytes) -> bytes | None:
+def strip_request_text(route: str, answer: bytes, request: bytes) -> bytes | None:
     """Return an answer without words: places in the request instead; None where it holds words of another origin."""
     if route == RECORDS:
         return _places(pydantic_core.from_json(answer), _sent(request))
-    if route == MESSAGES:
+    if route == MESSAGES_ROUTE:
         facts = pydantic_core.from_json(answer)
         for item in facts["items"]:
             # What was found in what was left out.
@@ -23,7 +23,7 @@ def without_words(route: str, answer: bytes, request: bytes) -> bytes | None:
     return answer
 
 
-def with_words(route: str, kept: bytes, request: bytes) -> bytes:
+def restore_request_text(route: str, kept: bytes, request: bytes) -> bytes:
     """Return an answer as it was, with the words of the request."""
     if route != RECORDS:
         return kept
@@ -33,11 +33,11 @@ def with_words(route: str, kept: bytes, request: bytes) -> bytes:
         one["external_id"] = sent[one["external_id"]]["external_id"]
     for one in facts["skipped"]:
         place: int | None = one["where"]
-        one["where"] = "" if place is None else named(sent[place], place)
+        one["where"] = "" if place is None else record_name(sent[place], place)
     return pydantic_core.to_json(facts)
 
 
-def named(record: Any, place: int) -> str:
+def record_name(record: Any, place: int) -> str:
     """Return what reports call a record of a request: by its own word for where it stands, its id, or else its number."""
     words = (_fields(record).get("where"), _fields(record).get("external_id"))
     return next((word for word in words if isinstance(word, str) and word), f"record {place + 1}")
@@ -55,7 +55,7 @@ def _sent(request: bytes) -> Sequence[Any]:
 def _places(facts: dict[str, Any], sent: Sequence[Any]) -> bytes | None:
     ids = [_fields(record).get("external_id") for record in sent]
     by_id = {word: place for place, word in enumerate(ids) if isinstance(word, str)}
-    by_where = {named(record, place): place for place, record in enumerate(sent)}
+    by_where = {record_name(record, place): place for place, record in enumerate(sent)}
     for one in facts["added"]:
         if one["external_id"] not in by_id:
             return None

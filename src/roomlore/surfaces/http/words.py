@@ -13,18 +13,18 @@ LONGEST_WORD, LONGEST_TEXT = 500, 1_000_000
 MOST_WORDS = 200
 
 #: A name, an id or the beginning of one, an external id.
-Word = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_WORD, pattern=NO_NUL)]
+ShortText = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_WORD, pattern=NO_NUL)]
 #: What somebody says or asks.
-Text = Annotated[str, StringConstraints(max_length=LONGEST_TEXT, pattern=NO_NUL)]
-Words = Annotated[list[Word], Field(max_length=MOST_WORDS)]
+LongText = Annotated[str, StringConstraints(max_length=LONGEST_TEXT, pattern=NO_NUL)]
+ShortTexts = Annotated[list[ShortText], Field(max_length=MOST_WORDS)]
 #: Of what is listed.
 Limit = Annotated[int, Query(ge=1, le=1_000)]
 #: Of tokens.
 Budget = Annotated[int, Query(ge=1, le=1_000_000)]
-Several = Annotated[list[Word], Query(max_length=MOST_WORDS)]
+QueryTexts = Annotated[list[ShortText], Query(max_length=MOST_WORDS)]
 
 
-def _moment(value: Any) -> datetime:
+def _utc_time(value: Any) -> datetime:
     moment = datetime.fromisoformat(value) if isinstance(value, str) else None
     if moment is None or moment.utcoffset() is None:
         raise ValueError("must be a time with its zone, like 2026-01-31T09:00:00Z")
@@ -34,24 +34,24 @@ def _moment(value: Any) -> datetime:
         raise ValueError("lies outside of all time") from None
 
 
-Moment = Annotated[
-    datetime, PlainValidator(_moment), WithJsonSchema({"type": "string", "format": "date-time"})
+UtcTime = Annotated[
+    datetime, PlainValidator(_utc_time), WithJsonSchema({"type": "string", "format": "date-time"})
 ]
 
 
-class Body(BaseModel):
+class RequestBody(BaseModel):
     """What a request says; a word that is not known here is refused, since leaving it out might mean something else."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
-class Parameters(BaseModel):
+class QueryParameters(BaseModel):
     """What a query says, where numbers are words, too."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-class InRoom(Body):
+class RoomBody(RequestBody):
     """Where a message is looked for."""
 
-    room: Word | None = None
+    room: ShortText | None = None

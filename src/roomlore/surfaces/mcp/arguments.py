@@ -14,13 +14,13 @@ from pydantic import (
 )
 
 from roomlore.domain.records import MemoryKind
-from roomlore.surfaces.mcp.guarding import Refused
+from roomlore.surfaces.mcp.guarding import ToolError
 
 LONGEST_WORD, LONGEST_TEXT = 500, 10_000
 MOST_NAMED = 20
 DEFAULT_BUDGET, LEAST_BUDGET, MOST_BUDGET = 2_000, 100, 16_000
 #: Of faults in one call, so many are named.
-NAMED = 10
+MAX_FAULTS = 10
 
 
 def _storable(value: str) -> str:
@@ -29,10 +29,10 @@ def _storable(value: str) -> str:
     return value
 
 
-Word = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_WORD), AfterValidator(_storable)]
-Text = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_TEXT), AfterValidator(_storable)]
-Words = Annotated[list[Word], Field(max_length=MOST_NAMED)]
-Room = Annotated[Word, Field(description="Name or id of a room.")]
+ShortText = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_WORD), AfterValidator(_storable)]
+LongText = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_TEXT), AfterValidator(_storable)]
+ShortTexts = Annotated[list[ShortText], Field(max_length=MOST_NAMED)]
+Room = Annotated[ShortText, Field(description="Name or id of a room.")]
 Budget = Annotated[
     int, Field(ge=LEAST_BUDGET, le=MOST_BUDGET, description="The most tokens of text to return.")
 ]
@@ -52,7 +52,7 @@ class Arguments(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
-def _moment(value: Any) -> Any:
+def _utc_time(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     try:
@@ -66,8 +66,8 @@ def _moment(value: Any) -> Any:
     return moment
 
 
-Moment = Annotated[
-    datetime, BeforeValidator(_moment), Field(description="A day, or a time with its zone, like 2026-01-31.")
+UtcTime = Annotated[
+    datetime, BeforeValidator(_utc_time), Field(description="A day, or a time with its zone, like 2026-01-31.")
 ]
 
 
@@ -80,7 +80,7 @@ class RoomList(Arguments):
 class PeopleList(Arguments):
     """For `people_list`."""
 
-    room: Annotated[Word | None, Field(description="Only who spoke there; everybody by default.")] = None
+    room: Annotated[ShortText | None, Field(description="Only who spoke there; everybody by default.")] = None
     limit: Annotated[int, Field(ge=1, le=200, description="How many at most.")] = 50
 
 
@@ -88,9 +88,9 @@ class RoomRead(Arguments):
     """For `room_read`."""
 
     room: Room
-    since: Moment | None = None
-    until: Moment | None = None
-    before: Annotated[Word | None, Field(description="Id of a message; only what came before it.")] = None
+    since: UtcTime | None = None
+    until: UtcTime | None = None
+    before: Annotated[ShortText | None, Field(description="Id of a message; only what came before it.")] = None
     limit: Annotated[int, Field(ge=1, le=200, description="How many at most, the newest of the span.")] = 50
     budget: Budget = DEFAULT_BUDGET
 
@@ -99,7 +99,7 @@ class MessageRead(Arguments):
     """For `message_read`."""
 
     room: Room
-    message: Annotated[Word, Field(description="Id of the message.")]
+    message: Annotated[ShortText, Field(description="Id of the message.")]
     part: Annotated[int, Field(ge=1, le=1_000, description="Which part of its words.")] = 1
 
 
@@ -107,7 +107,7 @@ class RoomContext(Arguments):
     """For `room_context`."""
 
     room: Room
-    message: Annotated[Word, Field(description="Id of the message to answer.")] = "last"
+    message: Annotated[ShortText, Field(description="Id of the message to answer.")] = "last"
     budget: Budget = DEFAULT_BUDGET
     private: Private = False
 
@@ -115,9 +115,9 @@ class RoomContext(Arguments):
 class RoomSearch(Arguments):
     """For `room_search`."""
 
-    question: Annotated[Text, Field(description="In plain words; who and when may be among them.")]
+    question: Annotated[LongText, Field(description="In plain words; who and when may be among them.")]
     room: Annotated[
-        Word | None,
+        ShortText | None,
         Field(description="Only there, and what everybody there may read; everywhere by default."),
     ] = None
     limit: Limit = 5
@@ -128,9 +128,9 @@ class RoomSearch(Arguments):
 class Ask(Arguments):
     """For `ask`."""
 
-    question: Annotated[Text, Field(description="In plain words.")]
+    question: Annotated[LongText, Field(description="In plain words.")]
     room: Annotated[
-        Word | None,
+        ShortText | None,
         Field(description="Where you answer: look there first, and use what everybody there may read."),
     ] = None
     budget: Budget = DEFAULT_BUDGET
@@ -140,9 +140,9 @@ class Ask(Arguments):
 class MemorySearch(Arguments):
     """For `memory_search`."""
 
-    question: Annotated[Text | None, Field(description="What it is about; the newest by default.")] = None
-    room: Annotated[Word | None, Field(description="Only from this room; not with a question.")] = None
-    about: Annotated[Word | None, Field(description="Only about this participant; not with a question.")] = (
+    question: Annotated[LongText | None, Field(description="What it is about; the newest by default.")] = None
+    room: Annotated[ShortText | None, Field(description="Only from this room; not with a question.")] = None
+    about: Annotated[ShortText | None, Field(description="Only about this participant; not with a question.")] = (
         None
     )
     limit: Limit = 10
@@ -152,56 +152,56 @@ class MemorySearch(Arguments):
 class MemoryWhy(Arguments):
     """For `memory_why`."""
 
-    memory: Annotated[Word, Field(description="Id of a memory, or the beginning of it.")]
+    memory: Annotated[ShortText, Field(description="Id of a memory, or the beginning of it.")]
     budget: Budget = DEFAULT_BUDGET
 
 
 class Remember(Arguments):
     """For `remember`."""
 
-    content: Annotated[Text, Field(description="One statement.")]
+    content: Annotated[LongText, Field(description="One statement.")]
     sources: Annotated[
-        Words,
+        ShortTexts,
         Field(description="Ids of messages it rests on; none: yours alone."),
     ] = []
-    room: Word | None = None
-    about: Annotated[Words, Field(description="Whom it is about.")] = []
+    room: ShortText | None = None
+    about: Annotated[ShortTexts, Field(description="Whom it is about.")] = []
     kind: MemoryKind = "fact"
-    occurred_at: Moment | None = None
+    occurred_at: UtcTime | None = None
 
 
 class RoomSay(Arguments):
     """For `room_say`."""
 
     room: Room
-    text: Text
-    reply_to: Annotated[Word | None, Field(description="Id of the message it answers.")] = None
-    to: Annotated[Words, Field(description="Whisper to these alone; to the whole room by default.")] = []
+    text: LongText
+    reply_to: Annotated[ShortText | None, Field(description="Id of the message it answers.")] = None
+    to: Annotated[ShortTexts, Field(description="Whisper to these alone; to the whole room by default.")] = []
 
 
 class Forget(Arguments):
     """For `forget`."""
 
-    memory: Annotated[Word | None, Field(description="Id of a memory to put aside.")] = None
-    message: Annotated[Word | None, Field(description="Id of a message of yours to erase for good.")] = None
+    memory: Annotated[ShortText | None, Field(description="Id of a memory to put aside.")] = None
+    message: Annotated[ShortText | None, Field(description="Id of a message of yours to erase for good.")] = None
 
 
 class Correct(Arguments):
     """For `correct`."""
 
-    text: Annotated[Text, Field(description="What is right.")]
-    memory: Annotated[Word | None, Field(description="Id of a memory to replace.")] = None
-    message: Annotated[Word | None, Field(description="Id of a message of yours to edit.")] = None
+    text: Annotated[LongText, Field(description="What is right.")]
+    memory: Annotated[ShortText | None, Field(description="Id of a memory to replace.")] = None
+    message: Annotated[ShortText | None, Field(description="Id of a message of yours to edit.")] = None
 
 
 class CatchUp(Arguments):
     """For the prompt `catch_up`."""
 
     room: Room
-    since: Moment | None = None
+    since: UtcTime | None = None
 
 
-def parsed(kind: type[Given], given: object) -> Given:
+def parse_arguments(kind: type[Given], given: object) -> Given:
     """Return what a call says.
 
     Raises:
@@ -212,6 +212,6 @@ def parsed(kind: type[Given], given: object) -> Given:
     except ValidationError as error:
         faults = [
             f"{'.'.join(str(part) for part in fault['loc']) or 'arguments'}: {fault['msg']}"
-            for fault in error.errors()[:NAMED]
+            for fault in error.errors()[:MAX_FAULTS]
         ]
-        raise Refused("; ".join(dict.fromkeys(faults))) from None
+        raise ToolError("; ".join(dict.fromkeys(faults))) from None

@@ -9,26 +9,26 @@ from pathlib import Path
 from traceback import extract_tb
 from typing import TypeVar
 
-from roomlore.domain.errors import DatabaseError, DatabaseFull, ModelUnavailable, RoomloreError, TookTooLong
-from roomlore.domain.speech import on_one_line
-from roomlore.store.work import meeting_outages
+from roomlore.domain.errors import DatabaseError, DatabaseFull, ModelUnavailable, RoomloreError, QueryTimeout
+from roomlore.domain.speech import as_one_line
+from roomlore.store.work import translate_connection_errors
 
 Result = TypeVar("Result")
 
 LOG = logging.getLogger(__name__)
 FAULT = "a fault in Roomlore; nothing was left half-written"
 #: Told instead of what the error says: that names servers, folders and versions.
-INSTEAD: Mapping[type[RoomloreError], str] = {
-    TookTooLong: "this took too long; ask for less, or later",
+PUBLIC_MESSAGES: Mapping[type[RoomloreError], str] = {
+    QueryTimeout: "this took too long; ask for less, or later",
     DatabaseFull: "the disk of the database is full: nothing was written; whoever runs this server must make room",
     DatabaseError: "the database cannot be used now; try again later",
     ModelUnavailable: "the embedding model cannot be loaded",
 }
 #: Of what went wrong, in words; more is somebody's input.
-LONGEST = 500
+MAX_MESSAGE_LENGTH = 500
 
 
-class Refused(Exception):
+class ToolError(Exception):
     """Why something was not done, in words for whoever asked."""
 
     def __init__(self, why: str, *, is_fault: bool = False) -> None:
@@ -38,29 +38,29 @@ class Refused(Exception):
         self.is_fault = is_fault
 
 
-async def guarded(call: Awaitable[Result]) -> Result:
+async def translate_errors(call: Awaitable[Result]) -> Result:
     """Return what a call returns.
 
     Raises:
         Refused: it ended in an error, of whatever kind.
     """
     try:
-        with meeting_outages():
+        with translate_connection_errors():
             return await call
     except RoomloreError as error:
-        instead = next((text for kind, text in INSTEAD.items() if isinstance(error, kind)), None)
+        instead = next((text for kind, text in PUBLIC_MESSAGES.items() if isinstance(error, kind)), None)
         # Where several are meant the error names them, and names are people's words: in brackets, on one line.
-        raise Refused(instead or _short(str(error)), is_fault=instead is not None) from None
-    except Refused:
+        raise ToolError(instead or _shortened(str(error)), is_fault=instead is not None) from None
+    except ToolError:
         raise
     except Exception as error:  # noqa: BLE001  the last resort: nobody is told what it says
         place = extract_tb(error.__traceback__)[-1]
         LOG.error(  # noqa: TRY400  its traceback would quote what was said
             "unexpected %s at %s:%s", type(error).__name__, Path(place.filename).name, place.lineno
         )
-        raise Refused(FAULT, is_fault=True) from None
+        raise ToolError(FAULT, is_fault=True) from None
 
 
-def _short(text: str) -> str:
-    line = on_one_line(text)
-    return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
+def _shortened(text: str) -> str:
+    line = as_one_line(text)
+    return line if len(line) <= MAX_MESSAGE_LENGTH else f"{line[: MAX_MESSAGE_LENGTH - 1]}…"

@@ -15,34 +15,34 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from roomlore.app import App
-from roomlore.surfaces.http.problems import Kind, refusal
+from roomlore.surfaces.http.problems import ProblemKind, problem_response
 from roomlore.surfaces.mcp.server import Call, build
 
 PATH = "/mcp"
-POST_ONLY = Kind(
+POST_ONLY = ProblemKind(
     name="method-not-allowed",
     status=HTTPStatus.METHOD_NOT_ALLOWED,
     title=HTTPStatus.METHOD_NOT_ALLOWED.phrase,
     headers={"allow": "POST"},
 )
-ELSEWHERE = Kind(name="not-allowed", status=HTTPStatus.FORBIDDEN, title="Not allowed")
+FOREIGN_ORIGIN = ProblemKind(name="not-allowed", status=HTTPStatus.FORBIDDEN, title="Not allowed")
 
 
-def mounted(*, allow_writes: bool) -> ASGIApp:
+def mcp_app(*, allow_writes: bool) -> ASGIApp:
     """Return what answers at `PATH`, behind what signs in: it reads on behalf of whoever's key was shown.
 
     Args:
         allow_writes: Whether anything may be written, by those whose key has the right.
     """
-    server = build(_acting, allow_writes=allow_writes)
+    server = build(_app_of, allow_writes=allow_writes)
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         scope["state"]["route"] = PATH
         if scope["method"] != "POST":
-            await refusal(scope, POST_ONLY, "send each message with POST")(scope, receive, send)
+            await problem_response(scope, POST_ONLY, "send each message with POST")(scope, receive, send)
             return
-        if not _is_ours(Headers(scope=scope).getlist("origin")):
-            await refusal(scope, ELSEWHERE, "web pages may not ask")(scope, receive, send)
+        if not _is_allowed_origin(Headers(scope=scope).getlist("origin")):
+            await problem_response(scope, FOREIGN_ORIGIN, "web pages may not ask")(scope, receive, send)
             return
         # Read here, so that one that is too large is told as everywhere.
         body = await Request(scope, receive).body()
@@ -51,12 +51,12 @@ def mounted(*, allow_writes: bool) -> ASGIApp:
             server, json_response=True, stateless=True, max_request_body_size=len(body) + 1
         )
         async with manager.run():
-            await manager.handle_request(scope, _again(body, receive), send)
+            await manager.handle_request(scope, _replay_body(body, receive), send)
 
-    return _Mounted(answer)
+    return _AsgiApp(answer)
 
 
-class _Mounted:
+class _AsgiApp:
     """What is no function is mounted as it is."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -67,12 +67,12 @@ class _Mounted:
         await self._app(scope, receive, send)
 
 
-def _acting(call: Call) -> App:
+def _app_of(call: Call) -> App:
     request: Any = call.request
     return request.scope["state"]["app"]
 
 
-def _again(body: bytes, receive: Receive) -> Receive:
+def _replay_body(body: bytes, receive: Receive) -> Receive:
     """Return a way to receive a body that was read already, and then whatever comes."""
     is_told = False
 
@@ -86,16 +86,16 @@ def _again(body: bytes, receive: Receive) -> Receive:
     return again
 
 
-def _is_ours(origins: list[str]) -> bool:
+def _is_allowed_origin(origins: list[str]) -> bool:
     """Whether a request is of no web page, or of one of this machine's.
 
     Browsers always say what page a POST is from. A page elsewhere might have its name lead to this machine, so names
     tell nothing; programs say no origin, by whatever name they reach us.
     """
-    return all(_is_here(origin) for origin in origins)
+    return all(_is_local_origin(origin) for origin in origins)
 
 
-def _is_here(origin: str) -> bool:
+def _is_local_origin(origin: str) -> bool:
     try:
         host = urlsplit(origin).hostname or ""
     except ValueError:

@@ -14,9 +14,9 @@ ROOM_IS = "Name or id of a room."
 SINCE_IS = "A day or a time with its zone, like 2026-01-31T09:00:00Z; the newest by default."
 BUDGET = 6_000
 #: So many messages are looked at, and so many memories told.
-LOOKED_AT, REMEMBERED = 300, 20
+MAX_MESSAGES, MAX_MEMORIES = 300, 20
 #: Where nobody says since when.
-USUAL = 50
+DEFAULT_MESSAGES = 50
 TASK = (
     "Sum up what happened in this room for me: what was decided, what is open, who is waited for. Cite what you say by "
     "the labels of the lines that say so, and keep apart who said what."
@@ -30,18 +30,18 @@ async def catch_up(app: App, given: CatchUp) -> str:
         NotFound: there is no such room, or the viewer may not see it.
         BadInput: several rooms are meant.
     """
-    viewer = app.desk.caller
-    limit = USUAL if given.since is None else LOOKED_AT
+    viewer = app.access.principal
+    limit = DEFAULT_MESSAGES if given.since is None else MAX_MESSAGES
     said = await app.messages(viewer, given.room, limit=limit, recalls=True)
     since = given.since or (said[0].sent_at if said else None)
     new = [one for one in said if since is None or one.sent_at >= since]
-    kept = await app.memories.all(viewer, limit=REMEMBERED, room=given.room, since=since)
-    return _told(new, kept, since=given.since, is_all=len(new) < limit)
+    kept = await app.memories.all(viewer, limit=MAX_MEMORIES, room=given.room, since=since)
+    return _to_text(new, kept, since=given.since, is_all=len(new) < limit)
 
 
-def _told(said: Sequence[Message], kept: Sequence[Memory], *, since: datetime | None, is_all: bool) -> str:
+def _to_text(said: Sequence[Message], kept: Sequence[Memory], *, since: datetime | None, is_all: bool) -> str:
     told = Transcript(budget=BUDGET)
-    told.heading(_reach(since, is_all=is_all))
+    told.heading(_describe_period(since, is_all=is_all))
     if not (said or kept):
         told.heading("-- nothing that you may read")
     told.section("-- remembered")
@@ -49,10 +49,10 @@ def _told(said: Sequence[Message], kept: Sequence[Memory], *, since: datetime | 
         told.memory(memory)
     told.section("-- said")
     told.messages(said)
-    return f"{TASK}\n\n{NOTE}\n\n{told.whole()}"
+    return f"{TASK}\n\n{NOTE}\n\n{told.with_citations()}"
 
 
-def _reach(since: datetime | None, *, is_all: bool) -> str:
+def _describe_period(since: datetime | None, *, is_all: bool) -> str:
     if since is None:
         return "-- the newest"
     told = f"-- since {since:%Y-%m-%d %H:%M %Z}"

@@ -6,9 +6,9 @@ from urllib.parse import unquote
 
 from roomlore.app import App
 from roomlore.domain.errors import BadInput, NotFound
-from roomlore.domain.patterns import later
+from roomlore.domain.patterns import lazy_pattern
 from roomlore.domain.records import Room
-from roomlore.domain.speech import on_one_line, safe_name
+from roomlore.domain.speech import as_one_line, safe_name
 from roomlore.surfaces.mcp import arguments
 from roomlore.surfaces.mcp.arguments import MemoryWhy
 from roomlore.surfaces.mcp.tools import TOOLS
@@ -19,14 +19,14 @@ TEXT = "text/plain"
 #: Messages of a timeline, and tokens of them.
 NEWEST, BUDGET = 50, 4_000
 #: Rooms on one page, and choices for a word that was begun.
-ROOMS_LISTED, MOST_CHOICES = 100, 50
-_TIMELINE = later(r"room://([^/?#]+)/timeline")
-_MEMORY = later(r"memory://([^/?#]+)")
-_LONGEST = 2_000
+ROOMS_PAGE, MOST_CHOICES = 100, 50
+_TIMELINE = lazy_pattern(r"room://([^/?#]+)/timeline")
+_MEMORY = lazy_pattern(r"memory://([^/?#]+)")
+_MAX_URI_LENGTH = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoomListed:
+class RoomResource:
     """A room as it is listed."""
 
     uri: str
@@ -34,30 +34,30 @@ class RoomListed:
     name: str
 
 
-async def read(app: App, uri: str) -> str:
+async def read_resource(app: App, uri: str) -> str:
     """Return what stands at an address, as text.
 
     Raises:
         NotFound: nothing stands there, or the viewer may not see it.
         BadInput: several are meant.
     """
-    if found := _TIMELINE.fullmatch(uri[:_LONGEST]):
+    if found := _TIMELINE.fullmatch(uri[:_MAX_URI_LENGTH]):
         return await _timeline(app, unquote(found[1]))
-    if found := _MEMORY.fullmatch(uri[:_LONGEST]):
+    if found := _MEMORY.fullmatch(uri[:_MAX_URI_LENGTH]):
         why = next(tool for tool in TOOLS if tool.name == "memory_why")
         return (
             await why.call(app, MemoryWhy.model_construct(memory=unquote(found[1]), budget=BUDGET))
-        ).whole()
-    raise NotFound("resource", uri[:_LONGEST])
+        ).to_text()
+    raise NotFound("resource", uri[:_MAX_URI_LENGTH])
 
 
-async def rooms(app: App, cursor: str | None) -> tuple[list[RoomListed], str | None]:
+async def rooms(app: App, cursor: str | None) -> tuple[list[RoomResource], str | None]:
     """Return a page of the rooms the viewer may see, most recently active first, and what names the next page.
 
     Raises:
         BadInput: the cursor names no page.
     """
-    seen = await app.rooms(app.desk.caller)
+    seen = await app.rooms(app.access.principal)
     start = 0
     if cursor is not None:
         places = {str(room.id): number for number, room in enumerate(seen, start=1)}
@@ -65,39 +65,39 @@ async def rooms(app: App, cursor: str | None) -> tuple[list[RoomListed], str | N
         if cursor not in places:
             raise BadInput("cursor", "names no page; begin anew without one")
         start = places[cursor]
-    page = seen[start : start + ROOMS_LISTED]
+    page = seen[start : start + ROOMS_PAGE]
     more = start + len(page) < len(seen)
-    listed = [RoomListed(uri=TIMELINE.format(room=room.id), name=safe_name(room.called)) for room in page]
+    listed = [RoomResource(uri=TIMELINE.format(room=room.id), name=safe_name(room.qualified_name)) for room in page]
     return listed, str(page[-1].id) if more else None
 
 
-async def choices(app: App, begun: str) -> tuple[list[str], int]:
+async def complete_room(app: App, prefix: str) -> tuple[list[str], int]:
     """Return what may be meant by the beginning of a room's name, and how much that is in all.
 
     A room is told by its id where several have its name, or where the name holds more than plain words.
     """
-    seen = await app.rooms(app.desk.caller)
-    wanted = begun.casefold()
-    same = Counter(room.called for room in seen)
+    seen = await app.rooms(app.access.principal)
+    wanted = prefix.casefold()
+    same = Counter(room.qualified_name for room in seen)
     fit = [
-        _word(room, same)
+        _room_reference(room, same)
         for room in seen
-        if any(name.casefold().startswith(wanted) for name in (room.name, room.called))
+        if any(name.casefold().startswith(wanted) for name in (room.name, room.qualified_name))
     ]
     return fit[:MOST_CHOICES], len(fit)
 
 
-def _word(room: Room, same: Counter[str]) -> str:
-    name = room.called
-    is_plain = safe_name(name) == on_one_line(name) == name
+def _room_reference(room: Room, same: Counter[str]) -> str:
+    name = room.qualified_name
+    is_plain = safe_name(name) == as_one_line(name) == name
     return name if is_plain and same[name] == 1 else str(room.id)
 
 
 async def _timeline(app: App, room: str) -> str:
     if len(room) > arguments.LONGEST_WORD:
         raise NotFound("room", room[: arguments.LONGEST_WORD])
-    said = await app.messages(app.desk.caller, room, limit=NEWEST, recalls=True)
+    said = await app.messages(app.access.principal, room, limit=NEWEST, recalls=True)
     told = Transcript(budget=BUDGET)
     told.heading("-- the newest, oldest first" if said else "-- nothing was said that you may read")
     told.messages(said)
-    return f"{NOTE}\n\n{told.whole()}"
+    return f"{NOTE}\n\n{told.with_citations()}"

@@ -8,20 +8,20 @@ from typing import Literal, Protocol
 from roomlore.domain.ids import MemoryId, MessageId, ParticipantId, RoomId
 from roomlore.domain.incoming import ParticipantKind, RoomKind
 from roomlore.domain.records import Postable
-from roomlore.domain.wording import counted
-from roomlore.surfaces.mcp.transcript import NOTE, Cited, MemoryCited, Transcript
+from roomlore.domain.wording import count_phrase
+from roomlore.surfaces.mcp.transcript import NOTE, CitedMessage, CitedMemory, Transcript
 
 
-class Told(Protocol):
+class ToolResult(Protocol):
     """What any tool returns."""
 
-    def whole(self) -> str:
+    def to_text(self) -> str:
         """Return all of it as text."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ContextTold:
+class ContextResult:
     """What to read before answering a message of a room."""
 
     room_id: RoomId
@@ -32,13 +32,13 @@ class ContextTold:
     #: How to read the text.
     note: str
     text: str
-    citations: Sequence[Cited]
+    citations: Sequence[CitedMessage]
     #: What the viewer remembers as an agent, by label.
     memories: Mapping[str, MemoryId]
     #: Where the answer may be posted.
     postable: Postable
 
-    def whole(self) -> str:
+    def to_text(self) -> str:
         """Return all of it as text."""
         ids = [f"{one.label} = message {one.message_id}" for one in self.citations]
         ids += [f"{label} = memory {key}" for label, key in self.memories.items()]
@@ -46,27 +46,27 @@ class ContextTold:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Quoted:
+class QuotedResult:
     """What was found, quoted in lines."""
 
     #: How to read the text.
     note: str
     text: str
-    citations: Sequence[Cited]
-    memories: Sequence[MemoryCited]
+    citations: Sequence[CitedMessage]
+    memories: Sequence[CitedMemory]
     #: Messages and memories that did not fit into the budget.
     left_out: int
     tokens: int
     #: What it had to do without, and how the question was understood.
     remarks: Sequence[str]
 
-    def whole(self) -> str:
+    def to_text(self) -> str:
         """Return all of it as text."""
-        return _whole(self, [])
+        return _full_text(self, [])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerTold:
+class AnswerResult:
     """An answer with what it rests on, or that there is none."""
 
     #: Where it may be posted.
@@ -80,20 +80,20 @@ class AnswerTold:
     note: str
     #: What it rests on.
     text: str
-    citations: Sequence[Cited]
-    memories: Sequence[MemoryCited]
+    citations: Sequence[CitedMessage]
+    memories: Sequence[CitedMemory]
     left_out: int
     tokens: int
     remarks: Sequence[str]
 
-    def whole(self) -> str:
+    def to_text(self) -> str:
         """Return all of it as text."""
         known = f"An answer, from {self.tier}:" if self.known else "It is not known."
-        return _whole(self, [f"{known}\n{self.answer}"])
+        return _full_text(self, [f"{known}\n{self.answer}"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoomListed:
+class RoomSummary:
     """A room that the viewer may see."""
 
     id: RoomId
@@ -108,7 +108,7 @@ class RoomListed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PersonListed:
+class PersonSummary:
     """Somebody whom the viewer may know of."""
 
     id: ParticipantId
@@ -121,43 +121,43 @@ class PersonListed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoomsTold:
+class RoomsResult:
     """Rooms, most recently active first."""
 
-    rooms: Sequence[RoomListed]
+    rooms: Sequence[RoomSummary]
     #: How many there are in all.
     total: int
 
-    def whole(self) -> str:
+    def to_text(self) -> str:
         """Return all of it as text."""
         lines = [
             f"[{one.name}] {one.platform} {one.kind}{', members only' if one.is_closed else ''}, "
-            f"{counted(one.messages, 'message')}{_last(one.last_activity_at)} = room {one.id}"
+            f"{count_phrase(one.messages, 'message')}{_last(one.last_activity_at)} = room {one.id}"
             for one in self.rooms
         ]
-        return _listed(lines, self.total, nothing="There is no room that you may see.")
+        return _list_text(lines, self.total, nothing="There is no room that you may see.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PeopleTold:
+class PeopleResult:
     """People and agents, most talkative first."""
 
-    people: Sequence[PersonListed]
+    people: Sequence[PersonSummary]
     #: How many there are in all.
     total: int
 
-    def whole(self) -> str:
+    def to_text(self) -> str:
         """Return all of it as text."""
         lines = [
             f"[{one.name}]{' (bot)' if one.kind == 'agent' else ''} "
-            f"{counted(one.messages, 'message')}{_last(one.last_seen_at)} = participant {one.id}"
+            f"{count_phrase(one.messages, 'message')}{_last(one.last_seen_at)} = participant {one.id}"
             for one in self.people
         ]
-        return _listed(lines, self.total, nothing="There is nobody whom you may know of.")
+        return _list_text(lines, self.total, nothing="There is nobody whom you may know of.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
+class WriteResult:
     """What was done, and to which message or memory."""
 
     done: Literal["said", "edited", "erased", "replaced", "put aside"]
@@ -166,7 +166,7 @@ class Done:
     #: The memory as it is now, on one line.
     text: str = ""
 
-    def whole(self) -> str:
+    def to_text(self) -> str:
         """Return all of it as text."""
         what = f"message {self.message_id}" if self.message_id else f"memory {self.memory_id}"
         return "\n".join([f"{self.done}: {what}", *([self.text] if self.text else [])])
@@ -176,7 +176,7 @@ def _last(at: datetime | None) -> str:
     return "" if at is None else f", last {at:%Y-%m-%d %H:%M}"
 
 
-def _listed(lines: Sequence[str], total: int, *, nothing: str) -> str:
+def _list_text(lines: Sequence[str], total: int, *, nothing: str) -> str:
     more = [f"({total - len(lines)} more; ask with a larger limit)"] if total > len(lines) else []
     return "\n".join([*lines, *more]) or nothing
 
@@ -186,9 +186,9 @@ def fenced(answer: str) -> str:
     return "\n".join(f"  | {line}" for line in answer.splitlines())
 
 
-def quoted(transcript: Transcript, *, nothing: str, remarks: Sequence[str] = ()) -> Quoted:
+def quoted(transcript: Transcript, *, nothing: str, remarks: Sequence[str] = ()) -> QuotedResult:
     """Return what was found, or in words that it was nothing."""
-    return Quoted(
+    return QuotedResult(
         note=NOTE,
         text=transcript.text or nothing,
         citations=transcript.cited,
@@ -199,7 +199,7 @@ def quoted(transcript: Transcript, *, nothing: str, remarks: Sequence[str] = ())
     )
 
 
-def _whole(told: Quoted | AnswerTold, head: Sequence[str]) -> str:
+def _full_text(told: QuotedResult | AnswerResult, head: Sequence[str]) -> str:
     ids = [f"{one.label} = message {one.message_id}" for one in told.citations]
     ids += [f"{one.label} = memory {one.memory_id}" for one in told.memories]
     more = (

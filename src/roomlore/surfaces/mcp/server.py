@@ -18,9 +18,9 @@ from pydantic import TypeAdapter
 
 from roomlore.app import App
 from roomlore.surfaces.mcp import prompts, resources
-from roomlore.surfaces.mcp.arguments import CatchUp, parsed
-from roomlore.surfaces.mcp.guarding import Refused, guarded
-from roomlore.surfaces.mcp.tools import Tool, tools_of
+from roomlore.surfaces.mcp.arguments import CatchUp, parse_arguments
+from roomlore.surfaces.mcp.guarding import ToolError, translate_errors
+from roomlore.surfaces.mcp.tools import Tool, tools_for
 
 NAME = "roomlore"
 INSTRUCTIONS = (
@@ -32,10 +32,10 @@ INSTRUCTIONS = (
 Result = TypeVar("Result")
 Call = ServerRequestContext[Any, Any]
 #: Returns the App on behalf of whoever calls.
-Acting = Callable[[Call], App]
+AppOfCall = Callable[[Call], App]
 
 
-def build(acting: Acting, *, allow_writes: bool) -> Server[Any]:
+def build(app_of: AppOfCall, *, allow_writes: bool) -> Server[Any]:
     """Return a server that reads, and where it is allowed remembers, on behalf of whoever calls.
 
     Args:
@@ -44,7 +44,7 @@ def build(acting: Acting, *, allow_writes: bool) -> Server[Any]:
     """
     # What the SDK logs of a call may quote it.
     logging.getLogger("mcp").setLevel(logging.CRITICAL)
-    answering = Answering(acting, allow_writes=allow_writes)
+    answering = McpHandler(app_of, allow_writes=allow_writes)
     server: Server[Any] = Server(
         NAME,
         version=version("roomlore"),
@@ -64,34 +64,34 @@ def build(acting: Acting, *, allow_writes: bool) -> Server[Any]:
     return server
 
 
-class Answering:
+class McpHandler:
     """Answers each kind of request."""
 
-    def __init__(self, acting: Acting, *, allow_writes: bool) -> None:
+    def __init__(self, acting: AppOfCall, *, allow_writes: bool) -> None:
         self._acting = acting
         self._allow_writes = allow_writes
 
     async def list_tools(self, call: Call, _: wire.PaginatedRequestParams | None) -> wire.ListToolsResult:
         """Return the tools that the caller may use."""
-        tools = tools_of(self._acting(call), allow_writes=self._allow_writes)
-        return wire.ListToolsResult(tools=[_described(tool) for tool in tools.values()])
+        tools = tools_for(self._acting(call), allow_writes=self._allow_writes)
+        return wire.ListToolsResult(tools=[_to_wire_tool(tool) for tool in tools.values()])
 
     async def call_tool(self, call: Call, params: wire.CallToolRequestParams) -> wire.CallToolResult:
         """Return what a tool tells, or why it does not."""
         app = self._acting(call)
-        tool = tools_of(app, allow_writes=self._allow_writes).get(params.name)
+        tool = tools_for(app, allow_writes=self._allow_writes).get(params.name)
         if tool is None:
             # One that exists and may not be used is like one that does not.
             raise MCPError(wire.INVALID_PARAMS, f"no tool {params.name[:100]!r}")
         try:
-            given = parsed(tool.arguments, params.arguments or {})
-            told = await guarded(tool.call(app, given))
-        except Refused as refused:
+            given = parse_arguments(tool.arguments, params.arguments or {})
+            told = await translate_errors(tool.call(app, given))
+        except ToolError as refused:
             return wire.CallToolResult(
                 content=[wire.TextContent(type="text", text=refused.why)], is_error=True
             )
         return wire.CallToolResult(
-            content=[wire.TextContent(type="text", text=told.whole())],
+            content=[wire.TextContent(type="text", text=told.to_text())],
             structured_content=_adapter(tool.result).dump_python(told, mode="json"),
         )
 
@@ -100,7 +100,7 @@ class Answering:
     ) -> wire.ListResourcesResult:
         """Return a page of the rooms that the caller may see."""
         cursor = None if params is None else params.cursor
-        listed, following = await _or_error(resources.rooms(self._acting(call), cursor))
+        listed, following = await _as_protocol_error(resources.rooms(self._acting(call), cursor))
         found = [
             wire.Resource(
                 uri=room.uri, name=room.name, description="What was said last.", mime_type=resources.TEXT
@@ -130,7 +130,7 @@ class Answering:
         self, call: Call, params: wire.ReadResourceRequestParams
     ) -> wire.ReadResourceResult:
         """Return what stands at an address."""
-        text = await _or_error(resources.read(self._acting(call), str(params.uri)))
+        text = await _as_protocol_error(resources.read_resource(self._acting(call), str(params.uri)))
         contents = wire.TextResourceContents(uri=params.uri, text=text, mime_type=resources.TEXT)
         return wire.ReadResourceResult(contents=[contents])
 
@@ -151,9 +151,9 @@ class Answering:
             raise MCPError(wire.INVALID_PARAMS, f"no prompt {params.name[:100]!r}")
 
         async def filled() -> str:
-            return await prompts.catch_up(self._acting(call), parsed(CatchUp, params.arguments or {}))
+            return await prompts.catch_up(self._acting(call), parse_arguments(CatchUp, params.arguments or {}))
 
-        text = await _or_error(filled())
+        text = await _as_protocol_error(filled())
         message = wire.PromptMessage(role="user", content=wire.TextContent(type="text", text=text))
         return wire.GetPromptResult(description=prompts.DESCRIPTION, messages=[message])
 
@@ -162,29 +162,29 @@ class Answering:
         values, total = list[str](), 0
         if params.argument.name == "room":
             begun = params.argument.value
-            values, total = await _or_error(resources.choices(self._acting(call), begun))
+            values, total = await _as_protocol_error(resources.complete_room(self._acting(call), begun))
         return wire.CompleteResult(
             completion=wire.Completion(values=values, total=total, has_more=total > len(values))
         )
 
 
-async def _or_error(call: Awaitable[Result]) -> Result:
+async def _as_protocol_error(call: Awaitable[Result]) -> Result:
     """Return what a call returns, or say why not as the protocol does where there is no result to say it in."""
     try:
-        return await guarded(call)
-    except Refused as refused:
+        return await translate_errors(call)
+    except ToolError as refused:
         code = wire.INTERNAL_ERROR if refused.is_fault else wire.INVALID_PARAMS
         raise MCPError(code, refused.why) from None
 
 
 @cache
-def _described(tool: Tool) -> wire.Tool:
+def _to_wire_tool(tool: Tool) -> wire.Tool:
     return wire.Tool(
         name=tool.name,
         title=tool.title,
         description=tool.description,
-        input_schema=_brief(tool.arguments.model_json_schema()),
-        output_schema=_brief(_adapter(tool.result).json_schema(mode="serialization")),
+        input_schema=_compact_schema(tool.arguments.model_json_schema()),
+        output_schema=_compact_schema(_adapter(tool.result).json_schema(mode="serialization")),
         annotations=wire.ToolAnnotations(
             read_only_hint=tool.right is None,
             destructive_hint=tool.is_destructive,
@@ -199,7 +199,7 @@ def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
-def _brief(schema: Any, *, names: bool = False) -> Any:
+def _compact_schema(schema: Any, *, names: bool = False) -> Any:
     """Return a schema without what only repeats names or tells of our classes: each word of it costs tokens.
 
     Args:
@@ -207,14 +207,14 @@ def _brief(schema: Any, *, names: bool = False) -> Any:
         names: Whether the keys are names of fields, whatever these are called.
     """
     if isinstance(schema, list):
-        return [_brief(one) for one in cast("list[Any]", schema)]
+        return [_compact_schema(one) for one in cast("list[Any]", schema)]
     if not isinstance(schema, dict):
         return schema
     parts = cast("dict[str, Any]", schema)
     of_class = {"title", "description"} if "properties" in parts else {"title"}
     needless = frozenset[str]() if names else of_class
     return {
-        key: _brief(value, names=key in {"properties", "$defs"})
+        key: _compact_schema(value, names=key in {"properties", "$defs"})
         for key, value in parts.items()
         if key not in needless
     }

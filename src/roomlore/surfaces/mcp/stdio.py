@@ -22,10 +22,10 @@ Result = TypeVar("Result")
 
 #: Bytes of one message, as over HTTP; whoever sends more is cut off.
 LONGEST_LINE = 256 * 1024
-_PIECE = 64 * 1024
+_CHUNK_SIZE = 64 * 1024
 
 
-class Input:
+class LineReader:
     """The lines that come in, until the input ends."""
 
     def __init__(self, fd: int) -> None:
@@ -34,7 +34,7 @@ class Input:
     async def __aiter__(self) -> AsyncGenerator[str]:
         """Yield each line; one that is too long ends it."""
         held = b""
-        while piece := await _apart(lambda: os.read(self._fd, _PIECE)):
+        while piece := await _in_thread(lambda: os.read(self._fd, _CHUNK_SIZE)):
             *lines, held = (held + piece).split(b"\n")
             for line in lines:
                 yield line.decode("utf-8", "replace")
@@ -42,7 +42,7 @@ class Input:
                 return
 
 
-class Output:
+class LineWriter:
     """Where lines go out, until nobody reads them any more."""
 
     def __init__(self, fd: int, closed: asyncio.Event) -> None:
@@ -54,7 +54,7 @@ class Output:
         left = text.encode()
         try:
             while left:
-                left = left[await _apart(partial(os.write, self._fd, left)) :]
+                left = left[await _in_thread(partial(os.write, self._fd, left)) :]
         except OSError:
             # Whoever started us has gone.
             self._closed.set()
@@ -71,9 +71,9 @@ async def serve(app: App, *, allow_writes: bool, stop: asyncio.Event) -> None:
         allow_writes: Whether anything may be written, if the caller has the right.
         stop: Ends it once it is set; it is set when nobody reads the output any more.
     """
-    with _output() as fd:
+    with _own_stdout() as fd:
         tasks: list[asyncio.Task[Any]] = [
-            asyncio.create_task(_speak(app, fd, allow_writes=allow_writes, closed=stop)),
+            asyncio.create_task(_serve_streams(app, fd, allow_writes=allow_writes, closed=stop)),
             asyncio.create_task(stop.wait()),
         ]
         try:
@@ -87,15 +87,15 @@ async def serve(app: App, *, allow_writes: bool, stop: asyncio.Event) -> None:
             raise outcome
 
 
-async def _speak(app: App, fd: int, *, allow_writes: bool, closed: asyncio.Event) -> None:
+async def _serve_streams(app: App, fd: int, *, allow_writes: bool, closed: asyncio.Event) -> None:
     server = build(lambda _: app, allow_writes=allow_writes)
     # The SDK asks of these no more than they have.
-    lines, out = cast("Any", Input(sys.stdin.fileno())), cast("Any", Output(fd, closed))
+    lines, out = cast("Any", LineReader(sys.stdin.fileno())), cast("Any", LineWriter(fd, closed))
     async with stdio_server(stdin=lines, stdout=out) as (incoming, outgoing):
         await server.run(incoming, outgoing, server.create_initialization_options())
 
 
-async def _apart(call: Callable[[], Result]) -> Result:
+async def _in_thread(call: Callable[[], Result]) -> Result:
     """Return what a call returns that may wait for ever; whoever stops waiting for it leaves it behind.
 
     The event loop's own threads are waited for when it ends.
@@ -126,7 +126,7 @@ async def _apart(call: Callable[[], Result]) -> Result:
 
 
 @contextmanager
-def _output() -> Generator[int]:
+def _own_stdout() -> Generator[int]:
     """Give a way to standard output that nothing else has: what others print there goes to standard error."""
     own = os.dup(sys.stdout.fileno())
     sys.stdout.flush()

@@ -12,27 +12,27 @@ from roomlore.context.render import FORMAT_NOTE, to_text
 from roomlore.domain.errors import BadInput
 from roomlore.domain.ids import MessageId
 from roomlore.domain.roles import RIGHTS, Right
-from roomlore.domain.speech import on_one_line, safe_name
+from roomlore.domain.speech import as_one_line, safe_name
 from roomlore.retrieval.records import Answer, Hit
 from roomlore.surfaces.mcp import arguments, writing
 from roomlore.surfaces.mcp.arguments import Arguments
 from roomlore.surfaces.mcp.results import (
-    AnswerTold,
-    ContextTold,
-    Done,
-    PeopleTold,
-    PersonListed,
-    Quoted,
-    RoomListed,
-    RoomsTold,
-    Told,
+    AnswerResult,
+    ContextResult,
+    WriteResult,
+    PeopleResult,
+    PersonSummary,
+    QuotedResult,
+    RoomSummary,
+    RoomsResult,
+    ToolResult,
     fenced,
     quoted,
 )
-from roomlore.surfaces.mcp.transcript import NOTE, Cited, Transcript
+from roomlore.surfaces.mcp.transcript import NOTE, CitedMessage, Transcript
 
 #: What stands in a place before every message of a moment.
-FIRST_OF_A_MOMENT = (-(2**63), MessageId(UUID(int=0)))
+FIRST_AT_TIME = (-(2**63), MessageId(UUID(int=0)))
 #: What it had to do without, in words.
 DEGRADED: Mapping[str, str] = {
     "no embedding model": "Searched by words alone: there is no embedding model.",
@@ -43,11 +43,11 @@ DEGRADED: Mapping[str, str] = {
 }
 
 #: Characters of a part of a message.
-STRETCH = 6_000
+MAX_PART_LENGTH = 6_000
 #: Said where messages are so long that fewer were read than asked for.
 EARLIER = "These are not all. For what came before them, ask again with before {message}."
 #: Said where nothing was asked for that everybody in a room may read.
-UNPOSTABLE = "This is for your eyes only: others may not be allowed to read it. To get what may be posted in a room, name the room."
+NOT_POSTABLE_NOTE = "This is for your eyes only: others may not be allowed to read it. To get what may be posted in a room, name the room."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,19 +58,19 @@ class Tool:
     title: str
     description: str
     arguments: type[Arguments]
-    result: type[Told]
-    call: Callable[[App, Any], Awaitable[Told]]
+    result: type[ToolResult]
+    call: Callable[[App, Any], Awaitable[ToolResult]]
     #: What whoever uses it must be allowed; None for a tool that only reads.
     right: Right | None = None
     is_destructive: bool = False
 
 
-async def _room_list(app: App, given: arguments.RoomList) -> RoomsTold:
-    seen = await app.rooms(app.desk.caller)
+async def _room_list(app: App, given: arguments.RoomList) -> RoomsResult:
+    seen = await app.rooms(app.access.principal)
     listed = [
-        RoomListed(
+        RoomSummary(
             id=one.id,
-            name=safe_name(one.called),
+            name=safe_name(one.qualified_name),
             platform=one.platform,
             kind=one.kind,
             is_closed=one.visibility == "members",
@@ -79,13 +79,13 @@ async def _room_list(app: App, given: arguments.RoomList) -> RoomsTold:
         )
         for one in seen[: given.limit]
     ]
-    return RoomsTold(rooms=listed, total=len(seen))
+    return RoomsResult(rooms=listed, total=len(seen))
 
 
-async def _people_list(app: App, given: arguments.PeopleList) -> PeopleTold:
-    known = await app.participants(app.desk.caller, room=given.room)
+async def _people_list(app: App, given: arguments.PeopleList) -> PeopleResult:
+    known = await app.participants(app.access.principal, room=given.room)
     listed = [
-        PersonListed(
+        PersonSummary(
             id=one.id,
             name=safe_name(one.name),
             kind=one.kind,
@@ -94,15 +94,15 @@ async def _people_list(app: App, given: arguments.PeopleList) -> PeopleTold:
         )
         for one in known[: given.limit]
     ]
-    return PeopleTold(people=listed, total=len(known))
+    return PeopleResult(people=listed, total=len(known))
 
 
-async def _room_read(app: App, given: arguments.RoomRead) -> Quoted:
+async def _room_read(app: App, given: arguments.RoomRead) -> QuotedResult:
     if given.before is not None and given.until is not None:
         raise BadInput("before", "leave out until beside it")
-    before = given.before if given.until is None else (given.until, *FIRST_OF_A_MOMENT)
-    found = await History(desk=app.desk).messages(
-        app.desk.caller, given.room, limit=given.limit, before=before, recalls=True
+    before = given.before if given.until is None else (given.until, *FIRST_AT_TIME)
+    found = await History(access=app.access).messages(
+        app.access.principal, given.room, limit=given.limit, before=before, recalls=True
     )
     told = Transcript(budget=given.budget)
     said = found.items[::-1]
@@ -112,28 +112,28 @@ async def _room_read(app: App, given: arguments.RoomRead) -> Quoted:
     return quoted(told, nothing="Nothing was said then that you may read.", remarks=remarks)
 
 
-async def _message_read(app: App, given: arguments.MessageRead) -> Quoted:
-    found = await Timeline(desk=app.desk).whole(
-        app.desk.caller, given.room, given.message, part=given.part, stretch=STRETCH, recalls=True
+async def _message_read(app: App, given: arguments.MessageRead) -> QuotedResult:
+    found = await Timeline(access=app.access).full_message(
+        app.access.principal, given.room, given.message, part=given.part, stretch=MAX_PART_LENGTH, recalls=True
     )
     # What makes it harmless may make it longer.
-    told = Transcript(budget=arguments.MOST_BUDGET, longest=2 * STRETCH)
+    told = Transcript(budget=arguments.MOST_BUDGET, longest=2 * MAX_PART_LENGTH)
     told.messages([found.message])
     more = f"; ask for part {found.part + 1}" if found.part < found.parts else ""
     remarks = [f"Part {found.part} of {found.parts}{more}."] if found.parts > 1 else []
     return quoted(told, nothing="", remarks=remarks)
 
 
-async def _room_context(app: App, given: arguments.RoomContext) -> ContextTold:
+async def _room_context(app: App, given: arguments.RoomContext) -> ContextResult:
     context = await app.context(
-        app.desk.caller, given.room, given.message, budget=given.budget, private=given.private
+        app.access.principal, given.room, given.message, budget=given.budget, private=given.private
     )
     bots = {line.message.id for line in context.lines if line.message.author_kind == "agent"}
     speakers = {line.message.id: line.speaker for line in context.lines}
     unnamed = {
         line.message.id for line in context.lines if line.message.kind == "system" or line.message.erased_at
     }
-    return ContextTold(
+    return ContextResult(
         room_id=context.room_id,
         message_id=context.trigger_id,
         tokens=context.tokens,
@@ -141,7 +141,7 @@ async def _room_context(app: App, given: arguments.RoomContext) -> ContextTold:
         note=FORMAT_NOTE,
         text=to_text(context),
         citations=[
-            Cited(
+            CitedMessage(
                 label=f"#{one.label}",
                 message_id=one.message_id,
                 author=""
@@ -158,29 +158,29 @@ async def _room_context(app: App, given: arguments.RoomContext) -> ContextTold:
     )
 
 
-async def _room_search(app: App, given: arguments.RoomSearch) -> Quoted:
+async def _room_search(app: App, given: arguments.RoomSearch) -> QuotedResult:
     found = await app.search(
-        app.desk.caller, given.question, room=given.room, limit=given.limit, private=given.private
+        app.access.principal, given.question, room=given.room, limit=given.limit, private=given.private
     )
     told = Transcript(budget=given.budget)
     for hit in found.hits:
-        _exchange(told, hit)
+        _add_thread(told, hit)
     read = found.read
     remarks = [DEGRADED[one] for one in found.degraded]
-    remarks += [f"Only what was said {narrowed}."] if read and (narrowed := read.told()) else []
-    remarks += [remark] if read and (remark := read.remark()) else []
-    remarks += [] if found.postable == "room" else [UNPOSTABLE]
+    remarks += [f"Only what was said {narrowed}."] if read and (narrowed := read.summary()) else []
+    remarks += [remark] if read and (remark := read.unknown_names_note()) else []
+    remarks += [] if found.postable == "room" else [NOT_POSTABLE_NOTE]
     return quoted(told, nothing="Nothing was found that you may read.", remarks=remarks)
 
 
-async def _ask(app: App, given: arguments.Ask) -> AnswerTold:
-    answer = await app.ask(app.desk.caller, given.question, room=given.room, private=given.private)
+async def _ask(app: App, given: arguments.Ask) -> AnswerResult:
+    answer = await app.ask(app.access.principal, given.question, room=given.room, private=given.private)
     told = _evidence(answer, given.budget)
     remarks = [DEGRADED[one] for one in answer.degraded]
-    remarks += [on_one_line(answer.note)] if answer.note else []
-    remarks += [] if answer.postable == "room" else [UNPOSTABLE]
+    remarks += [as_one_line(answer.note)] if answer.note else []
+    remarks += [] if answer.postable == "room" else [NOT_POSTABLE_NOTE]
     remarks += told.remarks
-    return AnswerTold(
+    return AnswerResult(
         postable=answer.postable,
         known=answer.is_known,
         answer=fenced(answer.text),
@@ -196,8 +196,8 @@ async def _ask(app: App, given: arguments.Ask) -> AnswerTold:
     )
 
 
-async def _memory_search(app: App, given: arguments.MemorySearch) -> Quoted:
-    viewer, told = app.desk.caller, Transcript(budget=given.budget)
+async def _memory_search(app: App, given: arguments.MemorySearch) -> QuotedResult:
+    viewer, told = app.access.principal, Transcript(budget=given.budget)
     if given.question is not None and (given.room or given.about):
         raise BadInput("question", "leave out room and about beside it; put names into the question itself")
     if given.question is None:
@@ -210,8 +210,8 @@ async def _memory_search(app: App, given: arguments.MemorySearch) -> Quoted:
     return quoted(told, nothing="Nothing is remembered that you may read.")
 
 
-async def _memory_why(app: App, given: arguments.MemoryWhy) -> Quoted:
-    provenance = await app.memories.why(app.desk.caller, given.memory)
+async def _memory_why(app: App, given: arguments.MemoryWhy) -> QuotedResult:
+    provenance = await app.memories.why(app.access.principal, given.memory)
     told = Transcript(budget=given.budget)
     told.memory(provenance.memory)
     if not provenance.sources:
@@ -229,14 +229,14 @@ async def _memory_why(app: App, given: arguments.MemoryWhy) -> Quoted:
     return quoted(told, nothing="")
 
 
-def _exchange(told: Transcript, hit: Hit) -> None:
+def _add_thread(told: Transcript, hit: Hit) -> None:
     where = f"in {safe_name(hit.room_name)}" if hit.room_name else "in a whisper"
     told.section(f"-- {where}, score {hit.score:.2f}")
     best = sorted(hit.why, key=lambda key: -hit.why[key].score)
     after = hit.messages[-1].id
     rest = f"room_read with room {hit.messages[0].room_id} and before {after} reads the room there"
     rest = rest if hit.room_name else "ask with a larger budget"
-    told.exchange(hit, first=best, rest=rest)
+    told.add_thread(hit, first=best, rest=rest)
 
 
 def _evidence(answer: Answer, budget: int) -> Transcript:
@@ -247,10 +247,10 @@ def _evidence(answer: Answer, budget: int) -> Transcript:
         for memory in (one.memory, *one.superseded):
             told.memory(memory)
     for hit in answer.hits:
-        _exchange(told, hit)
+        _add_thread(told, hit)
     for line in answer.lines:
         author = f"[{safe_name(line.author_name)}]: " if line.author_name else ""
-        told.words(f"{on_one_line(line.file)}:{line.number} {author}{on_one_line(line.text)}")
+        told.add_quote(f"{as_one_line(line.file)}:{line.number} {author}{as_one_line(line.text)}")
     return told
 
 
@@ -260,7 +260,7 @@ TOOLS: Sequence[Tool] = (
         title="Rooms",
         description="The rooms you may see, most recently active first.",
         arguments=arguments.RoomList,
-        result=RoomsTold,
+        result=RoomsResult,
         call=_room_list,
     ),
     Tool(
@@ -268,7 +268,7 @@ TOOLS: Sequence[Tool] = (
         title="People",
         description="The people and agents you may know of, or those who spoke in a room.",
         arguments=arguments.PeopleList,
-        result=PeopleTold,
+        result=PeopleResult,
         call=_people_list,
     ),
     Tool(
@@ -276,7 +276,7 @@ TOOLS: Sequence[Tool] = (
         title="Read a room",
         description="What was said in a room in a span of time, oldest first, cited.",
         arguments=arguments.RoomRead,
-        result=Quoted,
+        result=QuotedResult,
         call=_room_read,
     ),
     Tool(
@@ -284,7 +284,7 @@ TOOLS: Sequence[Tool] = (
         title="Read a message",
         description="All that one message of a room says, part by part where it is very long.",
         arguments=arguments.MessageRead,
-        result=Quoted,
+        result=QuotedResult,
         call=_message_read,
     ),
     Tool(
@@ -292,7 +292,7 @@ TOOLS: Sequence[Tool] = (
         title="Context of a room",
         description="What to read before answering a message of a room: the replies around it, cited.",
         arguments=arguments.RoomContext,
-        result=ContextTold,
+        result=ContextResult,
         call=_room_context,
     ),
     Tool(
@@ -300,7 +300,7 @@ TOOLS: Sequence[Tool] = (
         title="Search rooms",
         description="Exchanges in which something was said, best first, cited.",
         arguments=arguments.RoomSearch,
-        result=Quoted,
+        result=QuotedResult,
         call=_room_search,
     ),
     Tool(
@@ -308,7 +308,7 @@ TOOLS: Sequence[Tool] = (
         title="Ask",
         description="An answer from rooms and memories with what it rests on, or that it is not known.",
         arguments=arguments.Ask,
-        result=AnswerTold,
+        result=AnswerResult,
         call=_ask,
     ),
     Tool(
@@ -316,7 +316,7 @@ TOOLS: Sequence[Tool] = (
         title="Search memories",
         description="Decisions, preferences, facts and lessons that stand, by question or the newest.",
         arguments=arguments.MemorySearch,
-        result=Quoted,
+        result=QuotedResult,
         call=_memory_search,
     ),
     Tool(
@@ -324,7 +324,7 @@ TOOLS: Sequence[Tool] = (
         title="Why a memory",
         description="The messages that a memory rests on, and what took its place.",
         arguments=arguments.MemoryWhy,
-        result=Quoted,
+        result=QuotedResult,
         call=_memory_why,
     ),
     Tool(
@@ -332,7 +332,7 @@ TOOLS: Sequence[Tool] = (
         title="Remember",
         description="Keep a statement as a memory, seen by those who may read every message it rests on; says who that is.",
         arguments=arguments.Remember,
-        result=Quoted,
+        result=QuotedResult,
         call=writing.remember,
         right="remember",
     ),
@@ -341,7 +341,7 @@ TOOLS: Sequence[Tool] = (
         title="Say",
         description="Say something in a room, as yourself.",
         arguments=arguments.RoomSay,
-        result=Done,
+        result=WriteResult,
         call=writing.say,
         right="speak",
     ),
@@ -350,7 +350,7 @@ TOOLS: Sequence[Tool] = (
         title="Correct",
         description="Replace a memory that has to do with you, or edit a message of yours.",
         arguments=arguments.Correct,
-        result=Done,
+        result=WriteResult,
         call=writing.correct,
         right="correct",
     ),
@@ -359,7 +359,7 @@ TOOLS: Sequence[Tool] = (
         title="Forget",
         description="Put aside a memory that has to do with you, or erase a message of yours for good.",
         arguments=arguments.Forget,
-        result=Done,
+        result=WriteResult,
         call=writing.forget,
         right="erase own",
         is_destructive=True,
@@ -367,7 +367,7 @@ TOOLS: Sequence[Tool] = (
 )
 
 
-def tools_of(app: App, *, allow_writes: bool) -> dict[str, Tool]:
+def tools_for(app: App, *, allow_writes: bool) -> dict[str, Tool]:
     """Return the tools of whoever the App acts for, by name; one that may not be used is not there."""
-    rights = RIGHTS[app.desk.caller.role] if allow_writes else frozenset[Right]()
+    rights = RIGHTS[app.access.principal.role] if allow_writes else frozenset[Right]()
     return {tool.name: tool for tool in TOOLS if tool.right is None or tool.right in rights}

@@ -14,9 +14,9 @@ from roomlore.context.speakers import speaker_names
 from roomlore.context.tokens import estimate_tokens
 from roomlore.domain.ids import MemoryId, MessageId, ParticipantId
 from roomlore.domain.records import Memory, Message
-from roomlore.domain.speech import on_one_line, safe_body, safe_name, spoken
-from roomlore.domain.wording import counted
-from roomlore.retrieval.records import Exchange
+from roomlore.domain.speech import as_one_line, safe_body, safe_name, render_message
+from roomlore.domain.wording import count_phrase
+from roomlore.retrieval.records import Thread
 
 #: How to read it; told with every answer.
 NOTE = (
@@ -26,14 +26,14 @@ NOTE = (
 #: Characters of one message or memory that are shown.
 LONGEST_BODY = 1_500
 #: Told where messages were cut.
-REST = "Read all of a message that was cut with message_read, part by part."
+READ_MORE_NOTE = "Read all of a message that was cut with message_read, part by part."
 #: Tokens of a label, and of the id that it stands for; of saying that something is left out.
 LABEL_COST, NOTICE_COST = 30, 20
-ROLES = {"author": "stated by", "subject": "about", "involved": "from words of", "perspective": "seen by"}
+ROLE_NAMES = {"author": "stated by", "subject": "about", "involved": "from words of", "perspective": "seen by"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cited:
+class CitedMessage:
     """The message that a label stands for."""
 
     label: str
@@ -44,7 +44,7 @@ class Cited:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryCited:
+class CitedMemory:
     """The memory that a label stands for."""
 
     label: str
@@ -70,8 +70,8 @@ class Transcript:
     left_out: int = 0
     #: Whether not all words of a message are shown that is.
     has_cut: bool = False
-    cited: list[Cited] = field(default_factory=list[Cited])
-    memories: list[MemoryCited] = field(default_factory=list[MemoryCited])
+    cited: list[CitedMessage] = field(default_factory=list[CitedMessage])
+    memories: list[CitedMemory] = field(default_factory=list[CitedMemory])
     _lines: list[str] = field(default_factory=list[str])
     #: Stands before what comes next, if anything of that fits.
     _section: str = ""
@@ -79,7 +79,7 @@ class Transcript:
     _has_any: bool = False
     _taken: set[str] = field(default_factory=set[str])
     #: All of it so that nobody goes by the name of another, whatever they are quoted beside.
-    _heard: list[Message] = field(default_factory=list[Message])
+    _messages_cited: list[Message] = field(default_factory=list[Message])
 
     @property
     def text(self) -> str:
@@ -97,7 +97,7 @@ class Transcript:
 
     def messages(self, said: Sequence[Message]) -> MessageId | None:
         """Add messages, in their order, as many of the newest as fit; return the first that is there."""
-        lines = self._spoken(said)
+        lines = self._message_lines(said)
         fit: list[Message] = []
         for message in reversed(said):
             if not self._fits(lines[message.id]):
@@ -105,10 +105,10 @@ class Transcript:
                 self.left_out += len(said) - len(fit) - 1
                 break
             fit.insert(0, message)
-        self._say(fit, lines)
+        self._add_lines(fit, lines)
         return fit[0].id if fit else None
 
-    def exchange(self, whole: Exchange, *, first: Iterable[MessageId], rest: str) -> None:
+    def add_thread(self, thread: Thread, *, first: Iterable[MessageId], rest: str) -> None:
         """Add an exchange: whole if it fits, otherwise a part that says so, no answer without its question.
 
         Args:
@@ -116,27 +116,27 @@ class Transcript:
             first: Which of it matters most, best first: it comes with all that it answers.
             rest: How to read what is left out.
         """
-        lines = self._spoken(whole.messages)
+        lines = self._message_lines(thread.messages)
         cost = sum(estimate_tokens(line) + LABEL_COST for line in lines.values()) + self._section_cost
         notice = estimate_tokens(rest) + NOTICE_COST
-        missing = whole.omitted
+        missing = thread.omitted
         fit = set(lines)
         if self.tokens + cost + (notice if missing else 0) <= self.budget:
             self.tokens += cost
         else:
-            fit = self._part(whole, lines, first, self.budget - notice - self._section_cost)
+            fit = self._part(thread, lines, first, self.budget - notice - self._section_cost)
             self.left_out += len(lines) - len(fit)
             missing += len(lines) - len(fit)
             if not fit:
                 return
             self.tokens += self._section_cost
         self._has_any, self._section_cost = True, 0
-        self._say([one for one in whole.messages if one.id in fit], lines)
+        self._add_lines([one for one in thread.messages if one.id in fit], lines)
         if missing:
-            self.heading(f"-- {counted(missing, 'more message')} of this exchange left out; {rest}")
+            self.heading(f"-- {count_phrase(missing, 'more message')} of this exchange left out; {rest}")
 
     def _part(
-        self, whole: Exchange, lines: Mapping[MessageId, str], first: Iterable[MessageId], budget: int
+        self, whole: Thread, lines: Mapping[MessageId, str], first: Iterable[MessageId], budget: int
     ) -> set[MessageId]:
         """Return what fits of an exchange: none without what it answers, but for the first that matters."""
         above = {edge.child_id: edge.parent_id for edge in whole.replies}
@@ -147,30 +147,30 @@ class Transcript:
             while (parent := above.get(way[-1])) is not None and parent not in fit:
                 way.append(parent)
             if not fit:
-                way = way[: self._longest(way, lines, budget)]
+                way = way[: self._count_fitting(way, lines, budget)]
             cost = sum(estimate_tokens(lines[one]) + LABEL_COST for one in way)
             if key not in fit and (not fit or self.tokens + cost <= budget):
                 fit.update(way)
                 self.tokens += cost
         return fit
 
-    def _longest(self, way: Sequence[MessageId], lines: Mapping[MessageId, str], budget: int) -> int:
+    def _count_fitting(self, way: Sequence[MessageId], lines: Mapping[MessageId, str], budget: int) -> int:
         """Return how many of these fit; one at least, for what comes first of all is told however long it is."""
         spent = accumulate(estimate_tokens(lines[one]) + LABEL_COST for one in way)
         return max(0 if self._has_any else 1, sum(self.tokens + cost <= budget for cost in spent))
 
-    def _spoken(self, said: Sequence[Message]) -> dict[MessageId, str]:
+    def _message_lines(self, said: Sequence[Message]) -> dict[MessageId, str]:
         """Return the line of each message, by the names that tell apart all who are heard."""
-        self._heard += said
-        names = speaker_names(self._heard)
+        self._messages_cited += said
+        names = speaker_names(self._messages_cited)
         return {one.id: _line(one, names[one.author_id, one.author_name], self.longest) for one in said}
 
-    def _say(self, said: Sequence[Message], lines: Mapping[MessageId, str]) -> None:
-        names = speaker_names(self._heard)
+    def _add_lines(self, said: Sequence[Message], lines: Mapping[MessageId, str]) -> None:
+        names = speaker_names(self._messages_cited)
         for message in said:
-            self._open()
+            self._write_section()
             label = self._label(message.id, "m")
-            self.cited.append(_cited(message, label, names))
+            self.cited.append(_to_citation(message, label, names))
             self._lines.append(f"{label} {lines[message.id]}")
             self.has_cut |= len(safe_body(message)) > self.longest
 
@@ -179,10 +179,10 @@ class Transcript:
         line = memory_line(memory)
         if not self._fits(line):
             return
-        self._open()
+        self._write_section()
         label = self._label(memory.id, "k")
         self.memories.append(
-            MemoryCited(
+            CitedMemory(
                 label=label,
                 memory_id=memory.id,
                 kind=memory.kind,
@@ -192,13 +192,13 @@ class Transcript:
         )
         self._lines.append(f"{label} {line}")
 
-    def words(self, line: str) -> None:
+    def add_quote(self, line: str) -> None:
         """Add a line that quotes somebody without a label, if it fits; it is harmless already."""
         if self._fits(line):
-            self._open()
+            self._write_section()
             self._lines.append(f"  | {line}")
 
-    def whole(self) -> str:
+    def with_citations(self) -> str:
         """Return the lines, and below them what the labels stand for."""
         ids = [f"{one.label} = message {one.message_id}" for one in self.cited]
         ids += [f"{one.label} = memory {one.memory_id}" for one in self.memories]
@@ -209,9 +209,9 @@ class Transcript:
     @property
     def remarks(self) -> list[str]:
         """How to read on."""
-        return [REST] if self.has_cut else []
+        return [READ_MORE_NOTE] if self.has_cut else []
 
-    def _open(self) -> None:
+    def _write_section(self) -> None:
         """Add the section that was put before what is added now."""
         if self._section:
             self._lines.append(self._section)
@@ -247,26 +247,26 @@ def memory_line(memory: Memory) -> str:
     marks += ["forgotten"] if memory.status == "archived" else []
     marks += ["outdated: a message it rests on was edited"] if memory.is_outdated else []
     named = [
-        f"{ROLES[role]} {', '.join(names)}"
-        for role in ROLES
+        f"{ROLE_NAMES[role]} {', '.join(names)}"
+        for role in ROLE_NAMES
         if (names := [safe_name(one.name) for one in memory.participants if one.role == role])
     ]
     people = f" [{'; '.join(named)}]" if named else ""
-    return f"{memory.valid_from:%Y-%m-%d} ({', '.join(marks)}){people}: {_cut(on_one_line(memory.content))}"
+    return f"{memory.valid_from:%Y-%m-%d} ({', '.join(marks)}){people}: {_truncated(as_one_line(memory.content))}"
 
 
 def _line(message: Message, name: str, longest: int) -> str:
-    said = spoken(message, name=name, text=_cut(safe_body(message), longest))
+    said = render_message(message, name=name, text=_truncated(safe_body(message), longest))
     return f"{message.sent_at:%Y-%m-%d %H:%M} {said}"
 
 
-def _cited(message: Message, label: str, names: Mapping[tuple[ParticipantId, str], str]) -> Cited:
+def _to_citation(message: Message, label: str, names: Mapping[tuple[ParticipantId, str], str]) -> CitedMessage:
     is_named = message.kind != "system" and not message.erased_at
     bot = " (bot)" if message.author_kind == "agent" else ""
     author = f"{names[message.author_id, message.author_name]}{bot}" if is_named else ""
-    return Cited(label=label, message_id=message.id, author=author, at=message.sent_at)
+    return CitedMessage(label=label, message_id=message.id, author=author, at=message.sent_at)
 
 
-def _cut(text: str, longest: int = LONGEST_BODY) -> str:
+def _truncated(text: str, longest: int = LONGEST_BODY) -> str:
     missing = len(text) - longest
     return text if missing <= 0 else f"{text[:longest]} [… {missing} characters cut]"

@@ -4,22 +4,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from roomlore.context.memoryblock import MemoryBlock, Section, block_text
-from roomlore.context.records import Context, ContextLine, Explained, LeftOut
+from roomlore.context.memoryblock import MemorySection, MemoryGroup, section_text
+from roomlore.context.records import Context, ContextLine, ExplainedMessage, OmittedMessage
 from roomlore.context.render import PARTIAL, line_text
-from roomlore.context.walked import Part, Rule
+from roomlore.context.walked import ContextPart, SelectionRule
 from roomlore.domain.ids import MemoryId, MessageId, ParticipantId
 from roomlore.domain.incoming import ParticipantKind
-from roomlore.domain.patterns import later
+from roomlore.domain.patterns import lazy_pattern
 from roomlore.domain.records import ReplyMethod
-from roomlore.domain.speech import on_one_line, removed, with_names
+from roomlore.domain.speech import as_one_line, removal_notice, with_mention_names
 
 #: Characters of a message that a table shows.
 GLANCE = 140
 #: How a line of a memory block says which memory it is.
-CITED = later(r"(?P<before>- |Current focus: )#(?P<label>k\d+)(?=\s|$)")
+CITATION = lazy_pattern(r"(?P<before>- |Current focus: )#(?P<label>k\d+)(?=\s|$)")
 #: What the bar tells apart, with its words for people, in the order of the text.
-PARTS: Mapping[str, str] = {
+PART_NAMES: Mapping[str, str] = {
     "memories": "memories",
     "temporal": "said next to these",
     "reply": "tied by replies",
@@ -30,7 +30,7 @@ PARTS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spent:
+class TokenShare:
     """Tokens of one part of a context."""
 
     part: str
@@ -57,8 +57,8 @@ class Candidate:
     glance: str
     included: bool
     label: str | None
-    part: Part
-    rule: Rule
+    part: ContextPart
+    rule: SelectionRule
     via: MessageId | None
     #: The message it answers by the platform's own word.
     reply_to: MessageId | None
@@ -72,7 +72,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Remembered:
+class MemoryCandidate:
     """A memory that was considered, in or out, and why."""
 
     memory_id: MemoryId
@@ -80,13 +80,13 @@ class Remembered:
     text: str
     included: bool
     label: str | None
-    section: Section
+    section: MemoryGroup
     weight: float
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class ContextTextLine:
     """A line of the context's text."""
 
     #: None of a heading.
@@ -96,16 +96,16 @@ class Line:
     memory_id: MemoryId | None = None
 
 
-def candidates_of(built: Context) -> list[Candidate]:
+def candidates_of(context: Context) -> list[Candidate]:
     """Return every message that was considered, in the order of the room."""
-    told = {one.message_id: one for one in built.explain()}
-    known = {item.message.id: item for item in (*built.lines, *built.left_out)}
+    told = {one.message_id: one for one in context.explain()}
+    known = {item.message.id: item for item in (*context.lines, *context.left_out)}
     return [_candidate(known[key], one) for key, one in told.items()]
 
 
-def _candidate(item: ContextLine | LeftOut, told: Explained) -> Candidate:
+def _candidate(item: ContextLine | OmittedMessage, told: ExplainedMessage) -> Candidate:
     said = item.message
-    glance = removed(said) or on_one_line(with_names(said)[: 4 * GLANCE])
+    glance = removal_notice(said) or as_one_line(with_mention_names(said)[: 4 * GLANCE])
     return Candidate(
         message_id=said.id,
         external_id=said.external_id,
@@ -129,29 +129,29 @@ def _candidate(item: ContextLine | LeftOut, told: Explained) -> Candidate:
     )
 
 
-def lines_of(built: Context) -> list[Line]:
+def lines_of(context: Context) -> list[ContextTextLine]:
     """Return the context's text by line, each with what it cites: what `to_text` writes."""
     return [
-        *_remembered(built.block),
-        *([Line(label=None, text=PARTIAL)] if built.is_partial else []),
+        *_section_lines(context.block),
+        *([ContextTextLine(label=None, text=PARTIAL)] if context.is_partial else []),
         *(
-            Line(
+            ContextTextLine(
                 label=line.label,
                 text=line_text(line).removeprefix(f"#{line.label}"),
                 message_id=line.message.id,
             )
-            for line in built.lines
+            for line in context.lines
         ),
     ]
 
 
-def remembered_of(built: Context) -> list[Remembered]:
+def memory_candidates_of(context: Context) -> list[MemoryCandidate]:
     """Return every memory that was considered; none for those who are no agents."""
-    if built.block is None:
+    if context.block is None:
         return []
-    texts = {line.memory_id: line.text for line in built.block.lines}
+    texts = {line.memory_id: line.text for line in context.block.lines}
     return [
-        Remembered(
+        MemoryCandidate(
             memory_id=one.memory_id,
             text=texts.get(one.memory_id, ""),
             included=one.included,
@@ -160,35 +160,35 @@ def remembered_of(built: Context) -> list[Remembered]:
             weight=one.weight,
             reason=one.reason,
         )
-        for one in built.block.explain()
+        for one in context.block.explain()
     ]
 
 
-def _remembered(block: MemoryBlock | None) -> list[Line]:
-    found: list[Line] = []
-    for text in [] if block is None else block_text(block).splitlines():
-        cited = CITED.match(text)
+def _section_lines(block: MemorySection | None) -> list[ContextTextLine]:
+    found: list[ContextTextLine] = []
+    for text in [] if block is None else section_text(block).splitlines():
+        cited = CITATION.match(text)
         label = cited["label"] if cited and block else None
         memory_id = block.citations.get(label) if block and label else None
         if cited is None or memory_id is None:
-            found.append(Line(label=None, text=text))
+            found.append(ContextTextLine(label=None, text=text))
         else:
             words = cited["before"] + text[cited.end() :].removeprefix(" ")
-            found.append(Line(label=label, text=words, memory_id=memory_id))
+            found.append(ContextTextLine(label=label, text=words, memory_id=memory_id))
     return found
 
 
-def spent_of(built: Context) -> list[Spent]:
+def token_shares_of(context: Context) -> list[TokenShare]:
     """Return what each part of a context costs, and what is left over; nothing of what costs nothing."""
-    tokens = dict.fromkeys(PARTS, 0)
-    tokens["memories"] = built.block.tokens if built.block else 0
-    for line in built.lines:
+    tokens = dict.fromkeys(PART_NAMES, 0)
+    tokens["memories"] = context.block.tokens if context.block else 0
+    for line in context.lines:
         tokens[line.rule] += line.tokens
-    tokens["left"] = max(0, built.budget - built.tokens)
-    whole, begins, found = max(built.budget, built.tokens), 0.0, list[Spent]()
-    for part, means in PARTS.items():
+    tokens["left"] = max(0, context.budget - context.tokens)
+    whole, begins, found = max(context.budget, context.tokens), 0.0, list[TokenShare]()
+    for part, means in PART_NAMES.items():
         share = tokens[part] / whole
         if tokens[part]:
-            found.append(Spent(part=part, means=means, tokens=tokens[part], share=share, begins=begins))
+            found.append(TokenShare(part=part, means=means, tokens=tokens[part], share=share, begins=begins))
         begins += share
     return found

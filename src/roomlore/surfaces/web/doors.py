@@ -20,12 +20,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from roomlore.app import App
 from roomlore.domain.errors import BadInput, KeyRefused, NotAllowed
-from roomlore.domain.patterns import later
-from roomlore.store.work import meeting_outages
+from roomlore.domain.patterns import lazy_pattern
+from roomlore.store.work import translate_connection_errors
 from roomlore.surfaces.http.limits import key_of
-from roomlore.surfaces.http.signin import sign_in
-from roomlore.surfaces.web.faults import TWIN, on_error, on_fault
-from roomlore.surfaces.web.visits import AS, Visit, said
+from roomlore.surfaces.http.signin import authenticate
+from roomlore.surfaces.web.faults import JSON_SUFFIX, handle_error, handle_fault
+from roomlore.surfaces.web.visits import VIEW_AS, RequestContext, clean_word
 
 KEY = "roomlore_key"
 #: Over TLS the same under a name that no neighbouring site can set.
@@ -35,20 +35,20 @@ THEMES = ("auto", "light", "dark")
 SIGN_IN = "/signin"
 STATIC = "/static/"
 #: Where the state of a request holds the key that got in, or that one was shown which is none.
-LET_IN, GUESSED = "let_in", "guessed"
+AUTHENTICATED, REJECTED = "let_in", "guessed"
 #: How forms are written.
 FORM = "application/x-www-form-urlencoded"
 #: Bytes of a form.
-LARGEST = 64 * 1024
+MAX_FORM_BYTES = 64 * 1024
 #: Bytes of an address to go on to.
 LONGEST_WAY = 4096
 SAFE = frozenset({"GET", "HEAD"})
 #: The names by which a browser asks for this machine.
-HERE = later(r"(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?")
+LOCAL_HOST = lazy_pattern(r"(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?")
 #: What whoever stands between adds, by how it begins: then it is not this machine that asks.
-FORWARDED = ("forwarded", "via", "x-forwarded", "x-real-ip", "x-original")
+FORWARDING_HEADERS = ("forwarded", "via", "x-forwarded", "x-real-ip", "x-original")
 #: Who has a browser ask: a page of ours, or whoever sits before it.
-OURS = frozenset({"same-origin", "none"})
+OWN_SITES = frozenset({"same-origin", "none"})
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -61,7 +61,7 @@ HEADERS = {
 
 
 @dataclass(slots=True)
-class Door:
+class PageAuthenticationMiddleware:
     """Lets in whoever may come in."""
 
     app: ASGIApp
@@ -76,21 +76,21 @@ class Door:
             return
         request = Request(scope, receive)
         try:
-            with meeting_outages():
-                answer = await self._answer(request)
+            with translate_connection_errors():
+                answer = await self._authenticate(request)
         except HTTPException as error:
-            answer = await on_error(request, error)
+            answer = await handle_error(request, error)
         except Exception as error:  # noqa: BLE001  whatever it is, whoever asks is told, and told no details
-            answer = on_fault(scope, error)
-        await (answer or self.app)(scope, receive, sealed(send))
+            answer = handle_fault(scope, error)
+        await (answer or self.app)(scope, receive, with_page_headers(send))
         if "route" in scope:
             # By its pattern, for the metrics: an address tells what was asked.
             scope["state"]["route"] = scope["route"].path
 
-    async def _answer(self, request: Request) -> Response | None:
+    async def _authenticate(self, request: Request) -> Response | None:
         """Return why a request is not let in; or note who comes, and return None."""
         if self.local:
-            _check_here(request)
+            _check_local_request(request)
         if request.method not in {*SAFE, "POST"}:
             raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED, headers={"Allow": "GET, HEAD, POST"})
         if not _is_path(request.scope["path"]):
@@ -103,32 +103,32 @@ class Door:
         if request.url.path == SIGN_IN:
             request.scope["state"]["visit"] = None
             return RedirectResponse("/", HTTPStatus.SEE_OTHER) if self.local else None
-        key = None if self.local else key_shown(request)
+        key = None if self.local else key_of_request(request)
         if not self.local and key is None:
             return _to_sign_in(request)
         try:
-            request.scope["state"]["visit"] = await self._visit(request, key)
+            request.scope["state"]["visit"] = await self._request_context(request, key)
         except KeyRefused:
-            if key_of(request.headers) or request.url.path.endswith(TWIN):
+            if key_of(request.headers) or request.url.path.endswith(JSON_SUFFIX):
                 raise
             return _to_sign_in(request)
         return None
 
-    async def _visit(self, request: Request, key: str | None) -> Visit:
-        acting = self.served if self.local else await signed_in(request, self.served, key or "")
+    async def _request_context(self, request: Request, key: str | None) -> RequestContext:
+        acting = self.served if self.local else await authenticate_request(request, self.served, key or "")
         # For the metrics, which are each org's own.
         request.scope["state"]["app"] = acting
-        by_operator = acting.desk.caller.is_operator
+        by_operator = acting.access.principal.is_operator
         query = QueryParams(request.url.query)
-        viewing_as = said(AS, query.get(AS))
+        viewing_as = clean_word(VIEW_AS, query.get(VIEW_AS))
         if viewing_as is not None:
             acting = acting.acting(await acting.viewer(viewing_as))
         theme = _cookies(request, THEME)
-        return Visit(
+        return RequestContext(
             app=acting,
             path=request.url.path,
             query=query,
-            token=self._token if self.local else token_of(key or ""),
+            token=self._token if self.local else form_token(key or ""),
             by_operator=by_operator,
             viewing_as=viewing_as,
             is_local=self.local,
@@ -136,12 +136,12 @@ class Door:
         )
 
 
-def token_of(key: str) -> str:
+def form_token(key: str) -> str:
     """Return what the forms of whoever holds a key send back: no other site can know it."""
     return hmac.digest(key.encode(), b"roomlore forms", "sha256").hex()
 
 
-def key_shown(request: Request) -> str | None:
+def key_of_request(request: Request) -> str | None:
     """Return the key that a request shows, in its header or in a cookie.
 
     Raises:
@@ -159,18 +159,18 @@ def key_shown(request: Request) -> str | None:
     return next(iter(shown), None)
 
 
-async def signed_in(request: Request, served: App, key: str) -> App:
+async def authenticate_request(request: Request, served: App, key: str) -> App:
     """Return the App on behalf of whoever holds a key, and note whether it is one.
 
     Raises:
         KeyRefused: there is no such key, or it has expired or was revoked.
     """
     try:
-        acting = await sign_in(served, key, viewer=None)
+        acting = await authenticate(served, key, viewer=None)
     except KeyRefused:
-        request.scope["state"][GUESSED] = True
+        request.scope["state"][REJECTED] = True
         raise
-    request.scope["state"][LET_IN] = key
+    request.scope["state"][AUTHENTICATED] = key
     return acting
 
 
@@ -185,27 +185,27 @@ def is_over_tls(request: Request) -> bool:
 def has_fit_length(request: Request) -> bool:
     """Whether a form says how large it is, and is not larger than any of ours."""
     length = request.headers.get("content-length", "")
-    is_number = length.isascii() and length.isdigit() and len(length) <= len(str(LARGEST))
-    return is_number and int(length) <= LARGEST
+    is_number = length.isascii() and length.isdigit() and len(length) <= len(str(MAX_FORM_BYTES))
+    return is_number and int(length) <= MAX_FORM_BYTES
 
 
-def within(where: str | None) -> str:
+def local_path(address: str | None) -> str:
     """Return a path of these pages, whatever an address says to go to."""
-    way = where or "/"
+    way = address or "/"
     # What browsers leave out of an address, or read as a slash, could make two of one.
     is_within = way.startswith("/") and _is_path(way) and way.isascii() and " " not in way
     return way if is_within and len(way) <= LONGEST_WAY else "/"
 
 
-def _check_here(request: Request) -> None:
+def _check_local_request(request: Request) -> None:
     """Do nothing if a request comes from this machine and asks for it by a name of its own.
 
     Raises:
         NotAllowed: it does not.
     """
     names = request.headers.getlist("host")
-    is_named = len(names) == 1 and HERE.fullmatch(names[0].lower()) is not None
-    is_forwarded = any(name.startswith(FORWARDED) for name in request.headers)
+    is_named = len(names) == 1 and LOCAL_HOST.fullmatch(names[0].lower()) is not None
+    is_forwarded = any(name.startswith(FORWARDING_HEADERS) for name in request.headers)
     if request.client is None or not _is_loopback(request.client.host) or not is_named or is_forwarded:
         raise NotAllowed("local pages are for this machine alone: ask for localhost, and through nobody else")
 
@@ -231,7 +231,7 @@ def _check_site(request: Request, *, local: bool) -> None:
         NotAllowed: another site loads something of ours.
     """
     headers = request.headers
-    if headers.get("sec-fetch-site", "none") in OURS:
+    if headers.get("sec-fetch-site", "none") in OWN_SITES:
         return
     is_followed = (headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")) == ("navigate", "document")
     if not is_followed or "sec-purpose" in headers:
@@ -251,10 +251,10 @@ def _check_origin(request: Request) -> None:
     origins, site = request.headers.getlist("origin"), request.headers.get("sec-fetch-site", "same-origin")
     host = request.headers.get("host", "")
     foreign = any(origin not in {f"http://{host}", f"https://{host}"} for origin in origins)
-    if foreign or site not in OURS:
+    if foreign or site not in OWN_SITES:
         raise NotAllowed("another site sends this form")
     if not has_fit_length(request):
-        raise BadInput("form", f"must be at most {LARGEST // 1024} KB")
+        raise BadInput("form", f"must be at most {MAX_FORM_BYTES // 1024} KB")
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if request.method == "POST" and kind != FORM:
         # No parts, of which each may be written in letters that are dear to read.
@@ -262,10 +262,10 @@ def _check_origin(request: Request) -> None:
 
 
 def _to_sign_in(request: Request) -> Response:
-    if request.url.path.endswith(TWIN):
+    if request.url.path.endswith(JSON_SUFFIX):
         raise KeyRefused
     asked = f"?{request.url.query}" if request.url.query else ""
-    back = within(request.url.path + asked) if request.method in SAFE else "/"
+    back = local_path(request.url.path + asked) if request.method in SAFE else "/"
     return RedirectResponse(f"{SIGN_IN}?next={quote(back, safe='/')}", HTTPStatus.SEE_OTHER)
 
 
@@ -275,7 +275,7 @@ def _cookies(request: Request, name: str) -> list[str]:
     return [pair[name] for pair in pairs if pair.get(name)]
 
 
-def sealed(send: Send) -> Send:
+def with_page_headers(send: Send) -> Send:
     """Return a way to send that gives each page the headers of all."""
 
     async def sealed(message: Message) -> None:

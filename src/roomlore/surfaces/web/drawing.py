@@ -5,24 +5,24 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
-from roomlore.context.walked import Sealed
+from roomlore.context.walked import TimeBoundary
 from roomlore.domain.ids import MessageId
 from roomlore.domain.records import ReplyMethod
-from roomlore.surfaces.web.candidates import Candidate, Remembered
+from roomlore.surfaces.web.candidates import Candidate, MemoryCandidate
 
 #: Of a row, and where its dot stands: left of it the ways, right of it the words.
 ROW, DOT, WIDTH = 26, 112, 1180
 #: A way of one row is so deep, and each row more adds to it, up to a depth.
-SHALLOWEST, DEEPER, DEEPEST = 16, 9, 132
+MIN_ARC_DEPTH, ARC_DEPTH_STEP, MAX_ARC_DEPTH = 16, 9, 132
 #: More than so many messages no picture shows; those that are in come first.
-MOST = 80
+MAX_DOTS = 80
 #: Characters of a message beside its dot.
 GLANCE = 124
 
 #: How a message was reached: the platform says so, it was found, it stood near in time, or it is remembered.
-Way = Literal["stated", "found", "near", "remembered"]
+EdgeKind = Literal["stated", "found", "near", "remembered"]
 STATED = frozenset[ReplyMethod]({"explicit", "thread"})
-WAYS: Mapping[Way, str] = {
+EDGE_KIND_TEXTS: Mapping[EdgeKind, str] = {
     "stated": "a reply, by the platform's own word",
     "found": "a reply that was found",
     "near": "near in time",
@@ -40,10 +40,10 @@ class Dot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Diamond:
+class MemoryDiamond:
     """A memory in the picture."""
 
-    memory: Remembered
+    memory: MemoryCandidate
     y: int
 
 
@@ -51,7 +51,7 @@ class Diamond:
 class Arc:
     """A way from one row to another, as the path of a drawing."""
 
-    way: Way
+    way: EdgeKind
     path: str
     #: For those who point at it, and who hear it read.
     title: str
@@ -66,11 +66,11 @@ class Pause:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Picture:
+class ContextGraph:
     """Everything of the picture, each with its place."""
 
     dots: Sequence[Dot]
-    diamonds: Sequence[Diamond]
+    diamonds: Sequence[MemoryDiamond]
     arcs: Sequence[Arc]
     pauses: Sequence[Pause]
     width: int
@@ -81,28 +81,28 @@ class Picture:
     not_drawn: int
 
     @property
-    def ways(self) -> Mapping[Way, str]:
+    def ways(self) -> Mapping[EdgeKind, str]:
         """What the lines of this picture mean."""
         used = {arc.way for arc in self.arcs}
-        return {way: means for way, means in WAYS.items() if way in used}
+        return {way: means for way, means in EDGE_KIND_TEXTS.items() if way in used}
 
 
-def drawn(
-    candidates: Sequence[Candidate], sealed: Sequence[Sealed], memories: Sequence[Remembered]
-) -> Picture:
+def context_graph(
+    candidates: Sequence[Candidate], boundaries: Sequence[TimeBoundary], memories: Sequence[MemoryCandidate]
+) -> ContextGraph:
     """Return the picture of a context, the oldest on top, what is remembered below the message to answer."""
-    shown = _shown(candidates)
-    rows, pauses = _rows(shown, sealed)
+    shown = _select_dots(candidates)
+    rows, pauses = _row_positions(shown, boundaries)
     dots = [Dot(candidate=one, y=rows[one.message_id], glance=_glance(one)) for one in shown]
     below = max((dot.y for dot in dots), default=0)
     diamonds = [
-        Diamond(memory=one, y=below + (place + 1) * ROW)
+        MemoryDiamond(memory=one, y=below + (place + 1) * ROW)
         for place, one in enumerate(memory for memory in memories if memory.included)
     ]
-    return Picture(
+    return ContextGraph(
         dots=dots,
         diamonds=diamonds,
-        arcs=[*_arcs(shown, rows), *_remembered(shown, rows, diamonds)],
+        arcs=[*_arcs(shown, rows), *_memory_arcs(shown, rows, diamonds)],
         pauses=pauses,
         width=WIDTH,
         height=below + (len(diamonds) + 1) * ROW,
@@ -111,15 +111,15 @@ def drawn(
     )
 
 
-def _shown(candidates: Sequence[Candidate]) -> list[Candidate]:
+def _select_dots(candidates: Sequence[Candidate]) -> list[Candidate]:
     """Return as many as a picture shows, in the order of the room: those that are in, then the newest."""
     newest_first = candidates[::-1]
-    first = sorted(newest_first, key=lambda one: not one.included)[:MOST]
+    first = sorted(newest_first, key=lambda one: not one.included)[:MAX_DOTS]
     kept = {one.message_id for one in first}
     return [one for one in candidates if one.message_id in kept]
 
 
-def _rows(shown: Sequence[Candidate], sealed: Sequence[Sealed]) -> tuple[dict[MessageId, int], list[Pause]]:
+def _row_positions(shown: Sequence[Candidate], sealed: Sequence[TimeBoundary]) -> tuple[dict[MessageId, int], list[Pause]]:
     """Return where each message stands, and where the pauses between them."""
     before = {seal.message_id: seal.gap for seal in sealed if seal.direction == "before"}
     after = {seal.message_id: seal.gap for seal in sealed if seal.direction == "after"}
@@ -144,7 +144,7 @@ def _arcs(shown: Sequence[Candidate], rows: Mapping[MessageId, int]) -> list[Arc
     for one in shown:
         name = labels[one.message_id]
         if one.via is not None and one.via in rows:
-            found.append(_arc(rows[one.message_id], rows[one.via], _way(one), f"{name}: {one.reason}"))
+            found.append(_arc(rows[one.message_id], rows[one.via], _edge_kind(one), f"{name}: {one.reason}"))
         tied = {one.via, *(other.message_id for other in shown if other.via == one.message_id)}
         if one.reply_to is not None and one.reply_to in rows and one.reply_to not in tied:
             title = f"{name}: answers {labels[one.reply_to]}"
@@ -152,8 +152,8 @@ def _arcs(shown: Sequence[Candidate], rows: Mapping[MessageId, int]) -> list[Arc
     return found
 
 
-def _remembered(
-    shown: Sequence[Candidate], rows: Mapping[MessageId, int], diamonds: Sequence[Diamond]
+def _memory_arcs(
+    shown: Sequence[Candidate], rows: Mapping[MessageId, int], diamonds: Sequence[MemoryDiamond]
 ) -> list[Arc]:
     trigger = next((rows[one.message_id] for one in shown if one.rule == "trigger"), None)
     return [
@@ -163,14 +163,14 @@ def _remembered(
     ]
 
 
-def _way(one: Candidate) -> Way:
+def _edge_kind(one: Candidate) -> EdgeKind:
     if one.method is None:
         return "near"
     return "stated" if one.method in STATED else "found"
 
 
-def _arc(start: int, end: int, way: Way, title: str) -> Arc:
-    depth = min(DEEPEST, SHALLOWEST + DEEPER * max(0, abs(start - end) // ROW - 1))
+def _arc(start: int, end: int, way: EdgeKind, title: str) -> Arc:
+    depth = min(MAX_ARC_DEPTH, MIN_ARC_DEPTH + ARC_DEPTH_STEP * max(0, abs(start - end) // ROW - 1))
     # Clear of the dots at both ends.
     x, edge = DOT - 8, DOT - 8 - depth
     return Arc(way=way, path=f"M {x} {start} C {edge} {start}, {edge} {end}, {x} {end}", title=title)

@@ -15,17 +15,17 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from roomlore.domain.errors import BadInput, NotAllowed
-from roomlore.surfaces.http.responses import shown
+from roomlore.surfaces.http.responses import json_response
 from roomlore.surfaces.web.rendering import render
-from roomlore.surfaces.web.visits import Visit, said
+from roomlore.surfaces.web.visits import RequestContext, clean_word
 
 #: Makes the record of a page: (visit, **parts of the path).
 View = TypeVar("View", bound=Callable[..., Awaitable[object]])
 #: Does what a form asks for and returns where to go: (visit, form, **parts of the path).
-Deed = Callable[..., Awaitable[str]]
+FormAction = Callable[..., Awaitable[str]]
 MOST_FIELDS = 100
 #: Below a page, where it looks closer.
-LOOK = "/look"
+PREVIEW_SUFFIX = "/look"
 #: What a form sends back under this name.
 TOKEN = "token"  # noqa: S105  a name, not a secret
 
@@ -34,7 +34,7 @@ TOKEN = "token"  # noqa: S105  a name, not a secret
 class Form:
     """What a form says."""
 
-    said: FormData
+    data: FormData
 
     def word(self, name: str) -> str:
         """Return what is said under a name.
@@ -53,20 +53,20 @@ class Form:
         Raises:
             BadInput: nobody could have typed it.
         """
-        words = self.said.get(name)
-        return said(name, words) if isinstance(words, str) else None
+        words = self.data.get(name)
+        return clean_word(name, words) if isinstance(words, str) else None
 
     def words(self, name: str) -> list[str]:
         """Return all that is said under a name."""
-        return [one for one in self.said.getlist(name) if isinstance(one, str) and said(name, one)]
+        return [one for one in self.data.getlist(name) if isinstance(one, str) and clean_word(name, one)]
 
-    def ticked(self, name: str) -> bool:
+    def is_checked(self, name: str) -> bool:
         """Whether a box is ticked."""
         return self.optional(name) is not None
 
 
 @dataclass(frozen=True, slots=True)
-class Pages:
+class PageRoutes:
     """Pages of one kind of thing, as routes."""
 
     routes: list[Route] = field(default_factory=list[Route])
@@ -76,12 +76,12 @@ class Pages:
 
         def kept(view: View) -> View:
             async def as_page(request: Request) -> Response:
-                visit: Visit = request.state.visit
+                visit: RequestContext = request.state.visit
                 record = await view(visit, **request.path_params)
                 return render(template, visit, {"page": record})
 
             async def as_twin(request: Request) -> Response:
-                return shown(await view(request.state.visit, **request.path_params))
+                return json_response(await view(request.state.visit, **request.path_params))
 
             twin = "/index.json" if path == "/" else f"{path}.json"
             self.routes.append(Route(twin, as_twin, methods=["GET"]))
@@ -95,7 +95,7 @@ class Pages:
 
         def kept(view: View) -> View:
             async def as_fragment(request: Request) -> Response:
-                visit: Visit = request.state.visit
+                visit: RequestContext = request.state.visit
                 return render(template, visit, {"page": await view(visit, **request.path_params)})
 
             self.routes.append(Route(path, as_fragment, methods=["GET"]))
@@ -107,28 +107,28 @@ class Pages:
         """Serve what is neither page nor record, such as a stream."""
         self.routes.append(Route(path, serve, methods=["GET"]))
 
-    def look(self, path: str, template: str) -> Callable[[View], View]:
+    def preview(self, path: str, template: str) -> Callable[[View], View]:
         """Show what a view returns on a page to whoever sends a form below it: what costs too much for a link."""
 
         def kept(view: View) -> View:
             async def as_look(request: Request) -> Response:
-                visit: Visit = request.state.visit
+                visit: RequestContext = request.state.visit
                 async with request.form(max_files=0, max_fields=MOST_FIELDS) as sent:
                     check_token(Form(sent), visit)
                 record = await view(visit, **request.path_params)
                 # The page it is on has a twin, and can be gone back to.
-                here = replace(visit, path=visit.path.removesuffix(LOOK))
+                here = replace(visit, path=visit.path.removesuffix(PREVIEW_SUFFIX))
                 return render(template, here, {"page": record})
 
-            self.routes.append(Route(f"{path}{LOOK}", as_look, methods=["POST"]))
+            self.routes.append(Route(f"{path}{PREVIEW_SUFFIX}", as_look, methods=["POST"]))
             return view
 
         return kept
 
-    def action(self, path: str) -> Callable[[Deed], Deed]:
+    def action(self, path: str) -> Callable[[FormAction], FormAction]:
         """Do what a form sent to a path asks for, and go where the deed says."""
 
-        def kept(deed: Deed) -> Deed:
+        def kept(deed: FormAction) -> FormAction:
             async def as_deed(request: Request) -> Response:
                 async with request.form(max_files=0, max_fields=MOST_FIELDS) as said:
                     check_token(Form(said), request.state.visit)
@@ -141,17 +141,17 @@ class Pages:
         return kept
 
 
-def check_token(form: Form, visit: Visit) -> None:
+def check_token(form: Form, context: RequestContext) -> None:
     """Do nothing if a form is one that was shown to whoever sends it.
 
     Raises:
         NotAllowed: it is not.
     """
-    if not hmac.compare_digest((form.optional(TOKEN) or "").encode(), visit.token.encode()):
+    if not hmac.compare_digest((form.optional(TOKEN) or "").encode(), context.token.encode()):
         raise NotAllowed("this form is too old; load its page again")
 
 
-def gathered(*kinds: Pages) -> list[Route]:
+def all_routes(*kinds: PageRoutes) -> list[Route]:
     """Return the routes of all, twins first: a name that ends in .json is no room's."""
     routes = [route for kind in kinds for route in kind.routes]
     return sorted(routes, key=lambda route: not route.path.endswith(".json"))

@@ -3,10 +3,10 @@
 from collections.abc import Hashable, Iterable, Mapping
 
 #: As many as `roomlore.css` has; the next begins again, and a name stands beside each anyway.
-COLOURS = 24
+COLOUR_COUNT = 24
 
 
 def colours(authors: Iterable[Hashable]) -> Mapping[Hashable, int]:
     """Return the number of each author's colour, given authors in the order in which they appear."""
     first = dict.fromkeys(authors)
-    return {author: place % COLOURS for place, author in enumerate(first)}
+    return {author: place % COLOUR_COUNT for place, author in enumerate(first)}

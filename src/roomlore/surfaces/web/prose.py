@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 from markupsafe import Markup
 
-from roomlore.domain.patterns import later
+from roomlore.domain.patterns import lazy_pattern
 
 #: An address as people write it; what ends a sentence is not of it.
-ADDRESS = later(r"https?://[^\s<>\"'\x00-\x1f]+[^\s<>\"'\x00-\x1f.,;:!?)\]}]", re.IGNORECASE)
+URL_PATTERN = lazy_pattern(r"https?://[^\s<>\"'\x00-\x1f]+[^\s<>\"'\x00-\x1f.,;:!?)\]}]", re.IGNORECASE)
 LINK = Markup('<a href="{0}" rel="noopener noreferrer nofollow" target="_blank">{0}</a>')
 BEGINNING = 90
 
@@ -20,7 +20,7 @@ def prose(text: str) -> Markup:
 
 def _pieces(text: str) -> Iterator[Markup]:
     end = 0
-    for found in ADDRESS.finditer(text):
+    for found in URL_PATTERN.finditer(text):
         yield Markup.escape(text[end : found.start()])
         yield LINK.format(found[0])
         end = found.end()

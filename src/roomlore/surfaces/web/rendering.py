@@ -11,18 +11,18 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse
 
-from roomlore.domain.speech import with_names
-from roomlore.domain.wording import counted, noun
+from roomlore.domain.speech import with_mention_names
+from roomlore.domain.wording import count_phrase, pluralise
 from roomlore.surfaces.web.prose import beginning, prose
-from roomlore.surfaces.web.visits import Visit, at_path
+from roomlore.surfaces.web.visits import RequestContext, at_path
 
-HERE = Path(__file__).parent
-STATIC = HERE / "static"
-SPANS = (("d", 86_400), ("h", 3_600), ("min", 60))
+WEB_FOLDER = Path(__file__).parent
+STATIC = WEB_FOLDER / "static"
+SPAN_UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
 
 
 def render(
-    template: str, visit: Visit | None, values: Mapping[str, object], *, status: int = HTTPStatus.OK
+    template: str, visit: RequestContext | None, values: Mapping[str, object], *, status: int = HTTPStatus.OK
 ) -> HTMLResponse:
     """Return a page: `page` is its record, `visit` who asks for it (None where nobody is signed in)."""
     text = environment().get_template(template).render({"visit": visit, **values})
@@ -42,17 +42,17 @@ def environment() -> Environment:
     named: dict[str, Any] = {"static": static, "at_path": at_path}
     made.globals.update(named)
     filters: dict[str, Any] = {
-        "moment": moment,
+        "moment": format_time,
         "day": day,
         "count": count,
         "span": span,
-        "kept": kept,
+        "kept": format_retention,
         "percent": percent,
         "prose": prose,
         "beginning": beginning,
-        "words": with_names,
-        "noun": noun,
-        "counted": counted,
+        "words": with_mention_names,
+        "noun": pluralise,
+        "counted": count_phrase,
     }
     made.filters.update(filters)
     return made
@@ -65,7 +65,7 @@ def static(name: str) -> str:
     return f"/static/{name}?v={digest}"
 
 
-def moment(at: datetime | None) -> str:
+def format_time(at: datetime | None) -> str:
     """Return a point in time, to the minute."""
     return "" if at is None else f"{at:%Y-%m-%d %H:%M}"
 
@@ -85,18 +85,18 @@ def span(length: timedelta | float | None) -> str:
     if length is None:
         return ""
     seconds = length.total_seconds() if isinstance(length, timedelta) else length
-    for name, size in SPANS:
+    for name, size in SPAN_UNITS:
         if seconds >= size:
             return f"{seconds / size:.0f} {name}"
     return f"{seconds:.0f} s"
 
 
-def kept(length: timedelta | None) -> str:
+def format_retention(length: timedelta | None) -> str:
     """Return how long something is kept: whole days, or hours; forever where that is not told."""
     if length is None:
         return "forever"
     days, hours = divmod(length // timedelta(hours=1), 24)
-    return counted(days * 24 + hours, "hour") if hours else counted(days, "day")
+    return count_phrase(days * 24 + hours, "hour") if hours else count_phrase(days, "day")
 
 
 def percent(share: Any) -> str:

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from roomlore.domain.ids import MessageId
 from roomlore.domain.records import ReplyMethod
-from roomlore.domain.speech import with_names
+from roomlore.domain.speech import with_mention_names
 from roomlore.surfaces.web.prose import beginning
-from roomlore.surfaces.web.rows import FOUND, Row
+from roomlore.surfaces.web.rows import INFERRED_METHODS, Row
 
 #: So many messages are still told apart.
-MOST = 60
+MAX_NODES = 60
 #: Branches side by side; others share the last.
 LANES = 10
 #: Of the picture, in units of its own.
@@ -57,7 +57,7 @@ class ReplyGraph:
 
 def reply_graph(rows: Sequence[Row]) -> ReplyGraph:
     """Return the picture of the newest of these messages."""
-    said = rows[-MOST:]
+    said = rows[-MAX_NODES:]
     above = {
         row.line.message.id: row.line.placed.answers.parent_id
         for row in said
@@ -70,7 +70,7 @@ def reply_graph(rows: Sequence[Row]) -> ReplyGraph:
         Edge(
             path=_path(points[answers.parent_id], points[row.line.message.id]),
             method=answers.method,
-            is_found=answers.method in FOUND,
+            is_found=answers.method in INFERRED_METHODS,
         )
         for row in said
         if (answers := row.line.placed.answers) is not None and answers.parent_id in points
@@ -94,7 +94,7 @@ def _node(row: Row, x: int, y: int) -> Node:
         colour=row.colour,
         author_name=message.author_name,
         time=f"{message.sent_at:%H:%M}",
-        beginning=beginning(with_names(message), max(LABEL - len(message.author_name), LABEL // 3))
+        beginning=beginning(with_mention_names(message), max(LABEL - len(message.author_name), LABEL // 3))
         or "without words",
     )
 

@@ -6,47 +6,47 @@ from datetime import timedelta
 from typing import Literal
 from uuid import UUID
 
-from roomlore.app.timeline import Line
-from roomlore.app.voices import Voice
+from roomlore.app.timeline import TimelineLine
+from roomlore.app.voices import Speaker
 from roomlore.domain.ids import ParticipantId
 from roomlore.domain.records import ReplyMethod
-from roomlore.surfaces.web.palette import COLOURS
+from roomlore.surfaces.web.palette import COLOUR_COUNT
 
 #: Of conversations, told apart by their rails; a label stands beside each.
-BANDS = 12
+BAND_COUNT = 12
 #: Whoever goes on within this, goes on in the same breath.
-BREATH = timedelta(minutes=7)
+TURN_PAUSE = timedelta(minutes=7)
 
 #: How what was not said by the platform is known.
-FOUND: frozenset[ReplyMethod] = frozenset({"mention", "inferred"})
+INFERRED_METHODS: frozenset[ReplyMethod] = frozenset({"mention", "inferred"})
 
 #: A conversation that is first seen here, one that is seen again after others, one that goes on, and none.
-Entrance = Literal["begins", "resumes", "goes on", "none"]
+ConversationStart = Literal["begins", "resumes", "goes on", "none"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """A line, and how it stands among others."""
 
-    line: Line
+    line: TimelineLine
     colour: int
     #: Of whoever is answered.
     answered_colour: int | None
     #: The rail of its conversation.
     band: int | None
-    entrance: Entrance
+    entrance: ConversationStart
     is_new_day: bool
     #: Whether the same author goes on, in the same conversation and in the same breath.
     is_more: bool
 
 
-def rows(lines: Sequence[Line], voices: Sequence[Voice]) -> list[Row]:
+def rows(lines: Sequence[TimelineLine], voices: Sequence[Speaker]) -> list[Row]:
     """Return the rows of lines that follow each other."""
     colours, seen = colours_of(voices), set[UUID]()
     made: list[Row] = []
     for place, line in enumerate(lines):
         above = lines[place - 1] if place else None
-        entrance = _entrance(line, above, seen)
+        entrance = _conversation_start(line, above, seen)
         if line.conversation is not None:
             seen.add(line.conversation.id)
         is_new_day = above is None or above.message.sent_at.date() != line.message.sent_at.date()
@@ -56,26 +56,26 @@ def rows(lines: Sequence[Line], voices: Sequence[Voice]) -> list[Row]:
                 line=line,
                 colour=colour_of(colours, line.message.author_id),
                 answered_colour=None if answered is None else colour_of(colours, answered.author_id),
-                band=None if line.conversation is None else line.conversation.id.int % BANDS,
+                band=None if line.conversation is None else line.conversation.id.int % BAND_COUNT,
                 entrance=entrance,
                 is_new_day=is_new_day,
-                is_more=not is_new_day and entrance in {"goes on", "none"} and _goes_on(line, above),
+                is_more=not is_new_day and entrance in {"goes on", "none"} and _continues_turn(line, above),
             )
         )
     return made
 
 
-def colours_of(voices: Sequence[Voice]) -> dict[ParticipantId, int]:
+def colours_of(voices: Sequence[Speaker]) -> dict[ParticipantId, int]:
     """Return the colour of each account: a person's own, by first appearance in the room."""
-    return {account: voice.place % COLOURS for voice in voices for account in voice.accounts}
+    return {account: voice.place % COLOUR_COUNT for voice in voices for account in voice.accounts}
 
 
 def colour_of(colours: Mapping[ParticipantId, int], author_id: ParticipantId) -> int:
     """Return the colour of an author, also of one who is not among those known to speak."""
-    return colours.get(author_id, author_id.int % COLOURS)
+    return colours.get(author_id, author_id.int % COLOUR_COUNT)
 
 
-def _entrance(line: Line, above: Line | None, seen: set[UUID]) -> Entrance:
+def _conversation_start(line: TimelineLine, above: TimelineLine | None, seen: set[UUID]) -> ConversationStart:
     if line.conversation is None:
         return "none"
     if line.conversation.id not in seen:
@@ -84,12 +84,12 @@ def _entrance(line: Line, above: Line | None, seen: set[UUID]) -> Entrance:
     return "goes on" if held is not None and held.id == line.conversation.id else "resumes"
 
 
-def _goes_on(line: Line, above: Line | None) -> bool:
+def _continues_turn(line: TimelineLine, above: TimelineLine | None) -> bool:
     if above is None or line.message.erased_at is not None:
         return False
     edge = line.placed.answers
     # Going on is found to be an answer to oneself; what the platform says stands by itself.
-    if edge is not None and not (edge.method in FOUND and edge.parent_id == above.message.id):
+    if edge is not None and not (edge.method in INFERRED_METHODS and edge.parent_id == above.message.id):
         return False
     one, other = above.message, line.message
     return (
@@ -97,5 +97,5 @@ def _goes_on(line: Line, above: Line | None) -> bool:
         and one.erased_at is None
         and above.conversation == line.conversation
         and [hearer.id for hearer in above.hearers] == [hearer.id for hearer in line.hearers]
-        and other.sent_at - one.sent_at < BREATH
+        and other.sent_at - one.sent_at < TURN_PAUSE
     )

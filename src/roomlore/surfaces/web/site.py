@@ -14,10 +14,10 @@ from starlette.types import ASGIApp
 
 from roomlore.app import App
 from roomlore.domain.errors import RoomloreError
-from roomlore.surfaces.http.problems import Problems
-from roomlore.surfaces.web.doors import Door
-from roomlore.surfaces.web.faults import on_error, on_fault
-from roomlore.surfaces.web.pages import Pages, gathered
+from roomlore.surfaces.http.problems import ErrorMiddleware
+from roomlore.surfaces.web.doors import PageAuthenticationMiddleware
+from roomlore.surfaces.web.faults import handle_error, handle_fault
+from roomlore.surfaces.web.pages import PageRoutes, all_routes
 from roomlore.surfaces.web.routes import (
     conversation,
     finding,
@@ -32,7 +32,7 @@ from roomlore.surfaces.web.routes import (
     why,
 )
 
-KINDS: tuple[Pages, ...] = (
+PAGE_GROUPS: tuple[PageRoutes, ...] = (
     signin.PAGES,
     rooms.PAGES,
     managing.PAGES,
@@ -47,17 +47,17 @@ KINDS: tuple[Pages, ...] = (
 )
 STATIC = Path(__file__).parent / "static"
 #: A file's address changes with what is in it.
-KEPT = "public, max-age=31536000, immutable"
+CACHE_FOREVER = "public, max-age=31536000, immutable"
 
 
-class _Files(StaticFiles):
+class _StaticFiles(StaticFiles):
     async def get_response(self, path: str, scope: dict[str, object]) -> Response:  # type: ignore[override]
         response = await super().get_response(path, scope)
-        response.headers["cache-control"] = KEPT
+        response.headers["cache-control"] = CACHE_FOREVER
         return response
 
 
-def build(served: App, *, local: bool, stop: Callable[[], asyncio.Event] = asyncio.Event) -> ASGIApp:
+def build(rooms_app: App, *, local: bool, stop: Callable[[], asyncio.Event] = asyncio.Event) -> ASGIApp:
     """Return the application that shows an App's rooms to people.
 
     It expects to be within an envelope that gives requests their ids.
@@ -68,10 +68,10 @@ def build(served: App, *, local: bool, stop: Callable[[], asyncio.Event] = async
         stop: Gives what is set when streams are to end.
     """
     pages = Starlette(
-        routes=[*gathered(*KINDS), Mount("/static", _Files(directory=STATIC))],
-        exception_handlers={RoomloreError: on_error, HTTPException: on_error},
-        middleware=[Middleware(Problems, answer=on_fault)],
+        routes=[*all_routes(*PAGE_GROUPS), Mount("/static", _StaticFiles(directory=STATIC))],
+        exception_handlers={RoomloreError: handle_error, HTTPException: handle_error},
+        middleware=[Middleware(ErrorMiddleware, answer=handle_fault)],
     )
     pages.router.redirect_slashes = False
-    pages.state.served, pages.state.stop = served, stop
-    return Door(app=pages, served=served, local=local)
+    pages.state.served, pages.state.stop = rooms_app, stop
+    return PageAuthenticationMiddleware(app=pages, served=rooms_app, local=local)

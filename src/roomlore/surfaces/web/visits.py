@@ -11,11 +11,11 @@ from roomlore.domain.errors import BadInput
 from roomlore.domain.records import Viewer
 
 #: Of whom a page is shown, in its address: an operator may look at it as another.
-AS = "as"
+VIEW_AS = "as"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Visit:
+class RequestContext:
     """Who asks for which page."""
 
     #: Acts for the viewer.
@@ -35,7 +35,7 @@ class Visit:
     @property
     def viewer(self) -> Viewer:
         """For whom the page is."""
-        return self.app.desk.caller
+        return self.app.access.principal
 
     def address(self, path: str, query: Mapping[str, object] | None = None, /, *, at: str = "") -> str:
         """Return the address of another page as the same viewer; what is None or empty is left out.
@@ -47,7 +47,7 @@ class Visit:
         """
         asked = {name: value for name, value in (query or {}).items() if value not in (None, "")}
         if self.viewing_as is not None:
-            asked[AS] = self.viewing_as
+            asked[VIEW_AS] = self.viewing_as
         worded = f"?{urlencode(asked, doseq=True)}" if asked else ""
         return f"{path}{worded}{'#' + quote(at) if at else ''}"
 
@@ -63,7 +63,7 @@ class Visit:
         Raises:
             BadInput: nobody could have typed it.
         """
-        return said(name, self.query.get(name))
+        return clean_word(name, self.query.get(name))
 
     def number(self, name: str, default: int, *, most: int) -> int:
         """Return a number of the address.
@@ -80,15 +80,15 @@ class Visit:
         return int(word)
 
 
-def said(name: str, words: str | None) -> str | None:
+def clean_word(name: str, text: str | None) -> str | None:
     """Return what is said under a name, if anything.
 
     Raises:
         BadInput: nobody could have typed it.
     """
-    if words is not None and "\0" in words:
+    if text is not None and "\0" in text:
         raise BadInput(name, "holds a character that no text has")
-    return None if words is None else words.strip() or None
+    return None if text is None else text.strip() or None
 
 
 def at_path(*parts: object) -> str:

@@ -8,24 +8,24 @@ from roomlore.surfaces.documents import (
     ConversationRead,
     conversation_read,
 )
-from roomlore.surfaces.http.cursors import PagedLong
-from roomlore.surfaces.http.responses import shown
-from roomlore.surfaces.http.signin import Acting
-from roomlore.surfaces.http.words import Word
+from roomlore.surfaces.http.cursors import LongPageParameter
+from roomlore.surfaces.http.responses import json_response
+from roomlore.surfaces.http.signin import AuthenticatedApp
+from roomlore.surfaces.http.words import ShortText
 
 ROUTER = APIRouter(prefix="/v1/conversations", tags=["conversations"])
 
 
 @ROUTER.get("/{conversation}", response_model=ConversationRead)
-async def read_conversation(app: Acting, conversation: Word, page: PagedLong) -> Response:
+async def read_conversation(app: AuthenticatedApp, conversation: ShortText, page: LongPageParameter) -> Response:
     """Read a conversation and the newest of what was said in it, oldest first, with who answers whom.
 
     `conversation` is an id or the beginning of one, or `message:` and a message in it, here and everywhere. `next` is the
     cursor of what was said before.
     """
-    found, said = await History(desk=app.desk).conversation(
-        app.desk.caller, conversation, limit=page.limit, before=page.before
+    found, said = await History(access=app.access).conversation(
+        app.access.principal, conversation, limit=page.limit, before=page.before
     )
     following = page.next([one.message.position for one in said.items], is_cut=said.is_cut)
     told = conversation_read(found, said.items[::-1], following=following)
-    return shown(told)
+    return json_response(told)

@@ -10,11 +10,11 @@ from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from roomlore.app.events import Event, Stream
+from roomlore.app.events import Event, EventStream
 from roomlore.domain.errors import RoomloreError
-from roomlore.surfaces.http.signin import Acting
-from roomlore.surfaces.http.words import Word
-from roomlore.surfaces.shown import presentable
+from roomlore.surfaces.http.signin import AuthenticatedApp
+from roomlore.surfaces.http.words import ShortText
+from roomlore.surfaces.shown import public_value
 
 ROUTER = APIRouter(prefix="/v1/events", tags=["events"])
 MEDIA_TYPE = "text/event-stream"
@@ -43,7 +43,7 @@ class Telling(Response):
 
     media_type = MEDIA_TYPE
 
-    def __init__(self, stream: Stream, *, stop: asyncio.Event) -> None:
+    def __init__(self, stream: EventStream, *, stop: asyncio.Event) -> None:
         super().__init__(headers=HEADERS)
         del self.headers["content-length"]
         self._stream = stream
@@ -87,7 +87,7 @@ class Telling(Response):
 
 def written(event: Event) -> bytes:
     """Return an event as the lines that tell of it."""
-    data = pydantic_core.to_json(presentable(event))
+    data = pydantic_core.to_json(public_value(event))
     return b"id: %b\nevent: %b\ndata: %b\n\n" % (str(event.id).encode(), event.kind.encode(), data)
 
 
@@ -98,10 +98,10 @@ async def _gone(receive: Receive) -> None:
 
 @ROUTER.get("", response_class=Response, responses={**DESCRIBED})
 async def read_events(
-    app: Acting,
+    app: AuthenticatedApp,
     request: Request,
     *,
-    room: Word | None = None,
+    room: ShortText | None = None,
     after: EventId | None = None,
     last_event_id: Annotated[str | None, Header(max_length=LONGEST_ID)] = None,
 ) -> Response:
@@ -110,6 +110,6 @@ async def read_events(
     From now on, or from after the event that `Last-Event-ID` names, or else `after`. One that is not there any more, or
     is not for the viewer, is gone on from by its time, and some events may come again: an event has the same `id` then.
     """
-    stream = app.events(app.desk.caller, room=room, after=last_event_id or after)
-    await stream.begin()
+    stream = app.events(app.access.principal, room=room, after=last_event_id or after)
+    await stream.start()
     return Telling(stream, stop=request.app.state.stop)

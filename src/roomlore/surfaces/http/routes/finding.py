@@ -10,16 +10,16 @@ from roomlore.app.finding import LONGEST_QUESTION
 from roomlore.domain.incoming import ParticipantKind
 from roomlore.retrieval.asked import Filters
 from roomlore.surfaces.documents import AnswerGiven, FoundExchanges, answer_given, found_exchanges
-from roomlore.surfaces.http.responses import shown
-from roomlore.surfaces.http.signin import Acting
-from roomlore.surfaces.http.words import NO_NUL, InRoom, Word, Words
+from roomlore.surfaces.http.responses import json_response
+from roomlore.surfaces.http.signin import AuthenticatedApp
+from roomlore.surfaces.http.words import NO_NUL, RoomBody, ShortText, ShortTexts
 
 ROUTER = APIRouter(prefix="/v1", tags=["search"])
 Question = Annotated[str, Field(min_length=1, max_length=LONGEST_QUESTION, pattern=NO_NUL)]
 Exchanges = Annotated[int, Field(ge=1, le=100)]
 
 
-class Questioned(InRoom):
+class Questioned(RoomBody):
     """A question, and in which room it is asked."""
 
     question: Question
@@ -31,12 +31,12 @@ class Narrowed(Questioned):
     """A question, and what of the messages to look through."""
 
     #: As if this message had been the last.
-    as_of: Word | None = None
-    by: Words = Field(default_factory=list)
+    as_of: ShortText | None = None
+    by: ShortTexts = Field(default_factory=list)
     kinds: list[ParticipantKind] = Field(default_factory=list)
-    since: Word | None = None
-    until: Word | None = None
-    conversation: Word | None = None
+    since: ShortText | None = None
+    until: ShortText | None = None
+    conversation: ShortText | None = None
     answered: bool | None = None
     literal: bool = False
     near: bool = False
@@ -74,14 +74,14 @@ class Similar(Questioned):
 
 
 @ROUTER.post("/search", response_model=FoundExchanges)
-async def search(app: Acting, wish: Search) -> Response:
+async def search(app: AuthenticatedApp, wish: Search) -> Response:
     """Find what was said, as whole exchanges, best first, each with its reasons.
 
     What the question itself says of who said something and when narrows it too, unless it is `literal`. With a room it
     finds what everybody there may read; `private` all that the viewer may, of which nothing may be posted.
     """
     found = await app.search(
-        app.desk.caller,
+        app.access.principal,
         wish.question,
         room=wish.room,
         as_of=wish.as_of,
@@ -89,26 +89,26 @@ async def search(app: Acting, wish: Search) -> Response:
         limit=wish.limit,
         private=wish.private,
     )
-    return shown(found_exchanges(found))
+    return json_response(found_exchanges(found))
 
 
 @ROUTER.post("/search/similar", response_model=FoundExchanges)
-async def search_similar(app: Acting, wish: Similar) -> Response:
+async def search_similar(app: AuthenticatedApp, wish: Similar) -> Response:
     """Find exchanges in which the viewer asked something like this before, most alike first."""
     found = await app.similar(
-        app.desk.caller, wish.question, room=wish.room, limit=wish.limit, private=wish.private
+        app.access.principal, wish.question, room=wish.room, limit=wish.limit, private=wish.private
     )
-    return shown(found_exchanges(found))
+    return json_response(found_exchanges(found))
 
 
 @ROUTER.post("/ask", response_model=AnswerGiven)
-async def ask(app: Acting, wish: Ask) -> Response:
+async def ask(app: AuthenticatedApp, wish: Ask) -> Response:
     """Answer from what was said, with sources and what each tier saw, or say that it is not known.
 
     With a room from what everybody there may read; `private` from all that the viewer may, of which nothing may be posted.
     """
     answer = await app.ask(
-        app.desk.caller,
+        app.access.principal,
         wish.question,
         room=wish.room,
         as_of=wish.as_of,
@@ -116,4 +116,4 @@ async def ask(app: Acting, wish: Ask) -> Response:
         quote=wish.quote,
         private=wish.private,
     )
-    return shown(answer_given(answer))
+    return json_response(answer_given(answer))

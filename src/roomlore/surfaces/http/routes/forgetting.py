@@ -9,59 +9,59 @@ from starlette.responses import Response
 
 from roomlore.domain.errors import BadInput
 from roomlore.surfaces.documents import ReceiptGiven, receipt_given
-from roomlore.surfaces.http.responses import shown
-from roomlore.surfaces.http.signin import Acting
-from roomlore.surfaces.http.words import Body, InRoom, Limit, Moment, Word
+from roomlore.surfaces.http.responses import json_response
+from roomlore.surfaces.http.signin import AuthenticatedApp
+from roomlore.surfaces.http.words import RequestBody, RoomBody, Limit, UtcTime, ShortText
 
 ROUTER = APIRouter(prefix="/v1", tags=["forgetting"])
 
 
-class OfMessage(InRoom):
+class OfMessage(RoomBody):
     """A message to be erased: a hole stays in its place."""
 
     kind: Literal["message"]
-    message: Word
+    message: ShortText
     dry_run: bool = False
 
 
-class OfRange(Body):
+class OfRange(RequestBody):
     """A stretch of a room to be erased, place and all; `everything` where neither end is named."""
 
     kind: Literal["range"]
-    room: Word
-    since: Moment | None = None
-    until: Moment | None = None
+    room: ShortText
+    since: UtcTime | None = None
+    until: UtcTime | None = None
     everything: bool = False
     dry_run: bool = False
 
 
-class OfRoom(Body):
+class OfRoom(RequestBody):
     """A room to be erased whole: all that was said in it and made of it, its members and its name; it stays out."""
 
     kind: Literal["room"]
-    room: Word
+    room: ShortText
     dry_run: bool = False
 
 
-class OfPerson(Body):
+class OfPerson(RequestBody):
     """A person to be erased: all accounts, all they wrote, and their traces in what others said."""
 
     kind: Literal["person"]
-    participant: Word
+    participant: ShortText
     dry_run: bool = False
 
 
-class Expired(Body):
+class Expired(RequestBody):
     """When old is old: by default now."""
 
-    now: Moment | None = None
+    now: UtcTime | None = None
 
 
 Wish = Annotated[OfMessage | OfRange | OfRoom | OfPerson, Field(discriminator="kind")]
 
 
 @ROUTER.post("/erasures", response_model=ReceiptGiven)
-async def erase(app: Acting, wish: Annotated[Wish, Given()]) -> Response:
+async def erase(app: AuthenticatedApp, wish: Annotated[Wish, Given()]) -> Response:
     """Erase for good a message, a stretch of a room, a room or a person, and return the receipt.
 
     With `dry_run` nothing goes, and the receipt tells what would.
@@ -77,13 +77,13 @@ async def erase(app: Acting, wish: Annotated[Wish, Given()]) -> Response:
             receipt = await erasure.room(wish.room, dry_run=dry_run)
         case OfPerson():
             receipt = await erasure.person(wish.participant, dry_run=dry_run)
-    return shown(receipt_given(receipt))
+    return json_response(receipt_given(receipt))
 
 
 @ROUTER.post("/erasures/expired", response_model=list[ReceiptGiven])
-async def erase_expired(app: Acting, time: Expired) -> Response:
+async def erase_expired(app: AuthenticatedApp, time: Expired) -> Response:
     """Erase what is older than its room keeps, as a worker does, and return a receipt for each portion that went."""
-    return shown([receipt_given(one) for one in await app.erasure.expire(time.now)])
+    return json_response([receipt_given(one) for one in await app.erasure.expire(time.now)])
 
 
 def _check(wish: OfRange) -> None:
@@ -93,18 +93,18 @@ def _check(wish: OfRange) -> None:
 
 
 @ROUTER.get("/receipts", response_model=list[ReceiptGiven])
-async def list_receipts(app: Acting, limit: Limit = 50) -> Response:
+async def list_receipts(app: AuthenticatedApp, limit: Limit = 50) -> Response:
     """List the newest receipts, newest first: an operator's all, everybody else's own."""
-    return shown([receipt_given(one) for one in await app.erasure.receipts(limit)])
+    return json_response([receipt_given(one) for one in await app.erasure.receipts(limit)])
 
 
 @ROUTER.get("/receipts/{receipt}", response_model=ReceiptGiven)
-async def read_receipt(app: Acting, receipt: Word) -> Response:
+async def read_receipt(app: AuthenticatedApp, receipt: ShortText) -> Response:
     """Read a receipt: by id or the beginning of it."""
-    return shown(receipt_given(await app.erasure.receipt(receipt)))
+    return json_response(receipt_given(await app.erasure.receipt(receipt)))
 
 
 @ROUTER.post("/receipts/{receipt}/check", response_model=ReceiptGiven)
-async def check_receipt(app: Acting, receipt: Word) -> Response:
+async def check_receipt(app: AuthenticatedApp, receipt: ShortText) -> Response:
     """Look once more whether everything that a receipt names is gone."""
-    return shown(receipt_given(await app.erasure.check(receipt)))
+    return json_response(receipt_given(await app.erasure.check(receipt)))

@@ -9,11 +9,11 @@ from typing import Literal
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from roomlore.doctor import clock
+from roomlore.doctor import check_clock
 from roomlore.domain.errors import DatabaseFull, DatabaseUnavailable, RoomloreError
 from roomlore.store.db import Database
-from roomlore.store.work import meeting_outages
-from roomlore.surfaces.http.responses import shown
+from roomlore.store.work import translate_connection_errors
+from roomlore.surfaces.http.responses import json_response
 
 ROUTER = APIRouter(prefix="/health", tags=["health"])
 #: What does not answer within so many seconds is not ready.
@@ -48,7 +48,7 @@ class Ready:
 @ROUTER.get("/live", response_model=Live)
 async def read_live() -> Response:
     """Tell that this process lives."""
-    return shown(Live())
+    return json_response(Live())
 
 
 @ROUTER.get("/ready", response_model=Ready, responses={503: {"model": Ready}})
@@ -62,7 +62,7 @@ async def read_ready(request: Request) -> Response:
         state.asked_at = now
     # Others wait for the same answer, whoever goes meanwhile.
     told = await asyncio.shield(asked)
-    return shown(told, status=HTTPStatus.OK if told.status == "ready" else HTTPStatus.SERVICE_UNAVAILABLE)
+    return json_response(told, status=HTTPStatus.OK if told.status == "ready" else HTTPStatus.SERVICE_UNAVAILABLE)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -77,13 +77,13 @@ class ClockKnown:
         now = asyncio.get_running_loop().time()
         if self.looked_at is None or now - self.looked_at >= CLOCK_KNOWN_FOR:
             self.looked_at = now
-            self.agrees = (await clock(db)).is_well
+            self.agrees = (await check_clock(db)).is_well
 
 
 async def _answers(db: Database, known: ClockKnown) -> Ready:
     try:
         async with asyncio.timeout(PATIENCE):
-            with meeting_outages():
+            with translate_connection_errors():
                 await db.probe()
     except DatabaseFull:
         return Ready(status="waiting", database=True, room=False, clock=known.agrees)

@@ -7,12 +7,12 @@ from fastapi import APIRouter
 from pydantic import Field
 from starlette.responses import Response
 
-from roomlore.context.limits import DEFAULT_BUDGET, DEFAULT_LIMITS, WalkLimits
+from roomlore.context.limits import DEFAULT_BUDGET, DEFAULT_LIMITS, ExpansionLimits
 from roomlore.context.records import Context
 from roomlore.domain.names import LAST
-from roomlore.surfaces.http.responses import shown
-from roomlore.surfaces.http.signin import Acting
-from roomlore.surfaces.http.words import Body, Word
+from roomlore.surfaces.http.responses import json_response
+from roomlore.surfaces.http.signin import AuthenticatedApp
+from roomlore.surfaces.http.words import RequestBody, ShortText
 
 ROUTER = APIRouter(prefix="/v1/rooms/{room}", tags=["rooms"])
 #: In seconds; a longer pause than a year is none.
@@ -22,7 +22,7 @@ Count = Annotated[int, Field(ge=0, le=1_000)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
-class Reach(Body):
+class Reach(RequestBody):
     """How far a walk through a room goes, within what one request may cost; whatever is left out is as by default."""
 
     min_recent: Count = DEFAULT_LIMITS.min_recent
@@ -35,17 +35,17 @@ class Reach(Body):
     page: Annotated[int, Field(ge=1, le=100)] = DEFAULT_LIMITS.page
     max_replies: Annotated[int, Field(ge=1, le=256)] = DEFAULT_LIMITS.max_replies
 
-    def limits(self) -> WalkLimits:
+    def limits(self) -> ExpansionLimits:
         """Return the limits of the walk."""
         facts: dict[str, Any] = self.model_dump()
         facts["gap"] = timedelta(seconds=self.gap)
-        return WalkLimits(**facts)
+        return ExpansionLimits(**facts)
 
 
-class Answering(Body):
+class Answering(RequestBody):
     """The message to answer, by default the last, and how much may be read before."""
 
-    trigger: Word = LAST
+    trigger: ShortText = LAST
     budget: Budget = DEFAULT_BUDGET
     limits: Reach = Field(default_factory=Reach)
     #: All that the viewer may read: nothing of it may be posted.
@@ -53,14 +53,14 @@ class Answering(Body):
 
 
 @ROUTER.post("/context", response_model=Context)
-async def build_context(app: Acting, room: Word, wish: Answering) -> Response:
+async def build_context(app: AuthenticatedApp, room: ShortText, wish: Answering) -> Response:
     """Tell what the viewer should read before answering a message of a room, with every message whole."""
     built = await app.context(
-        app.desk.caller,
+        app.access.principal,
         room,
         wish.trigger,
         budget=wish.budget,
         limits=wish.limits.limits(),
         private=wish.private,
     )
-    return shown(built)
+    return json_response(built)

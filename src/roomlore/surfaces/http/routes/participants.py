@@ -4,14 +4,14 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from roomlore.surfaces.documents import Person, persons
-from roomlore.surfaces.http.responses import shown
-from roomlore.surfaces.http.signin import Acting
+from roomlore.surfaces.http.responses import json_response
+from roomlore.surfaces.http.signin import AuthenticatedApp
 
 ROUTER = APIRouter(prefix="/v1/participants", tags=["participants"])
 
 
 @ROUTER.get("", response_model=list[Person])
-async def list_participants(app: Acting) -> Response:
+async def list_participants(app: AuthenticatedApp) -> Response:
     """List the participants the viewer may know of, most talkative first, with their accounts."""
-    people = await app.participants(app.desk.caller)
-    return shown(persons(people, await app.people.accounts(app.desk.caller)))
+    people = await app.participants(app.access.principal)
+    return json_response(persons(people, await app.people.accounts(app.access.principal)))

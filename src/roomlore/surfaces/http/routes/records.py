@@ -11,26 +11,26 @@ from starlette.responses import Response
 
 from roomlore.app.intake import MOST_RECORDS
 from roomlore.domain.ids import MessageId, RoomId
-from roomlore.domain.incoming import IncomingMessage, Skipped
-from roomlore.domain.patterns import later
-from roomlore.ingest.clean import Scrubber
-from roomlore.platforms.jsonstream import paired
-from roomlore.surfaces.http.problems import faults
-from roomlore.surfaces.http.responses import shown
-from roomlore.surfaces.http.signin import Acting
-from roomlore.surfaces.http.wordless import named
-from roomlore.surfaces.http.words import LONGEST_WORD, Body
+from roomlore.domain.incoming import IncomingMessage, SkippedRecord
+from roomlore.domain.patterns import lazy_pattern
+from roomlore.ingest.clean import ValueCleaner
+from roomlore.platforms.jsonstream import replace_lone_surrogates
+from roomlore.surfaces.http.problems import validation_message
+from roomlore.surfaces.http.responses import json_response
+from roomlore.surfaces.http.signin import AuthenticatedApp
+from roomlore.surfaces.http.wordless import record_name
+from roomlore.surfaces.http.words import LONGEST_WORD, RequestBody
 
 ROUTER = APIRouter(prefix="/v1/messages", tags=["messages"])
 #: What pydantic takes for a count of seconds.
-_NUMBER = later(r"[-+]?[\d.]+")
+_NUMBER = lazy_pattern(r"[-+]?[\d.]+")
 
 
 def _as_it_is(value: Any) -> Any:
     return value
 
 
-class Records(Body):
+class Records(RequestBody):
     """Messages as neutral records, each as whoever read it somewhere understood it."""
 
     # Each is looked at by itself, so that one that is wrong keeps none of the others out.
@@ -40,7 +40,7 @@ class Records(Body):
     ]
 
 
-class _Shape(Body):
+class _Shape(RequestBody):
     record: IncomingMessage
 
 
@@ -64,20 +64,20 @@ class RecordsTaken:
     revised: int
     redacted: int
     unchanged: int
-    skipped: Sequence[Skipped]
+    skipped: Sequence[SkippedRecord]
 
 
 @ROUTER.post("/records", response_model=RecordsTaken)
-async def add_records(app: Acting, batch: Records) -> Response:
+async def add_records(app: AuthenticatedApp, batch: Records) -> Response:
     """Store a batch of neutral records in one transaction; what cannot be stored is named and left out."""
     read = [_shaped(record, place) for place, record in enumerate(batch.messages)]
     accepted = await app.ingest_batch([one for one in read if isinstance(one, IncomingMessage)])
-    unshaped = [one for one in read if isinstance(one, Skipped)]
+    unshaped = [one for one in read if isinstance(one, SkippedRecord)]
     added = [
         Addition(room_id=room_id, external_id=external_id, id=message_id)
         for (room_id, external_id), message_id in accepted.added.items()
     ]
-    return shown(
+    return json_response(
         RecordsTaken(
             added=added,
             message_ids=accepted.message_ids,
@@ -90,15 +90,15 @@ async def add_records(app: Acting, batch: Records) -> Response:
     )
 
 
-def _shaped(record: Any, place: int) -> IncomingMessage | Skipped:
+def _shaped(record: Any, place: int) -> IncomingMessage | SkippedRecord:
     """Return the record that is meant, or that it is none: of the types of its fields nothing is guessed."""
-    where = Scrubber().text(named(record, place)[:LONGEST_WORD])
-    unshaped = Skipped(where=where, reason="not of its shape")
+    where = ValueCleaner().text(record_name(record, place)[:LONGEST_WORD])
+    unshaped = SkippedRecord(where=where, reason="not of its shape")
     try:
         # As JSON, where times are words and still nothing else passes for one.
-        shaped = _Shape.model_validate_json(paired(json.dumps({"record": record}))).record
+        shaped = _Shape.model_validate_json(replace_lone_surrogates(json.dumps({"record": record}))).record
     except ValidationError as error:
-        return replace(unshaped, detail=faults(error.errors(), within=1))
+        return replace(unshaped, detail=validation_message(error.errors(), prefix=1))
     except RecursionError:
         return replace(unshaped, detail="nested too deeply")
     times = [record["sent_at"], record.get("edited_at")]

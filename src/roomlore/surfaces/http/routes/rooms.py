@@ -9,7 +9,7 @@ from starlette.responses import Response
 from roomlore.app.history import History
 from roomlore.context.limits import DEFAULT_BUDGET
 from roomlore.domain.names import LAST
-from roomlore.domain.records import Message, Placed, Room
+from roomlore.domain.records import Message, AssignedMessage, Room
 from roomlore.surfaces.documents import (
     ContextGiven,
     ExchangeSaid,
@@ -18,10 +18,10 @@ from roomlore.surfaces.documents import (
     exchange_said,
     persons,
 )
-from roomlore.surfaces.http.cursors import Paged
-from roomlore.surfaces.http.responses import shown
-from roomlore.surfaces.http.signin import Acting
-from roomlore.surfaces.http.words import Budget, Word
+from roomlore.surfaces.http.cursors import PageParameter
+from roomlore.surfaces.http.responses import json_response
+from roomlore.surfaces.http.signin import AuthenticatedApp
+from roomlore.surfaces.http.words import Budget, ShortText
 
 ROUTER = APIRouter(prefix="/v1/rooms", tags=["rooms"])
 
@@ -38,7 +38,7 @@ class MessagesPage:
 class TimelinePage:
     """Messages of a room with what they answer and their conversations, oldest first, and where earlier ones are."""
 
-    messages: Sequence[Placed]
+    messages: Sequence[AssignedMessage]
     next: str | None
 
 
@@ -51,56 +51,56 @@ class ExchangesPage:
 
 
 @ROUTER.get("", response_model=list[Room])
-async def list_rooms(app: Acting) -> Response:
+async def list_rooms(app: AuthenticatedApp) -> Response:
     """List the rooms, most recently active first."""
-    return shown(await app.rooms(app.desk.caller))
+    return json_response(await app.rooms(app.access.principal))
 
 
 @ROUTER.get("/{room}/messages", response_model=MessagesPage)
-async def list_messages(app: Acting, room: Word, page: Paged, *, recalls: bool = False) -> Response:
+async def list_messages(app: AuthenticatedApp, room: ShortText, page: PageParameter, *, recalls: bool = False) -> Response:
     """List the newest messages of a room, oldest first, or those before a message.
 
     `room` is its name, id or external id, here and everywhere. `next` is the cursor of the page before. A page ends before
     `limit` with the message that brings its texts to 2 MiB; `next` goes on from there. With `recalls` none that a wish
     keeps from the viewer.
     """
-    found = await History(desk=app.desk).messages(
-        app.desk.caller, room, limit=page.limit, before=page.before, recalls=recalls
+    found = await History(access=app.access).messages(
+        app.access.principal, room, limit=page.limit, before=page.before, recalls=recalls
     )
     following = page.next([one.position for one in found.items], is_cut=found.is_cut)
-    return shown(MessagesPage(messages=found.items[::-1], next=following))
+    return json_response(MessagesPage(messages=found.items[::-1], next=following))
 
 
 @ROUTER.get("/{room}/timeline", response_model=TimelinePage)
-async def list_timeline(app: Acting, room: Word, page: Paged) -> Response:
+async def list_timeline(app: AuthenticatedApp, room: ShortText, page: PageParameter) -> Response:
     """List the newest messages of a room, each with the message it answers and its conversation, oldest first."""
-    found = await History(desk=app.desk).timeline(app.desk.caller, room, limit=page.limit, before=page.before)
+    found = await History(access=app.access).timeline(app.access.principal, room, limit=page.limit, before=page.before)
     following = page.next([one.message.position for one in found.items], is_cut=found.is_cut)
-    return shown(TimelinePage(messages=found.items[::-1], next=following))
+    return json_response(TimelinePage(messages=found.items[::-1], next=following))
 
 
 @ROUTER.get("/{room}/exchanges", response_model=ExchangesPage)
-async def list_exchanges(app: Acting, room: Word, page: Paged) -> Response:
+async def list_exchanges(app: AuthenticatedApp, room: ShortText, page: PageParameter) -> Response:
     """List the newest exchanges of a room, each whole, newest opening first, or such as open before a message."""
-    found = await History(desk=app.desk).exchanges(
-        app.desk.caller, room, limit=page.limit, before=page.before
+    found = await History(access=app.access).exchanges(
+        app.access.principal, room, limit=page.limit, before=page.before
     )
-    following = page.next([one.opening.position for one in found.items], is_cut=found.is_cut)
-    return shown(ExchangesPage(exchanges=[exchange_said(one) for one in found.items], next=following))
+    following = page.next([one.root.position for one in found.items], is_cut=found.is_cut)
+    return json_response(ExchangesPage(exchanges=[exchange_said(one) for one in found.items], next=following))
 
 
 @ROUTER.get("/{room}/participants", response_model=list[Person])
-async def list_members(app: Acting, room: Word) -> Response:
+async def list_members(app: AuthenticatedApp, room: ShortText) -> Response:
     """List who takes part in a room, most talkative first, with their accounts."""
-    people = await app.participants(app.desk.caller, room=room)
-    return shown(persons(people, await app.people.accounts(app.desk.caller)))
+    people = await app.participants(app.access.principal, room=room)
+    return json_response(persons(people, await app.people.accounts(app.access.principal)))
 
 
 @ROUTER.get("/{room}/context", response_model=ContextGiven)
 async def read_context(
-    app: Acting,
-    room: Word,
-    trigger: Word = LAST,
+    app: AuthenticatedApp,
+    room: ShortText,
+    trigger: ShortText = LAST,
     budget: Budget = DEFAULT_BUDGET,
     *,
     explain: bool = False,
@@ -112,5 +112,5 @@ async def read_context(
     There is nothing in it that not everybody who reads the answer may read; `private` gives all that the viewer may read,
     of which nothing may be posted.
     """
-    built = await app.context(app.desk.caller, room, trigger, budget=budget, private=private)
-    return shown(context_given(built, explain=explain))
+    built = await app.context(app.access.principal, room, trigger, budget=budget, private=private)
+    return json_response(context_given(built, explain=explain))

@@ -4,20 +4,20 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from roomlore.domain.records import Viewer
-from roomlore.surfaces.http.responses import shown
-from roomlore.surfaces.http.signin import Acting
-from roomlore.surfaces.http.words import Word
+from roomlore.surfaces.http.responses import json_response
+from roomlore.surfaces.http.signin import AuthenticatedApp
+from roomlore.surfaces.http.words import ShortText
 
 ROUTER = APIRouter(prefix="/v1", tags=["viewers"])
 
 
 @ROUTER.get("/viewer", response_model=Viewer)
-async def read_viewer(app: Acting) -> Response:
+async def read_viewer(app: AuthenticatedApp) -> Response:
     """Tell as whom this request reads: whom its key names, or the viewer whom its operator names."""
-    return shown(app.desk.caller)
+    return json_response(app.access.principal)
 
 
 @ROUTER.get("/viewers/{participant}", response_model=Viewer)
-async def find_viewer(app: Acting, participant: Word) -> Response:
+async def find_viewer(app: AuthenticatedApp, participant: ShortText) -> Response:
     """Tell whom a name, an account, an id or its beginning means as a viewer; for operators."""
-    return shown(await app.viewer(participant))
+    return json_response(await app.viewer(participant))

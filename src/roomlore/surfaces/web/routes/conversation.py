@@ -4,28 +4,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from roomlore.app.timeline import Timeline, Told
+from roomlore.app.timeline import Timeline, ConversationView
 from roomlore.domain.errors import BadInput
 from roomlore.domain.ids import MessageId
-from roomlore.domain.records import Boundary, Conversation, Sensitivity, Talker
+from roomlore.domain.records import SplitReason, Conversation, Sensitivity, ConversationParticipant
 from roomlore.domain.roles import RIGHTS
-from roomlore.store.timeline import Place, Remembered, Titled
-from roomlore.surfaces.web.pages import Form, Pages
+from roomlore.store.timeline import RoomHeader, MessageMemory, ConversationTitle
+from roomlore.surfaces.web.pages import Form, PageRoutes
 from roomlore.surfaces.web.replygraph import ReplyGraph, reply_graph
 from roomlore.surfaces.web.rows import Row, colour_of, colours_of, rows
-from roomlore.surfaces.web.visits import Visit, at_path
+from roomlore.surfaces.web.visits import RequestContext, at_path
 
-PAGES = Pages()
+PAGES = PageRoutes()
 #: Messages that are shown unless more are asked for, and at most.
 SHOWN, MOST = 100, 200
 SENSITIVITIES: Mapping[str, Sensitivity] = {"normal": "normal", "sensitive": "sensitive"}
-BOUNDARIES: Mapping[Boundary, str] = {
+SPLIT_REASONS: Mapping[SplitReason, str] = {
     "first": "Nothing had been said in the room before.",
     "silence": "Nobody had spoken for long.",
     "topic": "Others were speaking of something else.",
     "person": "Somebody set it apart by hand.",
 }
-DONE = {
+NOTICES = {
     "renamed": "It is called so now.",
     "unnamed": "It is called as its words say again.",
     "closed": "It is over with what was said so far; whoever goes on with it opens it again.",
@@ -39,10 +39,10 @@ ANCHOR = "#m-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taker:
+class ColouredTalker:
     """Somebody who takes part, and in what colour."""
 
-    talker: Talker
+    talker: ConversationParticipant
     colour: int
 
 
@@ -52,11 +52,11 @@ class ConversationPage:
 
     conversation: Conversation
     #: None where the viewer may read what was said but not see the room.
-    room: Place | None
+    room: RoomHeader | None
     is_open: bool
     #: Why it is one of its own, in words; None where that is not for the viewer.
     reason: str | None
-    takers: Sequence[Taker]
+    takers: Sequence[ColouredTalker]
     #: The newest of it, oldest first.
     rows: Sequence[Row]
     #: The message before which more was said in it; and before which this is, None at its newest.
@@ -64,10 +64,10 @@ class ConversationPage:
     before: str | None
     graph: ReplyGraph
     #: What rests on what is shown of it and stands.
-    memories: Sequence[Remembered]
+    memories: Sequence[MessageMemory]
     #: Of the same room: what ended just before, and just after, the nearest first.
-    earlier: Sequence[Titled]
-    later: Sequence[Titled]
+    earlier: Sequence[ConversationTitle]
+    later: Sequence[ConversationTitle]
     #: Whether the viewer may put it right.
     may_arrange: bool
     #: What was just done.
@@ -75,16 +75,16 @@ class ConversationPage:
 
 
 @PAGES.page("/c/{conversation}", "conversation.html")
-async def conversation(visit: Visit, conversation: str) -> ConversationPage:
+async def conversation(visit: RequestContext, conversation: str) -> ConversationPage:
     """Return a conversation, its newest messages first of all."""
     limit = visit.number("shown", SHOWN, most=MOST)
-    told = await Timeline(desk=visit.app.desk).conversation(
+    told = await Timeline(access=visit.app.access).conversation(
         visit.viewer, conversation, limit=limit, before=visit.word("before")
     )
     return _page(told, visit)
 
 
-def _page(told: Told, visit: Visit) -> ConversationPage:
+def _page(told: ConversationView, visit: RequestContext) -> ConversationPage:
     held, colours = told.conversation, colours_of(told.voices)
     made = rows(told.lines, told.voices)
     memories = {memory.id: memory for line in told.lines for memory in line.memories}
@@ -92,8 +92,8 @@ def _page(told: Told, visit: Visit) -> ConversationPage:
         conversation=held,
         room=told.room,
         is_open=held.is_open_at(datetime.now(UTC)),
-        reason=None if held.boundary is None else BOUNDARIES[held.boundary],
-        takers=[Taker(talker=one, colour=colour_of(colours, one.id)) for one in held.talkers],
+        reason=None if held.boundary is None else SPLIT_REASONS[held.boundary],
+        takers=[ColouredTalker(talker=one, colour=colour_of(colours, one.id)) for one in held.talkers],
         rows=made,
         onward=told.onward,
         before=visit.word("before"),
@@ -102,56 +102,56 @@ def _page(told: Told, visit: Visit) -> ConversationPage:
         earlier=told.earlier,
         later=told.later,
         may_arrange=visit.viewer.is_operator or "arrange" in RIGHTS[visit.viewer.role],
-        notice=DONE.get(visit.word("done") or "", ""),
+        notice=NOTICES.get(visit.word("done") or "", ""),
     )
 
 
 @PAGES.action("/c/{conversation}/rename")
-async def rename(visit: Visit, form: Form, conversation: str) -> str:
+async def rename(visit: RequestContext, form: Form, conversation: str) -> str:
     """Call a conversation as the form says, or as found again where it says nothing."""
     label = form.optional("label") or ""
     kept = await visit.app.conversations.rename(conversation, label)
-    return _at(visit, kept, "renamed" if label else "unnamed")
+    return _page_address(visit, kept, "renamed" if label else "unnamed")
 
 
 @PAGES.action("/c/{conversation}/close")
-async def close(visit: Visit, form: Form, conversation: str) -> str:
+async def close(visit: RequestContext, form: Form, conversation: str) -> str:
     """Say that a conversation is over."""
     del form
-    return _at(visit, await visit.app.conversations.close(conversation), "closed")
+    return _page_address(visit, await visit.app.conversations.close(conversation), "closed")
 
 
 @PAGES.action("/c/{conversation}/mark")
-async def mark(visit: Visit, form: Form, conversation: str) -> str:
+async def mark(visit: RequestContext, form: Form, conversation: str) -> str:
     """Say how sensitive a conversation is."""
     sensitivity = SENSITIVITIES.get(form.word("sensitivity"))
     if sensitivity is None:
         raise BadInput("sensitivity", f"must be {' or '.join(SENSITIVITIES)}")
     kept = await visit.app.conversations.mark(conversation, sensitivity)
-    return _at(visit, kept, "marked")
+    return _page_address(visit, kept, "marked")
 
 
 @PAGES.action("/c/{conversation}/move")
-async def move(visit: Visit, form: Form, conversation: str) -> str:
+async def move(visit: RequestContext, form: Form, conversation: str) -> str:
     """Put a message into a conversation, by its id or by an address that leads to it."""
     message = form.word("message").rsplit(ANCHOR, 1)[-1]
-    return _at(visit, await visit.app.conversations.move(message, conversation), "moved")
+    return _page_address(visit, await visit.app.conversations.move(message, conversation), "moved")
 
 
 @PAGES.action("/c/{conversation}/split")
-async def split(visit: Visit, form: Form, conversation: str) -> str:
+async def split(visit: RequestContext, form: Form, conversation: str) -> str:
     """Make a conversation of the ticked messages of one."""
     # Ticked are ids, which lead to their room by themselves.
     del conversation
     chosen, label = form.words("message"), form.optional("label") or ""
-    return _at(visit, await visit.app.conversations.split(chosen, label), "split")
+    return _page_address(visit, await visit.app.conversations.split(chosen, label), "split")
 
 
 @PAGES.action("/c/{conversation}/merge")
-async def merge(visit: Visit, form: Form, conversation: str) -> str:
+async def merge(visit: RequestContext, form: Form, conversation: str) -> str:
     """Put all of another conversation into one."""
-    return _at(visit, await visit.app.conversations.merge(conversation, form.word("other")), "merged")
+    return _page_address(visit, await visit.app.conversations.merge(conversation, form.word("other")), "merged")
 
 
-def _at(visit: Visit, kept: Conversation, done: str) -> str:
+def _page_address(visit: RequestContext, kept: Conversation, done: str) -> str:
     return visit.address(at_path("c", kept.id), {"done": done})

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from typing import Any, get_args
 from uuid import UUID
 
-from roomlore.app.roomlist import RoomList
+from roomlore.app.roomlist import RoomDirectory
 from roomlore.domain.errors import BadInput
 from roomlore.domain.incoming import ParticipantKind
-from roomlore.domain.patterns import later
+from roomlore.domain.patterns import lazy_pattern
 from roomlore.retrieval.asked import Filters
-from roomlore.retrieval.records import Answer, Found
-from roomlore.store.timeline import Place
+from roomlore.retrieval.records import Answer, SearchResult
+from roomlore.store.timeline import RoomHeader
 from roomlore.surfaces.documents import (
     AnswerGiven,
     FoundExchange,
@@ -20,24 +20,24 @@ from roomlore.surfaces.documents import (
     answer_given,
     found_exchanges,
 )
-from roomlore.surfaces.web.pages import Pages
+from roomlore.surfaces.web.pages import PageRoutes
 from roomlore.surfaces.web.palette import colours
-from roomlore.surfaces.web.visits import Visit
+from roomlore.surfaces.web.visits import RequestContext
 
-PAGES = Pages()
+PAGES = PageRoutes()
 #: Exchanges, at first and at most.
 SHOWN, MOST = 10, 50
 #: Characters of a message that was found, and of one beside it; more only for the page to tell that it goes on.
-LONGEST, BESIDE = 1_600, 700
+MAX_LENGTH, MAX_NEIGHBOUR_LENGTH = 1_600, 700
 #: That a form offers by name.
 MOST_ROOMS = 200
 KINDS = get_args(ParticipantKind)
-ANSWERED: Mapping[str, bool | None] = {"": None, "yes": True, "no": False}
-DEEDS = ("search", "ask")
+ANSWERED_CHOICES: Mapping[str, bool | None] = {"": None, "yes": True, "no": False}
+ACTIONS = ("search", "ask")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asking:
+class SearchForm:
     """What a form says."""
 
     question: str
@@ -53,7 +53,7 @@ class Asking:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class TextPiece:
     """A stretch of an answer's text; a mark leads to what it stands for."""
 
     text: str
@@ -62,18 +62,18 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class SearchPage:
     """A question, and what was found or answered."""
 
-    asking: Asking
+    asking: SearchForm
     #: "search" or "ask"; None before anything is asked.
     deed: str | None
     #: Whose rooms may be named.
-    rooms: Sequence[Place]
+    rooms: Sequence[RoomHeader]
     found: FoundExchanges | None = None
     answer: AnswerGiven | None = None
     #: The answer's text in pieces.
-    pieces: Sequence[Piece] = ()
+    pieces: Sequence[TextPiece] = ()
 
     @property
     def exchanges(self) -> Sequence[FoundExchange]:
@@ -89,57 +89,57 @@ class Finding:
 
 
 @PAGES.page("/search", "search.html")
-async def search(visit: Visit) -> Finding:
+async def search(visit: RequestContext) -> SearchPage:
     """Return what fits a question of the address."""
-    asking, deed = _asking(visit), _deed(visit)
-    rooms = await RoomList(desk=visit.app.desk).names(visit.viewer, limit=MOST_ROOMS)
+    asking, deed = _read_form(visit), _action(visit)
+    rooms = await RoomDirectory(access=visit.app.access).names(visit.viewer, limit=MOST_ROOMS)
     if not asking.question:
-        return Finding(asking=asking, deed=None, rooms=rooms)
+        return SearchPage(asking=asking, deed=None, rooms=rooms)
     if deed == "ask":
-        answer = await _answer(visit, asking)
-        return Finding(
+        answer = await _run_ask(visit, asking)
+        return SearchPage(
             asking=asking,
             deed=deed,
             rooms=rooms,
-            answer=_answer_cut(answer_given(answer)),
+            answer=_shortened_answer(answer_given(answer)),
             pieces=pieces(answer.text, answer.citations),
         )
-    found = await _found(visit, asking)
-    return Finding(asking=asking, deed=deed, rooms=rooms, found=_found_cut(found_exchanges(found)))
+    found = await _run_search(visit, asking)
+    return SearchPage(asking=asking, deed=deed, rooms=rooms, found=_shortened_results(found_exchanges(found)))
 
 
-def pieces(text: str, citations: Mapping[str, UUID | str]) -> list[Piece]:
+def pieces(text: str, citations: Mapping[str, UUID | str]) -> list[TextPiece]:
     """Return a text in pieces, of which those that are marks lead to what they stand for."""
     if not citations:
-        return [Piece(text=text)]
+        return [TextPiece(text=text)]
     longest_first = sorted(map(re.escape, citations), key=len, reverse=True)
-    parts = later(f"({'|'.join(longest_first)})").split(text)
-    return [Piece(text=part, cites=citations.get(part)) for part in parts if part]
+    parts = lazy_pattern(f"({'|'.join(longest_first)})").split(text)
+    return [TextPiece(text=part, cites=citations.get(part)) for part in parts if part]
 
 
-def _found_cut(found: FoundExchanges) -> FoundExchanges:
-    return replace(found, hits=[_cut(one) for one in found.hits])
+def _shortened_results(found: FoundExchanges) -> FoundExchanges:
+    return replace(found, hits=[_shortened_thread(one) for one in found.hits])
 
 
-def _answer_cut(answer: AnswerGiven) -> AnswerGiven:
+def _shortened_answer(answer: AnswerGiven) -> AnswerGiven:
     return replace(
         answer,
-        sources=[_cut(one) for one in answer.sources],
-        lines=[replace(line, text=line.text[:LONGEST]) for line in answer.lines],
+        sources=[_shortened_thread(one) for one in answer.sources],
+        lines=[replace(line, text=line.text[:MAX_LENGTH]) for line in answer.lines],
     )
 
 
-def _cut(one: FoundExchange) -> FoundExchange:
+def _shortened_thread(one: FoundExchange) -> FoundExchange:
     """Return an exchange with the beginnings of what was said; the rest is read in the room."""
     return replace(
         one,
         messages=[
-            replace(said, body=said.body[: BESIDE if said.why is None else LONGEST]) for said in one.messages
+            replace(said, body=said.body[: MAX_NEIGHBOUR_LENGTH if said.why is None else MAX_LENGTH]) for said in one.messages
         ],
     )
 
 
-async def _found(visit: Visit, asking: Asking) -> Found:
+async def _run_search(visit: RequestContext, asking: SearchForm) -> SearchResult:
     return await visit.app.search(
         visit.viewer,
         asking.question,
@@ -151,7 +151,7 @@ async def _found(visit: Visit, asking: Asking) -> Found:
     )
 
 
-async def _answer(visit: Visit, asking: Asking) -> Answer:
+async def _run_ask(visit: RequestContext, asking: SearchForm) -> Answer:
     return await visit.app.ask(
         visit.viewer,
         asking.question,
@@ -162,11 +162,11 @@ async def _answer(visit: Visit, asking: Asking) -> Answer:
     )
 
 
-def _asking(visit: Visit) -> Asking:
+def _read_form(visit: RequestContext) -> SearchForm:
     answered = visit.word("answered") or ""
-    if answered not in ANSWERED:
+    if answered not in ANSWERED_CHOICES:
         raise BadInput("answered", "must be yes or no")
-    return Asking(
+    return SearchForm(
         question=visit.word("q") or "",
         room=visit.word("room"),
         by=visit.word("by"),
@@ -180,14 +180,14 @@ def _asking(visit: Visit) -> Asking:
     )
 
 
-def _deed(visit: Visit) -> str:
-    deed = visit.word("do") or DEEDS[0]
-    if deed not in DEEDS:
-        raise BadInput("do", f"must be {' or '.join(DEEDS)}")
+def _action(visit: RequestContext) -> str:
+    deed = visit.word("do") or ACTIONS[0]
+    if deed not in ACTIONS:
+        raise BadInput("do", f"must be {' or '.join(ACTIONS)}")
     return deed
 
 
-def _filters(asking: Asking) -> Filters:
+def _filters(asking: SearchForm) -> Filters:
     kinds = [kind for kind in KINDS if kind == asking.kind]
     if asking.kind is not None and not kinds:
         raise BadInput("kind", f"must be one of {', '.join(KINDS)}")
@@ -196,6 +196,6 @@ def _filters(asking: Asking) -> Filters:
         kinds=kinds,
         since=asking.since,
         until=asking.until,
-        answered=ANSWERED[asking.answered],
+        answered=ANSWERED_CHOICES[asking.answered],
         literal=asking.is_literal,
     )

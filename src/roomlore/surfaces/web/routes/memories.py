@@ -5,19 +5,19 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, get_args
 
-from roomlore.app.asserting import LONGEST_CONTENT, concerned
-from roomlore.app.browsing import Audience, Browsing, Shelf
-from roomlore.app.memories import STATUSES, Wanted
-from roomlore.app.tallies import Tally
-from roomlore.app.wishes import SpokenWish
+from roomlore.app.asserting import LONGEST_CONTENT, involved_participants
+from roomlore.app.browsing import MemoryAudience, MemoryBrowser, MemoryListPage
+from roomlore.app.memories import STATUSES, MemoryOptions
+from roomlore.app.tallies import FacetCount
+from roomlore.app.wishes import PrivacyRequestView
 from roomlore.domain.errors import BadInput
 from roomlore.domain.records import Memory, MemoryKind, Message, Provenance, SourceMessage
 from roomlore.domain.roles import RIGHTS
 from roomlore.retrieval.asked import Filters
-from roomlore.surfaces.web.pages import Form, Pages
-from roomlore.surfaces.web.visits import Visit, at_path
+from roomlore.surfaces.web.pages import Form, PageRoutes
+from roomlore.surfaces.web.visits import RequestContext, at_path
 
-PAGES = Pages()
+PAGES = PageRoutes()
 #: On one page.
 SHOWN = 40
 #: Of one facet; the most frequent.
@@ -25,7 +25,7 @@ MOST_VALUES = 10
 #: Of one facet, by whoever looks.
 MOST_CHOSEN = 20
 #: Characters of a message before and after the words that count, and of one without such.
-AROUND, LONGEST = 300, 1_200
+QUOTE_CONTEXT, MAX_LENGTH = 300, 1_200
 #: Messages that a memory rests on, on its page.
 MOST_SOURCES = 100
 #: In which wishes are looked for that cover what a memory rests on.
@@ -40,7 +40,7 @@ NOTICES: Mapping[str, str] = {
     "restored": "It stands again.",
 }
 #: The narrowings that a page's address may name, with their words for people.
-NARROWINGS = {
+FILTER_NAMES = {
     "room": "room",
     "about": "about",
     "by": "stated by",
@@ -54,7 +54,7 @@ NARROWINGS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Narrowing:
+class ActiveFilter:
     """One way in which a list is narrowed, as its address says it."""
 
     name: str
@@ -66,13 +66,13 @@ class Narrowing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Memories:
+class MemoriesPage:
     """Memories of one page, and what they may be narrowed by."""
 
-    narrowings: Sequence[Narrowing]
-    shelf: Shelf
+    narrowings: Sequence[ActiveFilter]
+    shelf: MemoryListPage
     #: Of each facet the most frequent, without those that are asked for already.
-    facets: Mapping[str, Sequence[Tally]]
+    facets: Mapping[str, Sequence[FacetCount]]
     #: What this page is called; None for the first.
     before: str | None
 
@@ -90,7 +90,7 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryTold:
+class MemoryPage:
     """One memory, with all that it rests on, its history, and for whom it is."""
 
     notice: str
@@ -98,9 +98,9 @@ class MemoryTold:
     #: Of very many the first.
     evidence: Sequence[Evidence]
     more_sources: int
-    audience: Audience
+    audience: MemoryAudience
     #: Spoken wishes that cover something of what it rests on, as far as the viewer may see these.
-    wishes: Sequence[SpokenWish]
+    wishes: Sequence[PrivacyRequestView]
     may_correct: bool
     may_forget: bool
     may_restore: bool
@@ -112,15 +112,15 @@ class MemoryTold:
 
 
 @PAGES.page("/m", "memories.html")
-async def memories(visit: Visit) -> Memories:
+async def memories(visit: RequestContext) -> MemoriesPage:
     """Return memories, newest first, as far as the address narrows them."""
-    wanted, before = _wanted(visit), visit.word("before")
-    shelf = await Browsing(desk=visit.app.desk).shelf(visit.viewer, limit=SHOWN, before=before, **wanted)
+    wanted, before = _memory_options(visit), visit.word("before")
+    shelf = await MemoryBrowser(access=visit.app.access).list_page(visit.viewer, limit=SHOWN, before=before, **wanted)
     names = {(one.facet, one.value): one.name for one in shelf.tallies}
-    said = [(name, value) for name in NARROWINGS for value in _values(visit, name)]
-    return Memories(
+    said = [(name, value) for name in FILTER_NAMES for value in _values(visit, name)]
+    return MemoriesPage(
         narrowings=[
-            Narrowing(name=name, means=NARROWINGS[name], value=value, shown=names.get((name, value), value))
+            ActiveFilter(name=name, means=FILTER_NAMES[name], value=value, shown=names.get((name, value), value))
             for name, value in said
         ],
         shelf=shelf,
@@ -130,19 +130,19 @@ async def memories(visit: Visit) -> Memories:
 
 
 @PAGES.page("/m/{memory}", "memory.html")
-async def memory(visit: Visit, memory: str) -> MemoryTold:
+async def memory(visit: RequestContext, memory: str) -> MemoryPage:
     """Return a memory and all that it rests on."""
     told = await visit.app.memories.why(visit.viewer, memory)
     held = told.memory
-    audience = await Browsing(desk=visit.app.desk).audience(visit.viewer, str(held.id))
+    audience = await MemoryBrowser(access=visit.app.access).audience(visit.viewer, str(held.id))
     may = _may_change(visit, held)
-    return MemoryTold(
+    return MemoryPage(
         notice=NOTICES.get(visit.word("done") or "", ""),
-        provenance=replace(told, sources=[_begun(source) for source in told.sources[:MOST_SOURCES]]),
+        provenance=replace(told, sources=[_shortened_source(source) for source in told.sources[:MOST_SOURCES]]),
         evidence=[_evidence(source, held) for source in told.sources[:MOST_SOURCES]],
         more_sources=max(0, len(told.sources) - MOST_SOURCES),
         audience=audience,
-        wishes=await _wishes(visit, held),
+        wishes=await _requests_about(visit, held),
         may_correct=may and held.status == "active",
         may_forget=may and held.status == "active",
         may_restore=may and held.status != "active",
@@ -150,37 +150,37 @@ async def memory(visit: Visit, memory: str) -> MemoryTold:
 
 
 @PAGES.action("/m/{memory}/correct")
-async def correct(visit: Visit, form: Form, memory: str) -> str:
+async def correct(visit: RequestContext, form: Form, memory: str) -> str:
     """Put what is right in the place of a memory."""
     right = form.word("content")
     if len(right) > LONGEST_CONTENT:
         raise BadInput("content", f"must have at most {LONGEST_CONTENT:,} characters")
-    return _back(visit, await visit.app.memories.correct(memory, right), "corrected")
+    return _page_address(visit, await visit.app.memories.correct(memory, right), "corrected")
 
 
 @PAGES.action("/m/{memory}/forget")
-async def forget(visit: Visit, form: Form, memory: str) -> str:
+async def forget(visit: RequestContext, form: Form, memory: str) -> str:
     """Put a memory aside."""
     _confirmed(form)
-    return _back(visit, await visit.app.memories.forget(memory), "forgotten")
+    return _page_address(visit, await visit.app.memories.forget(memory), "forgotten")
 
 
 @PAGES.action("/m/{memory}/restore")
-async def restore(visit: Visit, form: Form, memory: str) -> str:  # noqa: ARG001  it only asks
+async def restore(visit: RequestContext, form: Form, memory: str) -> str:  # noqa: ARG001  it only asks
     """Let a memory stand again."""
-    return _back(visit, await visit.app.memories.restore(memory), "restored")
+    return _page_address(visit, await visit.app.memories.restore(memory), "restored")
 
 
-def _back(visit: Visit, changed: Memory, done: str) -> str:
+def _page_address(visit: RequestContext, changed: Memory, done: str) -> str:
     return visit.address(at_path("m", changed.id), {"done": done})
 
 
 def _confirmed(form: Form) -> None:
-    if not form.ticked("sure"):
+    if not form.is_checked("sure"):
         raise BadInput("sure", "must be ticked")
 
 
-def _values(visit: Visit, name: str) -> list[str]:
+def _values(visit: RequestContext, name: str) -> list[str]:
     """Return what the address says under a name, each once."""
     said = [word.strip() for word in visit.query.getlist(name) if word.strip()]
     if any("\0" in word for word in said):
@@ -194,7 +194,7 @@ def _values(visit: Visit, name: str) -> list[str]:
     return chosen
 
 
-def _wanted(visit: Visit) -> Wanted:
+def _memory_options(visit: RequestContext) -> MemoryOptions:
     wanted: dict[str, Any] = {
         name: said[0] for name in ("room", "about", "by", "seen_by", "task") if (said := _values(visit, name))
     }
@@ -204,13 +204,13 @@ def _wanted(visit: Visit) -> Wanted:
     if ANY in wanted.get("statuses", ()):
         wanted["statuses"] = STATUSES
     if said := _values(visit, "since"):
-        wanted["since"] = Filters(since=said[0]).period(datetime.now(UTC)).since
-    return Wanted(**wanted)
+        wanted["since"] = Filters(since=said[0]).time_range(datetime.now(UTC)).since
+    return MemoryOptions(**wanted)
 
 
-def _facets(tallies: Sequence[Tally], said: set[tuple[str, str]]) -> dict[str, Sequence[Tally]]:
+def _facets(tallies: Sequence[FacetCount], said: set[tuple[str, str]]) -> dict[str, Sequence[FacetCount]]:
     """Return what else narrows, by facet; the one status that all have is not worth a heading."""
-    found: dict[str, list[Tally]] = {}
+    found: dict[str, list[FacetCount]] = {}
     for one in tallies:
         if (one.facet, one.value) not in said:
             found.setdefault(one.facet, []).append(one)
@@ -220,21 +220,21 @@ def _facets(tallies: Sequence[Tally], said: set[tuple[str, str]]) -> dict[str, S
     return {facet: found[facet][:MOST_VALUES] for facet in order if facet in found}
 
 
-def _may_change(visit: Visit, held: Memory) -> bool:
+def _may_change(visit: RequestContext, held: Memory) -> bool:
     """Return whether whoever visits may change a memory; the same is asked again when they do."""
     if not (visit.viewer.is_operator or "correct" in RIGHTS[visit.viewer.role]):
         return False
-    return visit.viewer.is_operator or any(map(visit.viewer.is_own, concerned(held)))
+    return visit.viewer.is_operator or any(map(visit.viewer.is_own, involved_participants(held)))
 
 
-async def _wishes(visit: Visit, held: Memory) -> list[SpokenWish]:
+async def _requests_about(visit: RequestContext, held: Memory) -> list[PrivacyRequestView]:
     spoken = await visit.app.wishes.all(visit.viewer, limit=MOST_WISHES)
     sources = set(held.source_ids)
     return [
         replace(
             wish,
-            body=wish.body[:LONGEST],
-            covers=[replace(message, body=message.body[:AROUND]) for message in wish.covers[:MOST_SOURCES]],
+            body=wish.body[:MAX_LENGTH],
+            covers=[replace(message, body=message.body[:QUOTE_CONTEXT]) for message in wish.covers[:MOST_SOURCES]],
         )
         for wish in spoken
         if any(message.id in sources for message in wish.covers)
@@ -245,23 +245,23 @@ def _evidence(source: SourceMessage, held: Memory) -> Evidence:
     message = source.message
     start, end = _span(message, source, held)
     before, after = message.body[:start], message.body[end:]
-    quoted = message.body[start:end][:LONGEST]
+    quoted = message.body[start:end][:MAX_LENGTH]
     return Evidence(
-        source=_begun(source),
-        before=before[-AROUND:],
+        source=_shortened_source(source),
+        before=before[-QUOTE_CONTEXT:],
         quoted=quoted,
-        after=after[:AROUND],
-        is_cut=len(before) > AROUND or len(after) > AROUND or len(quoted) < end - start,
+        after=after[:QUOTE_CONTEXT],
+        is_cut=len(before) > QUOTE_CONTEXT or len(after) > QUOTE_CONTEXT or len(quoted) < end - start,
     )
 
 
-def _begun(source: SourceMessage) -> SourceMessage:
+def _shortened_source(source: SourceMessage) -> SourceMessage:
     """Return a source with the beginning of its words; those that count stand in its evidence."""
     message, quote = source.message, source.quote
     return replace(
         source,
-        message=replace(message, body=message.body[:LONGEST]),
-        quote=None if quote is None else quote[:LONGEST],
+        message=replace(message, body=message.body[:MAX_LENGTH]),
+        quote=None if quote is None else quote[:MAX_LENGTH],
     )
 
 

@@ -5,25 +5,25 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import cast, get_args
 
-from roomlore.agents.blocks import Hits
-from roomlore.app.generations import GenerationStatus
-from roomlore.app.operations import Counts, RoomNumbers
-from roomlore.app.projecting import Copies
-from roomlore.app.wishes import SpokenWish, WishCounts, WishMode
+from roomlore.agents.blocks import CacheStatistics
+from roomlore.app.generations import EmbeddingVersionStatus
+from roomlore.app.operations import RoomCounts, RoomStatistics
+from roomlore.app.projecting import ProjectionStatus
+from roomlore.app.wishes import PrivacyRequestView, RequestCounts, RequestMode
 from roomlore.store.heartbeats import Heartbeat
-from roomlore.store.operations import Failure, Latency, Size
-from roomlore.store.readings import Backlog
+from roomlore.store.operations import DeadLetters, Latency, Size
+from roomlore.store.readings import ExtractionBacklog
 from roomlore.store.work import EmbeddingPolicy
-from roomlore.surfaces.web.pages import Form, Pages
-from roomlore.surfaces.web.visits import Visit
+from roomlore.surfaces.web.pages import Form, PageRoutes
+from roomlore.surfaces.web.visits import RequestContext
 
-PAGES = Pages()
+PAGES = PageRoutes()
 #: Rooms on one page, and pages that may be asked for.
 SHOWN, MOST_PAGES = 50, 100_000
 #: Of requests that wait.
 MOST_PROPOSED = 20
 #: A worker that was not seen for longer has ended without a word, or is stuck.
-MISSED = timedelta(minutes=1)
+HEARTBEAT_TIMEOUT = timedelta(minutes=1)
 NOTICES: Mapping[str, str] = {
     "retried": "What was set aside will be tried again.",
     "accepted": "The request is carried out.",
@@ -34,7 +34,7 @@ NOTICES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerShown:
+class WorkerStatus:
     """A worker, and whether it still comes by."""
 
     worker: Heartbeat
@@ -42,55 +42,55 @@ class WorkerShown:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ledger:
+class MonitoringPage:
     """How an org is run."""
 
     at: datetime
     #: Of all rooms together.
-    counts: Counts
+    counts: RoomCounts
     #: Those of one page, most messages first.
-    rooms: Sequence[RoomNumbers]
+    rooms: Sequence[RoomStatistics]
     number: int
     pages: int
-    workers: Sequence[WorkerShown]
-    failures: Sequence[Failure]
+    workers: Sequence[WorkerStatus]
+    failures: Sequence[DeadLetters]
     latencies: Sequence[Latency]
-    readings: Backlog
-    blocks: Hits
+    readings: ExtractionBacklog
+    blocks: CacheStatistics
     #: None for who came with a key: other orgs are in them, too.
     sizes: Sequence[Size] | None
     #: Of what may be embedded in a room.
     policies: Sequence[EmbeddingPolicy]
     #: In other servers; one for each kind of them.
-    copies: Sequence[Copies]
+    copies: Sequence[ProjectionStatus]
     #: The models by which is searched, that is to come, and that was before.
-    embedding: Sequence[GenerationStatus]
+    embedding: Sequence[EmbeddingVersionStatus]
     #: How many spoken requests there are, by what became of them.
-    requests: WishCounts
+    requests: RequestCounts
     #: Those that wait for somebody to decide, newest first; of more than fit, the newest.
-    proposed: Sequence[SpokenWish]
+    proposed: Sequence[PrivacyRequestView]
     #: What becomes of requests, and what else could.
-    mode: WishMode
-    modes: Sequence[WishMode]
+    mode: RequestMode
+    modes: Sequence[RequestMode]
     #: How the server's clock disagrees with others; empty where it agrees.
     clock: Sequence[str]
     notice: str
 
 
 @PAGES.page("/ops", "ops.html")
-async def operations(visit: Visit) -> Ledger:
+async def operations(visit: RequestContext) -> MonitoringPage:
     """Return the ledger; operators' alone."""
     numbers = await visit.app.operations.numbers()
     state = await visit.app.operations.state()
     pages = max(1, -(-len(numbers.rooms) // SHOWN))
     number = min(visit.number("page", 1, most=MOST_PAGES), pages)
-    return Ledger(
+    return MonitoringPage(
         at=numbers.at,
         counts=numbers.counts,
         rooms=numbers.rooms[(number - 1) * SHOWN : number * SHOWN],
         number=number,
         pages=pages,
-        workers=[WorkerShown(worker=one, is_alive=state.at - one.seen_at < MISSED) for one in state.workers],
+        workers=[WorkerStatus(worker=one, is_alive=state.at - one.seen_at < HEARTBEAT_TIMEOUT) for one in state.workers],
         failures=state.failures,
         latencies=numbers.latencies,
         readings=numbers.readings,
@@ -103,13 +103,13 @@ async def operations(visit: Visit) -> Ledger:
         requests=await visit.app.wishes.counts(visit.viewer),
         proposed=await visit.app.wishes.all(visit.viewer, status="proposed", limit=MOST_PROPOSED),
         mode=await visit.app.wishes.mode(),
-        modes=get_args(WishMode),
+        modes=get_args(RequestMode),
         notice=NOTICES.get(visit.word("done") or "", ""),
     )
 
 
 @PAGES.action("/ops/retry")
-async def retry(visit: Visit, form: Form) -> str:
+async def retry(visit: RequestContext, form: Form) -> str:
     """Let what was set aside be tried again."""
     del form
     await visit.app.retry()
@@ -117,7 +117,7 @@ async def retry(visit: Visit, form: Form) -> str:
 
 
 @PAGES.action("/ops/embedding")
-async def embedding(visit: Visit, form: Form) -> str:
+async def embedding(visit: RequestContext, form: Form) -> str:
     """Say what a room embeds."""
     policy = cast("EmbeddingPolicy", form.word("policy"))
     await visit.app.operations.embed(form.word("room"), policy)
@@ -125,14 +125,14 @@ async def embedding(visit: Visit, form: Form) -> str:
 
 
 @PAGES.action("/ops/requests/mode")
-async def set_mode(visit: Visit, form: Form) -> str:
+async def set_mode(visit: RequestContext, form: Form) -> str:
     """Say what becomes of the requests that are heard."""
     await visit.app.wishes.set_mode(cast("WishMode", form.word("mode")))
     return visit.address("/ops", {"done": "mode"}, at="requests")
 
 
 @PAGES.action("/ops/requests/{wish}/accept")
-async def accept(visit: Visit, form: Form, wish: str) -> str:
+async def accept(visit: RequestContext, form: Form, wish: str) -> str:
     """Carry a request out that was proposed."""
     del form
     await visit.app.wishes.accept(wish)
@@ -140,7 +140,7 @@ async def accept(visit: Visit, form: Form, wish: str) -> str:
 
 
 @PAGES.action("/ops/requests/{wish}/dismiss")
-async def dismiss(visit: Visit, form: Form, wish: str) -> str:
+async def dismiss(visit: RequestContext, form: Form, wish: str) -> str:
     """Let a request not count that was proposed."""
     del form
     await visit.app.wishes.dismiss(wish)

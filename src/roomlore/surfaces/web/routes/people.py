@@ -5,15 +5,15 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 from roomlore.agents.trust import Relationship
-from roomlore.app.peoplelist import PeopleList
-from roomlore.app.wishes import SpokenWish
+from roomlore.app.peoplelist import PeopleDirectory
+from roomlore.app.wishes import PrivacyRequestView
 from roomlore.domain.errors import BadInput, NotAllowed, NotFound
 from roomlore.domain.ids import ParticipantId
 from roomlore.surfaces.documents import Person, ReceiptGiven, persons, receipt_given
-from roomlore.surfaces.web.pages import Form, Pages
-from roomlore.surfaces.web.visits import Visit, at_path
+from roomlore.surfaces.web.pages import Form, PageRoutes
+from roomlore.surfaces.web.visits import RequestContext, at_path
 
-PAGES = Pages()
+PAGES = PageRoutes()
 #: On one page, and pages that may be asked for.
 SHOWN, MOST_PAGES = 50, 100_000
 #: Of the newest wishes, so many are looked at.
@@ -30,7 +30,7 @@ NOTICES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class People:
+class PeopleListPage:
     """Those who take part, as far as the viewer may know them, most talkative first."""
 
     #: Of whose names or accounts this is a part; empty is all.
@@ -56,12 +56,12 @@ class Opinion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PersonShown:
+class PersonPage:
     """Somebody, and what is known of them."""
 
     person: Person
     #: What they wished, newest first: their own to see, and an operator's.
-    wishes: Sequence[SpokenWish]
+    wishes: Sequence[PrivacyRequestView]
     #: Of an agent: whom it met, most trusted first. Its own to see, and an operator's.
     relationships: Sequence[Relationship]
     #: What agents make of them; an operator's to see.
@@ -74,7 +74,7 @@ class PersonShown:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Farewell:
+class ErasurePreview:
     """What would go if a person were forgotten."""
 
     person: Person
@@ -87,16 +87,16 @@ class Farewell:
 
 
 @PAGES.page("/people", "people.html")
-async def people(visit: Visit) -> People:
+async def people(visit: RequestContext) -> PeopleListPage:
     """Return those whose names or accounts have what is looked for."""
     named, kind = visit.word("named") or "", visit.word("kind") or ""
     if kind and kind not in KINDS:
         raise BadInput("kind", f"must be one of {', '.join(KINDS)}")
     number = visit.number("page", 1, most=MOST_PAGES)
-    crowd = await PeopleList(desk=visit.app.desk).page(
+    crowd = await PeopleDirectory(access=visit.app.access).page(
         visit.viewer, named=named, kind=kind, number=number, limit=SHOWN
     )
-    return People(
+    return PeopleListPage(
         named=named,
         kind=kind,
         people=persons(crowd.people, crowd.accounts),
@@ -108,16 +108,16 @@ async def people(visit: Visit) -> People:
 
 
 @PAGES.page("/people/{person}", "person.html")
-async def person(visit: Visit, person: str) -> PersonShown:
+async def person(visit: RequestContext, person: str) -> PersonPage:
     """Return somebody whom the viewer may know."""
-    found = await _meant(visit, person)
+    found = await _resolve_person(visit, person)
     viewer, ids = visit.viewer, {account.participant_id for account in found.accounts}
     is_own = any(map(viewer.is_own, ids))
     spoken = await visit.app.wishes.all(viewer, limit=MOST_WISHES)
     met: list[Relationship] = []
     if found.kind == "agent" and (viewer.is_operator or is_own):
         met = await visit.app.agents.relationships(viewer, str(found.id))
-    return PersonShown(
+    return PersonPage(
         person=found,
         wishes=[wish for wish in spoken if wish.author_id in ids],
         relationships=met[:SHOWN],
@@ -129,42 +129,42 @@ async def person(visit: Visit, person: str) -> PersonShown:
 
 
 @PAGES.page("/people/{person}/forget", "people_forget.html")
-async def farewell(visit: Visit, person: str) -> Farewell:
+async def erasure_page(visit: RequestContext, person: str) -> ErasurePreview:
     """Return whom one may have forgotten; nothing goes yet, nor is it looked what would."""
-    found = await _meant(visit, person)
+    found = await _resolve_person(visit, person)
     is_own = any(visit.viewer.is_own(account.participant_id) for account in found.accounts)
     if not (is_own or visit.viewer.is_operator):
         raise NotAllowed("this is somebody else, and only an operator has others forgotten")
-    return Farewell(person=found, called=_called(found), receipt=None, is_own=is_own)
+    return ErasurePreview(person=found, called=_typed_name(found), receipt=None, is_own=is_own)
 
 
-@PAGES.look("/people/{person}/forget", "people_forget.html")
-async def look(visit: Visit, person: str) -> Farewell:
+@PAGES.preview("/people/{person}/forget", "people_forget.html")
+async def look(visit: RequestContext, person: str) -> ErasurePreview:
     """Return what would go with a person; nothing does yet."""
-    page = await farewell(visit, person)
+    page = await erasure_page(visit, person)
     receipt = await visit.app.erasure.person(str(page.person.id), dry_run=True)
     return replace(page, receipt=receipt_given(receipt))
 
 
 @PAGES.action("/people/{person}/forget")
-async def forget(visit: Visit, form: Form, person: str) -> str:
+async def forget(visit: RequestContext, form: Form, person: str) -> str:
     """Erase a person whose name was typed to say so, and go to the receipt."""
-    found = await _meant(visit, person)
-    if _plain(form.word("name")) != _plain(_called(found)):
+    found = await _resolve_person(visit, person)
+    if _normalised(form.word("name")) != _normalised(_typed_name(found)):
         raise BadInput("name", "is not theirs; nothing was forgotten. Type it as it is shown")
     receipt = await visit.app.erasure.person(str(found.id))
     return visit.address(at_path("receipts", receipt.id), {"done": "erased"})
 
 
 @PAGES.action("/people/{person}/merge")
-async def merge(visit: Visit, form: Form, person: str) -> str:
+async def merge(visit: RequestContext, form: Form, person: str) -> str:
     """Say that somebody is the same person as another."""
     await visit.app.people.merge(person, form.word("other"))
     return visit.address(at_path("people", person), {"done": "merged"})
 
 
 @PAGES.action("/people/{person}/split")
-async def split(visit: Visit, form: Form, person: str) -> str:
+async def split(visit: RequestContext, form: Form, person: str) -> str:
     """Say that an account of a person is a person of its own."""
     others = await visit.app.people.split(form.word("account"))
     here = next((str(one.participant_id) for one in others), person)
@@ -172,7 +172,7 @@ async def split(visit: Visit, form: Form, person: str) -> str:
 
 
 @PAGES.action("/people/{person}/wishes/{wish}/accept")
-async def accept(visit: Visit, form: Form, person: str, wish: str) -> str:
+async def accept(visit: RequestContext, form: Form, person: str, wish: str) -> str:
     """Carry a wish out that was proposed, or dismissed before."""
     del form
     await visit.app.wishes.accept(wish)
@@ -180,24 +180,24 @@ async def accept(visit: Visit, form: Form, person: str, wish: str) -> str:
 
 
 @PAGES.action("/people/{person}/wishes/{wish}/dismiss")
-async def dismiss(visit: Visit, form: Form, person: str, wish: str) -> str:
+async def dismiss(visit: RequestContext, form: Form, person: str, wish: str) -> str:
     """Let a wish not count."""
     del form
     await visit.app.wishes.dismiss(wish)
     return visit.address(at_path("people", person), {"done": "dismissed"}, at="wishes")
 
 
-def _called(person: Person) -> str:
+def _typed_name(person: Person) -> str:
     """Return a name of somebody that can be typed; not everybody gave one."""
     names = [person.name, *(one.account_id for one in person.accounts)]
     return next((" ".join(name.split()) for name in names if any(map(str.isalnum, name))), "forget")
 
 
-def _plain(name: str) -> str:
+def _normalised(name: str) -> str:
     return " ".join(name.split()).casefold()
 
 
-async def _meant(visit: Visit, word: str) -> Person:
+async def _resolve_person(visit: RequestContext, word: str) -> Person:
     """Return whom an id means, by whatever account.
 
     Raises:
@@ -207,15 +207,15 @@ async def _meant(visit: Visit, word: str) -> Person:
         wanted = ParticipantId(UUID(word))
     except ValueError:
         raise NotFound("person", word) from None
-    found, accounts = await PeopleList(desk=visit.app.desk).one(visit.viewer, wanted)
+    found, accounts = await PeopleDirectory(access=visit.app.access).one(visit.viewer, wanted)
     return persons([found], accounts)[0]
 
 
-async def _opinions(visit: Visit, of: Person) -> list[Opinion]:
+async def _opinions(visit: RequestContext, of: Person) -> list[Opinion]:
     """Return what the most talkative agents make of somebody."""
-    people = PeopleList(desk=visit.app.desk)
+    people = PeopleDirectory(access=visit.app.access)
     crowd = await people.page(visit.viewer, kind="agent", limit=MOST_AGENTS + 1)
     agents = [one for one in crowd.people if one.id != of.id][:MOST_AGENTS]
     accounts = {account.participant_id for account in of.accounts}
-    found = await people.opinions(visit.viewer, accounts, agents)
+    found = await people.relationships_with(visit.viewer, accounts, agents)
     return [Opinion(agent_id=agent.id, agent_name=agent.name, of=one) for agent, one in found]

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from roomlore.surfaces.documents import ReceiptGiven, receipt_given
-from roomlore.surfaces.web.pages import Form, Pages
-from roomlore.surfaces.web.visits import Visit, at_path
+from roomlore.surfaces.web.pages import Form, PageRoutes
+from roomlore.surfaces.web.visits import RequestContext, at_path
 
-PAGES = Pages()
+PAGES = PageRoutes()
 #: The newest are shown at once.
 SHOWN, MOST_SHOWN = 50, 1000
 NOTICES: Mapping[str, str] = {
@@ -17,7 +17,7 @@ NOTICES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Receipts:
+class ReceiptsPage:
     """The newest receipts: an operator's all, everybody else's own."""
 
     receipts: Sequence[ReceiptGiven]
@@ -26,7 +26,7 @@ class Receipts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReceiptShown:
+class ReceiptPage:
     """One receipt."""
 
     receipt: ReceiptGiven
@@ -34,23 +34,23 @@ class ReceiptShown:
 
 
 @PAGES.page("/receipts", "receipts.html")
-async def receipts(visit: Visit) -> Receipts:
+async def receipts(visit: RequestContext) -> ReceiptsPage:
     """Return the newest receipts."""
     limit = visit.number("limit", SHOWN, most=MOST_SHOWN)
     found = await visit.app.erasure.receipts(limit + 1)
     more = min(limit * 2, MOST_SHOWN) if len(found) > limit and limit < MOST_SHOWN else None
-    return Receipts(receipts=[receipt_given(one) for one in found[:limit]], more=more)
+    return ReceiptsPage(receipts=[receipt_given(one) for one in found[:limit]], more=more)
 
 
 @PAGES.page("/receipts/{receipt}", "receipt.html")
-async def receipt(visit: Visit, receipt: str) -> ReceiptShown:
+async def receipt(visit: RequestContext, receipt: str) -> ReceiptPage:
     """Return the receipt of an id."""
     found = receipt_given(await visit.app.erasure.receipt(receipt))
-    return ReceiptShown(receipt=found, notice=NOTICES.get(visit.word("done") or "", ""))
+    return ReceiptPage(receipt=found, notice=NOTICES.get(visit.word("done") or "", ""))
 
 
 @PAGES.action("/receipts/{receipt}/check")
-async def check(visit: Visit, form: Form, receipt: str) -> str:
+async def check(visit: RequestContext, form: Form, receipt: str) -> str:
     """Look once more whether all that a receipt names is gone."""
     del form
     found = await visit.app.erasure.check(receipt)

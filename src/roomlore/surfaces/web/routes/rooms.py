@@ -3,18 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from roomlore.app.roomlist import RoomList
+from roomlore.app.roomlist import RoomDirectory
 from roomlore.domain.records import Room
-from roomlore.surfaces.web.pages import Pages
-from roomlore.surfaces.web.visits import Visit
+from roomlore.surfaces.web.pages import PageRoutes
+from roomlore.surfaces.web.visits import RequestContext
 
-PAGES = Pages()
+PAGES = PageRoutes()
 #: Rooms of a page, and pages that an address may name.
 SHOWN, MOST_PAGES = 100, 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rooms:
+class RoomsPage:
     """The rooms that a viewer may see, most recently active first."""
 
     #: Of whose names this is a part; empty is all.
@@ -28,10 +28,10 @@ class Rooms:
 
 
 @PAGES.page("/", "rooms.html")
-async def rooms(visit: Visit) -> Rooms:
+async def rooms(visit: RequestContext) -> RoomsPage:
     """Return the rooms whose names have what is looked for."""
     named, number = visit.word("named") or "", visit.number("page", 1, most=MOST_PAGES)
-    listed = RoomList(desk=visit.app.desk)
+    listed = RoomDirectory(access=visit.app.access)
     found, has_more = await listed.page(visit.viewer, named=named, skip=(number - 1) * SHOWN, limit=SHOWN)
     is_empty = not found and not await listed.names(visit.viewer, limit=1)
-    return Rooms(named=named, rooms=found, number=number, has_more=has_more, is_empty=is_empty)
+    return RoomsPage(named=named, rooms=found, number=number, has_more=has_more, is_empty=is_empty)

@@ -14,27 +14,27 @@ from roomlore.surfaces.web.doors import (
     THEME,
     THEMES,
     is_over_tls,
-    signed_in,
-    within,
+    authenticate_request,
+    local_path,
 )
-from roomlore.surfaces.web.pages import MOST_FIELDS, Form, Pages, check_token
+from roomlore.surfaces.web.pages import MOST_FIELDS, Form, PageRoutes, check_token
 from roomlore.surfaces.web.rendering import render
 
-PAGES = Pages()
+PAGES = PageRoutes()
 #: Seconds that a browser remembers how pages are to look.
 YEAR = 365 * 24 * 3600
 
 
-async def _show(request: Request) -> Response:
-    return render("signin.html", None, {"next": within(request.query_params.get("next")), "refused": ""})
+async def _sign_in_page(request: Request) -> Response:
+    return render("signin.html", None, {"next": local_path(request.query_params.get("next")), "refused": ""})
 
 
 async def _sign_in(request: Request) -> Response:
     async with request.form(max_files=0, max_fields=MOST_FIELDS) as said:
         form = Form(said)
-        key, where = form.optional("key") or "", within(form.optional("next"))
+        key, where = form.optional("key") or "", local_path(form.optional("next"))
     try:
-        await signed_in(request, request.app.state.served, key)
+        await authenticate_request(request, request.app.state.served, key)
     except (BadInput, KeyRefused, NotAllowed) as error:
         refused = {"next": where, "refused": str(error)}
         return render("signin.html", None, refused, status=HTTPStatus.UNAUTHORIZED)
@@ -57,7 +57,7 @@ async def _theme(request: Request) -> Response:
     async with request.form(max_files=0, max_fields=MOST_FIELDS) as said:
         form = Form(said)
         check_token(form, request.state.visit)
-        theme, where = form.word("theme"), within(form.optional("next"))
+        theme, where = form.word("theme"), local_path(form.optional("next"))
     if theme not in THEMES:
         raise BadInput("theme", f"must be one of {', '.join(THEMES)}")
     response = RedirectResponse(where, HTTPStatus.SEE_OTHER)
@@ -67,7 +67,7 @@ async def _theme(request: Request) -> Response:
 
 PAGES.routes.extend(
     [
-        Route(SIGN_IN, _show, methods=["GET"]),
+        Route(SIGN_IN, _sign_in_page, methods=["GET"]),
         Route(SIGN_IN, _sign_in, methods=["POST"]),
         Route("/signout", _sign_out, methods=["POST"]),
         Route("/theme", _theme, methods=["POST"]),

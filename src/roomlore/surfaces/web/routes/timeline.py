@@ -8,24 +8,24 @@ from uuid import UUID
 from starlette.requests import Request
 from starlette.responses import Response
 
-from roomlore.app.timeline import Gathered, Timeline, Whole
-from roomlore.app.voices import Voice
-from roomlore.app.windows import Part
-from roomlore.app.withholding import withheld_of
+from roomlore.app.timeline import RoomThreads, Timeline, FullMessage
+from roomlore.app.voices import Speaker
+from roomlore.app.windows import WindowRequest
+from roomlore.app.withholding import restrictions_on
 from roomlore.domain.errors import BadInput
 from roomlore.domain.ids import MessageId, ParticipantId, RoomId
 from roomlore.domain.incoming import ParticipantKind
 from roomlore.domain.records import Message, ReplyMethod
-from roomlore.retrieval.records import Exchange, Withheld
-from roomlore.store.timeline import Hearer, Place
+from roomlore.retrieval.records import Thread, RestrictedResult
+from roomlore.store.timeline import WhisperRecipient, RoomHeader
 from roomlore.surfaces.http.routes.events import Telling
-from roomlore.surfaces.web.pages import Pages
+from roomlore.surfaces.web.pages import PageRoutes
 from roomlore.surfaces.web.rows import Row, colour_of, colours_of, rows
-from roomlore.surfaces.web.visits import Visit
+from roomlore.surfaces.web.visits import RequestContext
 
-PAGES = Pages()
+PAGES = PageRoutes()
 #: Messages of a window, and exchanges of a page.
-LINES, EXCHANGES = 50, 10
+LINES, THREADS_PER_PAGE = 50, 10
 #: Parts of a message that an address may name.
 MOST_PARTS = 1_000
 KINDS: Mapping[str, tuple[ParticipantKind, ...] | None] = {
@@ -34,12 +34,12 @@ KINDS: Mapping[str, tuple[ParticipantKind, ...] | None] = {
     "agents": ("agent",),
 }
 #: Of answers below each other as shown; of those further down as deep.
-DEEPEST = 4
+MAX_DEPTH = 4
 VIEWS = ("messages", "exchanges")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filters:
+class TimelineFilters:
     """Which messages are shown, as the address says it."""
 
     author: str | None
@@ -49,7 +49,7 @@ class Filters:
     @property
     def is_everything(self) -> bool:
         """Whether nothing is left out."""
-        return self == EVERYTHING
+        return self == NO_FILTERS
 
     @property
     def query(self) -> dict[str, object]:
@@ -58,18 +58,18 @@ class Filters:
         return {"author": self.author, "kind": kind, "memory": 1 if self.memory else None}
 
 
-EVERYTHING = Filters(author=None, kind="everybody", memory=False)
+NO_FILTERS = TimelineFilters(author=None, kind="everybody", memory=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answering:
+class ThreadMessage:
     """A message of an exchange."""
 
     #: Of its words the beginning, where they are many.
     message: Message
     is_cut: bool
     #: To whom it was whispered, as far as known; empty where it was no whisper.
-    hearers: Sequence[Hearer]
+    hearers: Sequence[WhisperRecipient]
     #: How deep it stands under the opening.
     depth: int
     #: What it answers, and how that is known; None for the opening.
@@ -79,10 +79,10 @@ class Answering:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class ThreadView:
     """An exchange, its opening first."""
 
-    said: Sequence[Answering]
+    said: Sequence[ThreadMessage]
     omitted: int
 
 
@@ -90,14 +90,14 @@ class Told:
 class RoomPage:
     """A part of a room."""
 
-    room: Place
+    room: RoomHeader
     view: str
-    filters: Filters
+    filters: TimelineFilters
     #: In the order in which they first spoke.
-    voices: Sequence[Voice]
+    voices: Sequence[Speaker]
     rows: Sequence[Row]
     #: Instead of rows, where exchanges are looked at; newest first.
-    exchanges: Sequence[Told]
+    exchanges: Sequence[ThreadView]
     #: The message that was asked for.
     sought: MessageId | None
     #: The messages before and after which the neighbouring pages are; None where nothing is there.
@@ -110,59 +110,59 @@ class RoomPage:
     last_at: datetime | None
     as_of: UUID
     #: What of it recall leaves out, and for which request: an operator is told of all, others of their own.
-    withheld: Sequence[Withheld]
+    withheld: Sequence[RestrictedResult]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Some:
+class RowsFragment:
     """Some messages of a room, to be put into a page that is there already."""
 
     room_id: RoomId
     rows: Sequence[Row]
-    withheld: Sequence[Withheld]
+    withheld: Sequence[RestrictedResult]
 
 
 @PAGES.page("/r/{room}", "timeline.html")
-async def timeline(visit: Visit, room: str) -> RoomPage:
+async def timeline(visit: RequestContext, room: str) -> RoomPage:
     """Return a part of a room: its newest messages, those around one, or those from a day on."""
     view = visit.word("view") or VIEWS[0]
     if view not in VIEWS:
         raise BadInput("view", f"must be one of {', '.join(VIEWS)}")
-    return await (_exchanges(visit, room) if view == "exchanges" else _messages(visit, room))
+    return await (_threads_page(visit, room) if view == "exchanges" else _messages(visit, room))
 
 
 @PAGES.page("/r/{room}/message/{message}", "message.html")
-async def message(visit: Visit, room: str, message: str) -> Whole:
+async def message(visit: RequestContext, room: str, message: str) -> FullMessage:
     """Return one message with all its words, of very many a part."""
     part = visit.number("part", 1, most=MOST_PARTS)
-    return await Timeline(desk=visit.app.desk).whole(visit.viewer, room, message, part=part)
+    return await Timeline(access=visit.app.access).full_message(visit.viewer, room, message, part=part)
 
 
 @PAGES.fragment("/r/{room}/lines", "timeline_lines.html")
-async def lines(visit: Visit, room: str) -> Some:
+async def lines(visit: RequestContext, room: str) -> RowsFragment:
     """Return messages of a room by their ids, as rows that follow each other."""
     ids = _ids(visit.word("ids") or "")
-    place, found, voices = await Timeline(desk=visit.app.desk).lines(visit.viewer, room, ids)
-    withheld = await withheld_of(visit.app.desk, visit.viewer, [one.message.id for one in found])
-    return Some(room_id=place, rows=rows(found, voices), withheld=withheld)
+    place, found, voices = await Timeline(access=visit.app.access).lines(visit.viewer, room, ids)
+    withheld = await restrictions_on(visit.app.access, visit.viewer, [one.message.id for one in found])
+    return RowsFragment(room_id=place, rows=rows(found, voices), withheld=withheld)
 
 
 async def _events(request: Request) -> Response:
     """Tell what changes in a room as it happens, as far as the viewer may see it."""
-    visit: Visit = request.state.visit
+    visit: RequestContext = request.state.visit
     after = request.headers.get("last-event-id") or visit.word("after")
     stream = visit.app.events(visit.viewer, room=request.path_params["room"], after=after)
-    await stream.begin()
+    await stream.start()
     return Telling(stream, stop=request.app.state.stop())
 
 
 PAGES.raw("/r/{room}/events", _events)
 
 
-async def _messages(visit: Visit, room: str) -> RoomPage:
+async def _messages(visit: RequestContext, room: str) -> RoomPage:
     filters, day = _filters(visit), _day(visit)
-    part = Part(
-        at=visit.word("at"),
+    part = WindowRequest(
+        around=visit.word("at"),
         before=visit.word("before"),
         after=visit.word("after"),
         day=day,
@@ -170,7 +170,7 @@ async def _messages(visit: Visit, room: str) -> RoomPage:
         kinds=KINDS[filters.kind],
         is_remembered=filters.memory,
     )
-    window = await Timeline(desk=visit.app.desk).window(visit.viewer, room, part, limit=LINES)
+    window = await Timeline(access=visit.app.access).window(visit.viewer, room, part, limit=LINES)
     shown = [line.message.id for line in window.lines]
     return RoomPage(
         room=window.room,
@@ -187,45 +187,45 @@ async def _messages(visit: Visit, room: str) -> RoomPage:
         first_at=window.first_at,
         last_at=window.last_at,
         as_of=window.as_of,
-        withheld=await withheld_of(visit.app.desk, visit.viewer, shown),
+        withheld=await restrictions_on(visit.app.access, visit.viewer, shown),
     )
 
 
-async def _exchanges(visit: Visit, room: str) -> RoomPage:
+async def _threads_page(visit: RequestContext, room: str) -> RoomPage:
     before = visit.word("before")
-    found = await Timeline(desk=visit.app.desk).exchanges(
-        visit.viewer, room, limit=EXCHANGES + 1, before=before
+    found = await Timeline(access=visit.app.access).threads(
+        visit.viewer, room, limit=THREADS_PER_PAGE + 1, before=before
     )
     told, colours = found.exchanges, colours_of(found.voices)
-    shown = [message.id for one in told[:EXCHANGES] for message in one.messages]
+    shown = [message.id for one in told[:THREADS_PER_PAGE] for message in one.messages]
     return RoomPage(
         room=found.room,
         view="exchanges",
-        filters=EVERYTHING,
+        filters=NO_FILTERS,
         voices=found.voices,
         rows=(),
-        exchanges=[_told(one, found, colours) for one in told[:EXCHANGES]],
+        exchanges=[_to_thread_view(one, found, colours) for one in told[:THREADS_PER_PAGE]],
         sought=None,
-        earlier=told[EXCHANGES - 1].opening.id if len(told) > EXCHANGES else None,
+        earlier=told[THREADS_PER_PAGE - 1].root.id if len(told) > THREADS_PER_PAGE else None,
         later=None,
         is_newest=before is None,
         day=None,
         first_at=None,
         last_at=None,
         as_of=found.as_of,
-        withheld=await withheld_of(visit.app.desk, visit.viewer, shown),
+        withheld=await restrictions_on(visit.app.access, visit.viewer, shown),
     )
 
 
-def _told(exchange: Exchange, found: Gathered, colours: Mapping[ParticipantId, int]) -> Told:
+def _to_thread_view(exchange: Thread, found: RoomThreads, colours: Mapping[ParticipantId, int]) -> ThreadView:
     above = {edge.child_id: edge for edge in exchange.replies}
     depths: dict[MessageId, int] = {}
-    said: list[Answering] = []
+    said: list[ThreadMessage] = []
     for message in exchange.messages:
         edge = above.get(message.id)
-        depths[message.id] = 0 if edge is None else min(depths.get(edge.parent_id, 0) + 1, DEEPEST)
+        depths[message.id] = 0 if edge is None else min(depths.get(edge.parent_id, 0) + 1, MAX_DEPTH)
         said.append(
-            Answering(
+            ThreadMessage(
                 message=message,
                 is_cut=message.id in found.cut,
                 hearers=found.hearers.get(message.id, ()),
@@ -235,17 +235,17 @@ def _told(exchange: Exchange, found: Gathered, colours: Mapping[ParticipantId, i
                 colour=colour_of(colours, message.author_id),
             )
         )
-    return Told(said=said, omitted=exchange.omitted)
+    return ThreadView(said=said, omitted=exchange.omitted)
 
 
-def _filters(visit: Visit) -> Filters:
+def _filters(visit: RequestContext) -> TimelineFilters:
     kind = visit.word("kind") or "everybody"
     if kind not in KINDS:
         raise BadInput("kind", f"must be one of {', '.join(KINDS)}")
-    return Filters(author=visit.word("author"), kind=kind, memory=visit.word("memory") is not None)
+    return TimelineFilters(author=visit.word("author"), kind=kind, memory=visit.word("memory") is not None)
 
 
-def _day(visit: Visit) -> date | None:
+def _day(visit: RequestContext) -> date | None:
     word = visit.word("day")
     try:
         return None if word is None else date.fromisoformat(word)

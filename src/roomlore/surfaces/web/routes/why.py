@@ -4,30 +4,30 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from roomlore.app.browsing import Browsing, Place
-from roomlore.app.peoplelist import PeopleList
+from roomlore.app.browsing import MemoryBrowser, MessagePlace
+from roomlore.app.peoplelist import PeopleDirectory
 from roomlore.context.limits import DEFAULT_BUDGET
-from roomlore.context.walked import Sealed
+from roomlore.context.walked import TimeBoundary
 from roomlore.domain.errors import BadInput, NotAllowed, NotFound
 from roomlore.domain.ids import MessageId
 from roomlore.domain.records import Viewer
 from roomlore.surfaces.documents import ContextGiven, context_given
 from roomlore.surfaces.web.candidates import (
     Candidate,
-    Line,
-    Remembered,
-    Spent,
+    ContextTextLine,
+    MemoryCandidate,
+    TokenShare,
     candidates_of,
     lines_of,
-    remembered_of,
-    spent_of,
+    memory_candidates_of,
+    token_shares_of,
 )
-from roomlore.surfaces.web.drawing import Picture, drawn
-from roomlore.surfaces.web.pages import Pages
+from roomlore.surfaces.web.drawing import ContextGraph, context_graph
+from roomlore.surfaces.web.pages import PageRoutes
 from roomlore.surfaces.web.palette import colours
-from roomlore.surfaces.web.visits import Visit
+from roomlore.surfaces.web.visits import RequestContext
 
-PAGES = Pages()
+PAGES = PageRoutes()
 #: Tokens that a form may ask for.
 MOST_TOKENS = 200_000
 #: That a form offers by name.
@@ -37,17 +37,17 @@ OPERATOR, YOU = "the operator", "you"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
+class ContextSide:
     """A context as one viewer has it."""
 
     viewer_name: str
     given: ContextGiven
-    lines: Sequence[Line]
-    spent: Sequence[Spent]
+    lines: Sequence[ContextTextLine]
+    spent: Sequence[TokenShare]
     candidates: Sequence[Candidate]
     #: What an agent remembers, in or out; empty for those who are no agents.
-    memories: Sequence[Remembered]
-    sealed: Sequence[Sealed]
+    memories: Sequence[MemoryCandidate]
+    sealed: Sequence[TimeBoundary]
 
     @property
     def colours(self) -> Mapping[Any, int]:
@@ -55,9 +55,9 @@ class Side:
         return colours(one.author_id for one in self.candidates)
 
     @property
-    def picture(self) -> Picture:
+    def picture(self) -> ContextGraph:
         """How the candidates hang together."""
-        return drawn(self.candidates, self.sealed, self.memories)
+        return context_graph(self.candidates, self.sealed, self.memories)
 
     @property
     def included(self) -> Mapping[MessageId, Candidate]:
@@ -66,7 +66,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class CandidateDifference:
     """A message of one context that is not in the other, and why it is out there; None: it was no candidate."""
 
     candidate: Candidate
@@ -76,17 +76,17 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Against:
+class ContextComparison:
     """How another viewer's context differs; `side` is None where they may not read the message."""
 
     viewer_name: str
-    side: Side | None
+    side: ContextSide | None
     in_both: int
-    differences: Sequence[Difference]
+    differences: Sequence[CandidateDifference]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Why:
+class ContextExplanationPage:
     """Why a context is what it is."""
 
     message_id: MessageId
@@ -100,17 +100,17 @@ class Why:
     is_private: bool
     #: Whom a form offers; empty for those who read as themselves alone.
     names: Sequence[str]
-    side: Side
-    compared: Against | None
+    side: ContextSide
+    compared: ContextComparison | None
 
 
 @PAGES.page("/x/{message}", "why.html")
-async def why(visit: Visit, message: str) -> Why:
+async def explain_context(visit: RequestContext, message: str) -> ContextExplanationPage:
     """Return what is read before a message is answered, and why."""
     viewer_word, against_word = visit.word("viewer"), visit.word("against")
     budget = visit.number("budget", DEFAULT_BUDGET, most=MOST_TOKENS)
     is_private = visit.word("private") is not None
-    place = await Browsing(desk=visit.app.desk).message(visit.viewer, message)
+    place = await MemoryBrowser(access=visit.app.access).message(visit.viewer, message)
     if place.room_name is None:
         raise NotFound("message", message)
     reader = visit.viewer if viewer_word is None else await visit.app.viewer(viewer_word)
@@ -118,8 +118,8 @@ async def why(visit: Visit, message: str) -> Why:
     side = await _side(visit, reader, place, name=viewer_word or own, budget=budget, private=is_private)
     compared = None
     if against_word is not None:
-        compared = await _against(visit, side, place, word=against_word, budget=budget, private=is_private)
-    return Why(
+        compared = await _compare(visit, side, place, word=against_word, budget=budget, private=is_private)
+    return ContextExplanationPage(
         message_id=place.message.id,
         external_id=place.message.external_id,
         room_name=place.room_name,
@@ -133,34 +133,34 @@ async def why(visit: Visit, message: str) -> Why:
     )
 
 
-async def _names(visit: Visit) -> list[str]:
+async def _names(visit: RequestContext) -> list[str]:
     if not visit.viewer.is_operator:
         return []
-    crowd = await PeopleList(desk=visit.app.desk).page(visit.viewer, limit=MOST_NAMES)
+    crowd = await PeopleDirectory(access=visit.app.access).page(visit.viewer, limit=MOST_NAMES)
     return list(dict.fromkeys(one.name for one in crowd.people if one.kind != "system"))
 
 
-async def _side(visit: Visit, reader: Viewer, place: Place, *, name: str, budget: int, private: bool) -> Side:
+async def _side(visit: RequestContext, reader: Viewer, place: MessagePlace, *, name: str, budget: int, private: bool) -> ContextSide:
     where = (str(place.message.room_id), str(place.message.id))
     try:
         built = await visit.app.context(reader, *where, budget=budget, private=private)
     except BadInput:
         # Nothing can be posted in answer to it: the page shows what is read for one's own eyes, and says so.
         built = await visit.app.context(reader, *where, budget=budget, private=True)
-    return Side(
+    return ContextSide(
         viewer_name=name,
         given=context_given(built, explain=True),
         lines=lines_of(built),
-        spent=spent_of(built),
+        spent=token_shares_of(built),
         candidates=candidates_of(built),
-        memories=remembered_of(built),
+        memories=memory_candidates_of(built),
         sealed=built.sealed,
     )
 
 
-async def _against(
-    visit: Visit, side: Side, place: Place, *, word: str, budget: int, private: bool
-) -> Against:
+async def _compare(
+    visit: RequestContext, side: ContextSide, place: MessagePlace, *, word: str, budget: int, private: bool
+) -> ContextComparison:
     """Return how another's context differs.
 
     Raises:
@@ -172,19 +172,19 @@ async def _against(
     try:
         other = await _side(visit, reader, place, name=word, budget=budget, private=private)
     except NotFound:
-        return Against(viewer_name=word, side=None, in_both=0, differences=())
-    return Against(
+        return ContextComparison(viewer_name=word, side=None, in_both=0, differences=())
+    return ContextComparison(
         viewer_name=word,
         side=other,
         in_both=len(side.included.keys() & other.included.keys()),
-        differences=[*_missing(side, other, is_first=True), *_missing(other, side, is_first=False)],
+        differences=[*_differences(side, other, is_first=True), *_differences(other, side, is_first=False)],
     )
 
 
-def _missing(one: Side, other: Side, *, is_first: bool) -> list[Difference]:
+def _differences(one: ContextSide, other: ContextSide, *, is_first: bool) -> list[CandidateDifference]:
     elsewhere = {candidate.message_id: candidate.reason for candidate in other.candidates}
     return [
-        Difference(candidate=candidate, is_first=is_first, elsewhere=elsewhere.get(key))
+        CandidateDifference(candidate=candidate, is_first=is_first, elsewhere=elsewhere.get(key))
         for key, candidate in one.included.items()
         if key not in other.included
     ]
