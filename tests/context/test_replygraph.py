@@ -137,6 +137,17 @@ async def test_a_guess_across_a_silence_that_is_long_for_the_room_must_be_surer(
         assert (parts(await walk(source, trigger))[5] == "conversation") == expected
 
 
+@pytest.mark.parametrize("confidences", [(0.2, 0.9), (0.9, 0.2)])
+async def test_of_several_replies_between_two_messages_the_surest_counts(confidences):
+    messages = [say(n) for n in range(6)]
+    trigger = say(9, 5 + 31)
+    edges = [
+        answer(9, 5, confidence, method)
+        for confidence, method in zip(confidences, ("inferred", "mention"), strict=True)
+    ]
+    assert parts(await walk(ListSource([*messages, trigger], edges), trigger))[5] == "conversation"
+
+
 async def test_the_nearest_then_the_newest_come_in_when_the_limit_cuts_a_step():
     messages = [say(n, n * 1000) for n in range(6)]
     edges = [answer(5, 0), answer(4, 1), answer(4, 2), answer(4, 3)]
