@@ -34,7 +34,7 @@ HOMES = {
     "markupsafe": "surfaces/web/",
     "mcp": "surfaces/mcp/",
     "mcp_types": "surfaces/mcp/",
-    "msgspec": ("ingest/accept.py", "client/"),
+    "msgspec": ("ingest/accept.py", "client/", "app/", "agents/deciding.py", "surfaces/http/operations.py"),
     "neo4j": "backends/neo4j",
     "numpy": "",
     "onnxruntime": "backends/embedding.py",

@@ -87,7 +87,8 @@ def test_every_roomlore_line_of_the_pages_is_understood(line: str) -> None:
 def test_every_task_of_the_pages_exists(line: str) -> None:
     tasks = set(re.findall(r"^([a-z-]+):.*##", read("Makefile"), re.MULTILINE))
 
-    assert re.split(r"\s*&&|\s*#", line)[0].removeprefix("make ").strip() in tasks
+    # A variable may follow the task.
+    assert re.split(r"\s*&&|\s*#", line)[0].removeprefix("make ").split(maxsplit=1)[0] in tasks
 
 
 def test_the_reference_has_every_verb_and_no_other() -> None:

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from context.test_memoryblock import remembered
 from roomlore.agents.deciding import DEFAULT_POLICY, Situation, ReplyPolicy, SaidMessage, decide
+from roomlore.agents.fitting import MemoryMatch
 from roomlore.agents.hearing import addressed_by_name
 
 PIP, POP, QUIP, ANA, BO = (UUID(int=number) for number in range(1, 6))
@@ -49,6 +51,12 @@ def test_everything_else_is_left_alone_and_says_why(line, why):
     decision = decide(heard(line))
     assert (decision.answer, decision.score, decision.why.what) == (False, 0.0, why)
     assert decision.why.message_ids == [line.id]
+
+
+@pytest.mark.parametrize(("fit", "answers"), [(0.39, False), (0.4, True)])
+def test_a_question_is_answered_from_a_memory_that_fits_as_well_as_is_needed(fit, answers):
+    known = [MemoryMatch(memory=remembered(1, "observations").memory, relevance=fit)]
+    assert decide(heard(said(ANA, ASKS), known=known), limits=ReplyPolicy(bar=0.4)).answer == answers
 
 
 def test_what_it_may_not_read_is_left_alone():

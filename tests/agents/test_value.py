@@ -56,6 +56,11 @@ def test_small_talk_is_not(trigger, reply):
     assert salience(exchange(trigger, reply, has_met=False)) < SALIENCE_THRESHOLD
 
 
+def test_many_words_alone_are_no_reason():
+    words = " ".join(f"kiln{chr(97 + number)}" for number in range(26))
+    assert value(exchange(words, words, is_addressed=False)) < WORTH_KEEPING
+
+
 def test_agents_among_themselves_are_worth_less():
     trigger, reply = KEPT[1]
     assert salience(exchange(trigger, reply, other_kind="agent")) < salience(exchange(trigger, reply))

@@ -407,6 +407,14 @@ def keyless(app: App) -> App:
     return dataclasses.replace(app, _caller=None)
 
 
+async def test_a_member_says_nothing_in_rooms(told: App):
+    member = await holder(told, "member")
+    before = await told.messages(told.operator, "square")
+    kind, said = await error_of(member.intake.say("square", "good morning"))
+    assert (kind, "another key" in said) == (NotAllowed, True)
+    assert await told.messages(told.operator, "square") == before
+
+
 @pytest.mark.parametrize("what", CHANGES)
 async def test_only_an_operator_changes_anything_but_their_own(
     told: App, admin: psycopg.AsyncConnection, tmp_path: Path, what: str

@@ -19,6 +19,7 @@ from roomlore.context.limits import ExpansionLimits
 from roomlore.context.listsource import ListSource
 from roomlore.context.replygraph import expand
 from roomlore.domain.errors import BadInput
+from roomlore.domain.records import Reply
 
 SMALL = ExpansionLimits(min_recent=2, max_messages=12, page=2)
 
@@ -135,6 +136,25 @@ async def test_a_guess_across_a_silence_that_is_long_for_the_room_must_be_surer(
     for confidence, expected in ((0.4, ties), (0.5, True)):
         source = ListSource([*messages, trigger], [answer(9, 5, confidence)])
         assert (parts(await expand(source, trigger))[5] == "conversation") == expected
+
+
+class EveryEdge(ListSource):
+    """Hands out several edges between the same two messages, where a list keeps the surest."""
+
+    edges: list[Reply]
+
+    async def replies(self, ids, limit):
+        asked = set(ids)
+        return [edge for edge in self.edges if asked & {edge.child_id, edge.parent_id}][:limit]
+
+
+@pytest.mark.parametrize("confidences", [(0.2, 0.9), (0.9, 0.2)])
+async def test_of_several_replies_between_two_messages_the_surest_counts(confidences):
+    messages = [say(n) for n in range(6)]
+    trigger = say(9, 5 + 31)
+    source = EveryEdge([*messages, trigger])
+    source.edges = [answer(9, 5, confidence) for confidence in confidences]
+    assert parts(await walk(source, trigger))[5] == "conversation"
 
 
 async def test_the_nearest_then_the_newest_come_in_when_the_limit_cuts_a_step():

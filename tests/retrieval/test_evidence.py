@@ -53,6 +53,15 @@ def test_words_alone_tell_as_much_as_they_cover():
     assert found(("Ana", None, 0.4, None), ("Bo", None, 0.7, None)) == pytest.approx(0.7)
 
 
+def test_words_alone_suffice_sooner_than_words_with_little_meaning():
+    by_words = judged(("Ana", None, 0.3, None))
+    by_vectors = judged(("Ana", 0.3, 0.3, None))
+    assert by_words.value is not None
+    assert by_vectors.value is not None
+    assert by_words.value >= by_words.bar
+    assert by_vectors.value < by_vectors.bar
+
+
 def test_without_tokens_meaning_and_words_tell_half_each():
     assert found(("Ana", 0.5, 0.3, None)) == pytest.approx(0.4)
 

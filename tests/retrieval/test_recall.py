@@ -72,6 +72,17 @@ async def candidates(app: App, asked: SearchQuery, name: str | None = None) -> d
     return {contents[key]: why.similarity for key, why in found.items()}
 
 
+async def test_what_was_put_aside_answers_nothing_nor_does_what_it_had_replaced(told, model):
+    memory = await told.memories.remember(TEA, sources=["a"])
+    corrected = await told.memories.correct(str(memory.id), "skipper drink prefers rum")
+    for left in ([corrected.id], []):
+        async with told.db.reading(told.operator, recalls=True) as conn:
+            found = await recall.recalled(conn, told.org_id, question(model, TEA), near={})
+        assert [one.memory.id for one in found.recalled] == left
+        if left:
+            await told.memories.forget(str(corrected.id))
+
+
 # By meaning
 
 

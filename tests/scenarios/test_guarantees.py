@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import pytest
 
+from roomlore.domain.errors import BadInput
 from scenarios.kilnhouse import INES, NOON, PIP, QUILL, TEO, contents, known, remember, said, tell
 
 MOVES = [("Braga", 6), ("Faro", 30)]
@@ -97,6 +98,8 @@ async def test_f8_what_was_injected_is_never_drawn_from_nor_rests_a_memory_on_it
     await house.extracting.extract("studio")
     assert await contents(house) == before
     assert await house.memories.resting_on(house.operator, str(injected.id)) == []
+    with pytest.raises(BadInput):
+        await house.memories.remember("Ines lives above the kiln.", sources=[str(injected.id)])
     for table in ("placements", "message_embeddings", "memory_sources"):
         rows = await admin.execute(f"select count(*) from {table} where message_id = %s", [injected.id])
         assert await rows.fetchone() == (0,), table

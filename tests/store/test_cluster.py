@@ -497,6 +497,7 @@ async def test_a_lost_password_of_the_owner_is_named_and_not_replaced(data):
     assert not cluster_status(data).running
 
 
+@pytest.mark.slow
 async def test_four_processes_may_start_it_first_at_the_same_moment(fresh, holders, binaries):
     folder, calls = binaries(binaries.real)
     others = [holders(fresh, folder) for _ in range(4)]

@@ -506,6 +506,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 async def test_a_worker_killed_in_the_middle_of_a_switch_loses_nothing(
     both: App, cluster: Cluster, admin: psycopg.AsyncConnection
 ):
@@ -532,6 +533,7 @@ async def test_a_worker_killed_in_the_middle_of_a_switch_loses_nothing(
 DEEDS = ["say", "edit", "redact", "step", "embed", "switch", "back", "finish"]
 
 
+@pytest.mark.slow
 @settings(
     max_examples=20,
     deadline=None,

@@ -127,6 +127,7 @@ async def test_a_graph_says_nothing_in_words(app: App) -> None:
                         assert not isinstance(one, str) or UUID(one), json.dumps([name, one])
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 @given(story=stories())
 @settings(generated, max_examples=10)

@@ -230,6 +230,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 async def test_a_worker_killed_in_the_middle_loses_no_memory(app: App, db: Database, cluster: Cluster, admin):
     await told(app)
     await made(app)

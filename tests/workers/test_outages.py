@@ -116,6 +116,7 @@ async def test_every_connection_that_was_ended_is_replaced(app: App, db: Databas
         await until(all_done, worker=worker)
 
 
+@pytest.mark.slow
 async def test_a_worker_lives_through_a_restart_of_the_server(tmp_path_factory):
     data = tmp_path_factory.mktemp("data")
     cluster = await start_cluster(data, settings={"fsync": "off"})
