@@ -309,7 +309,7 @@ class Sides:
         return [one.message_id for one in found]
 
     async def nearest(self, text: str, *, by_index: bool) -> list[MessageId]:
-        async with self.app.db.read_transaction(self.viewer, keeps_plans=True, recalls=True) as conn:
+        async with self.app.db.read_transaction(self.viewer, generic_plan=True, apply_restrictions=True) as conn:
             measure = (
                 await proposals.filter_size(conn, SearchFilter())
                 if by_index
@@ -320,7 +320,7 @@ class Sides:
         return [one.message_id for one in found]
 
     async def best_worded(self, text: str, *, wanted: int = 40) -> list[MessageId]:
-        async with self.app.db.read_transaction(self.viewer, keeps_plans=True, recalls=True) as conn:
+        async with self.app.db.read_transaction(self.viewer, generic_plan=True, apply_restrictions=True) as conn:
             measure = await proposals.filter_size(conn, SearchFilter())
             found = await proposals.lexical_candidates(conn, text, scope=SearchFilter(), measure=measure, wanted=wanted)
         return list(found.message_ids)

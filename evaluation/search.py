@@ -212,7 +212,7 @@ def _with_terms(hits: Sequence[Hit]) -> list[str]:
 async def _searched(
     app: App, viewer: Viewer, question: Question, query: Query, *, stages: ScoringFeatures
 ) -> MessageSearchResult:
-    async with app.db.read_transaction(viewer, keeps_plans=True, recalls=True) as conn:
+    async with app.db.read_transaction(viewer, generic_plan=True, apply_restrictions=True) as conn:
         scope = await _scope(conn, app, question)
         return await search_messages(conn, viewer, query, scope=scope, limit=EXCHANGES, stages=stages)
 

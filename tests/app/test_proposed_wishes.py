@@ -322,7 +322,7 @@ async def test_a_stranger_is_told_no_id_of_what_is_withheld_where_they_may_not_r
     [wish] = await app.wishes.all(app.operator)
     assert wish.status == "active"
     params = {"id": MessageId(wish.covers[0].id)}
-    async with app.db.read_transaction(await viewer(app, "eve"), recalls=recalls) as conn:
+    async with app.db.read_transaction(await viewer(app, "eve"), apply_restrictions=recalls) as conn:
         try:
             rows = await (await conn.execute(statement, params)).fetchall()
         except psycopg.errors.InsufficientPrivilege:

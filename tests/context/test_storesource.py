@@ -30,7 +30,7 @@ async def test_a_walk_over_the_store_is_the_walk_over_a_list_of_what_the_viewer_
     viewer = app.operator if reader is None or count == 1 else await app.viewer(reader)
     told = await app.messages(viewer, room[0].room.external_id, limit=count)
     assert told
-    async with app.db.read_transaction(viewer, keeps_plans=True) as conn:
+    async with app.db.read_transaction(viewer, generic_plan=True) as conn:
         ids = [message.id for message in told]
         edges = await said.replies_around(conn, app.org_id, ids, limit=100_000)
         whole = ListSource(told, edges)
@@ -52,7 +52,7 @@ async def test_a_context_in_an_untangled_room_takes_few_statements(app: App):
     told = await app.messages(app.operator, room[0].room.external_id, limit=300)
     calls: list[int] = []
     parts: set[str] = set()
-    async with app.db.read_transaction(app.operator, keeps_plans=True) as conn:
+    async with app.db.read_transaction(app.operator, generic_plan=True) as conn:
         for trigger in told[150::10]:
             source = CountingSource(StoreSource(conn=conn, org_id=app.org_id))
             found = await expand(source, trigger)

@@ -35,7 +35,7 @@ LABEL = memory_label(remembered())
 
 def claimed(body: str, content: str, *known: ExistingMemory, **claims: Any) -> tuple[Claim, str]:
     """Return the statement that is taken of one with these claims, and why it is without some."""
-    told = replace(shown(("Ana", body), ("Bo", "I see")), remembered={memory_label(one): one for one in known})
+    told = replace(shown(("Ana", body), ("Bo", "I see")), memories={memory_label(one): one for one in known})
     [one] = judged(told, stated(content, body) | claims)
     assert one.claim is not None, one.reason
     return one.claim, one.reason
@@ -156,7 +156,7 @@ def test_the_value_of_one_thing_replaces_that_of_no_other():
 
 def test_what_others_say_of_somebody_replaces_nothing():
     told = replace(
-        shown(("Ana", "Bo prefers coffee")), remembered={LABEL: remembered("Bo prefers tea.", about="Bo")}
+        shown(("Ana", "Bo prefers coffee")), memories={LABEL: remembered("Bo prefers tea.", about="Bo")}
     )
     statement = stated("Bo prefers coffee.", "Bo prefers coffee", subjects=["p2"], replaces=LABEL)
     [one] = judged(told, statement)

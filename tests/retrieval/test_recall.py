@@ -66,7 +66,7 @@ def question(model: FakeEmbedder, text: str) -> SearchQuery:
 async def candidates(app: App, asked: SearchQuery, name: str | None = None) -> dict[str, float | None]:
     """Return what may fit a question, by what it says, and how near it is."""
     viewer = app.operator if name is None else await app.viewer(name)
-    async with app.db.read_transaction(viewer, recalls=True) as conn:
+    async with app.db.read_transaction(viewer, apply_restrictions=True) as conn:
         found = await recall._candidates(conn, app.org_id, asked, proposing=[asked.vector, asked.second_vector])
     contents = {memory.id: memory.content for memory in await app.memories.all(viewer, limit=50)}
     return {contents[key]: why.similarity for key, why in found.items()}
@@ -76,7 +76,7 @@ async def test_what_was_put_aside_answers_nothing_nor_does_what_it_had_replaced(
     memory = await told.memories.remember(TEA, sources=["a"])
     corrected = await told.memories.correct(str(memory.id), "skipper drink prefers rum")
     for left in ([corrected.id], []):
-        async with told.db.reading(told.operator, recalls=True) as conn:
+        async with told.db.reading(told.operator, apply_restrictions=True) as conn:
             found = await recall.recalled(conn, told.org_id, question(model, TEA), near={})
         assert [one.memory.id for one in found.recalled] == left
         if left:
@@ -221,7 +221,7 @@ async def test_what_was_put_aside_is_not_found_by_meaning_even_if_a_vector_were_
     left = await rows.fetchall()
     await told.memories.forget(str(known.id))
     await admin.cursor().executemany("insert into memory_embeddings values (%s, %s, %s, %s)", left)
-    async with told.db.read_transaction(told.operator, recalls=True) as conn:
+    async with told.db.read_transaction(told.operator, apply_restrictions=True) as conn:
         assert await recall._candidates(conn, told.org_id, asked, proposing=[asked.vector]) == {}
 
 

@@ -95,7 +95,7 @@ async def tamper(app: App, url: str) -> None:
     rooms = {one.name: one.id for one in await app.rooms(app.operator)}
     async with app.db.read_transaction(app.operator) as conn:
         (held,) = await projections.all_projections(conn, app.org_id)
-        ids = await projections.point_ids_after(conn, app.org_id, None, limit=100)
+        ids = await projections.ids_after(conn, app.org_id, None, limit=100)
         points = await projections.points(conn, app.org_id, ids, model=held.model, version=1_000_000)
     writing = open_qdrant(url)
     await writing.put(
@@ -169,7 +169,7 @@ async def proposed(app: App, viewer: Viewer, text: str) -> SearchQuery:
     copy, _ = await proposing.readable_index()
     question = SearchQuery(text=text, vector=None)
     assert copy is not None
-    async with app.db.read_transaction(viewer, recalls=True) as conn:
+    async with app.db.read_transaction(viewer, apply_restrictions=True) as conn:
         seen = await proposing.build_query(conn, question, copy)
     question, degraded = await proposing.add_candidates(question, copy, query=seen, scopes=[SearchFilter()], limit=20)
     assert degraded == ()
@@ -210,7 +210,7 @@ async def test_words_and_meaning_lead_to_the_same_finds_with_a_copy_and_without(
 
 async def test_a_copy_counts_words_as_the_database_does(house: App):
     async with house.db.read_transaction(house.operator) as conn:
-        ids = await projections.point_ids_after(conn, house.org_id, None, limit=100)
+        ids = await projections.ids_after(conn, house.org_id, None, limit=100)
         points = await projections.points(conn, house.org_id, ids, model="none", version=1)
         lexemes = sorted({lexeme for one in points for lexeme in one.lexemes})
         rows = await context_window(conn, ids, lexemes=lexemes, vector=None, scope=SearchFilter(), reach=0)
@@ -272,7 +272,7 @@ async def test_a_copy_that_lies_about_words_makes_no_reasons(app: App, shim: Shi
         await copied.projecting.rebuild("qdrant")
         async with app.db.read_transaction(app.operator) as conn:
             (held,) = await projections.all_projections(conn, app.org_id)
-            ids = await projections.point_ids_after(conn, app.org_id, None, limit=100)
+            ids = await projections.ids_after(conn, app.org_id, None, limit=100)
             points = await projections.points(conn, app.org_id, ids, model=held.model, version=1_000_000)
         writing = open_qdrant(shim.url)
         await writing.put(held.copy, [replace(one, lexemes={"heron": 9}) for one in points])

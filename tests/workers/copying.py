@@ -86,7 +86,7 @@ class Shelf:
 async def expected(app: App, model: str) -> dict[UUID, str]:
     """Return the digest of everything that a copy is to hold."""
     async with app.db.read_transaction(app.operator) as conn:
-        ids = await projections.point_ids_after(conn, app.org_id, None, limit=100_000)
+        ids = await projections.ids_after(conn, app.org_id, None, limit=100_000)
         points = await projections.points(conn, app.org_id, ids, model=model, version=0)
     return {point.id: point.digest for point in points}
 

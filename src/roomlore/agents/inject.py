@@ -62,7 +62,7 @@ class InjectionWorker:
             occasions = await injections.injection_targets(conn, org_id, ids, rested_at=now - self.cooldown)
         for occasion in occasions:
             agent = Viewer(org_id=org_id, participant_id=occasion.agent_id).posting(occasion.destination)
-            async with self.db.read_transaction(agent, recalls=True) as conn:
+            async with self.db.read_transaction(agent, apply_restrictions=True) as conn:
                 found = await matching_memories(
                     conn,
                     org_id,

@@ -102,7 +102,7 @@ class Agents:
         """
         reject_unknown_keywords("agents.memories", looked, AgentMemoryOptions)
         check_limit(limit)
-        async with self.access.reading(viewer, "list memories", recalls=True) as reading:
+        async with self.access.reading(viewer, "list memories", apply_restrictions=True) as reading:
             agent_ids = await self._agent(reading.conn, agent)
             wanted = await self._resolve_filter(reading.conn, looked)
             return await self._recall(reading, agent_ids, wanted, limit=limit)
@@ -128,7 +128,7 @@ class Agents:
         """
         check_limit(limit)
         now, found = datetime.now(UTC), dict[MemoryKind, Sequence[Memory]]()
-        async with self.access.reading(viewer, "list memories", recalls=True) as reading:
+        async with self.access.reading(viewer, "list memories", apply_restrictions=True) as reading:
             agent_ids = await self._agent(reading.conn, agent)
             people = await self._accounts(reading.conn, present) if present else None
             for kind in EXPERIENCE_KINDS:
@@ -195,7 +195,7 @@ class Agents:
         if budget < 1:
             raise BadInput("budget", "must be at least 1 token")
         action = audit_action_for("memory block", private=private)
-        async with self.access.reading(viewer, action, recalls=True) as reading:
+        async with self.access.reading(viewer, action, apply_restrictions=True) as reading:
             conn = reading.conn
             read = await reply_target(conn, viewer, room, trigger, private=private)
             occasion = await section_key_of(conn, read.viewer, read.trigger.room_id, read.trigger.id)
@@ -261,7 +261,7 @@ class Agents:
             BadInput: the viewer is no agent, or several are meant.
             NotFound: there is no such room or message, or the agent may not see it.
         """
-        async with self.access.reading(viewer, "should answer", recalls=True) as reading:
+        async with self.access.reading(viewer, "should answer", apply_restrictions=True) as reading:
             conn, org_id = reading.conn, self.access.org_id
             message = (await reply_target(conn, viewer, room, trigger, includes_whispers=True)).trigger
             if not (await agents.reader_accounts(conn)).is_agent:

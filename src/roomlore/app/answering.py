@@ -69,7 +69,7 @@ class AnswerWriter:
         if question is None or question.vector is None or embedder is None:
             return {}
         await self.access.check_viewer(viewer, "ask")
-        async with self.access.db.read_transaction(viewer, recalls=True) as conn:
+        async with self.access.db.read_transaction(viewer, apply_restrictions=True) as conn:
             found = await recall.without_vectors(conn, self.access.org_id, question)
         if not found:
             return {}
@@ -190,7 +190,7 @@ class AnswerWriter:
 
     async def _recheck_readable(self, viewer: Viewer, settled: FallbackResult) -> FallbackResult:
         """Return what of it the viewer may still read as it was: itself where that is all, unknown where nothing."""
-        async with self.access.db.read_transaction(viewer, recalls=True) as conn:
+        async with self.access.db.read_transaction(viewer, apply_restrictions=True) as conn:
             ids = [message.id for message in _messages(settled)]
             said = {one.id: one for one in await messages.messages_by_id(conn, self.access.org_id, ids)}
             stated = await memories.memories_by_id(

@@ -100,7 +100,7 @@ class MemoryBrowser:
         check_limit(limit)
         check_options(wanted)
         place = None if before is None else _parse_cursor(before)
-        async with self.access.reading(viewer, "list memories", recalls=True) as reading:
+        async with self.access.reading(viewer, "list memories", apply_restrictions=True) as reading:
             conn, org_id = reading.conn, self.access.org_id
             facets = await resolve_filter(conn, org_id, wanted)
             facets = replace(facets, before=place)
@@ -133,7 +133,7 @@ class MemoryBrowser:
             BadInput: several are meant.
             NotFound: there is no such memory, or the viewer may not see it.
         """
-        async with self.access.reading(viewer, "why", recalls=True) as reading:
+        async with self.access.reading(viewer, "why", apply_restrictions=True) as reading:
             conn, org_id = reading.conn, self.access.org_id
             held = await asserting.find_memory(conn, self.access, memory)
             reading.record_shown([held.id, *held.source_ids])

@@ -44,7 +44,7 @@ class Contexts:
         reader = open_reader() if options.articles else None
         began = perf_counter()
         async with self.access.reading(
-            viewer, audit_action_for("context", private=options.private), keeps_plans=True, recalls=True, began=began
+            viewer, audit_action_for("context", private=options.private), generic_plan=True, apply_restrictions=True, started_at=began
         ) as reading:
             conn = reading.conn
             read = await reply_target(conn, viewer, room, trigger, private=options.private)

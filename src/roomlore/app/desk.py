@@ -52,7 +52,7 @@ class Access:
         action: str,
         *,
         generic_plan: bool = False,
-        is_restricted: bool = False,
+        apply_restrictions: bool = False,
         started_at: float | None = None,
     ) -> AsyncGenerator[AuditedRead]:
         """Give a connection that sees what the viewer may see; the log has the line before anybody the answer.
@@ -70,7 +70,7 @@ class Access:
         """
         await self.check_viewer(viewer, action)
         try:
-            async with self.db.read_transaction(viewer, keeps_plans=generic_plan, recalls=is_restricted) as conn:
+            async with self.db.read_transaction(viewer, generic_plan=generic_plan, apply_restrictions=apply_restrictions) as conn:
                 reading = AuditedRead(conn=conn)
                 yield reading
         except QueryTimeout:

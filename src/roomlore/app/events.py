@@ -225,7 +225,7 @@ class EventStream:
         if not ids:
             return set()
         # As the viewer, and without what wishes keep from them.
-        async with self._desk.db.read_transaction(self._viewer, recalls=True) as conn:
+        async with self._desk.db.read_transaction(self._viewer, apply_restrictions=True) as conn:
             return await changes.visible_ids(conn, self._desk.org_id, ids)
 
 

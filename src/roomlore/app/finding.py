@@ -210,7 +210,7 @@ class SearchService:
     def _restricted_read(
         self, viewer: Viewer, action: str, prepared: _PreparedQuestion
     ) -> AbstractAsyncContextManager[AuditedRead]:
-        return self.access.reading(viewer, action, keeps_plans=True, recalls=True, began=prepared.started_at)
+        return self.access.reading(viewer, action, generic_plan=True, apply_restrictions=True, started_at=prepared.started_at)
 
     # Before the database is asked: no connection is held while the embedding model works
 
@@ -246,7 +246,7 @@ class SearchService:
             return replace(prepared, degraded=(*prepared.degraded, *degraded))
         await self.access.check_viewer(viewer, "ask" if beyond_room else "search")
         try:
-            async with self.access.db.read_transaction(viewer, recalls=True) as conn:
+            async with self.access.db.read_transaction(viewer, apply_restrictions=True) as conn:
                 wanted = await self._plan(conn, viewer, prepared, place)
                 if wanted.question is None:
                     return prepared

@@ -142,7 +142,7 @@ class GraphQueries:
         find = self._source.person(viewer, who)
         proposed = await self._source.candidates(viewer, find, [_talked_to, _memories_near, _tags_near], limit)
         parts = proposed.parts or (None, None, None)
-        async with self.access.reading(viewer, ACTION, recalls=True) as reading:
+        async with self.access.reading(viewer, ACTION, apply_restrictions=True) as reading:
             conn, named = reading.conn, await find(reading.conn)
             talks, of_talks = await self._source.verify(
                 conn, _talked_to, named, proposed=parts[0], limit=limit
@@ -179,7 +179,7 @@ class GraphQueries:
         check_limit(limit)
         find = self._source.present(conversation)
         proposed = await self._source.candidates(viewer, find, [_memories_for], limit)
-        async with self.access.reading(viewer, ACTION, recalls=True) as reading:
+        async with self.access.reading(viewer, ACTION, apply_restrictions=True) as reading:
             answer = await self._source.answer(
                 reading.conn, find, _memories_for, proposed=proposed, limit=limit
             )
@@ -194,7 +194,7 @@ class GraphQueries:
     async def _message_answer(self, viewer: Viewer, find: ResolveSubject, ask: RunGraphQuery[MessageId], limit: int) -> GraphAnswer[Message]:
         check_limit(limit)
         proposed = await self._source.candidates(viewer, find, [ask], limit)
-        async with self.access.reading(viewer, ACTION, recalls=True) as reading:
+        async with self.access.reading(viewer, ACTION, apply_restrictions=True) as reading:
             answer = await self._source.answer(reading.conn, find, ask, proposed=proposed, limit=limit)
             said = await messages.messages_truncated(reading.conn, self.access.org_id, answer.found)
             by_id = {one.id: one for one in said}
@@ -204,7 +204,7 @@ class GraphQueries:
     async def _memory_answer(self, viewer: Viewer, find: ResolveSubject, ask: RunGraphQuery[MemoryId], limit: int) -> GraphAnswer[Memory]:
         check_limit(limit)
         proposed = await self._source.candidates(viewer, find, [ask], limit)
-        async with self.access.reading(viewer, ACTION, recalls=True) as reading:
+        async with self.access.reading(viewer, ACTION, apply_restrictions=True) as reading:
             answer = await self._source.answer(reading.conn, find, ask, proposed=proposed, limit=limit)
             by_id = await self._memories(reading.conn, answer.found)
             reading.record_shown([*answer.subject.ids, *by_id])
@@ -215,7 +215,7 @@ class GraphQueries:
     ) -> GraphAnswer[Counterpart]:
         check_limit(limit)
         proposed = await self._source.candidates(viewer, find, [ask], limit)
-        async with self.access.reading(viewer, ACTION, recalls=True) as reading:
+        async with self.access.reading(viewer, ACTION, apply_restrictions=True) as reading:
             answer = await self._source.answer(reading.conn, find, ask, proposed=proposed, limit=limit)
             ids = [one.participant_id for one in answer.found]
             names = await participant_names(reading.conn, self.access.org_id, ids)

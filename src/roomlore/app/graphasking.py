@@ -103,7 +103,7 @@ class GraphSource:
             return GraphCandidates(degraded=degraded)
         await self.access.check_viewer(viewer, ACTION)
         try:
-            async with self.access.db.read_transaction(viewer, recalls=True) as conn:
+            async with self.access.db.read_transaction(viewer, apply_restrictions=True) as conn:
                 named = await find(conn)
                 sight = await projections.visibility_filter(conn)
         except RoomloreError:

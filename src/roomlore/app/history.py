@@ -43,7 +43,7 @@ class History:
     ) -> BoundedPage[Message]:
         """Return the newest messages of a room, or those before one of them, newest first, as many as one answer holds."""
         check_limit(limit)
-        async with self.access.reading(viewer, "read room", keeps_plans=True, recalls=recalls) as reading:
+        async with self.access.reading(viewer, "read room", generic_plan=True, apply_restrictions=recalls) as reading:
             conn, org_id = reading.conn, self.access.org_id
             room_id = await meant.room(conn, org_id, room)
             place = await meant.position(conn, org_id, before, room_id=room_id)
@@ -92,7 +92,7 @@ class History:
         from roomlore.retrieval.history import newest_threads  # noqa: PLC0415
 
         check_limit(limit)
-        async with self.access.reading(viewer, "read room", keeps_plans=True) as reading:
+        async with self.access.reading(viewer, "read room", generic_plan=True) as reading:
             conn, org_id = reading.conn, self.access.org_id
             room_id = await meant.room(conn, org_id, room)
             place = await meant.position(conn, org_id, before, room_id=room_id)

@@ -198,7 +198,7 @@ class Memories:
         reject_unknown_keywords("memories.all", wanted, MemoryOptions)
         check_limit(limit)
         check_options(wanted)
-        async with self.access.reading(viewer, "list memories", recalls=True) as reading:
+        async with self.access.reading(viewer, "list memories", apply_restrictions=True) as reading:
             facets = await resolve_filter(reading.conn, self.access.org_id, wanted)
             found = await memories.newest(reading.conn, self.access.org_id, facets, limit=limit)
             reading.record_shown(memory.id for memory in found)
@@ -213,7 +213,7 @@ class Memories:
         """
         check_limit(limit)
         check_question(question)
-        async with self.access.reading(viewer, "search memories", recalls=True) as reading:
+        async with self.access.reading(viewer, "search memories", apply_restrictions=True) as reading:
             asked = SearchQuery(text=question, vector=None)
             found = (await recall.search_memories(reading.conn, self.access.org_id, asked, similarities={})).matches[:limit]
             reading.record_shown(one.memory.id for one in found)
@@ -230,7 +230,7 @@ class Memories:
             NotFound: there is no such message, or the viewer may not read it.
         """
         check_limit(limit)
-        async with self.access.reading(viewer, "why", recalls=True) as reading:
+        async with self.access.reading(viewer, "why", apply_restrictions=True) as reading:
             conn, org_id = reading.conn, self.access.org_id
             room_id = None if room is None else await meant.room(conn, org_id, room)
             said = await meant.message(conn, org_id, message, room_id=room_id)
@@ -250,7 +250,7 @@ class Memories:
             BadInput: several are meant.
             NotFound: there is no such memory, or the viewer may not see it.
         """
-        async with self.access.reading(viewer, "why", recalls=True) as reading:
+        async with self.access.reading(viewer, "why", apply_restrictions=True) as reading:
             conn, org_id = reading.conn, self.access.org_id
             found = await asserting.find_memory(conn, self.access, memory)
             told = await _source_messages(conn, org_id, found)

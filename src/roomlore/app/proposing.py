@@ -177,7 +177,7 @@ class CandidateSource:
             breaker.record_failure(org_id, error)
             return question, (UNAVAILABLE,)
         breaker.record_success(org_id)
-        return replace(question, near=near, worded=worded), ()
+        return replace(question, dense=near, lexical=worded), ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -153,7 +153,7 @@ class Timeline:
         if sum(place is not None for place in (part.around, part.before, part.after, part.day)) > 1:
             raise BadInput("at", "name one place: at, before, after or day")
         as_of = uuid7()
-        async with self.access.reading(viewer, "read room", keeps_plans=True) as reading:
+        async with self.access.reading(viewer, "read room", generic_plan=True) as reading:
             conn, org_id = reading.conn, self.access.org_id
             room_id = await meant.room(conn, org_id, room)
             wanted = await resolve_window_filter(conn, viewer, part)
@@ -209,7 +209,7 @@ class Timeline:
         """
         _check(limit)
         as_of = uuid7()
-        async with self.access.reading(viewer, "read room", keeps_plans=True) as reading:
+        async with self.access.reading(viewer, "read room", generic_plan=True) as reading:
             conn, org_id = reading.conn, self.access.org_id
             room_id = await meant.room(conn, org_id, room)
             place = await meant.position(conn, org_id, before, room_id=room_id)
@@ -247,7 +247,7 @@ class Timeline:
         Raises:
             NotFound: there is no such room, message or part of it, or the viewer may not see it.
         """
-        async with self.access.reading(viewer, "read room", recalls=recalls) as reading:
+        async with self.access.reading(viewer, "read room", apply_restrictions=recalls) as reading:
             conn, org_id = reading.conn, self.access.org_id
             room_id = await meant.room(conn, org_id, room)
             found = await meant.message(conn, org_id, message, room_id=room_id)

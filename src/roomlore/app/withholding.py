@@ -61,7 +61,7 @@ async def operator_restrictions(
         return []
     if place is None:
         return [one for one in await restrictions_on(access, viewer, ids) if one.from_names is None]
-    async with access.db.read_transaction(viewer.posting(place), recalls=True) as conn:
+    async with access.db.read_transaction(viewer.posting(place), apply_restrictions=True) as conn:
         recalled = {one.id for one in await messages.messages_by_id(conn, access.org_id, list(ids))}
         async with without_restrictions(conn):
             said = {one.id for one in await messages.messages_by_id(conn, access.org_id, list(ids))}

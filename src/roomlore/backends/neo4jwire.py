@@ -35,7 +35,7 @@ from roomlore.domain.errors import BackendUnavailable, IndexUnavailable
 from roomlore.domain.patterns import lazy_pattern
 from roomlore.domain.projected import NodeLabel
 
-Result = TypeVar("Done")
+Result = TypeVar("Result")
 Row = dict[str, Any]
 
 _SEE = "see whether Neo4j runs where ROOMLORE_NEO4J_URL says"

@@ -28,7 +28,7 @@ from roomlore.domain.errors import BackendUnavailable, IndexUnavailable
 from roomlore.domain.ids import MessageId
 from roomlore.domain.projected import StoredDigest, Point, Candidate
 
-Response = TypeVar("Answer")
+Response = TypeVar("Response")
 
 DENSE, LEXICAL = "dense", "words"
 #: Every field that a filter names: without an index, a server may refuse to filter by it, or reads every point.

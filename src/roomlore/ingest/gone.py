@@ -127,7 +127,7 @@ async def _load_filter(
             for place, name in zip(places, names, strict=True)
             if place in by and erased.account_digest(org_id, name) in by[place]
         }
-        gone = replace(gone, holes=await erased.tombstones(conn, org_id, places), stated=said)
+        gone = replace(gone, tombstones=await erased.tombstones(conn, org_id, places), client_id_tombstones=said)
     if removals.ranges:
         ranges: dict[RoomName, list[ErasedRange]] = defaultdict(list)
         for one in await erased.erased_ranges(conn, org_id, rooms):

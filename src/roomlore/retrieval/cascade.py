@@ -146,7 +146,7 @@ def _memory_or_history(settled: FallbackResult, found: Sequence[MatchedMemory], 
     )
     settled = replace(settled, memories=cited, trace=[*settled.trace, step])
     if cited and not outweighed:
-        return replace(settled, tier="memories")
+        return replace(settled, stage="memories")
     return _history_stage(settled, seen)
 
 
@@ -167,7 +167,7 @@ def add_log_stage(settled: FallbackResult, read: LogFindings) -> FallbackResult:
         note=read.note,
     )
     settled = replace(settled, trace=[*settled.trace, step])
-    return replace(settled, tier="raw logs", lines=cited) if cited else settled
+    return replace(settled, stage="raw logs", lines=cited) if cited else settled
 
 
 async def _search_stage(conn: Connection, viewer: Viewer, question: SearchQuery, scope: SearchFilter) -> _MessageStage:

@@ -66,7 +66,7 @@ class _Deadline:
 
     @classmethod
     def of(cls, seconds: float) -> "_Deadline":
-        return cls(seconds=seconds, deadline=time.monotonic() + seconds, cancelled=threading.Event())
+        return cls(seconds=seconds, ends_at=time.monotonic() + seconds, cancelled=threading.Event())
 
     def tick(self) -> None:
         """Let a moment pass; raises when the caller has gone or the time is up."""

@@ -166,7 +166,7 @@ def _point(row: PointRow, version: int) -> Point:
     )
 
 
-async def point_ids_after(conn: Connection, org_id: OrgId, after: UUID | None, *, limit: int) -> list[UUID]:
+async def ids_after(conn: Connection, org_id: OrgId, after: UUID | None, *, limit: int) -> list[UUID]:
     """Return which messages are to have a copy, in the order of their ids."""
     params = {"org_id": org_id, "after": after, "limit": limit}
     return [row.id for row in await QUERIES.all(conn, "ids_after", SubjectRef, params)]

@@ -25,4 +25,4 @@ async def subject_ids_after(
 ) -> list[UUID]:
     """Return which subjects are to have a copy, in the order of their ids."""
     what = nodes if target == "neo4j" else projections
-    return await what.point_ids_after(conn, org_id, after, limit=limit)
+    return await what.ids_after(conn, org_id, after, limit=limit)

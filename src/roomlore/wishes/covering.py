@@ -106,11 +106,11 @@ def resolve_scope(
     if request.kind == "withhold" and request.is_ongoing:
         return replace(
             reach,
-            is_standing=True,
-            from_ids=request.restricted_ids,
-            permits=request.allowed,
-            denies=request.denied,
-            of_ids=None
+            is_ongoing=True,
+            restricted_ids=request.restricted_ids,
+            allowed=request.allowed,
+            denied=request.denied,
+            author_ids=None
             if _is_confirmed_by_others(request, message, before, people=name_index, earlier=earlier)
             else frozenset({message.author_id}),
         )
@@ -122,16 +122,16 @@ def resolve_scope(
         return replace(
             reach,
             target_ids=frozenset(about if states_replacement(message.body) else [message.id, *about]),
-            marks=digests_of(secrets),
-            own_marks=digests_of(with_revealing_parts(one for one in values if _is_rare_value(one, before, common)))
+            digests=digests_of(secrets),
+            author_digests=digests_of(with_revealing_parts(one for one in values if _is_rare_value(one, before, common)))
             - digests_of(secrets),
         )
     if request.kind == "withhold":
         unheard = set(about) - _heard_by(request.restricted_ids, before)
-        return replace(reach, target_ids=frozenset({message.id, *unheard}), from_ids=request.restricted_ids)
+        return replace(reach, target_ids=frozenset({message.id, *unheard}), restricted_ids=request.restricted_ids)
     targets = frozenset({message.id, *about})
     return replace(
-        reach, target_ids=targets, spared_ids=_present_ids(message, before, about, name_index) | frozenset(present)
+        reach, target_ids=targets, exempt_ids=_present_ids(message, before, about, name_index) | frozenset(present)
     )
 
 

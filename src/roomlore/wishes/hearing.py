@@ -224,7 +224,7 @@ def _with_resolved_names(voice: RequestMessage, people: NameIndex) -> RequestMes
         unresolved_names=tuple(name for name in voice.request.unresolved_names if not come[name]),
     )
     return replace(
-        voice, wish=wish, told={**voice.spans, "awaited": [place for name, place in places if not come[name]]}
+        voice, request=wish, spans={**voice.spans, "awaited": [place for name, place in places if not come[name]]}
     )
 
 
@@ -339,7 +339,7 @@ def _resolve(
         known = room.known.get(said.id)
         if known is not None and reach.kind == known.kind == "confide" and known.told == voice.spans:
             # Whom it was told to was told once: nobody is let in later, whatever they or others call themselves.
-            reach = replace(reach, spared_ids=frozenset(known.spared_ids))
+            reach = replace(reach, exempt_ids=frozenset(known.spared_ids))
         why = review_reason(voice, messages_before(said, look.messages))
         status = _next_status(known, why, mode)
         found.append(_ResolvedRequest(voice=voice, reach=reach, status=status, doubt=why))

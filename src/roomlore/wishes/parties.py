@@ -88,15 +88,15 @@ class NameIndex:
             for role in roles_in_name(person):
                 roles[role].add(person.id)
         return cls(
-            named={token: frozenset(ids) for token, ids in named.items()},
-            roles={role: frozenset(ids) for role, ids in roles.items()},
-            called=frozenset(called),
+            by_name={token: frozenset(ids) for token, ids in named.items()},
+            by_role={role: frozenset(ids) for role, ids in roles.items()},
+            tokens=frozenset(called),
         )
 
     def unambiguous(self) -> "NameIndex":
         """Return these people by the names that only one bears: to be let in, a name that others bear is not enough."""
         named = {token: bearers for token, bearers in self.by_name.items() if len(bearers) == 1}
-        return replace(self, named=named)
+        return replace(self, by_name=named)
 
 
 def mentioned_ids(text: str, name_index: NameIndex) -> frozenset[ParticipantId]:

@@ -110,7 +110,7 @@ def with_spans(request: PrivacyRequest, spans: Mapping[str, Any], body: str) -> 
     topic, values, awaited = (
         tuple(_text_at(place, body) for place in spans.get(part, ())) for part in ("topic", "values", "awaited")
     )
-    return replace(request, topic=" ".join(topic), identifiers=values, unresolved_names=awaited)
+    return replace(request, subject=" ".join(topic), identifiers=values, unresolved_names=awaited)
 
 
 def is_unchanged(spans: Mapping[str, Any], body: str) -> bool:
@@ -146,4 +146,4 @@ def _digest(body: str) -> str:
 
 
 def _topics(names: Iterable[str]) -> frozenset[Topic]:
-    return frozenset(cast("Iterable[Matter]", names))
+    return frozenset(cast("Iterable[Topic]", names))

@@ -112,7 +112,7 @@ async def _with_known_memories(conn: Connection, org_id: OrgId, conversation: Co
         people={person.id for person in conversation.people},
         text="\n".join(one.body for one in conversation.messages),
     )
-    return replace(conversation, remembered=found)
+    return replace(conversation, known_memories=found)
 
 
 async def write_claims(

@@ -88,7 +88,7 @@ async def test_the_copy_and_the_database_answer_alike_in_many_stories(
 
 async def alone(app: App, copy: str, viewer: Viewer, graph: Neo4jProjection) -> Neo4jGraphView:
     """Return the copy as this viewer asks it, before the database decides."""
-    async with app.db.read_transaction(viewer, recalls=True) as conn:
+    async with app.db.read_transaction(viewer, apply_restrictions=True) as conn:
         return graph.view_for(copy, await projections.visibility_filter(conn))
 
 

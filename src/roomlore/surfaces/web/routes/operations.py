@@ -127,7 +127,7 @@ async def embedding(visit: RequestContext, form: Form) -> str:
 @PAGES.action("/ops/requests/mode")
 async def set_mode(visit: RequestContext, form: Form) -> str:
     """Say what becomes of the requests that are heard."""
-    await visit.app.wishes.set_mode(cast("WishMode", form.word("mode")))
+    await visit.app.wishes.set_mode(cast("RequestMode", form.word("mode")))
     return visit.address("/ops", {"done": "mode"}, at="requests")
 
 
