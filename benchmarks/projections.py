@@ -48,18 +48,18 @@ from benchmarks.copied import (
     vector_of,
     words,
 )
-from roomlore.app import App, copies
-from roomlore.app.projecting import ProjectionStatus
-from roomlore.backends.qdrant import PREFIX, QdrantProjection, open_qdrant
-from roomlore.config import Settings
+from roomlore.db import projections
+from roomlore.db import search as proposals
+from roomlore.db.database import Database
+from roomlore.db.search import FilterSize, SearchFilter
 from roomlore.domain.ids import MessageId
-from roomlore.domain.projected import QueryFilter, VisibilityFilter
-from roomlore.store import projections
-from roomlore.store import search as proposals
-from roomlore.store.db import Database
-from roomlore.store.search import SearchFilter, FilterSize
-from roomlore.workers import loop
-from roomlore.workers.generations import EmbeddingVersionWorker
+from roomlore.domain.projections import QueryFilter, VisibilityFilter
+from roomlore.jobs import runner
+from roomlore.jobs.embedding import EmbeddingVersionWorker
+from roomlore.operations import App, projection_service
+from roomlore.operations.projection_service import ProjectionStatus
+from roomlore.projections.qdrant import PREFIX, QdrantProjection, open_qdrant
+from roomlore.settings import Settings
 
 EVERYWHERE = QueryFilter()
 
@@ -151,7 +151,9 @@ def feed(dsn: str, *, rate: int, seconds: int, since: int) -> Fed:
     async def run() -> Fed:
         db = await Database.connect(dsn, size=2)
         settings = Settings(data=Path("unused"), org="bench")
-        app = App(db=db, org_id=await db.ensure_org("bench"), settings=settings, _embedder=Summing(DIMENSIONS))
+        app = App(
+            db=db, org_id=await db.ensure_org("bench"), settings=settings, _embedder=Summing(DIMENSIONS)
+        )
         chance, late = random.Random(9), 0.0
         began = time.perf_counter()
         for step in range(seconds * 5):
@@ -174,8 +176,8 @@ async def all_work(app: App, stop: asyncio.Event) -> None:
 async def copying_alone(app: App, stop: asyncio.Event) -> None:
     """Embed and copy what comes in, and do nothing else: no conversations, no memories."""
     embedding = EmbeddingVersionWorker(db=app.db, models=app._models)  # noqa: SLF001  a part of the worker
-    chores = [embedding.watch, partial(copies.follow_changes, app.db, app.settings)]
-    await loop.run(app.db, embedding, stop=stop, tasks=chores)
+    chores = [embedding.watch, partial(projection_service.follow_changes, app.db, app.settings)]
+    await runner.run(app.db, embedding, stop=stop, tasks=chores)
 
 
 WORK: dict[str, Callable[[App, asyncio.Event], Awaitable[None]]] = {
@@ -309,20 +311,28 @@ class Sides:
         return [one.message_id for one in found]
 
     async def nearest(self, text: str, *, by_index: bool) -> list[MessageId]:
-        async with self.app.db.read_transaction(self.viewer, generic_plan=True, apply_restrictions=True) as conn:
+        async with self.app.db.read_transaction(
+            self.viewer, generic_plan=True, apply_restrictions=True
+        ) as conn:
             measure = (
                 await proposals.filter_size(conn, SearchFilter())
                 if by_index
                 else FilterSize(message_count=0, indexed_lengths=())
             )
             vector = (Summing(DIMENSIONS).model_id, vector_of(text))
-            found = await proposals.dense_candidates(conn, vector, scope=SearchFilter(), measure=measure, wanted=20)
+            found = await proposals.dense_candidates(
+                conn, vector, scope=SearchFilter(), measure=measure, wanted=20
+            )
         return [one.message_id for one in found]
 
     async def best_worded(self, text: str, *, wanted: int = 40) -> list[MessageId]:
-        async with self.app.db.read_transaction(self.viewer, generic_plan=True, apply_restrictions=True) as conn:
+        async with self.app.db.read_transaction(
+            self.viewer, generic_plan=True, apply_restrictions=True
+        ) as conn:
             measure = await proposals.filter_size(conn, SearchFilter())
-            found = await proposals.lexical_candidates(conn, text, scope=SearchFilter(), measure=measure, wanted=wanted)
+            found = await proposals.lexical_candidates(
+                conn, text, scope=SearchFilter(), measure=measure, wanted=wanted
+            )
         return list(found.message_ids)
 
 

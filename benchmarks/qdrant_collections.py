@@ -33,8 +33,8 @@ from benchmarks.copied import (
     vector_of,
     words,
 )
-from roomlore.backends.qdrantwire import DENSE, INDEXES, LEXICAL
-from roomlore.domain.projected import Point
+from roomlore.domain.projections import Point
+from roomlore.projections.qdrant_connection import DENSE, INDEXES, LEXICAL
 
 
 async def collections(given: argparse.Namespace, at: Server) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from typing import Any
 
 import roomlore
 from roomlore import App, IncomingAuthor, IncomingMessage, IncomingRoom, Viewer
-from roomlore.backends.fake import FakeEmbedder
+from roomlore.models.fake import FakeEmbedder
 
 WORDS = 20_000
 START = datetime(2025, 1, 1, tzinfo=UTC)

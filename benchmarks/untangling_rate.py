@@ -12,9 +12,9 @@ import time
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
+from roomlore.conversations.linker import ReplyLinker
+from roomlore.conversations.records import ConversationMessage
 from roomlore.domain.ids import MessageId, ParticipantId
-from roomlore.untangling.linker import ReplyLinker
-from roomlore.untangling.records import ConversationMessage
 
 _START = datetime(2024, 1, 1, tzinfo=UTC)
 _SYLLABLES = ("ka", "lo", "mi", "ren", "to", "sha", "vu", "bel", "dor", "in")

@@ -8,10 +8,10 @@ from evaluation.benchmark import Progress
 from evaluation.datasets import Question
 from evaluation.metrics import Report, mean
 from evaluation.search import Viewers, concurrently
-from roomlore.app import App
 from roomlore.domain.records import Viewer
-from roomlore.retrieval.quotes import select_quotes
-from roomlore.retrieval.records import Answer
+from roomlore.operations import App
+from roomlore.search.quotes import select_quotes
+from roomlore.search.records import Answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from evaluation.benchmark import Progress
 from evaluation.datasets import DatasetMessage, Question
 from evaluation.metrics import Ranking
-from roomlore.app import App
 from roomlore.domain.errors import BadInput
 from roomlore.domain.ports import Embedder
+from roomlore.operations import App
 
 Floats = NDArray[np.float64]
 Vector = NDArray[np.float32]

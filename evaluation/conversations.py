@@ -7,11 +7,11 @@ from evaluation.benchmark import BenchmarkRun, Outcome, Progress
 from evaluation.clustering import Assignment, score_conversations, score_links
 from evaluation.datasets import ContextItem, Link
 from evaluation.metrics import MOST_SELECTED, Selection, score_context
-from roomlore.app import App
 from roomlore.context.records import ContextLine
 from roomlore.domain.errors import BadInput
+from roomlore.domain.phrases import count_phrase
 from roomlore.domain.records import AssignedMessage
-from roomlore.domain.wording import count_phrase
+from roomlore.operations import App
 
 #: Messages per read.
 PAGE = 1_000

@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 
 from evaluation.benchmark import BenchmarkRun
 from evaluation.datasets import DatasetMessage
-from roomlore.app import App
 from roomlore.domain.errors import BadInput
 from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, IncomingRoom, TimestampPrecision
+from roomlore.operations import App
 
 PLATFORM = "evaluation"
 BATCH = 2_000

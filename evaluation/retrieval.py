@@ -20,7 +20,7 @@ from evaluation.search import (
     viewers_of,
 )
 from roomlore.domain.errors import BadInput
-from roomlore.retrieval.scoring import ScoringFeatures
+from roomlore.search.ranking import ScoringFeatures
 
 #: By system.
 Rankings = dict[str, list[Ranking]]

@@ -11,16 +11,16 @@ from evaluation.benchmark import Progress
 from evaluation.datasets import DatasetMessage, Question
 from evaluation.loading import PLATFORM
 from evaluation.metrics import Ranking
-from roomlore.app import App
+from roomlore.db.queries import Connection
+from roomlore.db.search import SearchFilter
 from roomlore.domain.ports import Embedder
 from roomlore.domain.records import Viewer
-from roomlore.retrieval import meant
-from roomlore.retrieval.records import SearchResult, Hit
-from roomlore.retrieval.scoring import ScoringFeatures
-from roomlore.retrieval.search import SearchQuery as Query
-from roomlore.retrieval.search import MessageSearchResult, search_messages
-from roomlore.store.queries import Connection
-from roomlore.store.search import SearchFilter
+from roomlore.operations import App
+from roomlore.search import lookup
+from roomlore.search.message_search import MessageSearchResult, search_messages
+from roomlore.search.message_search import SearchQuery as Query
+from roomlore.search.ranking import ScoringFeatures
+from roomlore.search.records import Hit, SearchResult
 
 #: How a question is searched for, for a viewer.
 Search = Callable[[App, Viewer, Question], Awaitable[SearchResult]]
@@ -100,7 +100,9 @@ async def concurrently(
     return [task.result() for task in tasks]
 
 
-async def search_room(app: App, viewer: Viewer, question: Question, *, limit: int = EXCHANGES) -> SearchResult:
+async def search_room(
+    app: App, viewer: Viewer, question: Question, *, limit: int = EXCHANGES
+) -> SearchResult:
     """Return what a viewer finds for a question in its room, at its time."""
     return await app.search(
         viewer,
@@ -218,9 +220,9 @@ async def _searched(
 
 
 async def _scope(conn: Connection, app: App, question: Question) -> SearchFilter:
-    room_id = await meant.room(conn, app.org_id, question.room)
+    room_id = await lookup.room(conn, app.org_id, question.room)
     scope = SearchFilter(room_ids=[room_id])
     if question.as_of_message_id is None:
         return scope
-    last = await meant.message(conn, app.org_id, question.as_of_message_id, room_id=room_id)
+    last = await lookup.message(conn, app.org_id, question.as_of_message_id, room_id=room_id)
     return replace(scope, until=last.sent_at + _MOMENT, last=last.position)

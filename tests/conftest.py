@@ -17,12 +17,12 @@ import pytest
 from hypothesis import Phase, settings
 
 from copies import Copies, Story
-from roomlore.app import App
-from roomlore.backends.fake import FakeEmbedder
-from roomlore.config import Settings
-from roomlore.store.cluster import Cluster, start_cluster, stop_cluster
-from roomlore.store.db import Database, Pool
-from roomlore.store.migrate import migrate
+from roomlore.db.cluster import Cluster, start_cluster, stop_cluster
+from roomlore.db.database import Database, Pool
+from roomlore.db.schema import migrate
+from roomlore.models.fake import FakeEmbedder
+from roomlore.operations import App
+from roomlore.settings import Settings
 
 #: A server whose data nobody will miss need not wait for the disk.
 FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}

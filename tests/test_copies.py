@@ -8,7 +8,7 @@ from app.village import STORY, village
 from conftest import OpenApp, TellOnce
 from copies import COLUMNS, Copies
 from ingest.stories import message, room
-from roomlore.app import App
+from roomlore.operations import App
 
 
 async def eventful(app: App) -> str:

@@ -13,9 +13,9 @@ import pytest
 
 import roomlore
 from conftest import OpenApp
-from roomlore.app import READERS
+from roomlore.cli.main import cli
 from roomlore.domain import errors
-from roomlore.surfaces.cli.main import cli
+from roomlore.operations import READERS
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

@@ -13,12 +13,12 @@ from psycopg.conninfo import conninfo_to_dict
 from backends.embeddingserver import EmbeddingServer, embedding_server, embeddings
 from ingest.stories import message
 from roomlore import doctor
-from roomlore.app import App
-from roomlore.app import projecting as composition
-from roomlore.backends.fake import FakeEmbedder
-from roomlore.config import EmbeddingSettings, Neo4jSettings, QdrantSettings, Settings
+from roomlore.db.cluster import Cluster
 from roomlore.doctor import CheckResult
-from roomlore.store.cluster import Cluster
+from roomlore.models.fake import FakeEmbedder
+from roomlore.operations import App
+from roomlore.operations import projection_service as composition
+from roomlore.settings import EmbeddingSettings, Neo4jSettings, QdrantSettings, Settings
 from workers.copying import Shelf
 
 KEY = "sesame-opens-nothing"
@@ -96,7 +96,9 @@ async def test_servers_that_do_not_answer_are_told_of_without_address_or_key(clu
 
 @pytest.mark.usefixtures("shelf")
 async def test_without_a_database_servers_are_asked_all_the_same():
-    findings = await doctor.run_checks(Settings(database=f"postgresql://nobody@{NOWHERE}/none", qdrant=QDRANT))
+    findings = await doctor.run_checks(
+        Settings(database=f"postgresql://nobody@{NOWHERE}/none", qdrant=QDRANT)
+    )
     assert not of(findings, "database").is_well
     assert of(findings, "qdrant") == CheckResult(name="qdrant", is_well=True, detail="answers")
 

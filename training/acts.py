@@ -3,9 +3,16 @@
 import numpy as np
 import numpy.typing as npt
 
+from roomlore.conversations.mentions import mention_words
+from roomlore.conversations.message_text import (
+    ACT_COUNT,
+    BUCKETS,
+    CHARACTERS_READ,
+    Lexicon,
+    act_features,
+    tokens,
+)
 from roomlore.domain.ids import MessageId, ParticipantId
-from roomlore.untangling.names import mention_words
-from roomlore.untangling.wording import ACT_COUNT, BUCKETS, CHARACTERS_READ, Lexicon, act_features, tokens
 from training.rooms import TrainingRoom
 
 _STEPS, _RATE, _DECAY = 40, 0.02, 1e-3
@@ -22,7 +29,9 @@ def learnt(rooms: list[TrainingRoom], rarity: list[float]) -> Lexicon:
     for step in range(1, _STEPS + 1):
         against = np.add.reduceat(table[rows], starts, axis=0) + usual
         wrong = (1 / (1 + np.exp(-against)) - truth) / len(lengths)
-        gradient = np.stack([np.bincount(rows, wrong[message, act], BUCKETS) for act in range(ACT_COUNT)], axis=1)
+        gradient = np.stack(
+            [np.bincount(rows, wrong[message, act], BUCKETS) for act in range(ACT_COUNT)], axis=1
+        )
         gradient += _DECAY * table
         first += 0.1 * (gradient - first)
         square += 0.01 * (gradient**2 - square)

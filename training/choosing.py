@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from roomlore.conversations.features import FeatureExtractor
+from roomlore.conversations.linker import link_all
+from roomlore.conversations.reply_model import ReplyModel
+from roomlore.conversations.window import WINDOW, Window
 from roomlore.domain.ids import MessageId
-from roomlore.untangling.features import FeatureExtractor
-from roomlore.untangling.linker import link_all
-from roomlore.untangling.replymodel import ReplyModel
-from roomlore.untangling.window import WINDOW, Window
 from training.rooms import TrainingRoom
 
 _TEMPERATURES = (0.8, 0.9, 1.0, 1.1, 1.2, 1.3, 1.5)

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from roomlore.untangling.features import MESSAGE_FEATURES, PAIR_FEATURES, FeatureExtractor
-from roomlore.untangling.replymodel import ReplyModel
-from roomlore.untangling.window import WINDOW, Window
-from roomlore.untangling.wording import Lexicon
+from roomlore.conversations.features import MESSAGE_FEATURES, PAIR_FEATURES, FeatureExtractor
+from roomlore.conversations.message_text import Lexicon
+from roomlore.conversations.reply_model import ReplyModel
+from roomlore.conversations.window import WINDOW, Window
 from training.network import Examples
 from training.rooms import TrainingRoom
 

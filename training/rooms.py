@@ -11,11 +11,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
+from roomlore.conversations.mentions import aliases, mention_words
+from roomlore.conversations.message_text import BUCKETS, bucket, stem, tokens
+from roomlore.conversations.records import ConversationMessage
+from roomlore.conversations.window import COMMON_WORD_RARITY, WINDOW
 from roomlore.domain.ids import MessageId, ParticipantId
-from roomlore.untangling.names import mention_words, aliases
-from roomlore.untangling.records import ConversationMessage
-from roomlore.untangling.window import COMMON_WORD_RARITY, WINDOW
-from roomlore.untangling.wording import BUCKETS, bucket, stem, tokens
 
 #: So many messages before the first judged one are enough to fill the window.
 _LEAD = WINDOW + 50

@@ -22,8 +22,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from roomlore.untangling.replymodel import WEIGHTS, ReplyModel
-from roomlore.untangling.wording import Lexicon
+from roomlore.conversations.message_text import Lexicon
+from roomlore.conversations.reply_model import WEIGHTS, ReplyModel
 from training.acts import learnt
 from training.choosing import chosen
 from training.collecting import collect_all, some

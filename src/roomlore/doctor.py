@@ -6,9 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from roomlore.app import projecting
-from roomlore.app.embedding import load_embedder
-from roomlore.config import DEFAULT_EMBEDDING, Settings
+from roomlore.db import embedding_versions, projections, stats, work_queue
+from roomlore.db.cluster import cluster_status, start_cluster, stop_cluster
+from roomlore.db.database import Database
+from roomlore.db.projections import TARGETS, Target
+from roomlore.db.schema import BASE, OLDEST_POSTGRES, ServerInspection, inspect_server, wanted_version
 from roomlore.domain.clock import CLOCK_REMEDY, clock_problems, utc_now
 from roomlore.domain.errors import (
     BackendUnavailable,
@@ -19,14 +21,11 @@ from roomlore.domain.errors import (
     SchemaMismatch,
 )
 from roomlore.domain.ids import OrgId
+from roomlore.domain.phrases import count_phrase
 from roomlore.domain.records import Viewer
-from roomlore.domain.wording import count_phrase
-from roomlore.store import generations, operations, projections, work
-from roomlore.store.cluster import cluster_status, start_cluster, stop_cluster
-from roomlore.store.db import Database
-from roomlore.store.inspect import ServerInspection, inspect_server
-from roomlore.store.migrate import BASE, OLDEST_POSTGRES, wanted_version
-from roomlore.store.projections import TARGETS, Target
+from roomlore.operations import projection_service
+from roomlore.operations.embedding_models import load_embedder
+from roomlore.settings import DEFAULT_EMBEDDING, Settings
 
 OLDEST_PGVECTOR = (0, 8)
 #: For each answer of a server or an embedding model.
@@ -52,7 +51,10 @@ async def run_checks(settings: Settings) -> list[CheckResult]:
     answers = [server.finding for server in servers if server.finding is not None]
     try:
         if settings.database is not None:
-            return [*findings, *await _check_database(settings.database, models, servers, migrates_itself=False)]
+            return [
+                *findings,
+                *await _check_database(settings.database, models, servers, migrates_itself=False),
+            ]
         findings.append(await asyncio.to_thread(_check_embedded, settings))
         cluster = await start_cluster(settings.data, binaries=settings.binaries)
         try:
@@ -124,10 +126,10 @@ async def _check_model(settings: Settings, name: str) -> _ModelCheck:
 
 
 async def _check_server(settings: Settings, target: Target) -> _ServerCheck:
-    if target not in projecting.configured(settings):
+    if target not in projection_service.configured(settings):
         return _ServerCheck(target=target)
     try:
-        server = projecting.open_projection(settings, target, seconds=CONNECT_TIMEOUT)
+        server = projection_service.open_projection(settings, target, seconds=CONNECT_TIMEOUT)
         try:
             copies = frozenset(await server.index_names())
         finally:
@@ -137,7 +139,9 @@ async def _check_server(settings: Settings, target: Target) -> _ServerCheck:
     except BackendUnavailable as error:
         finding = CheckResult(name=target, is_well=False, detail=error.why, cure=error.cure)
         return _ServerCheck(target=target, finding=finding)
-    return _ServerCheck(target=target, finding=CheckResult(name=target, is_well=True, detail="answers"), copies=copies)
+    return _ServerCheck(
+        target=target, finding=CheckResult(name=target, is_well=True, detail="answers"), copies=copies
+    )
 
 
 def _check_embedded(settings: Settings) -> CheckResult:
@@ -160,8 +164,16 @@ async def _check_database(
         return [*findings, *(server.finding for server in servers if server.finding is not None)]
     db = await Database.connect(dsn, size=1)
     try:
-        copies = [finding for server in servers if (finding := await _check_projections(db, server)) is not None]
-        return [*findings, await check_clock(db), await _check_backlog(db), *await _check_vectors(db, models), *copies]
+        copies = [
+            finding for server in servers if (finding := await _check_projections(db, server)) is not None
+        ]
+        return [
+            *findings,
+            await check_clock(db),
+            await _check_backlog(db),
+            *await _check_vectors(db, models),
+            *copies,
+        ]
     finally:
         await db.close()
 
@@ -171,10 +183,12 @@ async def check_clock(db: Database) -> CheckResult:
     wrong: set[str] = set()
     for org_id in await _check_orgs(db):
         async with db.read_transaction(Viewer.operator(org_id)) as conn:
-            newest = await operations.newest_message(conn, org_id)
+            newest = await stats.newest_message(conn, org_id)
         wrong |= set(clock_problems(utc_now(), database=newest.now, newest=newest.sent_at))
     if not wrong:
-        return CheckResult(name="clock", is_well=True, detail="agrees with the database and with what was said")
+        return CheckResult(
+            name="clock", is_well=True, detail="agrees with the database and with what was said"
+        )
     return CheckResult(name="clock", is_well=False, detail="; ".join(sorted(wrong)), cure=CLOCK_REMEDY)
 
 
@@ -184,8 +198,8 @@ async def _check_vectors(db: Database, models: Sequence[_ModelCheck]) -> Sequenc
     unlike, unnamed = Counter[str](), Counter[str]()
     for org_id in await _check_orgs(db):
         async with db.read_transaction(Viewer.operator(org_id)) as conn:
-            lengths = await generations.vector_lengths(conn, org_id)
-            held = await generations.all_versions(conn, org_id)
+            lengths = await embedding_versions.vector_lengths(conn, org_id)
+            held = await embedding_versions.all_versions(conn, org_id)
         for model_id, dimensions in lengths.items():
             if model_id in given and given[model_id] != dimensions:
                 unlike[f"{model_id} gives {given[model_id]} dimensions, stored are {dimensions}"] += 1
@@ -229,7 +243,9 @@ async def _check_projections(db: Database, server: _ServerCheck) -> CheckResult 
         found["being built"] += mine.copy is None
         found["gone"] += server.copies is not None and not {one for one, _ in mine.indexes} <= server.copies
     if server.finding is None and found["copies"]:
-        detail = f"no server is named, and {count_phrase(found['copies'], 'org')} want copies: what changes waits"
+        detail = (
+            f"no server is named, and {count_phrase(found['copies'], 'org')} want copies: what changes waits"
+        )
         cure = f"set ROOMLORE_{target.upper()}_URL, or run: roomlore project drop {target}"
         return CheckResult(name=target, is_well=False, detail=detail, cure=cure)
     if server.finding is None or not found["copies"]:
@@ -257,7 +273,7 @@ def _projection_result(finding: CheckResult, target: Target, found: Counter[str]
 
 async def _check_orgs(db: Database) -> Sequence[OrgId]:
     async with db.system_connection() as conn:
-        return await work.org_ids(conn)
+        return await work_queue.org_ids(conn)
 
 
 def _check_postgres(found: ServerInspection) -> CheckResult:
@@ -301,7 +317,7 @@ def _check_schema(found: ServerInspection, *, migrates_itself: bool) -> CheckRes
 
 async def _check_backlog(db: Database) -> CheckResult:
     async with db.system_connection() as conn:
-        counts = {stage: await work.count(conn, stage, None) for stage in work.QUEUE_NAMES}
+        counts = {stage: await work_queue.count(conn, stage, None) for stage in work_queue.QUEUE_NAMES}
     set_aside = sum(count.set_aside for count in counts.values())
     errors = await _check_dead_letters(db) if set_aside else Counter[str]()
     kinds = ", ".join(f"{pieces} {error}" for error, pieces in errors.most_common())
@@ -320,7 +336,7 @@ async def _check_dead_letters(db: Database) -> Counter[str]:
     errors = Counter[str]()
     for org_id in await _check_orgs(db):
         async with db.read_transaction(Viewer.operator(org_id)) as conn:
-            for stage in work.QUEUE_NAMES:
-                for kind in await work.dead_letters(conn, org_id, stage):
+            for stage in work_queue.QUEUE_NAMES:
+                for kind in await work_queue.dead_letters(conn, org_id, stage):
                     errors[kind.error] += kind.messages
     return errors

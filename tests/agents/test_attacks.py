@@ -6,9 +6,9 @@ from uuid import uuid4
 import pytest
 
 from ingest.stories import author, message, room
-from roomlore.app import App
 from roomlore.domain.incoming import IncomingMembership
 from roomlore.domain.records import Viewer
+from roomlore.operations import App
 
 ANA, PIP, POP = author("ana"), author("pip", kind="agent"), author("pop", kind="agent")
 START = datetime.now(UTC) - timedelta(days=1)

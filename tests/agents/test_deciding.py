@@ -7,9 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from context.test_memoryblock import remembered
-from roomlore.agents.deciding import DEFAULT_POLICY, Situation, ReplyPolicy, SaidMessage, decide
-from roomlore.agents.fitting import MemoryMatch
-from roomlore.agents.hearing import addressed_by_name
+from roomlore.agents.recall import MemoryMatch
+from roomlore.agents.reply_policy import (
+    DEFAULT_POLICY,
+    ReplyPolicy,
+    SaidMessage,
+    Situation,
+    addressed_by_name,
+    decide,
+)
 
 PIP, POP, QUIP, ANA, BO = (UUID(int=number) for number in range(1, 6))
 KINDS = {PIP: "agent", POP: "agent", QUIP: "agent", ANA: "human", BO: "human"}
@@ -18,13 +24,22 @@ ASKS = "who has the key of the kiln?"
 
 
 def said(by, body=STATEMENT, *, to=(), answers=None) -> SaidMessage:
-    return SaidMessage(id=uuid4(), author_id=by, author_kind=KINDS[by], body=body, addressee_ids=frozenset(to), reply_to=answers)
+    return SaidMessage(
+        id=uuid4(),
+        author_id=by,
+        author_kind=KINDS[by],
+        body=body,
+        addressee_ids=frozenset(to),
+        reply_to=answers,
+    )
 
 
 def heard(*lines: SaidMessage, after=(), known=()) -> Situation:
     """Return what Pip hears when the last of these is in question."""
     *before, trigger = lines
-    return Situation(own_ids=frozenset({PIP}), trigger=trigger, before=before[::-1], after=after, matches=known)
+    return Situation(
+        own_ids=frozenset({PIP}), trigger=trigger, before=before[::-1], after=after, matches=known
+    )
 
 
 def test_what_is_said_to_it_is_answered():

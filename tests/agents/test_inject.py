@@ -9,13 +9,13 @@ import pytest
 
 from conftest import TellOnce
 from ingest.stories import author, message, room
-from roomlore.agents.inject import COOLDOWN, InjectionWorker
-from roomlore.app import App
+from roomlore.agents.injection import COOLDOWN, InjectionWorker
 from roomlore.context.render import to_text
+from roomlore.db import work_queue
 from roomlore.domain.errors import BadInput, NotAllowed
 from roomlore.domain.incoming import IncomingMembership, IncomingMessage
-from roomlore.store import work
-from roomlore.workers import loop
+from roomlore.jobs import runner
+from roomlore.operations import App
 
 ANA, BO = author("ana"), author("bo")
 PIP, POP = author("pip", kind="agent"), author("pop", kind="agent")
@@ -73,7 +73,7 @@ async def hears(app: App, clock: Clock, *said: IncomingMessage) -> int:
     """Let messages come in and the worker go through them."""
     assert (await app.ingest_batch(said)).skipped == []
     worker = InjectionWorker(db=app.db, now=clock)
-    return (await loop.drain(app.db, worker, only_org=app.org_id)).done
+    return (await runner.drain(app.db, worker, only_org=app.org_id)).done
 
 
 async def given(app: App, name: str | None = None, where: str = "general") -> list[str]:
@@ -195,23 +195,26 @@ async def test_a_worker_that_dies_halfway_gives_the_rest_and_nothing_twice(told,
     tasks = await waiting(told)
     assert len(tasks) == 1
     with monkeypatch.context() as patch:
-        patch.setattr("roomlore.agents.inject.work.finish", None)
+        patch.setattr("roomlore.agents.injection.work.finish", None)
         with pytest.raises(TypeError):
             await worker.do(told.org_id, tasks)
     clock.rest()
-    await loop.drain(told.db, worker, only_org=told.org_id)
+    await runner.drain(told.db, worker, only_org=told.org_id)
     assert await given(told, "pip") == await given(told, "pop") == [KILN]
 
 
 async def waiting(app: App) -> list:
     async with app.db.system_connection() as conn:
-        return await work.take(conn, "inject", app.org_id, per_org=9, total=9, lease=timedelta(0))
+        return await work_queue.take(conn, "inject", app.org_id, per_org=9, total=9, lease=timedelta(0))
 
 
 async def test_several_workers_give_once(told, clock):
     await told.ingest_batch([now(f"n{number}", BO, ASKED) for number in range(6)])
     await asyncio.gather(
-        *(loop.drain(told.db, InjectionWorker(db=told.db, now=clock), only_org=told.org_id) for _ in range(4))
+        *(
+            runner.drain(told.db, InjectionWorker(db=told.db, now=clock), only_org=told.org_id)
+            for _ in range(4)
+        )
     )
     assert await given(told, "pip") == await given(told, "pop") == [KILN]
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roomlore.agents.trust import OF_AGENTS, OF_HUMANS, reasons, relationship, trust
-from roomlore.store.agents import InteractionStats
+from roomlore.db.agents import InteractionStats
 
 NOW = datetime(2025, 6, 1, tzinfo=UTC)
 FEW = st.integers(0, 50).map(float)

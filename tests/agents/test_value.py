@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roomlore.agents.value import SALIENCE_THRESHOLD, Interaction, salience_parts, salience
+from roomlore.agents.interactions import SALIENCE_THRESHOLD, Interaction, salience, salience_parts
 
 
 def exchange(trigger: str, reply: str, **fields) -> Interaction:

@@ -7,13 +7,13 @@ import pytest
 
 from conftest import TellOnce
 from ingest.stories import author, message, room
-from roomlore.app import App
-from roomlore.config import from_environment
-from roomlore.context.memoryblock import section_text
+from roomlore.context.memory_section import section_text
 from roomlore.context.render import to_openai, to_text
+from roomlore.db import agents
 from roomlore.domain.errors import BadInput, NotAllowed, NotFound
 from roomlore.domain.incoming import IncomingMembership
-from roomlore.store import agents
+from roomlore.operations import App
+from roomlore.settings import from_environment
 
 ANA, BO, CY = author("ana"), author("bo"), author("cy")
 PIP, POP = author("pip", kind="agent"), author("pop", kind="agent")
@@ -113,7 +113,7 @@ async def test_what_passed_long_ago_weighs_less(told, monkeypatch):
         def now(cls, tz=None):
             return datetime.now(tz) + timedelta(days=900)
 
-    monkeypatch.setattr("roomlore.app.agents.datetime", Later)
+    monkeypatch.setattr("roomlore.operations.agents.datetime", Later)
     assert 0.5 < (await met(told))["Bo"].trust < before
 
 
@@ -410,7 +410,7 @@ async def test_a_block_is_kept_for_five_minutes(learnt, monkeypatch):
         def now(cls, tz=None):
             return datetime.now(tz) + timedelta(minutes=5)
 
-    monkeypatch.setattr("roomlore.app.agents.datetime", Later)
+    monkeypatch.setattr("roomlore.operations.agents.datetime", Later)
     assert await shown(learnt) == first
     assert asked(learnt) == (3, 1)
     assert (await learnt.operations.numbers()).blocks.rate == 1 / 3
@@ -425,7 +425,7 @@ async def test_a_block_is_not_held_when_its_time_is_over(learnt, monkeypatch):
         def now(cls, tz=None):
             return datetime.now(tz) + timedelta(minutes=5)
 
-    monkeypatch.setattr("roomlore.app.agents.datetime", Later)
+    monkeypatch.setattr("roomlore.operations.agents.datetime", Later)
     await shown(learnt, topic="tea")
     assert [occasion.topic for occasion, _ in learnt._shared.blocks._kept] == ["tea"]
 
@@ -437,7 +437,7 @@ async def test_two_topics_of_a_room_each_keep_their_block(learnt):
 
 
 async def test_so_many_blocks_are_kept_and_no_more(learnt, monkeypatch):
-    monkeypatch.setattr("roomlore.agents.blocks.MAX_CACHED", 2)
+    monkeypatch.setattr("roomlore.agents.section_cache.MAX_CACHED", 2)
     for topic in ("printer", "toner", "tea", "printer"):
         await shown(learnt, topic=topic)
     assert asked(learnt) == (4, 0)

@@ -9,11 +9,11 @@ from backends.chatserver import ChatServer, chat_server, completion, http
 from conftest import TellOnce
 from ingest.stories import at, author, message
 from retrieval.telling import ANA, BO, tell, words
-from roomlore.app import App
-from roomlore.app.answering import NO_CALL, SENSITIVE
-from roomlore.config import LanguageModelSettings
-from roomlore.retrieval.asked import Filters
-from roomlore.store import telling
+from roomlore.db import llm_quota
+from roomlore.operations import App
+from roomlore.operations.answers import NO_CALL, SENSITIVE
+from roomlore.search.query_parser import Filters
+from roomlore.settings import LanguageModelSettings
 
 QUESTION = "when does the ferry leave the harbour"
 SAID = "the ferry leaves the harbour at nine"
@@ -140,7 +140,7 @@ async def test_a_hostile_reply_leaves_the_quotation_and_says_why(told, server, r
 
 
 async def test_a_server_that_does_not_answer_in_time_leaves_the_quotation(told, server, monkeypatch):
-    monkeypatch.setattr("roomlore.app.answering.MODEL_TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr("roomlore.operations.answers.MODEL_TIMEOUT_SECONDS", 0.2)
     server.says = lambda _: 30.0
 
     answer = await asked(with_model(told, server))
@@ -200,13 +200,13 @@ async def test_calls_are_counted_and_after_a_failure_the_next_waits(told, server
 async def test_what_was_erased_while_the_language_model_was_asked_is_not_told(told, server, monkeypatch):
     app = with_model(told, server)
     server.says = lambda _: sentences(("The ferry leaves at nine.", ["#m1"]))
-    original = telling.reset_answer_failures
+    original = llm_quota.reset_answer_failures
 
     async def erase_first(conn, org_id):
         await told.erasure.message("1")
         await original(conn, org_id)
 
-    monkeypatch.setattr(telling, "reset_answer_failures", erase_first)
+    monkeypatch.setattr(llm_quota, "reset_answer_failures", erase_first)
     answer = await asked(app)
 
     assert not answer.is_known

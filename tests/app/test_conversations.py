@@ -12,12 +12,12 @@ import pytest
 from app.village import error_of, log_lines
 from erasure.village import converse, ids_of, link, tangle
 from ingest.stories import at, author, message, room
-from roomlore.app import App
+from roomlore.db import erased
 from roomlore.domain.errors import BadInput, NotAllowed, NotFound
 from roomlore.domain.incoming import IncomingMembership
 from roomlore.domain.records import AssignedMessage, Viewer
-from roomlore.store import erased
-from roomlore.workers.untangle import disentangle_chunk
+from roomlore.jobs.disentanglement import disentangle_chunk
+from roomlore.operations import App
 
 ANA, BO, CY, DEE, EVE = map(author, ("ana", "bo", "cy", "dee", "eve"))
 PIP = author("pip", kind="agent")
@@ -628,7 +628,7 @@ async def test_every_call_leaves_one_line_with_ids_only(app: App, talks: Ids, ad
 @pytest.fixture
 def elsewhere(app: App, admin, monkeypatch):
     """Let a message be moved by somebody else once the next change has looked and before it begins."""
-    keep_out = "roomlore.app.conversations.erased.keep_erasures_out"
+    keep_out = "roomlore.operations.conversations.erased.keep_erasures_out"
     really = erased.lock_shared
 
     async def once(mark: str, conversation: str):
@@ -690,7 +690,7 @@ async def test_what_a_person_does_while_a_worker_thinks_is_not_undone_by_what_it
             made.append(asyncio.run_coroutine_threadsafe(calls[change](), running).result(30))
         return disentangle_chunk(*args, **more)
 
-    monkeypatch.setattr("roomlore.workers.untangle.disentangle_chunk", thinking)
+    monkeypatch.setattr("roomlore.jobs.disentanglement.disentangle_chunk", thinking)
     await app.untangle()
     held = await standing(admin, app)
     assert held["1" if change == "merge" else "2"] == (str(made[0].id), True)

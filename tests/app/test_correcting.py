@@ -8,9 +8,9 @@ from app.village import error_of
 from conftest import TellOnce
 from ingest.stories import at, author, message
 from retrieval.telling import closed, tell
-from roomlore.app import App
-from roomlore.app.memories import STATUSES
 from roomlore.domain.errors import BadInput, NotAllowed, NotFound
+from roomlore.operations import App
+from roomlore.operations.memories import STATUSES
 
 ANA, BO, CY = author("ana"), author("bo"), author("cy")
 PIP = author("pip", kind="agent")

@@ -10,14 +10,14 @@ import psycopg
 import pytest
 
 from app.village import ANA, ATTIC, BO, CELLAR, CY, EVE, SQUARE, STORY, error_of, log_lines, say, village
-from roomlore.app import App
-from roomlore.app import events as module
-from roomlore.app.events import Event, EventStream
+from roomlore.db import disentanglement, outbox
+from roomlore.db.outbox import Cursor
 from roomlore.domain.errors import BadInput, KeyRefused, NotAllowed, NotFound
 from roomlore.domain.ids import uuid7
-from roomlore.store import changes, untangling
-from roomlore.store.changes import Cursor
-from roomlore.workers.retain import expire_everywhere
+from roomlore.jobs.expiry import expire_everywhere
+from roomlore.operations import App
+from roomlore.operations import events as module
+from roomlore.operations.events import Event, EventStream
 
 #: Long enough for whatever comes.
 SOON = 20
@@ -225,7 +225,9 @@ async def test_untangling_that_changes_nothing_is_not_told(app: App) -> None:
     stream = await listen(app)
     first = next(one for one in await app.messages(app.operator, "square") if one.external_id == "m1")
 
-    await app.db.change(app.org_id, lambda conn: untangling.mark_messages_dirty(conn, app.org_id, [first.id]))
+    await app.db.change(
+        app.org_id, lambda conn: disentanglement.mark_messages_dirty(conn, app.org_id, [first.id])
+    )
     await app.untangle()
 
     assert await told(stream, app) == []
@@ -338,12 +340,12 @@ async def test_what_happens_in_another_org_is_not_told(app: App, open_app) -> No
 # Nothing is passed by, nothing told twice
 
 
-async def changes_of(app: App) -> list[changes.Change]:
+async def changes_of(app: App) -> list[outbox.Change]:
     async with app.db.read_transaction(app.operator) as conn:
-        return await changes.read_after(conn, app.org_id, Cursor(), limit=1_000)
+        return await outbox.read_after(conn, app.org_id, Cursor(), limit=1_000)
 
 
-def uuid7_before(change: changes.Change) -> UUID:
+def uuid7_before(change: outbox.Change) -> UUID:
     """Return an id that is no event's, from about the same time."""
     return UUID(int=change.id.int ^ 1)
 
@@ -357,7 +359,7 @@ async def test_a_change_is_not_told_before_a_slower_transaction_that_stands_befo
 
     async def slowly(conn) -> None:
         first = (await app.messages(app.operator, "square"))[0]
-        await changes.append(conn, app.org_id, "message.revised", [first.id])
+        await outbox.append(conn, app.org_id, "message.revised", [first.id])
         begun.set()
         await go.wait()
 
@@ -366,7 +368,7 @@ async def test_a_change_is_not_told_before_a_slower_transaction_that_stands_befo
     quick = await app.ingest(say(20, BO, SQUARE))
     async with app.db.read_transaction(app.operator) as conn:
         # What is committed is there, and not settled.
-        [found] = await changes.read_after(conn, app.org_id, stream._cursor, limit=10)
+        [found] = await outbox.read_after(conn, app.org_id, stream._cursor, limit=10)
         assert (list(found.subject_ids), found.is_settled) == ([quick], False)
     go.set()
     await slow
@@ -383,7 +385,7 @@ async def test_a_stream_that_begins_beside_a_slow_transaction_is_told_of_it_and_
 
     async def slowly(conn) -> None:
         first = (await app.messages(app.operator, "square"))[0]
-        await changes.append(conn, app.org_id, "message.revised", [first.id])
+        await outbox.append(conn, app.org_id, "message.revised", [first.id])
         begun.set()
         await go.wait()
 
@@ -399,12 +401,12 @@ async def test_a_stream_that_begins_beside_a_slow_transaction_is_told_of_it_and_
 
 async def test_going_on_by_time_waits_for_a_slower_transaction(app: App) -> None:
     await village(app)
-    await app.db.change(app.org_id, lambda conn: changes.drop_before(conn, app.org_id, changes.MAX_ID))
+    await app.db.change(app.org_id, lambda conn: outbox.drop_before(conn, app.org_id, outbox.MAX_ID))
     begun, go = asyncio.Event(), asyncio.Event()
 
     async def slowly(conn) -> None:
         first = (await app.messages(app.operator, "square"))[0]
-        await changes.append(conn, app.org_id, "message.revised", [first.id])
+        await outbox.append(conn, app.org_id, "message.revised", [first.id])
         begun.set()
         await go.wait()
 
@@ -421,14 +423,14 @@ async def test_going_on_by_time_waits_for_a_slower_transaction(app: App) -> None
 async def test_what_is_more_than_one_change_holds_is_noted_as_several_and_each_once(
     app: App, monkeypatch
 ) -> None:
-    monkeypatch.setattr(changes, "MAX_CHANGES", 10)
+    monkeypatch.setattr(outbox, "MAX_CHANGES", 10)
     await app.ingest_batch([say(number, BO, SQUARE) for number in range(1, 36)])
     said = [one.id for one in await app.messages(app.operator, "square", limit=100)]
     stream = await listen(app)
 
     async def work(conn) -> None:
         for first in range(0, 35, 3):
-            await changes.append(conn, app.org_id, "message.revised", said[first : first + 5])
+            await outbox.append(conn, app.org_id, "message.revised", said[first : first + 5])
 
     await app.db.change(app.org_id, work)
 
@@ -444,7 +446,7 @@ async def test_what_is_more_than_one_change_holds_is_noted_as_several_and_each_o
 async def test_how_what_is_noted_is_divided_tells_nothing_of_what_is_not_seen(
     app: App, monkeypatch, whispers: int
 ) -> None:
-    monkeypatch.setattr(changes, "MAX_CHANGES", 5)
+    monkeypatch.setattr(outbox, "MAX_CHANGES", 5)
     stream = await listen(await village(app), "eve")
     public = [say(100 + 2 * number, BO, SQUARE) for number in range(13)]
     hushed = [
@@ -472,10 +474,10 @@ async def test_a_stream_that_goes_on_in_another_room_passes_nothing_by(app: App)
         await conn.execute("select pg_current_xact_id()")
         begun.set()
         await go.wait()
-        await changes.append(conn, app.org_id, "message.revised", [said["square"]])
+        await outbox.append(conn, app.org_id, "message.revised", [said["square"]])
 
     async def first_to_note(conn) -> None:
-        await changes.append(conn, app.org_id, "message.revised", [said["attic"]])
+        await outbox.append(conn, app.org_id, "message.revised", [said["attic"]])
 
     stream = await listen(app)
     slow = asyncio.create_task(app.db.change(app.org_id, first_to_begin))
@@ -492,7 +494,7 @@ async def test_a_stream_that_goes_on_in_another_room_passes_nothing_by(app: App)
 
 
 async def test_in_a_read_that_ends_early_no_transaction_is_cut(app: App, monkeypatch) -> None:
-    monkeypatch.setattr(changes, "MAX_CHANGES", 5)
+    monkeypatch.setattr(outbox, "MAX_CHANGES", 5)
     monkeypatch.setattr(module, "BATCH", 2)
     monkeypatch.setattr(module, "MOST_SUBJECTS", 3)
     stream = await listen(await village(app))
@@ -525,7 +527,7 @@ async def test_an_event_that_is_not_seen_is_as_one_that_is_not_there(app: App) -
 
     async def slowly(conn) -> None:
         first = (await app.messages(app.operator, "square"))[0]
-        await changes.append(conn, app.org_id, "message.revised", [first.id])
+        await outbox.append(conn, app.org_id, "message.revised", [first.id])
         begun.set()
         await go.wait()
 
@@ -534,7 +536,7 @@ async def test_an_event_that_is_not_seen_is_as_one_that_is_not_there(app: App) -
     before = await app.ingest(say(20, BO, SQUARE))
     whispered = await app.ingest(say(21, BO, SQUARE, kind="whisper", audience=(ANA,)))
     async with app.db.read_transaction(app.operator) as conn:
-        hidden = (await changes.read_after(conn, app.org_id, Cursor(), limit=1_000))[-1]
+        hidden = (await outbox.read_after(conn, app.org_id, Cursor(), limit=1_000))[-1]
     assert list(hidden.subject_ids) == [whispered]
     later = await app.ingest(say(22, BO, SQUARE))
     words = (str(hidden.id), str(uuid7_before(hidden)))
@@ -760,4 +762,4 @@ async def test_changes_are_kept_for_a_while(app: App) -> None:
 async def test_no_viewer_reads_the_changes_themselves(app: App) -> None:
     await village(app)
     async with app.db.read_transaction(await app.viewer("bo")) as conn:
-        assert await changes.read_after(conn, app.org_id, Cursor(), limit=10) == []
+        assert await outbox.read_after(conn, app.org_id, Cursor(), limit=10) == []

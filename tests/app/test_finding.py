@@ -11,11 +11,11 @@ from app.village import error_of, log_lines
 from conftest import TellOnce
 from ingest.stories import message, room
 from retrieval.telling import BO, CY, PIP, all_ids, author, closed, found_ids, tell, without_model, words
-from roomlore.app import App
-from roomlore.app.finding import LONGEST_QUESTION, MOST_FOUND
+from roomlore.db.memories import lexical_matches
 from roomlore.domain.errors import BadInput, NotFound
-from roomlore.retrieval.asked import NO_FILTERS, Filters
-from roomlore.store.memories import lexical_matches
+from roomlore.operations import App
+from roomlore.operations.search import LONGEST_QUESTION, MOST_FOUND
+from roomlore.search.query_parser import NO_FILTERS, Filters
 
 #: In every body, so that a search for it asks for everything.
 WORD = "village"
@@ -256,7 +256,10 @@ async def test_a_question_about_what_an_unknown_or_an_invisible_participant_said
         assert searched.read == asked.read
         assert searched.read is not None
         assert searched.read.unknown == [name]
-        reads = [repr(searched.read).replace(name, "X"), searched.read.unknown_names_note().replace(name, "X")]
+        reads = [
+            repr(searched.read).replace(name, "X"),
+            searched.read.unknown_names_note().replace(name, "X"),
+        ]
         answers.append((all_ids(searched.hits), asked.text.replace(name, "X"), reads))
     assert answers[0] == answers[1]
     # Of whom Bo may know, he reads.
@@ -473,7 +476,9 @@ async def test_of_a_long_question_the_first_words_find_memories(told: App):
     late = await told.memories.remember(f"{words[64]} is late.", sources=["a1"])
 
     async with told.db.read_transaction(told.operator) as conn:
-        assert [one.memory_id for one in await lexical_matches(conn, " ".join(words), wanted=10)] == [early.id]
+        assert [one.memory_id for one in await lexical_matches(conn, " ".join(words), wanted=10)] == [
+            early.id
+        ]
         assert [one.memory_id for one in await lexical_matches(conn, " ".join(words[1:]), wanted=10)] == [
             late.id,
             early.id,

@@ -11,11 +11,11 @@ import pytest
 
 from backends.embeddingserver import EmbeddingServer, Reply, embedding_server, embeddings
 from ingest.stories import message
-from roomlore.app import App, projecting
-from roomlore.app.embedding import BACKOFF_SECONDS, ModelCache
-from roomlore.backends.fake import FakeEmbedder
-from roomlore.config import EmbeddingSettings, QdrantSettings, Settings, from_environment
 from roomlore.domain.errors import BadInput, ModelUnavailable
+from roomlore.models.fake import FakeEmbedder
+from roomlore.operations import App, projection_service
+from roomlore.operations.embedding_models import BACKOFF_SECONDS, ModelCache
+from roomlore.settings import EmbeddingSettings, QdrantSettings, Settings, from_environment
 from workers.copying import Shelf
 
 KEY = "sesame-opens-nothing"
@@ -211,7 +211,7 @@ class Other(FakeEmbedder):
 def copied_to_a_shelf(app: App, monkeypatch: pytest.MonkeyPatch) -> tuple[App, Shelf]:
     """Return an org that has two models, and where its copies are."""
     shelf = Shelf()
-    monkeypatch.setattr(projecting, "open_projection", lambda _settings, _target: shelf)
+    monkeypatch.setattr(projection_service, "open_projection", lambda _settings, _target: shelf)
     settings = replace(app.settings, qdrant=QdrantSettings(url="http://127.0.0.1:9"))
     copied = opened(app, settings, _embedder=FakeEmbedder(), _loading=ModelCache(provided={"other": Other()}))
     return copied, shelf

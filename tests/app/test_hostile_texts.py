@@ -10,16 +10,16 @@ from uuid import uuid4
 import pytest
 
 from ingest.stories import at, message
-from roomlore.app import App
-from roomlore.app.finding import LONGEST_QUESTION
+from roomlore.conversations import labels, message_text
+from roomlore.conversations.mentions import mention_words
+from roomlore.domain.claims import SourceText
 from roomlore.domain.ids import MessageId, ParticipantId
-from roomlore.domain.statements import SourceText
-from roomlore.extraction import rules
 from roomlore.ingest.clean import MAX_BODY, clean
-from roomlore.untangling import labels, wording
-from roomlore.untangling.names import mention_words
-from roomlore.wishes import listening, marks, recogniser
-from roomlore.wishes.matters import topics_of
+from roomlore.memories import rule_extractor
+from roomlore.operations import App
+from roomlore.operations.search import LONGEST_QUESTION
+from roomlore.privacy import identifiers, recogniser, screening
+from roomlore.privacy.topics import topics_of
 
 #: Seconds in which nobody else was answered: a busy machine needs some, and what was mended took a minute.
 LONGEST_PAUSE = 3.0
@@ -149,11 +149,11 @@ def test_no_work_on_a_text_grows_beyond_bounds(repeated):
         lambda: recogniser.states_restriction(f"{text} access only"),
         lambda: recogniser.is_confidential(text),
         lambda: topics_of(text),
-        lambda: marks.distinctive_values(text),
-        lambda: list(marks.matching_digests(text, marks.digests_of(["Ana B", "a a a", "1 1"]))),
-        lambda: marks.proper_names(text),
-        lambda: rules.extract(said, []),
-        lambda: (wording.tokens(text), mention_words(text), labels.asks_for_confidentiality([text])),
+        lambda: identifiers.distinctive_values(text),
+        lambda: list(identifiers.matching_digests(text, identifiers.digests_of(["Ana B", "a a a", "1 1"]))),
+        lambda: identifiers.proper_names(text),
+        lambda: rule_extractor.extract(said, []),
+        lambda: (message_text.tokens(text), mention_words(text), labels.asks_for_confidentiality([text])),
     ):
         began = time.thread_time()
         work()
@@ -182,10 +182,10 @@ async def test_what_takes_too_long_is_left_and_told_without_its_words_and_the_ot
             stuck.wait(60)
         return voices(text)
 
-    monkeypatch.setattr(listening, "voices", slowly)
-    monkeypatch.setattr(listening, "TEXT_TIMEOUT", 0.05)
+    monkeypatch.setattr(screening, "voices", slowly)
+    monkeypatch.setattr(screening, "TEXT_TIMEOUT", 0.05)
     texts = ["please forget what I said", "a long secret", "please forget what I told you"]
-    told = await listening.screen(texts)
+    told = await screening.screen(texts)
     stuck.set()
 
     assert told == dict(zip(texts, (True, None, True), strict=True))
@@ -196,7 +196,7 @@ async def test_what_takes_too_long_is_left_and_told_without_its_words_and_the_ot
 async def test_nothing_is_listened_to_within_the_transaction(app: App, monkeypatch):
     heard: list[str] = []
     before = recogniser.may_hold_request
-    monkeypatch.setattr(listening, "voices", lambda text: heard.append(text) or before(text))
+    monkeypatch.setattr(screening, "voices", lambda text: heard.append(text) or before(text))
     taken, listened_before = app.db.change, []
 
     async def change(*args, **kwargs):

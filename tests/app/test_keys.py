@@ -17,14 +17,14 @@ from psycopg.conninfo import conninfo_to_dict
 import roomlore
 from app.village import ANA, BO, PEOPLE, SQUARE, error_of, log_lines, read_by, say, village, whole_village
 from conftest import OpenApp, TellOnce
-from roomlore.app import App
-from roomlore.app.keys import NewKey
-from roomlore.config import Settings, from_environment
+from roomlore.db.cluster import Cluster
 from roomlore.domain.errors import BadInput, KeyRefused, NotAllowed, NotFound
 from roomlore.domain.ids import uuid7
 from roomlore.domain.records import Viewer
 from roomlore.ingest.secrets import MARKER
-from roomlore.store.cluster import Cluster
+from roomlore.operations import App
+from roomlore.operations.keys import NewKey
+from roomlore.settings import Settings, from_environment
 
 Call = Callable[[App], Awaitable[Any]]
 HOLDERS = {"operator": None, "agent": "pip", "member": "ana"}
@@ -224,7 +224,11 @@ async def test_the_key_itself_is_stored_and_shown_nowhere(
         refusal,
         caplog.text,
     ]
-    shown += [repr(Settings(org=None, key=made.key)), repr(await told.log(told.operator)), repr(let_in.access)]
+    shown += [
+        repr(Settings(org=None, key=made.key)),
+        repr(await told.log(told.operator)),
+        repr(let_in.access),
+    ]
 
     dump = await everything(admin)
 
@@ -324,7 +328,10 @@ async def test_an_operators_key_reads_as_anybody_of_its_org_and_nobody_of_anothe
 
     for viewer in (let_in.operator, await let_in.viewer("ana"), await told.viewer("pip")):
         await let_in.rooms(viewer)
-        assert (await log_lines(admin, told))[-1][2:4] == (viewer.participant_id, let_in.access.principal.key_id)
+        assert (await log_lines(admin, told))[-1][2:4] == (
+            viewer.participant_id,
+            let_in.access.principal.key_id,
+        )
     for app in (told, let_in):
         for action, read in READS.items():
             for viewer in (elsewhere.operator, await elsewhere.viewer("ana")):

@@ -15,11 +15,11 @@ import pytest
 from app.village import ANA, BO, CELLAR, EVE, SQUARE, log_lines, say, village, whole_village
 from conftest import OpenApp, TellOnce
 from ingest.stories import author
-from roomlore.app import App
+from roomlore.db.queries import Connection
 from roomlore.domain.errors import BadInput, NotAllowed, NotFound, RoomloreError
 from roomlore.domain.ids import short_id
 from roomlore.domain.records import AuditLine, Viewer
-from roomlore.store.queries import Connection
+from roomlore.operations import App
 
 Read = Callable[[App, Viewer], Awaitable[Any]]
 

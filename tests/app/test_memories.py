@@ -9,12 +9,12 @@ import pytest
 
 from app.village import ATTIC, EVE, say, village
 from ingest.stories import at, author, message, room
-from roomlore.app import App
+from roomlore.db import memories
 from roomlore.domain.errors import BadInput, NotAllowed, NotFound
 from roomlore.domain.ids import ParticipantId
 from roomlore.domain.incoming import IncomingMembership
 from roomlore.domain.records import Viewer
-from roomlore.store import memories
+from roomlore.operations import App
 
 ANA, BO, CY, DEE = author("ana"), author("bo"), author("cy"), author("dee")
 PIP, POP = author("pip", kind="agent"), author("pop", kind="agent")

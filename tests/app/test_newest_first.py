@@ -8,12 +8,12 @@ from importlib import resources
 import pytest
 
 from ingest.stories import at, author, message, room
-from roomlore.app import App
-from roomlore.app.browsing import MemoryBrowser
-from roomlore.app.history import History
-from roomlore.app.roomlist import RoomDirectory
-from roomlore.app.timeline import Timeline
-from roomlore.retrieval.asked import Filters
+from roomlore.operations import App
+from roomlore.operations.history import History
+from roomlore.operations.memories import MemoryBrowser
+from roomlore.operations.rooms import RoomDirectory
+from roomlore.operations.timeline import Timeline
+from roomlore.search.query_parser import Filters
 
 ANA, PIP = author("ana"), author("pip", kind="agent")
 #: Said late and early; the late one is imported first.
@@ -103,7 +103,9 @@ async def one_conversation(app: App) -> list[str]:
     first, *others = await app.conversations.all(app.operator, "yard")
     for other in others:
         first = await app.conversations.merge(str(first.id), str(other.id))
-    _, found = await History(access=app.access).conversation(app.operator, str(first.id), limit=50, before=None)
+    _, found = await History(access=app.access).conversation(
+        app.operator, str(first.id), limit=50, before=None
+    )
     return begun(one.message.body for one in found.items if not one.message.body.startswith("please"))
 
 
@@ -203,7 +205,7 @@ async def test_what_was_said_last_comes_first_though_it_came_in_first(told: App,
 
 def test_no_list_that_says_that_it_is_newest_first_is_left_out():
     saying: set[str] = set()
-    for file in resources.files("roomlore.app").iterdir():
+    for file in resources.files("roomlore.operations").iterdir():
         tree = ast.parse(file.read_text("utf-8")) if file.name.endswith(".py") else ast.Module([], [])
         for kind in (one for one in tree.body if isinstance(one, ast.ClassDef)):
             for call in kind.body:

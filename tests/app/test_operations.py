@@ -11,17 +11,17 @@ from hypothesis import HealthCheck, given, settings
 
 from retrieval.telling import ANA, BO, CY, all_ids, at, find, message, room, tell
 from retrieval.test_exchanges import Edges, graph, reply_graphs
-from roomlore.app import App, projecting
-from roomlore.app.embedding import ModelCache
+from roomlore.db import work_queue
+from roomlore.db.database import Database
+from roomlore.db.positions import AFTER_ALL
 from roomlore.domain.errors import BackendUnavailable, BadInput, NotAllowed, NotFound
-from roomlore.domain.roles import Role
-from roomlore.retrieval.history import newest_threads
-from roomlore.store import work
-from roomlore.store.db import Database
-from roomlore.store.places import AFTER_ALL
-from roomlore.workers import loop, project
-from roomlore.workers.embed import EmbeddingWorker
-from roomlore.workers.project import ProjectionWorker
+from roomlore.domain.records import Role
+from roomlore.jobs import projection, runner
+from roomlore.jobs.embedding import EmbeddingWorker
+from roomlore.jobs.projection import ProjectionWorker
+from roomlore.operations import App, projection_service
+from roomlore.operations.embedding_models import ModelCache
+from roomlore.search.threads import newest_threads
 from workers.copying import Shelf
 from workers.models import Moody, served
 from workers.test_embed import QUICK, Watched, begun, embedded
@@ -52,7 +52,7 @@ async def settle(app: App, *external_ids: str) -> None:
     told = await app.messages(app.operator, "general", limit=100)
     ids = [one.id for one in told if one.external_id in external_ids]
     room_id = told[0].room_id
-    await app.db.change(app.org_id, lambda conn: work.reconcile_vectors(conn, app.org_id, room_id, ids))
+    await app.db.change(app.org_id, lambda conn: work_queue.reconcile_vectors(conn, app.org_id, room_id, ids))
 
 
 TOLD = (
@@ -112,7 +112,9 @@ async def test_what_answers_a_message_that_has_changed_is_settled_with_it(app: A
     assert await vectors(admin, app) == ["1", "4"]
     await app.ingest(replace(TOLD[0], body="the lantern is gone", edited_at=at(9)))
     await settle(app, "1")
-    await loop.drain(app.db, EmbeddingWorker(db=app.db, embedder=Watched()), only_org=app.org_id, policy=QUICK)
+    await runner.drain(
+        app.db, EmbeddingWorker(db=app.db, embedder=Watched()), only_org=app.org_id, policy=QUICK
+    )
     assert await vectors(admin, app) == await wanted(admin, app) == ["1", "2", "4"]
 
 
@@ -130,7 +132,7 @@ async def test_a_vector_that_is_being_made_is_not_written_once_its_message_is_fo
     await app.ingest_batch(TOLD)
     await app.operations.embed("general", "exchange")
     embedder = Watched(go=threading.Event())
-    working = asyncio.create_task(loop.step(db, EmbeddingWorker(db=db, embedder=embedder)))
+    working = asyncio.create_task(runner.step(db, EmbeddingWorker(db=db, embedder=embedder)))
     await begun(embedder)
     await find(admin, app, "2", "1")
     await settle(app, "2")
@@ -147,7 +149,7 @@ async def test_a_message_that_was_passed_over_while_its_edge_went_is_embedded(ap
     await find(admin, app, "2", "1")
     embedder = Watched(go=threading.Event())
     await app.ingest_batch([replace(TOLD[1], body="in the cellar", edited_at=at(9))])
-    working = asyncio.create_task(loop.step(db, EmbeddingWorker(db=db, embedder=embedder)))
+    working = asyncio.create_task(runner.step(db, EmbeddingWorker(db=db, embedder=embedder)))
     await begun(embedder)
     await admin.execute("delete from replies where org_id = %s and method = 'mention'", [app.org_id])
     await settle(app, "2")
@@ -155,7 +157,7 @@ async def test_a_message_that_was_passed_over_while_its_edge_went_is_embedded(ap
     embedder.go.set()
     await working
     assert await vectors(admin, app) == ["1", "4"]
-    await loop.drain(db, EmbeddingWorker(db=db, embedder=embedder), only_org=app.org_id, policy=QUICK)
+    await runner.drain(db, EmbeddingWorker(db=db, embedder=embedder), only_org=app.org_id, policy=QUICK)
     assert await vectors(admin, app) == ["1", "2", "4"]
 
 
@@ -307,7 +309,7 @@ async def test_numbers_are_the_operators_alone_and_of_one_org(app: App, open_app
 @pytest.fixture(name="shelf")
 def _shelf(monkeypatch: pytest.MonkeyPatch) -> Shelf:
     held = Shelf()
-    monkeypatch.setattr(projecting, "open_projection", lambda _settings, _target: held)
+    monkeypatch.setattr(projection_service, "open_projection", lambda _settings, _target: held)
     return held
 
 
@@ -340,7 +342,7 @@ async def test_each_room_tells_how_many_of_its_messages_wait_for_each_copy(app: 
     assert (copy.copy, copy.next_copy) == (next(iter(shelf.held_copies)), None)
     assert (copy.is_ready, copy.is_building, copy.waiting, copy.to_build) == (True, False, 2, None)
     assert copy.lag_seconds >= 3 * 3600
-    await project.drain(writer(app, shelf), only_org=app.org_id)
+    await projection.drain(writer(app, shelf), only_org=app.org_id)
     assert (await app.operations.numbers()).counts.projected[0].waiting == 0
 
 
@@ -359,7 +361,7 @@ async def test_a_hole_that_is_still_to_go_from_a_copy_makes_no_message_less_writ
     [projected] = numbers.counts.projected
     assert numbers.counts.messages == 3
     assert projected.done == 3 - (projected.waiting - 1)
-    await project.drain(writer(app, shelf), only_org=app.org_id)
+    await projection.drain(writer(app, shelf), only_org=app.org_id)
     [projected] = (await app.operations.numbers()).counts.projected
     assert (projected.done, projected.waiting) == (3, 0)
 
@@ -378,7 +380,7 @@ async def test_a_copy_that_is_being_built_tells_how_far_it_is(app: App, shelf: S
     numbers = await app.operations.numbers()
     [copy], [projected] = numbers.copies, numbers.counts.projected
     assert (copy.to_build, projected.done, projected.waiting) == (4, 0, 4)
-    await project.drain(worker, only_org=app.org_id)
+    await projection.drain(worker, only_org=app.org_id)
     [copy] = (await app.operations.numbers()).copies
     assert (copy.is_ready, copy.next_copy, copy.to_build) == (True, None, None)
 
@@ -389,12 +391,12 @@ async def test_a_server_that_fails_is_seen_with_since_when_and_what_it_would_not
     told_of = await app.ingest(message("5", "later"))
     shelf.is_down = True
     with pytest.raises(BackendUnavailable):
-        await project.drain(writer(app, shelf), only_org=app.org_id)
+        await projection.drain(writer(app, shelf), only_org=app.org_id)
     [copy] = (await app.operations.numbers()).copies
     assert (copy.error, copy.waiting) == ("the shelf fell down", 1)
     assert copy.failing_since is not None
     shelf.is_down, shelf.poison = False, {told_of}
-    await project.drain(writer(app, shelf), only_org=app.org_id)
+    await projection.drain(writer(app, shelf), only_org=app.org_id)
     numbers = await app.operations.numbers()
     assert (numbers.copies[0].failing_since, numbers.copies[0].set_aside) == (None, 1)
     assert (numbers.counts.projected[0].waiting, numbers.counts.projected[0].set_aside) == (0, 1)

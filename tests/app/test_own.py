@@ -7,8 +7,8 @@ import pytest
 from app.village import SQUARE, error_of, say, whole_village
 from conftest import TellOnce
 from ingest.stories import author
-from roomlore.app import App
 from roomlore.domain.errors import NotAllowed
+from roomlore.operations import App
 
 PAL = author("pal", kind="agent")
 

@@ -26,11 +26,11 @@ from app.village import (
 )
 from conftest import OpenApp, TellOnce
 from ingest.stories import author
-from roomlore.app import App
 from roomlore.context.render import to_openai
+from roomlore.db import erased
+from roomlore.db.queries import Connection
 from roomlore.domain.errors import BadInput, NotAllowed, NotFound
-from roomlore.store import erased
-from roomlore.store.queries import Connection
+from roomlore.operations import App
 
 
 @pytest.fixture

@@ -7,12 +7,12 @@ import pytest
 
 from conftest import TellOnce
 from ingest.stories import author, message, room
-from roomlore.app import App
 from roomlore.context.render import to_text
+from roomlore.db import conversations
 from roomlore.domain.errors import BadInput
 from roomlore.domain.incoming import IncomingMembership
 from roomlore.domain.records import Viewer
-from roomlore.store import conversations
+from roomlore.operations import App
 
 ANA, BOSS, CLEO, DAN = (author(name) for name in ("ana", "boss", "cleo", "dan"))
 BOT = author("bot", kind="agent")

@@ -10,18 +10,18 @@ import psycopg
 import pytest
 
 from ingest.stories import at, author, message, room
-from roomlore.app import App, copies
-from roomlore.app import projecting as composition
-from roomlore.app.projecting import Projections
-from roomlore.app.proposing import CandidateSource, ProjectionClients
-from roomlore.config import Neo4jSettings, QdrantSettings, Settings
+from roomlore.db import projections
+from roomlore.db.projections import Target
 from roomlore.domain.errors import BackendUnavailable, BadInput, NotAllowed, NotFound
 from roomlore.domain.ids import MessageId, uuid7
-from roomlore.domain.projected import Node
-from roomlore.store import copying
-from roomlore.store.projections import Target
-from roomlore.workers import project
-from roomlore.workers.project import ProjectionWorker
+from roomlore.domain.projections import Node
+from roomlore.jobs import projection
+from roomlore.jobs.projection import ProjectionWorker
+from roomlore.operations import App, projection_service
+from roomlore.operations import projection_service as composition
+from roomlore.operations.candidates import CandidateSource, ProjectionClients
+from roomlore.operations.projection_service import Projections
+from roomlore.settings import Neo4jSettings, QdrantSettings, Settings
 from workers.copying import Graph, Shelf, assert_same, expected, expected_nodes, on
 from workers.rooms import busy_room
 from workers.test_outages import until
@@ -71,7 +71,7 @@ async def test_a_difference_is_found_and_repaired(app: App, shelf: Shelf) -> Non
     repaired = await projecting.diff("qdrant", repair=True)
     assert repaired.is_repaired
     assert (await projecting.diff("qdrant")).count == 0, "what is asked for does not differ, it waits"
-    await project.drain(ProjectionWorker(db=app.db, projection=shelf, queue="qdrant"), only_org=app.org_id)
+    await projection.drain(ProjectionWorker(db=app.db, projection=shelf, queue="qdrant"), only_org=app.org_id)
     assert on(shelf, copy) == await expected(app, "fake-hash-384")
 
 
@@ -104,13 +104,13 @@ async def test_copies_dropped_while_they_are_rebuilt_are_not_found(
     app: App, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     projecting = await told(app)
-    drain = project.drain
+    drain = projection.drain
 
     async def drain_and_drop(*args: Any, **more: Any) -> None:
         await drain(*args, **more)
         await projecting.drop("qdrant")
 
-    monkeypatch.setattr(project, "drain", drain_and_drop)
+    monkeypatch.setattr(projection, "drain", drain_and_drop)
 
     with pytest.raises(NotFound, match="qdrant"):
         await projecting.rebuild("qdrant")
@@ -161,7 +161,7 @@ async def test_a_graph_is_rebuilt_compared_repaired_and_dropped(app: App, both: 
     graph.held_copies[copy][stray] = replace(held, id=stray)
     repaired = await projecting.diff("neo4j", repair=True)
     assert (repaired.missing, repaired.extra) == ([lost], [stray])
-    assert await copies.write_pending(app.db, naming_both(app), app.org_id) == []
+    assert await projection_service.write_pending(app.db, naming_both(app), app.org_id) == []
     await assert_same(app, graph, copy)
     await projecting.drop("neo4j")
     assert (graph.held_copies, await projecting.status()) == ({}, [])
@@ -184,7 +184,7 @@ async def test_a_repaired_graph_has_all_its_edges_and_is_never_without_one(
     assert {user, *wrote} - {message_id} <= set(found.different)
     assert graph.edges[copy] == edges, "nothing is taken away before it can be written"
     assert (await projecting.diff("neo4j")).count == 0, "what is asked for does not differ, it waits"
-    assert await copies.write_pending(app.db, naming_both(app), app.org_id) == []
+    assert await projection_service.write_pending(app.db, naming_both(app), app.org_id) == []
     await assert_same(app, graph, copy)
 
 
@@ -220,21 +220,21 @@ async def test_a_repair_that_is_killed_before_anything_is_asked_for_takes_nothin
     held |= {stray: replace(lost, id=stray), second: replace(lost, id=second, version=10**9)}
     before, edges = on(shelf, copy), {name: set(lines) for name, lines in both[1].edges.items()}
     found = await projecting.diff(target)
-    ask_in = copying.enqueue_for
+    ask_in = projections.enqueue_for
 
     def die(*_args: Any, **_more: Any) -> None:
         raise SystemExit
 
-    monkeypatch.setattr(copying, "enqueue_for", die)
+    monkeypatch.setattr(projections, "enqueue_for", die)
     with pytest.raises(SystemExit):
         await projecting.diff(target, repair=True)
 
     assert (on(shelf, copy), both[1].edges) == (before, edges)
     again = await projecting.diff(target)
     assert again == found
-    monkeypatch.setattr(copying, "enqueue_for", ask_in)
+    monkeypatch.setattr(projections, "enqueue_for", ask_in)
     await projecting.diff(target, repair=True)
-    await project.drain(ProjectionWorker(db=app.db, projection=shelf, queue=target), only_org=app.org_id)
+    await projection.drain(ProjectionWorker(db=app.db, projection=shelf, queue=target), only_org=app.org_id)
     assert (await projecting.diff(target)).count == 0
     assert on(shelf, copy).keys() == (before.keys() | {first}) - {stray}
 
@@ -250,14 +250,14 @@ async def test_one_server_is_written_to_while_the_other_is_away(app: App, both: 
     await app.ingest_batch([message("later", "one more", author=author("ann"), sent_at=at(9000))])
     await app.drain()
 
-    failing = await copies.write_pending(app.db, settings, app.org_id)
+    failing = await projection_service.write_pending(app.db, settings, app.org_id)
 
     assert failing == ["qdrant: the shelf fell down"]
     await assert_same(app, graph, nodes)
     ways = {one.target: (one.waiting > 0, one.error) for one in await projecting.status()}
     assert ways == {"neo4j": (False, None), "qdrant": (True, "the shelf fell down")}
     shelf.is_down = False
-    assert await copies.write_pending(app.db, settings, app.org_id) == []
+    assert await projection_service.write_pending(app.db, settings, app.org_id) == []
     assert on(shelf, points) == await expected(app, "fake-hash-384")
 
 
@@ -276,7 +276,7 @@ async def test_copies_of_other_orgs_are_written_while_those_of_one_fail(
     graph.refusing.add(refusing)
     app = names[refusing]
 
-    failing = await copies.write_pending(app.db, naming_both(app), None)
+    failing = await projection_service.write_pending(app.db, naming_both(app), None)
 
     assert failing == ["neo4j: this copy is not for you"]
     for copy in others:
@@ -296,7 +296,7 @@ async def test_what_comes_is_written_for_other_orgs_while_the_copies_of_one_fail
     refusing, other = names
     graph.refusing.add(refusing)
     stop = asyncio.Event()
-    keeping = asyncio.create_task(copies.follow_changes(app.db, naming_both(app), stop))
+    keeping = asyncio.create_task(projection_service.follow_changes(app.db, naming_both(app), stop))
 
     for one in names.values():
         await one.ingest_batch([message("later", "one more", author=author("ann"), sent_at=at(9000))])

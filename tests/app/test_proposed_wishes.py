@@ -11,12 +11,12 @@ from app.test_wishes import FORGOTTEN, SECRET, accept_all, found, say, viewer
 from app.village import error_of
 from ingest.stories import at, author, message
 from retrieval.telling import ANA, BO, CY, PIP, closed, tell
-from roomlore.app import App
 from roomlore.context.render import to_text
 from roomlore.domain.errors import BadInput, NotAllowed, NotFound
 from roomlore.domain.ids import MessageId
 from roomlore.domain.records import Viewer
-from roomlore.retrieval.records import RestrictedResult
+from roomlore.operations import App
+from roomlore.search.records import RestrictedResult
 from workers.test_read import talk
 
 EVE = author("eve")

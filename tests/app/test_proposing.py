@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from graph.liar import Liar, LyingServers
 from ingest.stories import at, author, message
-from roomlore.app import App
-from roomlore.app.proposing import BREAKER_SECONDS, CircuitBreaker, ProjectionClients
-from roomlore.config import Neo4jSettings, QdrantSettings
 from roomlore.domain.errors import BackendUnavailable, BadInput, IndexUnavailable
 from roomlore.domain.ids import OrgId, uuid7
+from roomlore.operations import App
+from roomlore.operations.candidates import BREAKER_SECONDS, CircuitBreaker, ProjectionClients
+from roomlore.settings import Neo4jSettings, QdrantSettings
 
 ONE, OTHER = OrgId(uuid7()), OrgId(uuid7())
 DOWN = BackendUnavailable("it cannot be reached", cure="start it")
@@ -91,7 +91,8 @@ def test_a_question_that_may_not_be_asked_does_not_use_up_the_one_that_finds_out
 
 @given(
     steps=st.lists(
-        st.sampled_from(["fails", "answers"]) | st.floats(0, 2 * BREAKER_SECONDS, allow_nan=False), max_size=20
+        st.sampled_from(["fails", "answers"]) | st.floats(0, 2 * BREAKER_SECONDS, allow_nan=False),
+        max_size=20,
     ),
     error=st.sampled_from([DOWN, LOST]),
 )
@@ -156,7 +157,7 @@ class Liars(LyingServers):
 async def test_a_lost_or_slow_graph_of_one_org_keeps_no_other_from_asking(
     open_app, admin, monkeypatch, fault
 ):
-    monkeypatch.setattr("roomlore.app.graphasking.LONGEST_SECONDS", 0.3)
+    monkeypatch.setattr("roomlore.operations.graph.LONGEST_SECONDS", 0.3)
     apps = [await told(await open_app(name), admin) for name in ("one", "other")]
     liars = Liars(*apps)
     liars.graph_breaker.clock = Clock()

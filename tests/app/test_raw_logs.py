@@ -11,12 +11,12 @@ import pytest
 from conftest import TellOnce
 from ingest.stories import at, message
 from retrieval.telling import ANA, BO, CY, closed, tell
-from roomlore.app import App
-from roomlore.config import Settings, from_environment
 from roomlore.domain.errors import BadInput
-from roomlore.retrieval import rawremoved
-from roomlore.retrieval.asked import Filters
-from roomlore.retrieval.cascade import UNKNOWN_ANSWER
+from roomlore.operations import App
+from roomlore.search import log_exclusions
+from roomlore.search.fallback_chain import UNKNOWN_ANSWER
+from roomlore.search.query_parser import Filters
+from roomlore.settings import Settings, from_environment
 
 QUESTION = "what is the combination of the quincunx safe"
 SECRET = "the combination of the quincunx safe is twelve"
@@ -334,8 +334,8 @@ async def test_words_of_what_is_not_shown_cannot_be_tried_out(told, logs, remove
 
 
 async def test_lines_that_are_stored_do_not_keep_others_from_being_found(told, logs, monkeypatch):
-    monkeypatch.setattr(rawremoved, "CHECKED", 2)
-    monkeypatch.setattr(rawremoved, "ENOUGH", 2)
+    monkeypatch.setattr(log_exclusions, "CHECKED", 2)
+    monkeypatch.setattr(log_exclusions, "ENOUGH", 2)
     stored = [message(f"s{number}", "good night", author=ANA, sent_at=at(5)) for number in range(5)]
     await tell(told, *stored)
     write(

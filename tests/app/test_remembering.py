@@ -5,7 +5,7 @@ import pytest
 from conftest import TellOnce
 from ingest.stories import at, author, message
 from retrieval.telling import tell
-from roomlore.app import App
+from roomlore.operations import App
 
 ANA, PIP = author("ana"), author("pip", kind="agent")
 

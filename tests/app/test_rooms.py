@@ -10,9 +10,9 @@ import psycopg
 import pytest
 
 from ingest.stories import at, author, message, room
-from roomlore.app import App
 from roomlore.domain.errors import BadInput, NotAllowed, NotFound
 from roomlore.domain.incoming import IncomingMembership, IncomingRoom
+from roomlore.operations import App
 
 STAFF = room("staff", visibility="members", topic="who earns what")
 PLAN = "We decided to close the Leipzig office in May."

@@ -8,9 +8,9 @@ import pytest
 from app.village import ANA, BO, EVE, PIP, SQUARE, error_of, say, whole_village
 from conftest import TellOnce
 from ingest.stories import at, author
-from roomlore.app import App
 from roomlore.domain.errors import BadInput
 from roomlore.domain.records import Message
+from roomlore.operations import App
 
 QUILL = author("quill", kind="agent")
 

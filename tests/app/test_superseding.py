@@ -6,10 +6,10 @@ import pytest
 
 from ingest.stories import at, message, room
 from retrieval.telling import ANA, BO, CY, PIP, closed, tell
-from roomlore.app import App
-from roomlore.app.memories import STATUSES
+from roomlore.db import memory_writes
 from roomlore.domain.errors import BadInput, NotFound
-from roomlore.store import keeping
+from roomlore.operations import App
+from roomlore.operations.memories import STATUSES
 
 QUESTION = "which drink does the quincunx skipper prefer"
 OLD, NEW = "The quincunx skipper prefers coffee.", "The quincunx skipper prefers tea."
@@ -247,7 +247,7 @@ async def test_what_goes_while_something_takes_its_place_hands_over_to_that(told
     await tell(told, message("m", "in the mill", room=room("mill"), author=ANA, sent_at=at(6)))
     first = await told.memories.remember("First.", sources=["a"])
     second = await told.memories.remember("Second.", sources=["m"], supersedes=str(first.id))
-    supersede, going = keeping.supersede, []
+    supersede, going = memory_writes.supersede, []
 
     async def supersede_and_wait(*args, **given):
         done = await supersede(*args, **given)
@@ -256,7 +256,7 @@ async def test_what_goes_while_something_takes_its_place_hands_over_to_that(told
         return done
 
     gone = message("m", "", room=room("mill"), author=ANA, sent_at=at(6), deleted=True)
-    monkeypatch.setattr(keeping, "supersede", supersede_and_wait)
+    monkeypatch.setattr(memory_writes, "supersede", supersede_and_wait)
     third = await told.memories.remember("Third.", sources=["a"], supersedes=str(second.id))
     await asyncio.wait_for(going[0], 60)
 

@@ -5,12 +5,11 @@ import pytest
 from context.rooms import say
 from ingest.stories import at, author, message, room
 from retrieval.telling import closed
-from roomlore.app import App
+from roomlore.cli.output import message_line
 from roomlore.context.render import to_text
-from roomlore.domain.mentions import Mention
-from roomlore.domain.records import Message, Viewer
-from roomlore.domain.speech import safe_body, with_mention_names
-from roomlore.surfaces.cli.output import message_line
+from roomlore.domain.records import Mention, Message, Viewer
+from roomlore.domain.rendering import safe_body, with_mention_names
+from roomlore.operations import App
 
 ANA, BO, CY = author("ana", name="Ana"), author("bo", name="Bo"), author("cy", name="Cy")
 CELLAR = closed("cellar", CY)

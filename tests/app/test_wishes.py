@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from app.village import error_of
 from ingest.stories import at, author, message, room
 from retrieval.telling import ANA, BO, CY, tell
-from roomlore.app import App
 from roomlore.context.render import to_text
+from roomlore.db import privacy_requests as kept
 from roomlore.domain.errors import BadInput, NotFound
 from roomlore.domain.records import Viewer
-from roomlore.extraction import languagemodel
-from roomlore.store import wishes as kept
-from roomlore.wishes import hearing
+from roomlore.memories import llm_extractor
+from roomlore.operations import App
+from roomlore.privacy import enforcement
 from workers.test_read import LATER, SAID, Scripted, reader, stating, talk
 
 OFFICE = room("office")
@@ -561,7 +561,7 @@ async def test_what_is_said_while_a_wish_is_undone_is_recalled(app: App, admin, 
     await tell(app, *FORGOTTEN[:4])
     [wish] = await app.wishes.all(app.operator)
     said, undone = app.ingest_batch([FORGOTTEN[4]]), app.wishes.dismiss(str(wish.id))
-    await while_held(admin, monkeypatch, (hearing, "hear"), first=said, then=undone)
+    await while_held(admin, monkeypatch, (enforcement, "hear"), first=said, then=undone)
     assert await found(app, app.operator) == {"2", "3", "5"}
 
 
@@ -570,7 +570,7 @@ async def test_what_is_said_while_a_wish_is_kept_is_covered(app: App, admin, mon
     [wish] = await app.wishes.all(app.operator)
     await app.wishes.dismiss(str(wish.id))
     said, again = app.ingest_batch([FORGOTTEN[4]]), app.wishes.accept(str(wish.id))
-    await while_held(admin, monkeypatch, (hearing, "hear"), first=said, then=again)
+    await while_held(admin, monkeypatch, (enforcement, "hear"), first=said, then=again)
     assert await found(app, app.operator) == set()
 
 
@@ -595,7 +595,7 @@ async def test_a_wish_that_went_meanwhile_is_not_there(app: App, admin, monkeypa
     [wish] = await app.wishes.all(app.operator)
     edited = app.ingest_batch([replace(FORGOTTEN[3], body="never mind", edited_at=at(50))])
     undone = error_of(app.wishes.dismiss(str(wish.id)))
-    _, (error, _) = await while_held(admin, monkeypatch, (hearing, "hear"), first=edited, then=undone)
+    _, (error, _) = await while_held(admin, monkeypatch, (enforcement, "hear"), first=edited, then=undone)
     assert error is NotFound
 
 
@@ -636,7 +636,7 @@ async def test_what_is_to_be_answered_by_name_has_no_words_for_those_it_is_kept_
 
 
 async def test_a_wish_keeps_back_what_was_read_and_not_yet_shown_to_a_language_model(app: App, monkeypatch):
-    monkeypatch.setattr(languagemodel, "LONGEST_MATERIAL", 1)
+    monkeypatch.setattr(llm_extractor, "LONGEST_MATERIAL", 1)
     await tell(app, *talk(said=[*(f"{n} is a fine number" for n in range(7)), SAID[1]]))
 
     async def wished_meanwhile() -> str:

@@ -8,10 +8,10 @@ import pytest
 
 from ingest.stories import at, author, message
 from retrieval.telling import closed
-from roomlore.app import App
 from roomlore.domain.errors import RoomloreError
 from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, IncomingRoom
 from roomlore.domain.records import Viewer
+from roomlore.operations import App
 
 #: In every body, so that a search for it asks for everything.
 EVERYWHERE = "village"

@@ -1,7 +1,7 @@
 import pytest
 
-from roomlore.backends.embedding import LocalEmbedder
-from roomlore.backends.fake import FakeEmbedder
+from roomlore.models.fake import FakeEmbedder
+from roomlore.models.local_embedding import LocalEmbedder
 
 
 @pytest.fixture(scope="session")

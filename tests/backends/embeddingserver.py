@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
 
-from roomlore.backends.fake import FakeEmbedder
+from roomlore.models.fake import FakeEmbedder
 
 #: Status, headers and body.
 Reply = tuple[int, dict[str, str], bytes]

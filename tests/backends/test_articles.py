@@ -11,12 +11,12 @@ from types import SimpleNamespace
 import httpcore2
 import pytest
 
-from roomlore.backends import articles, fetching
-from roomlore.backends.articles import ReadLimits, open_reader
-from roomlore.backends.fetching import Fetcher, system_resolver
-from roomlore.backends.links import FetchLimits, NetworkPolicy
-from roomlore.domain.articles import Article, FetchFailure
+from roomlore.articles import article_reader, fetching
+from roomlore.articles.article_reader import ReadLimits, open_reader
+from roomlore.articles.fetching import Fetcher, system_resolver
+from roomlore.articles.links import FetchLimits, NetworkPolicy
 from roomlore.domain.errors import BadInput
+from roomlore.domain.ports import Article, FetchFailure
 
 LOOPBACK = (ip_network("127.0.0.0/8"),)
 LINES = [f"Sentence number {n} tells why the harbour closes on Fridays at noon." for n in range(20)]
@@ -588,16 +588,16 @@ async def test_the_parser_is_given_no_secret_of_the_environment(monkeypatch):
     monkeypatch.setenv("ROOMLORE_KEY", "secret")
     monkeypatch.setenv("ROOMLORE_DATABASE_URL", "postgresql://ana:secret@host/db")
 
-    assert "secret" not in repr(articles._environment())
-    assert set(articles._environment()) <= {"PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "SYSTEMROOT"}
+    assert "secret" not in repr(article_reader._environment())
+    assert set(article_reader._environment()) <= {"PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "SYSTEMROOT"}
 
 
 async def test_a_parser_that_cannot_start_or_answers_nonsense_is_a_reason(site, read, monkeypatch, tmp_path):
     site.paths["/a"] = answer(PAGE)
-    monkeypatch.setattr(articles, "_EXTRACTION", tmp_path / "missing.py")
+    monkeypatch.setattr(article_reader, "_EXTRACTION", tmp_path / "missing.py")
     assert (await read("/a")).reason == "the page cannot be parsed"
 
-    monkeypatch.setattr(articles.sys, "executable", os.fspath(tmp_path / "missing"))
+    monkeypatch.setattr(article_reader.sys, "executable", os.fspath(tmp_path / "missing"))
     assert (await read("/a")).reason == "the parser does not start"
 
 
@@ -634,7 +634,7 @@ async def test_a_reader_works_on_few_pages_at_a_time(site):
 
 
 def test_without_the_extra_the_cure_is_named(monkeypatch):
-    monkeypatch.setattr(articles, "find_spec", lambda name: None if name == "trafilatura" else object())
+    monkeypatch.setattr(article_reader, "find_spec", lambda name: None if name == "trafilatura" else object())
 
     with pytest.raises(BadInput, match=r"needs trafilatura; run: pip install 'roomlore\[articles\]'"):
         open_reader()

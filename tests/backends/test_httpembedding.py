@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from backends.embeddingserver import embedding_server, embeddings, meant
-from roomlore.app.embedding import ModelCache, load_embedder
-from roomlore.backends.fake import FakeEmbedder
-from roomlore.backends.httpembedding import RetryTimer, open_http_embedder
-from roomlore.config import EmbeddingSettings, Settings, from_environment
 from roomlore.domain.errors import BadInput, ModelUnavailable, TextRefused
+from roomlore.models.fake import FakeEmbedder
+from roomlore.models.http_embedding import RetryTimer, open_http_embedder
+from roomlore.operations.embedding_models import ModelCache, load_embedder
+from roomlore.settings import EmbeddingSettings, Settings, from_environment
 
 KEY = "a-key-that-nobody-may-see"
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roomlore.backends.links import UnreadableLink, check_address, parse_link
+from roomlore.articles.links import UnreadableLink, check_address, parse_link
 
 PORTS = frozenset({80, 443})
 

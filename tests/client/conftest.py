@@ -12,14 +12,14 @@ import roomlore
 from app.village import STORY
 from conftest import TellOnce
 from retrieval.telling import tell
-from roomlore.app import App
-from roomlore.backends.fake import FakeEmbedder
 from roomlore.client import Client, Rooms
-from roomlore.config import Settings
-from roomlore.store.cluster import Cluster
-from roomlore.store.db import Database
-from roomlore.surfaces.http.limits import RequestLimits
-from roomlore.surfaces.http.running import listen, serve
+from roomlore.db.cluster import Cluster
+from roomlore.db.database import Database
+from roomlore.http.limits import RequestLimits
+from roomlore.http.runtime import listen, serve
+from roomlore.models.fake import FakeEmbedder
+from roomlore.operations import App
+from roomlore.settings import Settings
 
 WIDE = RequestLimits(rate=1e9, burst=10**9)
 

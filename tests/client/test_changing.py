@@ -339,7 +339,7 @@ REFUSED: dict[str, Any] = {
 
 
 def roomlore_filters(**narrowed: Any) -> Any:
-    from roomlore.retrieval.asked import Filters  # noqa: PLC0415
+    from roomlore.search.query_parser import Filters  # noqa: PLC0415
 
     return Filters(**narrowed)
 

@@ -11,7 +11,7 @@ from app.village import ANA, SQUARE, say
 from client.conftest import Village
 from roomlore.client import Client, Server
 from roomlore.client.application import sign_in
-from roomlore.client.wire import Transport
+from roomlore.client.transport import Transport
 from roomlore.domain.errors import Conflict, ServerUnavailable
 
 

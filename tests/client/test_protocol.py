@@ -11,12 +11,12 @@ from typing import get_type_hints as hints_of
 
 import pytest
 
-from roomlore.app import App
-from roomlore.app.operation import Operation, operations_of
-from roomlore.app.services import SERVICES
 from roomlore.client import Client, Rooms
 from roomlore.client.conversations import ConversationPages
-from roomlore.client.forgetting import ClientErasures
+from roomlore.client.erasure import ClientErasures
+from roomlore.operations import App
+from roomlore.operations.registry import Operation, operations_of
+from roomlore.operations.services import SERVICES
 
 WORK = "work runs beside the database; operations.numbers tells how far it has come"
 LOCAL = "part of how an App is put together"

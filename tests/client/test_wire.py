@@ -7,21 +7,21 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 import httpx2
 import pytest
 
-from roomlore.app.keys import org_of
 from roomlore.client import Client, Server
 from roomlore.client.application import sign_in
-from roomlore.client.wire import LONGEST_PAUSE, Transport, http_client
+from roomlore.client.transport import LONGEST_PAUSE, Transport, http_client
 from roomlore.domain.errors import (
     BadInput,
     Conflict,
     KeyRefused,
     NotAllowed,
     NotFound,
+    QueryTimeout,
     RoomloreError,
     ServerUnavailable,
-    QueryTimeout,
 )
 from roomlore.domain.records import Viewer
+from roomlore.operations.keys import org_of
 
 KEY = "rlk_" + "A" * 64
 ORG = org_of(KEY)

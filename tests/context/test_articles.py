@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from context.rooms import OPERATOR, START, numbers, say, viewer
 from ingest.stories import at, message
-from roomlore.app import App, contexts
 from roomlore.context.builder import build, with_articles
 from roomlore.context.limits import ExpansionLimits
-from roomlore.context.listsource import ListSource
 from roomlore.context.render import FORMAT_NOTE, to_anthropic, to_openai, to_text
-from roomlore.domain.articles import Article, FetchFailure
+from roomlore.context.sources import ListSource
+from roomlore.domain.ports import Article, FetchFailure
+from roomlore.operations import App, contexts
 
 LINE_END = re.compile("\r\n|[\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
 

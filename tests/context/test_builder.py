@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from context.rooms import OPERATOR, ROOM, START, CountingSource, answer, mid, numbers, rooms, say, viewer
 from roomlore.context.builder import build
+from roomlore.context.expansion import expand
 from roomlore.context.limits import ExpansionLimits
-from roomlore.context.listsource import ListSource
 from roomlore.context.render import PARTIAL, to_anthropic, to_openai, to_text
-from roomlore.context.replygraph import expand
+from roomlore.context.sources import ListSource
 from roomlore.context.tokens import MESSAGE_OVERHEAD, estimate_tokens
 from roomlore.domain.errors import BadInput
 

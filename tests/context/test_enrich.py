@@ -10,19 +10,19 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from context.rooms import mid, say
-from roomlore.context.enrich import (
+from roomlore.context.links import (
     LINKS_PER_MESSAGE,
-    LinkLimits,
     Enrichment,
+    LinkLimits,
     LinkResult,
     attach,
-    read_links,
-    find_links,
     escape_embeddings,
+    find_links,
+    read_links,
 )
 from roomlore.context.tokens import estimate_tokens
-from roomlore.domain.articles import Article, FetchFailure
-from roomlore.domain.speech import safe_text, render_message
+from roomlore.domain.ports import Article, FetchFailure
+from roomlore.domain.rendering import render_message, safe_text
 
 AMPLE = 1_000_000
 
@@ -382,7 +382,10 @@ def test_nobody_types_an_embedding(typed):
 
 
 def test_other_angles_stay():
-    assert escape_embeddings("a < b, <b>embedding</b>, vector<embed>") == "a < b, <b>embedding</b>, vector<embed>"
+    assert (
+        escape_embeddings("a < b, <b>embedding</b>, vector<embed>")
+        == "a < b, <b>embedding</b>, vector<embed>"
+    )
 
 
 # What they may cost

@@ -1,6 +1,6 @@
 from context.rooms import ELSEWHERE, START, answer, mid, numbers, say
-from roomlore.context.listsource import ListSource
-from roomlore.context.replygraph import expand
+from roomlore.context.expansion import expand
+from roomlore.context.sources import ListSource
 
 
 async def test_before_is_newest_first_and_after_is_oldest_first():

@@ -7,7 +7,14 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roomlore.context.memoryblock import MEMORY_GROUPS, Focus, RankedMemory, section_text, compose, without_injected
+from roomlore.context.memory_section import (
+    MEMORY_GROUPS,
+    Focus,
+    RankedMemory,
+    compose,
+    section_text,
+    without_injected,
+)
 from roomlore.context.tokens import estimate_tokens, message_cost
 from roomlore.domain.records import Memory
 

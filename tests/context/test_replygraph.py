@@ -15,9 +15,9 @@ from context.rooms import (
     rooms,
     say,
 )
+from roomlore.context.expansion import expand
 from roomlore.context.limits import ExpansionLimits
-from roomlore.context.listsource import ListSource
-from roomlore.context.replygraph import expand
+from roomlore.context.sources import ListSource
 from roomlore.domain.errors import BadInput
 from roomlore.domain.records import Reply
 
@@ -46,7 +46,9 @@ def by_number(found):
 
 async def test_the_most_recent_are_in_whatever_the_pauses():
     messages = [say(n, n * 600) for n in range(6)]
-    found = await expand(ListSource(messages), messages[5], limits=ExpansionLimits(min_recent=3, max_messages=10))
+    found = await expand(
+        ListSource(messages), messages[5], limits=ExpansionLimits(min_recent=3, max_messages=10)
+    )
     assert numbers(found.selected) == [2, 3, 4, 5]
     assert [s.rule for s in found.selected] == ["recent", "recent", "recent", "trigger"]
     assert [(s.message_id, s.direction, s.beyond) for s in found.boundaries] == [(mid(2), "before", mid(1))]
@@ -87,21 +89,27 @@ async def test_a_pause_of_exactly_the_gap_does_not_seal_and_a_second_more_does()
 
 async def test_only_the_side_with_the_pause_is_sealed():
     messages = [say(0, 0), say(1, 100), say(2, 110), say(3, 120), say(4, 5000), say(5, 5001, reply_to=2)]
-    found = await expand(ListSource(messages), messages[5], limits=ExpansionLimits(min_recent=1, max_messages=9))
+    found = await expand(
+        ListSource(messages), messages[5], limits=ExpansionLimits(min_recent=1, max_messages=9)
+    )
     assert numbers(found.selected) == [1, 2, 3, 4, 5]
     assert [(s.message_id, s.direction, s.beyond) for s in found.boundaries] == [(mid(1), "before", mid(0))]
 
 
 async def test_a_seal_whose_far_side_came_in_by_a_reply_is_not_told():
     messages = [say(0, 0), say(1, 100), say(2, 101), say(3, 5000, reply_to=2), say(4, 9000, reply_to=3)]
-    found = await expand(ListSource(messages), messages[4], limits=ExpansionLimits(min_recent=0, max_messages=9))
+    found = await expand(
+        ListSource(messages), messages[4], limits=ExpansionLimits(min_recent=0, max_messages=9)
+    )
     assert numbers(found.selected) == [1, 2, 3, 4]
     assert [(s.message_id, s.beyond) for s in found.boundaries] == [(mid(1), mid(0))]
 
 
 async def test_replies_are_followed_one_level_per_step():
     messages = [say(n, n * 1000, reply_to=n - 1 if n else None) for n in range(5)]
-    found = await expand(ListSource(messages), messages[4], limits=ExpansionLimits(min_recent=0, max_messages=9))
+    found = await expand(
+        ListSource(messages), messages[4], limits=ExpansionLimits(min_recent=0, max_messages=9)
+    )
     assert {n: (s.step, s.hops) for n, s in by_number(found).items()} == {
         4: (0, 0),
         3: (1, 1),
@@ -113,7 +121,9 @@ async def test_replies_are_followed_one_level_per_step():
 
 async def test_answers_given_before_the_trigger_come_in_and_later_ones_never():
     messages = [say(0, 0), say(1, 1000, reply_to=0), say(2, 2000, reply_to=0), say(3, 3000, reply_to=0)]
-    found = await expand(ListSource(messages), messages[2], limits=ExpansionLimits(min_recent=0, max_messages=9))
+    found = await expand(
+        ListSource(messages), messages[2], limits=ExpansionLimits(min_recent=0, max_messages=9)
+    )
     assert numbers(found.selected) == [0, 1, 2]
     assert by_number(found)[1].via == mid(0)
 

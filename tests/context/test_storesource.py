@@ -5,12 +5,11 @@ import random
 import pytest
 
 from context.rooms import CountingSource
-from roomlore.app import App
+from roomlore.context.expansion import expand
 from roomlore.context.limits import ExpansionLimits
-from roomlore.context.listsource import ListSource
-from roomlore.context.replygraph import expand
-from roomlore.context.storesource import StoreSource
-from roomlore.store import messages as said
+from roomlore.context.sources import ListSource, StoreSource
+from roomlore.db import messages as said
+from roomlore.operations import App
 from workers.rooms import busy_room
 
 #: All edges come, so that the order of those with one confidence does not matter; some are near and some are not.

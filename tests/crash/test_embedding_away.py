@@ -16,7 +16,7 @@ import pytest
 from backends.embeddingserver import embedding_server
 from crash.killing import Place
 from ingest.stories import at, message
-from roomlore.store.cluster import Cluster, start_cluster, stop_cluster
+from roomlore.db.cluster import Cluster, start_cluster, stop_cluster
 from workers.test_outages import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]

@@ -19,9 +19,9 @@ from crash.deeds import MARKS, MESSAGES, WRITERS, Delivery, Erasure, current_tex
 from crash.killing import VICTIMS, Place, do_until_killed
 from crash.tales import Teller, in_batches
 from crash.whole import everything, faults, unlike, whole
-from roomlore.app import App
+from roomlore.db.cluster import Cluster, start_cluster, stop_cluster
 from roomlore.domain.incoming import IncomingMessage
-from roomlore.store.cluster import Cluster, start_cluster, stop_cluster
+from roomlore.operations import App
 
 pytestmark = [
     pytest.mark.slow,

@@ -5,10 +5,10 @@ import random
 import sys
 
 from crash.tales import Teller
-from roomlore.app import App
-from roomlore.config import Settings
+from roomlore.db.database import Database
 from roomlore.domain.incoming import IncomingMessage
-from roomlore.store.db import Database
+from roomlore.operations import App
+from roomlore.settings import Settings
 
 
 async def deliver(dsn: str, org: str, records: list[IncomingMessage], *, order: int) -> None:

@@ -14,12 +14,12 @@ from roomlore.domain.audience import (
     Period,
     RoomFacts,
     ViewerFacts,
-    can_see_conversation,
-    can_see_memory,
-    can_see_message,
-    can_see_interaction,
     can_see_audit_line,
+    can_see_conversation,
+    can_see_interaction,
+    can_see_memory,
     can_see_merge,
+    can_see_message,
 )
 from roomlore.domain.records import Viewer
 
@@ -78,7 +78,9 @@ def merged(one: ViewerFacts, other: ViewerFacts) -> ViewerFacts:
 @given(message=messages, one=viewers(), other=viewers())
 def test_two_accounts_of_a_kind_see_what_either_may(message, one, other):
     other = replace(other, is_agent=one.is_agent)
-    assert can_see_message(message, merged(one, other)) == (can_see_message(message, one) or can_see_message(message, other))
+    assert can_see_message(message, merged(one, other)) == (
+        can_see_message(message, one) or can_see_message(message, other)
+    )
 
 
 @given(message=messages, one=viewers(), other=viewers())
@@ -94,9 +96,13 @@ def test_an_account_that_is_no_agents_closes_what_is_for_agents_and_nothing_else
 def test_a_further_source_never_opens_a_memory_or_a_conversation(sources, more, viewer):
     for is_sensitive in (False, True):
         few = MemoryFacts(org_id=ORG, sources=sources, is_sensitive=is_sensitive)
-        assert can_see_memory(few, viewer) or not can_see_memory(replace(few, sources=[*sources, more]), viewer)
+        assert can_see_memory(few, viewer) or not can_see_memory(
+            replace(few, sources=[*sources, more]), viewer
+        )
         told = ConversationFacts(org_id=ORG, messages=sources, is_sensitive=is_sensitive)
-        assert can_see_conversation(told, viewer) or not can_see_conversation(replace(told, messages=[*sources, more]), viewer)
+        assert can_see_conversation(told, viewer) or not can_see_conversation(
+            replace(told, messages=[*sources, more]), viewer
+        )
 
 
 @given(sources=st.lists(messages, min_size=1, max_size=3), viewer=viewers())
@@ -148,7 +154,9 @@ def test_what_gives_a_memory_is_for_those_it_is_addressed_to_who_may_recall_that
     assert not can_see_message(replace(gift, audience=frozenset()), viewer)
     to_viewer = replace(gift, audience=frozenset({own_id}))
     assert can_see_message(to_viewer, viewer) == can_see_memory(memory, viewer)
-    assert not can_see_message(replace(to_viewer, injected_memory=replace(memory, superseded_by=memory)), viewer)
+    assert not can_see_message(
+        replace(to_viewer, injected_memory=replace(memory, superseded_by=memory)), viewer
+    )
 
 
 @given(viewer=viewers(), sources=st.lists(messages, max_size=2), is_operator=st.booleans())

@@ -5,8 +5,8 @@ import pytest
 
 from roomlore.domain import patterns
 from roomlore.domain.patterns import lazy_pattern
-from roomlore.extraction import rules
-from roomlore.wishes import recogniser
+from roomlore.memories import rule_extractor
+from roomlore.privacy import recogniser
 
 
 def test_it_is_compiled_when_it_is_first_asked_and_never_again(monkeypatch):
@@ -37,7 +37,7 @@ def test_it_answers_as_a_pattern_does():
 
 
 def test_every_form_of_speech_makes_sense():
-    assert rules
+    assert rule_extractor
     assert recogniser
     forms = [one for one in gc.get_objects() if isinstance(one, patterns.LazyPattern)]
 

@@ -19,19 +19,19 @@ import pytest
 
 import roomlore
 from roomlore.domain.patterns import MAX_SENTENCE_LENGTH, LazyPattern, lazy_pattern
-from roomlore.retrieval import asked, when
+from roomlore.search import query_parser, time_phrases
 
 ROOT = Path(roomlore.__path__[0])
 #: Where patterns meet nothing that somebody wrote, or bytes, or make patterns themselves.
 APART = {
     "domain/patterns.py",
-    "extraction/cues.py",  # patterns of patterns
+    "memories/patterns.py",  # patterns of patterns
     "evaluation/metrics.py",  # what the operator's own files expect
-    "backends/extraction.py",  # bytes
-    "backends/qdrantwire.py",  # a server's version
-    "retrieval/when.py",  # patterns of patterns
-    "store/clusterhome.py",  # settings of our own server
-    "surfaces/http/idempotency.py",  # patterns of routes
+    "articles/extraction.py",  # bytes
+    "projections/qdrant_connection.py",  # a server's version
+    "search/time_phrases.py",  # patterns of patterns
+    "db/data_dir.py",  # settings of our own server
+    "http/idempotency.py",  # patterns of routes
 }
 #: Where a pattern may be given any text, four times the text may take so many times as long at most: four, and noise.
 MOST_GROWTH = 8.0
@@ -76,12 +76,26 @@ def every_pattern() -> dict[str, LazyPattern]:
             for held, value in list(vars(module).items()):
                 for one, pattern in _patterns_in(f"{name.removeprefix('roomlore.')}.{held}", value, 3):
                     found.setdefault(id(pattern), (one, pattern))
-    forms = (*asked._FORMS, asked._WHO_SAID, asked._FIRST, asked._SOON, asked._LATE)
-    rules = (*when._BOUND_RULES, *when._FREE_RULES, *when._NAMED_RULES, *when._SHORT_RULES)
+    forms = (
+        *query_parser._FORMS,
+        query_parser._WHO_SAID,
+        query_parser._FIRST,
+        query_parser._SOON,
+        query_parser._LATE,
+    )
+    rules = (
+        *time_phrases._BOUND_RULES,
+        *time_phrases._FREE_RULES,
+        *time_phrases._NAMED_RULES,
+        *time_phrases._SHORT_RULES,
+    )
     return dict(
         [
             *sorted(found.values(), key=itemgetter(0)),
-            *((f"retrieval.asked.form {place}", asked._compiled(form)) for place, form in enumerate(forms)),
+            *(
+                (f"retrieval.asked.form {place}", query_parser._compiled(form))
+                for place, form in enumerate(forms)
+            ),
             *(
                 (f"retrieval.when.rule {place}", lazy_pattern(form, most=MAX_SENTENCE_LENGTH))
                 for place, (form, _) in enumerate(rules)

@@ -3,7 +3,7 @@
 import pytest
 
 from roomlore.domain.incoming import IncomingRoom
-from roomlore.domain.roomaudience import visibility_of, suggests_private
+from roomlore.domain.room_visibility import suggests_private, visibility_of
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from ingest.stories import at, message
-from roomlore.app import App
 from roomlore.domain.errors import BadInput, NotFound
+from roomlore.operations import App
 
 HOUR, AGE = timedelta(hours=1), timedelta(days=1)
 

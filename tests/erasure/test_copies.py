@@ -4,13 +4,13 @@ import pytest
 
 from erasure.village import remember
 from ingest.stories import at, author, message
-from roomlore.app import App
-from roomlore.app import projecting as composition
+from roomlore.cli.erasure import lines
 from roomlore.domain.errors import BackendUnavailable, BadInput
-from roomlore.domain.receipts import Receipt, PendingRemoval
-from roomlore.surfaces.cli.forgetting import lines
-from roomlore.workers import project
-from roomlore.workers.project import ProjectionWorker
+from roomlore.domain.receipts import PendingRemoval, Receipt
+from roomlore.jobs import projection
+from roomlore.jobs.projection import ProjectionWorker
+from roomlore.operations import App
+from roomlore.operations import projection_service as composition
 from workers.copying import Graph, Shelf
 
 ANA, BO, CY = map(author, ("ana", "bo", "cy"))
@@ -44,7 +44,7 @@ async def write(app: App, shelves: dict[str, Shelf], *targets: str) -> None:
     """Write what waits for these copies."""
     for target in targets:
         worker = ProjectionWorker(db=app.db, projection=shelves[target], queue=target)  # pyright: ignore[reportArgumentType]
-        await project.drain(worker, only_org=app.org_id)
+        await projection.drain(worker, only_org=app.org_id)
 
 
 async def told(app: App, receipt_id: object) -> dict[str, PendingRemoval]:

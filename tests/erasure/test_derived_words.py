@@ -7,11 +7,11 @@ import pytest
 
 from erasure.village import ANA, BO, as_text, participant
 from ingest.stories import author, message, room
-from roomlore.app import App
+from roomlore.conversations.erased_names import erased_name_words
 from roomlore.domain.incoming import IncomingMembership
-from roomlore.domain.names import name_forms, name_words
 from roomlore.domain.records import Viewer
-from roomlore.untangling.unnamed import erased_name_words
+from roomlore.domain.words import name_forms, name_words
+from roomlore.operations import App
 
 #: A name that is no word of anything else.
 ZEB = author("u-zeb", name="Zebulon Quist")

@@ -28,12 +28,12 @@ from erasure.village import (
     told,
 )
 from ingest.stories import at, author, message, room
-from roomlore.app import App
 from roomlore.context.render import to_text
 from roomlore.domain.errors import BadInput, NotAllowed, NotFound
 from roomlore.domain.incoming import IncomingMembership
 from roomlore.domain.receipts import Receipt
-from roomlore.ingest.gone import ERASED_REASON
+from roomlore.ingest.erasure_filter import ERASED_REASON
+from roomlore.operations import App
 
 HOLLOW = {
     *("author_id", "author_kind", "author_name", "body", "words", "redacted_at", "erased_at", "edited_at"),
@@ -241,7 +241,7 @@ async def test_a_range_that_is_none_is_refused(app: App):
 
 
 async def test_a_large_range_goes_in_portions(app: App, monkeypatch):
-    monkeypatch.setattr("roomlore.erasure.messages.BATCH_SIZE", 7)
+    monkeypatch.setattr("roomlore.privacy.erasure.BATCH_SIZE", 7)
     await app.ingest_batch([message(str(n), reply_to=str(n - 1) if n else None) for n in range(30)])
     receipt = await app.erasure.range("general", until=at(25))
     assert removed(receipt)["messages"] == 25
@@ -605,7 +605,7 @@ async def test_a_crash_before_the_second_look_leaves_a_receipt_that_check_comple
         app.erasure.person("ana"),
     ):
         with monkeypatch.context() as patch:
-            patch.setattr("roomlore.app.erasures.look_again", crash)
+            patch.setattr("roomlore.operations.erasure.look_again", crash)
             with pytest.raises(ConnectionError):
                 await what
         [unchecked, *_] = await app.erasure.receipts()

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from conftest import OpenApp
 from erasure.village import Change, Rows, changes, converse, dump, link, remember, rooms_again, tangle
 from ingest.stories import Story, at, stories
-from roomlore.app import App
 from roomlore.domain.receipts import Receipt
+from roomlore.operations import App
 
 HOLLOW = {
     *("author_id", "author_kind", "author_name", "body", "words", "redacted_at", "erased_at", "edited_at"),

@@ -9,19 +9,19 @@ import psycopg
 
 from erasure.village import ANA, changes, dump, participant, settle, told
 from ingest.stories import at, author, message
-from roomlore.app import App
-from roomlore.backends.fake import FakeEmbedder
+from roomlore.db.database import Database
+from roomlore.db.erased import lock_exclusive
 from roomlore.domain.errors import BadInput
 from roomlore.domain.ports import Vectors
-from roomlore.erasure.accounting import ErasureRequest
-from roomlore.erasure.carrying import erase
 from roomlore.ingest import accept as accept_module
 from roomlore.ingest.accept import IngestResult, accept
-from roomlore.ingest.gone import ERASED_REASON
-from roomlore.store.db import Database
-from roomlore.store.erased import lock_exclusive
-from roomlore.workers import loop
-from roomlore.workers.embed import EmbeddingWorker
+from roomlore.ingest.erasure_filter import ERASED_REASON
+from roomlore.jobs import runner
+from roomlore.jobs.embedding import EmbeddingWorker
+from roomlore.models.fake import FakeEmbedder
+from roomlore.operations import App
+from roomlore.privacy.erasure import erase
+from roomlore.privacy.erasure_receipts import ErasureRequest
 
 WAITING = "select count(*) from pg_locks where locktype = 'advisory' and not granted"
 
@@ -139,7 +139,7 @@ async def test_a_vector_that_is_being_made_is_not_written(app: App, db: Database
     )
     await app.ingest(message("4", "stays", author=ANA))
     embedder = Held()
-    working = asyncio.create_task(loop.step(db, EmbeddingWorker(db=db, embedder=embedder)))
+    working = asyncio.create_task(runner.step(db, EmbeddingWorker(db=db, embedder=embedder)))
     assert await asyncio.to_thread(embedder.begun.wait, 20)
     for one in erasures:
         assert (await one()).is_clean

@@ -6,9 +6,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from roomlore.domain.scrub import ERASED_MENTION, ERASED, Redactor, PersonAliases
+from roomlore.domain.redaction import ERASED, ERASED_MENTION, PersonAliases, Redactor
 
-ANA = PersonAliases(accounts=frozenset({"U1", "12345"}), names=frozenset({"Ana", "Ana B.", "Al", "C++ (fan)"}))
+ANA = PersonAliases(
+    accounts=frozenset({"U1", "12345"}), names=frozenset({"Ana", "Ana B.", "Al", "C++ (fan)"})
+)
 
 
 def scrubber(**fields) -> Redactor:
@@ -228,6 +230,8 @@ def test_a_second_scrubbing_finds_nothing(value, trace, mentions_them, is_notice
 @given(VALUES)
 def test_what_names_nobody_stays_as_it_is(value):
     stranger = Redactor(
-        aliases=PersonAliases(accounts=frozenset({"Z9"}), names=frozenset({"Zoe"})), mentions_them=True, is_notice=True
+        aliases=PersonAliases(accounts=frozenset({"Z9"}), names=frozenset({"Zoe"})),
+        mentions_them=True,
+        is_notice=True,
     )
     assert stranger.value(value) == value

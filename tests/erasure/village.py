@@ -9,9 +9,9 @@ from uuid import UUID
 import psycopg
 
 from ingest.stories import at, author, message, room
-from roomlore.app import App
 from roomlore.domain.ids import uuid7
 from roomlore.domain.incoming import IncomingMembership, IncomingMessage
+from roomlore.operations import App
 
 ANA, BO, CY = author("ana"), author("bo"), author("cy")
 PIP = author("pip", kind="agent")

@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 from evaluation.conversations import assignments, reply_links
 from evaluation.datasets import Link
 from roomlore.domain.ids import ConversationId, MessageId, ParticipantId, RoomId, uuid7
-from roomlore.domain.records import Message, AssignedMessage, Reply
+from roomlore.domain.records import AssignedMessage, Message, Reply
 
 ROOM, ANA, TENTS = RoomId(uuid7()), ParticipantId(uuid7()), ConversationId(uuid7())
 

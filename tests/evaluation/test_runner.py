@@ -16,9 +16,9 @@ from evaluation.clustering import Assignment, score_conversations, score_links
 from evaluation.datasets import Link, read_gold, read_messages
 from evaluation.metrics import Selection, score_context
 from evaluation.runner import TASKS, evaluate, measure
-from roomlore.app.embedding import ModelCache
-from roomlore.backends.fake import FakeEmbedder
 from roomlore.domain.errors import BadInput
+from roomlore.models.fake import FakeEmbedder
+from roomlore.operations.embedding_models import ModelCache
 
 ROOT = Path(__file__).parents[2]
 NOW = datetime(2026, 1, 20, tzinfo=UTC)

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
+from roomlore.domain.claims import Claim, NamedParticipant, SourceText
 from roomlore.domain.ids import MessageId, ParticipantId
-from roomlore.domain.statements import NamedParticipant, SourceText, Claim
-from roomlore.extraction.rules import extract
+from roomlore.memories.rule_extractor import extract
 
 START = datetime(2025, 3, 3, 9, 0, tzinfo=UTC)
 TRAPS = Path(__file__).with_name("traps.jsonl")

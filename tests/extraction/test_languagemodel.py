@@ -10,18 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from roomlore.domain.claims import NamedParticipant, Quote, SourceText
 from roomlore.domain.ids import MessageId, ParticipantId
 from roomlore.domain.ports import LlmFailure
-from roomlore.domain.statements import NamedParticipant, Quote, SourceText
-from roomlore.extraction.languagemodel import (
+from roomlore.memories.llm_answer import PromptLabels, ValidationResult, validate_answer
+from roomlore.memories.llm_extractor import (
     LONGEST_BODY,
     LONGEST_MATERIAL,
     OVERLAP,
     LlmExtractor,
     split_prompt,
 )
-from roomlore.extraction.languagemodelanswer import ValidationResult, validate_answer
-from roomlore.extraction.languagemodelquotes import PromptLabels
 
 START = datetime(2025, 3, 1, 12, tzinfo=UTC)
 PEOPLE = ("Ana", "Bo", "Cleo")
@@ -222,7 +221,8 @@ def test_what_agents_and_notices_say_is_nobodys_statement(fields):
     told = shown(("Ana", "I live in Porto."), **fields)
     assert "nobody said of themselves" in refused(told, stated("Ana lives in Porto.", "I live in Porto"))
     assert (
-        split_prompt(said(("Ana", "I live in Porto, and have done so for a very long time."), **fields), []) == []
+        split_prompt(said(("Ana", "I live in Porto, and have done so for a very long time."), **fields), [])
+        == []
     )
 
 

@@ -9,14 +9,16 @@ import pytest
 
 from extraction.test_languagemodel import judged, person, shown, stated
 from extraction.test_languagemodel import said as spoken
+from roomlore.domain.claims import Claim, ExistingMemory
 from roomlore.domain.ids import MemoryId, MessageId
-from roomlore.domain.statements import ExistingMemory, Claim
-from roomlore.extraction.languagemodel import memory_label, split_prompt
-from roomlore.extraction.selves import _ALL_FORMS  # pyright: ignore[reportPrivateUsage]
-from roomlore.extraction.slots import FAVOURITE, ATTRIBUTES, attribute_named
+from roomlore.memories.attributes import ATTRIBUTES, FAVOURITE, attribute_named
+from roomlore.memories.first_person import _ALL_FORMS  # pyright: ignore[reportPrivateUsage]
+from roomlore.memories.llm_extractor import memory_label, split_prompt
 
 
-def remembered(content: str = "Ana prefers tea.", *, about: str | None = "Ana", **fields: Any) -> ExistingMemory:
+def remembered(
+    content: str = "Ana prefers tea.", *, about: str | None = "Ana", **fields: Any
+) -> ExistingMemory:
     return ExistingMemory(
         **{
             "id": MemoryId(UUID("0199aaaa-0000-7000-8000-0000deadbeef")),

@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 
 from extraction.test_languagemodel import judged, person, said, shown, stated
-from roomlore.extraction.languagemodel import ANSWER_SCHEMA, LlmExtractor, split_prompt
-from roomlore.extraction.languagemodelquotes import PromptLabels
-from roomlore.extraction.languagemodelwishes import MOST_WISHES
-from roomlore.wishes.records import PrivacyRequest
+from roomlore.memories.llm_answer import MOST_WISHES, PromptLabels
+from roomlore.memories.llm_extractor import ANSWER_SCHEMA, LlmExtractor, split_prompt
+from roomlore.privacy.records import PrivacyRequest
 
 
 def wished(quote: str, **fields: Any) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extraction.chats import cases, contents, people, person, spoken, stated, told
-from roomlore.domain.statements import NamedParticipant
-from roomlore.extraction.rules import extract
+from roomlore.domain.claims import NamedParticipant
+from roomlore.memories.rule_extractor import extract
 
 #: Sentences in which the speaker states something, and some in which nobody does.
 LINES = sorted({one.body for case in cases() for one in case.said})

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roomlore.extraction.sentences import MASK, own_sentences_of
+from roomlore.memories.sentences import MASK, own_sentences_of
 
 PIECES = [
     '"',

@@ -1,7 +1,7 @@
 from typing import get_args
 
 from roomlore.domain.records import MemoryKind
-from roomlore.extraction.taxonomy import MEMORY_KINDS
+from roomlore.memories.kinds import MEMORY_KINDS
 
 
 def test_every_kind_has_a_meaning_and_an_importance_of_its_own():
@@ -12,7 +12,8 @@ def test_every_kind_has_a_meaning_and_an_importance_of_its_own():
 
 def test_what_agents_experience_is_as_important_as_agents_hold_it():
     of_agents = {
-        name: MEMORY_KINDS[name].importance / 5 for name in ("observation", "interaction", "learning", "insight")
+        name: MEMORY_KINDS[name].importance / 5
+        for name in ("observation", "interaction", "learning", "insight")
     }
 
     assert of_agents == {"observation": 0.5, "interaction": 0.55, "learning": 0.75, "insight": 0.9}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from extraction.chats import Case, cases, is_right
-from roomlore.extraction.rules import extract
+from roomlore.memories.rule_extractor import extract
 
 FEWEST_CASES = 150
 PRECISION = 0.95

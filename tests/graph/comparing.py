@@ -7,10 +7,10 @@ from uuid import UUID
 import pytest
 
 from graph.telling import STATED, Facts, Seen
-from roomlore.app import App
-from roomlore.app.graph import GraphQueries, GraphAnswer
 from roomlore.domain.errors import NotFound
 from roomlore.domain.records import Viewer
+from roomlore.operations import App
+from roomlore.operations.graph import GraphAnswer, GraphQueries
 
 MANY, FEW = 100, 1
 #: So many viewers also ask for a few of each only.

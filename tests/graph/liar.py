@@ -5,14 +5,14 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from roomlore.app import App
-from roomlore.app.proposing import ProjectionClients
-from roomlore.config import Settings
+from roomlore.db.graph import DatabaseGraph
 from roomlore.domain.errors import BackendUnavailable
-from roomlore.domain.graph import ConversationAuthor, RelatedTag, ConversationPartner, RelatedMemory
+from roomlore.domain.graph import ConversationAuthor, ConversationPartner, RelatedMemory, RelatedTag
 from roomlore.domain.ids import uuid7
-from roomlore.domain.projected import VisibilityFilter
-from roomlore.store.graph import DatabaseGraph
+from roomlore.domain.projections import VisibilityFilter
+from roomlore.operations import App
+from roomlore.operations.candidates import ProjectionClients
+from roomlore.settings import Settings
 
 LAST = datetime(2999, 1, 1, tzinfo=UTC)
 
@@ -69,7 +69,9 @@ class Liar:
 
     async def present_in(self, conversation: Any, *, limit: int) -> list[ConversationAuthor]:
         lie = ConversationAuthor(participant_id=uuid7(), count=999, last=LAST)  # pyright: ignore[reportArgumentType]
-        return [lie, *await self._all(lambda graph: graph.conversation_authors(conversation, limit=limit))][:limit]
+        return [lie, *await self._all(lambda graph: graph.conversation_authors(conversation, limit=limit))][
+            :limit
+        ]
 
     async def memories_for(self, conversation: Any, ids: Sequence[Any], *, limit: int) -> list[RelatedMemory]:
         lie = RelatedMemory(memory_id=uuid7(), kind="fact", count=999)  # pyright: ignore[reportArgumentType]

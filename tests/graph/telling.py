@@ -9,11 +9,19 @@ from uuid import UUID
 import psycopg
 from hypothesis import strategies as st
 
-from roomlore.app import App
 from roomlore.domain.audience import can_see_conversation, can_see_memory
-from roomlore.domain.graph import Neighbour, ConversationAuthor, RelatedTag, ConversationPartner, RelatedMemory, nearest_neighbours, sort_key
-from roomlore.domain.projected import tag_id
+from roomlore.domain.graph import (
+    ConversationAuthor,
+    ConversationPartner,
+    Neighbour,
+    RelatedMemory,
+    RelatedTag,
+    nearest_neighbours,
+    sort_key,
+)
+from roomlore.domain.projections import tag_id
 from roomlore.domain.records import Viewer
+from roomlore.operations import App
 from store.worlds import Truth, World, load, made_id, merge, truth, worlds
 
 TAGS = ("tea", "boats", "rain")
@@ -201,7 +209,11 @@ class Seen:
                 sent = told.messages[child].sent_at
                 last[other] = max(sent, last.get(other, sent))
         return sorted(
-            [ConversationPartner(participant_id=key, count=count, last=last[key]) for key, count in talks.items()], key=sort_key
+            [
+                ConversationPartner(participant_id=key, count=count, last=last[key])
+                for key, count in talks.items()
+            ],
+            key=sort_key,
         )
 
     def _answers(self) -> set[tuple[UUID, UUID]]:
@@ -235,7 +247,8 @@ class Seen:
         counted = Counter(tag for key, tag in self.facts.tags if key in near)
         org_id = self.facts.truth.app.org_id
         return sorted(
-            [RelatedTag(tag_id=tag_id(org_id, tag), count=count) for tag, count in counted.items()], key=sort_key
+            [RelatedTag(tag_id=tag_id(org_id, tag), count=count) for tag, count in counted.items()],
+            key=sort_key,
         )
 
     def near(self, people: set[UUID], limit: int) -> list[Neighbour]:
@@ -255,7 +268,10 @@ class Seen:
             message = told.messages[key]
             last[message.author_id] = max(message.sent_at, last.get(message.author_id, message.sent_at))
         return sorted(
-            [ConversationAuthor(participant_id=key, count=count, last=last[key]) for key, count in counted.items()],
+            [
+                ConversationAuthor(participant_id=key, count=count, last=last[key])
+                for key, count in counted.items()
+            ],
             key=sort_key,
         )
 
@@ -274,5 +290,6 @@ class Seen:
     def _weighed(self, weights: Mapping[UUID, int]) -> list[RelatedMemory]:
         kinds = self.facts.kinds
         return sorted(
-            [RelatedMemory(memory_id=key, kind=kinds[key], count=count) for key, count in weights.items()], key=sort_key
+            [RelatedMemory(memory_id=key, kind=kinds[key], count=count) for key, count in weights.items()],
+            key=sort_key,
         )

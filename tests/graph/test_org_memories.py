@@ -1,8 +1,8 @@
 """A memory that rests on nothing and is for the org is so in copies, too."""
 
 from ingest.stories import at, author, message
-from roomlore.app import App
-from roomlore.store.nodes import nodes
+from roomlore.db.graph_nodes import nodes
+from roomlore.operations import App
 
 
 async def test_only_what_rests_on_nothing_and_is_for_the_org_is_told_to_a_copy_as_such(app: App):

@@ -7,11 +7,11 @@ import psycopg
 import pytest
 
 from ingest.stories import author, message
-from roomlore.app import App
+from roomlore.db.graph import QUERIES
+from roomlore.db.queries import Connection
 from roomlore.domain.ids import uuid7
 from roomlore.domain.records import Viewer
-from roomlore.store.graph import QUERIES
-from roomlore.store.queries import Connection
+from roomlore.operations import App
 
 PEOPLE, MESSAGES = 50, 8_000
 FILL = """

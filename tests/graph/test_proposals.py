@@ -11,10 +11,10 @@ from graph.comparing import compare
 from graph.liar import Liar, LyingServers
 from graph.telling import Story, facts, plain, stories, tell
 from ingest.stories import at, author, message
-from roomlore.app import App
-from roomlore.app.proposing import BREAKER_SECONDS
-from roomlore.config import Neo4jSettings
 from roomlore.domain.ids import uuid7
+from roomlore.operations import App
+from roomlore.operations.candidates import BREAKER_SECONDS
+from roomlore.settings import Neo4jSettings
 
 generated = settings(
     max_examples=2,

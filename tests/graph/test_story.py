@@ -9,10 +9,10 @@ import pytest
 from conftest import TellOnce
 from graph.comparing import compare
 from graph.telling import Facts, Mark, Story, facts, tell
-from roomlore.app import App
 from roomlore.domain.errors import BadInput, NotAllowed, NotFound
 from roomlore.domain.incoming import IncomingMembership, IncomingMessage, IncomingRoom
 from roomlore.domain.records import Viewer
+from roomlore.operations import App
 from store.worlds import PEOPLE, PLATFORM, Conversation, Memory, World, at, made_id
 
 ANA, BEN, CLEO, PIP, ZED = PEOPLE

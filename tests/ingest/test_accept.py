@@ -15,16 +15,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from ingest.stories import Story, at, author, difference, message, room, state, stories
-from roomlore.app import App
-from roomlore.backends.fake import FakeEmbedder
-from roomlore.config import Settings
+from roomlore.db.cluster import Cluster
+from roomlore.db.database import Database
+from roomlore.db.messages import Revision, add_revisions
 from roomlore.domain.errors import BadInput
 from roomlore.domain.incoming import IncomingMessage
 from roomlore.ingest.accept import accept
 from roomlore.ingest.clean import MAX_ID
-from roomlore.store.cluster import Cluster
-from roomlore.store.db import Database
-from roomlore.store.messages import Revision, add_revisions
+from roomlore.models.fake import FakeEmbedder
+from roomlore.operations import App
+from roomlore.settings import Settings
 
 OpenApp = Callable[[str], Awaitable[App]]
 
@@ -44,7 +44,10 @@ class Orgs:
     async def app(self) -> App:
         org = str(uuid4())
         return App(
-            db=self.db, org_id=await self.db.ensure_org(org), settings=Settings(org=org), _embedder=FakeEmbedder()
+            db=self.db,
+            org_id=await self.db.ensure_org(org),
+            settings=Settings(org=org),
+            _embedder=FakeEmbedder(),
         )
 
     def close(self) -> None:
@@ -142,9 +145,9 @@ WRITER = """
 import asyncio, sys
 sys.path.insert(0, sys.argv[3])
 from ingest.stories import message
-from roomlore.app import App
-from roomlore.config import Settings
-from roomlore.store.db import Database
+from roomlore.operations import App
+from roomlore.settings import Settings
+from roomlore.db.database import Database
 
 async def main():
     db = await Database.connect(sys.argv[1], size=1)

@@ -9,18 +9,17 @@ from uuid import UUID
 import pytest
 
 from ingest.stories import message
-from roomlore.app import App
-from roomlore.app.importing import READERS, partition_storable
 from roomlore.domain.ids import ParticipantId
 from roomlore.domain.incoming import IncomingMessage
 from roomlore.domain.ports import ReadOptions
-from roomlore.extraction.sentences import own_sentences_of
-from roomlore.ingest.carried import MAX_LENGTH, with_attachments
-from roomlore.platforms.jsonl import read_record
-from roomlore.platforms.sniff import choose_importer
-from roomlore.platforms.source import open_export
-from roomlore.wishes.parties import NameIndex
-from roomlore.wishes.recogniser import recognise
+from roomlore.importers.export import choose_importer, open_export
+from roomlore.importers.jsonl import read_record
+from roomlore.ingest.attachments import MAX_LENGTH, with_attachments
+from roomlore.memories.sentences import own_sentences_of
+from roomlore.operations import App
+from roomlore.operations.imports import READERS, partition_storable
+from roomlore.privacy.mentions import NameIndex
+from roomlore.privacy.recogniser import recognise
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from ingest.stories import at, author, message, room
 from roomlore.domain.incoming import IncomingMembership, IncomingMessage, SkippedRecord
 from roomlore.ingest.clean import (
-    TOO_FAR_AHEAD,
-    MAX_DEPTH,
-    MAX_RAW,
     MAX_BODY,
+    MAX_DEPTH,
     MAX_ID,
+    MAX_RAW,
+    TOO_FAR_AHEAD,
     UNSTORABLE,
     CleanRecord,
     RoomCleaner,

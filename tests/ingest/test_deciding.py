@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from ingest.stories import message, room
-from roomlore.app import App, preview
 from roomlore.domain.errors import BadInput
 from roomlore.domain.incoming import IncomingRoom
-from roomlore.ingest.deciding import VisibilityOptions, VisibilityResolver
-from roomlore.ingest.importing import ImportOptions
+from roomlore.ingest.imports import ImportOptions
+from roomlore.ingest.visibility import VisibilityOptions, VisibilityResolver
+from roomlore.operations import App, preview
 
 SERVER = {"id": "7", "name": "Harbour"}
 

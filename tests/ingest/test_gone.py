@@ -7,15 +7,15 @@ from uuid import UUID
 import pytest
 
 from ingest.stories import at, author, message, room
-from roomlore.app import App
+from roomlore.db.erased import ErasedRange, account_digest
+from roomlore.db.messages import StoredVersion
 from roomlore.domain.errors import BadInput
 from roomlore.domain.ids import MessageId, OrgId, ParticipantId, RoomId, uuid7
 from roomlore.domain.incoming import IncomingMembership
-from roomlore.ingest.gone import ERASED_REASON, TOO_OLD_REASON, ErasureFilter
+from roomlore.ingest.erasure_filter import ERASED_REASON, TOO_OLD_REASON, ErasureFilter
 from roomlore.ingest.resolve import author_name
 from roomlore.ingest.versions import compare
-from roomlore.store.erased import ErasedRange, account_digest
-from roomlore.store.messages import StoredVersion
+from roomlore.operations import App
 
 ANA, BO = author("ana"), author("bo")
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from ingest.stories import at, message, state
-from roomlore.app import App, preview
 from roomlore.domain.errors import BadInput, UnknownFormat
-from roomlore.ingest import accept, importing
-from roomlore.ingest.importing import BATCH, ImportOptions
+from roomlore.ingest import accept, imports
+from roomlore.ingest.imports import BATCH, ImportOptions
+from roomlore.operations import App, preview
 
 SCHEMA = "roomlore.message/1"
 
@@ -185,7 +185,7 @@ async def test_cancelling_leaves_whole_batches_and_running_again_completes(app: 
 async def test_giant_records_come_in_smaller_batches(
     app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(importing, "LARGEST_BATCH", 25_000)
+    monkeypatch.setattr(imports, "LARGEST_BATCH", 25_000)
     path = write(tmp_path / "giant.jsonl", [line(number, text="x" * 5_000) for number in range(10)])
     seen: list[int] = []
     report = await app.import_path(path, progress=lambda _read, _total, records: seen.append(records))

@@ -3,9 +3,9 @@
 import pytest
 
 from ingest.stories import message
-from roomlore.app import App
+from roomlore.db.database import Database
 from roomlore.ingest.clean import MANY_DIGITS, clean
-from roomlore.store.db import Database
+from roomlore.operations import App
 
 
 async def staged(db: Database) -> list[int]:

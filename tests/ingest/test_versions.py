@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.stories import at, author, message
+from roomlore.db.messages import StoredVersion
 from roomlore.domain.ids import MessageId, ParticipantId, RoomId, uuid7
 from roomlore.domain.incoming import IncomingMessage
 from roomlore.ingest.versions import AttributedMessage, compare, match_versions
-from roomlore.store.messages import StoredVersion
 
 ID, ROOM = MessageId(uuid7()), RoomId(uuid7())
 ANA, BO, CY = (ParticipantId(uuid7()) for _ in range(3))
@@ -95,7 +95,9 @@ def test_the_first_version_says_how_its_author_was_called():
     later = replace(SECOND, author=author(name="Ana Married"))
     assert compare(stored(later), [FIRST]).author_name == "Ana"
     assert compare(stored(FIRST), [later]).author_name is None
-    assert compare(stored(later, FIRST, author_name="Ana"), [replace(FIRST, author=author(name="X"))]).is_empty
+    assert compare(
+        stored(later, FIRST, author_name="Ana"), [replace(FIRST, author=author(name="X"))]
+    ).is_empty
 
 
 @given(st.permutations([FIRST, SECOND, THIRD]), st.integers(1, 3))

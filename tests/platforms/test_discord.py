@@ -3,9 +3,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from roomlore.domain.roomaudience import visibility_of
-from roomlore.platforms.discord import IMPORTER
-from roomlore.platforms.source import open_export
+from roomlore.domain.room_visibility import visibility_of
+from roomlore.importers.discord import IMPORTER
+from roomlore.importers.export import open_export
 
 CHANNEL = {
     "id": "900",

@@ -18,10 +18,9 @@ from hypothesis import strategies as st
 from roomlore.domain.errors import BadInput
 from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, SkippedRecord
 from roomlore.domain.ports import ReadOptions
-from roomlore.platforms import discord, irc, jsonl, qdrantpoints, slack, telegram
-from roomlore.platforms.jsonstream import walk
-from roomlore.platforms.sniff import choose_importer
-from roomlore.platforms.source import open_export
+from roomlore.importers import discord, irc, jsonl, qdrant, slack, telegram
+from roomlore.importers.export import choose_importer, open_export
+from roomlore.importers.json_stream import walk
 
 READERS = {module.READER.name: module.READER for module in (jsonl, discord, slack, telegram, irc)}
 FILES = {
@@ -323,7 +322,7 @@ def test_half_a_surrogate_pair_in_a_point_or_a_log_is_replaced(tmp_path, half):
     path = tmp_path / "pip.json"
     path.write_bytes(dumped([point]).encode().replace(b"HALF", HALVES[half]))
     with open_export(path) as source:
-        [message] = qdrantpoints.IMPORTER.read(source, OPTIONS)
+        [message] = qdrant.IMPORTER.read(source, OPTIONS)
     assert message.body.rstrip("\ufffd") == "hi" != message.body
     if half.startswith("raw"):
         messages, _ = read(

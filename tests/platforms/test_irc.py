@@ -4,9 +4,9 @@ from datetime import UTC, date, datetime
 import pytest
 
 from roomlore.domain.errors import BadInput
-from roomlore.domain.roomaudience import visibility_of
-from roomlore.platforms.irc import IMPORTER
-from roomlore.platforms.source import open_export
+from roomlore.domain.room_visibility import visibility_of
+from roomlore.importers.export import open_export
+from roomlore.importers.irc import IMPORTER
 
 LOG = """[12:18] <ana> hello all
 [12:18]  * ben waves
@@ -189,7 +189,8 @@ def test_a_clock_in_seconds_and_system_lines_with_a_clock(read, write):
 
 def test_lines_that_are_none_are_reported_by_number(read, write):
     result = read(
-        IMPORTER, write({"2024-05-01.txt": "[12:00] <ana> a\nnot a line\n\n[99:99] <ana> b\n[12:01] <ana> c\n"})
+        IMPORTER,
+        write({"2024-05-01.txt": "[12:00] <ana> a\nnot a line\n\n[99:99] <ana> b\n[12:01] <ana> c\n"}),
     )
     assert [m.body for m in result.messages] == ["a", "c"]
     assert [(s.where, s.reason) for s in result.skipped] == [

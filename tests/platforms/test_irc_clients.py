@@ -5,7 +5,7 @@ from datetime import date
 import pytest
 
 from roomlore.domain.errors import BadInput
-from roomlore.platforms.irc import IMPORTER
+from roomlore.importers.irc import IMPORTER
 
 #: By client: the name of the file, and what it writes. All tell the same evening and morning.
 IRSSI = """--- Log opened Thu Feb 26 22:00:00 2026

@@ -13,11 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from platforms.conftest import Read
-from roomlore.app import App
 from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, SkippedRecord
 from roomlore.domain.ports import ReadOptions
-from roomlore.platforms.qdrantpoints import IMPORTER
-from roomlore.platforms.source import open_export
+from roomlore.importers.export import open_export
+from roomlore.importers.qdrant import IMPORTER
+from roomlore.operations import App
 
 NOON = datetime(2025, 3, 1, 12, 0, 0, 198631, tzinfo=UTC)
 STEP = timedelta(milliseconds=1)
@@ -153,7 +153,9 @@ async def test_the_same_talk_in_both_shapes_and_twice_is_there_once(app: App, tm
 
 
 async def test_of_a_pair_one_message_can_go_without_leaving_its_words_with_the_other(read: Read, write):
-    result = read(IMPORTER, write({"a.json": pairs(metadata={"bot_response": "hidden twice", "mood": "calm"})}))
+    result = read(
+        IMPORTER, write({"a.json": pairs(metadata={"bot_response": "hidden twice", "mood": "calm"})})
+    )
     for one in result.messages:
         stored = json.dumps(one.raw)
         asked, answered = next(both for _, *both in TALK if one.body in both)

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from roomlore.domain.ports import ReadOptions
-from roomlore.platforms import discord, irc, jsonl, slack, telegram
-from roomlore.platforms.sniff import choose_importer
-from roomlore.platforms.source import open_export
+from roomlore.importers import discord, irc, jsonl, slack, telegram
+from roomlore.importers.export import choose_importer, open_export
 
 SAMPLES = Path(__file__).parents[2].parent / "shared" / "samples"
 READERS = [module.READER for module in (jsonl, discord, slack, telegram, irc)]

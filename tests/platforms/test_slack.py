@@ -4,10 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from roomlore.domain.roomaudience import visibility_of
-from roomlore.platforms.slack import IMPORTER
-from roomlore.platforms.slacktext import NameResolver, mentions, render
-from roomlore.platforms.source import open_export
+from roomlore.domain.room_visibility import visibility_of
+from roomlore.importers.export import open_export
+from roomlore.importers.slack import IMPORTER, NameResolver, mentions, render
 
 CHANNELS = [
     {"id": "C1", "name": "general", "members": ["U1", "U2"], "topic": {"value": "all"}, "created": "1"}

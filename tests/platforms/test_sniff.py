@@ -1,11 +1,10 @@
 import pytest
 
 from roomlore.domain.errors import UnknownFormat
-from roomlore.platforms import discord, irc, jsonl, qdrantpoints, slack, telegram
-from roomlore.platforms.sniff import choose_importer
-from roomlore.platforms.source import open_export
+from roomlore.importers import discord, irc, jsonl, qdrant, slack, telegram
+from roomlore.importers.export import choose_importer, open_export
 
-READERS = [module.READER for module in (jsonl, discord, slack, telegram, irc, qdrantpoints)]
+READERS = [module.READER for module in (jsonl, discord, slack, telegram, irc, qdrant)]
 DISCORD = {"guild": {"id": "1"}, "channel": {"id": "2", "type": "GuildTextChat"}, "messages": []}
 TELEGRAM = {"name": "x", "type": "private_group", "id": 1, "messages": []}
 POINT = {

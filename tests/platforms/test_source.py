@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from roomlore.domain.errors import BadInput, NotFound
-from roomlore.platforms import source as source_module
-from roomlore.platforms.source import open_export
+from roomlore.importers import export as source_module
+from roomlore.importers.export import open_export
 
 
 def zipped(path: Path, members: dict[str, bytes]) -> Path:

@@ -3,8 +3,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from roomlore.platforms.source import open_export
-from roomlore.platforms.telegram import IMPORTER
+from roomlore.importers.export import open_export
+from roomlore.importers.telegram import IMPORTER
 
 
 def said(id_=1, text="hello", **more):

@@ -3,14 +3,14 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from roomlore.app import App
+from roomlore.db import directory, erased
+from roomlore.db.memory_writes import MemoryDraft
+from roomlore.db.queries import Connection
 from roomlore.domain.ids import MemoryId, uuid7
 from roomlore.domain.records import MemorySource
-from roomlore.remembering.keep import UpsertResult, upsert
-from roomlore.retrieval import meant
-from roomlore.store import directory, erased
-from roomlore.store.keeping import MemoryDraft
-from roomlore.store.queries import Connection
+from roomlore.memories.consolidation import UpsertResult, upsert
+from roomlore.operations import App
+from roomlore.search import lookup
 
 
 async def kept(
@@ -19,9 +19,9 @@ async def kept(
     """Keep a statement drawn from messages, as a worker does, and return what became of it."""
     org_id = app.org_id
     async with app.db.read_transaction(app.operator) as conn:
-        found = [await meant.message(conn, org_id, word, room_id=None) for word in said]
-        author = await meant.single_account(conn, org_id, by)
-        subjects = {await meant.single_account(conn, org_id, name) for name in about}
+        found = [await lookup.message(conn, org_id, word, room_id=None) for word in said]
+        author = await lookup.single_account(conn, org_id, by)
+        subjects = {await lookup.single_account(conn, org_id, name) for name in about}
     draft = MemoryDraft(
         id=MemoryId(uuid7()),
         content=content,

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roomlore.remembering.gist import digest_of, normalised
+from roomlore.memories.normalisation import digest_of, normalised
 
 SAME = [
     ("Ana prefers dark mode.", "ana  really prefers the dark mode"),

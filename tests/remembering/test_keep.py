@@ -9,10 +9,10 @@ import pytest
 from ingest.stories import at, author, message, room
 from remembering.drafts import kept
 from retrieval.telling import closed, tell
-from roomlore.app.memories import STATUSES
 from roomlore.domain.errors import BadInput
 from roomlore.domain.incoming import IncomingMembership
-from roomlore.remembering.keep import detach_messages
+from roomlore.memories.consolidation import detach_messages
+from roomlore.operations.memories import STATUSES
 
 ANA, BO, CY = author("ana"), author("bo"), author("cy")
 PIP, POP = author("pip", kind="agent"), author("pop", kind="agent")
@@ -222,7 +222,9 @@ async def test_what_is_not_drawn_any_more_goes_unless_it_rests_on_something_else
 
     gone = await told.db.change(
         told.org_id,
-        partial(detach_messages, org_id=told.org_id, message_ids=messages, extractor="rules", still_extracted=[]),
+        partial(
+            detach_messages, org_id=told.org_id, message_ids=messages, extractor="rules", still_extracted=[]
+        ),
     )
 
     assert gone == 1
@@ -236,7 +238,13 @@ async def test_what_somebody_asserted_is_never_let_go_of(told):
 
     await told.db.change(
         told.org_id,
-        partial(detach_messages, org_id=told.org_id, message_ids=memory.source_ids, extractor="rules", still_extracted=[]),
+        partial(
+            detach_messages,
+            org_id=told.org_id,
+            message_ids=memory.source_ids,
+            extractor="rules",
+            still_extracted=[],
+        ),
     )
 
     assert await now(told) == [memory]

@@ -6,9 +6,9 @@ from ingest.stories import at, author, message, room
 from remembering.drafts import kept
 from remembering.test_keep import ANA, BO, HOMES, now, standing
 from retrieval.telling import CY, closed, tell
-from roomlore.app.memories import STATUSES
 from roomlore.domain.ids import MemoryId, uuid7
 from roomlore.domain.incoming import IncomingMembership
+from roomlore.operations.memories import STATUSES
 
 TEA, FOND, COFFEE = "Ana prefers tea.", "Ana is fond of tea.", "Ana prefers coffee."
 BY = {"extractor": "some language model"}

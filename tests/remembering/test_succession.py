@@ -4,8 +4,8 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roomlore.remembering.succession import supersessions
-from roomlore.store.keeping import AttributeValue
+from roomlore.db.memory_writes import AttributeValue
+from roomlore.memories.consolidation import supersessions
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

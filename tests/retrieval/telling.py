@@ -7,10 +7,10 @@ from pathlib import Path
 import psycopg
 
 from ingest.stories import at, author, message, room
-from roomlore.app import App
-from roomlore.config import Settings
 from roomlore.domain.incoming import IncomingMembership, IncomingMessage
-from roomlore.retrieval.records import Answer, Thread, Hit
+from roomlore.operations import App
+from roomlore.search.records import Answer, Hit, Thread
+from roomlore.settings import Settings
 
 _QUOTED_FROM = re.compile(r"[^\[\]]+?, \d{4}-\d\d-\d\d \d\d:\d\d ")
 HOOK = author("hook", kind="system", name="notice")

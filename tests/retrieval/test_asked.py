@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from roomlore.domain.errors import BadInput
 from roomlore.domain.patterns import lazy_pattern
-from roomlore.retrieval import asked as questions
-from roomlore.retrieval.asked import ParsedQuery, Filters, AppliedFilters, is_question, parse_query
-from roomlore.retrieval.when import parse_time_range
+from roomlore.search import query_parser as questions
+from roomlore.search.query_parser import AppliedFilters, Filters, ParsedQuery, is_question, parse_query
+from roomlore.search.time_phrases import parse_time_range
 
 #: A Wednesday.
 NOW = datetime(2024, 3, 13, 15, 30, tzinfo=UTC)
@@ -379,7 +379,9 @@ def test_no_moment_is_too_early_or_too_late_to_count_from(now: datetime, words: 
 
 def test_a_day_that_ends_a_period_counts_whole_and_a_time_exactly():
     assert Filters(since="yesterday", until="yesterday").time_range(NOW) == parse_time_range("yesterday", NOW)
-    assert Filters(since="9999-12-31", until="9999-12-31").time_range(NOW) == parse_time_range("9999-12-31", NOW)
+    assert Filters(since="9999-12-31", until="9999-12-31").time_range(NOW) == parse_time_range(
+        "9999-12-31", NOW
+    )
     noon = Filters(until="2024-03-05T12:00").time_range(NOW)
     assert noon.until == day("2024-03-05T12:00")
     assert Filters(since=NOW).time_range(NOW).since == NOW

@@ -15,10 +15,10 @@ from retrieval.telling import (
     without_model,
     words,
 )
-from roomlore.retrieval.cascade import UNKNOWN_ANSWER
-from roomlore.retrieval.evidence import TOKEN_THRESHOLD, WORD_THRESHOLD, relevance
-from roomlore.retrieval.records import MatchReason
-from roomlore.surfaces.cli.output import message_line
+from roomlore.cli.output import message_line
+from roomlore.search.confidence import TOKEN_THRESHOLD, WORD_THRESHOLD, relevance
+from roomlore.search.fallback_chain import UNKNOWN_ANSWER
+from roomlore.search.records import MatchReason
 
 
 def outcomes(answer):

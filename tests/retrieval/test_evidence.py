@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 
 from roomlore.domain.ids import MessageId
-from roomlore.retrieval.evidence import (
+from roomlore.search.confidence import (
     TOKEN_THRESHOLD,
     VECTOR_THRESHOLD,
     WORD_THRESHOLD,
@@ -13,8 +13,8 @@ from roomlore.retrieval.evidence import (
     confidence,
     relevance,
 )
-from roomlore.retrieval.records import MatchReason
-from roomlore.retrieval.scoring import ScoredMessage
+from roomlore.search.ranking import ScoredMessage
+from roomlore.search.records import MatchReason
 
 
 def found(*rows: tuple[str, float | None, float, float | None], question: str = "what did Ana paint?"):

@@ -23,12 +23,12 @@ from retrieval.telling import (
     tell,
     without_model,
 )
+from roomlore.cli.output import hit_json, omission_note
+from roomlore.db.search import ThreadMessage
 from roomlore.domain.errors import BadInput, NotFound
 from roomlore.domain.ids import MessageId
 from roomlore.domain.records import Reply
-from roomlore.retrieval.exchanges import MAX_MEMBERS, FIRST_ANSWERS, answers_lookup, build_threads, visible_members
-from roomlore.store.search import ThreadMessage
-from roomlore.surfaces.cli.output import hit_json, omission_note
+from roomlore.search.threads import FIRST_ANSWERS, MAX_MEMBERS, answers_lookup, build_threads, visible_members
 
 
 def mid(number: int) -> MessageId:
@@ -77,9 +77,7 @@ def test_every_member_is_in_one_exchange_and_stands_under_its_opening(members, c
             assert key == one.root_id
     chance.shuffle(members)
     again = build_threads(members)
-    assert {one.root_id: one.member_ids for one in again} == {
-        one.root_id: one.member_ids for one in made
-    }
+    assert {one.root_id: one.member_ids for one in again} == {one.root_id: one.member_ids for one in made}
 
 
 @given(any_members(), st.integers(0, 5), st.integers(1, 4), st.data())

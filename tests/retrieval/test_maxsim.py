@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from roomlore.backends.fake import FakeEmbedder
 from roomlore.domain.ports import TOKEN_BYTES, TokenVectors
-from roomlore.retrieval.maxsim import max_similarity
+from roomlore.models.fake import FakeEmbedder
+from roomlore.search.late_interaction import max_similarity
 
 
 def tokens(most: int) -> st.SearchStrategy[TokenVectors]:
@@ -54,7 +54,9 @@ def test_it_is_what_comparing_token_by_token_gives(question: TokenVectors, messa
 def test_the_order_of_messages_changes_nothing(question: TokenVectors, messages: list[TokenVectors], data):
     order = data.draw(st.permutations(range(len(messages))))
     found = max_similarity(question, messages)
-    assert max_similarity(question, [messages[place] for place in order]) == pytest.approx(found[order], abs=1e-5)
+    assert max_similarity(question, [messages[place] for place in order]) == pytest.approx(
+        found[order], abs=1e-5
+    )
 
 
 def test_a_word_that_is_in_everything_tells_less_than_one_that_is_in_a_single_message():

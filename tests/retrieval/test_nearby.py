@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roomlore.domain.ids import MessageId, ParticipantId
-from roomlore.retrieval.nearby import PERSON_BOOST, ProximityBoost, boost_near
-from roomlore.retrieval.records import MatchReason
+from roomlore.search.ranking import PERSON_BOOST, ProximityBoost, boost_near
+from roomlore.search.records import MatchReason
 
 ANA, BO, CY = (ParticipantId(UUID(int=number)) for number in (1, 2, 3))
 
@@ -34,9 +34,17 @@ def test_of_two_that_fit_alike_the_one_by_whom_the_asker_talks_to_goes_first():
 
 
 def test_own_words_go_before_those_of_others_and_grounds_of_memories_before_other_words():
-    near = ProximityBoost(own_account_ids=frozenset({ANA}), person_weights={BO: 0.5}, message_weights={said(1): 1.0})
+    near = ProximityBoost(
+        own_account_ids=frozenset({ANA}), person_weights={BO: 0.5}, message_weights={said(1): 1.0}
+    )
 
-    assert near.boost_for(said(0), ANA) > near.boost_for(said(0), BO) == PERSON_BOOST / 2 > near.boost_for(said(0), CY) == 0
+    assert (
+        near.boost_for(said(0), ANA)
+        > near.boost_for(said(0), BO)
+        == PERSON_BOOST / 2
+        > near.boost_for(said(0), CY)
+        == 0
+    )
     assert near.boost_for(said(1), CY) > 0
     assert near.boost_for(said(0), None) == 0
 
@@ -51,7 +59,9 @@ def test_nothing_is_found_or_lost_and_the_scores_keep_their_range(
 ):
     reasons = ordered(scores)
     authors = dict(zip(list(reasons)[:known], writers, strict=False))
-    near = ProximityBoost(own_account_ids=frozenset({ANA}), person_weights={BO: 0.7}, message_weights={said(3): 0.4})
+    near = ProximityBoost(
+        own_account_ids=frozenset({ANA}), person_weights={BO: 0.7}, message_weights={said(3): 0.4}
+    )
 
     found = boost_near(reasons, authors, near)
 

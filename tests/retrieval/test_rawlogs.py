@@ -14,13 +14,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from roomlore.db.search import SearchFilter
 from roomlore.domain.audience import Period
 from roomlore.domain.errors import BadInput
-from roomlore.retrieval import rawfiles, rawlogs
-from roomlore.retrieval.rawfiles import LONGEST_LINE, ReadBudget, read_lines
-from roomlore.retrieval.rawlines import parse_line
-from roomlore.retrieval.rawlogs import LogVisibility, LogFolders, best_candidates, to_findings, query_terms
-from roomlore.store.search import SearchFilter
+from roomlore.search import log_search
+from roomlore.search.log_lines import parse_line
+from roomlore.search.log_search import (
+    LONGEST_LINE,
+    LogFolders,
+    LogVisibility,
+    ReadBudget,
+    best_candidates,
+    query_terms,
+    read_lines,
+    to_findings,
+)
 
 OPERATOR = LogVisibility(is_operator=True)
 NOON = datetime(2025, 3, 1, 12, tzinfo=UTC)
@@ -51,8 +59,12 @@ def ours(number: int, text: str, **fields):
     return plain | fields
 
 
-async def found(logs: LogFolders, question: str, access: LogVisibility = OPERATOR, scope: SearchFilter | None = None):
-    scanned = await rawlogs.scan_logs(logs, question, access, scope=scope or SearchFilter(), clock=time.monotonic)
+async def found(
+    logs: LogFolders, question: str, access: LogVisibility = OPERATOR, scope: SearchFilter | None = None
+):
+    scanned = await log_search.scan_logs(
+        logs, question, access, scope=scope or SearchFilter(), clock=time.monotonic
+    )
     fit = best_candidates(scanned)
     return to_findings(scanned, question, fit, clean=lambda text: text, is_operator=access.is_operator)
 
@@ -269,7 +281,7 @@ def test_what_cannot_be_opened_is_told_with_the_reason_and_without_the_path(tmp_
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), name)
         return original(name, flags, *args, **given)
 
-    monkeypatch.setattr(rawfiles.os, "open", opened)
+    monkeypatch.setattr(log_search.os, "open", opened)
     unread: list[str] = []
     folders = [logs, tmp_path / "nowhere", tmp_path / "file", tmp_path / "loop"]
 
@@ -295,7 +307,7 @@ def test_a_folder_that_may_not_be_listed_is_told_and_the_next_one_read(tmp_path,
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(top))
         return original(top, **given)
 
-    monkeypatch.setattr(rawfiles.os, "fwalk", walk)
+    monkeypatch.setattr(log_search.os, "fwalk", walk)
     unread: list[str] = []
 
     read = list(read_lines([tmp_path / "locked", tmp_path / "logs"], budget(), unreadable=unread.append))
@@ -391,7 +403,7 @@ async def test_broken_lines_are_counted_and_what_was_cut_short_is_told(tmp_path)
 
 
 async def test_of_very_many_lines_the_best_are_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(rawlogs, "MAX_KEPT", 20)
+    monkeypatch.setattr(log_search, "MAX_KEPT", 20)
     plain = [ours(number, f"ferry number {number}") for number in range(200)]
     plain[137] = ours(137, "the ferry leaves at nine")
     write(tmp_path, "a.jsonl", *plain)
@@ -406,7 +418,9 @@ async def test_of_very_many_lines_the_best_are_kept(tmp_path, monkeypatch):
 async def test_words_of_other_alphabets_are_found_however_they_are_written(tmp_path):
     write(tmp_path, "a.jsonl", json.dumps(ours(1, "паром уходит в девять")))
 
-    assert texts(await found(LogFolders(folders=[tmp_path]), "когда уходит паром")) == ["паром уходит в девять"]
+    assert texts(await found(LogFolders(folders=[tmp_path]), "когда уходит паром")) == [
+        "паром уходит в девять"
+    ]
 
 
 async def test_since_and_until_narrow_the_lines(tmp_path):
@@ -429,7 +443,7 @@ async def test_a_cancelled_reading_ends(tmp_path):
         return 0.0
 
     logs = LogFolders(folders=[tmp_path] * 5_000)
-    original = rawlogs._LogReader.read
+    original = log_search._LogReader.read
 
     def read(self, limits):
         try:
@@ -438,8 +452,10 @@ async def test_a_cancelled_reading_ends(tmp_path):
             ended.set()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rawlogs._LogReader, "read", read)
-        task = asyncio.create_task(rawlogs.scan_logs(logs, "ferry", OPERATOR, scope=SearchFilter(), clock=clock))
+        patch.setattr(log_search._LogReader, "read", read)
+        task = asyncio.create_task(
+            log_search.scan_logs(logs, "ferry", OPERATOR, scope=SearchFilter(), clock=clock)
+        )
         await asyncio.to_thread(going.wait, 20)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

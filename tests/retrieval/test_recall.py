@@ -5,14 +5,14 @@ from collections.abc import Sequence
 import pytest
 
 from retrieval.telling import ANA, BO, PIP, at, closed, message, tell
-from roomlore.app import App
-from roomlore.backends.fake import FakeEmbedder
 from roomlore.domain.errors import TextRefused
 from roomlore.domain.ports import Vectors
-from roomlore.retrieval import recall
-from roomlore.retrieval.cascade import MEMORY_THRESHOLD, MEMORY_WORD_THRESHOLD
-from roomlore.retrieval.records import MatchReason
-from roomlore.retrieval.search import SearchQuery
+from roomlore.models.fake import FakeEmbedder
+from roomlore.operations import App
+from roomlore.search import memory_search
+from roomlore.search.fallback_chain import MEMORY_THRESHOLD, MEMORY_WORD_THRESHOLD
+from roomlore.search.message_search import SearchQuery
+from roomlore.search.records import MatchReason
 from workers.models import SMALL, Moody, served
 
 #: Words that mean the same to the model of these tests.
@@ -67,7 +67,9 @@ async def candidates(app: App, asked: SearchQuery, name: str | None = None) -> d
     """Return what may fit a question, by what it says, and how near it is."""
     viewer = app.operator if name is None else await app.viewer(name)
     async with app.db.read_transaction(viewer, apply_restrictions=True) as conn:
-        found = await recall._candidates(conn, app.org_id, asked, proposing=[asked.vector, asked.second_vector])
+        found = await memory_search._candidates(
+            conn, app.org_id, asked, proposing=[asked.vector, asked.second_vector]
+        )
     contents = {memory.id: memory.content for memory in await app.memories.all(viewer, limit=50)}
     return {contents[key]: why.similarity for key, why in found.items()}
 
@@ -77,7 +79,7 @@ async def test_what_was_put_aside_answers_nothing_nor_does_what_it_had_replaced(
     corrected = await told.memories.correct(str(memory.id), "skipper drink prefers rum")
     for left in ([corrected.id], []):
         async with told.db.reading(told.operator, apply_restrictions=True) as conn:
-            found = await recall.recalled(conn, told.org_id, question(model, TEA), near={})
+            found = await memory_search.recalled(conn, told.org_id, question(model, TEA), near={})
         assert [one.memory.id for one in found.recalled] == left
         if left:
             await told.memories.forget(str(corrected.id))
@@ -88,7 +90,7 @@ async def test_what_was_put_aside_answers_nothing_nor_does_what_it_had_replaced(
 
 def test_meaning_alone_clears_the_bar_where_it_is_close():
     def fits(**fields) -> float:
-        return recall._relevance(
+        return memory_search._relevance(
             MatchReason(**({"score": 0.0, "similarity": None, "coverage": None, "terms": ()} | fields))
         )
 
@@ -185,7 +187,7 @@ async def test_what_an_agent_asserted_without_sources_is_found_by_meaning_by_tha
 
 
 async def test_the_invisible_takes_no_place_among_the_nearest(told: App, model: Knowing):
-    for number in range(recall.MAX_CANDIDATES + 5):
+    for number in range(memory_search.MAX_CANDIDATES + 5):
         await told.memories.remember(f"{TEA} {number}", sources=["r"])
     await told.memories.remember("captain beverage mild", sources=["a"])
     await told.drain()
@@ -222,7 +224,7 @@ async def test_what_was_put_aside_is_not_found_by_meaning_even_if_a_vector_were_
     await told.memories.forget(str(known.id))
     await admin.cursor().executemany("insert into memory_embeddings values (%s, %s, %s, %s)", left)
     async with told.db.read_transaction(told.operator, apply_restrictions=True) as conn:
-        assert await recall._candidates(conn, told.org_id, asked, proposing=[asked.vector]) == {}
+        assert await memory_search._candidates(conn, told.org_id, asked, proposing=[asked.vector]) == {}
 
 
 # While models are switched

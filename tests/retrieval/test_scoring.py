@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from roomlore.db.search import ContextMessage
 from roomlore.domain.ids import MessageId
-from roomlore.retrieval.scoring import CONTEXT_REACH, QueryTerms, ScoredMessage, ScoringFeatures, score_messages
-from roomlore.store.search import ContextMessage
+from roomlore.search.ranking import CONTEXT_REACH, QueryTerms, ScoredMessage, ScoringFeatures, score_messages
 
 ASKED = QueryTerms(stems=["boat", "harbour"], rarities=[1.0, 3.0])
 
@@ -52,7 +52,8 @@ def test_what_comes_after_tells_less_than_what_came_before():
 def test_without_neighbours_only_a_messages_own_words_count():
     rows = [row(1, 1, 1, follows=False), row(2)]
     by_number = {
-        one.message_id.int: one.score for one in score_messages(rows, ASKED, most=9, stages=ScoringFeatures(neighbours=False))
+        one.message_id.int: one.score
+        for one in score_messages(rows, ASKED, most=9, stages=ScoringFeatures(neighbours=False))
     }
     assert by_number[1] > by_number[2] == 0.0
 

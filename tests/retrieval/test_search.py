@@ -3,9 +3,9 @@
 import pytest
 
 from retrieval.telling import ANA, BO, PIP, all_ids, at, closed, found_ids, ids, message, tell, without_model
+from roomlore.db.search import SearchFilter
 from roomlore.domain.errors import BadInput, NotFound
-from roomlore.retrieval.search import SearchQuery, search_messages
-from roomlore.store.search import SearchFilter
+from roomlore.search.message_search import SearchQuery, search_messages
 
 MINUTE = "min"
 

@@ -8,7 +8,7 @@ from uuid import UUID
 from roomlore.context.render import to_anthropic, to_openai, to_text
 from roomlore.domain.errors import NotFound
 from roomlore.domain.records import Message, Viewer
-from roomlore.retrieval.records import SearchResult
+from roomlore.search.records import SearchResult
 from scenarios.town import Town
 from scenarios.truth import Question, tokens
 

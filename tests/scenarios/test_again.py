@@ -16,22 +16,23 @@ from hypothesis import strategies as st
 from backends.chatserver import chat_server, completion, titled
 from crash.whole import TABLES
 from ingest.stories import author, message, room
-from roomlore.agents.inject import COOLDOWN, InjectionWorker
-from roomlore.agents.remember import InteractionWorker
-from roomlore.app import App
-from roomlore.backends.fake import FakeEmbedder
-from roomlore.backends.languagemodel import open_language_model
-from roomlore.config import Settings
+from roomlore.agents.injection import COOLDOWN, InjectionWorker
+from roomlore.agents.interactions import InteractionWorker
+from roomlore.db.cluster import Cluster
+from roomlore.db.database import Database
 from roomlore.domain.incoming import IncomingMembership, IncomingMessage
-from roomlore.store.cluster import Cluster
-from roomlore.store.db import Database
-from roomlore.workers import asking, loop, name, read, retain
-from roomlore.workers.asking import LanguageModelCaller
-from roomlore.workers.embed import EmbeddingWorker
-from roomlore.workers.extract import ExtractionWorker, RuleExtractor
-from roomlore.workers.name import TitleWorker
-from roomlore.workers.read import LanguageModelExtractionWorker
-from roomlore.workers.untangle import DisentanglementWorker
+from roomlore.jobs import expiry, llm_client, llm_extraction, runner
+from roomlore.jobs import titles as jobs_titles
+from roomlore.jobs.disentanglement import DisentanglementWorker
+from roomlore.jobs.embedding import EmbeddingWorker
+from roomlore.jobs.extraction import ExtractionWorker, RuleExtractor
+from roomlore.jobs.llm_client import LanguageModelCaller
+from roomlore.jobs.llm_extraction import LanguageModelExtractionWorker
+from roomlore.jobs.titles import TitleWorker
+from roomlore.models.chat_model import open_language_model
+from roomlore.models.fake import FakeEmbedder
+from roomlore.operations import App
+from roomlore.settings import Settings
 
 START = datetime(2025, 3, 3, 9, tzinfo=UTC)
 #: Long after all that is said.
@@ -180,22 +181,26 @@ class Workshop:
         """Let every worker do all it finds to do."""
         db, org_id = self.db, app.org_id
         small = open_language_model(self.server.url, "small", seconds=120.0, tokens=500)
-        await retain.expire_everywhere(db, now=self.clock, only_org=org_id)
-        await loop.drain(db, DisentanglementWorker(db=db), only_org=org_id)
+        await expiry.expire_everywhere(db, now=self.clock, only_org=org_id)
+        await runner.drain(db, DisentanglementWorker(db=db), only_org=org_id)
         rules = ExtractionWorker(db=db, extractor=RuleExtractor())
         while await rules.next(org_id, now=self.clock) is not None:
             continue
         reader = LanguageModelExtractionWorker(
-            caller=LanguageModelCaller(db=db, language_model=small, purpose=read.PURPOSE), calls=999, calls_of_room=999
+            caller=LanguageModelCaller(db=db, language_model=small, purpose=llm_extraction.PURPOSE),
+            calls=999,
+            calls_of_room=999,
         )
-        namer = TitleWorker(caller=LanguageModelCaller(db=db, language_model=small, purpose=name.PURPOSE), calls=999)
+        namer = TitleWorker(
+            caller=LanguageModelCaller(db=db, language_model=small, purpose=jobs_titles.PURPOSE), calls=999
+        )
         for asker in (reader, namer):
-            while await asker.next(org_id, now=self.clock) not in asking.FINAL_OUTCOMES:
+            while await asker.next(org_id, now=self.clock) not in llm_client.FINAL_OUTCOMES:
                 continue
         clock = self.now
-        await loop.drain(db, InteractionWorker(db=db, now=clock), only_org=org_id)
-        await loop.drain(db, InjectionWorker(db=db, now=clock), only_org=org_id)
-        await loop.drain(db, EmbeddingWorker(db=db, embedder=FakeEmbedder()), only_org=org_id)
+        await runner.drain(db, InteractionWorker(db=db, now=clock), only_org=org_id)
+        await runner.drain(db, InjectionWorker(db=db, now=clock), only_org=org_id)
+        await runner.drain(db, EmbeddingWorker(db=db, embedder=FakeEmbedder()), only_org=org_id)
 
     def now(self) -> datetime:
         return self.clock

@@ -10,10 +10,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from roomlore.agents.inject import InjectionWorker
+from roomlore.agents.injection import InjectionWorker
 from roomlore.domain.errors import BadInput, NotFound
-from roomlore.retrieval.cascade import UNKNOWN_ANSWER
-from roomlore.workers import loop
+from roomlore.jobs import runner
+from roomlore.search.fallback_chain import UNKNOWN_ANSWER
 from scenarios.kilnhouse import (
     INES,
     MARA,
@@ -213,7 +213,7 @@ async def inject(app, line, *, hours: int) -> None:
     """Let something be said, and the worker go through it so long after."""
     await app.ingest(line)
     clock = datetime.now(UTC) + timedelta(hours=hours)
-    await loop.drain(app.db, InjectionWorker(db=app.db, now=lambda: clock), only_org=app.org_id)
+    await runner.drain(app.db, InjectionWorker(db=app.db, now=lambda: clock), only_org=app.org_id)
 
 
 async def test_b9_relevant_memories_are_whispered_to_agents_as_messages_arrive_and_not_again(house):

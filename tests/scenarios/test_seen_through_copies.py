@@ -11,14 +11,20 @@ from hypothesis import Phase, given, settings
 from backends.qdrant.conftest import server, shim  # noqa: F401  fixtures
 from backends.qdrant.running import Shim
 from ingest.stories import author, message, room
-from roomlore.app import App
-from roomlore.app.proposing import BREAKER_SECONDS, UNAVAILABLE, CircuitBreaker, CandidateSource, ProjectionClients
-from roomlore.backends.qdrant import open_qdrant
-from roomlore.config import QdrantSettings
+from roomlore.db import projections
+from roomlore.db.search import SearchFilter, context_window
 from roomlore.domain.records import Viewer
-from roomlore.retrieval.search import SearchQuery
-from roomlore.store import projections
-from roomlore.store.search import SearchFilter, context_window
+from roomlore.operations import App
+from roomlore.operations.candidates import (
+    BREAKER_SECONDS,
+    UNAVAILABLE,
+    CandidateSource,
+    CircuitBreaker,
+    ProjectionClients,
+)
+from roomlore.projections.qdrant import open_qdrant
+from roomlore.search.message_search import SearchQuery
+from roomlore.settings import QdrantSettings
 from scenarios.kilnhouse import TOLD
 from store.test_visibility import crawl, generated
 from store.worlds import World, load, truth, worlds
@@ -39,7 +45,9 @@ async def through(app: App, url: str, key: str | None, clock: Clock | None = Non
     """Give the same org with a server for copies, and leave no copies behind."""
     servers = ProjectionClients(breaker=CircuitBreaker(clock=clock or Clock()))
     copied = replace(
-        app, settings=replace(app.settings, qdrant=QdrantSettings(url=url, key=key)), _projection_clients=servers
+        app,
+        settings=replace(app.settings, qdrant=QdrantSettings(url=url, key=key)),
+        _projection_clients=servers,
     )
     try:
         yield copied
@@ -165,13 +173,17 @@ async def test_without_the_server_the_database_answers_and_the_result_says_so(ap
 
 async def proposed(app: App, viewer: Viewer, text: str) -> SearchQuery:
     """What a copy proposes for a question without a vector, so by its words alone."""
-    proposing = CandidateSource(access=app.access, settings=app.settings, projection_clients=app._projection_clients)
+    proposing = CandidateSource(
+        access=app.access, settings=app.settings, projection_clients=app._projection_clients
+    )
     copy, _ = await proposing.readable_index()
     question = SearchQuery(text=text, vector=None)
     assert copy is not None
     async with app.db.read_transaction(viewer, apply_restrictions=True) as conn:
         seen = await proposing.build_query(conn, question, copy)
-    question, degraded = await proposing.add_candidates(question, copy, query=seen, scopes=[SearchFilter()], limit=20)
+    question, degraded = await proposing.add_candidates(
+        question, copy, query=seen, scopes=[SearchFilter()], limit=20
+    )
     assert degraded == ()
     return question
 
@@ -255,8 +267,10 @@ async def test_a_copy_that_lacks_more_than_can_be_looked_through_is_not_asked(
     ana, _ = await settle(app)
     async with through(app, shim.url, None) as copied:
         await copied.projecting.rebuild("qdrant")
-        proposing = CandidateSource(access=copied.access, settings=copied.settings, projection_clients=copied._projection_clients)
-        monkeypatch.setattr("roomlore.app.proposing.MAX_UNINDEXED", 2)
+        proposing = CandidateSource(
+            access=copied.access, settings=copied.settings, projection_clients=copied._projection_clients
+        )
+        monkeypatch.setattr("roomlore.operations.candidates.MAX_UNINDEXED", 2)
         for number, is_asked in ((21, True), (22, True), (23, False)):
             await app.ingest_batch([message(f"{number}", f"zeppelin {number}", author=author("ana"))])
             assert ((await proposing.readable_index())[0] is not None) == is_asked

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from roomlore.app import App
-from roomlore.config import Settings
 from roomlore.domain.errors import NotFound
 from roomlore.domain.ids import ParticipantId, uuid7
 from roomlore.domain.incoming import IncomingMessage, SkippedRecord
 from roomlore.domain.ports import ReadOptions
 from roomlore.domain.records import Viewer
+from roomlore.importers.export import open_export
+from roomlore.importers.jsonl import IMPORTER
 from roomlore.ingest.accept import IngestResult
-from roomlore.platforms.jsonl import IMPORTER
-from roomlore.platforms.source import open_export
+from roomlore.operations import App
+from roomlore.settings import Settings
 from scenarios.truth import HERE, OPERATOR, STRANGER, Truth
 
 #: When the rooms' old words expire.

@@ -10,11 +10,11 @@ import pytest
 from psycopg import errors, sql
 
 from conftest import TellOnce
-from roomlore.app import App
+from roomlore.db.cluster import Cluster
+from roomlore.db.database import Database
 from roomlore.domain.incoming import IncomingAuthor, IncomingMembership, IncomingMessage, IncomingRoom
 from roomlore.domain.records import Viewer
-from roomlore.store.cluster import Cluster
-from roomlore.store.db import Database
+from roomlore.operations import App
 from store.worlds import Conversation, Memory, Note, World, at, derive, made_id
 
 ANA = IncomingAuthor(account_id="ana", name="Ana")

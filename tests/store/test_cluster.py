@@ -17,9 +17,9 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from roomlore.db.binaries import find_binaries
+from roomlore.db.cluster import cluster_status, start_cluster, stop_cluster
 from roomlore.domain.errors import BadInput, Conflict, DatabaseUnavailable
-from roomlore.store.binaries import find_binaries
-from roomlore.store.cluster import cluster_status, start_cluster, stop_cluster
 
 pytestmark = pytest.mark.skipif(
     sys.platform == "win32", reason="the embedded PostgreSQL does not run on Windows"
@@ -28,7 +28,7 @@ FAST = {"fsync": "off", "full_page_writes": "off"}
 HOLD = """
 import asyncio, sys
 from pathlib import Path
-from roomlore.store.cluster import cluster_status, start_cluster
+from roomlore.db.cluster import cluster_status, start_cluster
 
 async def hold(data, binaries=None):
     cluster = await start_cluster(data, settings={"fsync": "off"}, binaries=binaries)
@@ -42,7 +42,7 @@ AS_NOBODY = """
 import asyncio, os, sys, tempfile
 from pathlib import Path
 import psycopg
-from roomlore.store.cluster import cluster_status, start_cluster
+from roomlore.db.cluster import cluster_status, start_cluster
 
 async def once(data):
     cluster = await start_cluster(data, settings={"fsync": "off"})

@@ -10,7 +10,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from roomlore.store.cluster import start_cluster
+from roomlore.db.cluster import start_cluster
 
 pytestmark = pytest.mark.slow
 

@@ -12,17 +12,17 @@ from psycopg import pq
 from psycopg._queries import PostgresQuery
 from psycopg.adapt import Transformer
 
+import roomlore.db
 import roomlore.domain.records
-import roomlore.store
-from roomlore.store import messages
-from roomlore.store.cluster import Cluster
-from roomlore.store.queries import Queries, Query
+from roomlore.db import messages
+from roomlore.db.cluster import Cluster
+from roomlore.db.queries import Queries, Query
 
 VOID = 2278
 
 
 def modules():
-    names = [module.name for module in pkgutil.iter_modules(roomlore.store.__path__, "roomlore.store.")]
+    names = [module.name for module in pkgutil.iter_modules(roomlore.db.__path__, "roomlore.db.")]
     return [module for module in map(importlib.import_module, names) if hasattr(module, "QUERIES")]
 
 
@@ -68,7 +68,7 @@ def test_a_query_prepares_and_fills_its_record(module, query: Query, cluster: Cl
 def test_every_file_of_queries_has_its_module():
     used = {module.QUERIES.module for module in modules()}
     files = {
-        file.name.removesuffix(".sql") for file in resources.files("roomlore.store").joinpath("sql").iterdir()
+        file.name.removesuffix(".sql") for file in resources.files("roomlore.db").joinpath("sql").iterdir()
     }
     assert files == used
 

@@ -7,10 +7,10 @@ import pytest
 
 from ingest.stories import at, message, room
 from retrieval.telling import ANA, BO, CY, closed, find, tell
-from roomlore.app import App
+from roomlore.db import search
+from roomlore.db.search import FilterSize, SearchFilter
 from roomlore.domain.records import Viewer
-from roomlore.store import search
-from roomlore.store.search import SearchFilter, FilterSize
+from roomlore.operations import App
 
 LARGE = FilterSize(message_count=1_000_000, indexed_lengths=())
 SMALL = FilterSize(message_count=1, indexed_lengths=())
@@ -21,7 +21,9 @@ async def worded(
 ) -> list[str]:
     """Return the bodies of what words alone propose, best first."""
     async with app.db.read_transaction(viewer or app.operator) as conn:
-        found = await search.lexical_candidates(conn, question, scope=SearchFilter(**scope), measure=size, wanted=60)
+        found = await search.lexical_candidates(
+            conn, question, scope=SearchFilter(**scope), measure=size, wanted=60
+        )
         rows = await (
             await conn.execute("select id, body from messages where id = any (%s)", [list(found.message_ids)])
         ).fetchall()
@@ -69,9 +71,14 @@ async def test_a_vector_of_another_length_finds_nothing_and_tells_nothing(app: A
     for viewer in (app.operator, await app.viewer("ana")):
         async with app.db.read_transaction(viewer) as conn:
             for size in (SMALL, FilterSize(message_count=1_000_000, indexed_lengths=(384,))):
-                assert await search.dense_candidates(conn, odd, scope=SearchFilter(), measure=size, wanted=5) == []
+                assert (
+                    await search.dense_candidates(conn, odd, scope=SearchFilter(), measure=size, wanted=5)
+                    == []
+                )
             ids = [row[0] for row in await (await conn.execute("select id from messages")).fetchall()]
-            around = await search.context_window(conn, ids, lexemes=[], vector=odd, scope=SearchFilter(), reach=1)
+            around = await search.context_window(
+                conn, ids, lexemes=[], vector=odd, scope=SearchFilter(), reach=1
+            )
             assert [row.similarity for row in around] == [None]
 
 
@@ -153,9 +160,13 @@ async def test_what_was_said_later_changes_neither_rarities_nor_what_is_answered
     await app.ingest_batch(said)
     last = (await app.messages(app.operator, "general"))[-1].position
     async with app.db.read_transaction(app.operator) as conn:
-        before = await search.lexical_candidates(conn, "lantern", scope=SearchFilter(last=last), measure=LARGE, wanted=5)
+        before = await search.lexical_candidates(
+            conn, "lantern", scope=SearchFilter(last=last), measure=LARGE, wanted=5
+        )
     await app.ingest_batch(later)
     async with app.db.read_transaction(app.operator) as conn:
-        after = await search.lexical_candidates(conn, "lantern", scope=SearchFilter(last=last), measure=LARGE, wanted=5)
+        after = await search.lexical_candidates(
+            conn, "lantern", scope=SearchFilter(last=last), measure=LARGE, wanted=5
+        )
     assert before == after
     assert await worded(app, "lantern", size=SMALL, last=last, answered=True) == []

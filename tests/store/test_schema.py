@@ -18,12 +18,12 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from roomlore import doctor
-from roomlore.config import Settings
+from roomlore.db.cluster import Cluster
+from roomlore.db.database import Database
+from roomlore.db.schema import BASE, HERE, Migration, migrate, migrations, schema, wanted_version
 from roomlore.doctor import CheckResult
 from roomlore.domain.errors import DatabaseUnavailable, SchemaMismatch
-from roomlore.store.cluster import Cluster
-from roomlore.store.db import Database
-from roomlore.store.migrate import BASE, HERE, Migration, migrate, migrations, schema, wanted_version
+from roomlore.settings import Settings
 from store.catalog import described
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -364,7 +364,7 @@ async def test_a_database_that_was_never_migrated_is_refused(fresh):
 
 
 async def test_a_server_that_is_too_old_is_refused_in_plain_words(fresh, monkeypatch):
-    monkeypatch.setattr("roomlore.store.migrate.OLDEST_POSTGRES", 990_000)
+    monkeypatch.setattr("roomlore.db.schema.OLDEST_POSTGRES", 990_000)
     for refusing in (migrate, Database.connect):
         with pytest.raises(DatabaseUnavailable, match=r"too old") as caught:
             await refusing(fresh[0])
@@ -373,7 +373,7 @@ async def test_a_server_that_is_too_old_is_refused_in_plain_words(fresh, monkeyp
 
 async def test_processes_that_migrate_at_once_make_the_schema_once(fresh):
     program = (
-        "import asyncio, sys; from roomlore.store.migrate import migrate;"
+        "import asyncio, sys; from roomlore.db.schema import migrate;"
         " print(len(asyncio.run(migrate(sys.argv[1]))))"
     )
     processes = [
@@ -429,7 +429,7 @@ def add_migrations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[
         shutil.copytree(HERE / "migrations", tmp_path / "migrations")
         for number, text in enumerate(texts, NOW + 1):
             (tmp_path / "migrations" / f"{number:04}_more.sql").write_text(text, "utf-8")
-        monkeypatch.setattr("roomlore.store.migrate.HERE", tmp_path)
+        monkeypatch.setattr("roomlore.db.schema.HERE", tmp_path)
 
     return add
 
@@ -476,7 +476,7 @@ async def test_a_schema_that_fails_leaves_the_database_as_it_was(fresh, monkeypa
     broken = Migration(
         version=whole.version, name=whole.name, text=whole.text + sql.SQL("create table orgs ()")
     )
-    monkeypatch.setattr("roomlore.store.migrate.schema", lambda: broken)
+    monkeypatch.setattr("roomlore.db.schema.schema", lambda: broken)
     with pytest.raises(psycopg.errors.DuplicateTable):
         await migrate(admin_dsn)
     monkeypatch.undo()
@@ -518,7 +518,7 @@ async def test_the_released_schema_and_its_migrations_lead_to_the_schema(fresh, 
     if RELEASED.exists():
         text = sql.SQL(cast("LiteralString", RELEASED.read_text("utf-8")))
         first = Migration(version=BASE, name="schema", text=text)
-        monkeypatch.setattr("roomlore.store.migrate.schema", lambda: first)
+        monkeypatch.setattr("roomlore.db.schema.schema", lambda: first)
     steps = [*await migrate(fresh[0]), *await migrate(fresh[0])]
     assert [step.name for step in steps] == ["schema", *(step.name for step in migrations())]
     assert await description(fresh[0]) == await description(other[0])

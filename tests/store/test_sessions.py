@@ -6,10 +6,10 @@ import psycopg
 import pytest
 
 from ingest.stories import message
-from roomlore.app import App
+from roomlore.db.cluster import Cluster
+from roomlore.db.database import Database
 from roomlore.domain.records import Viewer
-from roomlore.store.cluster import Cluster
-from roomlore.store.db import Database
+from roomlore.operations import App
 
 ATTACKS = (
     "set search_path = pg_temp, pg_catalog",

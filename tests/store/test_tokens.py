@@ -8,15 +8,15 @@ import psycopg
 import pytest
 
 from ingest.stories import at, author, message, room
-from roomlore.app import App
-from roomlore.backends.fake import FakeEmbedder
+from roomlore.db import search
 from roomlore.domain.ids import MessageId
 from roomlore.domain.incoming import IncomingMembership
 from roomlore.domain.ports import TextEmbeddings, TokenVectors
 from roomlore.domain.records import Viewer
-from roomlore.store import search
-from roomlore.workers import loop
-from roomlore.workers.embed import EmbeddingWorker
+from roomlore.jobs import runner
+from roomlore.jobs.embedding import EmbeddingWorker
+from roomlore.models.fake import FakeEmbedder
+from roomlore.operations import App
 from workers.test_embed import QUICK
 
 OpenApp = Callable[[str], Awaitable[App]]
@@ -50,7 +50,7 @@ async def seen(app: App, admin: psycopg.AsyncConnection, viewer: Viewer) -> dict
 
 
 async def drain(app: App, embedder: FakeEmbedder) -> int:
-    done = await loop.drain(
+    done = await runner.drain(
         app.db, EmbeddingWorker(db=app.db, embedder=embedder), only_org=app.org_id, policy=QUICK
     )
     return done.done

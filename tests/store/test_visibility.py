@@ -10,14 +10,14 @@ from uuid import UUID, uuid4
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from roomlore.app import App
 from roomlore.context.records import Context
 from roomlore.context.render import to_text
 from roomlore.domain.errors import NotAllowed, NotFound, RoomloreError
 from roomlore.domain.ids import ParticipantId
 from roomlore.domain.incoming import IncomingMembership, IncomingMessage, IncomingRoom
 from roomlore.domain.records import AuditLine, Viewer
-from roomlore.retrieval.asked import Filters
+from roomlore.operations import App
+from roomlore.search.query_parser import Filters
 from store.worlds import (
     ACCOUNTS,
     EVERYWHERE,

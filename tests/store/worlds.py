@@ -16,30 +16,30 @@ import psycopg
 import pytest
 from hypothesis import strategies as st
 
-from roomlore.app import App
-from roomlore.backends.fake import FakeEmbedder
 from roomlore.domain.audience import (
     ConversationFacts,
+    Membership,
     MemoryFacts,
     MessageFacts,
     Period,
     PlaceFacts,
-    Membership,
     RoomFacts,
     ViewerFacts,
-    can_see_conversation,
-    can_see_memory,
-    can_see_message,
-    can_see_interaction,
     can_see_audit_line,
-    can_see_merge,
-    can_see_participant,
+    can_see_conversation,
+    can_see_interaction,
     can_see_membership,
+    can_see_memory,
+    can_see_merge,
+    can_see_message,
+    can_see_participant,
     can_see_reply,
     can_see_room,
 )
 from roomlore.domain.incoming import IncomingAuthor, IncomingMembership, IncomingMessage, IncomingRoom
 from roomlore.domain.records import Viewer
+from roomlore.models.fake import FakeEmbedder
+from roomlore.operations import App
 
 START = datetime(2025, 3, 1, 12, tzinfo=UTC)
 PLATFORM = "village"

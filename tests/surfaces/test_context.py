@@ -3,10 +3,10 @@
 import json
 
 from context.rooms import OPERATOR, answer, say
+from roomlore.cli.output import Output
 from roomlore.context.builder import build, with_articles
-from roomlore.context.listsource import ListSource
-from roomlore.domain.articles import FetchFailure
-from roomlore.surfaces.cli.output import Output
+from roomlore.context.sources import ListSource
+from roomlore.domain.ports import FetchFailure
 
 
 class Closed:

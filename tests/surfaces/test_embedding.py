@@ -6,8 +6,8 @@ import json
 import pytest
 
 from backends.embeddingserver import embedding_server, embeddings
-from roomlore.backends.fake import FakeEmbedder
-from roomlore.store.cluster import start_cluster
+from roomlore.db.cluster import start_cluster
+from roomlore.models.fake import FakeEmbedder
 from surfaces.test_cli import refused, roomlore
 
 KEY = "sesame-opens-nothing"

@@ -19,13 +19,13 @@ from mcp.shared.exceptions import MCPError
 
 from app.village import ANA, ATTIC, BO, CY, DEE, EVE, EVERYWHERE, PIP, SQUARE, STORY, say
 from ingest.stories import at, author, room
-from roomlore.app import App
+from roomlore.cli.output import plain
+from roomlore.db.cluster import Cluster
 from roomlore.domain.ids import lowest_id_at
 from roomlore.domain.incoming import IncomingMembership, IncomingMessage
-from roomlore.store.cluster import Cluster
-from roomlore.surfaces.cli.output import plain
-from roomlore.surfaces.http.limits import RequestLimits
-from roomlore.surfaces.http.server import build
+from roomlore.http.application import build
+from roomlore.http.limits import RequestLimits
+from roomlore.operations import App
 from surfaces.http.calling import Caller, Described
 from surfaces.http.conftest import described
 from surfaces.http.streaming import listening

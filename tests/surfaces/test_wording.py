@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from roomlore.domain.wording import count_phrase, pluralise
-from roomlore.surfaces.http.responses import json_response
-from roomlore.surfaces.numbers import MAX_SAFE_INTEGER, safe_numbers
+from roomlore.domain.phrases import count_phrase, pluralise
+from roomlore.http.json_values import MAX_SAFE_INTEGER, safe_numbers
+from roomlore.http.responses import json_response
 
 SOURCES = Path(__file__).parents[2] / "src" / "roomlore"
 NOUNS = (

@@ -5,8 +5,8 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
+from roomlore.conversations.records import ConversationMessage
 from roomlore.domain.ids import MessageId, ParticipantId
-from roomlore.untangling.records import ConversationMessage
 
 START = datetime(2024, 5, 6, 9, 0, tzinfo=UTC)
 NAMES = ("anna", "bob_", "Carla Weiss", "dd", "the", "zoë|away")

@@ -3,16 +3,16 @@
 from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid5
 
-from roomlore.domain.ids import ConversationId, MessageId, ParticipantId
-from roomlore.untangling.conversations import (
+from roomlore.conversations.disentangler import (
     LONGEST_SILENCE,
     SHORTEST_SILENCE,
-    WhisperAudience,
     Disentangler,
+    WhisperAudience,
     conversation_id_for,
 )
-from roomlore.untangling.linker import WINDOW
-from roomlore.untangling.records import ReplyLink, ConversationMessage, Assignment
+from roomlore.conversations.linker import WINDOW
+from roomlore.conversations.records import Assignment, ConversationMessage, ReplyLink
+from roomlore.domain.ids import ConversationId, MessageId, ParticipantId
 
 START = datetime(2024, 3, 1, 12, tzinfo=UTC)
 SPACE = UUID(int=7)
@@ -26,7 +26,9 @@ def person(name: str) -> ParticipantId:
     return ParticipantId(uuid5(SPACE, f"person {name}"))
 
 
-def said(name: str, minutes: float = 0, *, by: str = "ana", answers: str | None = None) -> ConversationMessage:
+def said(
+    name: str, minutes: float = 0, *, by: str = "ana", answers: str | None = None
+) -> ConversationMessage:
     return ConversationMessage(
         id=message_id(name),
         author_id=person(by),

@@ -6,15 +6,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roomlore.untangling import replymodel
-from roomlore.untangling.features import MESSAGE_FEATURES, MESSAGE_FEATURE_NAMES, PAIR_FEATURE_NAMES, PAIR_FEATURES, FeatureExtractor, Features
-from roomlore.untangling.records import ConversationMessage
-from roomlore.untangling.window import WINDOW, Window
+from roomlore.conversations import reply_model
+from roomlore.conversations.features import (
+    MESSAGE_FEATURE_NAMES,
+    MESSAGE_FEATURES,
+    PAIR_FEATURE_NAMES,
+    PAIR_FEATURES,
+    FeatureExtractor,
+    Features,
+)
+from roomlore.conversations.records import ConversationMessage
+from roomlore.conversations.window import WINDOW, Window
 from untangling.telling import START, message, person, rooms, said, told
 
 
 def opened() -> Window:
-    return Window(replymodel.load().lexicon)
+    return Window(reply_model.load().lexicon)
 
 
 def seen_last(lines: list[ConversationMessage], parents: dict[int, int] | None = None) -> Features:

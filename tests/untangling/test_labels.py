@@ -2,8 +2,8 @@
 
 import pytest
 
-from roomlore.untangling.labels import asks_for_confidentiality, label_of
-from roomlore.untangling.wording import BUCKETS, bucket, stem
+from roomlore.conversations.labels import asks_for_confidentiality, label_of
+from roomlore.conversations.message_text import BUCKETS, bucket, stem
 
 COMMON = "the a i you is it to and of in for we do not does any have what on with that this"
 

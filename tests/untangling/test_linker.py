@@ -3,8 +3,8 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roomlore.untangling.linker import WINDOW, ReplyLinker, link_all
-from roomlore.untangling.records import ConversationMessage
+from roomlore.conversations.linker import WINDOW, ReplyLinker, link_all
+from roomlore.conversations.records import ConversationMessage
 from untangling.telling import message, person, rooms, said, told
 
 
@@ -99,7 +99,9 @@ def test_linking_goes_on_after_a_restart_as_if_never_stopped(room: list[Conversa
 
 @settings(max_examples=30, deadline=None)
 @given(rooms(longest=60))
-def test_every_parent_is_given_or_stands_before_and_later_messages_change_nothing(room: list[ConversationMessage]):
+def test_every_parent_is_given_or_stands_before_and_later_messages_change_nothing(
+    room: list[ConversationMessage],
+):
     whole = link_all(room)
     before: set[object] = set()
     for line, linked in zip(room, whole, strict=True):

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from roomlore.untangling.features import FeatureExtractor
-from roomlore.untangling.replymodel import WEIGHTS, load, load_from
-from roomlore.untangling.window import WINDOW, Window
+from roomlore.conversations.features import FeatureExtractor
+from roomlore.conversations.reply_model import WEIGHTS, load, load_from
+from roomlore.conversations.window import WINDOW, Window
 from untangling.telling import told
 
 

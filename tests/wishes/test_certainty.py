@@ -4,11 +4,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from roomlore.wishes import certainty
-from roomlore.wishes.certainty import review_reason
-from roomlore.wishes.covering import states_replacement
-from roomlore.wishes.recogniser import recognise
-from roomlore.wishes.records import ScreenedMessage, RequestMessage, PrivacyRequest
+from roomlore.privacy import review
+from roomlore.privacy.recogniser import recognise
+from roomlore.privacy.records import PrivacyRequest, RequestMessage, ScreenedMessage
+from roomlore.privacy.review import review_reason
+from roomlore.privacy.scope import states_replacement
 from wishes.test_recogniser import ROOM
 
 NOON = datetime(2024, 5, 4, 12, tzinfo=UTC)
@@ -71,17 +71,17 @@ def test_a_plain_request_that_stands_alone_is_carried_out(body):
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        ("forget what I wrote above, the correct command is `make release-all`", certainty.QUOTED),
-        ("forget what I wrote above, the correct command is make release-all", certainty.NOT_PLAIN),
-        ("Staff only: the budget is 600 euro, don't tell the others", certainty.NOT_PLAIN),
-        ("I am allergic to peanuts. Don't tell Linda.", certainty.NOT_PLAIN),
-        ("please forget what I said about the move, maybe", certainty.HEDGED),
-        ("keep it between us ;)", certainty.HEDGED),
-        ("Linda may receive scheduling only", certainty.ONGOING),
-        ("Revoke my mother's access", certainty.ONGOING),
+        ("forget what I wrote above, the correct command is `make release-all`", review.QUOTED),
+        ("forget what I wrote above, the correct command is make release-all", review.NOT_PLAIN),
+        ("Staff only: the budget is 600 euro, don't tell the others", review.NOT_PLAIN),
+        ("I am allergic to peanuts. Don't tell Linda.", review.NOT_PLAIN),
+        ("please forget what I said about the move, maybe", review.HEDGED),
+        ("keep it between us ;)", review.HEDGED),
+        ("Linda may receive scheduling only", review.ONGOING),
+        ("Revoke my mother's access", review.ONGOING),
         # design proposals that only sound like a request, as one was hidden of a real room
-        (PANELS, certainty.HEDGED),
-        (AXES, certainty.NOT_PLAIN),
+        (PANELS, review.HEDGED),
+        (AXES, review.NOT_PLAIN),
     ],
 )
 def test_of_everything_else_a_person_is_asked_and_told_why(body, why):
@@ -90,17 +90,19 @@ def test_of_everything_else_a_person_is_asked_and_told_why(body, why):
 
 def test_a_request_that_refers_to_nothing_or_to_long_ago_is_doubtful():
     chatter = [said(number, "Bo", "tea") for number in range(3, 12)]
-    assert doubt_of("please forget that", before=[]) == certainty.UNCLEAR
-    assert doubt_of("please forget that", before=[*BEFORE, *chatter]) == certainty.UNCLEAR
+    assert doubt_of("please forget that", before=[]) == review.UNCLEAR
+    assert doubt_of("please forget that", before=[*BEFORE, *chatter]) == review.UNCLEAR
     assert doubt_of("please forget that", before=[*BEFORE, *chatter], reply_to=2) == ""
-    assert doubt_of("forget what I said about the weather") == certainty.UNCLEAR
+    assert doubt_of("forget what I said about the weather") == review.UNCLEAR
 
 
 def test_what_no_rule_heard_is_doubtful():
-    voice = RequestMessage(message=said(50, "Ana", "please forget that"), request=PrivacyRequest(kind="forget", refers_back=True))
+    voice = RequestMessage(
+        message=said(50, "Ana", "please forget that"), request=PrivacyRequest(kind="forget", refers_back=True)
+    )
     assert review_reason(voice, BEFORE) == ""
     named = RequestMessage(message=voice.message, request=voice.request, detected_by="a language model")
-    assert review_reason(named, BEFORE) == certainty.BY_LANGUAGE_MODEL
+    assert review_reason(named, BEFORE) == review.BY_LANGUAGE_MODEL
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from roomlore.wishes.recogniser import is_confidential
+from roomlore.privacy.recogniser import is_confidential
 
 TOLD = "the kiln phone is 415-555-0142"
 

@@ -4,10 +4,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from roomlore.wishes.covering import MAX_VALUES, RECENT, covers, resolve_scope
-from roomlore.wishes.parties import NameIndex
-from roomlore.wishes.recogniser import recognise
-from roomlore.wishes.records import NameIndexEntry, RequestScope, ScreenedMessage
+from roomlore.privacy.mentions import NameIndex
+from roomlore.privacy.recogniser import recognise
+from roomlore.privacy.records import NameIndexEntry, RequestScope, ScreenedMessage
+from roomlore.privacy.scope import MAX_VALUES, RECENT, covers, resolve_scope
 
 NAMES = {"Ana": "human", "Bo": "human", "Cy": "human", "Pip": "agent", "Linda": "human"}
 PEOPLE = NameIndex.build(NameIndexEntry(id=name, name=name, kind=kind) for name, kind in NAMES.items())

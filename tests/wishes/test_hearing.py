@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from app.test_wishes import SECRET, accept_all, found, say
 from ingest.stories import at, room
 from retrieval.telling import ANA, BO, CY, tell
-from roomlore.app import App
-from roomlore.store import directory
-from roomlore.wishes import hearing, looking
-from roomlore.wishes.records import PrivacyRequest
+from roomlore.db import directory
+from roomlore.operations import App
+from roomlore.privacy import enforcement, storage
+from roomlore.privacy.records import PrivacyRequest
 
 SAID = [
     say("1", BO, "how is it?", sent_at=at(1)),
@@ -39,7 +39,9 @@ async def name(app: App, admin, wishes: Mapping[str, PrivacyRequest], *, heard_b
 
     async def work(conn) -> int:
         await directory.lock_rooms(conn, [room_id])
-        return await hearing.add_detected(conn, app.org_id, room_id, named, detected_by=heard_by, at=at(60))
+        return await enforcement.add_detected(
+            conn, app.org_id, room_id, named, detected_by=heard_by, at=at(60)
+        )
 
     count = await app.db.change(app.org_id, work)
     await accept_all(app)
@@ -146,7 +148,7 @@ async def withheld(admin, app: App) -> set[tuple[str, str]]:
 async def test_a_restriction_reaches_back_so_far_and_on_without_end_wherever_more_arrives(
     app: App, admin, monkeypatch
 ):
-    monkeypatch.setattr(looking, "MAX_MESSAGES_BACK", 3)
+    monkeypatch.setattr(storage, "MAX_MESSAGES_BACK", 3)
     told = [say(str(n), ANA, f"the result of day {n} is in", sent_at=at(n)) for n in range(1, 10)]
     voice = say("v", ANA, "Bo may receive scheduling only", sent_at=at(6.5))
     hello = say("b", BO, "hello", sent_at=at(0))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from roomlore.wishes.marks import is_credential, distinctive_values
+from roomlore.privacy.identifiers import distinctive_values, is_credential
 
 KEY = "x9k2m4p7q1z8"
 

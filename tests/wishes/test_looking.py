@@ -5,8 +5,8 @@ import pytest
 from app.test_wishes import say
 from ingest.stories import at
 from retrieval.telling import ANA, BO, CY, tell
-from roomlore.app import App
-from roomlore.wishes import looking
+from roomlore.operations import App
+from roomlore.privacy import storage
 
 
 def chatter(body: str) -> list:
@@ -16,7 +16,7 @@ def chatter(body: str) -> list:
 @pytest.fixture
 def small(monkeypatch):
     """Few are many here."""
-    monkeypatch.setattr(looking, "MAX_OCCURRENCES", 5)
+    monkeypatch.setattr(storage, "MAX_OCCURRENCES", 5)
 
 
 async def covers(app: App) -> set[str | None]:

@@ -6,18 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roomlore.wishes.covering import states_replacement
-from roomlore.wishes.parties import NameIndex
-from roomlore.wishes.recogniser import (
+from roomlore.privacy.mentions import NameIndex
+from roomlore.privacy.recogniser import (
     MAX_REQUEST_LENGTH,
     asks_to_forget,
-    recognise,
     is_confidential,
+    may_hold_request,
+    recognise,
     restricts_unknown_person,
     states_restriction,
-    may_hold_request,
 )
-from roomlore.wishes.records import NameIndexEntry
+from roomlore.privacy.records import NameIndexEntry
+from roomlore.privacy.scope import states_replacement
 
 NAMES = (
     "Ana",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from roomlore.wishes.recogniser import recognise
+from roomlore.privacy.recogniser import recognise
 from wishes.test_recogniser import ROOM
 
 FORGET = [

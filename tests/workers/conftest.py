@@ -9,8 +9,8 @@ import psycopg
 import pytest
 
 from conftest import fast_cluster, opened_pool
-from roomlore.store.cluster import Cluster
-from roomlore.store.db import Pool
+from roomlore.db.cluster import Cluster
+from roomlore.db.database import Pool
 
 
 @pytest.fixture(scope="session")

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
-from roomlore.app import App
+from roomlore.db import graph_nodes, projections
 from roomlore.domain.errors import BackendUnavailable, BadInput
-from roomlore.domain.projected import Edge, StoredDigest, Node
-from roomlore.store import nodes, projections
+from roomlore.domain.projections import Edge, Node, StoredDigest
+from roomlore.operations import App
 
 
 @dataclass
@@ -99,9 +99,9 @@ def on(shelf: Shelf, copy: str) -> dict[UUID, str]:
 async def expected_nodes(app: App) -> dict[UUID, Node]:
     """Return everything that a graph is to hold."""
     async with app.db.read_transaction(app.operator) as conn:
-        ids = await nodes.ids_after(conn, app.org_id, None, limit=100_000)
+        ids = await graph_nodes.ids_after(conn, app.org_id, None, limit=100_000)
         assert ids == sorted(set(ids))
-        return {node.id: node for node in await nodes.nodes(conn, app.org_id, ids, version=0)}
+        return {node.id: node for node in await graph_nodes.nodes(conn, app.org_id, ids, version=0)}
 
 
 @dataclass

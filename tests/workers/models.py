@@ -5,11 +5,11 @@ from typing import Any
 
 import psycopg
 
-from roomlore.app import App
-from roomlore.app.embedding import ModelCache
-from roomlore.backends.fake import FakeEmbedder
 from roomlore.domain.errors import ModelUnavailable
 from roomlore.domain.ports import TextEmbeddings, Vectors
+from roomlore.models.fake import FakeEmbedder
+from roomlore.operations import App
+from roomlore.operations.embedding_models import ModelCache
 
 #: What the second model of these tests is called, and how long its vectors are.
 SMALL, SHORT = "small", 64

@@ -7,8 +7,8 @@ from datetime import timedelta
 from typing import Any
 
 from ingest.stories import START, author, message
-from roomlore.app import App
 from roomlore.domain.incoming import IncomingMessage
+from roomlore.operations import App
 
 PEOPLE = ("ana", "bo", "cy", "dee", "eli")
 TOPICS = (

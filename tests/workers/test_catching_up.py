@@ -14,24 +14,26 @@ from psycopg.conninfo import conninfo_to_dict
 
 from ingest.stories import at, message
 from roomlore import doctor
-from roomlore.app import App
-from roomlore.backends.fake import FakeEmbedder
-from roomlore.config import Settings
+from roomlore.db import search, work_queue
+from roomlore.db.cluster import Cluster
+from roomlore.db.database import Database
+from roomlore.db.search import SearchFilter
+from roomlore.db.work_queue import RetrySchedule
 from roomlore.domain.errors import DatabaseFull, DatabaseUnavailable
 from roomlore.domain.ports import TextEmbeddings, Vectors
 from roomlore.domain.records import Viewer
-from roomlore.store import search, work
-from roomlore.store.cluster import Cluster
-from roomlore.store.db import Database
-from roomlore.store.search import SearchFilter
-from roomlore.store.work import RetrySchedule
-from roomlore.workers import loop
-from roomlore.workers.embed import EmbeddingWorker
+from roomlore.jobs import runner
+from roomlore.jobs.embedding import EmbeddingWorker
+from roomlore.models.fake import FakeEmbedder
+from roomlore.operations import App
+from roomlore.settings import Settings
 
 OpenApp = Callable[[str], Awaitable[App]]
 
 QUICK = replace(
-    loop.DRAIN_POLICY, retries=RetrySchedule(first_after=timedelta(milliseconds=1), last_attempt=2), poll_seconds=0.02
+    runner.DRAIN_POLICY,
+    retries=RetrySchedule(first_after=timedelta(milliseconds=1), last_attempt=2),
+    poll_seconds=0.02,
 )
 INDEXES = "select tablename from pg_indexes where indexname like 'message_embeddings_%_near_%'"
 NAMES = INDEXES.replace("tablename", "indexname")
@@ -146,7 +148,7 @@ async def test_a_worker_that_starts_fills_in_what_every_org_misses(open_app: Ope
             enough.set()
 
     worker = EmbeddingWorker(db=db, embedder=Other())
-    running = asyncio.create_task(loop.run(db, worker, stop=stop, progress=progress, policy=QUICK))
+    running = asyncio.create_task(runner.run(db, worker, stop=stop, progress=progress, policy=QUICK))
     await asyncio.wait_for(enough.wait(), 60)
     stop.set()
     await running
@@ -158,7 +160,7 @@ async def set_aside(app: App, db: Database) -> EmbeddingWorker:
     texts = ["poison one", "poison two", "venom", "fine"]
     await app.ingest_batch([message(str(n), text) for n, text in enumerate(texts)])
     worker = EmbeddingWorker(db=db, embedder=Broken())
-    assert (await loop.drain(db, worker, policy=QUICK)).set_aside == 3
+    assert (await runner.drain(db, worker, policy=QUICK)).set_aside == 3
     return worker
 
 
@@ -207,10 +209,10 @@ async def test_the_note_of_a_failure_quotes_nobody(app: App, db: Database, admin
 
 async def test_org_ids_are_for_transactions_without_a_viewer(app: App, db: Database):
     async with db.system_connection() as conn:
-        assert app.org_id in await work.org_ids(conn)
+        assert app.org_id in await work_queue.org_ids(conn)
     for viewer in (app.operator, Viewer(org_id=app.org_id, participant_id=None)):
         async with db.read_transaction(viewer) as conn:
-            assert await work.org_ids(conn) == []
+            assert await work_queue.org_ids(conn) == []
 
 
 @pytest.fixture
@@ -226,7 +228,9 @@ async def orgs_of_partition(db: Database, admin: psycopg.AsyncConnection, open_a
     for number in range(40):
         app = await open_app(str(number))
         await app.ingest(message("0", "first"))
-        await loop.drain(db, EmbeddingWorker(db=db, embedder=FakeEmbedder()), only_org=app.org_id, policy=QUICK)
+        await runner.drain(
+            db, EmbeddingWorker(db=db, embedder=FakeEmbedder()), only_org=app.org_id, policy=QUICK
+        )
         [(part,)] = await (
             await admin.execute(
                 "select tableoid::regclass::text from message_embeddings where org_id = %s", [app.org_id]
@@ -243,12 +247,12 @@ async def orgs_of_partition(db: Database, admin: psycopg.AsyncConnection, open_a
 async def fill(app: App, db: Database, count: int, embedder: FakeEmbedder) -> None:
     await app.ingest_batch([message(str(n), f"word {n}", sent_at=at(n)) for n in range(1, count + 1)])
     worker = EmbeddingWorker(db=db, embedder=embedder, min_index_size=10**9)
-    await loop.drain(db, worker, only_org=app.org_id, policy=QUICK)
+    await runner.drain(db, worker, only_org=app.org_id, policy=QUICK)
 
 
 async def build(db: Database, worth_it: int) -> int:
     async with db.system_connection() as conn:
-        return await work.build_vector_indexes(conn, worth_it=worth_it)
+        return await work_queue.build_vector_indexes(conn, worth_it=worth_it)
 
 
 @pytest.mark.usefixtures("_unindexed")
@@ -291,7 +295,8 @@ async def test_what_an_index_finds_is_what_is_nearest(app: App, db: Database, di
         assert measured.indexed_lengths == [dimensions]
         ways = [replace(measured, message_count=count) for count in (1, 1_000_000)]
         exact, walked = [
-            await search.dense_candidates(conn, vector, scope=SearchFilter(), measure=way, wanted=5) for way in ways
+            await search.dense_candidates(conn, vector, scope=SearchFilter(), measure=way, wanted=5)
+            for way in ways
         ]
     assert [one.message_id for one in walked] == [one.message_id for one in exact]
     assert walked[0].similarity == pytest.approx(1, abs=0.001)
@@ -314,7 +319,7 @@ async def test_a_redaction_in_another_partition_does_not_wait_for_an_index(
         await fill(app, db, 20, FakeEmbedder())
     # The transaction that built an index has not ended: its locks are those of a build that lasts.
     async with db.system_connection() as conn:
-        assert await work.build_vector_indexes(conn, worth_it=20) == 1
+        assert await work_queue.build_vector_indexes(conn, worth_it=20) == 1
         [(part,)] = await (await conn.execute(INDEXES)).fetchall()
         rows = await admin.execute(
             "select distinct org_id from message_embeddings where tableoid = %s::regclass", [part]
@@ -330,17 +335,17 @@ async def test_a_redaction_in_another_partition_does_not_wait_for_an_index(
 async def test_a_refusal_to_build_takes_no_lock_that_a_writer_minds(app: App, db: Database):
     await fill(app, db, 20, FakeEmbedder())
     async with db.system_connection() as conn:
-        assert await work.build_vector_indexes(conn, worth_it=30) == 0
+        assert await work_queue.build_vector_indexes(conn, worth_it=30) == 0
         await asyncio.wait_for(app.erasure.redact("1"), 60)
 
 
 async def test_an_outage_is_told_from_other_errors_of_the_server():
     for lost in (psycopg.OperationalError("gone"), psycopg.errors.AdminShutdown("bye\nsecond line")):
-        with pytest.raises(DatabaseUnavailable) as raised, work.translate_connection_errors():
+        with pytest.raises(DatabaseUnavailable) as raised, work_queue.translate_connection_errors():
             raise lost
         assert "\nsecond" not in raised.value.why
-    with pytest.raises(DatabaseFull), work.translate_connection_errors():
+    with pytest.raises(DatabaseFull), work_queue.translate_connection_errors():
         raise psycopg.errors.DiskFull
     for other in (psycopg.errors.DeadlockDetected, psycopg.errors.QueryCanceled):
-        with pytest.raises(other), work.translate_connection_errors():
+        with pytest.raises(other), work_queue.translate_connection_errors():
             raise other

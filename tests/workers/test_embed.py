@@ -15,21 +15,21 @@ import psycopg
 import pytest
 
 from ingest.stories import at, author, message
-from roomlore.app import App
-from roomlore.backends.fake import FakeEmbedder
+from roomlore.db import work_queue
+from roomlore.db.cluster import Cluster
+from roomlore.db.database import Database
+from roomlore.db.work_queue import RetrySchedule
 from roomlore.domain.errors import ModelUnavailable
 from roomlore.domain.ports import TextEmbeddings, Vectors
-from roomlore.store import work
-from roomlore.store.cluster import Cluster
-from roomlore.store.db import Database
-from roomlore.store.work import RetrySchedule
-from roomlore.workers import loop
-from roomlore.workers.embed import EmbeddingWorker
+from roomlore.jobs import runner
+from roomlore.jobs.embedding import EmbeddingWorker
+from roomlore.models.fake import FakeEmbedder
+from roomlore.operations import App
 
 OpenApp = Callable[[str], Awaitable[App]]
 
 QUICK = replace(
-    loop.DRAIN_POLICY,
+    runner.DRAIN_POLICY,
     retries=RetrySchedule(first_after=timedelta(milliseconds=1), last_attempt=3),
     poll_seconds=0.02,
 )
@@ -151,7 +151,7 @@ async def test_a_redaction_drops_the_vector(app: App, admin):
 async def test_a_redaction_while_the_vector_is_made_leaves_none(app: App, db: Database, admin):
     await app.ingest_batch(said(2))
     embedder = Watched(go=threading.Event())
-    working = asyncio.create_task(loop.step(db, EmbeddingWorker(db=db, embedder=embedder)))
+    working = asyncio.create_task(runner.step(db, EmbeddingWorker(db=db, embedder=embedder)))
     await begun(embedder)
     await app.erasure.redact("0")
     embedder.go.set()
@@ -163,13 +163,13 @@ async def test_a_redaction_while_the_vector_is_made_leaves_none(app: App, db: Da
 async def test_an_edit_while_the_vector_is_made_leaves_none_of_the_old_text(app: App, db: Database, admin):
     await app.ingest(message("1", "apples"))
     embedder = Watched(go=threading.Event())
-    working = asyncio.create_task(loop.step(db, EmbeddingWorker(db=db, embedder=embedder)))
+    working = asyncio.create_task(runner.step(db, EmbeddingWorker(db=db, embedder=embedder)))
     await begun(embedder)
     await app.ingest(message("1", "pears", edited_at=at(5)))
     embedder.go.set()
     await working
     assert await embedded(admin, app) == {}
-    await loop.drain(db, EmbeddingWorker(db=db, embedder=embedder), policy=QUICK)
+    await runner.drain(db, EmbeddingWorker(db=db, embedder=embedder), policy=QUICK)
     assert embedder.seen == {"Ana: apples": 1, "Ana: pears": 1}
     assert set(await embedded(admin, app)) == {"1"}
 
@@ -177,13 +177,13 @@ async def test_an_edit_while_the_vector_is_made_leaves_none_of_the_old_text(app:
 async def test_a_change_waits_for_a_vector_that_is_being_written_and_drops_it(app: App, db: Database, admin):
     await app.ingest(message("1", "apples"))
     async with db.system_connection() as conn:
-        tasks = await work.take(conn, "embed", None, per_org=9, total=9, lease=timedelta(minutes=1))
+        tasks = await work_queue.take(conn, "embed", None, per_org=9, total=9, lease=timedelta(minutes=1))
     vector = FakeEmbedder().embed(["apples"])
     writing, written = asyncio.Event(), asyncio.Event()
 
     async def write(conn) -> None:
-        await work.finish(conn, app.org_id, "embed", tasks)
-        await work.put_embeddings(conn, app.org_id, "fake", [tasks[0].subject_id], vectors=vector)
+        await work_queue.finish(conn, app.org_id, "embed", tasks)
+        await work_queue.put_embeddings(conn, app.org_id, "fake", [tasks[0].subject_id], vectors=vector)
         writing.set()
         await written.wait()
 
@@ -207,7 +207,7 @@ async def waits_for_a_lock(admin: psycopg.AsyncConnection) -> bool:
 async def test_poison_is_set_aside_and_the_others_get_through(app: App, db: Database, admin):
     await app.ingest_batch([*said(20), message("77", "poison")])
     worker = EmbeddingWorker(db=db, embedder=Watched(poison="poison"))
-    drained = await loop.drain(db, worker, policy=QUICK)
+    drained = await runner.drain(db, worker, policy=QUICK)
     assert (drained.done, drained.set_aside) == (20, 1)
     assert len(await embedded(admin, app)) == 20
     row = await (
@@ -219,7 +219,7 @@ async def test_poison_is_set_aside_and_the_others_get_through(app: App, db: Data
     assert row == (3, "ValueError", False)
     # Once the text is another, it is tried again.
     await app.ingest(message("77", "harmless", edited_at=at(100)))
-    assert (await loop.drain(db, worker, policy=QUICK)).set_aside == 0
+    assert (await runner.drain(db, worker, policy=QUICK)).set_aside == 0
     assert len(await embedded(admin, app)) == 21
 
 
@@ -230,7 +230,7 @@ async def test_a_missing_model_stops_the_worker_and_costs_no_attempt(app: App, d
 
     await app.ingest_batch(said(3))
     with pytest.raises(ModelUnavailable):
-        await loop.drain(db, EmbeddingWorker(db=db, embedder=Missing()), policy=QUICK)
+        await runner.drain(db, EmbeddingWorker(db=db, embedder=Missing()), policy=QUICK)
     rows = await (
         await admin.execute(
             "select attempts, due_at <= now() from work where org_id = %s and stage = 'embed'", [app.org_id]
@@ -243,7 +243,7 @@ async def test_two_workers_share_the_work_and_do_nothing_twice(app: App, db: Dat
     await app.ingest_batch(said(600))
     embedders = [Watched(), Watched()]
     drained = await asyncio.gather(
-        *(loop.drain(db, EmbeddingWorker(db=db, embedder=one, batch=32), policy=QUICK) for one in embedders)
+        *(runner.drain(db, EmbeddingWorker(db=db, embedder=one, batch=32), policy=QUICK) for one in embedders)
     )
     assert sum(one.done for one in drained) == 600
     assert set((embedders[0].seen + embedders[1].seen).values()) == {1}
@@ -254,10 +254,10 @@ KILLED = """
 import asyncio, sys, time
 from datetime import timedelta
 from dataclasses import replace
-from roomlore.backends.fake import FakeEmbedder
-from roomlore.store.db import Database
-from roomlore.workers import loop
-from roomlore.workers.embed import EmbedWorker
+from roomlore.models.fake import FakeEmbedder
+from roomlore.db.database import Database
+from roomlore.jobs import loop
+from roomlore.jobs.embedding import EmbedWorker
 
 class Slow(FakeEmbedder):
     def embed(self, texts):
@@ -290,7 +290,7 @@ async def test_a_worker_killed_in_the_middle_loses_nothing(app: App, db: Databas
         ).fetchone() or (0,)
     process.send_signal(signal.SIGKILL)
     await process.communicate()
-    await loop.drain(db, EmbeddingWorker(db=db, embedder=FakeEmbedder()), policy=QUICK)
+    await runner.drain(db, EmbeddingWorker(db=db, embedder=FakeEmbedder()), policy=QUICK)
     assert len(await embedded(admin, app)) == 200
     assert (await app.waiting()).waiting == 0
 
@@ -301,7 +301,7 @@ async def test_a_busy_org_starves_nobody(open_app: OpenApp, db: Database, admin)
     for one in small:
         await one.ingest_batch(said(3))
     worker = EmbeddingWorker(db=db, embedder=FakeEmbedder())
-    await loop.step(db, worker)
+    await runner.step(db, worker)
     assert [len(await embedded(admin, one)) for one in small] == [3] * 5
     # The rest of the batch was not left empty.
     assert len(await embedded(admin, busy)) == worker.batch - 15
@@ -309,9 +309,9 @@ async def test_a_busy_org_starves_nobody(open_app: OpenApp, db: Database, admin)
 
 async def test_a_worker_wakes_at_once_and_stops_at_once(app: App, db: Database):
     embedder, stop, woken = Watched(), asyncio.Event(), asyncio.Event()
-    patient = replace(loop.DEFAULT_POLICY, poll_seconds=30.0)
+    patient = replace(runner.DEFAULT_POLICY, poll_seconds=30.0)
     worker = asyncio.create_task(
-        loop.run(
+        runner.run(
             db,
             EmbeddingWorker(db=db, embedder=embedder),
             stop=stop,
@@ -343,8 +343,12 @@ async def test_a_missed_notification_is_made_up_for_by_the_poll(app: App, db: Da
         "update work set due_at = now() + interval '0.3 seconds' where org_id = %s", [app.org_id]
     )
     stop, woken = asyncio.Event(), asyncio.Event()
-    worker = loop.run(
-        db, EmbeddingWorker(db=db, embedder=FakeEmbedder()), stop=stop, progress=lambda _: woken.set(), policy=QUICK
+    worker = runner.run(
+        db,
+        EmbeddingWorker(db=db, embedder=FakeEmbedder()),
+        stop=stop,
+        progress=lambda _: woken.set(),
+        policy=QUICK,
     )
     running = asyncio.create_task(worker)
     await asyncio.wait_for(woken.wait(), 60)
@@ -358,7 +362,7 @@ async def test_cancelling_gives_everything_back_at_once(open_app: OpenApp, db: D
     for one in apps:
         await one.ingest_batch(said(10, author=author("bo")))
     embedder = Watched(go=threading.Event())
-    working = asyncio.create_task(loop.step(db, EmbeddingWorker(db=db, embedder=embedder)))
+    working = asyncio.create_task(runner.step(db, EmbeddingWorker(db=db, embedder=embedder)))
     await begun(embedder)
     working.cancel()
     embedder.go.set()
@@ -373,7 +377,7 @@ async def test_cancelling_gives_everything_back_at_once(open_app: OpenApp, db: D
 
 async def test_a_large_partition_gets_its_index_once_nothing_is_waiting(app: App, db: Database, admin):
     await app.ingest_batch([message(f"m{i}", body=f"word {i}") for i in range(30)])
-    await loop.drain(db, EmbeddingWorker(db=db, embedder=FakeEmbedder(), min_index_size=20), policy=QUICK)
+    await runner.drain(db, EmbeddingWorker(db=db, embedder=FakeEmbedder(), min_index_size=20), policy=QUICK)
     indexes = "select indexname from pg_indexes where indexname like 'message_embeddings_%_near_%'"
     try:
         assert len(await (await admin.execute(indexes)).fetchall()) >= 1

@@ -10,14 +10,13 @@ from functools import partial
 import pytest
 
 from ingest.stories import at, author, message, room
-from roomlore.app import App
+from roomlore.db import disentanglement, extraction_state
+from roomlore.domain.claims import Claim, NamedParticipant, Quote, SourceText
 from roomlore.domain.errors import NotAllowed, NotFound
 from roomlore.domain.incoming import IncomingMessage
-from roomlore.domain.statements import NamedParticipant, Quote, SourceText, Claim
-from roomlore.store import extracting, untangling
-from roomlore.workers import extract
-from roomlore.workers.drawing import WriteResult
-from roomlore.workers.extract import ExtractionWorker, RuleExtractor
+from roomlore.jobs import extraction
+from roomlore.jobs.extraction import ExtractionWorker, RuleExtractor, WriteResult
+from roomlore.operations import App
 
 DAY = timedelta(days=1)
 #: When what was said has long gone quiet.
@@ -166,7 +165,7 @@ async def test_one_is_gone_through_once_for_each_state(app: App, admin):
     before = await everything(admin, app)
     assert await draw(app, extractor) == WriteResult()
     [found] = await app.conversations.all(app.operator)
-    again = partial(untangling.mark_dirty, org_id=app.org_id, stretches={found.room_id: (at(-1), at(1))})
+    again = partial(disentanglement.mark_dirty, org_id=app.org_id, stretches={found.room_id: (at(-1), at(1))})
     await app.db.change(app.org_id, again)
     await app.untangle()
     assert await draw(app, extractor) == WriteResult()
@@ -441,7 +440,7 @@ async def test_no_connection_is_held_while_statements_are_looked_for(app: App, a
 async def test_a_running_worker_draws_what_ends(app: App, admin):
     await hear(app, talk("note: one"))
     stop = asyncio.Event()
-    running = asyncio.create_task(extract.run(worker(app, scripted()), stop, interval=0.01))
+    running = asyncio.create_task(extraction.run(worker(app, scripted()), stop, interval=0.01))
     try:
         async with asyncio.timeout(60):
             # The database tells of no such event.
@@ -462,7 +461,7 @@ async def test_a_drain_draws_in_every_org_and_tells_how_much(open_app, admin):
 
 
 async def test_on_demand_it_does_not_wait_until_nobody_speaks_any_more(app: App, admin):
-    now = extract.datetime.now(extract.UTC)
+    now = extraction.datetime.now(extraction.UTC)
     fresh = [replace(one, sent_at=now + timedelta(seconds=n)) for n, one in enumerate(talk())]
     other = [replace(one, sent_at=now + timedelta(seconds=n)) for n, one in enumerate(talk(EDITOR, "other"))]
     await app.ingest_batch([*fresh, *other])
@@ -497,7 +496,7 @@ async def test_what_waits_is_found_through_an_index_among_very_many(app: App, ad
     )
     await admin.execute("analyze conversations")
     async with app.db.read_transaction(app.operator) as conn:
-        text = extracting.QUERIES.by_name["undrawn"].text.as_string(conn)
+        text = extraction_state.QUERIES.by_name["undrawn"].text.as_string(conn)
         params = {"org_id": app.org_id, "now": LATER, "limit": 100}
         plan = await (await conn.execute(f"explain (analyze, costs off) {text}", params)).fetchall()
     told = "\n".join(row[0] for row in plan)

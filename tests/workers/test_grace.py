@@ -6,11 +6,11 @@ import psycopg
 import pytest
 
 from ingest.stories import message
-from roomlore.app import App
 from roomlore.domain.errors import NotAllowed
 from roomlore.domain.retention import RetentionPolicy, change_policy
-from roomlore.ingest.gone import TOO_OLD_REASON
-from roomlore.workers import retain
+from roomlore.ingest.erasure_filter import TOO_OLD_REASON
+from roomlore.jobs import expiry
+from roomlore.operations import App
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -23,7 +23,11 @@ WAITING = RetentionPolicy(keep_for=MONTH, before=YEAR, starts_at=NOW + DAY / 2)
     ("held", "keep_for", "expected"),
     [
         (RetentionPolicy(keep_for=None), MONTH, RetentionPolicy(keep_for=MONTH, starts_at=NOW + DAY)),
-        (RetentionPolicy(keep_for=YEAR), MONTH, RetentionPolicy(keep_for=MONTH, before=YEAR, starts_at=NOW + DAY)),
+        (
+            RetentionPolicy(keep_for=YEAR),
+            MONTH,
+            RetentionPolicy(keep_for=MONTH, before=YEAR, starts_at=NOW + DAY),
+        ),
         (RetentionPolicy(keep_for=MONTH), MONTH, RetentionPolicy(keep_for=MONTH)),
         (RetentionPolicy(keep_for=MONTH), YEAR, RetentionPolicy(keep_for=YEAR)),
         (RetentionPolicy(keep_for=MONTH), None, RetentionPolicy(keep_for=None)),
@@ -35,7 +39,9 @@ WAITING = RetentionPolicy(keep_for=MONTH, before=YEAR, starts_at=NOW + DAY / 2)
         (WAITING, None, RetentionPolicy(keep_for=None)),
     ],
 )
-def test_only_a_shorter_time_waits(held: RetentionPolicy, keep_for: timedelta | None, expected: RetentionPolicy):
+def test_only_a_shorter_time_waits(
+    held: RetentionPolicy, keep_for: timedelta | None, expected: RetentionPolicy
+):
     assert change_policy(held, keep_for, now=NOW, grace=DAY) == expected
 
 
@@ -68,7 +74,7 @@ async def test_nothing_goes_within_the_day_and_what_was_announced_goes_after_it(
         (MONTH, told.starts_at)
     ]
 
-    assert await retain.expire_everywhere(app.access.db, now=datetime.now(UTC), only_org=app.org_id) == []
+    assert await expiry.expire_everywhere(app.access.db, now=datetime.now(UTC), only_org=app.org_id) == []
     assert await left(app) == ["old", "soon", "new"]
     # Nor is anything kept out that the room would have taken in.
     assert (await app.ingest_batch([message("older", sent_at=now - 50 * DAY)])).skipped == []

@@ -15,14 +15,14 @@ from hypothesis import given, settings
 from erasure.village import remember
 from ingest.stories import Story, at, author, message, room, stories
 from remembering.drafts import kept
-from roomlore.app import App
+from roomlore.db import projections
+from roomlore.db.projections import NewIndex
 from roomlore.domain.errors import BackendUnavailable
 from roomlore.domain.incoming import IncomingMembership
-from roomlore.domain.projected import Node, tag_id
-from roomlore.store import copying, projections
-from roomlore.store.projections import NewIndex
-from roomlore.workers import loop, project
-from roomlore.workers.project import ProjectionWorker, index_prefix
+from roomlore.domain.projections import Node, tag_id
+from roomlore.jobs import projection, runner
+from roomlore.jobs.projection import ProjectionWorker, index_prefix
+from roomlore.operations import App
 from store.test_visibility import generated
 from store.worlds import World, load, worlds
 from workers.copying import Graph, Shelf, assert_same, expected, expected_nodes, on
@@ -47,7 +47,7 @@ async def build(app: App, graph: Graph, name: str = "1") -> str:
 
 
 async def drained(app: App, graph: Graph) -> None:
-    await project.drain(worker_of(app, graph), only_org=app.org_id)
+    await projection.drain(worker_of(app, graph), only_org=app.org_id)
 
 
 async def of_label(app: App, label: str) -> list[Node]:
@@ -328,7 +328,7 @@ async def test_one_deed_after_the_other_reaches_the_graph(app: App) -> None:
         await deed(app, chance, said)
         if chance.random() < 0.5:
             await app.untangle()
-            await loop.step(app.db, worker_of(app, graph))
+            await runner.step(app.db, worker_of(app, graph))
     await app.drain()
     await drained(app, graph)
 
@@ -385,11 +385,11 @@ async def test_what_changes_while_it_is_written_is_written_again(app: App) -> No
     copy = await build(app, graph)
     worker = worker_of(app, graph)
     await worker.begin(app.org_id)
-    first = asyncio.create_task(loop.step(app.db, worker))
+    first = asyncio.create_task(runner.step(app.db, worker))
     await graph.begun.wait()
 
     await app.ingest_batch([replace(said[2], body="", deleted=True)])
-    second = await loop.step(app.db, worker)
+    second = await runner.step(app.db, worker)
 
     assert not await overlap(graph, first, second)
     await drained(app, graph)
@@ -414,7 +414,7 @@ async def test_whoever_always_writes_holds_up_no_copy(app: App) -> None:
     worker = worker_of(app, graph)
 
     for _ in range(10):
-        await loop.step(app.db, worker)
+        await runner.step(app.db, worker)
         await worker.advance_build(app.org_id)
 
     (held,) = await app.db.change(app.org_id, lambda conn: projections.all_projections(conn, app.org_id))
@@ -433,11 +433,11 @@ async def test_a_conversation_that_comes_back_while_it_is_removed_keeps_its_mess
     graph.may_drop = asyncio.Event()
     graph.begun.clear()
     held = await take_apart(app, one.id)
-    removing = asyncio.create_task(loop.step(app.db, worker_of(app, graph)))
+    removing = asyncio.create_task(runner.step(app.db, worker_of(app, graph)))
     await graph.begun.wait()
 
     await put_together(app, one.id, held)
-    await loop.step(app.db, worker_of(app, graph))
+    await runner.step(app.db, worker_of(app, graph))
     graph.may_drop.set()
     await removing
     await drained(app, graph)
@@ -459,7 +459,7 @@ async def take_apart(app: App, conversation_id: UUID) -> list[tuple]:
             [conversation_id],
         )
         held.extend([(ids,), *await rows.fetchall()])
-        await copying.enqueue_nodes(conn, app.org_id, [conversation_id])
+        await projections.enqueue_nodes(conn, app.org_id, [conversation_id])
 
     await app.db.change(app.org_id, work)
     return held
@@ -478,13 +478,13 @@ async def put_together(app: App, conversation_id: UUID, held: list[tuple]) -> No
             "insert into placements (org_id, message_id, conversation_id) select %s, unnest(%s::uuid[]), %s",
             [app.org_id, ids, conversation_id],
         )
-        await copying.enqueue_nodes(conn, app.org_id, [conversation_id])
-        await copying.enqueue(conn, app.org_id, ids)
+        await projections.enqueue_nodes(conn, app.org_id, [conversation_id])
+        await projections.enqueue(conn, app.org_id, ids)
 
     await app.db.change(app.org_id, work)
 
 
-async def overlap(graph: Graph, first: asyncio.Task, second: loop.StepResult) -> bool:
+async def overlap(graph: Graph, first: asyncio.Task, second: runner.StepResult) -> bool:
     assert graph.go is not None
     graph.go.set()
     return (await first).taken > 0 and second.done > 0
@@ -496,7 +496,7 @@ async def test_a_worker_killed_in_the_middle_loses_nothing(app: App, admin: psyc
     copy = await build(app, graph)
     worker = worker_of(app, graph)
     await worker.begin(app.org_id)
-    killed = asyncio.create_task(loop.step(app.db, worker))
+    killed = asyncio.create_task(runner.step(app.db, worker))
     await graph.begun.wait()
     killed.cancel()
     await asyncio.gather(killed, return_exceptions=True)
@@ -528,7 +528,7 @@ async def test_everything_is_asked_for_in_portions_and_goes_on_where_somebody_wa
         assert await asked.fetchone() is not None
 
     await careful.advance_build(app.org_id)
-    await project.drain(careful, only_org=app.org_id)
+    await projection.drain(careful, only_org=app.org_id)
 
     await assert_same(app, graph, copy)
     async with app.db.read_transaction(app.operator) as conn:
@@ -556,7 +556,9 @@ async def test_points_are_written_while_the_graph_is_away(app: App) -> None:
     points = f"{index_prefix(app.org_id)}points"
     await shelf.prepare(points, dimensions=384)
     planned = NewIndex(copy=points, model="fake-hash-384", dimensions=384)
-    await app.db.change(app.org_id, lambda conn: projections.start_rebuild(conn, app.org_id, "qdrant", planned))
+    await app.db.change(
+        app.org_id, lambda conn: projections.start_rebuild(conn, app.org_id, "qdrant", planned)
+    )
     await drained(app, graph)
     graph.is_down = True
     await app.ingest_batch([message("later", "is anybody there?", author=author("ana"), sent_at=at(9000))])
@@ -564,7 +566,7 @@ async def test_points_are_written_while_the_graph_is_away(app: App) -> None:
 
     with pytest.raises(BackendUnavailable):
         await drained(app, graph)
-    await project.drain(ProjectionWorker(db=app.db, projection=shelf, queue="qdrant"), only_org=app.org_id)
+    await projection.drain(ProjectionWorker(db=app.db, projection=shelf, queue="qdrant"), only_org=app.org_id)
 
     assert on(shelf, points) == await expected(app, "fake-hash-384")
     graph.is_down = False

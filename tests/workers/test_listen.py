@@ -9,19 +9,19 @@ import pytest
 
 from ingest.stories import message
 from retrieval.telling import ANA, BO
-from roomlore.app import App
-from roomlore.app.operations import Coverage
-from roomlore.store.work import RetrySchedule
-from roomlore.wishes import listening, recogniser
-from roomlore.workers import listen, loop
-from roomlore.workers.listen import PrivacyRequestWorker
+from roomlore.db.work_queue import RetrySchedule
+from roomlore.jobs import privacy_requests, runner
+from roomlore.jobs.privacy_requests import PrivacyRequestWorker
+from roomlore.operations import App
+from roomlore.operations.monitoring import Coverage
+from roomlore.privacy import recogniser, screening
 from surfaces.web.conftest import visiting
 
 REQUEST = "please forget that"
 TOLD = (message("1", "my wolfram account is 4412-9981", author=ANA), message("2", "I see", author=BO))
 ASKED = message("3", REQUEST, author=ANA)
 #: Two attempts, at once.
-EAGER = replace(loop.DRAIN_POLICY, retries=RetrySchedule(first_after=timedelta(0), last_attempt=2))
+EAGER = replace(runner.DRAIN_POLICY, retries=RetrySchedule(first_after=timedelta(0), last_attempt=2))
 
 SlowFor = Callable[[int], None]
 
@@ -39,8 +39,8 @@ def slow_for(monkeypatch: pytest.MonkeyPatch) -> Generator[SlowFor]:
                 let_go.wait(60)
             return recogniser.may_hold_request(text)
 
-        monkeypatch.setattr(listening, "voices", voices)
-        monkeypatch.setattr(listening, "TEXT_TIMEOUT", 0.5)
+        monkeypatch.setattr(screening, "voices", voices)
+        monkeypatch.setattr(screening, "TEXT_TIMEOUT", 0.5)
 
     yield set_slow
     let_go.set()
@@ -61,8 +61,8 @@ async def asked(app: App) -> None:
     await app.ingest(ASKED)
 
 
-async def again(app: App) -> loop.DrainResult:
-    return await loop.drain(app.db, PrivacyRequestWorker(db=app.db), only_org=app.org_id, policy=EAGER)
+async def again(app: App) -> runner.DrainResult:
+    return await runner.drain(app.db, PrivacyRequestWorker(db=app.db), only_org=app.org_id, policy=EAGER)
 
 
 async def test_what_is_slow_once_is_stored_at_once_waits_in_sight_and_is_heard_by_the_worker(
@@ -92,7 +92,7 @@ async def test_what_is_always_slow_is_given_up_with_a_reason_and_tried_again_whe
     assert (drained.done, drained.set_aside) == (0, 1)
     assert (await listened(app)).set_aside == 1
     assert [(one.stage, one.error) for one in (await app.operations.state()).failures] == [
-        ("listen", listen.DetectionTookTooLong.__name__)
+        ("listen", privacy_requests.DetectionTookTooLong.__name__)
     ]
     # Nothing is hidden meanwhile, and nothing else waits for it.
     assert await recalled(app) == {"1"}
@@ -108,7 +108,7 @@ async def test_what_is_always_slow_is_given_up_with_a_reason_and_tried_again_whe
 async def test_a_running_worker_listens_again(app: App, slow_for):
     slow_for(1)
     await asked(app)
-    assert (await loop.step(app.db, PrivacyRequestWorker(db=app.db), only_org=app.org_id)).done == 1
+    assert (await runner.step(app.db, PrivacyRequestWorker(db=app.db), only_org=app.org_id)).done == 1
     assert await recalled(app) == set()
 
 
@@ -124,14 +124,14 @@ async def test_an_edit_is_listened_to_in_place_of_what_was_said_before(app: App,
 async def test_what_is_edited_while_it_is_listened_to_is_heard_as_it_stands(app: App, slow_for, monkeypatch):
     slow_for(1)
     await asked(app)
-    listen_to = listening.screen
+    listen_to = screening.screen
 
     async def meanwhile(texts):
         told = await listen_to(texts)
         await app.intake.edit("3", "never mind")
         return told
 
-    monkeypatch.setattr(listen, "listen", meanwhile)
+    monkeypatch.setattr(privacy_requests, "listen", meanwhile)
     await again(app)
     assert await app.wishes.all(app.operator) == []
     assert await recalled(app) == {"1"}

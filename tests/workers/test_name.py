@@ -16,18 +16,18 @@ import pytest
 
 from backends.chatserver import ChatServer, chat_server, http, titled
 from ingest.stories import at, author, message, room
-from roomlore.app import App
-from roomlore.backends.languagemodel import open_language_model
-from roomlore.config import LanguageModelSettings
+from roomlore.db import conversation_titles, disentanglement
+from roomlore.db import llm_quota as calls
+from roomlore.db.conversation_titles import TitleBacklog
 from roomlore.domain.errors import DatabaseUnavailable
 from roomlore.domain.incoming import IncomingMessage
 from roomlore.domain.ports import LlmFailure
-from roomlore.store import asking as calls
-from roomlore.store import naming, untangling
-from roomlore.store.naming import TitleBacklog
-from roomlore.workers import asking
-from roomlore.workers.asking import LONGEST_REST, LanguageModelCaller, backoff_after
-from roomlore.workers.name import TitleWorker
+from roomlore.jobs import llm_client
+from roomlore.jobs.llm_client import LONGEST_REST, LanguageModelCaller, backoff_after
+from roomlore.jobs.titles import TitleWorker
+from roomlore.models.chat_model import open_language_model
+from roomlore.operations import App
+from roomlore.settings import LanguageModelSettings
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 #: When what was said has long gone quiet.
@@ -90,7 +90,7 @@ async def labels(admin, app: App) -> list[tuple[str, str]]:
 
 async def backlog(app: App, now=LATER) -> TitleBacklog:
     async with app.db.read_transaction(app.operator) as conn:
-        return await naming.backlog(conn, app.org_id, now=now)
+        return await conversation_titles.backlog(conn, app.org_id, now=now)
 
 
 async def message_id(app: App, external_id: str, where="general"):
@@ -230,7 +230,7 @@ async def test_going_through_a_room_again_changes_nothing_and_costs_no_call(app:
     await namer(app, language_model).next(app.org_id, now=LATER)
     before = await labels(admin, app)
     [found] = await app.conversations.all(app.operator)
-    again = partial(untangling.mark_dirty, org_id=app.org_id, stretches={found.room_id: (at(-1), at(1))})
+    again = partial(disentanglement.mark_dirty, org_id=app.org_id, stretches={found.room_id: (at(-1), at(1))})
     await app.db.change(app.org_id, again)
     assert (await app.untangle()).done == 3
     assert await labels(admin, app) == before
@@ -344,7 +344,9 @@ async def test_a_day_has_so_many_calls_and_a_restart_gives_no_more(app: App):
         for n in range(4)
     ]
     assert became == ["named", "named", "nothing", "nothing"]
-    assert await backlog(app) == TitleBacklog(waiting=3, calls_today=2, failures=0, next_try_at=None, error=None)
+    assert await backlog(app) == TitleBacklog(
+        waiting=3, calls_today=2, failures=0, next_try_at=None, error=None
+    )
     assert (await backlog(app, LATER + DAY)).calls_today == 0
     became = [await namer(app, language_model, calls=2).next(app.org_id, now=LATER + DAY) for _ in range(3)]
     assert became == ["named", "named", "nothing"]
@@ -362,7 +364,7 @@ async def test_each_org_has_its_own_calls(open_app):
         await hear(app, [*talk(), *talk("more", start=300)])
     language_model = Scripted()
     worker = namer(one, language_model, calls=1)
-    assert (await asking.drain(worker))["named"] == 2
+    assert (await llm_client.drain(worker))["named"] == 2
     assert [(await backlog(app)).waiting for app in (one, other)] == [1, 1]
 
 
@@ -610,7 +612,7 @@ async def test_a_language_model_that_breaks_stops_no_other_chore(app: App, caplo
 
     await hear(app, talk())
     stop = asyncio.Event()
-    running = asyncio.create_task(asking.run(namer(app, Scripted(broken)), stop, interval=0.01))
+    running = asyncio.create_task(llm_client.run(namer(app, Scripted(broken)), stop, interval=0.01))
     async with asyncio.timeout(120):
         while "RuntimeError" not in caplog.text:  # noqa: ASYNC110  a log tells of no event
             await asyncio.sleep(0.01)
@@ -627,7 +629,7 @@ async def test_an_outage_is_told_to_whoever_runs_it(app: App, monkeypatch):
     monkeypatch.setattr(calls, "is_blocked", away)
     await hear(app, talk())
     with pytest.raises(DatabaseUnavailable):
-        await asking.run(namer(app), asyncio.Event(), interval=0.01)
+        await llm_client.run(namer(app), asyncio.Event(), interval=0.01)
 
 
 async def test_a_wish_spoken_during_the_call_makes_the_title_count_for_nothing(app: App):

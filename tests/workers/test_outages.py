@@ -12,20 +12,22 @@ import psycopg
 import pytest
 
 from ingest.stories import message
-from roomlore.app import App
-from roomlore.backends.fake import FakeEmbedder
-from roomlore.config import Settings
+from roomlore.db import work_queue
+from roomlore.db.cluster import start_cluster, stop_cluster
+from roomlore.db.database import Database
+from roomlore.db.schema import migrate
+from roomlore.db.work_queue import RetrySchedule, Task
 from roomlore.domain.errors import DatabaseUnavailable
-from roomlore.store import work
-from roomlore.store.cluster import start_cluster, stop_cluster
-from roomlore.store.db import Database
-from roomlore.store.migrate import migrate
-from roomlore.store.work import RetrySchedule, Task
-from roomlore.workers import loop
-from roomlore.workers.embed import EmbeddingWorker
+from roomlore.jobs import runner
+from roomlore.jobs.embedding import EmbeddingWorker
+from roomlore.models.fake import FakeEmbedder
+from roomlore.operations import App
+from roomlore.settings import Settings
 
 QUICK = replace(
-    loop.DRAIN_POLICY, retries=RetrySchedule(first_after=timedelta(milliseconds=1), last_attempt=3), poll_seconds=0.1
+    runner.DRAIN_POLICY,
+    retries=RetrySchedule(first_after=timedelta(milliseconds=1), last_attempt=3),
+    poll_seconds=0.1,
 )
 LISTENERS = "select pid from pg_stat_activity where query like 'listen%%'"
 
@@ -35,9 +37,9 @@ def embedding(db: Database) -> EmbeddingWorker:
 
 
 @asynccontextmanager
-async def running(db: Database, pace: loop.RetryPolicy = QUICK) -> AsyncGenerator[asyncio.Task[None]]:
+async def running(db: Database, pace: runner.RetryPolicy = QUICK) -> AsyncGenerator[asyncio.Task[None]]:
     stop = asyncio.Event()
-    worker = asyncio.create_task(loop.run(db, embedding(db), stop=stop, policy=pace))
+    worker = asyncio.create_task(runner.run(db, embedding(db), stop=stop, policy=pace))
     try:
         yield worker
         stop.set()
@@ -74,13 +76,13 @@ async def test_a_listener_that_was_ended_is_replaced_without_haste(
     app: App, db: Database, admin, monkeypatch
 ):
     steps: list[float] = []
-    step = loop.step
+    step = runner.step
 
-    async def counted(*args, **kwargs) -> loop.StepResult:
+    async def counted(*args, **kwargs) -> runner.StepResult:
         steps.append(time.monotonic())
         return await step(*args, **kwargs)
 
-    monkeypatch.setattr(loop, "step", counted)
+    monkeypatch.setattr(runner, "step", counted)
     async with running(db, replace(QUICK, poll_seconds=0.5)) as worker:
         await until(lambda: pids(admin))
         [old] = await pids(admin)
@@ -123,7 +125,9 @@ async def test_a_worker_lives_through_a_restart_of_the_server(tmp_path_factory):
     await migrate(cluster.admin_dsn)
     db = await Database.connect(cluster.app_dsn)
     try:
-        app = App(db=db, org_id=await db.ensure_org("org"), settings=Settings(org="org"), _embedder=FakeEmbedder())
+        app = App(
+            db=db, org_id=await db.ensure_org("org"), settings=Settings(org="org"), _embedder=FakeEmbedder()
+        )
         async with running(db) as worker:
             await app.ingest(message("1", "before"))
             await until(lambda: vectors(app), worker=worker)
@@ -178,8 +182,10 @@ async def test_a_worker_that_hangs_is_abandoned_when_told_to_stop(app: App, db: 
 
     await app.ingest(message("1", "never embedded"))
     begun, stop = asyncio.Event(), asyncio.Event()
-    monkeypatch.setattr(loop, "SHUTDOWN_TIMEOUT", 0.1)
-    worker = asyncio.create_task(loop.run(db, Hanging(db=db, embedder=FakeEmbedder()), stop=stop, policy=QUICK))
+    monkeypatch.setattr(runner, "SHUTDOWN_TIMEOUT", 0.1)
+    worker = asyncio.create_task(
+        runner.run(db, Hanging(db=db, embedder=FakeEmbedder()), stop=stop, policy=QUICK)
+    )
     await begun.wait()
     stop.set()
     await asyncio.wait_for(worker, 60)
@@ -193,7 +199,7 @@ async def test_a_drain_that_loses_the_database_says_so_and_costs_no_attempt(app:
 
     await app.ingest_batch([message("1", "one"), message("2", "two")])
     with pytest.raises(DatabaseUnavailable, match="terminating connection"):
-        await loop.drain(db, Unlucky(db=db, embedder=FakeEmbedder()), policy=QUICK)
+        await runner.drain(db, Unlucky(db=db, embedder=FakeEmbedder()), policy=QUICK)
     assert await queue(admin, "attempts, failures, due_at <= now()") == [(0, 0, True)] * 2
 
 
@@ -203,7 +209,7 @@ async def test_an_error_of_the_server_that_is_no_outage_counts_as_a_failure(app:
             raise psycopg.errors.DeadlockDetected
 
     await app.ingest(message("1", "one"))
-    drained = await loop.drain(db, Deadlocked(db=db, embedder=FakeEmbedder()), policy=QUICK)
+    drained = await runner.drain(db, Deadlocked(db=db, embedder=FakeEmbedder()), policy=QUICK)
     assert drained.set_aside == 1
     assert await queue(admin, "failures, error") == [(3, "DeadlockDetected")]
 
@@ -211,7 +217,7 @@ async def test_an_error_of_the_server_that_is_no_outage_counts_as_a_failure(app:
 async def taken_and_lost(db: Database, admin: psycopg.AsyncConnection) -> list[Task]:
     """Take a batch as a worker does that is killed at once."""
     async with db.system_connection() as conn:
-        tasks = await loop._take(conn, embedding(db), None, policy=QUICK)
+        tasks = await runner._take(conn, embedding(db), None, policy=QUICK)
     await admin.execute("update work set due_at = now()")
     return tasks
 
@@ -227,7 +233,7 @@ async def test_five_kills_cost_good_work_none_of_its_attempts(app: App, db: Data
                 raise OSError
             return await super().do(org_id, tasks)
 
-    drained = await loop.drain(db, Flaky(db=db, embedder=FakeEmbedder()), policy=QUICK)
+    drained = await runner.drain(db, Flaky(db=db, embedder=FakeEmbedder()), policy=QUICK)
     assert (drained.done, drained.set_aside) == (1, 0)
 
 
@@ -241,7 +247,9 @@ async def test_what_ends_every_worker_is_soon_taken_alone_and_then_set_aside(app
         batches.append(len(tasks))
         if poison not in {task.subject_id for task in tasks}:
             # Only the poison kills; the others get done once it is not among them.
-            await db.change(app.org_id, lambda conn, done=tasks: work.finish(conn, app.org_id, "embed", done))
+            await db.change(
+                app.org_id, lambda conn, done=tasks: work_queue.finish(conn, app.org_id, "embed", done)
+            )
     assert batches[:3] == [20, 20, 20]
     assert set(batches[3:]) == {1}
     assert await queue(admin, "subject_id, error, set_aside_at is not null") == [(poison, "Unfinished", True)]
@@ -253,7 +261,7 @@ async def test_suspects_never_share_a_batch_with_others(app: App, db: Database, 
         await taken_and_lost(db, admin)
     await app.ingest_batch([message(str(n), f"number {n}") for n in range(10, 14)])
     async with db.system_connection() as conn:
-        first = await loop._take(conn, embedding(db), None, policy=QUICK)
-        second = await loop._take(conn, embedding(db), None, policy=QUICK)
+        first = await runner._take(conn, embedding(db), None, policy=QUICK)
+        second = await runner._take(conn, embedding(db), None, policy=QUICK)
     assert [task.attempts for task in first] == [1] * 4
     assert [task.attempts for task in second] == [4]

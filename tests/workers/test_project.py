@@ -9,15 +9,15 @@ import psycopg
 import pytest
 
 from ingest.stories import at, author, message
-from roomlore.app import App
-from roomlore.backends.fake import FakeEmbedder
+from roomlore.db import projections
+from roomlore.db.cluster import Cluster
+from roomlore.db.projections import NewIndex, Projection
 from roomlore.domain.errors import BackendUnavailable
 from roomlore.domain.incoming import IncomingMessage
-from roomlore.store import projections
-from roomlore.store.cluster import Cluster
-from roomlore.store.projections import NewIndex, Projection
-from roomlore.workers import loop, project
-from roomlore.workers.project import ProjectionWorker, index_prefix
+from roomlore.jobs import projection, runner
+from roomlore.jobs.projection import ProjectionWorker, index_prefix
+from roomlore.models.fake import FakeEmbedder
+from roomlore.operations import App
 from workers.copying import Shelf, expected, on
 from workers.rooms import busy_room
 
@@ -59,7 +59,7 @@ async def test_a_first_copy_is_built_of_what_was_there_and_kept_up_with_what_com
     shelf = Shelf()
     copy = await build(app, shelf, "1")
 
-    await project.drain(worker_of(app, shelf))
+    await projection.drain(worker_of(app, shelf))
 
     held = await state(app)
     assert (held.copy, held.next_copy) == (copy, None)
@@ -72,7 +72,7 @@ async def test_a_first_copy_is_built_of_what_was_there_and_kept_up_with_what_com
         [message("late", "one more thing about the boat", author=author("ann"), sent_at=at(9000))]
     )
     await app.drain()
-    await project.drain(worker_of(app, shelf))
+    await projection.drain(worker_of(app, shelf))
 
     assert on(shelf, copy) == await expected(app, MODEL)
 
@@ -81,7 +81,7 @@ async def test_whatever_is_done_to_messages_reaches_the_copy(app: App) -> None:
     said = await told(app)
     shelf = Shelf()
     copy = await build(app, shelf, "1")
-    await project.drain(worker_of(app, shelf))
+    await projection.drain(worker_of(app, shelf))
     before = on(shelf, copy)
 
     await app.ingest_batch([replace(said[3], body="what I meant was the harbour", edited_at=at(9000))])
@@ -107,7 +107,7 @@ async def test_whatever_is_done_to_messages_reaches_the_copy(app: App) -> None:
         [message("parent still to come", "here I am", author=author("cid"), sent_at=at(9003))]
     )
     await app.drain()
-    await project.drain(worker_of(app, shelf))
+    await projection.drain(worker_of(app, shelf))
 
     after = on(shelf, copy)
     assert after == await expected(app, MODEL)
@@ -118,7 +118,7 @@ async def test_a_new_copy_is_built_beside_the_old_one_which_is_read_until_it_is_
     await told(app)
     shelf = Shelf()
     first = await build(app, shelf, "1")
-    await project.drain(worker_of(app, shelf))
+    await projection.drain(worker_of(app, shelf))
     second = await build(app, shelf, "2")
     worker = worker_of(app, shelf)
 
@@ -131,7 +131,7 @@ async def test_a_new_copy_is_built_beside_the_old_one_which_is_read_until_it_is_
     assert (await state(app)).copy == first
     assert set(shelf.held_copies) == {first, second}
 
-    await project.drain(worker)
+    await projection.drain(worker)
 
     assert (await state(app)).copy == second
     assert set(shelf.held_copies) == {second}
@@ -153,7 +153,7 @@ async def test_what_a_slow_transaction_adds_that_never_heard_of_the_copy_is_in_i
         assert (await state(app)).next_since is None
         assert (await worker.advance_build(app.org_id)) is not None
         told_of_it = asyncio.Event()
-        draining = asyncio.create_task(project.drain(worker, waiting=told_of_it.set))
+        draining = asyncio.create_task(projection.drain(worker, waiting=told_of_it.set))
         await asyncio.wait_for(told_of_it.wait(), 30)
     await draining
     assert (await state(app)).next_copy is None
@@ -167,17 +167,17 @@ async def test_a_subject_that_changes_while_it_is_written_is_written_again_and_n
     copy = await build(app, shelf, "1")
     worker = worker_of(app, shelf)
     await worker.begin(app.org_id)
-    first = asyncio.create_task(loop.step(app.db, worker))
+    first = asyncio.create_task(runner.step(app.db, worker))
     await shelf.begun.wait()
 
     await app.ingest_batch([replace(said[2], body="", deleted=True)])
-    second = await loop.step(app.db, worker)
+    second = await runner.step(app.db, worker)
 
     assert second.taken == 0
     assert shelf.go is not None
     shelf.go.set()
     await first
-    await project.drain(worker)
+    await projection.drain(worker)
     assert on(shelf, copy) == await expected(app, MODEL)
     assert len(on(shelf, copy)) == 7
 
@@ -188,10 +188,12 @@ async def test_what_the_server_never_takes_is_set_aside_and_the_rest_goes_throug
     shelf = Shelf(poison={poison})
     copy = await build(app, shelf, "1")
 
-    pace = replace(loop.DRAIN_POLICY, retries=loop.RetrySchedule(first_after=timedelta(0), last_attempt=2))
+    pace = replace(
+        runner.DRAIN_POLICY, retries=runner.RetrySchedule(first_after=timedelta(0), last_attempt=2)
+    )
     worker = worker_of(app, shelf)
     await worker.begin(app.org_id)
-    await loop.drain(app.db, worker, policy=pace)
+    await runner.drain(app.db, worker, policy=pace)
     await worker.advance_build(app.org_id)
 
     wanted = await expected(app, MODEL)
@@ -208,14 +210,14 @@ async def test_while_the_server_is_down_nothing_is_lost_or_blamed_on_what_was_to
     shelf = Shelf()
     copy = await build(app, shelf, "1")
     worker = worker_of(app, shelf)
-    await project.drain(worker)
+    await projection.drain(worker)
     shelf.is_down = True
     await app.ingest_batch([message("later", "is anybody there?", author=author("ann"), sent_at=at(9000))])
     await app.drain()
 
     for _ in range(12):
         with pytest.raises(BackendUnavailable):
-            await loop.step(app.db, worker)
+            await runner.step(app.db, worker)
 
     held = await state(app)
     assert held.failing_since is not None
@@ -226,7 +228,7 @@ async def test_while_the_server_is_down_nothing_is_lost_or_blamed_on_what_was_to
     assert backlog.set_aside == 0
     assert backlog.lag_seconds > 0
     shelf.is_down = False
-    await project.drain(worker)
+    await projection.drain(worker)
     assert on(shelf, copy) == await expected(app, MODEL)
     assert (await state(app)).failing_since is None
 
@@ -238,16 +240,16 @@ async def test_a_server_that_lost_everything_is_filled_anew_even_while_a_copy_is
     shelf = Shelf()
     await build(app, shelf, "1")
     worker = worker_of(app, shelf)
-    await project.drain(worker)
+    await projection.drain(worker)
     await build(app, shelf, "2")
     await worker.begin(app.org_id)
-    await loop.step(app.db, worker)
+    await runner.step(app.db, worker)
     shelf.held_copies.clear()
 
     await worker.advance_build(app.org_id)
 
     assert (await state(app)).copy is None, "the database answers until there is a copy again"
-    await project.drain(worker)
+    await projection.drain(worker)
     copy = (await state(app)).copy
     assert copy is not None
     assert on(shelf, copy) == await expected(app, MODEL)
@@ -257,12 +259,12 @@ async def test_what_is_erased_leaves_the_copy(app: App) -> None:
     await told(app, 30)
     shelf = Shelf()
     copy = await build(app, shelf, "1")
-    await project.drain(worker_of(app, shelf))
+    await projection.drain(worker_of(app, shelf))
     people = await app.participants(app.operator)
 
     await app.erasure.person(str(people[0].id))
     await app.drain()
-    await project.drain(worker_of(app, shelf))
+    await projection.drain(worker_of(app, shelf))
 
     assert on(shelf, copy) == await expected(app, MODEL)
     assert people[0].id not in {point.author_id for point in shelf.held_copies[copy].values()}
@@ -282,7 +284,7 @@ async def test_what_killed_its_workers_ten_times_leaves_the_copy_when_it_is_eras
     await told(app, 10)
     shelf = Shelf()
     copy = await build(app, shelf, "1")
-    await project.drain(worker_of(app, shelf))
+    await projection.drain(worker_of(app, shelf))
     gone = min(on(shelf, copy))
     await admin.execute(
         """
@@ -293,7 +295,7 @@ async def test_what_killed_its_workers_ten_times_leaves_the_copy_when_it_is_eras
     )
 
     await app.erasure.message(str(gone))
-    await project.drain(worker_of(app, shelf))
+    await projection.drain(worker_of(app, shelf))
 
     assert gone not in on(shelf, copy)
 
@@ -305,11 +307,11 @@ async def test_what_somebody_else_finished_meanwhile_is_written_once_more(
     shelf = Shelf()
     copy = await build(app, shelf, "1")
     worker = worker_of(app, shelf)
-    await project.drain(worker)
+    await projection.drain(worker)
     shelf.go = asyncio.Event()
     shelf.begun.clear()
     await app.ingest_batch([replace(said[2], body="what I meant was the harbour", edited_at=at(9000))])
-    late = asyncio.create_task(loop.step(app.db, worker))
+    late = asyncio.create_task(runner.step(app.db, worker))
     await shelf.begun.wait()
     # Its lease ran out: another worker took the message, erased by then, removed it from the copy and finished.
     held = next(point for point in shelf.held_copies[copy].values() if point.sent_at == said[2].sent_at)
@@ -319,6 +321,6 @@ async def test_what_somebody_else_finished_meanwhile_is_written_once_more(
 
     shelf.go.set()
     await late
-    await project.drain(worker)
+    await projection.drain(worker)
 
     assert on(shelf, copy) == await expected(app, MODEL)

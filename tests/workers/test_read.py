@@ -13,14 +13,14 @@ import pytest
 
 from backends.chatserver import ChatServer, chat_server, completion, http
 from ingest.stories import at, author, message, room
-from roomlore.app import App
-from roomlore.backends.languagemodel import open_language_model
-from roomlore.config import LanguageModelSettings
+from roomlore.db import llm_calls
 from roomlore.domain.ports import LlmFailure
-from roomlore.store import readings
-from roomlore.workers import asking, read
-from roomlore.workers.asking import LanguageModelCaller
-from roomlore.workers.read import LanguageModelExtractionWorker
+from roomlore.jobs import llm_client, llm_extraction
+from roomlore.jobs.llm_client import LanguageModelCaller
+from roomlore.jobs.llm_extraction import LanguageModelExtractionWorker
+from roomlore.models.chat_model import open_language_model
+from roomlore.operations import App
+from roomlore.settings import LanguageModelSettings
 from workers.test_extract import draw, everything, hear, known, message_id
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -81,9 +81,9 @@ def reader(app: App, language_model=None, **fields) -> LanguageModelExtractionWo
     return LanguageModelExtractionWorker(caller=caller, **({"calls": 200, "calls_of_room": 50} | fields))
 
 
-async def backlog(app: App, now=LATER) -> readings.ExtractionBacklog:
+async def backlog(app: App, now=LATER) -> llm_calls.ExtractionBacklog:
     async with app.db.read_transaction(app.operator) as conn:
-        return await readings.backlog(conn, app.org_id, now=now)
+        return await llm_calls.backlog(conn, app.org_id, now=now)
 
 
 def over_http(server: ChatServer, seconds=5.0):
@@ -533,7 +533,7 @@ async def test_on_demand_it_is_asked_at_once_and_as_often_as_it_may(app: App, se
     settings = LanguageModelSettings(url=server.url, name="small", calls=0, memory_calls=1)
     app.settings = replace(app.settings, language_model=settings)
     server.says = lambda _: completion(stating())
-    now = read.datetime.now(read.UTC)
+    now = llm_extraction.datetime.now(llm_extraction.UTC)
     for where in ("one", "two"):
         said = tuple(f"{where}: {text}" for text in SAID)
         await app.ingest_batch([replace(one, sent_at=now) for one in talk(where, said=said)])
@@ -546,5 +546,5 @@ async def test_on_demand_it_is_asked_at_once_and_as_often_as_it_may(app: App, se
 
 async def test_a_drain_reads_what_waits(app: App, admin):
     await hear(app, talk())
-    assert (await asking.drain(reader(app), only_org=app.org_id))["read"] == 1
+    assert (await llm_client.drain(reader(app), only_org=app.org_id))["read"] == 1
     assert await known(admin, app) == [FOUND]

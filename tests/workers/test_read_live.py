@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from ingest.stories import at
-from roomlore.app import App
-from roomlore.backends.languagemodel import open_language_model
-from roomlore.workers.asking import LanguageModelCaller
-from roomlore.workers.read import LanguageModelExtractionWorker
+from roomlore.jobs.llm_client import LanguageModelCaller
+from roomlore.jobs.llm_extraction import LanguageModelExtractionWorker
+from roomlore.models.chat_model import open_language_model
+from roomlore.operations import App
 from workers.test_extract import draw, hear, known
 from workers.test_read import backlog, talk
 

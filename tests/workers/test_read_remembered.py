@@ -9,8 +9,8 @@ import pytest
 
 from ingest.stories import at, author, message
 from retrieval.telling import closed
-from roomlore.app import App
-from roomlore.extraction.languagemodel import memory_label
+from roomlore.memories.llm_extractor import memory_label
+from roomlore.operations import App
 from workers.test_extract import draw, everything, hear, known, message_id
 from workers.test_read import LATER, Scripted, reader, statement, talk
 

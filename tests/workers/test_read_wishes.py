@@ -8,7 +8,7 @@ import pytest
 
 from app.test_wishes import accept_all
 from ingest.stories import at, author, message
-from roomlore.app import App
+from roomlore.operations import App
 from workers.test_extract import draw, everything, hear, known, message_id
 from workers.test_read import LATER, Scripted, backlog, reader, statement, talk
 

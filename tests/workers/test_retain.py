@@ -11,16 +11,16 @@ import psycopg
 import pytest
 
 from ingest.stories import at, message, room
-from roomlore.app import App
-from roomlore.backends.fake import FakeEmbedder
+from roomlore.db.database import Database
+from roomlore.db.queries import Connection
 from roomlore.domain.errors import BadInput, DatabaseUnavailable, NotFound
 from roomlore.domain.ids import OrgId, RoomId
-from roomlore.erasure import carrying
-from roomlore.erasure.carrying import Erasure
-from roomlore.store.db import Database
-from roomlore.store.queries import Connection
-from roomlore.workers import loop, retain
-from roomlore.workers.embed import EmbeddingWorker
+from roomlore.jobs import expiry, runner
+from roomlore.jobs.embedding import EmbeddingWorker
+from roomlore.models.fake import FakeEmbedder
+from roomlore.operations import App
+from roomlore.privacy import erasure
+from roomlore.privacy.erasure import Erasure
 
 pytestmark = pytest.mark.usefixtures("no_grace")
 
@@ -71,7 +71,7 @@ async def test_what_expired_is_not_taken_in_again(app: App):
 
 
 async def test_a_long_past_goes_in_portions_each_with_a_receipt(app: App, monkeypatch):
-    monkeypatch.setattr("roomlore.erasure.carrying.PORTION", 4)
+    monkeypatch.setattr("roomlore.privacy.erasure.PORTION", 4)
     await app.ingest_batch([message(str(n)) for n in range(10)])
     await app.erasure.keep("general", HOUR)
     receipts = await app.erasure.expire(at(9) + HOUR)
@@ -81,7 +81,7 @@ async def test_a_long_past_goes_in_portions_each_with_a_receipt(app: App, monkey
 
 
 async def test_workers_side_by_side_expire_everything_once(app: App, monkeypatch):
-    monkeypatch.setattr("roomlore.erasure.carrying.PORTION", 3)
+    monkeypatch.setattr("roomlore.privacy.erasure.PORTION", 3)
     await app.ingest_batch([message(str(n)) for n in range(20)])
     await app.erasure.keep("general", HOUR)
     found = await asyncio.gather(*(app.erasure.expire(datetime.now(UTC)) for _ in range(4)))
@@ -126,14 +126,16 @@ def locked(monkeypatch: pytest.MonkeyPatch) -> set[UUID]:
     """Rooms that somebody holds: erasing in them breaks until they are taken out."""
     rooms: set[UUID] = set()
 
-    async def expire_portion(conn: Connection, org_id: OrgId, room_id: RoomId, **options: Any) -> Erasure | None:
+    async def expire_portion(
+        conn: Connection, org_id: OrgId, room_id: RoomId, **options: Any
+    ) -> Erasure | None:
         if room_id in rooms:
             await conn.execute(
                 "do $$ begin raise lock_not_available using message = 'said in secret'; end $$"
             )
-        return await carrying.expire(conn, org_id, room_id, **options)
+        return await erasure.expire(conn, org_id, room_id, **options)
 
-    monkeypatch.setattr(retain, "expire_portion", expire_portion)
+    monkeypatch.setattr(expiry, "expire_portion", expire_portion)
     return rooms
 
 
@@ -159,7 +161,7 @@ async def test_a_room_that_cannot_be_emptied_stops_neither_others_nor_embedding(
         [],
         [],
     ]
-    [line] = [record.getMessage() for record in caplog.records if record.name == retain.__name__]
+    [line] = [record.getMessage() for record in caplog.records if record.name == expiry.__name__]
     assert str(held) in line
     assert "LockNotAvailable" in line
     assert "secret" not in line
@@ -176,18 +178,18 @@ async def test_who_asks_for_it_is_told_what_broke(app: App, locked: set[UUID]):
 
 
 async def test_what_went_before_a_room_broke_is_counted(app: App, db: Database, locked, monkeypatch):
-    monkeypatch.setattr("roomlore.erasure.carrying.PORTION", 3)
+    monkeypatch.setattr("roomlore.privacy.erasure.PORTION", 3)
     await app.ingest_batch([message(str(n)) for n in range(5)])
     room_id = (await app.erasure.keep("general", HOUR)).room_id
-    append = retain.log.append
+    append = expiry.log.append
 
     async def append_and_lock(*args: Any, **options: Any) -> None:
         await append(*args, **options)
         locked.add(room_id)
 
-    monkeypatch.setattr(retain.log, "append", append_and_lock)
-    found = await retain.expire_everywhere(db, now=datetime.now(UTC), only_org=app.org_id)
-    assert retain.message_count(found) == 3
+    monkeypatch.setattr(expiry.log, "append", append_and_lock)
+    found = await expiry.expire_everywhere(db, now=datetime.now(UTC), only_org=app.org_id)
+    assert expiry.message_count(found) == 3
     assert await left(app) == ["3", "4"]
 
 
@@ -198,9 +200,9 @@ async def test_an_outage_is_not_gone_on_from(app: App, db: Database, monkeypatch
     async def lose(conn: Connection, *_: object, **__: object) -> None:
         await conn.execute("select pg_terminate_backend(pg_backend_pid())")
 
-    monkeypatch.setattr(retain, "expire_portion", lose)
+    monkeypatch.setattr(expiry, "expire_portion", lose)
     with pytest.raises(DatabaseUnavailable):
-        await retain.expire_everywhere(db, now=datetime.now(UTC), only_org=app.org_id)
+        await expiry.expire_everywhere(db, now=datetime.now(UTC), only_org=app.org_id)
 
 
 async def test_a_running_worker_outlives_what_breaks_and_tries_again(app: App, db: Database, locked, caplog):
@@ -209,8 +211,10 @@ async def test_a_running_worker_outlives_what_breaks_and_tries_again(app: App, d
     await app.ingest(message("1"))
     locked.add((await app.erasure.keep("general", HOUR)).room_id)
     worker = EmbeddingWorker(db=db, embedder=FakeEmbedder())
-    chore = partial(retain.run, db, interval=0.02, on_expired=counts.append)
-    running = asyncio.create_task(loop.run(db, worker, stop=stop, policy=loop.DRAIN_POLICY, tasks=[chore]))
+    chore = partial(expiry.run, db, interval=0.02, on_expired=counts.append)
+    running = asyncio.create_task(
+        runner.run(db, worker, stop=stop, policy=runner.DRAIN_POLICY, tasks=[chore])
+    )
     try:
 
         async def broke_twice() -> bool:
@@ -244,8 +248,10 @@ async def test_a_running_worker_expires_again_and_again_through_an_outage(
     await app.ingest_batch([message("1"), message("2", sent_at=datetime.now(UTC))])
     await app.erasure.keep("general", HOUR)
     worker = EmbeddingWorker(db=db, embedder=FakeEmbedder())
-    chore = partial(retain.run, db, interval=0.05)
-    running = asyncio.create_task(loop.run(db, worker, stop=stop, policy=loop.DRAIN_POLICY, tasks=[chore]))
+    chore = partial(expiry.run, db, interval=0.05)
+    running = asyncio.create_task(
+        runner.run(db, worker, stop=stop, policy=runner.DRAIN_POLICY, tasks=[chore])
+    )
     try:
 
         async def expired() -> bool:

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from roomlore.db.conversation_titles import TitleMessage
 from roomlore.domain.ids import MessageId
-from roomlore.store.naming import TitleMessage
-from roomlore.workers import titles
+from roomlore.jobs import titles
 
 AUTHORS = {"Ana", "Bo Weaver"}
 
@@ -164,7 +164,9 @@ def test_no_answer_breaks_it(answer):
 )
 def test_somebody_of_whom_nobody_speaks_is_in_no_title(text, strangers):
     spoken = [said("is TEO, coming to the party?"), said("cy: is he young")]
-    assert titles.mentions_unknown_people(text, names=["Mira", "Cy Young", "Teo"], messages=spoken) is strangers
+    assert (
+        titles.mentions_unknown_people(text, names=["Mira", "Cy Young", "Teo"], messages=spoken) is strangers
+    )
 
 
 # What is shown

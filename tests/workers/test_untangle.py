@@ -10,21 +10,24 @@ from datetime import timedelta
 import pytest
 
 from ingest.stories import MISSING, at, author, message, room
-from roomlore.app import App
+from roomlore.conversations.linker import WINDOW
+from roomlore.db import disentanglement
 from roomlore.domain.incoming import IncomingMessage
 from roomlore.domain.records import Viewer
-from roomlore.store import untangling
-from roomlore.untangling.linker import WINDOW
-from roomlore.workers import loop
-from roomlore.workers.untangle import DisentanglementWorker
+from roomlore.jobs import runner
+from roomlore.jobs.disentanglement import DisentanglementWorker
+from roomlore.operations import App
 from workers.rooms import busy_room, untangled
 
 Batches = Iterable[Sequence[IncomingMessage]]
 
 
-async def untangle(app: App, *, portion: int = 1_000) -> loop.DrainResult:
-    return await loop.drain(
-        app.db, DisentanglementWorker(db=app.db, chunk_size=portion), only_org=app.org_id, policy=loop.DRAIN_POLICY
+async def untangle(app: App, *, portion: int = 1_000) -> runner.DrainResult:
+    return await runner.drain(
+        app.db,
+        DisentanglementWorker(db=app.db, chunk_size=portion),
+        only_org=app.org_id,
+        policy=runner.DRAIN_POLICY,
     )
 
 
@@ -195,8 +198,8 @@ async def test_what_a_person_placed_stays_and_what_answers_it_comes_along(app: A
     answer = message("late", "to that", author=author("eli"), sent_at=at(9_000), order=99, reply_to="m5")
 
     async def change(conn):
-        await untangling.mark_messages_dirty(conn, app.org_id, [message_id])
-        await untangling.assign_replies(conn, app.org_id, [message_id])
+        await disentanglement.mark_messages_dirty(conn, app.org_id, [message_id])
+        await disentanglement.assign_replies(conn, app.org_id, [message_id])
 
     await app.db.change(app.org_id, change)
     at_once = await placements(admin, app)
@@ -214,7 +217,9 @@ async def test_work_that_a_dead_worker_had_taken_is_done_by_the_next(app: App, a
     [(room_id,)] = await (
         await admin.execute("select id from rooms where org_id = %s", [app.org_id])
     ).fetchall()
-    taken = await app.db.change(app.org_id, lambda conn: untangling.lease_range(conn, app.org_id, room_id))
+    taken = await app.db.change(
+        app.org_id, lambda conn: disentanglement.lease_range(conn, app.org_id, room_id)
+    )
     assert taken is not None
     await app.ingest_batch(said[20:])
     await untangle(app)
@@ -228,7 +233,7 @@ async def test_what_changes_while_a_room_is_gone_through_is_not_overwritten(app:
 
     class Interrupted(DisentanglementWorker):
         async def do(self, org_id, tasks):
-            read = untangling.messages_from
+            read = disentanglement.messages_from
 
             async def reading(*args, **kwargs):
                 heard = await read(*args, **kwargs)
@@ -238,11 +243,11 @@ async def test_what_changes_while_a_room_is_gone_through_is_not_overwritten(app:
                 return heard
 
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(untangling, "messages_from", reading)
+                patch.setattr(disentanglement, "messages_from", reading)
                 return await super().do(org_id, tasks)
 
     changed = asyncio.Event()
-    await loop.drain(app.db, Interrupted(db=app.db), only_org=app.org_id, policy=loop.DRAIN_POLICY)
+    await runner.drain(app.db, Interrupted(db=app.db), only_org=app.org_id, policy=runner.DRAIN_POLICY)
     assert changed.is_set()
     once = await open_app("once")
     await come_in(once, [[*said, early]])
@@ -257,7 +262,7 @@ async def test_what_another_took_again_since_is_left_to_them(app: App, admin, op
     [(room_id,)] = await (
         await admin.execute("select id from rooms where org_id = %s", [app.org_id])
     ).fetchall()
-    read = untangling.messages_from
+    read = disentanglement.messages_from
     changed = asyncio.Event()
 
     async def reading(*args, **kwargs):
@@ -265,13 +270,15 @@ async def test_what_another_took_again_since_is_left_to_them(app: App, admin, op
         if not changed.is_set():
             changed.set()
             await app.ingest_batch([early])
-            await app.db.change(app.org_id, lambda conn: untangling.lease_range(conn, app.org_id, room_id))
+            await app.db.change(
+                app.org_id, lambda conn: disentanglement.lease_range(conn, app.org_id, room_id)
+            )
         return heard
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(untangling, "messages_from", reading)
-        soon = replace(loop.DRAIN_POLICY, lease=timedelta(seconds=1))
-        await loop.drain(app.db, DisentanglementWorker(db=app.db), only_org=app.org_id, policy=soon)
+        patch.setattr(disentanglement, "messages_from", reading)
+        soon = replace(runner.DRAIN_POLICY, lease=timedelta(seconds=1))
+        await runner.drain(app.db, DisentanglementWorker(db=app.db), only_org=app.org_id, policy=soon)
     assert changed.is_set()
     once = await open_app("once")
     await come_in(once, [[*said, early]])
@@ -351,7 +358,9 @@ async def test_a_reply_that_only_an_earlier_version_states_is_gone_through_again
 
 async def test_a_running_worker_places_what_is_said_within_seconds(app: App, admin):
     stop = asyncio.Event()
-    running = asyncio.create_task(loop.run(app.db, DisentanglementWorker(db=app.db), stop=stop, policy=loop.DEFAULT_POLICY))
+    running = asyncio.create_task(
+        runner.run(app.db, DisentanglementWorker(db=app.db), stop=stop, policy=runner.DEFAULT_POLICY)
+    )
     try:
         await app.ingest_batch(busy_room(16, 20))
         async with asyncio.timeout(120):

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from roomlore.db.agents import InteractionStats
 from roomlore.domain.ids import ParticipantId
 from roomlore.domain.incoming import ParticipantKind
-from roomlore.domain.wording import count_phrase
-from roomlore.store.agents import InteractionStats
+from roomlore.domain.phrases import count_phrase
 
 #: After so long what passed weighs half.
 HALF_LIFE = timedelta(days=90)

@@ -4,42 +4,41 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from roomlore.app.agents import Agents
-from roomlore.app.conversations import Conversations
-from roomlore.app.desk import check_limit
-from roomlore.app.erasures import Erasures
-from roomlore.app.intake import Intake
-from roomlore.app.keys import Keys, org_of
-from roomlore.app.linking import article_reader
-from roomlore.app.memories import Memories
-from roomlore.app.operations import Monitoring
-from roomlore.app.people import People
-from roomlore.app.rooms import RoomManagement
-from roomlore.app.wishes import PrivacyRequests
-from roomlore.client import written
+from roomlore.client import codec
+from roomlore.client.codec import segment
 from roomlore.client.conversations import ConversationPages
+from roomlore.client.erasure import ClientErasures
 from roomlore.client.events import EventStream
-from roomlore.client.finding import AnswerResponse, SearchResponse, search_body
-from roomlore.client.forgetting import ClientErasures
 from roomlore.client.intake import ingest_batch
-from roomlore.client.line import Session, check_page
-from roomlore.client.paging import PageRequest, fetch_all
 from roomlore.client.people import PersonResponse
+from roomlore.client.protocols import Events
 from roomlore.client.remote import remote
-from roomlore.client.rooms import Events
-from roomlore.client.wire import Transport
-from roomlore.client.written import segment
+from roomlore.client.search import AnswerResponse, SearchResponse, search_body
+from roomlore.client.session import PageRequest, Session, check_page, fetch_all
+from roomlore.client.transport import Transport
 from roomlore.context.builder import with_articles
 from roomlore.context.limits import DEFAULT_BUDGET, DEFAULT_LIMITS, ExpansionLimits
 from roomlore.context.records import Context
 from roomlore.domain.errors import BadInput, KeyRefused
 from roomlore.domain.ids import MessageId, OrgId
 from roomlore.domain.incoming import IncomingMessage
-from roomlore.domain.names import LAST
 from roomlore.domain.records import AuditLine, Message, Participant, Room, Viewer
+from roomlore.domain.words import LAST
 from roomlore.ingest.accept import IngestResult
-from roomlore.retrieval.asked import NO_FILTERS, Filters
-from roomlore.retrieval.records import Answer, Thread, SearchResult
+from roomlore.operations.access import check_limit
+from roomlore.operations.agents import Agents
+from roomlore.operations.contexts import article_reader
+from roomlore.operations.conversations import Conversations
+from roomlore.operations.erasure import Erasures
+from roomlore.operations.intake import Intake
+from roomlore.operations.keys import Keys, org_of
+from roomlore.operations.memories import Memories
+from roomlore.operations.monitoring import Monitoring
+from roomlore.operations.people import People
+from roomlore.operations.privacy import PrivacyRequests
+from roomlore.operations.rooms import RoomManagement
+from roomlore.search.query_parser import NO_FILTERS, Filters
+from roomlore.search.records import Answer, SearchResult, Thread
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +182,9 @@ class Client:
     async def participants(self, viewer: Viewer, *, room: str | None = None) -> list[Participant]:
         """Return the participants the viewer may know of, or those of one room, most talkative first."""
         path = f"rooms/{segment('room', room)}/participants" if room else "participants"
-        return [one.participant() for one in await self.session.read(list[PersonResponse], path, viewer=viewer)]
+        return [
+            one.participant() for one in await self.session.read(list[PersonResponse], path, viewer=viewer)
+        ]
 
     async def messages(
         self, viewer: Viewer, room: str, *, limit: int = 50, before: str | None = None, recalls: bool = False
@@ -193,7 +194,7 @@ class Client:
         path = f"rooms/{segment('room', room)}/messages"
 
         async def fetch(page: PageRequest) -> tuple[list[Message], str | None]:
-            asked = [*page.query(), *written.query(recalls=recalls or None)]
+            asked = [*page.query(), *codec.query(recalls=recalls or None)]
             found = await self.session.read(_MessagesPage, path, viewer=viewer, query=asked)
             return found.messages[::-1], found.next
 
@@ -290,5 +291,5 @@ class Client:
     ) -> list[AuditLine]:
         """Return the newest lines of the activity log that the viewer may see, newest first."""
         check_page(limit)
-        asked = written.query(about=subject, limit=limit)
+        asked = codec.query(about=subject, limit=limit)
         return await self.session.read(list[AuditLine], "log", viewer=viewer, query=asked)

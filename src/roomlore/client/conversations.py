@@ -2,12 +2,11 @@
 
 from dataclasses import dataclass
 
-from roomlore.app.desk import check_limit
-from roomlore.client import written
-from roomlore.client.line import Session
-from roomlore.client.paging import PageRequest, fetch_all
-from roomlore.client.written import segment
-from roomlore.domain.records import Conversation, AssignedMessage, Viewer
+from roomlore.client import codec
+from roomlore.client.codec import segment
+from roomlore.client.session import PageRequest, Session, fetch_all
+from roomlore.domain.records import AssignedMessage, Conversation, Viewer
+from roomlore.operations.access import check_limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +45,7 @@ class ConversationPages:
             return found.messages[::-1], found.next
 
         said = await fetch_all(fetch, limit=limit, before=before)
-        return written.convert(Conversation, heads[0]), said[::-1]
+        return codec.convert(Conversation, heads[0]), said[::-1]
 
     async def timeline(
         self, viewer: Viewer, room: str, *, limit: int = 50, before: str | None = None

@@ -9,13 +9,13 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from roomlore.app.events import Event
-from roomlore.client import written
-from roomlore.client.line import Session
-from roomlore.client.wire import LONGEST_PAUSE, ServerRequest
+from roomlore.client import codec
+from roomlore.client.session import Session
+from roomlore.client.transport import LONGEST_PAUSE, ServerRequest
 from roomlore.domain.errors import RoomloreError, ServerUnavailable
 from roomlore.domain.ids import lowest_id_at
 from roomlore.domain.records import Viewer
+from roomlore.operations.events import Event
 
 if TYPE_CHECKING:
     import httpx2
@@ -84,7 +84,9 @@ class EventStream:
                 most = MAX_RECONNECTS if self._has_begun else wire.server.attempts
                 if cut.error is not None and self._failures >= most:
                     raise cut.error from None
-            await wire.back_off(self._failures, at_least=max(self._first_after, min(self._retry, LONGEST_PAUSE)))
+            await wire.back_off(
+                self._failures, at_least=max(self._first_after, min(self._retry, LONGEST_PAUSE))
+            )
             self._first_after = 0.0
 
     async def _until_interrupted(self) -> AsyncGenerator[Event]:
@@ -98,7 +100,7 @@ class EventStream:
                 async for told in httpx2.EventSource(response, max_event_size=MAX_EVENT_BYTES):
                     self._retry = self._retry if told.retry is None else told.retry / 1000
                     if told.data:
-                        yield written.decode(told.data.encode(), Event)
+                        yield codec.decode(told.data.encode(), Event)
         except httpx2.SSEError:
             why = f"an event has more than {MAX_EVENT_BYTES:,} bytes"
             raise ServerUnavailable(
@@ -109,8 +111,10 @@ class EventStream:
         raise _StreamInterrupted(None)
 
     def _request(self) -> ServerRequest:
-        query = written.query(room=self._room, after=self._after)
-        return ServerRequest(method="GET", path="/v1/events", query=query, viewer=self._session.viewer_header(self._viewer))
+        query = codec.query(room=self._room, after=self._after)
+        return ServerRequest(
+            method="GET", path="/v1/events", query=query, viewer=self._session.viewer_header(self._viewer)
+        )
 
     async def _begin(self, response: "httpx2.Response") -> None:
         """Note that a connection stands, or raise why it does not."""

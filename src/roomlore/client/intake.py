@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from roomlore.app.intake import MOST_RECORDS
-from roomlore.client.line import Session
+from roomlore.client.session import Session
 from roomlore.domain.errors import BadInput
 from roomlore.domain.ids import MessageId, RoomId
 from roomlore.domain.incoming import IncomingMessage, SkippedRecord
 from roomlore.ingest.accept import IngestResult
+from roomlore.operations.intake import MOST_RECORDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar, cast
 
-from roomlore.app.operation import Operation, check_zone, operations_of
-from roomlore.client import written
-from roomlore.client.line import Session
-from roomlore.client.written import segment
+from roomlore.client import codec
+from roomlore.client.codec import segment
+from roomlore.client.session import Session
+from roomlore.operations.registry import Operation, check_zone, operations_of
 
 Service = TypeVar("Service")
 
@@ -51,7 +51,7 @@ async def _call(line: Session, operation: Operation, *args: Any, **keywords: Any
     key, kind = operation.declaration.get("result_key"), operation.result
     answer = dict[str, kind] if key is not None else kind
     if operation.method == "GET":
-        found = await line.read(answer, path, viewer=viewer, query=written.query(**given))
+        found = await line.read(answer, path, viewer=viewer, query=codec.query(**given))
     elif operation.declaration.get("replay") == "read":
         found = await line.read(answer, path, viewer=viewer, body=given)
     elif kind is type(None):

@@ -8,23 +8,20 @@ up more than its share is cut, and says how much.
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from roomlore.context.choosing import ContextSelector
-from roomlore.context.drafting import ContextDraft
-from roomlore.context.enrich import DEFAULT_LIMITS as DEFAULT_ENRICH_LIMITS
-from roomlore.context.enrich import LinkLimits, LinkResult, attach, read_links
+from roomlore.context.expansion import DEFAULT_LIMITS, ExpansionLimits, Selected, expand
 from roomlore.context.limits import DEFAULT_BUDGET
-from roomlore.context.memoryblock import MemorySection
+from roomlore.context.links import DEFAULT_LIMITS as DEFAULT_ENRICH_LIMITS
+from roomlore.context.links import LinkLimits, LinkResult, attach, read_links
+from roomlore.context.memory_section import MemorySection
 from roomlore.context.records import Context, ContextLine, UnreadLink
 from roomlore.context.render import PARTIAL, line_text, link_turn_text
-from roomlore.context.replygraph import DEFAULT_LIMITS, ExpansionLimits, expand
+from roomlore.context.selection import ContextDraft, ContextSelector
+from roomlore.context.threads import ContextThread, complete_threads
 from roomlore.context.tokens import TokenCounter, estimate_tokens, message_cost
-from roomlore.context.walked import Selected
-from roomlore.context.wholes import ContextThread, complete_threads
-from roomlore.domain.articles import FetchFailure
 from roomlore.domain.errors import BadInput
-from roomlore.domain.ports import ArticleReader, MessageSource
+from roomlore.domain.ports import ArticleReader, FetchFailure, MessageSource
 from roomlore.domain.records import Message, Postable, Viewer
-from roomlore.domain.speech import removal_notice
+from roomlore.domain.rendering import removal_notice
 
 
 async def build(
@@ -84,14 +81,17 @@ async def with_articles(
     Only links of messages that are in are read, those of the newest first. The context tells of each of the others why
     nothing of it is shown.
     """
-    bodies = [(line.message.id, line.message.body) for line in context.lines if not removal_notice(line.message)]
+    bodies = [
+        (line.message.id, line.message.body) for line in context.lines if not removal_notice(line.message)
+    ]
     found = await read_links(bodies, reader, limits=limits)
     own = [line for line in context.lines if context.viewer.is_own(line.message.author_id)]
     # In a chat the page takes a turn of its own after a message of the viewer's.
     turns = sum(message_cost(link_turn_text(line), counter) for line in own[-limits.articles :])
     attached = attach(found, tokens=context.budget - context.tokens - turns, counter=counter)
     lines = tuple(
-        _with_embedded_articles(line, attached.blocks.get(line.message.id, ""), counter) for line in context.lines
+        _with_embedded_articles(line, attached.blocks.get(line.message.id, ""), counter)
+        for line in context.lines
     )
     return replace(
         context,

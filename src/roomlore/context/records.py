@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from roomlore.context.memoryblock import MemorySection
-from roomlore.context.walked import ContextPart, SelectionRule, TimeBoundary
+from roomlore.context.expansion import ContextPart, SelectionRule, TimeBoundary
+from roomlore.context.memory_section import MemorySection
 from roomlore.domain.ids import MessageId, ParticipantId, RoomId
 from roomlore.domain.records import Message, Postable, Reply, ReplyMethod, Viewer
-from roomlore.retrieval.records import RestrictedResult
+from roomlore.search.records import RestrictedResult
 
 OmissionCause = Literal["limit", "budget", "exchange"]
 

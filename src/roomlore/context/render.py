@@ -7,11 +7,11 @@ put anything there: further lines of a message begin with a bar.
 
 from collections.abc import Mapping
 
-from roomlore.context.memoryblock import section_text
+from roomlore.context.memory_section import section_text
 from roomlore.context.records import Context, ContextLine
 from roomlore.domain.patterns import lazy_pattern
 from roomlore.domain.records import Message, Postable, Viewer
-from roomlore.domain.speech import render_message
+from roomlore.domain.rendering import render_message
 
 Turn = dict[str, str]
 
@@ -33,7 +33,7 @@ POSTABLE: Mapping[Postable, str] = {
     "nowhere": "(This was read for your eyes only: post nothing of it, others may not be allowed to read it.)",
 }
 _NAME = lazy_pattern(r"[A-Za-z0-9_-]{1,64}")
-#: What begins the further lines of a message, as in `domain/speech.py`.
+#: What begins the further lines of a message, as in `domain/rendering.py`.
 _CONTINUATION = "\n  | "
 #: Stands before the messages where some of the trigger's own exchange did not fit.
 PARTIAL = "(The last message belongs to a longer exchange; messages of it are left out here.)"

@@ -1,6 +1,6 @@
 """Gives everybody in a context a harmless name, and nobody the name of another.
 
-What makes a body or a name harmless is the domain's (`domain/speech.py`); here is what depends on who else
+What makes a body or a name harmless is the domain's (`domain/rendering.py`); here is what depends on who else
 speaks in the same excerpt.
 """
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from roomlore.domain.ids import ParticipantId
 from roomlore.domain.records import Message
-from roomlore.domain.speech import safe_name
+from roomlore.domain.rendering import safe_name
 
 
 def speaker_names(messages: Iterable[Message]) -> dict[tuple[ParticipantId, str], str]:

@@ -183,7 +183,11 @@ def can_see_message(message: MessageFacts, viewer: ViewerFacts) -> bool:
             return viewer.is_one_of(message.audience)
         case "context_injection" if message.injected_memory is not None:
             stands = message.injected_memory.superseded_by is None
-            return viewer.is_one_of(message.audience) and stands and can_see_memory(message.injected_memory, viewer)
+            return (
+                viewer.is_one_of(message.audience)
+                and stands
+                and can_see_memory(message.injected_memory, viewer)
+            )
         case "context_injection":
             return viewer.is_one_of(message.audience) or (viewer.is_agent and _can_access(message, viewer))
         case "message" | "system":
@@ -196,7 +200,9 @@ def can_post(message: MessageFacts, place: PlaceFacts) -> bool:
         return False
     readers = place.readers
     if message.injected_memory is not None:
-        return message.injected_memory.superseded_by is None and _can_post_memory(message.injected_memory, place)
+        return message.injected_memory.superseded_by is None and _can_post_memory(
+            message.injected_memory, place
+        )
     if message.kind in {"whisper", "context_injection"}:
         return readers is not None and all(
             reader.is_own(message.author_id) or reader.is_one_of(message.audience) for reader in readers
@@ -341,7 +347,8 @@ def can_see_audit_line(reader_id: ParticipantId | None, viewer: ViewerFacts, *, 
 
 def _can_see_all(messages: Iterable[MessageFacts], viewer: ViewerFacts, *, is_sensitive: bool) -> bool:
     return all(
-        can_see_message(message, viewer) and (not is_sensitive or _was_present(message, viewer)) for message in messages
+        can_see_message(message, viewer) and (not is_sensitive or _was_present(message, viewer))
+        for message in messages
     )
 
 
@@ -381,7 +388,9 @@ def _was_present(message: MessageFacts, viewer: ViewerFacts) -> bool:
     """Return whether the viewer was there when a message was said, and so was everybody who reads at the place."""
     if viewer.place is not None and not _all_were_members(message, viewer.place):
         return False
-    return viewer.reads_as_operator or _was_member(message, viewer) or viewer.is_one_of(message.prior_speakers)
+    return (
+        viewer.reads_as_operator or _was_member(message, viewer) or viewer.is_one_of(message.prior_speakers)
+    )
 
 
 def _was_member(message: MessageFacts, viewer: ViewerFacts) -> bool:

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from roomlore.domain.wording import count_phrase
+from roomlore.domain.phrases import count_phrase
 
 #: More than this between two clocks, and between a message and now, is told.
 MAX_CLOCK_SKEW = timedelta(minutes=1)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from roomlore.domain.ids import MemoryId, ParticipantId
-from roomlore.domain.projected import NodeLabel
+from roomlore.domain.projections import NodeLabel
 from roomlore.domain.records import MemoryKind
 
 #: What a memory weighs for somebody it is about, and for somebody it only involves.
@@ -57,7 +57,9 @@ class RelatedTag:
     count: int
 
 
-def sort_key(one: ConversationPartner | ConversationAuthor | RelatedMemory | RelatedTag) -> tuple[int, timedelta, int]:
+def sort_key(
+    one: ConversationPartner | ConversationAuthor | RelatedMemory | RelatedTag,
+) -> tuple[int, timedelta, int]:
     """Return what these are ordered by: the least comes first."""
     match one:
         case ConversationPartner() | ConversationAuthor():
@@ -79,7 +81,11 @@ class Neighbour:
 
 
 def nearest_neighbours(
-    talks: Iterable[ConversationPartner], memories: Iterable[RelatedMemory], tags: Iterable[RelatedTag], *, limit: int
+    talks: Iterable[ConversationPartner],
+    memories: Iterable[RelatedMemory],
+    tags: Iterable[RelatedTag],
+    *,
+    limit: int,
 ) -> list[Neighbour]:
     """Return the nearest of people, memories and tags, nearest first; each label is measured by its own nearest."""
     found = [

@@ -91,7 +91,7 @@ class IncomingMessage:
     audience: Sequence[IncomingAuthor] = ()
     #: Account ids named by the platform's own structure, never guessed from the text.
     mentions: Sequence[str] = ()
-    #: Each at least {"name", "url"} where known; words of it become quoted lines below the body, see `ingest/carried.py`.
+    #: Each at least {"name", "url"} where known; words of it become quoted lines below the body, see `ingest/attachments.py`.
     attachments: Sequence[Mapping[str, Any]] = ()
     #: Each {"emoji", "count"} where known, plus {"by": [account ids]}.
     reactions: Sequence[Mapping[str, Any]] = ()

@@ -11,17 +11,39 @@ from typing import IO, TYPE_CHECKING, Any, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Article:
+    """What a page says, without what surrounds it."""
+
+    #: As it was asked for; redirects may have led elsewhere.
+    url: str
+    #: Empty where the page has none.
+    title: str
+    #: As the page has it: nobody vouches for it, and nothing in it has been made harmless yet.
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchFailure:
+    """A link whose page was not read."""
+
+    url: str
+    #: One phrase for a person. It never tells what address a name stands for.
+    reason: str
+
+
 if TYPE_CHECKING:
     from uuid import UUID
     from zoneinfo import ZoneInfo
 
-    from roomlore.domain.articles import Article, FetchFailure
-    from roomlore.domain.graph import ConversationAuthor, RelatedTag, ConversationPartner, RelatedMemory
+    pass
+    from roomlore.domain.claims import Claim, NamedParticipant, SourceText
+    from roomlore.domain.graph import ConversationAuthor, ConversationPartner, RelatedMemory, RelatedTag
     from roomlore.domain.ids import ConversationId, MemoryId, MessageId, ParticipantId
     from roomlore.domain.incoming import ParsedItem
-    from roomlore.domain.projected import StoredDigest, QueryFilter, Candidate, VisibilityFilter
+    from roomlore.domain.projections import Candidate, QueryFilter, StoredDigest, VisibilityFilter
     from roomlore.domain.records import Message, Reply
-    from roomlore.domain.statements import NamedParticipant, SourceText, Claim
 
 #: What a projection holds of a subject: points, or nodes.
 Subject_contra = TypeVar("Subject_contra", contravariant=True)
@@ -117,13 +139,25 @@ class PointIndex(Protocol):
     """A copy that is searched; raises what a projection raises."""
 
     async def search_dense(
-        self, copy: str, vector: NDArray[np.float32], *, sight: VisibilityFilter, narrowing: QueryFilter, wanted: int
+        self,
+        copy: str,
+        vector: NDArray[np.float32],
+        *,
+        sight: VisibilityFilter,
+        narrowing: QueryFilter,
+        wanted: int,
     ) -> list[Candidate]:
         """Return the messages within sight whose vectors are nearest, nearest first; of length one, scored by cosine."""
         ...
 
     async def search_lexical(
-        self, copy: str, lexemes: Sequence[str], *, sight: VisibilityFilter, narrowing: QueryFilter, wanted: int
+        self,
+        copy: str,
+        lexemes: Sequence[str],
+        *,
+        sight: VisibilityFilter,
+        narrowing: QueryFilter,
+        wanted: int,
     ) -> list[Candidate]:
         """Return the messages within sight that share most with these lexemes, by BM25, best first."""
         ...
@@ -159,11 +193,15 @@ class Graph(Protocol):
         """Return the memories about somebody, newest first."""
         ...
 
-    async def conversation_partners(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[ConversationPartner]:
+    async def conversation_partners(
+        self, participant_ids: Sequence[ParticipantId], *, limit: int
+    ) -> list[ConversationPartner]:
         """Return whom somebody answered or was answered by, the most frequent first."""
         ...
 
-    async def related_memories(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[RelatedMemory]:
+    async def related_memories(
+        self, participant_ids: Sequence[ParticipantId], *, limit: int
+    ) -> list[RelatedMemory]:
         """Return the memories that are about somebody or involve them, the weightiest first."""
         ...
 
@@ -171,7 +209,9 @@ class Graph(Protocol):
         """Return the tags of memories that are about somebody or involve them, the most frequent first."""
         ...
 
-    async def conversation_authors(self, conversation_id: ConversationId, *, limit: int) -> list[ConversationAuthor]:
+    async def conversation_authors(
+        self, conversation_id: ConversationId, *, limit: int
+    ) -> list[ConversationAuthor]:
         """Return who wrote in a conversation of which the viewer may see all, the most talkative first."""
         ...
 

@@ -7,10 +7,59 @@ from typing import Any, Literal
 from uuid import UUID
 
 from roomlore.domain.ids import ConversationId, KeyId, MemoryId, MessageId, OrgId, ParticipantId, RoomId
-from roomlore.domain.incoming import MessageKind, ParticipantKind, TimestampPrecision, RoomKind, Visibility
-from roomlore.domain.mentions import Mention, Reaction
-from roomlore.domain.names import qualified_room_name
-from roomlore.domain.roles import Role
+from roomlore.domain.incoming import MessageKind, ParticipantKind, RoomKind, TimestampPrecision, Visibility
+from roomlore.domain.words import qualified_room_name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoomMember:
+    """A presence of somebody in a room."""
+
+    participant_id: ParticipantId
+    name: str
+    kind: ParticipantKind
+    #: None: since before the records begin.
+    joined_at: datetime | None
+    #: None: still there.
+    left_at: datetime | None
+    #: The platform lists it, they wrote there, or an operator said so.
+    known_by: Literal["platform", "wrote", "operator"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mention:
+    """Somebody, or a room, that a message names, as the viewer may call them."""
+
+    #: The account or room as its platform knows it.
+    external_id: str
+    name: str
+    #: One of the two.
+    participant_id: ParticipantId | None = None
+    room_id: RoomId | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reaction:
+    """A reaction to a message."""
+
+    emoji: str
+    #: How many reacted so.
+    count: int
+    #: Those of them whom the viewer may know, where the platform says who they are.
+    by: Sequence[Mention] = ()
+
+
+Role = Literal["operator", "agent", "member"]
+#: `speak`: say something in rooms, and edit it; `remember`: assert memories; `correct`: say what is wrong with memories of oneself, and put such aside; `arrange`: say what belongs to which conversation, as far as the viewer may see
+#: these; `erase own`: what the viewer wrote, and the viewer; `administer`: all else.
+Right = Literal["speak", "remember", "correct", "arrange", "erase own", "administer"]
+
+RIGHTS: Mapping[Role, frozenset[Right]] = {
+    "operator": frozenset({"speak", "remember", "correct", "arrange", "erase own", "administer"}),
+    "agent": frozenset({"speak", "remember", "correct", "erase own"}),
+    "member": frozenset({"correct", "arrange", "erase own"}),
+}
+
 
 ReplyMethod = Literal["explicit", "thread", "mention", "inferred"]
 MemoryKind = Literal[

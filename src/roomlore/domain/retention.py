@@ -44,7 +44,9 @@ class RetentionChange:
     is_dry_run: bool = False
 
 
-def change_policy(policy: RetentionPolicy, keep_for: timedelta | None, *, now: datetime, grace: timedelta) -> RetentionPolicy:
+def change_policy(
+    policy: RetentionPolicy, keep_for: timedelta | None, *, now: datetime, grace: timedelta
+) -> RetentionPolicy:
     """Return what a room keeps once it is told to keep what was said for so long."""
     if not _is_shorter(keep_for, policy.effective):
         return RetentionPolicy(keep_for=keep_for)

@@ -13,35 +13,58 @@ from typing import Any
 
 import msgspec
 
+from roomlore.db import (
+    client_ids,
+    directory,
+    disentanglement,
+    erased,
+    erasure,
+    injections,
+    llm_calls,
+    messages,
+    work_queue,
+)
+from roomlore.db import outbox as noted
+from roomlore.db.messages import Audience, NewMessage, NewVersion, OriginalAuthorName, StatedReply
+from roomlore.db.queries import Connection
 from roomlore.domain.errors import BadInput
 from roomlore.domain.ids import MessageId, OrgId, RoomId, uuid7
 from roomlore.domain.incoming import IncomingMessage, SkippedRecord
-from roomlore.ingest import echoes, gone, people
+from roomlore.ingest import erasure_filter, participants
 from roomlore.ingest.resolve import ResolvedNames, resolve
 from roomlore.ingest.versions import (
     OTHER_MESSAGE,
-    MessageChange,
     AttributedMessage,
+    MessageChange,
     compare,
-    skipped_conflict,
+    is_version,
     match_versions,
+    skipped_conflict,
 )
-from roomlore.store import changes as noted
-from roomlore.store import (
-    directory,
-    erased,
-    erasing,
-    injections,
-    messages,
-    readings,
-    stated,
-    untangling,
-    work,
-)
-from roomlore.store.messages import Audience, OriginalAuthorName, NewMessage, NewVersion, StatedReply
-from roomlore.store.queries import Connection
-from roomlore.wishes import hearing
-from roomlore.wishes.listening import NOTHING_SCREENED, Screened
+from roomlore.privacy import enforcement
+from roomlore.privacy.screening import NOTHING_SCREENED, Screened
+
+
+async def adopt_platform_ids(
+    conn: Connection, org_id: OrgId, first: Mapping[tuple[RoomId, str], IncomingMessage], names: ResolvedNames
+) -> None:
+    """Give what was said the platform's ids, where these records are of it."""
+    said = await client_ids.unmatched(conn, org_id, list(first))
+    if not said:
+        return
+    told = {one.id: names.attributed(first[one.room_id, one.stated_id]) for one in said}
+    who = {who for one in told.values() for who in (one.author_id, *one.audience)}
+    who.update(*((one.author_id, *one.audience) for one in said))
+    persons = await client_ids.persons_of_accounts(conn, org_id, who)
+    same: dict[tuple[RoomId, str], MessageId] = {}
+    for one in said:
+        if is_version(one, told[one.id], persons):
+            # Two accounts of one person may have stated one id: the platform has one message of it.
+            same.setdefault((one.room_id, one.stated_id), one.id)
+    if same:
+        await client_ids.adopt_platform_ids(conn, org_id, list(same.values()))
+        await noted.append(conn, org_id, "message.revised", list(same.values()))
+
 
 #: Quick, and not strict: what is written is clean.
 JSON = msgspec.json.Encoder()
@@ -89,7 +112,7 @@ async def accept(
     """
     # A statement of its own, so that the next one sees what an erasure has just done.
     await erased.lock_shared(conn, org_id)
-    staying = await gone.reject_erased(conn, org_id, batch, now=received_at)
+    staying = await erasure_filter.reject_erased(conn, org_id, batch, now=received_at)
     accepted = await _accept(conn, org_id, staying.batch, received_at=received_at, listened=listened)
     return replace(accepted, skipped=[*staying.skipped, *accepted.skipped])
 
@@ -110,7 +133,7 @@ async def _accept(
     first: dict[Key, IncomingMessage] = {}
     for key, message in zip(keys, batch, strict=True):
         first.setdefault(key, message)
-    await echoes.adopt_platform_ids(conn, org_id, first, names)
+    await adopt_platform_ids(conn, org_id, first, names)
     added = await _add_messages(conn, org_id, first, names, received_at=received_at)
     fresh = {message_id: first[key] for key, message_id in added.items()}
     again = [
@@ -126,16 +149,16 @@ async def _accept(
     versions = [(ids[key], message) for key, message in again if id(message) not in left_out]
     await _add_replies(conn, org_id, versions, names)
     await _change(conn, org_id, changes, redacted_at=received_at)
-    await people.update_participants(conn, org_id, batch, fresh, names=names)
+    await participants.update_participants(conn, org_id, batch, fresh, names=names)
     # After it is known who is in the room, or nobody would be in one that has just been opened.
     if added and await injections.enqueue_added(conn, org_id):
-        await work.wake(conn, "inject")
+        await work_queue.wake(conn, "inject")
     rooms = {room_id for room_id, _ in keys}
     said = _new_texts(fresh, changes)
     if said:
-        await hearing.apply(conn, org_id, said, rooms=rooms, at=received_at, screened=listened)
+        await enforcement.apply(conn, org_id, said, rooms=rooms, at=received_at, screened=listened)
     if any(change.is_redacted for change in changes):
-        await hearing.reapply(conn, org_id, rooms)
+        await enforcement.reapply(conn, org_id, rooms)
     stored = [ids[key] for key, message in zip(keys, batch, strict=True) if id(message) not in left_out]
     return _result(keys, added, stored, changes)
 
@@ -161,7 +184,9 @@ async def _add_messages(
 def _check_size(texts: Iterable[str | None]) -> None:
     size = sum(len(text) for text in texts if text)
     if size > MAX_CHANGE_BYTES:
-        raise BadInput("batch", f"{size:,} characters at once, at most {MAX_CHANGE_BYTES:,}; send it in parts")
+        raise BadInput(
+            "batch", f"{size:,} characters at once, at most {MAX_CHANGE_BYTES:,}; send it in parts"
+        )
 
 
 def _message_order(key: Key) -> tuple[str, str]:
@@ -213,15 +238,17 @@ async def _add_dependents(
     if audiences:
         await messages.add_audiences(conn, org_id, audiences)
     await noted.append_added(conn, org_id)
-    await work.enqueue_added(conn, org_id)
+    await work_queue.enqueue_added(conn, org_id)
     if any(message.reply_to or message.thread_root for message in fresh.values()):
         await messages.add_replies_of_added(conn, org_id)
     if await messages.resolve_replies(conn, org_id):
-        await untangling.mark_messages_dirty(conn, org_id, fresh)
-    moved = await stated.relink_replies(conn, org_id) | await stated.link_replies(conn, org_id, set(fresh))
+        await disentanglement.mark_messages_dirty(conn, org_id, fresh)
+    moved = await client_ids.relink_replies(conn, org_id) | await client_ids.link_replies(
+        conn, org_id, set(fresh)
+    )
     await _mark_dirty(conn, org_id, moved)
-    if await untangling.mark_added_dirty(conn, org_id):
-        await work.wake(conn, "untangle")
+    if await disentanglement.mark_added_dirty(conn, org_id):
+        await work_queue.wake(conn, "untangle")
 
 
 async def _add_replies(
@@ -231,7 +258,7 @@ async def _add_replies(
     replies = [reply for message_id, message in again for reply in _replies(message_id, message, names)]
     if replies:
         added = await messages.add_replies(conn, org_id, replies)
-        await stated.link_replies(conn, org_id, added)
+        await client_ids.link_replies(conn, org_id, added)
         await _mark_dirty(conn, org_id, added)
 
 
@@ -273,7 +300,7 @@ async def _compare(
     who = {one.author_id for ones in told.values() for one in ones}
     who.update(*(one.audience for ones in told.values() for one in ones))
     who.update(*((version.author_id, *version.audience) for version in known.values()))
-    persons = await stated.persons_of_accounts(conn, org_id, who)
+    persons = await client_ids.persons_of_accounts(conn, org_id, who)
     changes: list[MessageChange] = []
     left_out: set[int] = set()
     for key, ones in told.items():
@@ -292,16 +319,18 @@ async def _change(
     otherwise = [change.message_id for change in changes if _has_new_text(change)]
     await _mark_dirty(conn, org_id, otherwise)
     if otherwise:
-        await readings.drop_with_messages(conn, org_id, otherwise)
+        await llm_calls.drop_with_messages(conn, org_id, otherwise)
     redacted = [change.message_id for change in changes if change.is_redacted]
     if redacted:
         await redact(conn, org_id, redacted, redacted_at=redacted_at)
     named = [(change.message_id, change.author_name) for change in changes if change.author_name is not None]
     if named:
         await messages.restore_author_names(
-            conn, org_id, [OriginalAuthorName(message_id=message_id, author_name=name) for message_id, name in named]
+            conn,
+            org_id,
+            [OriginalAuthorName(message_id=message_id, author_name=name) for message_id, name in named],
         )
-        await work.reembed(conn, org_id, [message_id for message_id, _ in named])
+        await work_queue.reembed(conn, org_id, [message_id for message_id, _ in named])
     revisions = [revision for change in changes for revision in change.revisions]
     if revisions:
         await messages.add_revisions(conn, org_id, revisions)
@@ -312,12 +341,14 @@ async def _change(
         await messages.revise_messages(conn, org_id, versions)
         await _reembed(conn, org_id, revised)
         # What is left of listening to what they said before.
-        await work.drop(conn, org_id, "listen", [message_id for message_id, _ in revised])
+        await work_queue.drop(conn, org_id, "listen", [message_id for message_id, _ in revised])
     read_otherwise = {message_id for message_id, _ in (*named, *revised)} - set(redacted)
     await noted.append(conn, org_id, "message.revised", read_otherwise)
 
 
-def _new_texts(fresh: Mapping[MessageId, IncomingMessage], changes: Sequence[MessageChange]) -> dict[MessageId, str]:
+def _new_texts(
+    fresh: Mapping[MessageId, IncomingMessage], changes: Sequence[MessageChange]
+) -> dict[MessageId, str]:
     """Return what messages say that are new or have another text: in it requests may be heard."""
     bodies = {message_id: message.body for message_id, message in fresh.items()}
     return bodies | {
@@ -330,8 +361,8 @@ def _has_new_text(change: MessageChange) -> bool:
 
 
 async def _mark_dirty(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> None:
-    if ids and await untangling.mark_messages_dirty(conn, org_id, ids):
-        await work.wake(conn, "untangle")
+    if ids and await disentanglement.mark_messages_dirty(conn, org_id, ids):
+        await work_queue.wake(conn, "untangle")
 
 
 async def _reembed(
@@ -343,11 +374,11 @@ async def _reembed(
     """
     silent = [message_id for message_id, message in revised if not needs_embedding(message)]
     if silent:
-        await work.drop(conn, org_id, "embed", silent)
+        await work_queue.drop(conn, org_id, "embed", silent)
     to_embed = [message_id for message_id, message in revised if needs_embedding(message)]
     if to_embed:
-        await work.enqueue(conn, org_id, "embed", to_embed)
-    await work.drop_embeddings(conn, org_id, [message_id for message_id, _ in revised])
+        await work_queue.enqueue(conn, org_id, "embed", to_embed)
+    await work_queue.drop_embeddings(conn, org_id, [message_id for message_id, _ in revised])
 
 
 def _version(message_id: MessageId, message: IncomingMessage) -> NewVersion:
@@ -365,7 +396,7 @@ def _version(message_id: MessageId, message: IncomingMessage) -> NewVersion:
 
 async def redact(conn: Connection, org_id: OrgId, ids: Sequence[MessageId], *, redacted_at: datetime) -> int:
     """Remove the content of messages and everything derived from it; return how many had any left."""
-    await erasing.drop_derived(conn, org_id, ids)
+    await erasure.drop_derived(conn, org_id, ids)
     count = await messages.redact_messages(conn, org_id, ids, redacted_at=redacted_at)
     if count:
         await noted.append(conn, org_id, "message.redacted", ids)

@@ -18,14 +18,14 @@ from roomlore.domain.incoming import (
     IncomingRoom,
     MessageKind,
     ParticipantKind,
-    TimestampPrecision,
     RoomKind,
     SkippedRecord,
+    TimestampPrecision,
     Visibility,
 )
 from roomlore.domain.patterns import lazy_pattern
-from roomlore.domain.roomaudience import is_direct_stated_open
-from roomlore.ingest.carried import with_attachments
+from roomlore.domain.room_visibility import is_direct_stated_open
+from roomlore.ingest.attachments import with_attachments
 from roomlore.ingest.secrets import MARKER, SECRET_FIELDS, is_harmless, remove_secrets
 
 #: Longer bodies are refused: no platform allows them, and a megabyte is no message.
@@ -92,7 +92,9 @@ class RoomCleaner:
         return known[1]
 
 
-def clean(message: IncomingMessage, *, now: datetime, rooms: RoomCleaner | None = None) -> CleanRecord | SkippedRecord:
+def clean(
+    message: IncomingMessage, *, now: datetime, rooms: RoomCleaner | None = None
+) -> CleanRecord | SkippedRecord:
     """Return the record without secrets and unstorable characters, or the reason why it is left out.
 
     Args:
@@ -103,17 +105,23 @@ def clean(message: IncomingMessage, *, now: datetime, rooms: RoomCleaner | None 
     reason = _fault(message, now=now)
     scrubber = ValueCleaner()
     if reason is not None:
-        return SkippedRecord(where=scrubber.text(message.where or message.external_id[:MAX_ID]), reason=reason)
+        return SkippedRecord(
+            where=scrubber.text(message.where or message.external_id[:MAX_ID]), reason=reason
+        )
     fields: dict[str, Any] = {
         "room": rooms.cleaned(message.room) if rooms else clean_room(message.room),
         "author": _clean_author(message.author),
         "sent_at": message.sent_at.astimezone(UTC),
         "edited_at": _edited_after(message.sent_at, message.edited_at) if message.edited_at else None,
-        "audience": tuple(_clean_author(author) for author in message.audience if _is_storable_author(author)),
+        "audience": tuple(
+            _clean_author(author) for author in message.audience if _is_storable_author(author)
+        ),
         "mentions": tuple(scrubber.text(mention) for mention in message.mentions),
         **(_content(message, scrubber) if not message.deleted else NO_CONTENT),
     }
-    return CleanRecord(message=_replace_fields(message, fields), secrets_stripped=scrubber.count, size=scrubber.size)
+    return CleanRecord(
+        message=_replace_fields(message, fields), secrets_stripped=scrubber.count, size=scrubber.size
+    )
 
 
 def _replace_fields(message: IncomingMessage, fields: Mapping[str, Any]) -> IncomingMessage:

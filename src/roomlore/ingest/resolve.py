@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from roomlore.db import directory
+from roomlore.db.directory import AccountKey, KindUpdate, NewAccount, NewRoom
+from roomlore.db.queries import Connection
 from roomlore.domain.ids import OrgId, ParticipantId, RoomId, random_id
 from roomlore.domain.incoming import IncomingAuthor, IncomingMessage, IncomingRoom, ParticipantKind
-from roomlore.domain.roomaudience import UNKNOWN_KIND, visibility_of, is_stated_closed
+from roomlore.domain.room_visibility import UNKNOWN_KIND, is_stated_closed, visibility_of
 from roomlore.ingest.versions import AttributedMessage
-from roomlore.store import directory
-from roomlore.store.directory import AccountKey, NewAccount, NewRoom, KindUpdate
-from roomlore.store.queries import Connection
 
 RoomName = tuple[str, str]
 AuthorName = tuple[str, str, str]

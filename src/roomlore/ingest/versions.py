@@ -12,11 +12,11 @@ from datetime import datetime
 from typing import Protocol
 from uuid import UUID
 
+from roomlore.db.messages import Revision, StoredVersion
 from roomlore.domain.ids import MessageId, ParticipantId
 from roomlore.domain.incoming import IncomingMessage, MessageKind, SkippedRecord
-from roomlore.domain.speech import without_trailing_quotes
+from roomlore.domain.rendering import without_trailing_quotes
 from roomlore.ingest.secrets import remove_secrets
-from roomlore.store.messages import Revision, StoredVersion
 
 #: Why a version is left out while its message stays.
 OTHER_TEXT = "same id, other text"

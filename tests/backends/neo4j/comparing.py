@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from backends.neo4j.stories import Model, Raw
-from roomlore.app import App
-from roomlore.store import projections
+from roomlore.db import projections
+from roomlore.operations import App
 from workers.copying import expected_nodes
 
 

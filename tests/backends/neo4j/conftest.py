@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from roomlore.backends.neo4j import Neo4jProjection, open_neo4j
 from roomlore.domain.ids import uuid7
+from roomlore.projections.neo4j import Neo4jProjection, open_neo4j
 
 if find_spec("neo4j") is None:
     collect_ignore_glob = ["test_*.py"]

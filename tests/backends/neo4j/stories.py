@@ -8,7 +8,7 @@ from uuid import UUID
 
 from neo4j import AsyncGraphDatabase, NotificationMinimumSeverity
 
-from roomlore.domain.projected import Edge, StoredDigest, Node
+from roomlore.domain.projections import Edge, Node, StoredDigest
 
 #: Kind, where it begins, where it ends, who owns it, and its properties.
 Line = tuple[str, str, str, str, tuple[tuple[str, Any], ...]]

@@ -8,9 +8,9 @@ from backends.neo4j.comparing import assert_alike
 from backends.neo4j.stories import Raw
 from ingest.stories import at, author, message
 from remembering.drafts import kept
-from roomlore.app import App
-from roomlore.app import copies as copying
-from roomlore.config import Neo4jSettings
+from roomlore.operations import App
+from roomlore.operations import projection_service as copying
+from roomlore.settings import Neo4jSettings
 from workers.copying import expected_nodes
 from workers.rooms import busy_room
 

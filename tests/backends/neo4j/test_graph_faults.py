@@ -11,9 +11,9 @@ import pytest
 
 from backends.neo4j.running import Server, real_server
 from backends.neo4j.stories import Model, Raw, message, user
-from roomlore.backends import neo4j as graphs
-from roomlore.backends.neo4j import Neo4jProjection, open_neo4j
 from roomlore.domain.errors import BackendUnavailable, BadInput
+from roomlore.projections import neo4j as graphs
+from roomlore.projections.neo4j import Neo4jProjection, open_neo4j
 
 PASSWORD = "hush-0123456789"
 

@@ -8,12 +8,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from backends.neo4j.stories import Model, Raw, message, uid, user
-from roomlore.backends import neo4j as graphs
-from roomlore.backends.neo4j import Neo4jProjection
-from roomlore.backends.neo4jwire import load_queries, label_values
 from roomlore.domain.errors import BackendUnavailable, BadInput
 from roomlore.domain.ids import uuid7
-from roomlore.domain.projected import Edge, StoredDigest, Node, VisibilityFilter
+from roomlore.domain.projections import Edge, Node, StoredDigest, VisibilityFilter
+from roomlore.projections import neo4j as graphs
+from roomlore.projections.neo4j import Neo4jProjection
+from roomlore.projections.neo4j_connection import label_values, load_queries
 
 pytestmark = pytest.mark.slow
 
@@ -62,13 +62,17 @@ async def test_an_older_version_never_replaces_a_newer_one(graph: Neo4jProjectio
     newer, older = message(2, author=1, version=5), message(2, author=3, version=4)
     await graph.put(copy, [newer])
     await graph.put(copy, [older])
-    assert await graph.stored_digests(copy, after=None, limit=9) == [StoredDigest(id=uid(2), digest=newer.digest)]
+    assert await graph.stored_digests(copy, after=None, limit=9) == [
+        StoredDigest(id=uid(2), digest=newer.digest)
+    ]
 
 
 async def test_the_newest_of_a_batch_counts(graph: Neo4jProjection, copy: str):
     newest = replace(user(1, version=3), properties={"name": "newest"})
     await graph.put(copy, [user(1, version=1), newest, user(1, version=2)])
-    assert await graph.stored_digests(copy, after=None, limit=9) == [StoredDigest(id=uid(1), digest=newest.digest)]
+    assert await graph.stored_digests(copy, after=None, limit=9) == [
+        StoredDigest(id=uid(1), digest=newest.digest)
+    ]
 
 
 async def test_a_property_that_is_no_longer_given_goes(graph: Neo4jProjection, raw: Raw, copy: str):
@@ -266,7 +270,9 @@ async def test_a_copy_that_nobody_prepared_is_gone(graph: Neo4jProjection):
     await graph.remove("never")
 
 
-async def test_removing_goes_on_where_it_was_broken_off(graph: Neo4jProjection, raw: Raw, copy: str, monkeypatch):
+async def test_removing_goes_on_where_it_was_broken_off(
+    graph: Neo4jProjection, raw: Raw, copy: str, monkeypatch
+):
     monkeypatch.setattr(graphs, "BATCH", 10)
     monkeypatch.setattr(graphs, "MAX_DELETED_EDGES", 15)
     await graph.put(copy, [user(1), *(message(n, author=1, reply_to=n - 1) for n in range(11, 60))])

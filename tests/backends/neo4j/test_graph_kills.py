@@ -15,11 +15,11 @@ from backends.neo4j.comparing import assert_alike
 from backends.neo4j.stories import Raw
 from ingest.stories import at, author, message
 from remembering.drafts import kept
-from roomlore.app import App
-from roomlore.backends.neo4j import Neo4jProjection
-from roomlore.config import Neo4jSettings
-from roomlore.store.cluster import Cluster
-from roomlore.workers.project import index_prefix
+from roomlore.db.cluster import Cluster
+from roomlore.jobs.projection import index_prefix
+from roomlore.operations import App
+from roomlore.projections.neo4j import Neo4jProjection
+from roomlore.settings import Neo4jSettings
 from workers.rooms import busy_room
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -27,10 +27,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 #: Begins another copy, asks for all that it is to hold, writes it and changes over; tells of each batch.
 WRITER = """
 import asyncio, os, sys, uuid
-from roomlore.backends.neo4j import open_neo4j
-from roomlore.store.db import Database
-from roomlore.workers import project
-from roomlore.workers.project import ProjectWorker
+from roomlore.projections.neo4j import open_neo4j
+from roomlore.db.database import Database
+from roomlore.jobs import project
+from roomlore.jobs.projection import ProjectWorker
 
 async def main():
     dsn, org, url, user = sys.argv[1:]

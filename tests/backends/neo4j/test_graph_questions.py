@@ -13,15 +13,15 @@ from graph.comparing import compare, viewers
 from graph.copied import with_neo4j
 from graph.telling import STATED, Facts, Story, facts, plain, stories, tell
 from graph.test_story import STORY
-from roomlore.app import App
-from roomlore.backends.neo4j import Neo4jProjection
-from roomlore.backends.neo4jquestions import Neo4jGraphView, _query_parts
-from roomlore.backends.neo4jwire import load_queries
+from roomlore.db import projections
 from roomlore.domain.errors import BackendUnavailable
 from roomlore.domain.ids import ConversationId, MessageId, ParticipantId, RoomId
-from roomlore.domain.projected import Edge, Node, VisibilityFilter, MembershipPeriod, tag_id
+from roomlore.domain.projections import Edge, MembershipPeriod, Node, VisibilityFilter, tag_id
 from roomlore.domain.records import Viewer
-from roomlore.store import projections
+from roomlore.operations import App
+from roomlore.projections.neo4j import Neo4jProjection
+from roomlore.projections.neo4j_connection import load_queries
+from roomlore.projections.neo4j_queries import Neo4jGraphView, _query_parts
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -92,7 +92,9 @@ async def alone(app: App, copy: str, viewer: Viewer, graph: Neo4jProjection) -> 
         return graph.view_for(copy, await projections.visibility_filter(conn))
 
 
-async def test_a_copy_alone_shows_no_more_than_may_be_read(open_copied: OpenApp, admin, graph: Neo4jProjection):
+async def test_a_copy_alone_shows_no_more_than_may_be_read(
+    open_copied: OpenApp, admin, graph: Neo4jProjection
+):
     app = await open_copied("graph")
     await tell(app, STORY)
     copy = await build(app)
@@ -149,7 +151,9 @@ OPEN = within(open_room_ids=[RoomId(uid(ROOM))])
 
 
 @pytest.mark.parametrize("lacking", ["room_id", "sent_at", "author_id", "kind"])
-async def test_what_is_not_known_of_a_message_makes_it_nobodys(graph: Neo4jProjection, copy: str, lacking: str):
+async def test_what_is_not_known_of_a_message_makes_it_nobodys(
+    graph: Neo4jProjection, copy: str, lacking: str
+):
     stay = MembershipPeriod(room_id=RoomId(uid(ROOM)), joined_at=NOON, left_at=None)
     await graph.put(copy, [say(HEARD, **{lacking: None})])
     for sight in (OPEN, within(stays=[stay])):
@@ -163,7 +167,9 @@ async def test_whoever_may_see_nothing_is_told_nothing(graph: Neo4jProjection, c
     await graph.put(copy, [say(HEARD), say(WHISPERED, kind="whisper", audience=(str(uid(BOB)),))])
     people = [ParticipantId(uid(ANN))]
     assert await graph.view_for(copy, within()).messages_by(people, limit=9) == []
-    assert await graph.view_for(copy, within(own_ids=[ParticipantId(uid(3))])).messages_by(people, limit=9) == []
+    assert (
+        await graph.view_for(copy, within(own_ids=[ParticipantId(uid(3))])).messages_by(people, limit=9) == []
+    )
     assert await graph.view_for(copy, within(own_ids=people)).messages_by(people, limit=0) == []
     assert len(await graph.view_for(copy, within(is_operator=True)).messages_by(people, limit=9)) == 2
 

@@ -8,8 +8,8 @@ import pytest
 
 from backends.qdrant.running import Shim, real_server
 from backends.qdrant.stories import DIMENSIONS
-from roomlore.backends.qdrant import QdrantProjection, open_qdrant
 from roomlore.domain.ids import uuid7
+from roomlore.projections.qdrant import QdrantProjection, open_qdrant
 
 
 @pytest.fixture(scope="session")

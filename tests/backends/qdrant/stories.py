@@ -9,8 +9,8 @@ from uuid import UUID
 import numpy as np
 from hypothesis import strategies as st
 
-from roomlore.backends.qdrant import QdrantProjection
-from roomlore.domain.projected import QueryFilter, Point, VisibilityFilter, MembershipPeriod
+from roomlore.domain.projections import MembershipPeriod, Point, QueryFilter, VisibilityFilter
+from roomlore.projections.qdrant import QdrantProjection
 
 DIMENSIONS = 4
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

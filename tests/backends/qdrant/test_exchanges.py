@@ -17,7 +17,7 @@ from backends.qdrant.stories import (
 )
 from backends.qdrant.test_seeing import lies_in, may_read
 from roomlore.domain.errors import BadInput
-from roomlore.domain.projected import QueryFilter, VisibilityFilter
+from roomlore.domain.projections import QueryFilter, VisibilityFilter
 
 TOGETHER = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 

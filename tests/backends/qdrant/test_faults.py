@@ -13,8 +13,8 @@ import pytest
 from backends.chatserver import http
 from backends.qdrant.running import stranger
 from backends.qdrant.stories import DIMENSIONS, EVERYTHING, EVERYWHERE, digests, facing, point, some_id, told
-from roomlore.backends.qdrant import open_qdrant
 from roomlore.domain.errors import BackendUnavailable, BadInput
+from roomlore.projections.qdrant import open_qdrant
 
 COPY = "one"
 KEY = "a-key-that-nobody-may-see"

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from backends.qdrant.stories import DIMENSIONS, EVERYTHING, EVERYWHERE, digests, facing, point, some_id, told
-from roomlore.backends import qdrant
 from roomlore.domain.errors import BackendUnavailable, BadInput
+from roomlore.projections import qdrant
 
 TOGETHER = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -194,7 +194,7 @@ async def test_many_that_are_never_taken_do_not_fill_the_log(points, copy):
 
 @pytest.mark.usefixtures("server")
 def test_no_word_of_what_was_said_is_stored():
-    from roomlore.backends.qdrantwire import payload_of  # noqa: PLC0415  needs the extra
+    from roomlore.projections.qdrant_connection import payload_of  # noqa: PLC0415  needs the extra
 
     stored = payload_of(point(1, lexemes={"secret": 2}, author_kind="agent"))
     assert "secret" not in repr(stored)

@@ -4,9 +4,9 @@ import importlib.util
 
 import pytest
 
-from roomlore.backends import qdrant
-from roomlore.backends.qdrant import open_qdrant
 from roomlore.domain.errors import BadInput
+from roomlore.projections import qdrant
+from roomlore.projections.qdrant import open_qdrant
 
 KEY = "a-key-that-nobody-may-see"
 

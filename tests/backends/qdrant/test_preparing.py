@@ -8,14 +8,14 @@ import pytest
 from backends.chatserver import http
 from backends.qdrant.running import stranger
 from backends.qdrant.stories import DIMENSIONS, digests, point, told
-from roomlore.backends.qdrant import PREFIX, open_qdrant
 from roomlore.domain.errors import BackendUnavailable
+from roomlore.projections.qdrant import PREFIX, open_qdrant
 
 TITLE = "qdrant - vector search engine"
 
 
 async def test_a_collection_without_its_indexes_gets_them(points, name):
-    from roomlore.backends.qdrantwire import INDEXES  # noqa: PLC0415  needs the extra
+    from roomlore.projections.qdrant_connection import INDEXES  # noqa: PLC0415  needs the extra
 
     await points._wire.create(PREFIX + name, dimensions=DIMENSIONS)
     await points._wire.index(PREFIX + name, "room_id")

@@ -20,7 +20,7 @@ from backends.qdrant.stories import (
     some_id,
 )
 from roomlore.domain.audience import MessageFacts, Period, RoomFacts, ViewerFacts, can_see_message
-from roomlore.domain.projected import QueryFilter, VisibilityFilter, MembershipPeriod
+from roomlore.domain.projections import MembershipPeriod, QueryFilter, VisibilityFilter
 from roomlore.domain.records import Viewer
 
 TOGETHER = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -128,14 +128,17 @@ async def test_an_empty_list_is_nowhere_even_for_the_operator(points, copy, fiel
 async def test_a_whisper_without_addressees_is_for_its_author_alone(points, copy):
     whisper = point(1, kind="whisper", room_id=ROOM, author_id=ANA, lexemes={"toner": 1})
     await points.put(copy, [whisper, replace(whisper, id=some_id(2), audience=[])])
-    assert await found(points, copy, VisibilityFilter(open_room_ids=[ROOM], own_ids=[BEA], is_agent=True)) == set()
+    assert (
+        await found(points, copy, VisibilityFilter(open_room_ids=[ROOM], own_ids=[BEA], is_agent=True))
+        == set()
+    )
     assert await found(points, copy, VisibilityFilter(own_ids=[ANA])) == {some_id(1), some_id(2)}
 
 
 async def test_what_does_not_say_for_whom_it_is_is_for_its_author_alone(points, copy):
     from qdrant_client.models import PointStruct, SparseVector  # noqa: PLC0415  needs the extra
 
-    from roomlore.backends.qdrantwire import payload_of, lexeme_dimension  # noqa: PLC0415  needs the extra
+    from roomlore.projections.qdrant_connection import lexeme_dimension, payload_of  # noqa: PLC0415  needs the extra
 
     said = [
         point(1, room_id=ROOM, author_id=ANA),
@@ -147,7 +150,10 @@ async def test_what_does_not_say_for_whom_it_is_is_for_its_author_alone(points, 
         vectors = {"dense": [1.0, 0.0, 0.0, 0.0], "words": toner}
         struct = PointStruct(id=str(one.id), vector=vectors, payload=stored)
         await points._wire._client.upsert(f"roomlore_{copy}", [struct], wait=True)
-    assert await found(points, copy, VisibilityFilter(open_room_ids=[ROOM], own_ids=[BEA], is_agent=True)) == set()
+    assert (
+        await found(points, copy, VisibilityFilter(open_room_ids=[ROOM], own_ids=[BEA], is_agent=True))
+        == set()
+    )
     assert await found(points, copy, VisibilityFilter(own_ids=[ANA])) == {some_id(1), some_id(2)}
 
 
@@ -166,8 +172,14 @@ async def test_a_stay_begins_and_ends_to_the_microsecond(points, copy):
     await points.put(copy, said)
     elsewhere = timezone(timedelta(hours=5, minutes=30))
     for zone in (UTC, elsewhere):
-        stay = MembershipPeriod(room_id=ROOM, joined_at=at(0).astimezone(zone), left_at=at(9).astimezone(zone))
-        assert await found(points, copy, VisibilityFilter(stays=[stay])) == {some_id(2), some_id(3), some_id(4)}
+        stay = MembershipPeriod(
+            room_id=ROOM, joined_at=at(0).astimezone(zone), left_at=at(9).astimezone(zone)
+        )
+        assert await found(points, copy, VisibilityFilter(stays=[stay])) == {
+            some_id(2),
+            some_id(3),
+            some_id(4),
+        }
 
 
 async def test_a_stay_in_one_room_is_none_in_another(points, copy):

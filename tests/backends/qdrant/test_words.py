@@ -81,7 +81,7 @@ async def test_words_of_any_script_are_found(points, copy):
 @pytest.mark.usefixtures("server")
 @given(lexemes=lexemes)
 def test_weights_are_those_of_bm25(lexemes):
-    from roomlore.backends.qdrantwire import AVERAGE_LEXEMES, lexeme_dimension, lexeme_weights  # noqa: PLC0415  needs the extra
+    from roomlore.projections.qdrant_connection import AVERAGE_LEXEMES, lexeme_dimension, lexeme_weights  # noqa: PLC0415  needs the extra
 
     weights = lexeme_weights(lexemes)
     length = sum(lexemes.values())
@@ -93,6 +93,6 @@ def test_weights_are_those_of_bm25(lexemes):
 
 @pytest.mark.usefixtures("server")
 def test_words_keep_their_places_for_copies_outlive_programs():
-    from roomlore.backends.qdrantwire import lexeme_dimension  # noqa: PLC0415  needs the extra
+    from roomlore.projections.qdrant_connection import lexeme_dimension  # noqa: PLC0415  needs the extra
 
     assert [lexeme_dimension(word) for word in ("toner", "碳粉")] == [1866397205, 1898227729]

@@ -8,9 +8,9 @@ from fastapi import FastAPI
 
 from app.village import whole_village
 from conftest import TellOnce
-from roomlore.app import App
-from roomlore.surfaces.http.limits import RequestLimits
-from roomlore.surfaces.http.server import build, routes_app
+from roomlore.http.application import build, routes_app
+from roomlore.http.limits import RequestLimits
+from roomlore.operations import App
 from surfaces.http.calling import Caller, Described
 
 

@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from roomlore.surfaces.http.description import METHODS, openapi_document, openapi_text
-from roomlore.surfaces.http.server import routes_app
+from roomlore.http.application import routes_app
+from roomlore.http.openapi import METHODS, openapi_document, openapi_text
 from surfaces.http.conftest import Served
 
 KEPT = Path(__file__).parents[3] / "docs" / "openapi.json"

@@ -8,12 +8,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from roomlore.store import idempotency
-from roomlore.store.db import Database
-from roomlore.surfaces.http.description import METHODS, openapi_document
-from roomlore.surfaces.http.idempotency import REPLAYS, replay_policy
-from roomlore.surfaces.http.server import routes_app
-from roomlore.workers.retain import expire_everywhere
+from roomlore.db import idempotency
+from roomlore.db.database import Database
+from roomlore.http.application import routes_app
+from roomlore.http.idempotency import REPLAYS, replay_policy
+from roomlore.http.openapi import METHODS, openapi_document
+from roomlore.jobs.expiry import expire_everywhere
 from surfaces.http.calling import Caller
 from surfaces.http.conftest import Served
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from roomlore.app import App
 from roomlore.domain.errors import KeyRefused
-from roomlore.surfaces.http.limits import KEYS, LimitMiddleware, RateLimiter, RequestLimits
+from roomlore.http.limits import KEYS, LimitMiddleware, RateLimiter, RequestLimits
+from roomlore.operations import App
 from surfaces.http.calling import ELSEWHERE
 from surfaces.http.conftest import Serve, Served
 
@@ -239,7 +239,11 @@ async def test_a_key_in_other_letters_is_no_key(app: App, serve: Serve) -> None:
 async def test_of_two_headers_with_keys_neither_is_looked_at_nor_believed_later(
     app: App, serve: Serve
 ) -> None:
-    served = await serve(app, RequestLimits(failed_auth_rate=0.5, failed_auth_burst=3, rate=10_000, burst=10_000), clock=Clock())
+    served = await serve(
+        app,
+        RequestLimits(failed_auth_rate=0.5, failed_auth_burst=3, rate=10_000, burst=10_000),
+        clock=Clock(),
+    )
     guesses = [f"{served.operator.key[:-4]}{number:04}" for number in range(20)]
     for guess in guesses:
         second = [("authorization", f"Bearer {guess}")]
@@ -251,7 +255,11 @@ async def test_of_two_headers_with_keys_neither_is_looked_at_nor_believed_later(
 
 
 async def test_guesses_at_the_same_time_are_no_more_than_one_after_the_other(app: App, serve: Serve) -> None:
-    served = await serve(app, RequestLimits(failed_auth_rate=0.5, failed_auth_burst=3, rate=10_000, burst=10_000), clock=Clock())
+    served = await serve(
+        app,
+        RequestLimits(failed_auth_rate=0.5, failed_auth_burst=3, rate=10_000, burst=10_000),
+        clock=Clock(),
+    )
     guesses = [served.nobody(f"{served.operator.key[:-4]}{number:04}") for number in range(20)]
 
     told = [one.status_code for one in await asyncio.gather(*(one("GET", "/v1/rooms") for one in guesses))]

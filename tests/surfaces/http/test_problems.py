@@ -10,18 +10,18 @@ import pytest
 
 from app.village import SQUARE, say, village
 from ingest.stories import author, message
-from roomlore.app import App
-from roomlore.backends.fake import FakeEmbedder
-from roomlore.config import Settings
+from roomlore.db.database import statement_timeout
 from roomlore.doctor import CheckResult
 from roomlore.domain import errors
 from roomlore.domain.ids import uuid7
-from roomlore.store.db import statement_timeout
-from roomlore.surfaces.http import problems
-from roomlore.surfaces.http.envelope import SecurityHeadersMiddleware
-from roomlore.surfaces.http.problems import KINDS
-from roomlore.surfaces.http.routes import health
-from roomlore.surfaces.web.site import build
+from roomlore.http import problems
+from roomlore.http.headers import SecurityHeadersMiddleware
+from roomlore.http.problems import KINDS
+from roomlore.http.routes import health
+from roomlore.models.fake import FakeEmbedder
+from roomlore.operations import App
+from roomlore.settings import Settings
+from roomlore.web.site import build
 from surfaces.http.conftest import Serve, Served
 from surfaces.mcp.speaking import beside, text_of
 
@@ -267,7 +267,7 @@ async def test_readiness_and_operations_tell_of_a_clock_behind_what_was_said(
     app: App, serve: Serve, monkeypatch
 ) -> None:
     await app.ingest(message("1", sent_at=datetime.now(UTC)))
-    for module in ("roomlore.doctor", "roomlore.app.operations"):
+    for module in ("roomlore.doctor", "roomlore.operations.monitoring"):
         monkeypatch.setattr(f"{module}.utc_now", lambda: datetime.now(UTC) - timedelta(days=3, minutes=5))
     served = await serve(app)
     ready = await served.nobody()("GET", "/health/ready")

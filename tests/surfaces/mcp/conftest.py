@@ -6,7 +6,7 @@ import pytest
 
 from app.village import STORY, village
 from conftest import TellOnce
-from roomlore.app import App
+from roomlore.operations import App
 
 #: A memory of what was said in the attic, and one of what was said in the square, where nobody was a member.
 SENSITIVE = {"m4": "only attic wordsens4", "m1": "only bo wordsens1"}

@@ -12,13 +12,13 @@ from mcp_types import PromptReference, ResourceTemplateReference
 
 from app.village import EVERYWHERE
 from ingest.stories import at, author, message, room
-from roomlore.app import App
-from roomlore.domain import listing
+from roomlore.domain import paging
 from roomlore.domain.errors import DatabaseUnavailable, ModelUnavailable
-from roomlore.surfaces.mcp.resources import ROOMS_PAGE
-from roomlore.surfaces.mcp.results import AnswerResult, ContextResult, QuotedResult
-from roomlore.surfaces.mcp.tools import EARLIER, MAX_PART_LENGTH, TOOLS
-from roomlore.surfaces.mcp.transcript import READ_MORE_NOTE
+from roomlore.mcp.resources import ROOMS_PAGE
+from roomlore.mcp.results import AnswerResult, ContextResult, QuotedResult
+from roomlore.mcp.tools import EARLIER, MAX_PART_LENGTH, TOOLS
+from roomlore.mcp.transcript import READ_MORE_NOTE
+from roomlore.operations import App
 from surfaces.mcp.conftest import KeyOf
 from surfaces.mcp.speaking import beside, error_of, text_of
 
@@ -232,7 +232,7 @@ async def test_of_very_long_messages_the_beginnings_are_told_and_how_to_read_on(
     hall = room("hall")
     said = [message(f"h{n}", words, room=hall, author=author("bo"), sent_at=at(n)) for n in range(4)]
     await told.ingest_batch(said)
-    monkeypatch.setattr(listing, "MAX_PAGE_BYTES", len(words) + 100)
+    monkeypatch.setattr(paging, "MAX_PAGE_BYTES", len(words) + 100)
     async with beside(told) as client:
 
         async def call(name: str, **given: Any) -> Any:

@@ -9,8 +9,8 @@ import pytest
 
 from roomlore.domain.ids import MessageId, ParticipantId, RoomId
 from roomlore.domain.records import Message, Reply
-from roomlore.retrieval.records import Thread
-from roomlore.surfaces.mcp.transcript import Transcript
+from roomlore.mcp.transcript import Transcript
+from roomlore.search.records import Thread
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 REST = "room_read reads the room there"

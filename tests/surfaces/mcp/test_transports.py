@@ -15,8 +15,8 @@ from mcp_types import INVALID_PARAMS
 
 from app.village import EVERYWHERE, PEOPLE
 from conftest import OpenApp
-from roomlore.app import App
-from roomlore.store.cluster import Cluster
+from roomlore.db.cluster import Cluster
+from roomlore.operations import App
 from surfaces.http.test_serving import address, database, process
 from surfaces.mcp.conftest import KeyOf
 from surfaces.mcp.speaking import (

@@ -11,7 +11,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import PromptReference, ResourceTemplateReference
 
 from app.village import EVERYWHERE, PEOPLE, STORY
-from roomlore.app import App
+from roomlore.operations import App
 from surfaces.mcp.conftest import KeyOf
 from surfaces.mcp.speaking import beside
 

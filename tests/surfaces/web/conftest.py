@@ -18,11 +18,11 @@ from starlette.types import ASGIApp
 
 from app.village import whole_village
 from conftest import TellOnce
-from roomlore.app import App
 from roomlore.domain.ids import uuid7
-from roomlore.surfaces.http.envelope import SecurityHeadersMiddleware
-from roomlore.surfaces.http.running import listen
-from roomlore.surfaces.web.site import build
+from roomlore.http.headers import SecurityHeadersMiddleware
+from roomlore.http.runtime import listen
+from roomlore.operations import App
+from roomlore.web.site import build
 
 HERE = ("127.0.0.1", 4711)
 LOCAL = "http://localhost:7171"

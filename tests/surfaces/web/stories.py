@@ -8,8 +8,8 @@ from uuid import UUID
 from app.village import ANA, BO, CY, EVE, PIP, SQUARE
 from erasure.village import converse, tangle
 from ingest.stories import at, author, message, room
-from roomlore.app import App
 from roomlore.domain.incoming import IncomingMembership, IncomingMessage
+from roomlore.operations import App
 
 GULL = author("gull", bridged=True)
 NOTICE = author("", kind="system", name="notice")

@@ -8,12 +8,12 @@ import pytest
 
 from app.village import SQUARE, say, village
 from ingest.stories import author
-from roomlore.app import App
 from roomlore.domain.errors import DatabaseUnavailable
-from roomlore.erasure import person as erasing
-from roomlore.surfaces.http.limits import RequestLimits
-from roomlore.surfaces.serving import EnabledSurfaces
-from roomlore.surfaces.web import doors
+from roomlore.http.limits import RequestLimits
+from roomlore.operations import App
+from roomlore.privacy import erasure as erasing
+from roomlore.web import authentication
+from roomlore.web.gateway import EnabledSurfaces
 from surfaces.web.conftest import LOCAL, site, visiting
 from surfaces.web.test_doors import FORM, Clock, calling, key_of, whole
 
@@ -208,7 +208,10 @@ async def test_guesses_in_forms_at_the_same_time_are_no_more_than_one_after_the_
 
 
 async def test_forms_that_do_not_arrive_shut_nobody_out(app: App) -> None:
-    asgi, key = whole(await village(app), EnabledSurfaces(), limits=RequestLimits(body_timeout_seconds=15)), await key_of(app)
+    asgi, key = (
+        whole(await village(app), EnabledSurfaces(), limits=RequestLimits(body_timeout_seconds=15)),
+        await key_of(app),
+    )
     begun, ended = asyncio.Semaphore(0), asyncio.Event()
 
     async def slow() -> AsyncGenerator[bytes]:
@@ -264,12 +267,17 @@ async def test_those_without_a_key_leave_places_to_those_who_have_one(
 
 
 async def test_what_is_refused_before_the_door_looks_like_a_page_of_ours(app: App) -> None:
-    asgi = whole(await village(app), EnabledSurfaces(local=True), limits=RequestLimits(rate=0.5, burst=1), clock=Clock())
+    asgi = whole(
+        await village(app),
+        EnabledSurfaces(local=True),
+        limits=RequestLimits(rate=0.5, burst=1),
+        clock=Clock(),
+    )
     async with calling(asgi) as one:
         await one.get("/")
         told = await one.get("/")
     assert told.status_code == 429
-    for name, value in doors.HEADERS.items():
+    for name, value in authentication.HEADERS.items():
         assert told.headers[name] == value, name
 
 

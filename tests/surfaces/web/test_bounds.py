@@ -9,9 +9,9 @@ import pytest
 from app.village import ANA, BO, PIP, SQUARE, village
 from conftest import TellOnce
 from ingest.stories import at, author, message, room
-from roomlore.app import App
-from roomlore.app.voices import CACHE_SECONDS
-from roomlore.store import timeline as store
+from roomlore.db import timeline as store
+from roomlore.operations import App
+from roomlore.operations.speakers import CACHE_SECONDS
 from surfaces.web.conftest import Visitor, visiting
 from surfaces.web.stories import ids_by_mark, ids_in, in_square, key_of, room_id, square
 

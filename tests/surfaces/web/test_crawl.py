@@ -18,10 +18,10 @@ import pytest
 
 from app.village import ANA, EVERYWHERE, PEOPLE, SQUARE, STORY, say, village
 from conftest import OpenApp
-from roomlore.app import App
 from roomlore.domain.errors import RoomloreError
 from roomlore.domain.incoming import IncomingMessage
-from roomlore.surfaces.web.site import PAGE_GROUPS
+from roomlore.operations import App
+from roomlore.web.site import PAGE_GROUPS
 from surfaces.web.conftest import Visitor, visiting
 
 #: Streams have no end; who is told of which event has tests of its own, as have the tools of the MCP.

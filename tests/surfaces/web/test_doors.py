@@ -18,14 +18,15 @@ from playwright.async_api import Browser
 
 from app.village import village
 from conftest import OpenApp
-from roomlore.app import App
-from roomlore.app.peoplelist import PeopleDirectory
-from roomlore.store.cluster import Cluster
-from roomlore.surfaces.http.limits import RequestLimits
-from roomlore.surfaces.http.server import build
-from roomlore.surfaces.serving import EnabledSurfaces, compose
-from roomlore.surfaces.web import admission, doors
-from roomlore.surfaces.web.doors import MAX_FORM_BYTES, local_path
+from roomlore.db.cluster import Cluster
+from roomlore.http.application import build
+from roomlore.http.limits import RequestLimits
+from roomlore.operations import App
+from roomlore.operations.people import PeopleDirectory
+from roomlore.web import authentication
+from roomlore.web import limits as web_limits
+from roomlore.web.authentication import MAX_FORM_BYTES, local_path
+from roomlore.web.gateway import EnabledSurfaces, compose
 from surfaces.http.test_serving import address, database, process
 from surfaces.test_cli import TRACEBACK, roomlore
 from surfaces.web.conftest import HERE, LOCAL, Visitor, listening, site, visiting, window
@@ -128,7 +129,7 @@ async def test_local_pages_let_nobody_sign_in(local: Visitor) -> None:
 async def test_forms_of_other_sites_do_nothing(app: App, path: str, sent: dict[str, str]) -> None:
     key = await key_of(app, None)
     async with visiting(app, key) as one:
-        token = doors.form_token(key)
+        token = authentication.form_token(key)
         told = await one.client.post(path, data={"token": token, "theme": "dark", "key": key}, headers=sent)
     assert told.status_code == 403
     assert "set-cookie" not in told.headers
@@ -145,7 +146,9 @@ async def test_a_form_without_its_token_does_nothing(app: App, token: str) -> No
 async def test_the_token_of_one_key_is_not_that_of_another(app: App) -> None:
     mine, theirs = await key_of(await village(app)), await key_of(app, "cy")
     async with visiting(app, mine) as one:
-        told = await one.client.post("/theme", data={"token": doors.form_token(theirs), "theme": "dark"})
+        told = await one.client.post(
+            "/theme", data={"token": authentication.form_token(theirs), "theme": "dark"}
+        )
     assert told.status_code == 403
 
 
@@ -461,7 +464,10 @@ async def test_a_slow_form_is_not_waited_for(app: App) -> None:
         await ended.wait()
         yield b"x"
 
-    async with calling(whole(app, EnabledSurfaces(), limits=RequestLimits(body_timeout_seconds=0.2))) as one, asyncio.timeout(20):
+    async with (
+        calling(whole(app, EnabledSurfaces(), limits=RequestLimits(body_timeout_seconds=0.2))) as one,
+        asyncio.timeout(20),
+    ):
         head = FORM | {"content-length": "5", "cookie": f"roomlore_key={key}"}
         told = await one.client.post("/signin", content=slow(), headers=head)
     ended.set()
@@ -494,7 +500,9 @@ async def test_who_guesses_keys_is_slowed_down_and_nobody_else(app: App) -> None
 
 async def test_a_visitor_who_asks_too_often_is_told_when_to_come_again(app: App) -> None:
     clock = Clock()
-    asgi = whole(await village(app), EnabledSurfaces(local=True), limits=RequestLimits(rate=0.5, burst=2), clock=clock)
+    asgi = whole(
+        await village(app), EnabledSurfaces(local=True), limits=RequestLimits(rate=0.5, burst=2), clock=clock
+    )
     async with calling(asgi) as one:
         told = [await one.get("/") for _ in range(3)]
         assert [response.status_code for response in told] == [200, 200, 429]
@@ -507,7 +515,7 @@ async def test_a_visitor_who_asks_too_often_is_told_when_to_come_again(app: App)
 
 
 async def test_one_visitor_does_not_take_all_there_is(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admission, "MAX_PER_KEY", 2)
+    monkeypatch.setattr(web_limits, "MAX_PER_KEY", 2)
     await village(app)
     asgi, first, second = whole(app, EnabledSurfaces()), await key_of(app), await key_of(app, "cy")
     async with calling(asgi) as one:

@@ -4,7 +4,7 @@ import pytest
 from playwright.async_api import Browser
 
 from app.village import village
-from roomlore.app import App
+from roomlore.operations import App
 from surfaces.web.conftest import Visitor, window
 
 

@@ -16,11 +16,10 @@ from playwright.async_api import Browser, expect
 from app.village import ANA, BO, EVE, PEOPLE, SQUARE, village
 from conftest import TellOnce
 from ingest.stories import at, message
-from roomlore.app import App
-from roomlore.app.timeline import MAX_LINES, Timeline
-from roomlore.app.windows import WindowRequest
 from roomlore.domain.errors import BadInput
-from roomlore.surfaces.web.prose import beginning, prose
+from roomlore.operations import App
+from roomlore.operations.timeline import MAX_LINES, Timeline, WindowRequest
+from roomlore.web.rendering import beginning, prose
 from surfaces.web.conftest import Visitor, listening, site, visiting, window
 from surfaces.web.stories import (
     ATTIC,

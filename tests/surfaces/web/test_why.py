@@ -11,11 +11,11 @@ from playwright.async_api import Browser
 
 from ingest.stories import at, author, message, room
 from retrieval.telling import closed, tell
-from roomlore.app import App
 from roomlore.domain.ids import MemoryId, MessageId, ParticipantId
 from roomlore.domain.incoming import IncomingMessage
-from roomlore.surfaces.web.candidates import Candidate, MemoryCandidate
-from roomlore.surfaces.web.drawing import MAX_DOTS, context_graph
+from roomlore.operations import App
+from roomlore.web.candidates import Candidate, MemoryCandidate
+from roomlore.web.context_graph import MAX_DOTS, context_graph
 from surfaces.web.conftest import visiting, window
 
 ANA, BO, EVE = map(author, ("ana", "bo", "eve"))
