@@ -1,6 +1,6 @@
 """What the benchmarks of copies share: a server, an org, and messages and points as chat has them.
 
-The server is the engine of Qdrant behind a little HTTP (tests/backends/qdrant/shim.py, on the same cores, in a process
+The server is the engine of Qdrant behind a little HTTP (tests/projections/qdrant/shim.py, on the same cores, in a process
 of its own) unless --url names a real one, whose key is in QDRANT_KEY. Vectors are sums of the vectors of a message's
 words; words are as frequent as in chat.
 """

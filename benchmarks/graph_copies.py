@@ -3,7 +3,7 @@
     python -m benchmarks.graph_copies put [--messages N] [--rounds N]
     python -m benchmarks.graph_copies rebuild [--messages N]
 
-On a server of its own (tests/backends/neo4j/running.py, on the same cores), or one that --url names, whose user and
+On a server of its own (tests/projections/neo4j/running.py, on the same cores), or one that --url names, whose user and
 password are in NEO4J_USER and NEO4J_PASSWORD. What is compared is done in turns, and medians are told.
 
 put: our writing beside the official driver merging the same nodes and edges by the same constraint, as anybody would who

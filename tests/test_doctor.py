@@ -10,8 +10,9 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from backends.embeddingserver import EmbeddingServer, embedding_server, embeddings
 from ingest.stories import message
+from jobs.copying import Shelf
+from models.embeddingserver import EmbeddingServer, embedding_server, embeddings
 from roomlore import doctor
 from roomlore.db.cluster import Cluster
 from roomlore.doctor import CheckResult
@@ -19,7 +20,6 @@ from roomlore.models.fake import FakeEmbedder
 from roomlore.operations import App
 from roomlore.operations import projection_service as composition
 from roomlore.settings import EmbeddingSettings, Neo4jSettings, QdrantSettings, Settings
-from workers.copying import Shelf
 
 KEY = "sesame-opens-nothing"
 #: Nobody listens there.

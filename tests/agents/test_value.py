@@ -58,7 +58,7 @@ def test_small_talk_is_not(trigger, reply):
 
 def test_many_words_alone_are_no_reason():
     words = " ".join(f"kiln{chr(97 + number)}" for number in range(26))
-    assert value(exchange(words, words, is_addressed=False)) < WORTH_KEEPING
+    assert salience(exchange(words, words, is_addressed=False)) < SALIENCE_THRESHOLD
 
 
 def test_agents_among_themselves_are_worth_less():

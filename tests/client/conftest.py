@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 import pytest
 
 import roomlore
-from app.village import STORY
 from conftest import TellOnce
-from retrieval.telling import tell
+from operations.village import STORY
 from roomlore.client import Client, Rooms
 from roomlore.db.cluster import Cluster
 from roomlore.db.database import Database
@@ -20,6 +19,7 @@ from roomlore.http.runtime import listen, serve
 from roomlore.models.fake import FakeEmbedder
 from roomlore.operations import App
 from roomlore.settings import Settings
+from search.telling import tell
 
 WIDE = RequestLimits(rate=1e9, burst=10**9)
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 import roomlore
-from app.village import ANA, ATTIC, BO, SQUARE, error_of, say
 from client.conftest import Village
 from ingest.stories import at
+from operations.village import ANA, ATTIC, BO, SQUARE, error_of, say
 from roomlore.client.intake import MOST_RECORDS
 from roomlore.domain.errors import BadInput, KeyRefused, NotAllowed, NotFound
 from roomlore.domain.ids import OrgId, uuid7

@@ -10,9 +10,9 @@ from uuid import UUID
 import httpx2
 import pytest
 
-from app.village import ANA, ATTIC, BO, CELLAR, CY, SQUARE, error_of, say
 from client.conftest import Village
 from client.test_wire import KEY, ORG, Stub, problem
+from operations.village import ANA, ATTIC, BO, CELLAR, CY, SQUARE, error_of, say
 from roomlore.client import Rooms
 from roomlore.client.protocols import Events
 from roomlore.db import outbox

@@ -7,8 +7,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from app.village import ANA, SQUARE, say
 from client.conftest import Village
+from operations.village import ANA, SQUARE, say
 from roomlore.client import Client, Server
 from roomlore.client.application import sign_in
 from roomlore.client.transport import Transport

@@ -12,9 +12,9 @@ import pydantic_core
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from app.village import BO, EVERYWHERE, SQUARE, say
 from client.conftest import Village
 from client.test_page import examples
+from operations.village import BO, EVERYWHERE, SQUARE, say
 from roomlore.client import Rooms
 from roomlore.context.limits import ExpansionLimits
 from roomlore.db.cluster import Cluster

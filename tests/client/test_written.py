@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.village import ANA, SQUARE, say
+from operations.village import ANA, SQUARE, say
 from roomlore.client import codec
 from roomlore.domain.errors import BadInput, ServerUnavailable
 from roomlore.domain.incoming import IncomingMessage

@@ -164,7 +164,7 @@ async def test_of_several_replies_between_two_messages_the_surest_counts(confide
     trigger = say(9, 5 + 31)
     source = EveryEdge([*messages, trigger])
     source.edges = [answer(9, 5, confidence) for confidence in confidences]
-    assert parts(await walk(source, trigger))[5] == "conversation"
+    assert parts(await expand(source, trigger))[5] == "conversation"
 
 
 async def test_the_nearest_then_the_newest_come_in_when_the_limit_cuts_a_step():

@@ -5,12 +5,12 @@ import random
 import pytest
 
 from context.rooms import CountingSource
+from jobs.rooms import busy_room
 from roomlore.context.expansion import expand
 from roomlore.context.limits import ExpansionLimits
 from roomlore.context.sources import ListSource, StoreSource
 from roomlore.db import messages as said
 from roomlore.operations import App
-from workers.rooms import busy_room
 
 #: All edges come, so that the order of those with one confidence does not matter; some are near and some are not.
 WIDE = ExpansionLimits(max_messages=40, max_replies=2000, near=20, min_confidence=0)

@@ -9,6 +9,7 @@ from uuid import UUID
 import psycopg
 from hypothesis import strategies as st
 
+from db.worlds import Truth, World, load, made_id, merge, truth, worlds
 from roomlore.domain.audience import can_see_conversation, can_see_memory
 from roomlore.domain.graph import (
     ConversationAuthor,
@@ -22,7 +23,6 @@ from roomlore.domain.graph import (
 from roomlore.domain.projections import tag_id
 from roomlore.domain.records import Viewer
 from roomlore.operations import App
-from store.worlds import Truth, World, load, made_id, merge, truth, worlds
 
 TAGS = ("tea", "boats", "rain")
 KINDS = ("fact", "preference", "lesson")

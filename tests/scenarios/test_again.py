@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from backends.chatserver import chat_server, completion, titled
 from crash.whole import TABLES
 from ingest.stories import author, message, room
+from models.chatserver import chat_server, completion, titled
 from roomlore.agents.injection import COOLDOWN, InjectionWorker
 from roomlore.agents.interactions import InteractionWorker
 from roomlore.db.cluster import Cluster

@@ -1,6 +1,6 @@
 """Stories for B5 to B9: what an org remembers, what it leads back to, how it is asked for and given.
 
-B1 and B2 are told in `test_story.py` and `tests/store`, B3 and B4 in `tests/workers`, B11 and B10 are not there yet. Of
+B1 and B2 are told in `test_story.py` and `tests/db`, B3 and B4 in `tests/jobs`, B11 and B10 are not there yet. Of
 B7 the call is told here and the command in `tests/surfaces/test_memories.py`; route, tool and page are to come.
 """
 

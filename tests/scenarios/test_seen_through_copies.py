@@ -8,9 +8,11 @@ from uuid import UUID
 import pytest
 from hypothesis import Phase, given, settings
 
-from backends.qdrant.conftest import server, shim  # noqa: F401  fixtures
-from backends.qdrant.running import Shim
+from db.test_visibility import crawl, generated
+from db.worlds import World, load, truth, worlds
 from ingest.stories import author, message, room
+from projections.qdrant.conftest import server, shim  # noqa: F401  fixtures
+from projections.qdrant.running import Shim
 from roomlore.db import projections
 from roomlore.db.search import SearchFilter, context_window
 from roomlore.domain.records import Viewer
@@ -26,8 +28,6 @@ from roomlore.projections.qdrant import open_qdrant
 from roomlore.search.message_search import SearchQuery
 from roomlore.settings import QdrantSettings
 from scenarios.kilnhouse import TOLD
-from store.test_visibility import crawl, generated
-from store.worlds import World, load, truth, worlds
 
 
 class Clock:

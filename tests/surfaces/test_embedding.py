@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from backends.embeddingserver import embedding_server, embeddings
+from models.embeddingserver import embedding_server, embeddings
 from roomlore.db.cluster import start_cluster
 from roomlore.models.fake import FakeEmbedder
 from surfaces.test_cli import refused, roomlore

@@ -17,8 +17,8 @@ from uuid import UUID
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from app.village import ANA, ATTIC, BO, CY, DEE, EVE, EVERYWHERE, PIP, SQUARE, STORY, say
 from ingest.stories import at, author, room
+from operations.village import ANA, ATTIC, BO, CY, DEE, EVE, EVERYWHERE, PIP, SQUARE, STORY, say
 from roomlore.cli.output import plain
 from roomlore.db.cluster import Cluster
 from roomlore.domain.ids import lowest_id_at

@@ -49,7 +49,7 @@ async def recall(
         conn: Reads for the viewer.
         org_id: Whose.
         agent_ids: Every account of the agent.
-        wanted: Which, and in which order.
+        memory_filter: Which, and in which order.
         at: Tells how old they are.
         limit: How many.
     """
@@ -98,7 +98,7 @@ async def matching_memories(
         body: What the message says.
         room_id: Where.
         sent_at: When.
-        bar: How well they fit at least.
+        threshold: How well they fit at least.
     """
     worded = await memories.lexical_matches(conn, body, wanted=_MAX_CANDIDATES)
     fits = {

@@ -85,7 +85,7 @@ class SectionCache:
 
         Args:
             conn: Reads for the agent.
-            occasion: What it is for.
+            key: What it is for.
             budget: Tokens.
             now: Tells how old memories are, and kept blocks.
         """

@@ -24,7 +24,7 @@ ORG = "demo"
 AGENT = "almanac"
 ROOM = "harbour"
 QUESTION = "berth 3 dredging"
-MEMBERS_QUESTION = "what is the starting salary for the new skipper?"  # noqa: S105  a question, not a secret
+MEMBERS_QUESTION = "what is the starting salary for the new skipper?"
 MEMBER, OUTSIDER = "teo", "hal"
 UNANSWERABLE = "what is the wifi password in the office?"
 

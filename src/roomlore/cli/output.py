@@ -34,7 +34,7 @@ _REQUEST_NAMES = {
 }
 
 
-def restriction_lines(withheld: Sequence["RestrictedResult"]) -> list[str]:
+def restriction_lines(withheld: Sequence[RestrictedResult]) -> list[str]:
     """Return how much was left out, a line for each request."""
     asked: dict[UUID, list[RestrictedResult]] = defaultdict(list)
     for one in withheld:
@@ -46,7 +46,7 @@ def restriction_lines(withheld: Sequence["RestrictedResult"]) -> list[str]:
     ]
 
 
-def restriction_reason(one: "RestrictedResult") -> str:
+def restriction_reason(one: RestrictedResult) -> str:
     """Return for which request a message is left out."""
     who = safe_name(one.author_name) if one.author_name else "somebody who is gone"
     whom = ""

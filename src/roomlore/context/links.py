@@ -132,7 +132,7 @@ def attach(
     """Return the articles as blocks to follow the bodies, those of newer messages first while tokens last.
 
     Args:
-        found: What the links point to.
+        enrichment: What the links point to.
         tokens: What all blocks together may cost, as they are shown.
         characters: What of one article is shown at most; what is cut is told.
         counter: What a text costs.

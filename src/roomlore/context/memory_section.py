@@ -180,7 +180,7 @@ def compose(
     """Return a block of the memories that matter most, within the budget of tokens.
 
     Args:
-        found: Each once; in the order in which they count within their sections.
+        memories: Each once; in the order in which they count within their sections.
         agent_id: Whose memories they are.
         name: What the agent is called.
         focus: What the agent is at.

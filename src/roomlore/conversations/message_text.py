@@ -143,7 +143,7 @@ class Lexicon:
 class ParsedText:
     """What one body says: its words, its marks, and its rare words with their weight."""
 
-    __slots__ = ("features", "rare_weight", "rare", "tokens")
+    __slots__ = ("features", "rare", "rare_weight", "tokens")
 
     def __init__(self, body: str, lexicon: Lexicon, *, skip: int = 0) -> None:
         """Read a body; the first `skip` words are names it calls, not what it says."""

@@ -126,8 +126,8 @@ async def deliver(
     Args:
         conn: Writes for the operator.
         org_id: Whose.
-        occasion: To whom, and on account of which message.
-        gifts: What.
+        target: To whom, and on account of which message.
+        memories: What.
         author: Who writes the messages, and under what name.
         at: When.
     """

@@ -66,7 +66,7 @@ async def reserve(
         purpose: What for.
         now: Tells the day, in UTC.
         until: When others may, should nothing be heard of this call.
-        most: How many calls a day has.
+        daily_limit: How many calls a day has.
     """
     params = {
         "org_id": org_id,
@@ -146,7 +146,7 @@ async def count_answer_call(
         conn: In a transaction that is committed before the call.
         org_id: For whom.
         now: Tells the day, in UTC.
-        most: How many calls a day has.
+        daily_limit: How many calls a day has.
     """
     day = now.astimezone(UTC).date().isoformat()
     params = {"org_id": org_id, "now": now, "day": day, "most": daily_limit}

@@ -257,8 +257,8 @@ def can_see_participant(
         participant_id: Whom it is about.
         viewer: Who asks.
         org_id: The org of the participant.
-        presences: All memberships of the participant.
-        said: All messages the participant wrote. A whisper is enough: whoever may read it may know its
+        memberships: All memberships of the participant.
+        messages: All messages the participant wrote. A whisper is enough: whoever may read it may know its
             author. Being addressed by the same whisper is not.
     """
     if org_id != viewer.viewer.org_id:

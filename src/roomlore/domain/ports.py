@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from uuid import UUID
     from zoneinfo import ZoneInfo
 
-    pass
     from roomlore.domain.claims import Claim, NamedParticipant, SourceText
     from roomlore.domain.graph import ConversationAuthor, ConversationPartner, RelatedMemory, RelatedTag
     from roomlore.domain.ids import ConversationId, MemoryId, MessageId, ParticipantId

@@ -59,11 +59,11 @@ def build(
     """Return the application that serves an App; each request acts on behalf of whoever's key it shows.
 
     Args:
-        served: The App of an operator without a key, of one org or of all in its database.
+        rooms_app: The App of an operator without a key, of one org or of all in its database.
         limits: How much is too much.
         clock: Seconds, from whenever.
         new_id: Gives ids to requests that have none.
-        beside: What else is served behind the same doors, by path.
+        mounted: What else is served behind the same doors, by path.
     """
     metrics, api = Metrics(), _new_app()
     # What routes are of is read from types, which takes longer than all else: once in a process is enough.

@@ -195,8 +195,8 @@ def validation_message(errors: Sequence[Any], *, prefix: int = 0) -> str:
     """Return what pydantic found wrong in words, without repeating what was sent.
 
     Args:
-        found: Each with its place and what is wrong.
-        within: So many of the names of each place are known to whoever is told.
+        errors: Each with its place and what is wrong.
+        prefix: So many of the names of each place are known to whoever is told.
     """
     told = [
         f"{'.'.join(str(part) for part in one['loc'][prefix:])}: {one['msg']}" for one in errors[:MAX_FAULTS]

@@ -257,8 +257,8 @@ async def serve(
         limits: How much is too much.
         workers: Whether work is done beside, in every org of the database.
         stop: Ends it once it is set.
-        beside: What else is served behind the same doors, by path.
-        around: Puts the API among other ways in; by default there are none.
+        mounted: What else is served behind the same doors, by path.
+        wrap: Puts the API among other ways in; by default there are none.
     """
     api = build(app, limits=limits, mounted=mounted)
     # Streams end once it is set, and keep nobody waiting.

@@ -145,7 +145,7 @@ def disentangle_chunk(chunk: RoomChunk, *, until: datetime) -> ChunkResult:
     """Return what a portion's messages answer and where they stand, and what is left to do behind it.
 
     Args:
-        portion: In the order of the room, with all that was said at one time.
+        chunk: In the order of the room, with all that was said at one time.
         until: The last time at which something has changed.
     """
     untangler = Disentangler()

@@ -97,7 +97,7 @@ async def load_conversations(
         conn: Reads for the operator.
         org_id: Whose.
         found: Which.
-        shown: Whether they will be shown to a language model, which gets nothing that a spoken wish covers.
+        is_for_model: Whether they will be shown to a language model, which gets nothing that a spoken wish covers.
     """
     there = [one for one in found if one.state is not None]
     said = await extraction_state.message_texts(conn, org_id, [one.id for one in there], shown=is_for_model)
@@ -144,10 +144,10 @@ async def write_claims(
     Args:
         conn: Writes for the operator.
         org_id: Whose.
-        drawings: What was found.
+        extracted: What was found.
         extractor: What found it.
         now: When it is remembered.
-        shown: Whether it was shown to a language model: then nothing that a wish covers by now becomes a memory, the
+        is_for_model: Whether it was shown to a language model: then nothing that a wish covers by now becomes a memory, the
             wishes that were found first.
 
     Returns:

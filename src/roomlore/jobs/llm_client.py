@@ -82,7 +82,7 @@ class LanguageModelCaller:
 
         Args:
             org_id: For whom.
-            question: What is asked.
+            request: What is asked.
             now: When it was counted.
             failures: How many calls before it were not answered, as the database knows.
             stop: Ends the call.

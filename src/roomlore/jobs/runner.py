@@ -189,10 +189,10 @@ async def run(
         db: Where the work is.
         worker: What does it.
         stop: Ends the run once it is set.
-        mend: Tried in an outage before the database is.
+        reconnect: Tried in an outage before the database is.
         progress: Told of each batch.
-        pace: How long to wait for what.
-        chores: What else is done meanwhile.
+        policy: How long to wait for what.
+        tasks: What else is done meanwhile.
     """
     shift = _RunningWorker(
         db=db, worker=worker, stop=stop, reconnect=reconnect, progress=progress, policy=policy

@@ -39,7 +39,7 @@ def build(app_of: AppOfCall, *, allow_writes: bool) -> Server[Any]:
     """Return a server that reads, and where it is allowed remembers, on behalf of whoever calls.
 
     Args:
-        acting: Tells on whose behalf a call is made; nothing that the call itself says does.
+        app_of: Tells on whose behalf a call is made; nothing that the call itself says does.
         allow_writes: Whether anything may be written, by those who have the right.
     """
     # What the SDK logs of a call may quote it.

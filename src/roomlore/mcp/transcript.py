@@ -117,7 +117,7 @@ class Transcript:
         """Add an exchange: whole if it fits, otherwise a part that says so, no answer without its question.
 
         Args:
-            whole: What was said, and what answers what.
+            thread: What was said, and what answers what.
             first: Which of it matters most, best first: it comes with all that it answers.
             rest: How to read what is left out.
         """

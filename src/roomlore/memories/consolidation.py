@@ -80,7 +80,7 @@ def supersessions(
 
     Args:
         values: The values that one slot of one circle was said to have.
-        parted: Memories that stand beside what has these digests, because a person said so.
+        overrides: Memories that stand beside what has these digests, because a person said so.
     """
     ordered = sorted(values, key=lambda value: value.position)
     return {
@@ -233,7 +233,7 @@ async def detach_messages(
         org_id: Whose.
         message_ids: All messages that were gone through.
         extractor: Only what this one had drawn.
-        kept: What was drawn from them now: memories, and the messages that each rests on.
+        still_extracted: What was drawn from them now: memories, and the messages that each rests on.
     """
     await memory_writes.lock(conn, org_id)
     baseless = await memory_writes.detach_sources(

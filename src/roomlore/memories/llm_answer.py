@@ -491,7 +491,7 @@ def validate_answer(
 
     Args:
         answer: JSON, perhaps with words around it.
-        shown: What it was asked of.
+        labels: What it was asked of.
         is_clean: Returns whether a text holds no secret.
     """
     return [_validate(part, value, labels, is_clean) for part, value in _parse_items(answer)]

@@ -59,9 +59,9 @@ class Access:
         Args:
             viewer: For whom.
             action: What the log calls it.
-            keeps_plans: As in `Database.reading`.
-            recalls: As in `Database.reading`.
-            began: When it began, by `time.perf_counter`; then the log also says how long it took.
+            generic_plan: As in `Database.reading`.
+            apply_restrictions: As in `Database.reading`.
+            started_at: When it began, by `time.perf_counter`; then the log also says how long it took.
 
         Raises:
             NotAllowed: the caller may not read as this viewer.

@@ -219,7 +219,7 @@ class Agents:
 
         Args:
             reading: For the viewer, and bound to where the answer is posted.
-            read: Who answers what.
+            target: Who answers what.
             budget: Tokens of the whole context.
         """
         trigger = target.trigger

@@ -94,7 +94,7 @@ async def reply_target(
         room: Name, id or external id.
         trigger: External id or id of the message, or the room's last.
         private: Read all that the viewer may: then nothing of it may be posted.
-        hears_whispers: Whether the last may be a whisper, for what tells nothing of what was said.
+        includes_whispers: Whether the last may be a whisper, for what tells nothing of what was said.
 
     Raises:
         NotFound: there is no such room or message, or the viewer may not see it.

@@ -423,7 +423,7 @@ def count_facets(
     """Return what memories have in common, of each facet the most frequent first.
 
     Args:
-        found: The memories.
+        memories: The memories.
         origins: Where what they rest on was said.
         persons: Whose accounts the participants are who are merged: these are one.
     """

@@ -66,7 +66,7 @@ async def operator_restrictions(
     No connection may be held meanwhile.
 
     Args:
-        desk: Of the org.
+        access: Of the org.
         viewer: Who is told.
         ids: What may be withheld.
         place: Where what is recalled is to be posted: whatever is kept from anybody there counts as withheld.
@@ -96,7 +96,7 @@ async def hidden_message_ids(
     Args:
         conn: Recalls for the viewer.
         viewer: For whom.
-        look: Looks again, as if nothing were withheld.
+        search_again: Looks again, as if nothing were withheld.
         shown: What was found.
     """
     if not viewer.is_operator or not await privacy_requests.has_restrictions(conn):

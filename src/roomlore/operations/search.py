@@ -277,8 +277,6 @@ class SearchService:
         """Return what the viewer's messages say about a question, or that they do not."""
         from roomlore.operations.answers import AnswerWriter
 
-        pass
-
         asking = await self._prepare(viewer, question, filters)
         asking = await self._with_candidates(viewer, asking, place, limit=DENSE_CANDIDATES, beyond_room=True)
         answering = AnswerWriter(access=self.access, settings=self.settings, now=self.now)

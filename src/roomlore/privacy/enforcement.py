@@ -70,7 +70,7 @@ async def apply(
         bodies: What the messages say now.
         rooms: Where they were said.
         at: When they are heard.
-        listened: Which texts are put like a wish, as far as that was told before.
+        screened: Which texts are put like a wish, as far as that was told before.
     """
     if await privacy_requests.mode(conn, org_id) == "off":
         return
@@ -124,8 +124,8 @@ async def add_detected(
         conn: In a transaction that holds the room, see `directory.lock_rooms`.
         org_id: Whose.
         room_id: Where they were voiced.
-        wishes: What was heard, by the message that voices it.
-        heard_by: The name of the language model that heard it.
+        requests: What was heard, by the message that voices it.
+        detected_by: The name of the language model that heard it.
         at: When they are heard.
     """
     if await privacy_requests.mode(conn, org_id) == "off":

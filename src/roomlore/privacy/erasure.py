@@ -84,9 +84,9 @@ async def delete_range(
     Args:
         conn: In the transaction of the erasure.
         org_id: Whose.
-        stretch: Which messages.
+        room_range: Which messages.
         at_most: How many, the oldest; all of them by default.
-        leaves_holes: Holes stay, where nothing else keeps out what was there.
+        leaves_tombstones: Holes stay, where nothing else keeps out what was there.
     """
     tally = Counter[str]()
     while at_most is None or tally["messages"] < at_most:

@@ -74,7 +74,7 @@ def recognise(body: str, author_id: ParticipantId, name_index: NameIndex) -> Pri
     Args:
         body: What was said.
         author_id: Who said it.
-        people: Who takes part in the room, by the names that were last known; the author may be among them.
+        name_index: Who takes part in the room, by the names that were last known; the author may be among them.
     """
     sentences = _own_sentences(body)
     return (

@@ -111,7 +111,7 @@ def review_reason(message: RequestMessage, before: Sequence[ScreenedMessage]) ->
     """Return why a person is to be asked before a request is carried out; empty where nobody needs to be.
 
     Args:
-        voice: The request, and the message that voices it.
+        message: The request, and the message that voices it.
         before: What was said before that, in order.
     """
     wish = message.request

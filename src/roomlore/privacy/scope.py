@@ -93,11 +93,11 @@ def resolve_scope(
     """Return what a wish covers; mostly also the message that voices it, whose words are no content.
 
     Args:
-        wish: What was heard.
-        voice: The message that voices it.
+        request: What was heard.
+        message: The message that voices it.
         room: What was said in its room, in order, as much of it as the wish may be about (see `looking`); what comes
             after the voice does not count.
-        people: Who takes part.
+        name_index: Who takes part.
         earlier: What earlier wishes of the room cover.
         common: Values that are said so often that not all who say them are in `room`.
         present: Who was in the room when it was said, as far as the platform tells.

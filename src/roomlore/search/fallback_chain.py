@@ -116,7 +116,7 @@ async def run_fallbacks(
         viewer: Who asks.
         question: What is asked.
         scope: Where to look first; its rooms are those of the first tier, and what else it says holds for all.
-        near: Cosines between the question and memories that have no vector yet, as far as they are known.
+        similarities: Cosines between the question and memories that have no vector yet, as far as they are known.
     """
     settled = FallbackResult(question=question.text)
     if scope.room_ids is not None:

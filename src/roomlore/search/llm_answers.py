@@ -127,7 +127,7 @@ def validate_answer(answer: str, prompt: AnswerPrompt, *, question: str) -> Cite
 
     Args:
         answer: JSON, perhaps with words around it.
-        shown: What it was asked of.
+        prompt: What it was asked of.
         question: What was asked; its numbers may come back in the answer.
     """
     stated = _parse_sentences(answer)

@@ -94,7 +94,7 @@ def read_lines(
         folders: Where to look; of each the newest files first, folder by folder.
         budget: What may be used up.
         wanted: Tells by its name whether a file is to be opened.
-        unread: Is told what cannot be opened, and why: `logs: No such file or directory`.
+        unreadable: Is told what cannot be opened, and why: `logs: No such file or directory`.
     """
     for folder in folders:
         for file, descriptor in _open_log_files(folder, wanted, unreadable):
@@ -338,7 +338,7 @@ async def scan_logs(
     Args:
         logs: Where they are.
         question: In plain words.
-        access: What the viewer may see.
+        visibility: What the viewer may see.
         scope: Since when and until when.
         clock: Tells the time that has passed, in seconds.
 

@@ -59,7 +59,7 @@ async def search_memories(
         conn: Reads for the viewer.
         org_id: The viewer's org.
         question: What is asked.
-        near: Cosines between the question and memories that have no vector yet, as far as they are known.
+        similarities: Cosines between the question and memories that have no vector yet, as far as they are known.
     """
     found = {
         key: why if why.similarity is not None else replace(why, similarity=similarities.get(key))

@@ -78,7 +78,7 @@ def score_messages(
 
     Args:
         rows: In the order of their rooms, neighbours together.
-        asked: What the counts of the rows count.
+        terms: What the counts of the rows count.
         most: How many are returned at most.
         stages: What to leave out.
     """
@@ -187,7 +187,7 @@ def fill_similarities(
 
     Args:
         rows: As the model that searches use knows them.
-        beside: Similarities of the other model, which may know others.
+        similarities: Similarities of the other model, which may know others.
     """
     both = {row.message_id: row.similarity for row in rows if row.similarity is not None}
     ours = sorted(similarity for key, similarity in both.items() if key in similarities)

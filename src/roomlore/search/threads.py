@@ -82,7 +82,7 @@ def visible_members(
     None is shown without all that it stands under, but for the best find where that is more than the bound.
 
     Args:
-        exchange: Which one.
+        outline: Which one.
         found: Its members that matched, best first.
         bound: How many at most.
     """

@@ -63,7 +63,7 @@ def build(rooms_app: App, *, local: bool, stop: Callable[[], asyncio.Event] = as
     It expects to be within an envelope that gives requests their ids.
 
     Args:
-        served: The App of an operator without a key, of one org or of all in its database.
+        rooms_app: The App of an operator without a key, of one org or of all in its database.
         local: Whether whoever sits at this machine comes in as operator, without a key.
         stop: Gives what is set when streams are to end.
     """

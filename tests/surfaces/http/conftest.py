@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import pytest
 from fastapi import FastAPI
 
-from app.village import whole_village
 from conftest import TellOnce
+from operations.village import whole_village
 from roomlore.http.application import build, routes_app
 from roomlore.http.limits import RequestLimits
 from roomlore.operations import App

@@ -16,7 +16,7 @@ import pytest
 from starlette.responses import StreamingResponse
 from starlette.types import ASGIApp
 
-from app.village import BO, SQUARE, say, village
+from operations.village import BO, SQUARE, say, village
 from roomlore.db.cluster import Cluster
 from roomlore.http import runtime
 from roomlore.http.limits import RequestLimits

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from app.village import ANA, ATTIC, BO, CY, SQUARE, say
+from operations.village import ANA, ATTIC, BO, CY, SQUARE, say
 from roomlore.http.limits import RequestLimits
 from roomlore.http.routes import events as routes
 from roomlore.operations import events

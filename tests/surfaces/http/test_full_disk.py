@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import roomlore
-from app.village import SQUARE, say
 from ingest.stories import author
+from operations.village import SQUARE, say
 from roomlore.db import audit_log
 from roomlore.db import database as store
 from roomlore.db.connections import translate_connection_errors

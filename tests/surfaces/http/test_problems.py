@@ -8,8 +8,8 @@ import httpx2
 import psycopg
 import pytest
 
-from app.village import SQUARE, say, village
 from ingest.stories import author, message
+from operations.village import SQUARE, say, village
 from roomlore.db.database import statement_timeout
 from roomlore.doctor import CheckResult
 from roomlore.domain import errors

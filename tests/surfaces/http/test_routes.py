@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.village import ANA, SQUARE, say
+from operations.village import ANA, SQUARE, say
 from roomlore.cli.output import plain
 from roomlore.http import schemas
 from roomlore.ingest.clean import TOO_FAR_AHEAD

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.village import EVERYWHERE, PEOPLE, STORY
+from operations.village import EVERYWHERE, PEOPLE, STORY
 from roomlore.http.idempotency import REPLAYS
 from roomlore.http.limits import EVENTS
 from surfaces.http.calling import Caller

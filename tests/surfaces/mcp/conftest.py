@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from app.village import STORY, village
 from conftest import TellOnce
+from operations.village import STORY, village
 from roomlore.operations import App
 
 #: A memory of what was said in the attic, and one of what was said in the square, where nobody was a member.

@@ -10,8 +10,8 @@ import pytest
 from mcp import Client
 from mcp_types import PromptReference, ResourceTemplateReference
 
-from app.village import EVERYWHERE
 from ingest.stories import at, author, message, room
+from operations.village import EVERYWHERE
 from roomlore.domain import paging
 from roomlore.domain.errors import DatabaseUnavailable, ModelUnavailable
 from roomlore.mcp.resources import ROOMS_PAGE

@@ -13,8 +13,8 @@ import httpx2
 import pytest
 from mcp_types import INVALID_PARAMS
 
-from app.village import EVERYWHERE, PEOPLE
 from conftest import OpenApp
+from operations.village import EVERYWHERE, PEOPLE
 from roomlore.db.cluster import Cluster
 from roomlore.operations import App
 from surfaces.http.test_serving import address, database, process

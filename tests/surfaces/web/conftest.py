@@ -16,8 +16,8 @@ import uvicorn
 from playwright.async_api import Browser, Page, async_playwright, expect
 from starlette.types import ASGIApp
 
-from app.village import whole_village
 from conftest import TellOnce
+from operations.village import whole_village
 from roomlore.domain.ids import uuid7
 from roomlore.http.headers import SecurityHeadersMiddleware
 from roomlore.http.runtime import listen

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from app.village import SQUARE, say, village
 from ingest.stories import author
+from operations.village import SQUARE, say, village
 from roomlore.domain.errors import DatabaseUnavailable
 from roomlore.http.limits import RequestLimits
 from roomlore.operations import App

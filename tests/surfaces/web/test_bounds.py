@@ -6,9 +6,9 @@ from uuid import UUID
 
 import pytest
 
-from app.village import ANA, BO, PIP, SQUARE, village
 from conftest import TellOnce
 from ingest.stories import at, author, message, room
+from operations.village import ANA, BO, PIP, SQUARE, village
 from roomlore.db import timeline as store
 from roomlore.operations import App
 from roomlore.operations.speakers import CACHE_SECONDS

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from playwright.async_api import Browser, expect
 
-from app.village import ANA, EVE
 from conftest import TellOnce
 from ingest.stories import at, message
+from operations.village import ANA, EVE
 from roomlore.domain.ids import MessageId, ParticipantId, RoomId, uuid7
 from roomlore.domain.records import AssignedMessage, Message, Reply
 from roomlore.operations import App

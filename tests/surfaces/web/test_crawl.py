@@ -16,8 +16,8 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from app.village import ANA, EVERYWHERE, PEOPLE, SQUARE, STORY, say, village
 from conftest import OpenApp
+from operations.village import ANA, EVERYWHERE, PEOPLE, SQUARE, STORY, say, village
 from roomlore.domain.errors import RoomloreError
 from roomlore.domain.incoming import IncomingMessage
 from roomlore.operations import App

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from playwright.async_api import Browser
 
-from app.village import village
 from conftest import OpenApp
+from operations.village import village
 from roomlore.db.cluster import Cluster
 from roomlore.http.application import build
 from roomlore.http.limits import RequestLimits

@@ -6,7 +6,7 @@ import re
 import pytest
 from playwright.async_api import Browser, Page, Route, expect
 
-from app.village import BO
+from operations.village import BO
 from roomlore.operations import App
 from roomlore.web.authentication import SIGN_IN
 from surfaces.web.conftest import listening, site, window

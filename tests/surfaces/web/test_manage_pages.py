@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from app.village import village
+from operations.village import village
 from roomlore.operations import App
 from surfaces.web.conftest import Visitor, visiting
 from surfaces.web.test_people_pages import key_of

@@ -10,13 +10,13 @@ from playwright.async_api import Browser
 
 from conftest import TellOnce
 from ingest.stories import at, author, message, room
-from retrieval.telling import closed, tell
 from roomlore.domain.errors import NotFound
 from roomlore.domain.incoming import IncomingMembership
 from roomlore.domain.records import Memory
 from roomlore.operations import App
 from roomlore.operations.memories import MemoryBrowser
 from roomlore.web.routes.memories import SHOWN
+from search.telling import closed, tell
 from surfaces.web.conftest import Visitor, visiting, window
 
 ANA, ANA_HOME, BO, CY, DEE, EVE = map(author, ("ana", "ana_home", "bo", "cy", "dee", "eve"))

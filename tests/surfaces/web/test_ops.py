@@ -10,8 +10,9 @@ import psycopg
 import pytest
 from playwright.async_api import Browser
 
-from app.village import ANA, SQUARE, say, village
 from conftest import OpenApp
+from jobs.copying import Shelf
+from operations.village import ANA, SQUARE, say, village
 from roomlore.db import work_queue
 from roomlore.domain.errors import BackendUnavailable
 from roomlore.domain.ids import uuid7
@@ -21,7 +22,6 @@ from roomlore.jobs.scheduler import HeartbeatTask
 from roomlore.operations import App, projection_service
 from roomlore.web.routes import monitoring
 from surfaces.web.conftest import visiting, window
-from workers.copying import Shelf
 
 DEEDS = {"/ops/retry": {}, "/ops/embedding": {"room": "square", "policy": "exchange"}}
 

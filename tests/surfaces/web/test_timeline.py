@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from playwright.async_api import Browser, expect
 
-from app.village import ANA, BO, EVE, PEOPLE, SQUARE, village
 from conftest import TellOnce
 from ingest.stories import at, message
+from operations.village import ANA, BO, EVE, PEOPLE, SQUARE, village
 from roomlore.domain.errors import BadInput
 from roomlore.operations import App
 from roomlore.operations.timeline import MAX_LINES, Timeline, WindowRequest

@@ -10,12 +10,12 @@ import pytest
 from playwright.async_api import Browser
 
 from ingest.stories import at, author, message, room
-from retrieval.telling import closed, tell
 from roomlore.domain.ids import MemoryId, MessageId, ParticipantId
 from roomlore.domain.incoming import IncomingMessage
 from roomlore.operations import App
 from roomlore.web.candidates import Candidate, MemoryCandidate
 from roomlore.web.context_graph import MAX_DOTS, context_graph
+from search.telling import closed, tell
 from surfaces.web.conftest import visiting, window
 
 ANA, BO, EVE = map(author, ("ana", "bo", "eve"))
