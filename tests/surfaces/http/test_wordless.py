@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from roomlore.http.idempotency import KEEPING
+from roomlore.http.idempotency import REPLAYS
 from surfaces.http.conftest import Served
 from surfaces.http.test_idempotency import SECRET, once, record, rows
 
@@ -39,7 +39,7 @@ WORDS = re.compile(rf"{SECRET}|village|square|attic|\bana\b|\bbo\b|\bm\d+\b")
 
 
 async def test_no_word_is_kept_of_anything(served: Served, admin) -> None:
-    assert set(SAID) == {route for route, keeping in KEEPING.items() if keeping == "whole"}
+    assert set(SAID) == {route for route, keeping in REPLAYS.items() if keeping == "whole"}
     erased = await served.operator.post("/v1/erasures", {"kind": "message", "message": "m4"})
     key = await served.app.keys.make("operator", name=SECRET)
     words = {"message": "m2", "room": "square", "receipt": erased["id"], "key": str(key.id)}
