@@ -153,7 +153,7 @@ async def assert_rule(world: World, open_app, admin) -> None:
     await merge(app, world.merges)
     told, elsewhere = await truth(admin, app), await truth(admin, other)
     for viewer in viewers(told, other, outsider):
-        async with app.db.reading(viewer) as conn:
+        async with app.db.read_transaction(viewer) as conn:
             rows = await rows_seen(conn)
             assert rows == {
                 table: keys + elsewhere.seen(viewer)[table] for table, keys in told.seen(viewer).items()

@@ -16,7 +16,7 @@ PATIENCE = 60.0
 def with_neo4j(app: App, server: tuple[str, str, str], patch: pytest.MonkeyPatch) -> App:
     """Return the same org, opened where that server is named and waited for; close its servers afterwards."""
     url, user, password = server
-    patch.setattr(graph, "LONGEST_SECONDS", PATIENCE)
+    patch.setattr(graph, "TIMEOUT_SECONDS", PATIENCE)
     opened = open_neo4j(url, user=user, password=password, seconds=PATIENCE)
     settings = replace(app.settings, neo4j=Neo4jSettings(url=url, user=user, password=password))
     return replace(app, settings=settings, _projection_clients=ProjectionClients(_neo4j=opened))

@@ -22,7 +22,7 @@ from roomlore.importers import discord, irc, jsonl, qdrant, slack, telegram
 from roomlore.importers.export import choose_importer, open_export
 from roomlore.importers.json_stream import walk
 
-READERS = {module.READER.name: module.READER for module in (jsonl, discord, slack, telegram, irc)}
+READERS = {module.IMPORTER.name: module.IMPORTER for module in (jsonl, discord, slack, telegram, irc)}
 FILES = {
     "discord": "plans.json",
     "slack": "general/2024-01-01.json",
@@ -169,7 +169,7 @@ def read(name: str, path: Path) -> tuple[list[IncomingMessage], list[SkippedReco
     runs = []
     for _ in range(2):
         with open_export(path) as source:
-            assert READERS[name].sniff(source) in {True, False}
+            assert READERS[name].recognises(source) in {True, False}
             runs.append(list(READERS[name].read(source, OPTIONS)))
     assert repr(runs[0]) == repr(runs[1])
     for item in runs[0]:

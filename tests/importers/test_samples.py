@@ -12,7 +12,7 @@ from roomlore.importers import discord, irc, jsonl, slack, telegram
 from roomlore.importers.export import choose_importer, open_export
 
 SAMPLES = Path(__file__).parents[2].parent / "shared" / "samples"
-READERS = [module.READER for module in (jsonl, discord, slack, telegram, irc)]
+READERS = [module.IMPORTER for module in (jsonl, discord, slack, telegram, irc)]
 
 pytestmark = pytest.mark.skipif(
     not (SAMPLES / "EXPECTED.json").exists(), reason="no samples beside the checkout"

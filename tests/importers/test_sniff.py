@@ -4,7 +4,7 @@ from roomlore.domain.errors import UnknownFormat
 from roomlore.importers import discord, irc, jsonl, qdrant, slack, telegram
 from roomlore.importers.export import choose_importer, open_export
 
-READERS = [module.READER for module in (jsonl, discord, slack, telegram, irc, qdrant)]
+READERS = [module.IMPORTER for module in (jsonl, discord, slack, telegram, irc, qdrant)]
 DISCORD = {"guild": {"id": "1"}, "channel": {"id": "2", "type": "GuildTextChat"}, "messages": []}
 TELEGRAM = {"name": "x", "type": "private_group", "id": 1, "messages": []}
 POINT = {
@@ -24,7 +24,7 @@ EXPORTS = {
 @pytest.mark.parametrize("name", EXPORTS)
 def test_each_format_is_known_by_one_reader_only(write, name):
     with open_export(write(EXPORTS[name])) as source:
-        assert [reader.name for reader in READERS if reader.sniff(source)] == [name]
+        assert [reader.name for reader in READERS if reader.recognises(source)] == [name]
         assert choose_importer(source, READERS).name == name
         assert choose_importer(source, READERS[::-1]).name == name
 

@@ -167,7 +167,7 @@ async def test_a_worker_without_a_server_stops_when_told(db: Database, monkeypat
         raise psycopg.OperationalError("the server went away")
         yield
 
-    monkeypatch.setattr(db, "outside_orgs", away)
+    monkeypatch.setattr(db, "system_connection", away)
     monkeypatch.setattr(db, "listening", lambda _: away())
     async with running(db, replace(QUICK, poll_seconds=30.0)) as worker:
         await asyncio.wait([worker], timeout=0.1)

@@ -188,7 +188,7 @@ async def test_in_any_reply_graph_each_message_has_a_vector_or_stands_in_an_exch
     await app.drain()
     held = await vectors(admin, app)
     assert held == await wanted(admin, app)
-    async with app.db.reading(app.operator) as conn:
+    async with app.db.read_transaction(app.operator) as conn:
         room_id = (await app.rooms(app.operator))[0].id
         told = (await newest_threads(conn, app.org_id, room_id, limit=100, before=AFTER_ALL)).items
     for one in told:

@@ -329,7 +329,7 @@ async def test_a_place_that_is_none_shows_nothing(office, admin):
     ).fetchall()
     for viewer in (office.operator, await office.viewer("bot")):
         for place in (spoken, office.org_id):
-            async with office.db.reading(viewer.posting(place)) as conn:
+            async with office.db.read_transaction(viewer.posting(place)) as conn:
                 counted = await (
                     await conn.execute(
                         "select (select count(*) from messages) + (select count(*) from memories)"

@@ -334,8 +334,8 @@ async def test_words_of_what_is_not_shown_cannot_be_tried_out(told, logs, remove
 
 
 async def test_lines_that_are_stored_do_not_keep_others_from_being_found(told, logs, monkeypatch):
-    monkeypatch.setattr(log_exclusions, "CHECKED", 2)
-    monkeypatch.setattr(log_exclusions, "ENOUGH", 2)
+    monkeypatch.setattr(log_exclusions, "CHECK_BATCH", 2)
+    monkeypatch.setattr(log_exclusions, "MAX_MATCHES", 2)
     stored = [message(f"s{number}", "good night", author=ANA, sent_at=at(5)) for number in range(5)]
     await tell(told, *stored)
     write(

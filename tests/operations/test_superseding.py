@@ -371,6 +371,6 @@ async def test_no_chain_bites_its_tail_even_by_plain_sql(told, admin):
 async def test_participants_cannot_supersede_by_plain_sql(told):
     old = await told.memories.remember(OLD, sources=["a"])
     new = await told.memories.remember(NEW, sources=["b"])
-    async with told.db.noting(await told.viewer("cy")) as conn:
+    async with told.db.audit_transaction(await told.viewer("cy")) as conn:
         cursor = await conn.execute("update memories set superseded_by = %s where id = %s", [new.id, old.id])
         assert cursor.rowcount == 0

@@ -382,7 +382,7 @@ async def test_the_rules_for_exchanges_and_vectors_show_a_viewer_nothing_but_wha
         (await app.viewer("bo"), (1, 2)),
         (await app.viewer("cy"), (0, 1)),
     ):
-        async with app.db.reading(viewer) as conn:
+        async with app.db.read_transaction(viewer) as conn:
             assert await (await conn.execute(counts)).fetchone() == seen
 
 

@@ -12,7 +12,7 @@ MINUTE = "min"
 
 async def scoped(app, question, **scope):
     """Search by words alone in a scope that the App does not offer."""
-    async with app.db.reading(app.operator) as conn:
+    async with app.db.read_transaction(app.operator) as conn:
         found = await search_messages(
             conn, app.operator, SearchQuery(text=question, vector=None), scope=SearchFilter(**scope), limit=10
         )
@@ -49,7 +49,7 @@ async def test_a_find_brings_its_whole_exchange_and_tells_finds_from_company(app
 
 
 async def by_words(app, question, limit=10):
-    async with app.db.reading(app.operator) as conn:
+    async with app.db.read_transaction(app.operator) as conn:
         asked = SearchQuery(text=question, vector=None)
         return (await search_messages(conn, app.operator, asked, scope=SearchFilter(), limit=limit)).hits
 

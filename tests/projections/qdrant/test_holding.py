@@ -102,8 +102,8 @@ async def test_what_is_distrusted_stays_until_any_version_is_told(points, copy):
     said = [point(1, version=7, author_name="Bea"), point(2, version=7)]
     await points.put(copy, said)
 
-    await points.distrust(copy, [some_id(1), some_id(9)])
-    await points.distrust(copy, [])
+    await points.invalidate(copy, [some_id(1), some_id(9)])
+    await points.invalidate(copy, [])
 
     assert await digests(points, copy) == told(said)
     assert len(await points.near(copy, facing(1, 0, 0, 0), **everything)) == 2
@@ -117,7 +117,7 @@ async def test_what_is_distrusted_stays_until_any_version_is_told(points, copy):
 async def test_more_than_a_batch_is_distrusted(points, copy):
     numbers = range(1, qdrant.BATCH + 20)
     await points.put(copy, [point(number, version=2) for number in numbers])
-    await points.distrust(copy, [some_id(number) for number in numbers])
+    await points.invalidate(copy, [some_id(number) for number in numbers])
     anew = [point(number, author_name="Bea") for number in numbers]
     await points.put(copy, anew)
     assert await digests(points, copy) == told(anew)
@@ -174,7 +174,7 @@ async def test_a_copy_that_is_gone_is_said_to_be_gone_by_everything(points):
     for call in (
         points.put("nowhere", [point(1)]),
         points.drop("nowhere", [some_id(1)]),
-        points.distrust("nowhere", [some_id(1)]),
+        points.invalidate("nowhere", [some_id(1)]),
         points.held("nowhere", after=None, limit=1),
         points.near("nowhere", facing(1, 0, 0, 0), wanted=1, **everything),
         points.worded("nowhere", ["toner"], wanted=1, **everything),
