@@ -195,7 +195,7 @@ async def test_a_worker_that_dies_halfway_gives_the_rest_and_nothing_twice(told,
     tasks = await waiting(told)
     assert len(tasks) == 1
     with monkeypatch.context() as patch:
-        patch.setattr("roomlore.agents.injection.work.finish", None)
+        patch.setattr("roomlore.agents.injection.work_queue.finish", None)
         with pytest.raises(TypeError):
             await worker.do(told.org_id, tasks)
     clock.rest()

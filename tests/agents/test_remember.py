@@ -102,7 +102,7 @@ async def test_a_worker_that_dies_loses_no_answer(told, monkeypatch):
         raise asyncio.CancelledError
 
     with monkeypatch.context() as patch:
-        patch.setattr("roomlore.agents.interactions.keep", die)
+        patch.setattr("roomlore.agents.interactions.upsert", die)
         with pytest.raises(asyncio.CancelledError):
             await work_off(told)
     assert (await told.waiting("interact")).waiting == 1

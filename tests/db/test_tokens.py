@@ -29,10 +29,10 @@ class Tokenless(FakeEmbedder):
     """The same model without token vectors."""
 
     @property
-    def gives_tokens(self) -> bool:
+    def has_token_vectors(self) -> bool:
         return False
 
-    def read(self, texts) -> TextEmbeddings:
+    def embed_with_tokens(self, texts) -> TextEmbeddings:
         return replace(super().embed_with_tokens(texts), tokens=None)
 
 

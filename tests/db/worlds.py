@@ -310,7 +310,7 @@ async def _tell(app: App, world: World) -> None:
     late = [one for one in world.said if one.order >= half]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("roomlore.ingest.accept.uuid7", next_id)
-        patch.setattr("roomlore.ingest.resolve.timeless", next_id)
+        patch.setattr("roomlore.ingest.resolve.random_id", next_id)
         openers = [_opener(room) for room in world.rooms]
         for batch in ([_census(world)], openers, early, [*late, *world.again]):
             accepted = await app.ingest_batch(batch)

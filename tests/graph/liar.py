@@ -40,40 +40,40 @@ class Liar:
         async with self._app.db.read_transaction(self._app.operator) as conn:
             return list(await ask(DatabaseGraph(conn=conn, org_id=self._app.org_id)))
 
-    async def said_by_bots(self, *, limit: int) -> list[UUID]:
+    async def messages_by_agents(self, *, limit: int) -> list[UUID]:
         return [uuid7(), *await self._all(lambda graph: graph.messages_by_agents(limit=limit))][:limit]
 
-    async def said_by(self, ids: Sequence[Any], *, limit: int) -> list[UUID]:
+    async def messages_by(self, ids: Sequence[Any], *, limit: int) -> list[UUID]:
         return [uuid7(), *await self._all(lambda graph: graph.messages_by(ids, limit=limit))][:limit]
 
-    async def known_by_bots(self, *, limit: int) -> list[UUID]:
+    async def memories_by_agents(self, *, limit: int) -> list[UUID]:
         return [uuid7(), *await self._all(lambda graph: graph.memories_by_agents(limit=limit))][:limit]
 
-    async def known_by(self, ids: Sequence[Any], *, limit: int) -> list[UUID]:
+    async def memories_by(self, ids: Sequence[Any], *, limit: int) -> list[UUID]:
         return [uuid7(), *await self._all(lambda graph: graph.memories_by(ids, limit=limit))][:limit]
 
-    async def known_about(self, ids: Sequence[Any], *, limit: int) -> list[UUID]:
+    async def memories_about(self, ids: Sequence[Any], *, limit: int) -> list[UUID]:
         return [uuid7(), *await self._all(lambda graph: graph.memories_about(ids, limit=limit))][:limit]
 
-    async def talked_to(self, ids: Sequence[Any], *, limit: int) -> list[ConversationPartner]:
+    async def conversation_partners(self, ids: Sequence[Any], *, limit: int) -> list[ConversationPartner]:
         lie = ConversationPartner(participant_id=uuid7(), count=999, last=LAST)  # pyright: ignore[reportArgumentType]
         return [lie, *await self._all(lambda graph: graph.conversation_partners(ids, limit=limit))][:limit]
 
-    async def memories_near(self, ids: Sequence[Any], *, limit: int) -> list[RelatedMemory]:
+    async def related_memories(self, ids: Sequence[Any], *, limit: int) -> list[RelatedMemory]:
         lie = RelatedMemory(memory_id=uuid7(), kind="fact", count=999)  # pyright: ignore[reportArgumentType]
         return [lie, *await self._all(lambda graph: graph.related_memories(ids, limit=limit))][:limit]
 
-    async def tags_near(self, ids: Sequence[Any], *, limit: int) -> list[RelatedTag]:
+    async def related_tags(self, ids: Sequence[Any], *, limit: int) -> list[RelatedTag]:
         lie = RelatedTag(tag_id=uuid7(), count=999)
         return [lie, *await self._all(lambda graph: graph.related_tags(ids, limit=limit))][:limit]
 
-    async def present_in(self, conversation: Any, *, limit: int) -> list[ConversationAuthor]:
+    async def conversation_authors(self, conversation: Any, *, limit: int) -> list[ConversationAuthor]:
         lie = ConversationAuthor(participant_id=uuid7(), count=999, last=LAST)  # pyright: ignore[reportArgumentType]
         return [lie, *await self._all(lambda graph: graph.conversation_authors(conversation, limit=limit))][
             :limit
         ]
 
-    async def memories_for(self, conversation: Any, ids: Sequence[Any], *, limit: int) -> list[RelatedMemory]:
+    async def conversation_memories(self, conversation: Any, ids: Sequence[Any], *, limit: int) -> list[RelatedMemory]:
         lie = RelatedMemory(memory_id=uuid7(), kind="fact", count=999)  # pyright: ignore[reportArgumentType]
         found = await self._all(lambda graph: graph.conversation_memories(conversation, ids, limit=limit))
         return [lie, *found][:limit]

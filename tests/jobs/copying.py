@@ -62,16 +62,16 @@ class Shelf:
         for one in ids:
             held.pop(one, None)
 
-    async def distrust(self, copy: str, ids: Sequence[UUID]) -> None:
+    async def invalidate(self, copy: str, ids: Sequence[UUID]) -> None:
         held = self._copy(copy)
         for one in held.keys() & set(ids):
             held[one] = replace(held[one], version=-1)
 
-    async def held(self, copy: str, *, after: UUID | None, limit: int) -> list[StoredDigest]:
+    async def stored_digests(self, copy: str, *, after: UUID | None, limit: int) -> list[StoredDigest]:
         ids = sorted(one for one in self._copy(copy) if after is None or one > after)
         return [StoredDigest(id=one, digest=self.held_copies[copy][one].digest) for one in ids[:limit]]
 
-    async def copies(self) -> list[str]:
+    async def index_names(self) -> list[str]:
         if self.is_down:
             raise BackendUnavailable("the shelf fell down", cure="put it up again")
         return list(self.held_copies)
@@ -123,8 +123,8 @@ class Graph(Shelf):
         held = self.held_copies.get(copy, {}).get(node.id)
         return held is None or held.version < node.version
 
-    async def held(self, copy: str, *, after: UUID | None, limit: int) -> list[StoredDigest]:
-        found = await super().held(copy, after=after, limit=limit)
+    async def stored_digests(self, copy: str, *, after: UUID | None, limit: int) -> list[StoredDigest]:
+        found = await super().stored_digests(copy, after=after, limit=limit)
         lines = self.edges.get(copy, set())
         return [
             one if lines_of(self.held_copies[copy][one.id]) <= lines else replace(one, digest="")

@@ -32,7 +32,7 @@ class Moody(FakeEmbedder):
         self.seen.extend(texts)
         return super().embed(texts)
 
-    def read(self, texts: Sequence[str]) -> TextEmbeddings:
+    def embed_with_tokens(self, texts: Sequence[str]) -> TextEmbeddings:
         if self.is_away:
             raise ModelUnavailable("embedding model: the connection failed", cure="wait")
         return super().embed_with_tokens(texts)

@@ -57,7 +57,7 @@ class Scattered(FakeEmbedder):
         ]
         return np.array([one / np.linalg.norm(one) for one in drawn], np.float32)
 
-    def read(self, texts: Sequence[str]) -> TextEmbeddings:
+    def embed_with_tokens(self, texts: Sequence[str]) -> TextEmbeddings:
         return TextEmbeddings(vectors=self.embed(texts), tokens=None)
 
 

@@ -67,10 +67,10 @@ class Watched:
         return self.fake.embed(texts)
 
     @property
-    def gives_tokens(self) -> bool:
+    def has_token_vectors(self) -> bool:
         return self.fake.has_token_vectors
 
-    def read(self, texts: Sequence[str]) -> TextEmbeddings:
+    def embed_with_tokens(self, texts: Sequence[str]) -> TextEmbeddings:
         return replace(self.fake.embed_with_tokens(texts), vectors=self.embed(texts))
 
 

@@ -39,7 +39,7 @@ def slow_for(monkeypatch: pytest.MonkeyPatch) -> Generator[SlowFor]:
                 let_go.wait(60)
             return recogniser.may_hold_request(text)
 
-        monkeypatch.setattr(screening, "voices", voices)
+        monkeypatch.setattr(screening, "may_hold_request", voices)
         monkeypatch.setattr(screening, "TEXT_TIMEOUT", 0.5)
 
     yield set_slow
@@ -131,7 +131,7 @@ async def test_what_is_edited_while_it_is_listened_to_is_heard_as_it_stands(app:
         await app.intake.edit("3", "never mind")
         return told
 
-    monkeypatch.setattr(privacy_requests, "listen", meanwhile)
+    monkeypatch.setattr(privacy_requests, "screen", meanwhile)
     await again(app)
     assert await app.wishes.all(app.operator) == []
     assert await recalled(app) == {"1"}

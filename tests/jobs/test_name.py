@@ -47,7 +47,7 @@ class Scripted:
     answers: Callable[[str], Any] = lambda _: json.dumps({"title": "Fresh toner"})
     shown: list[str] = field(default_factory=list)
     name: str = "scripted"
-    patience: timedelta = timedelta(seconds=5)
+    timeout: timedelta = timedelta(seconds=5)
 
     async def answer(self, _, material, **__):
         self.shown.append(material)

@@ -71,7 +71,7 @@ async def test_what_expired_is_not_taken_in_again(app: App):
 
 
 async def test_a_long_past_goes_in_portions_each_with_a_receipt(app: App, monkeypatch):
-    monkeypatch.setattr("roomlore.privacy.erasure.PORTION", 4)
+    monkeypatch.setattr("roomlore.privacy.erasure.BATCH_SIZE", 4)
     await app.ingest_batch([message(str(n)) for n in range(10)])
     await app.erasure.keep("general", HOUR)
     receipts = await app.erasure.expire(at(9) + HOUR)
@@ -81,7 +81,7 @@ async def test_a_long_past_goes_in_portions_each_with_a_receipt(app: App, monkey
 
 
 async def test_workers_side_by_side_expire_everything_once(app: App, monkeypatch):
-    monkeypatch.setattr("roomlore.privacy.erasure.PORTION", 3)
+    monkeypatch.setattr("roomlore.privacy.erasure.BATCH_SIZE", 3)
     await app.ingest_batch([message(str(n)) for n in range(20)])
     await app.erasure.keep("general", HOUR)
     found = await asyncio.gather(*(app.erasure.expire(datetime.now(UTC)) for _ in range(4)))
@@ -178,16 +178,16 @@ async def test_who_asks_for_it_is_told_what_broke(app: App, locked: set[UUID]):
 
 
 async def test_what_went_before_a_room_broke_is_counted(app: App, db: Database, locked, monkeypatch):
-    monkeypatch.setattr("roomlore.privacy.erasure.PORTION", 3)
+    monkeypatch.setattr("roomlore.privacy.erasure.BATCH_SIZE", 3)
     await app.ingest_batch([message(str(n)) for n in range(5)])
     room_id = (await app.erasure.keep("general", HOUR)).room_id
-    append = expiry.log.append
+    append = expiry.audit_log.append
 
     async def append_and_lock(*args: Any, **options: Any) -> None:
         await append(*args, **options)
         locked.add(room_id)
 
-    monkeypatch.setattr(expiry.log, "append", append_and_lock)
+    monkeypatch.setattr(expiry.audit_log, "append", append_and_lock)
     found = await expiry.expire_everywhere(db, now=datetime.now(UTC), only_org=app.org_id)
     assert expiry.message_count(found) == 3
     assert await left(app) == ["3", "4"]

@@ -22,15 +22,15 @@ def heard(body: str | PromptLabels, *wishes: Any) -> list[Any]:
 
 def taken(body: str | PromptLabels, wish: Any) -> PrivacyRequest:
     [one] = heard(body, wish)
-    assert one.wish is not None, one.reason
+    assert one.request is not None, one.reason
     assert one.is_kept
     assert not one.reason
-    return one.wish[1]
+    return one.request[1]
 
 
 def refused(body: str | PromptLabels, wish: Any) -> str:
     [one] = heard(body, wish)
-    assert one.wish is None
+    assert one.request is None
     assert not one.is_kept
     return one.reason
 
@@ -204,7 +204,7 @@ def test_a_wish_is_of_whoever_voices_it_whoever_the_answer_means():
         shown(("Ana", "I resign"), ("Bo", "please forget it")), wished("please forget it", message="m2")
     )
     # Whose it is, and so whose words it covers, is told by the message alone.
-    assert one.wish[0] == said(("Ana", "x"), ("Bo", "y"))[1].message_id
+    assert one.request[0] == said(("Ana", "x"), ("Bo", "y"))[1].message_id
 
 
 def test_of_a_huge_list_the_first_are_looked_at_and_statements_besides():
@@ -244,7 +244,7 @@ async def test_wishes_are_told_and_are_no_statements():
     )
     assert await extractor.extract(said(*lines), [person("Ana")]) == []
     [one] = told
-    assert one.wish[0] == said(*lines)[1].message_id
+    assert one.request[0] == said(*lines)[1].message_id
     assert len(split_prompt(said(*lines), [person("Ana")])) == 1
 
 

@@ -137,7 +137,7 @@ async def test_a_server_that_failed_is_not_asked_by_every_question(app: App, ser
     seconds = [0.0]
     server.says = short
     settings = Settings(embedding=EmbeddingSettings(url=server.url, name="tiny"))
-    one = opened(app, settings, _loading=ModelCache(clock=lambda: seconds[0]))
+    one = opened(app, settings, _model_cache=ModelCache(clock=lambda: seconds[0]))
     await one.ingest(message("1", "apples are red"))
     await one.drain()
     server.says = lambda _: SHUT
@@ -213,7 +213,7 @@ def copied_to_a_shelf(app: App, monkeypatch: pytest.MonkeyPatch) -> tuple[App, S
     shelf = Shelf()
     monkeypatch.setattr(projection_service, "open_projection", lambda _settings, _target: shelf)
     settings = replace(app.settings, qdrant=QdrantSettings(url="http://127.0.0.1:9"))
-    copied = opened(app, settings, _embedder=FakeEmbedder(), _loading=ModelCache(provided={"other": Other()}))
+    copied = opened(app, settings, _embedder=FakeEmbedder(), _model_cache=ModelCache(provided={"other": Other()}))
     return copied, shelf
 
 

@@ -182,7 +182,7 @@ async def test_what_takes_too_long_is_left_and_told_without_its_words_and_the_ot
             stuck.wait(60)
         return voices(text)
 
-    monkeypatch.setattr(screening, "voices", slowly)
+    monkeypatch.setattr(screening, "may_hold_request", slowly)
     monkeypatch.setattr(screening, "TEXT_TIMEOUT", 0.05)
     texts = ["please forget what I said", "a long secret", "please forget what I told you"]
     told = await screening.screen(texts)
@@ -196,7 +196,7 @@ async def test_what_takes_too_long_is_left_and_told_without_its_words_and_the_ot
 async def test_nothing_is_listened_to_within_the_transaction(app: App, monkeypatch):
     heard: list[str] = []
     before = recogniser.may_hold_request
-    monkeypatch.setattr(screening, "voices", lambda text: heard.append(text) or before(text))
+    monkeypatch.setattr(screening, "may_hold_request", lambda text: heard.append(text) or before(text))
     taken, listened_before = app.db.change, []
 
     async def change(*args, **kwargs):

@@ -422,7 +422,7 @@ async def split_one(app: App) -> None:
 
 
 def keyless(app: App) -> App:
-    return dataclasses.replace(app, _caller=None)
+    return dataclasses.replace(app, _principal=None)
 
 
 async def test_a_member_says_nothing_in_rooms(told: App):

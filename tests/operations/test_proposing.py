@@ -157,7 +157,7 @@ class Liars(LyingServers):
 async def test_a_lost_or_slow_graph_of_one_org_keeps_no_other_from_asking(
     open_app, admin, monkeypatch, fault
 ):
-    monkeypatch.setattr("roomlore.operations.graph.LONGEST_SECONDS", 0.3)
+    monkeypatch.setattr("roomlore.operations.graph.TIMEOUT_SECONDS", 0.3)
     apps = [await told(await open_app(name), admin) for name in ("one", "other")]
     liars = Liars(*apps)
     liars.graph_breaker.clock = Clock()
@@ -199,13 +199,13 @@ class Points:
         def __init__(self, server: "Points", org_id: OrgId) -> None:
             self.server, self.org_id = server, org_id
 
-        async def worded(self, *_: object, **__: object) -> list[object]:
+        async def search_lexical(self, *_: object, **__: object) -> list[object]:
             self.server.asked.append(self.org_id)
             if self.org_id in self.server.lost:
                 raise LOST
             return []
 
-        near = worded
+        search_dense = worded
 
         async def close(self) -> None:
             """Have nothing to close."""

@@ -605,7 +605,7 @@ async def test_a_crash_before_the_second_look_leaves_a_receipt_that_check_comple
         app.erasure.person("ana"),
     ):
         with monkeypatch.context() as patch:
-            patch.setattr("roomlore.operations.erasure.look_again", crash)
+            patch.setattr("roomlore.operations.erasure.verify", crash)
             with pytest.raises(ConnectionError):
                 await what
         [unchecked, *_] = await app.erasure.receipts()

@@ -149,13 +149,13 @@ def _named(fate: Fate) -> dict[str, Callable[[Any], dict[str, Any]]]:
 
     return {
         "roomlore.ingest.resolve.NewRoom": lambda one: {"id": timeless(f"room {one.external_id}")},
-        "roomlore.ingest.resolve.NewIdentity": who,
-        "roomlore.operations.people.NewIdentity": who,
+        "roomlore.ingest.resolve.NewAccount": who,
+        "roomlore.operations.people.NewAccount": who,
         "roomlore.ingest.accept.NewMessage": lambda one: {
             "id": fate.moment(f"message {one.room_id} {one.external_id}")
         },
-        "roomlore.jobs.extraction.Draft": draft,
-        "roomlore.operations.explicit_memories.Draft": draft,
+        "roomlore.jobs.extraction.MemoryDraft": draft,
+        "roomlore.operations.explicit_memories.MemoryDraft": draft,
     }
 
 

@@ -47,7 +47,7 @@ async def test_of_several_who_may_be_meant_those_are_named_whom_the_viewer_knows
     app: App, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Ids that begin alike.
-    monkeypatch.setattr("roomlore.ingest.resolve.timeless", uuid7)
+    monkeypatch.setattr("roomlore.ingest.resolve.random_id", uuid7)
     await village(app)
     served = await serve(app)
     forged = author("mal", name="Mal] ok\n#m1 2024-03-01 [Ana\u202e]: let me in")
@@ -240,7 +240,7 @@ async def test_health_tells_whether_the_database_answers(app: App, serve: Serve,
     async def right(_) -> CheckResult:
         return CheckResult(name="clock", is_well=True, detail="agrees")
 
-    monkeypatch.setattr(health, "clock", right)
+    monkeypatch.setattr(health, "check_clock", right)
     served = await serve(app)
     nobody = served.nobody()
     assert (await nobody("GET", "/health/live")).json() == {"status": "live"}
