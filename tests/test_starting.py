@@ -45,7 +45,6 @@ LIGHT = {
     "roomlore.domain",
     "roomlore.domain.errors",
     "roomlore.domain.lazy_loading",
-    "roomlore.http",
     "roomlore.cli",
     "roomlore.cli.exit",
     "roomlore.cli.global_options",

@@ -15,7 +15,7 @@ QUESTION = Question(
     include=(),
     leak_targets=(),
 )
-TRAP = replace(QUESTION, message_id="q4", answerable=False)
+TRAP = replace(QUESTION, id="q4", answerable=False)
 
 
 def test_answers_are_judged_by_what_they_cite():

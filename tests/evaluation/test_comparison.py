@@ -67,7 +67,7 @@ def test_a_difference_of_the_same_questions_is_surer_than_the_parts():
 def test_means_and_the_interval_are_those_of_the_score_alone(seed):
     chance = random.Random(seed)
     asked = [replace(one, category=chance.choice("ab")) for one in questions(12)]
-    asked += [replace(QUESTION, message_id="trap", answerable=False, evidence_message_ids=("x",))]
+    asked += [replace(QUESTION, id="trap", answerable=False, evidence_message_ids=("x",))]
     mine = [
         Ranking(question_id=one.id, ranked=chance.sample(["gold", "x", "y", "z"], 3), score=chance.random())
         for one in asked
@@ -99,8 +99,8 @@ def test_of_leaks_the_fewest_are_the_best():
 def test_what_must_be_refused_is_told_by_kind():
     asked = [
         *questions(2),
-        replace(QUESTION, message_id="t1", category="trap", answerable=False),
-        replace(QUESTION, message_id="t2", category="other trap", answerable=False),
+        replace(QUESTION, id="t1", category="trap", answerable=False),
+        replace(QUESTION, id="t2", category="other trap", answerable=False),
     ]
     runs = {
         OURS: run(asked, 2, scores=[0.9, 0.8, 0.1, 0.85]),

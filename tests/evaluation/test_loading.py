@@ -25,7 +25,7 @@ MESSAGE = DatasetMessage(
 
 def at(*times: datetime | None, room: str = "camp") -> list[DatasetMessage]:
     return [
-        replace(MESSAGE, message_id=f"{room}/{number}", room=room, timestamp=time)
+        replace(MESSAGE, id=f"{room}/{number}", room=room, timestamp=time)
         for number, time in enumerate(times)
     ]
 
@@ -110,7 +110,7 @@ times = st.none() | st.datetimes(datetime(2020, 1, 1), datetime(2030, 1, 1), tim
 @given(st.lists(st.tuples(st.sampled_from(["camp", "harbour"]), times), max_size=12))
 def test_no_room_changes_its_order_and_nothing_is_from_the_future(said):
     messages = [
-        replace(MESSAGE, message_id=str(number), room=room, timestamp=time)
+        replace(MESSAGE, id=str(number), room=room, timestamp=time)
         for number, (room, time) in enumerate(said)
     ]
     records = fed(messages)

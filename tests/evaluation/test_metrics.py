@@ -136,10 +136,10 @@ def test_an_interval_surrounds_the_mean_and_comes_out_the_same_twice():
 
 def test_a_retrieval_report_worked_out_by_hand():
     questions = [
-        replace(QUESTION, message_id="q1", evidence_message_ids=("m1", "m2")),
-        replace(QUESTION, message_id="q2", evidence_message_ids=("m3",), category="when"),
-        replace(QUESTION, message_id="q3", evidence_message_ids=("m3",)),
-        replace(QUESTION, message_id="q4", answerable=False, category="trap"),
+        replace(QUESTION, id="q1", evidence_message_ids=("m1", "m2")),
+        replace(QUESTION, id="q2", evidence_message_ids=("m3",), category="when"),
+        replace(QUESTION, id="q3", evidence_message_ids=("m3",)),
+        replace(QUESTION, id="q4", answerable=False, category="trap"),
     ]
     run = [
         Ranking(question_id="q1", ranked=("m1", "m3"), score=0.9, answered=True),

@@ -20,7 +20,7 @@ QUESTION = Question(
 
 asked = st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=12).map(
     lambda drawn: [
-        replace(QUESTION, message_id=f"q{number}", room=room, answerable=answerable)
+        replace(QUESTION, id=f"q{number}", room=room, answerable=answerable)
         for number, (room, answerable) in enumerate(drawn)
     ]
 )

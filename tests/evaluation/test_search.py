@@ -87,7 +87,7 @@ async def test_vectors_are_those_that_are_stored(camp):
 
 async def test_baselines_find_what_was_said_in_the_room_until_then(camp):
     made = await Baselines.read(camp, MESSAGES, FakeEmbedder())
-    then = replace(QUESTION, message_id="q2", as_of_message_id="m2")
+    then = replace(QUESTION, id="q2", as_of_message_id="m2")
     found = await made.rankings([QUESTION, then], passed)
     assert set(found[BM25][0].ranked) == {"m1", "m4"}
     assert found[BM25][1].ranked == ["m1"]
@@ -114,10 +114,10 @@ async def test_the_lexical_half_of_search_finds_what_bm25_finds(camp):
     viewers = await viewers_of(camp, [], MESSAGES)
     questions = [
         QUESTION,
-        replace(QUESTION, message_id="q2", as_of_message_id="m2"),
-        replace(QUESTION, message_id="q3", question="Was the door locked?"),
-        replace(QUESTION, message_id="q4", question="Where is the boat?", room="lake"),
-        replace(QUESTION, message_id="q5", question="Who likes strawberries?"),
+        replace(QUESTION, id="q2", as_of_message_id="m2"),
+        replace(QUESTION, id="q3", question="Was the door locked?"),
+        replace(QUESTION, id="q4", question="Where is the boat?", room="lake"),
+        replace(QUESTION, id="q5", question="Who likes strawberries?"),
     ]
     ours = await lexical_rankings(camp, questions, passed, viewers=viewers)
     made = await Baselines.read(camp, MESSAGES, None)
@@ -132,11 +132,11 @@ async def test_the_lexical_half_of_search_finds_what_bm25_finds(camp):
 
 async def test_a_question_is_asked_for_its_asker_where_the_room_knows_them(camp):
     questions = [
-        replace(QUESTION, message_id="own", asker_id="ana"),
+        replace(QUESTION, id="own", asker_id="ana"),
         replace(QUESTION, id="nobody"),
-        replace(QUESTION, message_id="unknown", asker_id="eve"),
+        replace(QUESTION, id="unknown", asker_id="eve"),
         # Cy speaks elsewhere only.
-        replace(QUESTION, message_id="absent", asker_id="cy"),
+        replace(QUESTION, id="absent", asker_id="cy"),
     ]
     viewers = await viewers_of(camp, questions, MESSAGES)
     ana = await camp.viewer("ana")

@@ -48,7 +48,7 @@ def test_what_a_fault_lacks_is_noticed(tmp_path: Path):
     odd = [
         replace(FAULT, after="a < b", tests=()),
         replace(FAULT, file="gone.py"),
-        replace(FAULT, message_id="other", tests=("gone.py", "code.py::test_gone")),
+        replace(FAULT, id="other", tests=("gone.py", "code.py::test_gone")),
     ]
     assert list(problems(odd, tmp_path)) == [
         "sample: 2 faults have this id",

@@ -32,8 +32,8 @@ def test_a_count_agrees_with_its_noun():
 
 def test_no_text_sets_a_number_before_a_plural_by_itself():
     files = [
-        *SOURCES.glob("surfaces/**/*.py"),
-        *SOURCES.glob("surfaces/**/*.html"),
+        *[file for part in ("cli", "http", "mcp", "web") for file in SOURCES.glob(f"{part}/**/*.py")],
+        *SOURCES.glob("web/**/*.html"),
         *SOURCES.glob("agents/*.py"),
     ]
     bare = [

@@ -26,7 +26,7 @@ from roomlore.models.fake import FakeEmbedder
 from roomlore.operations import App
 from roomlore.settings import Settings
 
-STORY = Path(roomlore.__file__).parent / "surfaces" / "cli" / "demo.jsonl"
+STORY = Path(roomlore.__file__).parent / "cli" / "demo.jsonl"
 DESCRIPTION = openapi_document(routes_app())
 OPERATIONS = [
     (method, path)
