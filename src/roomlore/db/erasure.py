@@ -21,7 +21,7 @@ from roomlore.db import (
     work_queue,
 )
 from roomlore.db.erased import AccountName
-from roomlore.db.memories import drop_vectors
+from roomlore.db.memory_vectors import drop_vectors
 from roomlore.db.outbox import append, remove_memories
 from roomlore.db.projections import enqueue, enqueue_naming, enqueue_replies
 from roomlore.db.queries import Connection, Queries

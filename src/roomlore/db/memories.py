@@ -5,10 +5,6 @@ from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-from pgvector import HalfVector
-
 from roomlore.db.queries import Connection, Queries
 from roomlore.domain import paging
 from roomlore.domain.ids import MemoryId, MessageId, OrgId, ParticipantId, RoomId, ids_matching
@@ -317,44 +313,3 @@ async def all_exist(conn: Connection, org_id: OrgId, ids: Collection[MemoryId]) 
     """Return whether all of these memories are there, standing or not: what one says never changes."""
     row = await QUERIES.first(conn, "there", MemoryCount, {"org_id": org_id, "memory_ids": list(ids)})
     return row is not None and row.count == len(ids)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DenseMatch:
-    """How near a memory is to a question: the cosine of their vectors."""
-
-    memory_id: MemoryId
-    similarity: float
-
-
-async def dense_matches(
-    conn: Connection, vector: tuple[str, NDArray[np.float32]], *, wanted: int
-) -> dict[MemoryId, float]:
-    """Return how near the visible memories are whose vectors are nearest, nearest first.
-
-    Args:
-        conn: Reads for the viewer.
-        vector: The question's, after the name of the vector space it lies in.
-        wanted: How many at most; each vector of the model is looked at.
-    """
-    model, values = vector
-    params = {"vector": HalfVector(values), "model": model, "wanted": wanted}
-    return {row.memory_id: row.similarity for row in await QUERIES.all(conn, "nearest", DenseMatch, params)}
-
-
-async def similarities(
-    conn: Connection, org_id: OrgId, vector: tuple[str, NDArray[np.float32]], ids: Collection[MemoryId]
-) -> dict[MemoryId, float]:
-    """Return how near these memories are to a question, as far as they are visible and have a vector of its model."""
-    model, values = vector
-    params = {"org_id": org_id, "vector": HalfVector(values), "model": model, "memory_ids": list(ids)}
-    return {
-        row.memory_id: row.similarity for row in await QUERIES.all(conn, "similarities", DenseMatch, params)
-    }
-
-
-async def drop_vectors(conn: Connection, org_id: OrgId, ids: Collection[MemoryId]) -> int:
-    """Remove the vectors of memories and what is asked of models for them; return how many vectors."""
-    params = {"org_id": org_id, "memory_ids": list(ids)}
-    await QUERIES.run(conn, "drop_work", params)
-    return await QUERIES.run(conn, "drop", params)

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from roomlore.db import memories, work_queue
+from roomlore.db import memory_vectors, work_queue
 from roomlore.db.outbox import append
 from roomlore.db.queries import Connection, Queries, columns
 from roomlore.domain.ids import MemoryId, MessageId, OrgId, ParticipantId, RoomId
@@ -352,7 +352,7 @@ async def archive(conn: Connection, org_id: OrgId, memory_id: MemoryId, *, at: d
     await append(conn, org_id, "memory.changed", [memory_id])
     if not await QUERIES.run(conn, "archive", {"org_id": org_id, "id": memory_id, "at": at}):
         return False
-    await memories.drop_vectors(conn, org_id, [memory_id])
+    await memory_vectors.drop_vectors(conn, org_id, [memory_id])
     return True
 
 

@@ -8,7 +8,7 @@ if it still stood: what took its place is.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from roomlore.db import memories
+from roomlore.db import memories, memory_vectors
 from roomlore.db.queries import Connection
 from roomlore.db.search import SearchFilter
 from roomlore.domain.ids import MemoryId, OrgId
@@ -98,11 +98,11 @@ async def _candidates(
     found = {one.memory_id: _reason_of(one) for one in worded}
     for vector in proposing:
         if vector is not None:
-            for key in await memories.dense_matches(conn, vector, wanted=MAX_CANDIDATES):
+            for key in await memory_vectors.dense_matches(conn, vector, wanted=MAX_CANDIDATES):
                 found.setdefault(key, MatchReason(score=0.0, similarity=None, coverage=None, terms=()))
     if question.vector is None or not found:
         return found
-    near = await memories.similarities(conn, org_id, question.vector, found)
+    near = await memory_vectors.similarities(conn, org_id, question.vector, found)
     return {key: replace(why, similarity=near.get(key)) for key, why in found.items()}
 
 
