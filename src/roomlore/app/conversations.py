@@ -7,7 +7,7 @@ not see before.
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, get_args
 from uuid import UUID
@@ -20,6 +20,7 @@ from roomlore.app.history import History
 from roomlore.app.marking import LONGEST_LABEL, checked_label
 from roomlore.app.operation import NO_NUL, Limit, operation
 from roomlore.domain.errors import BadInput, NotFound
+from roomlore.domain.fields import field_values
 from roomlore.domain.ids import ConversationId, MessageId, RoomId, uuid7
 from roomlore.domain.records import Conversation, Message, Placed, Sensitivity, Viewer
 from roomlore.retrieval import meant
@@ -68,8 +69,7 @@ class ConversationFound(Conversation):
 
 def shown_conversation(one: Conversation) -> ConversationFound:
     """Return a conversation that says whether it is open now."""
-    facts = {field.name: getattr(one, field.name) for field in fields(one)}
-    return ConversationFound(**facts, is_open=one.is_open_at(datetime.now(UTC)))
+    return ConversationFound(**field_values(one), is_open=one.is_open_at(datetime.now(UTC)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,10 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from typing import Annotated
 from uuid import UUID
+
+from msgspec import Meta
 
 from roomlore.app.desk import Desk, check_limit
 from roomlore.app.operation import operation
@@ -30,6 +33,7 @@ from roomlore.wishes import hearing
 from roomlore.workers import retain
 
 LONGEST_KEPT = timedelta(days=366_000)
+RetentionPeriod = Annotated[timedelta, Meta(gt=0, le=LONGEST_KEPT.total_seconds(), description="Seconds.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,7 +175,7 @@ class Erasures:
         return await self._with_copies(await self.desk.change("erase own", "check receipt", work))
 
     @operation("PUT", "/rooms/{room}/retention", name="set_retention", replay="whole", is_repeatable=True)
-    async def keep(self, room: str, keep_for: timedelta | None, *, dry_run: bool = False) -> Retention:
+    async def keep(self, room: str, keep_for: RetentionPeriod | None, *, dry_run: bool = False) -> Retention:
         """Say how long a room keeps what was said in it, None being forever; return when that begins and what goes.
 
         A shorter time than before begins after a day of grace. Until then the room keeps what it kept before, and to keep

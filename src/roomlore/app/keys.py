@@ -8,7 +8,7 @@ import binascii
 import hashlib
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 from uuid import UUID
@@ -19,6 +19,7 @@ from roomlore.app.desk import Desk
 from roomlore.app.operation import NO_NUL, operation
 from roomlore.app.viewers import viewer_of
 from roomlore.domain.errors import BadInput, KeyRefused, NotFound
+from roomlore.domain.fields import field_values
 from roomlore.domain.ids import KeyId, OrgId, uuid7
 from roomlore.domain.records import ApiKey, Viewer
 from roomlore.domain.roles import RIGHTS, Role
@@ -32,6 +33,7 @@ PREFIX = "rlk_"
 LONGEST_NAME, LONGEST_SPAN = 200, timedelta(days=365 * 100)
 _ORG_BYTES, _SECRET_BYTES = 16, 32
 KeyName = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME, pattern=NO_NUL)]
+KeyLifetime = Annotated[timedelta, Meta(ge=1, le=LONGEST_SPAN.total_seconds(), description="Seconds.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +51,7 @@ class Keys:
 
     @operation("POST", "/keys", name="make_key", replay="once", status=201)
     async def make(
-        self, role: Role, *, name: KeyName, participant: str | None = None, lasts: timedelta | None = None
+        self, role: Role, *, name: KeyName, participant: str | None = None, lasts: KeyLifetime | None = None
     ) -> NewKey:
         """Make a key and return it, this once.
 
@@ -86,7 +88,7 @@ class Keys:
 
         kept = await self.desk.change("administer", "make key", work)
         return NewKey(
-            **{one.name: getattr(kept, one.name) for one in fields(kept)},
+            **field_values(kept),
             key=_written(self.desk.org_id, secret),
         )
 

@@ -1,12 +1,13 @@
 """Erasure behind a server, with its receipts."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from roomlore.client import written
 from roomlore.client.line import Line, check_page
 from roomlore.client.written import moment, segment
+from roomlore.domain.fields import field_values
 from roomlore.domain.ids import KeyId, MessageId, ParticipantId, ReceiptId, RoomId, uuid7
 from roomlore.domain.receipts import Check, ErasureKind, Kept, Receipt, Removed, StillCopied
 
@@ -34,9 +35,9 @@ class _Receipt:
 
     def receipt(self) -> Receipt:
         """Return the receipt; one of a dry run gets an id that is nobody's, as an App gives it."""
-        facts: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(self)}
-        facts["id"] = self.id or ReceiptId(uuid7())
-        return Receipt(**facts)
+        values = field_values(self)
+        values["id"] = self.id or ReceiptId(uuid7())
+        return Receipt(**values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

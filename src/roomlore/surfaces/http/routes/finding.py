@@ -7,12 +7,13 @@ from pydantic import Field
 from starlette.responses import Response
 
 from roomlore.app.finding import LONGEST_QUESTION
+from roomlore.app.operation import NO_NUL
 from roomlore.domain.incoming import ParticipantKind
 from roomlore.retrieval.asked import Filters
 from roomlore.surfaces.documents import AnswerGiven, FoundExchanges, answer_given, found_exchanges
 from roomlore.surfaces.http.responses import shown
 from roomlore.surfaces.http.signin import Acting
-from roomlore.surfaces.http.words import NO_NUL, InRoom, Word, Words
+from roomlore.surfaces.http.words import InRoom, Word, Words
 
 ROUTER = APIRouter(prefix="/v1", tags=["search"])
 Question = Annotated[str, Field(min_length=1, max_length=LONGEST_QUESTION, pattern=NO_NUL)]

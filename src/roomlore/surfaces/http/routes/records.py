@@ -10,6 +10,7 @@ from pydantic import Field, PlainValidator, ValidationError
 from starlette.responses import Response
 
 from roomlore.app.intake import MOST_RECORDS
+from roomlore.app.operation import LONGEST_WORD
 from roomlore.domain.ids import MessageId, RoomId
 from roomlore.domain.incoming import IncomingMessage, Skipped
 from roomlore.domain.patterns import later
@@ -19,7 +20,7 @@ from roomlore.surfaces.http.problems import faults
 from roomlore.surfaces.http.responses import shown
 from roomlore.surfaces.http.signin import Acting
 from roomlore.surfaces.http.wordless import named
-from roomlore.surfaces.http.words import LONGEST_WORD, Body
+from roomlore.surfaces.http.words import Body
 
 ROUTER = APIRouter(prefix="/v1/messages", tags=["messages"])
 #: What pydantic takes for a count of seconds.
