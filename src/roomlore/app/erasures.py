@@ -33,7 +33,9 @@ from roomlore.wishes import hearing
 from roomlore.workers import retain
 
 LONGEST_KEPT = timedelta(days=366_000)
-RetentionPeriod = Annotated[timedelta, Meta(gt=0, le=LONGEST_KEPT.total_seconds(), description="Seconds.")]
+RetentionPeriod = Annotated[
+    timedelta, Meta(gt=0, le=int(LONGEST_KEPT.total_seconds()), description="Seconds.")
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,7 +33,7 @@ PREFIX = "rlk_"
 LONGEST_NAME, LONGEST_SPAN = 200, timedelta(days=365 * 100)
 _ORG_BYTES, _SECRET_BYTES = 16, 32
 KeyName = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME, pattern=NO_NUL)]
-KeyLifetime = Annotated[timedelta, Meta(ge=1, le=LONGEST_SPAN.total_seconds(), description="Seconds.")]
+KeyLifetime = Annotated[timedelta, Meta(ge=1, le=int(LONGEST_SPAN.total_seconds()), description="Seconds.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
