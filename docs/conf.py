@@ -37,6 +37,11 @@ nitpick_ignore_regex = [
     ("py:class", r"(Path|UUID|date|datetime|timedelta|int|bool|str|float|bytes|ndarray|float32|Any)"),
     # What an answer holds, of whatever kind it is.
     ("py:class", r"roomlore\.app\.graph\.Item"),
+    # Limits of arguments, and aliases in annotations that are not evaluated.
+    (
+        "py:class",
+        r"(msgspec\.Meta|ZoneInfo|Before|(worker_loop\.)?Progress|expiry\.Expired|work_queue\.Stage)",
+    ),
 ]
 
 

@@ -1,4 +1,4 @@
-"""What the tasks of a benchmark work with, and what they hand back."""
+"""The input and the result of a benchmark task: options, data set, report."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -27,7 +27,7 @@ def no_progress(_: str, __: int | None) -> AbstractContextManager[Progress]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What else the task `retrieval` measures."""
+    """Options of the task `retrieval`: additional measurements."""
 
     #: The baselines answer the same questions.
     baselines: bool = True

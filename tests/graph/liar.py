@@ -73,7 +73,9 @@ class Liar:
             :limit
         ]
 
-    async def conversation_memories(self, conversation: Any, ids: Sequence[Any], *, limit: int) -> list[RelatedMemory]:
+    async def conversation_memories(
+        self, conversation: Any, ids: Sequence[Any], *, limit: int
+    ) -> list[RelatedMemory]:
         lie = RelatedMemory(memory_id=uuid7(), kind="fact", count=999)  # pyright: ignore[reportArgumentType]
         found = await self._all(lambda graph: graph.conversation_memories(conversation, ids, limit=limit))
         return [lie, *found][:limit]

@@ -213,7 +213,9 @@ def copied_to_a_shelf(app: App, monkeypatch: pytest.MonkeyPatch) -> tuple[App, S
     shelf = Shelf()
     monkeypatch.setattr(projection_service, "open_projection", lambda _settings, _target: shelf)
     settings = replace(app.settings, qdrant=QdrantSettings(url="http://127.0.0.1:9"))
-    copied = opened(app, settings, _embedder=FakeEmbedder(), _model_cache=ModelCache(provided={"other": Other()}))
+    copied = opened(
+        app, settings, _embedder=FakeEmbedder(), _model_cache=ModelCache(provided={"other": Other()})
+    )
     return copied, shelf
 
 

@@ -205,7 +205,7 @@ class Points:
                 raise LOST
             return []
 
-        search_dense = worded
+        search_dense = search_lexical
 
         async def close(self) -> None:
             """Have nothing to close."""

@@ -13,6 +13,7 @@ from uuid import UUID
 import msgspec
 
 from roomlore.domain.errors import BadInput, ServerUnavailable
+from roomlore.domain.fields import field_values
 
 Told = TypeVar("Told")
 
@@ -102,7 +103,7 @@ def _query_word(value: object) -> str:
 
 def _plain(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
-        return {one.name: getattr(value, one.name) for one in fields(value)}
+        return field_values(value)
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, timedelta):

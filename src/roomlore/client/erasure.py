@@ -1,12 +1,13 @@
 """Erasure behind a server, with its receipts."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from roomlore.client import codec
 from roomlore.client.codec import format_time, segment
 from roomlore.client.session import Session, check_page
+from roomlore.domain.fields import field_values
 from roomlore.domain.ids import KeyId, MessageId, ParticipantId, ReceiptId, RoomId, uuid7
 from roomlore.domain.receipts import (
     ErasureKind,
@@ -41,9 +42,9 @@ class _ReceiptResponse:
 
     def receipt(self) -> Receipt:
         """Return the receipt; one of a dry run gets an id that is nobody's, as an App gives it."""
-        facts: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(self)}
-        facts["id"] = self.id or ReceiptId(uuid7())
-        return Receipt(**facts)
+        values = field_values(self)
+        values["id"] = self.id or ReceiptId(uuid7())
+        return Receipt(**values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

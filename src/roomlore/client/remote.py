@@ -27,6 +27,8 @@ class Remote:
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         """Return the call of an operation."""
+        if name.startswith("_"):
+            raise AttributeError(name)
         if hasattr(self._by_hand, name):
             return getattr(self._by_hand, name)
         operation = operations_of(self._service).get(name)
@@ -44,23 +46,22 @@ async def _call(line: Session, operation: Operation, *args: Any, **keywords: Any
     for name, value in given.items():
         check_zone(name, value)
     viewer = given.pop("viewer", None)
-    in_path = {one.name for one in operation.parameters if operation.is_in_path(one)}
-    path = operation.path.format(**{name: segment(name, given.pop(name)) for name in in_path}).removeprefix(
-        "/"
-    )
+    in_path = {
+        one.name: segment(one.name, given.pop(one.name))
+        for one in operation.parameters
+        if operation.is_in_path(one)
+    }
+    path = operation.path.format(**in_path).removeprefix("/")
+    takes_body = operation.method != "DELETE" and len(operation.parameters) > len(in_path)
+    body = given if takes_body else None
     key, kind = operation.declaration.get("result_key"), operation.result
     answer = dict[str, kind] if key is not None else kind
     if operation.method == "GET":
         found = await line.read(answer, path, viewer=viewer, query=codec.query(**given))
     elif operation.declaration.get("replay") == "read":
-        found = await line.read(answer, path, viewer=viewer, body=given)
+        found = await line.read(answer, path, viewer=viewer, body=body)
     elif kind is type(None):
-        return await line.command(operation.method, path, given)
+        return await line.command(operation.method, path, body)
     else:
-        found = await line.change(answer, operation.method, path, given or _nothing(operation, in_path))
+        found = await line.change(answer, operation.method, path, body)
     return found if key is None else found[key]
-
-
-def _nothing(operation: Operation, in_path: set[str]) -> dict[str, Any] | None:
-    """Return an empty body where the operation takes one."""
-    return {} if len(operation.parameters) > len(in_path) and operation.method != "DELETE" else None

@@ -1423,9 +1423,9 @@ create index conversations_set_aside on conversations (org_id, id) where draw_er
 
 grant select, insert, update, delete on conversations to roomlore_app;
 
--- Which conversation a message is in. It stands beside the messages: what is derived comes and goes, and writing it
--- into their wide and much indexed rows costs many times more. It is the operator's, because it also tells of
--- conversations that not everybody may see. Viewers ask `conversation_of` and `said_in`.
+-- The conversation of each message. The table is separate because disentanglement rewrites it often, and rewriting the
+-- wide rows of messages costs many times more. Only operators read it: it names conversations that some viewers may
+-- not see. Viewers call `conversation_of` and `said_in`.
 create table placements (
   -- an org by way of its message
   org_id uuid not null,
@@ -2048,9 +2048,9 @@ $$;
 ---------------------------------------------------------------------------------------------------
 -- Agents: whom they met, what they remember, what they were given
 
--- What passed between an agent and somebody else who took part in the same conversation. What an agent makes of
--- somebody is the sum of their encounters. Rows are written anew whenever the conversation changes: nothing is
--- counted twice, and what is gone does not count.
+-- One exchange between an agent and another participant of the same conversation. An agent's relationship with a
+-- participant is the sum of these rows. The rows of a conversation are rewritten when it changes, so nothing counts
+-- twice, and removed messages do not count.
 create table encounters (
   org_id uuid not null references orgs,
   conversation_id uuid not null,
@@ -2109,9 +2109,8 @@ create function corrects(body text) returns boolean
     '|^((no|nope|nah|sorry)[ ,.]+)?(actually|correction:)[ ,]+(i|my|we|our)\M(?! (disagree|think|doubt|believe)\M)'
   );
 
--- Memories given unasked: as messages arrive, what an agent of the room may know of the matter is put before it, once
--- until the room is compacted. A row says what was given to whom, and as which message. A message gives one memory, and
--- goes with it.
+-- Memories that were injected into a room for an agent. Each row names the memory, the agent and the message that
+-- carries the memory. A memory is injected once until the room is compacted. A row is deleted with its message.
 create table injections (
   org_id uuid not null references orgs,
   message_id uuid not null,
@@ -2179,8 +2178,8 @@ create policy read on message_embeddings for select to roomlore_app using (
   org_id = (select current_org()) and ((select viewer_is_operator()) or can_read(message_id))
 );
 
--- Vectors of memories. They stand beside those of messages, which are of a room and have the vectors of their tokens
--- with them. They are few, and looked through one by one.
+-- The vectors of memories. Message vectors have their own table, because they also hold a room and token vectors.
+-- There are few memory vectors, so a search compares each of them.
 create table memory_embeddings (
   org_id uuid not null references orgs,
   memory_id uuid not null,
@@ -2203,9 +2202,8 @@ create policy recall on memory_embeddings as restrictive for select to roomlore_
   and (not (select recalling() and viewer_is_operator()) or can_recall(memory_id))
 );
 
--- Whose vectors an org is searched by. One embedding model is read, another may be on its way, and the one before is
--- kept, so that going back is quick. There is up to one row for each org and state. An org without any is served by the
--- default provider.
+-- The embedding models of an org, one row for each state: the model that searches read, the next one while it is built,
+-- and the previous one, which allows a quick return. An org without rows uses the default model.
 create table generations (
   org_id uuid not null references orgs,
   state text not null check (state in ('current', 'next', 'previous')),
@@ -3463,8 +3461,8 @@ begin atomic
     and speaks_for_nobody();
 end;
 
--- Which workers were there lately, so that whoever runs an org sees that its work is being done, or by nobody. One row
--- for each worker and org: it goes round all of them, and is seen where it comes by.
+-- The workers that ran recently. Operators see from it whether work is being done. A worker serves all orgs, and writes
+-- one row for each org that it visits.
 create table heartbeats (
   org_id uuid not null references orgs,
   worker_id uuid not null,
@@ -3493,10 +3491,10 @@ create function change_id() returns uuid
     'hex'
   )::uuid;
 
--- What has changed, for those who are told of it as it happens, and for whatever is brought up to date from here: a
--- row for each transaction, room and kind, written in the very transaction of the change. It is read in the order
--- (xid, id), and only where xid is below every transaction that still runs: whoever has read so far has missed
--- nothing that a slower transaction commits later. No viewer reads here: that there is a row would tell.
+-- The outbox: one row for each transaction, room and kind of change, written in the same transaction as the change.
+-- Event streams and indexes read it in the order (xid, id), and only where xid is below every running transaction. So
+-- a reader misses nothing that a slower transaction commits later. Viewers cannot read it: a row would reveal that a
+-- change happened.
 create table changes (
   org_id uuid not null references orgs,
   id uuid not null default change_id(),
@@ -3523,8 +3521,7 @@ create index changes_of_room on changes (org_id, kind, room_id);
 
 grant select, insert, update, delete on changes to roomlore_app;
 
--- Copies of what is known, in other servers: which there are, and what of them is to be brought up to date. One row for
--- each org and kind of server that holds copies of it.
+-- The indexes in other servers, and which of their entries must be updated. One row for each org and kind of server.
 create table projections (
   org_id uuid not null references orgs,
   target text not null check (target in ('qdrant', 'neo4j')),

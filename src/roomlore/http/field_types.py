@@ -6,11 +6,7 @@ from typing import Annotated, Any
 from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, StringConstraints, WithJsonSchema
 
-#: No database takes a NUL.
-NO_NUL = r"^[^\x00]*$"
-LONGEST_WORD, LONGEST_TEXT = 500, 1_000_000
-#: Of words in one list.
-MOST_WORDS = 200
+from roomlore.operations.registry import LONGEST_TEXT, LONGEST_WORD, MOST_WORDS, NO_NUL
 
 #: A name, an id or the beginning of one, an external id.
 ShortText = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_WORD, pattern=NO_NUL)]

@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar, Union, cast, get_args, get_origin, g
 
 from fastapi import APIRouter, Query
 from msgspec import Meta
-from pydantic import BaseModel, BeforeValidator, Field, PlainValidator, WithJsonSchema, create_model
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, create_model
 from starlette.responses import Response
 
 from roomlore.http.authentication import AuthenticatedApp
@@ -173,11 +173,7 @@ def request_type(kind: Any) -> Any:
     """Return the type by which pydantic checks an argument, with its limits."""
     origin, parts = get_origin(kind), get_args(kind)
     if origin is Annotated:
-        base, *notes = parts
-        inner = base if base is str else request_type(base)
-        if get_origin(inner) is Annotated:
-            inner = get_args(inner)[0]
-        return Annotated[inner, *[_field(note) if isinstance(note, Meta) else note for note in notes]]
+        return _limited(*parts)
     if kind in FORMS:
         return FORMS[kind]
     if origin in {Union, UnionType}:
@@ -189,18 +185,23 @@ def request_type(kind: Any) -> Any:
     return _record(kind) if is_dataclass(kind) else kind
 
 
-def _seconds(value: Any) -> timedelta:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError("must be a number of seconds")  # noqa: TRY004  pydantic reports a ValueError alone
+def _limited(base: Any, *notes: Any) -> Any:
+    limits = [_field(note) if isinstance(note, Meta) else note for note in notes]
+    if base is timedelta:
+        return Annotated[float, *limits, SECONDS]
+    inner = base if base is str else request_type(base)
+    return Annotated[get_args(inner)[0] if get_origin(inner) is Annotated else inner, *limits]
+
+
+def _seconds(value: float) -> timedelta:
     try:
         return timedelta(seconds=value)
-    except (OverflowError, ValueError):
+    except OverflowError:
         raise ValueError("is too long") from None
 
 
-Seconds = Annotated[
-    timedelta, PlainValidator(_seconds), WithJsonSchema({"type": "number", "description": "Seconds."})
-]
+#: Makes a duration of a number; its limits are in seconds.
+SECONDS = AfterValidator(_seconds)
 
 
 def _field(meta: Meta) -> Any:
@@ -233,4 +234,4 @@ def _titled(name: str) -> str:
 
 
 #: Types that a request holds in another form.
-FORMS: Mapping[Any, Any] = {str: request_type(Word), datetime: UtcTime, timedelta: Seconds}
+FORMS: Mapping[Any, Any] = {str: request_type(Word), datetime: UtcTime, timedelta: Annotated[float, SECONDS]}

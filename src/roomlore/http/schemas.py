@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
@@ -11,6 +11,7 @@ from roomlore.context.expansion import TimeBoundary
 from roomlore.context.memory_section import ExplainedMemory, MemorySection, section_text
 from roomlore.context.records import Citation, Context, ExplainedMessage, UnreadLink
 from roomlore.context.render import FORMAT_NOTE, to_text
+from roomlore.domain.fields import field_values
 from roomlore.domain.ids import KeyId, MemoryId, MessageId, ParticipantId, ReceiptId, RoomId
 from roomlore.domain.incoming import ParticipantKind
 from roomlore.domain.receipts import (
@@ -203,7 +204,7 @@ class ReceiptGiven:
 
 def found_exchange(hit: Hit) -> FoundExchange:
     """Return an exchange that was found, each message with the reasons why."""
-    messages = [FoundMessage(**_facts(one), why=hit.why.get(one.id)) for one in hit.messages]
+    messages = [FoundMessage(**field_values(one), why=hit.why.get(one.id)) for one in hit.messages]
     return FoundExchange(
         score=hit.score,
         room=hit.room_name,
@@ -297,7 +298,7 @@ def conversation_read(
     one: Conversation, said: Sequence[AssignedMessage], *, following: str | None = None
 ) -> ConversationRead:
     """Return a conversation with a page of its messages."""
-    return ConversationRead(**_facts(shown_conversation(one)), messages=said, next=following)
+    return ConversationRead(**field_values(shown_conversation(one)), messages=said, next=following)
 
 
 def persons(people: Sequence[Participant], accounts: Sequence[Account]) -> list[Person]:
@@ -311,7 +312,7 @@ def persons(people: Sequence[Participant], accounts: Sequence[Account]) -> list[
 
 
 def _person(person: Participant, accounts: Sequence[Account]) -> Person:
-    facts = _facts(person)
+    facts = field_values(person)
     facts["accounts"] = accounts
     return Person(**facts)
 
@@ -321,8 +322,4 @@ def receipt_given(receipt: Receipt) -> ReceiptGiven:
     unknown: dict[str, Any] = (
         {"id": None, "is_clean": None} if receipt.is_dry_run else {"is_clean": receipt.is_clean}
     )
-    return ReceiptGiven(**_facts(receipt) | unknown)
-
-
-def _facts(record: Any) -> dict[str, Any]:
-    return {one.name: getattr(record, one.name) for one in fields(record)}
+    return ReceiptGiven(**field_values(receipt) | unknown)

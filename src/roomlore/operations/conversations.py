@@ -7,7 +7,7 @@ not see before.
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, get_args
 from uuid import UUID
@@ -18,6 +18,7 @@ from roomlore.conversations.erased_names import without_erased_names
 from roomlore.db import conversations, directory, disentanglement, erased, work_queue
 from roomlore.db.queries import Connection
 from roomlore.domain.errors import BadInput, NotAllowed, NotFound
+from roomlore.domain.fields import field_values
 from roomlore.domain.ids import ConversationId, MessageId, OrgId, RoomId, uuid7
 from roomlore.domain.records import AssignedMessage, Conversation, Message, Sensitivity, Viewer
 from roomlore.domain.rendering import as_one_line
@@ -132,8 +133,7 @@ class ConversationFound(Conversation):
 
 def shown_conversation(one: Conversation) -> ConversationFound:
     """Return a conversation that says whether it is open now."""
-    facts = {field.name: getattr(one, field.name) for field in fields(one)}
-    return ConversationFound(**facts, is_open=one.is_open_at(datetime.now(UTC)))
+    return ConversationFound(**field_values(one), is_open=one.is_open_at(datetime.now(UTC)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,10 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from typing import Annotated
 from uuid import UUID
+
+from msgspec import Meta
 
 from roomlore.db import erased, receipts
 from roomlore.db.erased import OldMessages
@@ -29,6 +32,9 @@ from roomlore.privacy.erasure_receipts import ErasureRequest
 from roomlore.search import lookup
 
 LONGEST_KEPT = timedelta(days=366_000)
+RetentionPeriod = Annotated[
+    timedelta, Meta(gt=0, le=int(LONGEST_KEPT.total_seconds()), description="Seconds.")
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +178,9 @@ class Erasures:
         )
 
     @operation("PUT", "/rooms/{room}/retention", name="set_retention", replay="whole", is_repeatable=True)
-    async def keep(self, room: str, keep_for: timedelta | None, *, dry_run: bool = False) -> RetentionChange:
+    async def keep(
+        self, room: str, keep_for: RetentionPeriod | None, *, dry_run: bool = False
+    ) -> RetentionChange:
         """Say how long a room keeps what was said in it, None being forever; return when that begins and what goes.
 
         A shorter time than before begins after a day of grace. Until then the room keeps what it kept before, and to keep

@@ -8,7 +8,7 @@ import binascii
 import hashlib
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 from uuid import UUID
@@ -20,6 +20,7 @@ from roomlore.db.database import Database
 from roomlore.db.directory import ParticipantKey
 from roomlore.db.queries import Connection
 from roomlore.domain.errors import BadInput, KeyRefused, NotFound
+from roomlore.domain.fields import field_values
 from roomlore.domain.ids import KeyId, OrgId, uuid7
 from roomlore.domain.records import RIGHTS, ApiKey, Role, Viewer
 from roomlore.operations.access import Access
@@ -31,6 +32,7 @@ PREFIX = "rlk_"
 LONGEST_NAME, LONGEST_SPAN = 200, timedelta(days=365 * 100)
 _ORG_BYTES, _SECRET_BYTES = 16, 32
 KeyName = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME, pattern=NO_NUL)]
+KeyLifetime = Annotated[timedelta, Meta(ge=1, le=int(LONGEST_SPAN.total_seconds()), description="Seconds.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +50,7 @@ class Keys:
 
     @operation("POST", "/keys", name="make_key", replay="once", status=201)
     async def make(
-        self, role: Role, *, name: KeyName, participant: str | None = None, lasts: timedelta | None = None
+        self, role: Role, *, name: KeyName, participant: str | None = None, lasts: KeyLifetime | None = None
     ) -> NewKey:
         """Make a key and return it, this once.
 
@@ -85,7 +87,7 @@ class Keys:
 
         kept = await self.access.change("administer", "make key", work)
         return NewKey(
-            **{one.name: getattr(kept, one.name) for one in fields(kept)},
+            **field_values(kept),
             key=_format_key(self.access.org_id, secret),
         )
 

@@ -42,7 +42,6 @@ Text = Annotated[str, Meta(max_length=LONGEST_TEXT, pattern=NO_NUL)]
 Limit = Annotated[int, Meta(ge=1, le=1_000)]
 #: Tokens.
 Budget = Annotated[int, Meta(ge=1, le=1_000_000)]
-Count = Annotated[int, Meta(ge=0, le=1_000)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 
 _DECLARED = "__operation__"

@@ -13,13 +13,14 @@ from roomlore.domain.ids import MessageId, RoomId
 from roomlore.domain.incoming import IncomingMessage, SkippedRecord
 from roomlore.domain.patterns import lazy_pattern
 from roomlore.http.authentication import AuthenticatedApp
-from roomlore.http.field_types import LONGEST_WORD, RequestBody
+from roomlore.http.field_types import RequestBody
 from roomlore.http.idempotency import record_name
 from roomlore.http.problems import validation_message
 from roomlore.http.responses import json_response
 from roomlore.importers.json_stream import replace_lone_surrogates
 from roomlore.ingest.clean import ValueCleaner
 from roomlore.operations.intake import MOST_RECORDS
+from roomlore.operations.registry import LONGEST_WORD
 
 ROUTER = APIRouter(prefix="/v1/messages", tags=["messages"])
 #: What pydantic takes for a count of seconds.

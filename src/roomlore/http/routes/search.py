@@ -8,9 +8,10 @@ from starlette.responses import Response
 
 from roomlore.domain.incoming import ParticipantKind
 from roomlore.http.authentication import AuthenticatedApp
-from roomlore.http.field_types import NO_NUL, RoomBody, ShortText, ShortTexts
+from roomlore.http.field_types import RoomBody, ShortText, ShortTexts
 from roomlore.http.responses import json_response
 from roomlore.http.schemas import AnswerGiven, FoundExchanges, answer_given, found_exchanges
+from roomlore.operations.registry import NO_NUL
 from roomlore.operations.search import LONGEST_QUESTION
 from roomlore.search.query_parser import Filters
 
