@@ -151,7 +151,7 @@ from roomlore.db.database import Database
 
 async def main():
     db = await Database.connect(sys.argv[1], size=1)
-    app = App(db=db, org_id=await db.org(sys.argv[2]), settings=Settings())
+    app = App(db=db, org_id=await db.ensure_org(sys.argv[2]), settings=Settings())
     for batch in range(10_000):
         await app.ingest_batch([message(f"{batch}-{n}", "x" * 200) for n in range(100)])
         print(batch, flush=True)

@@ -58,8 +58,8 @@ def test_words_alone_suffice_sooner_than_words_with_little_meaning():
     by_vectors = judged(("Ana", 0.3, 0.3, None))
     assert by_words.value is not None
     assert by_vectors.value is not None
-    assert by_words.value >= by_words.bar
-    assert by_vectors.value < by_vectors.bar
+    assert by_words.value >= by_words.threshold
+    assert by_vectors.value < by_vectors.threshold
 
 
 def test_without_tokens_meaning_and_words_tell_half_each():

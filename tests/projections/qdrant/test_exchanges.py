@@ -27,8 +27,8 @@ async def pages(points, copy, *, limit, sight=EVERYTHING, narrowing=EVERYWHERE):
     told, after = [], None
     while True:
         page = await points.exchanges(copy, sight=sight, narrowing=narrowing, after=after, limit=limit)
-        assert len(page.exchanges) <= limit
-        told.append(page.exchanges)
+        assert len(page.threads) <= limit
+        told.append(page.threads)
         after = page.after
         if after is None:
             return told
