@@ -375,7 +375,7 @@ async def test_a_member_may_not_remember(told, admin, way):
 
     assert str(existing.value) == str(missing.value)
     assert await rows(admin, told) == 0
-    assert await member.memories.all(member.access.caller) == []
+    assert await member.memories.all(member.access.principal) == []
 
 
 async def test_an_agent_that_was_erased_remembers_nothing(told, admin):
@@ -393,8 +393,8 @@ async def test_an_agent_s_key_remembers_as_the_agent_and_reads_as_it_alone(told)
 
     memory = await pip.memories.remember("Ana is kind.", sources=["hi-ana"])
 
-    assert memory.asserted_by == pip.access.caller.participant_id
-    assert [one.id for one in await pip.memories.all(pip.access.caller)] == [memory.id]
+    assert memory.asserted_by == pip.access.principal.participant_id
+    assert [one.id for one in await pip.memories.all(pip.access.principal)] == [memory.id]
     for viewer in (told.operator, await told.viewer("ana")):
         with pytest.raises(NotAllowed):
             await pip.memories.all(viewer)
@@ -411,7 +411,7 @@ async def test_the_author_is_who_said_what_it_rests_on_and_not_who_asserted_it(t
     quoted = await pip.memories.remember("Hello!", sources=["hi-ana"], about=["bo"])
 
     assert roles(quoted) == {("author", "Ana"), ("subject", "Bo"), ("perspective", "Pip")}
-    assert quoted.asserted_by == pip.access.caller.participant_id
+    assert quoted.asserted_by == pip.access.principal.participant_id
 
 
 async def test_what_is_put_in_other_words_is_not_put_into_anybody_s_mouth(told):
@@ -675,10 +675,10 @@ async def test_a_memory_goes_with_any_of_its_sources(told, removal):
 async def test_the_log_says_who_remembered_and_recalled_what_by_ids_alone(told, admin):
     pip = await told.sign_in((await told.keys.make("agent", name="pip", participant="pip")).key)
     memory = await pip.memories.remember("Quincunx.", sources=["hi-ana"], about=["bo"])
-    await pip.memories.all(pip.access.caller, about="bo")
-    await pip.memories.why(pip.access.caller, str(memory.id))
+    await pip.memories.all(pip.access.principal, about="bo")
+    await pip.memories.why(pip.access.principal, str(memory.id))
     with pytest.raises(NotFound):
-        await pip.memories.why(pip.access.caller, "feedfacefeed")
+        await pip.memories.why(pip.access.principal, "feedfacefeed")
 
     lines = await told.log(told.operator, subject=memory.id)
     assert {(line.action, line.outcome) for line in lines} == {
@@ -686,8 +686,8 @@ async def test_the_log_says_who_remembered_and_recalled_what_by_ids_alone(told, 
         ("list memories", "done"),
         ("why", "done"),
     }
-    assert {line.key_id for line in lines} == {pip.access.caller.key_id}
-    assert {line.viewer_id for line in lines} == {pip.access.caller.participant_id}
+    assert {line.key_id for line in lines} == {pip.access.principal.key_id}
+    assert {line.viewer_id for line in lines} == {pip.access.principal.participant_id}
     assert {UUID(str(memory.id)), *memory.source_ids} <= set(lines[-1].subject_ids)
     refused = [line for line in await told.log(told.operator) if line.outcome == "refused"]
     assert [line.action for line in refused] == ["why"]
@@ -705,7 +705,7 @@ async def test_a_refused_remembering_leaves_a_line(told):
 
     newest = (await told.log(told.operator))[0]
     assert (newest.action, newest.outcome) == ("remember", "refused")
-    assert newest.viewer_id == bo.access.caller.participant_id
+    assert newest.viewer_id == bo.access.principal.participant_id
 
 
 async def test_whom_one_knows_only_from_a_whisper_that_was_taken_back_no_memory_names(app: App):

@@ -215,7 +215,7 @@ async def test_two_that_answer_each_other_are_one_exchange_which_the_earlier_ope
     await tell(app, *graph([(1, None), (0, None), (1, None)]))
     [hit] = (await app.search(app.operator, "lantern")).hits
     assert ids(hit) == ["0", "1", "2"]
-    assert hit.opening.external_id == "0"
+    assert hit.root.external_id == "0"
 
 
 async def test_a_message_under_two_parents_is_in_one_exchange_only(app):
@@ -248,7 +248,7 @@ async def test_a_very_long_exchange_is_shown_around_its_finds_and_says_how_much_
     assert hit.omitted == 800 - MAX_MEMBERS
     assert {"0", "699", "700", "701"} <= set(ids(hit))
     assert "700" in found_ids(hit)
-    assert hit.opening.external_id == "0"
+    assert hit.root.external_id == "0"
     assert hit_json(hit)["omitted"] == 800 - MAX_MEMBERS
     told = omission_note(hit)
     assert told.startswith(f"{800 - MAX_MEMBERS} more messages of this exchange left out: roomlore show ")
@@ -403,7 +403,7 @@ async def test_pages_of_exchanges_hold_every_message_once_whole_exchanges_newest
         before = str(page[-1].root.id)
     assert {frozenset(one) for one in all_ids(pages)} == components(edges)
     assert len(pages) == len(components(edges))
-    openings = [one.opening.position for one in pages]
+    openings = [one.root.position for one in pages]
     assert openings == sorted(openings, reverse=True)
     assert pages == await app.exchanges(app.operator, "general", limit=50)
 
@@ -422,7 +422,7 @@ async def test_an_exchange_of_any_length_is_listed_whole(app):
     )
     [one] = await app.exchanges(app.operator, "general", limit=3)
     assert ids(one) == [str(n) for n in range(61)]
-    assert (one.opening.external_id, one.omitted, one.shortened_to) == ("0", 0, None)
+    assert (one.root.external_id, one.omitted, one.shortened_to) == ("0", 0, None)
 
 
 async def test_of_a_very_long_exchange_each_message_is_listed_and_what_is_shortened_says_so(app):

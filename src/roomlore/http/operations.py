@@ -76,7 +76,7 @@ def _endpoint(attribute: str, one: Operation) -> Callable[..., Any]:
             for parameter in one.parameters
             if not (parameter.is_detail and given[parameter.name] is None)
         }
-        viewer = [app.desk.caller] if one.takes_viewer else []
+        viewer = [app.access.principal] if one.takes_viewer else []
         result = await getattr(getattr(app, attribute), one.function.__name__)(*viewer, **arguments)
         return _response(one, result)
 

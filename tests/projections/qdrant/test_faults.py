@@ -44,11 +44,11 @@ def calls(points):
         points.prepare(COPY, dimensions=DIMENSIONS),
         points.put(COPY, SAID),
         points.drop(COPY, [some_id(1)]),
-        points.held(COPY, after=None, limit=9),
-        points.copies(),
+        points.stored_digests(COPY, after=None, limit=9),
+        points.index_names(),
         points.remove(COPY),
-        points.near(COPY, facing(1, 0, 0, 0), wanted=3, **everything),
-        points.worded(COPY, ["toner"], wanted=3, **everything),
+        points.search_dense(COPY, facing(1, 0, 0, 0), wanted=3, **everything),
+        points.search_lexical(COPY, ["toner"], wanted=3, **everything),
         points.exchanges(COPY, after=None, limit=3, **everything),
     ]
 

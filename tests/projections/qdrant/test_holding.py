@@ -51,8 +51,8 @@ async def test_a_newer_version_takes_the_place_of_an_older_one_with_all_it_had(p
     await points.put(copy, [newer])
     assert await digests(points, copy) == told([newer])
     everything = {"sight": EVERYTHING, "narrowing": EVERYWHERE, "wanted": 9}
-    assert await points.near(copy, facing(1, 0, 0, 0), **everything) == []
-    assert await points.worded(copy, ["toner"], **everything) == []
+    assert await points.search_dense(copy, facing(1, 0, 0, 0), **everything) == []
+    assert await points.search_lexical(copy, ["toner"], **everything) == []
 
 
 async def test_versions_are_told_apart_within_one_call(points, copy):
@@ -67,7 +67,7 @@ async def test_more_than_a_batch_is_held_in_the_order_of_ids_page_by_page(points
     said = [point(number, version=1 + number % 3) for number in range(1, 2 * qdrant.BATCH + 20)]
     await points.put(copy, said)
     found, after = [], None
-    while page := await points.held(copy, after=after, limit=97):
+    while page := await points.stored_digests(copy, after=after, limit=97):
         assert len(page) <= 97
         found += page
         after = page[-1].id
@@ -106,7 +106,7 @@ async def test_what_is_distrusted_stays_until_any_version_is_told(points, copy):
     await points.invalidate(copy, [])
 
     assert await digests(points, copy) == told(said)
-    assert len(await points.near(copy, facing(1, 0, 0, 0), **everything)) == 2
+    assert len(await points.search_dense(copy, facing(1, 0, 0, 0), **everything)) == 2
     older = [point(1, version=3), point(2, version=3, author_name="Bea")]
     await points.put(copy, older)
     assert await digests(points, copy) == told([older[0], said[1]])
@@ -126,14 +126,14 @@ async def test_more_than_a_batch_is_distrusted(points, copy):
 async def test_putting_nothing_changes_nothing(points, copy):
     await points.put(copy, [])
     assert await digests(points, copy) == {}
-    assert await points.held(copy, after=None, limit=0) == []
+    assert await points.stored_digests(copy, after=None, limit=0) == []
 
 
 async def test_the_last_of_all_ids_is_held_and_nothing_is_behind_it(points, copy):
     last = replace(point(1), id=qdrant._LAST_ID)
     await points.put(copy, [last])
     assert await digests(points, copy) == told([last])
-    assert await points.held(copy, after=qdrant._LAST_ID, limit=5) == []
+    assert await points.stored_digests(copy, after=qdrant._LAST_ID, limit=5) == []
 
 
 async def test_preparing_again_leaves_a_copy_as_it_is(points, copy):
@@ -148,16 +148,16 @@ async def test_a_copy_for_other_vectors_is_to_be_rebuilt(points, copy):
     with pytest.raises(BackendUnavailable, match="another length; run: roomlore project rebuild qdrant"):
         await points.put(copy, [point(1, vector=facing(1, 0, 0, 0, 0))])
     with pytest.raises(BackendUnavailable, match="rebuild"):
-        await points.near(copy, facing(1, 0), sight=EVERYTHING, narrowing=EVERYWHERE, wanted=1)
+        await points.search_dense(copy, facing(1, 0), sight=EVERYTHING, narrowing=EVERYWHERE, wanted=1)
 
 
 async def test_copies_are_named_as_they_were_prepared_and_gone_when_removed(points, copy, other):
     await points.prepare(other, dimensions=7)
-    assert {copy, other} <= set(await points.copies())
+    assert {copy, other} <= set(await points.index_names())
     await points.remove(other)
     await points.remove(other)
-    assert copy in await points.copies()
-    assert other not in await points.copies()
+    assert copy in await points.index_names()
+    assert other not in await points.index_names()
 
 
 async def test_two_copies_know_nothing_of_each_other(points, copy, other):
@@ -175,9 +175,9 @@ async def test_a_copy_that_is_gone_is_said_to_be_gone_by_everything(points):
         points.put("nowhere", [point(1)]),
         points.drop("nowhere", [some_id(1)]),
         points.invalidate("nowhere", [some_id(1)]),
-        points.held("nowhere", after=None, limit=1),
-        points.near("nowhere", facing(1, 0, 0, 0), wanted=1, **everything),
-        points.worded("nowhere", ["toner"], wanted=1, **everything),
+        points.stored_digests("nowhere", after=None, limit=1),
+        points.search_dense("nowhere", facing(1, 0, 0, 0), wanted=1, **everything),
+        points.search_lexical("nowhere", ["toner"], wanted=1, **everything),
         points.exchanges("nowhere", after=None, limit=1, **everything),
     ):
         with pytest.raises(BackendUnavailable, match="gone; run: roomlore project rebuild qdrant"):

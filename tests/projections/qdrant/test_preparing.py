@@ -25,7 +25,7 @@ async def test_a_collection_without_its_indexes_gets_them(points, name):
 
 async def test_many_may_prepare_the_same_copy_at_once(points, name):
     await asyncio.gather(*(points.prepare(name, dimensions=DIMENSIONS) for _ in range(6)))
-    assert (await points.copies()).count(name) == 1
+    assert (await points.index_names()).count(name) == 1
     await points.put(name, [point(1)])
     assert await digests(points, name) == told([point(1)])
 
@@ -34,7 +34,7 @@ async def test_the_collections_of_others_are_nobodys_copies(points, copy):
     theirs = f"theirs-{copy}"
     await points._wire.create(theirs, dimensions=3)
     try:
-        copies = await points.copies()
+        copies = await points.index_names()
         assert copy in copies
         assert not any("theirs" in one for one in copies)
     finally:

@@ -95,7 +95,7 @@ async def found(points, copy, sight, narrowing=EVERYWHERE):
     """What is found by meaning, which must be what is found by words."""
     how = {"sight": sight, "narrowing": narrowing, "wanted": 1000}
     near, worded = await asyncio.gather(
-        points.search_dense(copy, facing(1, 0, 0, 0), **how), points.worded(copy, ["toner"], **how)
+        points.search_dense(copy, facing(1, 0, 0, 0), **how), points.search_lexical(copy, ["toner"], **how)
     )
     assert {one.message_id for one in near} == {one.message_id for one in worded}
     return {one.message_id for one in near}

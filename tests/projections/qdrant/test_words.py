@@ -13,7 +13,7 @@ lexemes = st.dictionaries(st.text(min_size=1, max_size=8), st.integers(1, 10_000
 
 
 async def worded(points, copy, *words, wanted=20):
-    return [one.message_id for one in await points.worded(copy, words, wanted=wanted, **ALL)]
+    return [one.message_id for one in await points.search_lexical(copy, words, wanted=wanted, **ALL)]
 
 
 async def test_the_nearest_comes_first_with_its_cosine(points, copy):
@@ -24,22 +24,22 @@ async def test_the_nearest_comes_first_with_its_cosine(points, copy):
         point(4, vector=None),
     ]
     await points.put(copy, said)
-    near = await points.near(copy, facing(1, 0, 0, 0), wanted=2, **ALL)
+    near = await points.search_dense(copy, facing(1, 0, 0, 0), wanted=2, **ALL)
     assert [one.message_id for one in near] == [some_id(2), some_id(1)]
     assert [one.score for one in near] == pytest.approx([1.0, 0.5**0.5], abs=1e-6)
 
 
 async def test_no_more_come_than_are_wanted(points, copy):
     await points.put(copy, [point(number, lexemes={"toner": 1}) for number in range(1, 9)])
-    assert len(await points.near(copy, facing(1, 0, 0, 0), wanted=3, **ALL)) == 3
+    assert len(await points.search_dense(copy, facing(1, 0, 0, 0), wanted=3, **ALL)) == 3
     assert len(await worded(points, copy, "toner", wanted=3)) == 3
-    assert await points.near(copy, facing(1, 0, 0, 0), wanted=0, **ALL) == []
+    assert await points.search_dense(copy, facing(1, 0, 0, 0), wanted=0, **ALL) == []
     assert await worded(points, copy, "toner", wanted=0) == []
 
 
 async def test_a_vector_that_is_no_vector_is_the_callers_mistake(points, copy):
     with pytest.raises(BadInput, match="finite"):
-        await points.near(copy, np.full(4, np.nan, np.float32), wanted=1, **ALL)
+        await points.search_dense(copy, np.full(4, np.nan, np.float32), wanted=1, **ALL)
 
 
 async def test_a_rare_word_weighs_more_than_a_common_one(points, copy):
@@ -54,7 +54,7 @@ async def test_a_word_said_often_weighs_more_but_ever_less_so(points, copy):
     fill = {number: 30 - count for number, count in counts.items()}
     said = [point(number, lexemes={"toner": count, "else": fill[number]}) for number, count in counts.items()]
     await points.put(copy, [*said, *(point(number, lexemes={"else": 1}) for number in range(10, 20))])
-    found = await points.worded(copy, ["toner"], wanted=9, **ALL)
+    found = await points.search_lexical(copy, ["toner"], wanted=9, **ALL)
     assert [one.message_id for one in found] == [some_id(3), some_id(2), some_id(1)]
     assert found[0].score < 20 * found[2].score
 

@@ -25,7 +25,7 @@ def first_column(heading: str) -> list[str]:
 def understood(words: list[str]) -> str:
     """Return the verb of a command line that the command line takes."""
     _, rest, _ = cli.make_parser(click.Context(cli)).parse_args(words)
-    verb = cli.commands[rest[0]]
+    verb = cli.get_command(click.Context(cli), rest[0])
     verb.make_parser(click.Context(verb)).parse_args(rest[1:])
     return rest[0]
 
