@@ -16,7 +16,7 @@ import roomlore.db
 import roomlore.domain.records
 from roomlore.db import messages
 from roomlore.db.cluster import Cluster
-from roomlore.db.queries import Queries, Query
+from roomlore.db.queries import DeclaredQuery, Queries, Query
 
 VOID = 2278
 
@@ -49,13 +49,32 @@ def described(conn: psycopg.Connection, query: Query) -> list[tuple[str, int]]:
     return [(result.fname(i).decode(), result.ftype(i)) for i in range(result.nfields)]
 
 
+def check_declared(declared: DeclaredQuery, query: Query, columns: list[tuple[str, int]]) -> None:
+    """Compare a statement's parameters and columns with those of its function."""
+    text = query.text.as_string(None)
+    kind, item = declared.shape
+    extra = {"most_bytes"} if kind == "page" else set()
+    assert set(re.findall(r"%\((\w+)\)s", text)) == declared.placeholders | extra
+    names = [name for name, _ in columns]
+    if kind in {"none", "count"}:
+        assert all(of_type == VOID for _, of_type in columns)
+    elif dataclasses.is_dataclass(item):
+        extra = ["reach"] if kind == "page" else []
+        assert sorted(names) == sorted([*(field.name for field in dataclasses.fields(item)), *extra])
+    else:
+        assert len(names) == (2 if kind == "dict" else 1)
+
+
 @pytest.mark.parametrize(("module", "query"), CASES)
 def test_a_query_prepares_and_fills_its_record(module, query: Query, cluster: Cluster):
     with psycopg.connect(cluster.app_dsn, options="-c search_path=roomlore,public") as conn:
         if query.name != "make_staging":
             conn.execute(messages.QUERIES.by_name["make_staging"].text)
         columns = described(conn, query)
-    if query.record is None:
+    declared = module.QUERIES.declared.get(query.name)
+    if declared is not None:
+        check_declared(declared, query, columns)
+    elif query.record is None:
         assert all(kind == VOID for _, kind in columns)
     else:
         fields = {field.name for field in dataclasses.fields(record_of(module, query.record))}
@@ -86,5 +105,14 @@ def test_every_query_says_what_it_does():
     for module in modules():
         queries: Queries = module.QUERIES
         for query in queries.by_name.values():
+            if query.name in queries.declared:
+                continue
             first = query.text.as_string(None).strip().splitlines()[0]
             assert first.startswith("-- "), f"{queries.module}.{query.name} has no description"
+
+
+def test_every_function_of_a_query_has_its_statement():
+    for module in modules():
+        assert set(module.QUERIES.declared) <= set(module.QUERIES.by_name), module.__name__
+        for declared in module.QUERIES.declared.values():
+            assert declared.function.__doc__, f"{module.__name__}.{declared.name} has no description"

@@ -25,7 +25,7 @@ class Liar:
         self.is_down = False
         self.asked = 0
 
-    def seen(self, copy: str, sight: VisibilityFilter) -> "Liar":
+    def view_for(self, copy: str, sight: VisibilityFilter) -> "Liar":
         assert copy == "lies"
         assert isinstance(sight, VisibilityFilter)
         return self

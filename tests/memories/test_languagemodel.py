@@ -359,7 +359,7 @@ async def test_what_two_portions_share_is_stated_once():
             {
                 "statements": [
                     stated("Ana lives in Porto.", "", quotes=[{"message": label, "text": "I live in Porto"}])
-                    for label in list(portion.shown.messages)[-8:]
+                    for label in list(portion.labels.messages)[-8:]
                 ]
             }
         )

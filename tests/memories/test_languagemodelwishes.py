@@ -23,7 +23,7 @@ def heard(body: str | PromptLabels, *wishes: Any) -> list[Any]:
 def taken(body: str | PromptLabels, wish: Any) -> PrivacyRequest:
     [one] = heard(body, wish)
     assert one.request is not None, one.reason
-    assert one.is_kept
+    assert one.is_accepted
     assert not one.reason
     return one.request[1]
 
@@ -31,7 +31,7 @@ def taken(body: str | PromptLabels, wish: Any) -> PrivacyRequest:
 def refused(body: str | PromptLabels, wish: Any) -> str:
     [one] = heard(body, wish)
     assert one.request is None
-    assert not one.is_kept
+    assert not one.is_accepted
     return one.reason
 
 

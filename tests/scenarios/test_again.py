@@ -174,7 +174,10 @@ class Workshop:
     async def app(self) -> App:
         org = str(uuid4())
         return App(
-            db=self.db, org_id=await self.db.ensure_org(org), settings=Settings(org=org), _embedder=FakeEmbedder()
+            db=self.db,
+            org_id=await self.db.ensure_org(org),
+            settings=Settings(org=org),
+            _embedder=FakeEmbedder(),
         )
 
     async def work(self, app: App) -> None:

@@ -79,7 +79,9 @@ async def test_what_was_put_aside_answers_nothing_nor_does_what_it_had_replaced(
     corrected = await told.memories.correct(str(memory.id), "skipper drink prefers rum")
     for left in ([corrected.id], []):
         async with told.db.read_transaction(told.operator, apply_restrictions=True) as conn:
-            found = await memory_search.search_memories(conn, told.org_id, question(model, TEA), similarities={})
+            found = await memory_search.search_memories(
+                conn, told.org_id, question(model, TEA), similarities={}
+            )
         assert [one.memory.id for one in found.recalled] == left
         if left:
             await told.memories.forget(str(corrected.id))

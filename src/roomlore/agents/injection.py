@@ -100,11 +100,22 @@ class InjectionWorker:
         author = await _author(conn, org_id)
         await directory.lock_rooms(conn, [key.room_id])
         # Somebody else may have given something meanwhile.
-        if not await injections.is_cooled_down(conn, org_id, key, since=now - self.cooldown):
+        agent = {"agent_id": key.agent_id}
+        if not await injections.is_cooled_down(conn, org_id, key.room_id, since=now - self.cooldown, **agent):
             return
-        before = await injections.delivered_ids(conn, org_id, key, [memory.id for memory in matches])
+        ids = {memory.id for memory in matches}
+        before = await injections.delivered_ids(conn, org_id, key.room_id, memory_ids=ids, **agent)
         gifts = injected_memories([memory for memory in matches if memory.id not in before])
-        await injections.deliver(conn, org_id, key, gifts, author=(author, AUTHOR), at=now)
+        await injections.deliver(
+            conn,
+            org_id,
+            gifts,
+            trigger_id=key.message_id,
+            author_id=author,
+            author_name=AUTHOR,
+            at=now,
+            **agent,
+        )
         await outbox.append(conn, org_id, "message.added", [gift.id for gift in gifts])
 
     async def _revoke_inactive(self, org_id: OrgId) -> None:

@@ -1,14 +1,10 @@
--- Memories given unasked: for whom, whether they were given before, and the messages that give them.
-
--- name: ask_for_added
--- Ask for the agents of a room to be given what they may know, where something was just said there: now, and not when
--- the past of the room comes in.
+-- name: enqueue_added
 insert into work (org_id, stage, subject_id)
 select %(org_id)s, 'inject', added.id
 from pg_temp.incoming as added
 where added.kind in ('message', 'whisper')
   and added.redacted_at is null
-  and added.sent_at > now() - %(fresh_for)s::interval
+  and added.sent_at > now() - %(max_age)s::interval
   and added.body ~ '\S'
   and exists (select 1 from rooms where rooms.org_id = %(org_id)s and rooms.id = added.room_id and rooms.is_injecting)
   and exists (
@@ -23,9 +19,7 @@ where added.kind in ('message', 'whisper')
   )
 on conflict (org_id, stage, subject_id) do nothing;
 
--- name: occasions -> InjectionTarget
--- Which agents may be given something on account of these messages: those who are in the room, to whom it was said if
--- it was for some only, and who were not given anything just now, or for the same before.
+-- name: injection_targets
 select
   said.id as message_id, said.room_id, said.kind = 'whisper' as is_whisper, said.body, said.sent_at, agent.id as agent_id
 from messages as said
@@ -66,8 +60,7 @@ where said.org_id = %(org_id)s
   )
 order by said.sent_at, said.native_order, said.id, agent.id;
 
--- name: known_to_agent -> InjectedMemoryRef
--- Those of these memories that an agent was given in a room since it was last compacted.
+-- name: delivered_ids
 -- Uses index: injections_given
 select injections.memory_id
 from injections
@@ -78,12 +71,10 @@ where injections.org_id = %(org_id)s
   and injections.memory_id = any (%(memory_ids)s)
   and injections.injected_at > coalesce(rooms.last_compacted_at, '-infinity');
 
--- name: given_as -> InjectedMemoryRef
--- The memories that these messages give, as far as the viewer may see it.
+-- name: delivered_by_messages
 select memory_id from injections where org_id = %(org_id)s and message_id = any (%(message_ids)s);
 
--- name: rested -> CooldownRow
--- Whether an agent was given nothing in a room since a time.
+-- name: is_cooled_down
 -- Uses index: injections_given
 select not exists (
   select 1
@@ -91,9 +82,7 @@ select not exists (
   where org_id = %(org_id)s and room_id = %(room_id)s and agent_id = %(agent_id)s and injected_at > %(since)s
 ) as has_rested;
 
--- name: give
--- Put memories before an agent, each as a message just before the one that gave occasion; none twice until the room is
--- compacted, none for one that was removed, and none that does not stand.
+-- name: deliver
 with giving as (
   select
     stated.id, stated.memory_id, stated.body, stated.place,
@@ -129,54 +118,45 @@ addressed as (
 insert into injections (org_id, message_id, room_id, agent_id, memory_id, trigger_id, injected_at)
 select %(org_id)s, id, room_id, %(agent_id)s, memory_id, %(trigger_id)s, %(at)s from giving;
 
--- name: take_back_memories -> RevokedMessage
--- Forget that these memories were given, and tell as which messages.
+-- name: forget_memories
 -- Uses index: injections_of_memory
 delete from injections
 where org_id = %(org_id)s and memory_id = any (%(memory_ids)s)
 returning message_id;
 
--- name: take_back_from -> RevokedMessage
--- Forget what these agents were given, and tell as which messages.
+-- name: forget_agents
 -- Uses index: injections_to
 delete from injections
-where org_id = %(org_id)s and agent_id = any (%(participant_ids)s)
+where org_id = %(org_id)s and agent_id = any (%(agent_ids)s)
 returning message_id;
 
--- name: fallen -> RevokedMessage
--- Messages that give what does not stand any more.
+-- name: carrying_inactive
 select injections.message_id
 from injections
 join memories on memories.org_id = injections.org_id and memories.id = injections.memory_id
 where injections.org_id = %(org_id)s and memories.status <> 'active'
 limit %(limit)s;
 
--- name: take_back_messages -> RevokedMessage
--- Forget what was given as these messages or on account of them, and tell as which messages.
+-- name: forget_messages
 -- Uses index: injections_by_trigger
 delete from injections
 where org_id = %(org_id)s and (message_id = any (%(message_ids)s) or trigger_id = any (%(message_ids)s))
 returning message_id;
 
--- name: drop_replies
--- Remove the edges at either end of injected messages.
+-- name: delete_replies
 delete from replies
 where org_id = %(org_id)s and (child_id = any (%(message_ids)s) or parent_id = any (%(message_ids)s));
 
--- name: drop_audiences
--- Remove whom injected messages are addressed to.
+-- name: delete_audiences
 delete from message_audience where org_id = %(org_id)s and message_id = any (%(message_ids)s);
 
--- name: drop_messages
--- Remove injected messages, place and all.
+-- name: delete_messages
 delete from messages where org_id = %(org_id)s and id = any (%(message_ids)s) and is_directed;
 
--- name: compact
--- Say that what was given in a room up to a time is not before its agents any more.
+-- name: reset_context
 update rooms
 set last_compacted_at = greatest(last_compacted_at, %(at)s)
 where org_id = %(org_id)s and id = %(room_id)s;
 
--- name: set_injecting
--- Say whether the agents of a room are given what they may know.
-update rooms set is_injecting = %(is_injecting)s where org_id = %(org_id)s and id = %(room_id)s;
+-- name: set_enabled
+update rooms set is_injecting = %(is_enabled)s where org_id = %(org_id)s and id = %(room_id)s;
