@@ -1,39 +1,39 @@
-"""Agents: whom they met, what they remember, which of their answers are to be remembered."""
+"""Agents: interaction statistics, their memories, and the replies that become memories."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from roomlore.db.queries import Connection, Queries
+from roomlore.db.queries import Connection, Queries, RowCount
 from roomlore.domain.ids import ConversationId, MemoryId, MessageId, OrgId, ParticipantId, RoomId
 from roomlore.domain.incoming import ParticipantKind
 from roomlore.domain.records import MemoryKind, Message, Sensitivity
 
 QUERIES = Queries("agents")
-#: So many people of a conversation are looked at.
+#: The most participants of a conversation or room that are read.
 MAX_PARTICIPANTS = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InteractionStats:
-    """Somebody whom an agent has met: all that passed between them, and what of it still weighs."""
+    """A participant whom an agent has met: all they exchanged, and how much of it still counts."""
 
     id: ParticipantId
     name: str
     kind: ParticipantKind
-    #: In which both took part.
+    #: Conversations in which both took part.
     conversations: int
-    #: Of theirs.
+    #: Messages of the participant.
     messages: int
-    #: How often the agent answered them, and they the agent.
+    #: How often the agent answered the participant, and the participant the agent.
     answered: int
     answers: int
-    #: How often some other human agreed with them, or set them right.
+    #: How often another human agreed with the participant, or corrected them.
     confirmed: int
     corrected: int
     last_met_at: datetime
     conversations_now: float
-    #: Answers either way.
+    #: Answers in both directions.
     exchanges_now: float
     confirmed_now: float
     corrected_now: float
@@ -41,80 +41,76 @@ class InteractionStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExperienceFilter:
-    """What is looked for among an agent's memories; None in any field means all."""
+    """Which memories of an agent are wanted; None in any field means all."""
 
     kinds: Collection[MemoryKind] | None = None
-    #: Any of these.
+    #: Memories with any of these tags.
     tags: Collection[str] | None = None
     task_id: str | None = None
-    #: Only such as name any of these.
+    #: Memories that name any of these participants.
     people: Collection[ParticipantId] | None = None
-    #: Only such as share a word with it, or are weightier than a learning usually is.
+    #: Memories that share a word with it, or weigh more than a learning usually does.
     topic: str | None = None
-    #: Only such as belong to a task, or to none.
+    #: Whether memories belong to a task.
     is_of_task: bool | None = None
-    #: Only such as are true since then at the earliest.
+    #: Memories that became true then or later.
     since: datetime | None = None
-    #: The newest first; otherwise what is about the topic, and of that the weightiest.
+    #: Newest first; otherwise on-topic memories first, and heavier ones first among them.
     is_newest_first: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightedMemory:
-    """A memory of an agent's, and how much it weighs: its importance, less the older it is."""
+    """A memory of an agent and its weight: its importance, reduced with age."""
 
     memory_id: MemoryId
     weight: float
-    #: Whether it shares a word with the topic; all do where there is none.
+    #: Whether it shares a word with the topic; true where there is no topic.
     fits: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryState:
-    """Whether memories that were read are as they were."""
+    """Whether memories that were read before are unchanged."""
 
     all_stand: bool
-    #: Another number once a memory of the agent's has come or gone.
+    #: Changes when the agent gains or loses a memory.
     mark: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MessageScene:
-    """Who reads, what a message's conversation is about, and who takes part in it."""
+class ReaderAccounts:
+    """Whether the viewer is an agent, and every account of the viewer."""
 
-    #: Whether the viewer is an agent, and every account of the viewer.
     is_agent: bool
     own_ids: Sequence[ParticipantId]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageScene(ReaderAccounts):
+    """The viewer, the topic of a message's conversation, and its participants."""
+
     topic: str
     people: Sequence[ParticipantId]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReaderAccounts:
-    """Who reads."""
-
-    #: Whether it is an agent, and every account of it.
-    is_agent: bool
-    own_ids: Sequence[ParticipantId]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class NearbyMessage:
-    """A message of a room, and whom it calls by what the platform says."""
+    """A message of a room, and the participants it addresses according to the platform."""
 
     id: MessageId
     author_id: ParticipantId
     author_name: str
     author_kind: ParticipantKind
     body: str
-    #: What it answers by the platform's own word, where the viewer may see it.
+    #: The message that it answers according to the platform, if the viewer may see that one.
     answers: MessageId | None
     calls: Sequence[ParticipantId]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoomParticipant:
-    """Somebody who is in a room, by a name that the viewer may know."""
+    """A participant of a room, by a name that the viewer may know."""
 
     id: ParticipantId
     name: str
@@ -122,7 +118,7 @@ class RoomParticipant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentReply:
-    """What an agent answered, and to what."""
+    """A reply of an agent, and the message that it answers."""
 
     reply_id: MessageId
     room_id: RoomId
@@ -130,7 +126,7 @@ class AgentReply:
     agent_name: str
     reply: str
     sent_at: datetime
-    #: Of either.
+    #: When either message was last edited.
     edited_at: datetime | None
     trigger_id: MessageId
     other_id: ParticipantId
@@ -139,16 +135,20 @@ class AgentReply:
     trigger: str
     #: Whether the two had met before.
     has_met: bool
-    #: Whether it was said to the agent.
+    #: Whether the message was addressed to the agent.
     is_addressed: bool
     sensitivity: Sensitivity
 
 
-async def refresh_interactions(conn: Connection, org_id: OrgId, ids: Collection[ConversationId]) -> None:
-    """Write down anew who met which agent in these conversations, in one step; the same again changes nothing."""
-    await QUERIES.run(conn, "meet", {"org_id": org_id, "conversation_ids": list(ids)})
+@QUERIES.query
+async def refresh_interactions(
+    conn: Connection, org_id: OrgId, conversation_ids: Collection[ConversationId]
+) -> None:
+    """Count anew who met which agent in conversations."""
+    ...
 
 
+@QUERIES.query
 async def interactions(
     conn: Connection,
     org_id: OrgId,
@@ -158,26 +158,11 @@ async def interactions(
     at: datetime,
     half_life: timedelta,
 ) -> list[InteractionStats]:
-    """Return whom an agent has met, or those of some people whom it has, in no order.
-
-    Args:
-        conn: Reads for the viewer.
-        org_id: Whose.
-        agent_ids: Every account of the agent.
-        people: Only these; None: all.
-        at: Tells how long ago everything was.
-        half_life: After so long what passed weighs half.
-    """
-    params = {
-        "org_id": org_id,
-        "agent_ids": list(agent_ids),
-        "participant_ids": None if people is None else list(people),
-        "at": at,
-        "half_life": half_life,
-    }
-    return await QUERIES.all(conn, "met", InteractionStats, params)
+    """Return whom an agent, by all its accounts, has met as far as the viewer may see it, or those of some people."""
+    ...
 
 
+@QUERIES.query
 async def weighted_memories(
     conn: Connection,
     agent_ids: Collection[ParticipantId],
@@ -186,88 +171,63 @@ async def weighted_memories(
     at: datetime,
     limit: int,
 ) -> list[WeightedMemory]:
-    """Return which memories of an agent stand and are wanted, as far as the viewer may see them, in their order."""
-    params = {
-        "agent_ids": list(agent_ids),
-        "kinds": None if wanted.kinds is None else list(wanted.kinds),
-        "tags": None if wanted.tags is None else list(wanted.tags),
-        "task_id": wanted.task_id,
-        "people": None if wanted.people is None else list(wanted.people),
-        "topic": wanted.topic,
-        "is_of_task": wanted.is_of_task,
-        "is_newest_first": wanted.is_newest_first,
-        "since": wanted.since,
-        "at": at,
-        "wanted": limit,
-    }
-    return await QUERIES.all(conn, "experiences", WeightedMemory, params)
+    """Return the active memories of an agent that the filter accepts and the viewer may see, in the filter's order."""
+    ...
 
 
+@QUERIES.query
 async def memory_state(
-    conn: Connection, org_id: OrgId, agent_ids: Collection[ParticipantId], ids: Collection[MemoryId]
+    conn: Connection, org_id: OrgId, agent_ids: Collection[ParticipantId], memory_ids: Collection[MemoryId]
 ) -> MemoryState:
-    """Return whether memories all stand, as they were and for the viewer to see, and a mark of all the agent has."""
-    params = {"org_id": org_id, "agent_ids": list(agent_ids), "memory_ids": list(ids)}
-    row = await QUERIES.first(conn, "known_still", MemoryState, params)
-    assert row is not None
-    return row
+    """Return whether memories are all active, unchanged and visible, and a mark of all that the agent has."""
+    ...
 
 
-async def message_scene(conn: Connection, org_id: OrgId, message_id: MessageId) -> MessageScene:
-    """Return what a message's conversation is about and who takes part, as far as the viewer may follow it."""
-    params = {"org_id": org_id, "message_id": message_id, "limit": MAX_PARTICIPANTS}
-    row = await QUERIES.first(conn, "scene", MessageScene, params)
-    assert row is not None
-    return row
+@QUERIES.query
+async def message_scene(
+    conn: Connection, org_id: OrgId, message_id: MessageId, *, limit: int = MAX_PARTICIPANTS
+) -> MessageScene:
+    """Return the topic and participants of a message's conversation; its author alone where the viewer may not follow it."""
+    ...
 
 
+@QUERIES.query
 async def reader_accounts(conn: Connection) -> ReaderAccounts:
     """Return who reads."""
-    row = await QUERIES.first(conn, "reader", ReaderAccounts, {})
-    assert row is not None
-    return row
+    ...
 
 
+@QUERIES.query
 async def nearby_messages(
     conn: Connection, org_id: OrgId, message: Message, *, before: int, after: int
 ) -> list[NearbyMessage]:
-    """Return what was said in a room up to a message and after it, as far as the viewer may read it, the newest first.
+    """Return the messages of a room up to a message and after it that the viewer may read, newest first.
 
-    Args:
-        conn: Reads for the viewer.
-        org_id: Whose.
-        message: The message; among what is returned, where the viewer may read it.
-        before: So many of those up to it.
-        after: So many of those after it.
+    They address those mentioned, the author of the message they answer, the audience of a whisper, and the members of a
+    direct room. Inferred replies and mentions do not count.
     """
-    params = {
-        "org_id": org_id,
-        "room_id": message.room_id,
-        "message_id": message.id,
-        "sent_at": message.sent_at,
-        "native_order": message.native_order,
-        "before": before,
-        "after": after,
-    }
-    return await QUERIES.all(conn, "said_around", NearbyMessage, params)
+    ...
 
 
-async def participant_names(conn: Connection, org_id: OrgId, room_id: RoomId) -> list[RoomParticipant]:
-    """Return who is in a room, by names that the viewer may know, and the viewer under all of its own."""
-    params = {"org_id": org_id, "room_id": room_id, "limit": MAX_PARTICIPANTS}
-    return await QUERIES.all(conn, "names_in", RoomParticipant, params)
+@QUERIES.query
+async def participant_names(
+    conn: Connection, org_id: OrgId, room_id: RoomId, *, limit: int = MAX_PARTICIPANTS
+) -> list[RoomParticipant]:
+    """Return the participants of a room by names that the viewer may know, the viewer's own accounts first."""
+    ...
 
 
+@QUERIES.query
 async def enqueue_reply(
     conn: Connection, org_id: OrgId, *, reply_id: MessageId, trigger_id: MessageId
-) -> bool:
-    """Ask for an answer to be remembered, if it is worth it; return whether that had not been asked for already."""
-    params = {"org_id": org_id, "reply_id": reply_id, "trigger_id": trigger_id}
-    return await QUERIES.run(conn, "note_answer", params) > 0
+) -> RowCount:
+    """Enqueue a reply to be remembered if it is worth it; return 0 if it was enqueued already."""
+    ...
 
 
+@QUERIES.query
 async def agent_replies(
     conn: Connection, org_id: OrgId, reply_ids: Collection[MessageId]
 ) -> list[AgentReply]:
-    """Return what agents answered, of what is to be remembered, and to what, as far as both are still there."""
-    return await QUERIES.all(conn, "exchanged", AgentReply, {"org_id": org_id, "reply_ids": list(reply_ids)})
+    """Return the enqueued ones of these replies with the messages they answer, if both still exist."""
+    ...

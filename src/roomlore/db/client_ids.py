@@ -1,15 +1,14 @@
-"""Ids that speakers state for what they say: a space of their own beside the platform's.
+"""Ids that clients state for their messages, separate from the ids of the platform.
 
-A stated id is its speaker's: it is looked up with the digest of the account that spoke, which also a hole keeps, so that
-what was erased is not said again by a late retry, nor taken in when its platform tells of it.
+A client id belongs to the account that stated it, and is looked up with that account's digest. A tombstone keeps the
+digest: a late retry of an erased message is rejected, and so is the platform's copy of it.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
 from roomlore.db import projections
-from roomlore.db.erased import AccountName, MessageName, account_digest
 from roomlore.db.queries import Connection, Queries
 from roomlore.domain.ids import MessageId, OrgId, ParticipantId, RoomId
 from roomlore.domain.incoming import MessageKind
@@ -19,7 +18,7 @@ QUERIES = Queries("client_ids")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierMessage:
-    """A message that its speaker said before with an id."""
+    """A message that its author sent before with the same client id."""
 
     id: MessageId
     kind: MessageKind
@@ -31,7 +30,7 @@ class EarlierMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnmatchedMessage:
-    """A message whose speaker stated an id that is not known to be its platform's."""
+    """A message with a client id that its platform has not confirmed."""
 
     id: MessageId
     room_id: RoomId
@@ -41,118 +40,96 @@ class UnmatchedMessage:
     audience: Sequence[ParticipantId]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AccountPerson:
-    """Whose account a participant is."""
-
-    participant_id: ParticipantId
-    person_id: UUID
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientIdTombstone:
-    """A place that was erased, by the id that was stated for it and the account that spoke."""
-
-    platform: str
-    room: str
-    stated_id: str
-    stated_by: bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinkedReply:
-    """A message that answers another than before."""
-
-    message_id: MessageId
-
-
+@QUERIES.query
 async def earlier_messages(
     conn: Connection,
     org_id: OrgId,
     room_id: RoomId,
     stated_id: str,
     *,
-    accounts: Iterable[AccountName],
+    stated_by: Collection[bytes],
     own: Collection[ParticipantId],
 ) -> EarlierMessage | None:
-    """Return what these accounts said before with an id, or what their platform knows as theirs by it."""
-    params = {
-        "org_id": org_id,
-        "room_id": room_id,
-        "stated_id": stated_id,
-        "stated_by": [account_digest(org_id, name) for name in accounts],
-        "own": list(own),
-    }
-    return await QUERIES.first(conn, "said_before", EarlierMessage, params)
+    """Return the message, erased or not, that these accounts sent with a client id or that their platform knows by it."""
+    ...
 
 
+@QUERIES.query
 async def add(
-    conn: Connection, org_id: OrgId, message_id: MessageId, stated_id: str, *, account: AccountName
+    conn: Connection, org_id: OrgId, message_id: MessageId, stated_id: str, *, stated_by: bytes
 ) -> None:
-    """Keep the id that an account stated for a message that it said."""
-    digest = account_digest(org_id, account)
-    params = {"org_id": org_id, "message_id": message_id, "stated_id": stated_id, "stated_by": digest}
-    await QUERIES.run(conn, "state", params)
+    """Store the client id of a message and the digest of the account that stated it."""
+    ...
 
 
+@QUERIES.query
 async def unmatched(
-    conn: Connection, org_id: OrgId, keys: Sequence[tuple[RoomId, str]]
+    conn: Connection, org_id: OrgId, keys: Collection[tuple[RoomId, str]]
 ) -> list[UnmatchedMessage]:
-    """Return what was said with these ids in these rooms, where the platform has no message by the id."""
-    params = {"org_id": org_id, "room_id": [key[0] for key in keys], "stated_id": [key[1] for key in keys]}
-    return await QUERIES.all(conn, "waiting", UnmatchedMessage, params)
+    """Return the messages with these client ids in rooms where the platform has no message by the id."""
+    ...
 
 
-async def adopt_platform_ids(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> None:
-    """Make the ids that were stated for these messages those of their platform."""
-    await QUERIES.run(conn, "take_platforms_ids", {"org_id": org_id, "message_ids": list(ids)})
+@QUERIES.query
+async def adopt_platform_ids(conn: Connection, org_id: OrgId, message_ids: Sequence[MessageId]) -> None:
+    """Make the client ids of messages their platform ids."""
+    ...
 
 
 async def link_waiting_replies(conn: Connection, org_id: OrgId, message_id: MessageId) -> set[MessageId]:
-    """Join waiting replies to what was just said with the id that they answer; return which."""
-    return await _link(conn, org_id, "answer_stated", {"message_id": message_id})
+    """Link waiting replies to a message just sent with the id that they answer; return the replies."""
+    return await _enqueue(conn, org_id, await link_replies_to(conn, org_id, message_id))
 
 
-async def link_replies(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> set[MessageId]:
-    """Join those of these replies that wait to what was said with the ids that they answer; return which.
+async def link_replies(conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]) -> set[MessageId]:
+    """Link those of these replies that wait to the messages sent with the client ids that they answer; return them.
 
-    They answer that until the platform's own message of the id comes, if it is another.
+    If the platform's own message of the id comes later and is another one, they are linked to that.
     """
-    return await _link(conn, org_id, "join_stated", {"message_ids": list(ids)})
+    return await _enqueue(conn, org_id, await link_to_client_ids(conn, org_id, message_ids))
 
 
 async def relink_replies(conn: Connection, org_id: OrgId) -> set[MessageId]:
-    """Join replies to the messages just added that answered what was said with the same ids; return which."""
-    return await _link(conn, org_id, "part_from_stated", {})
+    """Link replies to the messages just added if they answered messages with the same client ids; return the replies."""
+    return await _enqueue(conn, org_id, await relink_to_added(conn, org_id))
 
 
-async def _link(conn: Connection, org_id: OrgId, name: str, params: dict[str, object]) -> set[MessageId]:
-    rows = await QUERIES.all(conn, name, LinkedReply, params | {"org_id": org_id})
-    moved = {row.message_id for row in rows}
+async def _enqueue(conn: Connection, org_id: OrgId, moved: set[MessageId]) -> set[MessageId]:
     await projections.enqueue_replies(conn, org_id, moved)
     return moved
 
 
+@QUERIES.query
+async def link_replies_to(conn: Connection, org_id: OrgId, message_id: MessageId) -> set[MessageId]:
+    """Link the replies that wait for the client id of a message to it; return them."""
+    ...
+
+
+@QUERIES.query
+async def link_to_client_ids(
+    conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]
+) -> set[MessageId]:
+    """Link waiting replies to the messages that have the client ids they answer; return them."""
+    ...
+
+
+@QUERIES.query
+async def relink_to_added(conn: Connection, org_id: OrgId) -> set[MessageId]:
+    """Move replies from messages with a client id to the platform's messages of the same id; return them."""
+    ...
+
+
+@QUERIES.query
 async def persons_of_accounts(
     conn: Connection, org_id: OrgId, participant_ids: Collection[ParticipantId]
 ) -> dict[ParticipantId, UUID]:
-    """Return whose accounts those of these participants are that share a person with others."""
-    params = {"org_id": org_id, "participant_ids": list(participant_ids)}
-    rows = await QUERIES.all(conn, "persons", AccountPerson, params)
-    return {row.participant_id: row.person_id for row in rows}
+    """Return the persons of those of these participants that are one of several accounts."""
+    ...
 
 
+@QUERIES.query
 async def tombstones(
-    conn: Connection, org_id: OrgId, places: Sequence[MessageName]
-) -> dict[MessageName, set[bytes]]:
-    """Return which of these places were stated for messages that were erased, with the digests of who spoke."""
-    params = {
-        "org_id": org_id,
-        "platform": [place[0] for place in places],
-        "room": [place[1] for place in places],
-        "stated_id": [place[2] for place in places],
-    }
-    found: dict[MessageName, set[bytes]] = {}
-    for row in await QUERIES.all(conn, "stated_holes", ClientIdTombstone, params):
-        found.setdefault((row.platform, row.room, row.stated_id), set()).add(row.stated_by)
-    return found
+    conn: Connection, org_id: OrgId, places: Sequence[tuple[str, str, str]]
+) -> set[tuple[str, str, str, bytes]]:
+    """Return those of these places (platform, room, client id) whose message was erased, with its author's digest."""
+    ...

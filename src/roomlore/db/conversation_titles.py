@@ -1,4 +1,4 @@
-"""Naming conversations with a language model: which are to be named, what is said in them, what they are called.
+"""Conversation titles from a language model: conversations that need one, the messages shown for it, the result.
 
 All of it runs for the operator.
 """
@@ -9,35 +9,28 @@ from datetime import datetime
 
 from roomlore.db import outbox
 from roomlore.db.llm_quota import CallStatus, call_status
-from roomlore.db.queries import Connection, Queries
+from roomlore.db.queries import Connection, Queries, RowCount
 from roomlore.domain.ids import ConversationId, MessageId, OrgId
 
 QUERIES = Queries("conversation_titles")
-#: With fewer messages that say something there is not much to be named.
+#: A conversation with fewer messages that have text gets no title.
 MIN_MESSAGES = 3
-#: Conversations passed by at once.
-PASSED_BY = 1_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConversationRef:
-    """A conversation's id."""
-
-    id: ConversationId
+#: The most conversations that are skipped at once.
+SKIPPED_AT_ONCE = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UntitledConversation:
-    """A conversation to be named, and what it is made of."""
+    """A conversation without a title, and a digest of its messages."""
 
     id: ConversationId
-    #: Another one once anything in it has changed.
+    #: Changes when anything in the conversation does.
     state: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TitleMessage:
-    """Something said in a conversation, or how it begins."""
+    """A message of a conversation, or its beginning."""
 
     message_id: MessageId
     author_name: str
@@ -45,79 +38,101 @@ class TitleMessage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NameRow:
-    """What a participant is called."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WaitingCount:
-    """How many conversations wait to be named."""
-
-    waiting: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TitleBacklog(CallStatus):
-    """How many conversations wait to be named, and how the language model answered."""
+    """How many conversations wait for a title, and how the language model answered."""
 
-    #: Quiet ones with enough said in them, that are not sensitive and were named by nobody.
+    #: Conversations that are over, are long enough, are not sensitive and were not named by a person.
     waiting: int
 
 
 async def skip_short(conn: Connection, org_id: OrgId, *, now: datetime) -> int:
-    """Leave quiet conversations alone in which little was said, until they change; return how many."""
-    params = {"org_id": org_id, "now": now, "fewest": MIN_MESSAGES, "limit": PASSED_BY}
-    short = await QUERIES.all(conn, "short", ConversationRef, params)
-    params = {"org_id": org_id, "conversation_ids": [one.id for one in short]}
-    return await QUERIES.run(conn, "pass_by", params) if short else 0
+    """Skip conversations that are over but too short, until they change; return how many."""
+    short = await lock_short(conn, org_id, now=now)
+    return await skip(conn, org_id, short) if short else 0
 
 
+@QUERIES.query
+async def lock_short(
+    conn: Connection,
+    org_id: OrgId,
+    *,
+    now: datetime,
+    min_messages: int = MIN_MESSAGES,
+    limit: int = SKIPPED_AT_ONCE,
+) -> list[ConversationId]:
+    """Lock those of the newest conversations that are over and too short for a title."""
+    ...
+
+
+@QUERIES.query
+async def skip(conn: Connection, org_id: OrgId, conversation_ids: Collection[ConversationId]) -> RowCount:
+    """Leave conversations without a title until they change."""
+    ...
+
+
+@QUERIES.query
 async def next_untitled(
-    conn: Connection, org_id: OrgId, *, now: datetime, passed_over: Collection[ConversationId] = ()
+    conn: Connection,
+    org_id: OrgId,
+    *,
+    now: datetime,
+    passed_over: Collection[ConversationId] = (),
+    min_messages: int = MIN_MESSAGES,
 ) -> UntitledConversation | None:
-    """Return the newest conversation that is to be named, none of those passed over; None where there is none."""
-    params = {"org_id": org_id, "now": now, "passed_over": list(passed_over), "fewest": MIN_MESSAGES}
-    return await QUERIES.first(conn, "unnamed", UntitledConversation, params)
+    """Return the newest conversation that needs a title and is not passed over."""
+    ...
 
 
+@QUERIES.query
 async def first_messages(
     conn: Connection, org_id: OrgId, conversation_id: ConversationId, *, limit: int, longest: int
 ) -> list[TitleMessage]:
-    """Return how a conversation begins: its first messages, cut after so many characters each."""
-    params = {"org_id": org_id, "conversation_id": conversation_id, "limit": limit, "longest": longest}
-    return await QUERIES.all(conn, "said", TitleMessage, params)
+    """Return the first messages of a conversation, each cut after `longest` characters."""
+    ...
 
 
+@QUERIES.query
 async def lock(conn: Connection, org_id: OrgId, conversation_id: ConversationId) -> None:
-    """Keep a conversation as it is until the transaction ends: what changes it waits, or is seen from here on."""
-    params = {"org_id": org_id, "conversation_id": conversation_id}
-    await QUERIES.all(conn, "hold", ConversationRef, params)
+    """Keep a conversation from changing until the transaction ends; earlier changes are visible from here on."""
+    ...
 
 
+@QUERIES.query
 async def participant_names(conn: Connection, org_id: OrgId, text: str) -> list[str]:
-    """Return what participants of the org are called, as far as it occurs in a text, in any case."""
-    return [
-        row.name for row in await QUERIES.all(conn, "names_in", NameRow, {"org_id": org_id, "text": text})
-    ]
+    """Return the names of the org's participants that occur in a text, in any case."""
+    ...
 
 
-async def set_title(conn: Connection, org_id: OrgId, asked: UntitledConversation, title: str | None) -> bool:
-    """Call a conversation by its title, or leave it called as it is; return whether it is still as it was.
+async def set_title(
+    conn: Connection, org_id: OrgId, untitled: UntitledConversation, title: str | None
+) -> bool:
+    """Set the title of a conversation, or keep its label; return whether the conversation is still as it was.
 
-    One that is held and has changed, was named by a person or is sensitive now gets none.
+    A conversation that changed, was named by a person or is sensitive now gets no title.
     """
-    params = {"org_id": org_id, "conversation_id": asked.id, "state": asked.state, "title": title}
-    is_put = await QUERIES.run(conn, "put_title", params) > 0
-    if is_put and title is not None:
-        await outbox.append(conn, org_id, "conversation.changed", [asked.id])
-    return is_put
+    is_set = await put_title(conn, org_id, untitled, title=title) > 0
+    if is_set and title is not None:
+        await outbox.append(conn, org_id, "conversation.changed", [untitled.id])
+    return is_set
+
+
+@QUERIES.query
+async def put_title(
+    conn: Connection, org_id: OrgId, untitled: UntitledConversation, *, title: str | None
+) -> RowCount:
+    """Set the title of a conversation, or record that it keeps its label."""
+    ...
 
 
 async def backlog(conn: Connection, org_id: OrgId, *, now: datetime) -> TitleBacklog:
-    """Return how many conversations of an org wait to be named, and how the language model answered."""
-    params = {"org_id": org_id, "now": now, "fewest": MIN_MESSAGES}
-    row = await QUERIES.first(conn, "waiting", WaitingCount, params)
-    assert row is not None
-    return TitleBacklog(waiting=row.waiting, **asdict(await call_status(conn, org_id, "titles", now=now)))
+    """Return how many conversations of an org wait for a title, and how the language model answered."""
+    status = await call_status(conn, org_id, "titles", now=now)
+    return TitleBacklog(waiting=await count_untitled(conn, org_id, now=now), **asdict(status))
+
+
+@QUERIES.query
+async def count_untitled(
+    conn: Connection, org_id: OrgId, *, now: datetime, min_messages: int = MIN_MESSAGES
+) -> int:
+    """Return how many conversations wait for a title."""
+    ...

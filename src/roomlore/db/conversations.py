@@ -1,15 +1,25 @@
-"""Conversations, for people: listed and read as far as the viewer may see them, and changed by hand.
+"""Conversations for people: listed and read as far as the viewer may see them, and changed manually.
 
-What changes them runs for the operator, whoever asked for it.
+Changes run for the operator.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from roomlore.db import projections
+from roomlore.db.positions import Position
 from roomlore.db.queries import Connection, Queries
-from roomlore.domain.ids import ConversationId, MessageId, OrgId, ParticipantId, RoomId, ids_matching
+from roomlore.domain.fields import field_values
+from roomlore.domain.ids import (
+    ConversationId,
+    IdRanges,
+    MessageId,
+    OrgId,
+    ParticipantId,
+    RoomId,
+    ids_matching,
+)
 from roomlore.domain.incoming import MessageKind, ParticipantKind
 from roomlore.domain.paging import BoundedPage
 from roomlore.domain.records import (
@@ -27,22 +37,8 @@ QUERIES = Queries("conversations")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConversationRef:
-    """A conversation's id."""
-
-    id: ConversationId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessageRef:
-    """A message's id."""
-
-    id: MessageId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SensitivityRights:
-    """What decides who may say how sensitive a conversation is."""
+    """The facts that decide who may change the sensitivity of a conversation."""
 
     has_spoken: bool
     is_operators: bool
@@ -50,7 +46,7 @@ class SensitivityRights:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationRow:
-    """A conversation without those who take part in it."""
+    """A conversation without its participants."""
 
     id: ConversationId
     room_id: RoomId
@@ -58,7 +54,6 @@ class ConversationRow:
     is_named: bool
     label_by: LabelSource
     sensitivity: Sensitivity
-    is_marked: bool
     boundary: SplitReason | None
     opened_at: datetime
     last_at: datetime
@@ -68,7 +63,7 @@ class ConversationRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeakerCount:
-    """How much somebody said in a conversation."""
+    """How many messages a participant wrote in a conversation."""
 
     conversation_id: ConversationId
     id: ParticipantId
@@ -78,21 +73,13 @@ class SpeakerCount:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConversationAssignment:
-    """The conversation that a message is in."""
-
-    message_id: MessageId
-    conversation_id: ConversationId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MessageState:
-    """Who hears a message, and where it stands."""
+    """The audience of a message and its conversation."""
 
     id: MessageId
     kind: MessageKind
     is_erased: bool
-    #: Of a whisper, its author among them; None for what everybody in the room hears.
+    #: The audience of a whisper, its author included; None where everybody in the room hears it.
     hearers: Sequence[ParticipantId] | None
     conversation_id: ConversationId | None
 
@@ -100,140 +87,168 @@ class MessageState:
 async def newest(
     conn: Connection, org_id: OrgId, room_id: RoomId | None, *, limit: int
 ) -> list[Conversation]:
-    """Return the newest conversations that are visible, of a room or of all, newest first."""
-    params = {"org_id": org_id, "room_id": room_id, "limit": limit}
-    return await _with_speakers(
-        conn,
-        org_id,
-        await QUERIES.all(conn, "newest_of_room" if room_id else "newest", ConversationRow, params),
+    """Return the newest visible conversations of a room or of all rooms, newest first."""
+    rows = (
+        await newest_anywhere(conn, org_id, limit=limit)
+        if room_id is None
+        else await newest_of_room(conn, org_id, room_id, limit=limit)
     )
+    return await _with_speakers(conn, org_id, rows)
+
+
+@QUERIES.query
+async def newest_anywhere(conn: Connection, org_id: OrgId, *, limit: int) -> list[ConversationRow]:
+    """Return the newest visible conversations of all rooms."""
+    ...
+
+
+@QUERIES.query
+async def newest_of_room(
+    conn: Connection, org_id: OrgId, room_id: RoomId, *, limit: int
+) -> list[ConversationRow]:
+    """Return the newest visible conversations of a room."""
+    ...
 
 
 async def find(conn: Connection, org_id: OrgId, word: str) -> list[ConversationId]:
-    """Return up to ten visible conversations that an id, its beginning or its end means."""
+    """Return up to ten visible conversations whose id a word is, begins or ends."""
     ids = ids_matching(word)
-    if ids is None:
-        return []
-    params = {"org_id": org_id, **asdict(ids)}
-    return [row.id for row in await QUERIES.all(conn, "named", ConversationRef, params)]
+    return await find_between(conn, org_id, ids) if ids else []
+
+
+@QUERIES.query
+async def find_between(conn: Connection, org_id: OrgId, ids: IdRanges) -> list[ConversationId]:
+    """Return up to ten visible conversations with ids in these ranges."""
+    ...
 
 
 async def by_id(
     conn: Connection, org_id: OrgId, ids: Collection[ConversationId]
 ) -> dict[ConversationId, Conversation]:
     """Return these conversations as far as they are visible."""
-    params = {"org_id": org_id, "conversation_ids": list(ids)}
-    held = await QUERIES.all(conn, "by_id", ConversationRow, params)
-    return {one.id: one for one in await _with_speakers(conn, org_id, held)}
+    rows = await rows_by_id(conn, org_id, ids)
+    return {one.id: one for one in await _with_speakers(conn, org_id, rows)}
+
+
+@QUERIES.query
+async def rows_by_id(
+    conn: Connection, org_id: OrgId, conversation_ids: Collection[ConversationId]
+) -> list[ConversationRow]:
+    """Return these conversations, without their participants, as far as they are visible."""
+    ...
 
 
 async def _with_speakers(
-    conn: Connection, org_id: OrgId, held: Sequence[ConversationRow]
+    conn: Connection, org_id: OrgId, rows: Sequence[ConversationRow]
 ) -> list[Conversation]:
-    params = {"org_id": org_id, "conversation_ids": [one.id for one in held]}
-    talkers: dict[ConversationId, list[ConversationParticipant]] = {one.id: [] for one in held}
-    for spoke in await QUERIES.all(conn, "talkers", SpeakerCount, params) if held else ():
-        talkers[spoke.conversation_id].append(
-            ConversationParticipant(
-                id=spoke.id, name=spoke.name, kind=spoke.kind, message_count=spoke.message_count
-            )
+    found = {row.id: list[ConversationParticipant]() for row in rows}
+    for one in await speakers(conn, org_id, found) if rows else ():
+        found[one.conversation_id].append(
+            ConversationParticipant(id=one.id, name=one.name, kind=one.kind, message_count=one.message_count)
         )
-    return [_conversation(one, talkers[one.id]) for one in held]
-
-
-def _conversation(held: ConversationRow, talkers: Sequence[ConversationParticipant]) -> Conversation:
-    return Conversation(
-        id=held.id,
-        room_id=held.room_id,
-        label=held.label,
-        is_named=held.is_named,
-        label_by=held.label_by,
-        sensitivity=held.sensitivity,
-        boundary=held.boundary,
-        opened_at=held.opened_at,
-        last_at=held.last_at,
-        quiet_after=held.quiet_after,
-        closed_at=held.closed_at,
-        message_count=sum(talker.message_count for talker in talkers),
-        talkers=talkers,
-    )
-
-
-async def message_ids(conn: Connection, org_id: OrgId, ids: Iterable[ConversationId]) -> set[MessageId]:
-    """Return the messages of conversations, as far as these are visible."""
-    params = {"org_id": org_id, "conversation_ids": list(ids)}
-    return {row.id for row in await QUERIES.all(conn, "members", MessageRef, params)}
-
-
-async def messages_before(
-    conn: Connection,
-    org_id: OrgId,
-    conversation_id: ConversationId,
-    place: tuple[datetime, int, MessageId],
-    *,
-    limit: int,
-) -> BoundedPage[Message]:
-    """Return the messages of a conversation just before a place, newest first, as many as one answer holds."""
-    sent_at, native_order, message_id = place
-    params = {"org_id": org_id, "conversation_id": conversation_id, "limit": limit}
-    params |= {"sent_at": sent_at, "native_order": native_order, "message_id": message_id}
-    return await QUERIES.page(conn, "said", Message, params)
-
-
-async def assignments_of(
-    conn: Connection, org_id: OrgId, ids: Sequence[MessageId]
-) -> dict[MessageId, ConversationId]:
-    """Return which conversations messages are in, as far as these are visible."""
-    params = {"org_id": org_id, "message_ids": list(ids)}
-    rows = await QUERIES.all(conn, "conversations_of", ConversationAssignment, params)
-    return {row.message_id: row.conversation_id for row in rows}
-
-
-async def with_assignments(
-    conn: Connection, org_id: OrgId, said: Sequence[Message], standing: Mapping[MessageId, ConversationId]
-) -> list[AssignedMessage]:
-    """Return messages with what they answer, as far as that is visible, and where they stand."""
-    params = {"org_id": org_id, "message_ids": [message.id for message in said]}
-    answers = {edge.child_id: edge for edge in await QUERIES.all(conn, "answered", Reply, params)}
     return [
-        AssignedMessage(message=one, answers=answers.get(one.id), conversation_id=standing.get(one.id))
-        for one in said
+        Conversation(
+            **field_values(row),
+            message_count=sum(one.message_count for one in found[row.id]),
+            talkers=found[row.id],
+        )
+        for row in rows
     ]
 
 
-async def room_assignments(
-    conn: Connection, org_id: OrgId, room_id: RoomId, said: Sequence[Message]
+@QUERIES.query
+async def speakers(
+    conn: Connection, org_id: OrgId, conversation_ids: Collection[ConversationId]
+) -> list[SpeakerCount]:
+    """Return how much each participant wrote in conversations, most talkative first, by their last name there."""
+    ...
+
+
+@QUERIES.query
+async def message_ids(
+    conn: Connection, org_id: OrgId, conversation_ids: Collection[ConversationId]
+) -> set[MessageId]:
+    """Return the messages of conversations, as far as these are visible."""
+    ...
+
+
+@QUERIES.query
+async def messages_before(
+    conn: Connection, org_id: OrgId, conversation_id: ConversationId, before: Position, *, limit: int
+) -> BoundedPage[Message]:
+    """Return the messages of a conversation just before a position, newest first, as many as one answer holds."""
+    ...
+
+
+@QUERIES.query
+async def assignments_of(
+    conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]
 ) -> dict[MessageId, ConversationId]:
-    """Return which conversations messages of one room are in, as far as these are visible."""
-    if not said:
+    """Return the conversations of messages, as far as these are visible."""
+    ...
+
+
+async def with_assignments(
+    conn: Connection,
+    org_id: OrgId,
+    messages: Sequence[Message],
+    assignments: Mapping[MessageId, ConversationId],
+) -> list[AssignedMessage]:
+    """Return messages with their conversations and what they answer, as far as that is visible."""
+    answers = await replies_of(conn, org_id, [one.id for one in messages])
+    return [
+        AssignedMessage(message=one, answers=answers.get(one.id), conversation_id=assignments.get(one.id))
+        for one in messages
+    ]
+
+
+@QUERIES.query
+async def replies_of(
+    conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]
+) -> dict[MessageId, Reply]:
+    """Return what messages answer, as far as it is visible: for each the one reply that counts."""
+    ...
+
+
+async def room_assignments(
+    conn: Connection, org_id: OrgId, room_id: RoomId, messages: Sequence[Message]
+) -> dict[MessageId, ConversationId]:
+    """Return the conversations of messages of one room, as far as these are visible."""
+    if not messages:
         return {}
-    times = [message.sent_at for message in said]
-    params = {
-        "org_id": org_id,
-        "room_id": room_id,
-        "since": min(times),
-        "until": max(times),
-        "message_ids": [message.id for message in said],
-    }
-    rows = await QUERIES.all(conn, "standing_in_room", ConversationAssignment, params)
-    return {row.message_id: row.conversation_id for row in rows}
+    times, ids = [one.sent_at for one in messages], [one.id for one in messages]
+    return await assignments_between(conn, org_id, room_id, ids, since=min(times), until=max(times))
 
 
-# What follows is the operator's
+@QUERIES.query
+async def assignments_between(
+    conn: Connection,
+    org_id: OrgId,
+    room_id: RoomId,
+    message_ids: Collection[MessageId],
+    *,
+    since: datetime,
+    until: datetime,
+) -> dict[MessageId, ConversationId]:
+    """Return the visible conversations of messages that were sent in a room between two times."""
+    ...
 
 
+# The rest runs for the operator.
+
+
+@QUERIES.query
 async def message_states(
-    conn: Connection, org_id: OrgId, ids: Iterable[MessageId]
+    conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]
 ) -> dict[MessageId, MessageState]:
-    """Return who hears messages and where they stand."""
-    params = {"org_id": org_id, "message_ids": list(ids)}
-    return {row.id: row for row in await QUERIES.all(conn, "standing", MessageState, params)}
+    """Return the audiences and conversations of messages."""
+    ...
 
 
+@QUERIES.query
 async def roots(conn: Connection, org_id: OrgId, conversation_id: ConversationId) -> list[MessageId]:
     """Return the messages of a conversation that answer nothing in it."""
-    params = {"org_id": org_id, "conversation_id": conversation_id}
-    return [row.id for row in await QUERIES.all(conn, "roots", MessageRef, params)]
+    ...
 
 
 async def open_manually(
@@ -245,31 +260,58 @@ async def open_manually(
     label: str,
     out_of: Collection[ConversationId],
 ) -> None:
-    """Add a conversation that a person makes out of others; without a label it is not named."""
-    params = {"org_id": org_id, "id": conversation_id, "room_id": room_id, "label": label}
-    await QUERIES.run(conn, "open", params | {"conversation_ids": list(out_of)})
+    """Add a conversation that a person splits off others; an empty label leaves it unnamed."""
+    await add(conn, org_id, conversation_id, room_id, label=label, out_of=out_of)
     await projections.enqueue_nodes(conn, org_id, [conversation_id])
 
 
+@QUERIES.query
+async def add(
+    conn: Connection,
+    org_id: OrgId,
+    conversation_id: ConversationId,
+    room_id: RoomId,
+    *,
+    label: str,
+    out_of: Collection[ConversationId],
+) -> None:
+    """Add a conversation with messages of others."""
+    ...
+
+
 async def pin(conn: Connection, org_id: OrgId, ids: Sequence[MessageId], *, to: ConversationId) -> None:
-    """Put messages that stand somewhere into a conversation by hand."""
-    params = {"org_id": org_id, "message_ids": list(ids), "conversation_id": to}
-    await QUERIES.run(conn, "pin", params)
+    """Assign messages to a conversation manually."""
+    await assign_manually(conn, org_id, ids, to=to)
     await projections.enqueue(conn, org_id, ids)
 
 
+@QUERIES.query
+async def assign_manually(
+    conn: Connection, org_id: OrgId, message_ids: Collection[MessageId], *, to: ConversationId
+) -> None:
+    """Assign messages to a conversation manually."""
+    ...
+
+
 async def move_all(conn: Connection, org_id: OrgId, other: ConversationId, *, to: ConversationId) -> None:
-    """Put all that is in one conversation into another."""
-    await QUERIES.run(conn, "hand_over", {"org_id": org_id, "other_id": other, "conversation_id": to})
+    """Assign all messages of one conversation to another."""
+    await reassign(conn, org_id, other, to=to)
     await projections.enqueue_conversations(conn, org_id, [to])
 
 
+@QUERIES.query
+async def reassign(conn: Connection, org_id: OrgId, other: ConversationId, *, to: ConversationId) -> None:
+    """Assign all messages of one conversation to another."""
+    ...
+
+
+@QUERIES.query
 async def rename(conn: Connection, org_id: OrgId, conversation_id: ConversationId, *, label: str) -> None:
-    """Say what a conversation is called; an empty label takes its name away."""
-    params = {"org_id": org_id, "conversation_id": conversation_id, "label": label}
-    await QUERIES.run(conn, "rename", params)
+    """Name a conversation; an empty label removes its name."""
+    ...
 
 
+@QUERIES.query
 async def set_sensitivity(
     conn: Connection,
     org_id: OrgId,
@@ -278,53 +320,47 @@ async def set_sensitivity(
     sensitivity: Sensitivity,
     by_operator: bool,
 ) -> None:
-    """Say how sensitive a conversation is; those who had spoken in it keep seeing it."""
-    params = {
-        "org_id": org_id,
-        "conversation_id": conversation_id,
-        "sensitivity": sensitivity,
-        "by_operator": by_operator,
-    }
-    await QUERIES.run(conn, "mark", params)
+    """Set the sensitivity of a conversation. The participants who wrote in it before still see it."""
+    ...
 
 
+@QUERIES.query
 async def sensitivity_rights(
-    conn: Connection, org_id: OrgId, conversation_id: ConversationId, accounts: Collection[ParticipantId]
+    conn: Connection,
+    org_id: OrgId,
+    conversation_id: ConversationId,
+    participant_ids: Collection[ParticipantId],
 ) -> SensitivityRights | None:
-    """Return what decides whether these accounts may say how sensitive a conversation is."""
-    params = {"org_id": org_id, "conversation_id": conversation_id, "participant_ids": list(accounts)}
-    return await QUERIES.first(conn, "marking", SensitivityRights, params)
+    """Return the facts that decide whether these accounts may change the sensitivity of a conversation."""
+    ...
 
 
+@QUERIES.query
 async def close(conn: Connection, org_id: OrgId, conversation_id: ConversationId) -> None:
-    """Say that a conversation is over with what was said so far."""
-    await QUERIES.run(conn, "close", {"org_id": org_id, "conversation_id": conversation_id})
+    """End a conversation with its last message."""
+    ...
 
 
+@QUERIES.query
 async def inherit_sensitivity(
-    conn: Connection,
-    org_id: OrgId,
-    conversation_id: ConversationId,
-    *,
-    others: Collection[ConversationId],
+    conn: Connection, org_id: OrgId, conversation_id: ConversationId, *, others: Collection[ConversationId]
 ) -> None:
-    """Mark a conversation as sensitive if a person marked one of others so, out of which it got messages."""
-    params = {"org_id": org_id, "conversation_id": conversation_id, "other_ids": list(others)}
-    await QUERIES.run(conn, "mark_like", params)
+    """Make a conversation sensitive if it got messages of one that a person marked as sensitive.
+
+    The participants of the other conversation who also wrote in this one still see it.
+    """
+    ...
 
 
+@QUERIES.query
 async def inherit_label(
-    conn: Connection,
-    org_id: OrgId,
-    conversation_id: ConversationId,
-    *,
-    others: Collection[ConversationId],
+    conn: Connection, org_id: OrgId, conversation_id: ConversationId, *, others: Collection[ConversationId]
 ) -> None:
-    """Call a conversation as a person called one of others, if that has gone into it as a whole."""
-    params = {"org_id": org_id, "conversation_id": conversation_id, "other_ids": list(others)}
-    await QUERIES.run(conn, "take_name", params)
+    """Give a conversation the name of another that a person named and that it absorbed."""
+    ...
 
 
-async def clear_labels(conn: Connection, org_id: OrgId, ids: Collection[ConversationId]) -> None:
-    """Take away the names of conversations that lost messages and are now perhaps seen by more."""
-    await QUERIES.run(conn, "unname", {"org_id": org_id, "conversation_ids": list(ids)})
+@QUERIES.query
+async def clear_labels(conn: Connection, org_id: OrgId, conversation_ids: Collection[ConversationId]) -> None:
+    """Remove the names of conversations that lost messages and that more people may see now."""
+    ...

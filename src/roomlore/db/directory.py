@@ -1,12 +1,12 @@
-"""Rooms, participants, identities and memberships: who and where."""
+"""Rooms, participants, accounts and memberships."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
 from roomlore.db import projections
-from roomlore.db.queries import Connection, Queries, columns
+from roomlore.db.queries import Connection, Queries
 from roomlore.domain.ids import OrgId, ParticipantId, RoomId
 from roomlore.domain.incoming import ParticipantKind, RoomKind, Visibility
 from roomlore.domain.records import Participant, Room, Viewer
@@ -16,7 +16,7 @@ QUERIES = Queries("directory")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoomKey:
-    """How a platform names a room, and ours."""
+    """The platform's id of a room and ours."""
 
     platform: str
     external_id: str
@@ -28,7 +28,7 @@ class RoomKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoomName:
-    """What a room is called, and where it is."""
+    """The name of a room and its platform."""
 
     id: RoomId
     name: str
@@ -37,7 +37,7 @@ class RoomName:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoomForPosting:
-    """A room as its platform describes it, and whether somebody may say something there now."""
+    """A room as its platform describes it, and whether a participant may post there now."""
 
     platform: str
     external_id: str
@@ -50,7 +50,7 @@ class RoomForPosting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountKey:
-    """How a platform names an author, and the participant behind it."""
+    """The platform's key of an account, and its participant."""
 
     platform: str
     account_id: str
@@ -61,7 +61,7 @@ class AccountKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParticipantKey:
-    """A participant's id, current name and kind, and the person whose account it is, if merged."""
+    """A participant, and the person it was merged into."""
 
     id: ParticipantId
     name: str
@@ -71,13 +71,13 @@ class ParticipantKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExternalAccount:
-    """How a platform names a participant."""
+    """The platform's key of a participant's account."""
 
     platform: str
     account_id: str
     persona: str
     participant_id: ParticipantId
-    #: True where a bridge speaks for somebody of another platform.
+    #: Whether a bridge posts for an account of another platform.
     bridged: bool
 
 
@@ -91,7 +91,7 @@ class NewRoom:
     name: str
     kind: RoomKind
     visibility: Visibility
-    #: Whether its platform says that it is for its members; else that is only assumed.
+    #: Whether its platform says that it is closed; otherwise that is an assumption.
     is_stated_closed: bool
     topic: str
     workspace: str
@@ -99,7 +99,7 @@ class NewRoom:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewAccount:
-    """An identity to add, with a participant of its own."""
+    """An account to add."""
 
     platform: str
     account_id: str
@@ -112,7 +112,7 @@ class NewAccount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NameUpdate:
-    """What a batch calls somebody, now and at first, and since when; None where a list gives the name."""
+    """The latest and the first name of a participant in a batch, with times; a name from a member list has no time."""
 
     participant_id: ParticipantId
     name: str
@@ -123,7 +123,7 @@ class NameUpdate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindUpdate:
-    """What kind of participant somebody has turned out to be."""
+    """The kind that a participant turned out to be of."""
 
     participant_id: ParticipantId
     kind: ParticipantKind
@@ -131,34 +131,34 @@ class KindUpdate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoomUpdate:
-    """How a room is called now."""
+    """The current name of a room."""
 
     room_id: RoomId
     name: str
-    #: None where nobody here knows it.
+    #: None where it is unknown.
     kind: RoomKind | None
     topic: str
     workspace: str
-    #: Whether its newest message says that it is open: the next that says otherwise is news.
+    #: Whether its newest message says that it is open; the next message that says otherwise closes it again.
     is_stated_open: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoomClosure:
-    """A room that records say is for its members."""
+    """A room that records describe as closed."""
 
     room_id: RoomId
-    #: Its kind, where that is a direct one.
+    #: Its kind if that is a direct one.
     direct: RoomKind | None
-    #: Whether the records say before that it is open.
+    #: Whether earlier records describe it as open.
     is_news: bool
-    #: Whether the newest message of the room says so and has just come.
+    #: Whether the newest message of the room says so and was just added.
     is_newest: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatedMembership:
-    """A presence that the platform states; None for a time it does not tell."""
+    """A membership that the platform states; None for a time it does not give."""
 
     room_id: RoomId
     participant_id: ParticipantId
@@ -168,30 +168,15 @@ class StatedMembership:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberListTime:
-    """When the members of a room were last told."""
+    """When the members of a room were last listed."""
 
     room_id: RoomId
     told_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClosedRoom:
-    """A room that was open and is no more, or of which that was not known."""
-
-    room_id: RoomId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoomMembership:
-    """Somebody who is in a room."""
-
-    room_id: RoomId
-    participant_id: ParticipantId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class NewActivity:
-    """How much a participant wrote in a room, in one batch."""
+    """How much a participant wrote in a room in one batch."""
 
     room_id: RoomId
     participant_id: ParticipantId
@@ -200,214 +185,294 @@ class NewActivity:
     last_at: datetime
 
 
+@QUERIES.query
 async def lock_directory(conn: Connection, org_id: OrgId) -> None:
-    """Wait until no other writer adds rooms or identities to the org; held until the transaction ends."""
-    await QUERIES.run(conn, "lock_directory", {"org_id": org_id})
+    """Keep other writers from adding rooms or accounts to the org until the transaction ends."""
+    ...
 
 
-async def lock_rooms(conn: Connection, room_ids: Iterable[RoomId]) -> None:
-    """Wait until no other writer adds messages to these rooms; held until the transaction ends."""
-    await QUERIES.run(conn, "lock_rooms", {"room_ids": list(room_ids)})
+@QUERIES.query
+async def lock_rooms(conn: Connection, room_ids: Collection[RoomId]) -> None:
+    """Keep other writers from adding messages to rooms until the transaction ends; no reply misses its parent then."""
+    ...
 
 
+@QUERIES.query
 async def rooms_by_external_id(
-    conn: Connection, org_id: OrgId, keys: Sequence[tuple[str, str]]
+    conn: Connection, org_id: OrgId, keys: Collection[tuple[str, str]]
 ) -> dict[tuple[str, str], RoomId]:
     """Return the known ones of these (platform, external id) pairs."""
-    params = {"org_id": org_id, "platform": [key[0] for key in keys], "external_id": [key[1] for key in keys]}
-    rows = await QUERIES.all(conn, "rooms_by_external_id", RoomKey, params)
-    return {(row.platform, row.external_id): row.id for row in rows}
+    ...
 
 
 async def add_rooms(conn: Connection, org_id: OrgId, rooms: Sequence[NewRoom]) -> None:
-    """Add rooms; one that exists is left as it is."""
-    await QUERIES.run(conn, "add_rooms", {"org_id": org_id, **columns(NewRoom, rooms)})
+    """Add rooms; one that exists stays unchanged."""
+    await insert_rooms(conn, org_id, rooms)
     await projections.enqueue_nodes(conn, org_id, [room.id for room in rooms])
 
 
+@QUERIES.query
+async def insert_rooms(conn: Connection, org_id: OrgId, rooms: Sequence[NewRoom]) -> None:
+    """Add rooms; one that exists stays unchanged."""
+    ...
+
+
+@QUERIES.query
 async def accounts_by_key(
-    conn: Connection, org_id: OrgId, keys: Sequence[tuple[str, str, str]]
+    conn: Connection, org_id: OrgId, keys: Collection[tuple[str, str, str]]
 ) -> dict[tuple[str, str, str], AccountKey]:
     """Return the known ones of these (platform, account, persona) triples."""
-    platform, account_id, persona = zip(*keys, strict=True) if keys else ((), (), ())
-    params = {
-        "org_id": org_id,
-        "platform": list(platform),
-        "account_id": list(account_id),
-        "persona": list(persona),
-    }
-    rows = await QUERIES.all(conn, "identities_by_account", AccountKey, params)
-    return {(row.platform, row.account_id, row.persona): row for row in rows}
+    ...
 
 
 async def add_participants_with_accounts(
-    conn: Connection, org_id: OrgId, identities: Sequence[NewAccount]
+    conn: Connection, org_id: OrgId, accounts: Sequence[NewAccount]
 ) -> None:
-    """Add identities, each with a participant of its own."""
-    params = {"org_id": org_id, **columns(NewAccount, identities)}
-    await QUERIES.run(conn, "add_participants", params)
-    await QUERIES.run(conn, "add_identities", params)
-    await projections.enqueue_nodes(conn, org_id, [identity.participant_id for identity in identities])
+    """Add accounts, each with a participant of its own."""
+    await add_participants(conn, org_id, accounts)
+    await add_accounts(conn, org_id, accounts)
+    await projections.enqueue_nodes(conn, org_id, [account.participant_id for account in accounts])
 
 
-async def add_accounts(conn: Connection, org_id: OrgId, identities: Sequence[NewAccount]) -> None:
-    """Add identities of participants that are there already."""
-    await QUERIES.run(conn, "add_identities", {"org_id": org_id, **columns(NewAccount, identities)})
+@QUERIES.query
+async def add_participants(conn: Connection, org_id: OrgId, accounts: Sequence[NewAccount]) -> None:
+    """Add the participants of accounts, each by its first name."""
+    ...
 
 
+@QUERIES.query
+async def add_accounts(conn: Connection, org_id: OrgId, accounts: Sequence[NewAccount]) -> None:
+    """Add accounts of existing participants."""
+    ...
+
+
+@QUERIES.query
 async def room_for_posting(
-    conn: Connection, org_id: OrgId, room_id: RoomId, *, participants: Sequence[ParticipantId], at: datetime
+    conn: Connection, org_id: OrgId, room_id: RoomId, *, participants: Collection[ParticipantId], at: datetime
 ) -> RoomForPosting | None:
-    """Return a room, and whether one of these participants may say something there at a time."""
-    params = {"org_id": org_id, "room_id": room_id, "participant_ids": list(participants), "at": at}
-    return await QUERIES.first(conn, "room_to_speak_in", RoomForPosting, params)
+    """Return a room, and whether one of these participants may post there at a time."""
+    ...
 
 
+@QUERIES.query
 async def update_names(conn: Connection, org_id: OrgId, names: Sequence[NameUpdate]) -> None:
-    """Keep each participant's current display name: the one of its newest message."""
-    await QUERIES.run(conn, "note_names", {"org_id": org_id, **columns(NameUpdate, names)})
+    """Update the current and first names of participants.
+
+    The current name is the newest; the first is that of a member list, or else the oldest.
+    """
+    ...
 
 
 async def update_kinds(conn: Connection, org_id: OrgId, kinds: Sequence[KindUpdate]) -> None:
-    """Give participants, and all they wrote, the kind they have turned out to be of."""
-    params = {"org_id": org_id, **columns(KindUpdate, kinds)}
-    await QUERIES.run(conn, "note_kinds", params)
-    await QUERIES.run(conn, "note_author_kinds", params)
-    await projections.enqueue_written_by(conn, org_id, [one.participant_id for one in kinds])
+    """Change the kinds of participants and of their messages."""
+    ids = [one.participant_id for one in kinds]
+    await update_participant_kinds(conn, org_id, kinds)
+    await update_author_kinds(conn, org_id, ids)
+    await projections.enqueue_written_by(conn, org_id, ids)
 
 
+@QUERIES.query
+async def update_participant_kinds(conn: Connection, org_id: OrgId, kinds: Sequence[KindUpdate]) -> None:
+    """Change the kinds of participants; an agent stays one."""
+    ...
+
+
+@QUERIES.query
+async def update_author_kinds(
+    conn: Connection, org_id: OrgId, participant_ids: Collection[ParticipantId]
+) -> None:
+    """Give the messages of participants the kind of their author."""
+    ...
+
+
+@QUERIES.query
 async def update_rooms(conn: Connection, org_id: OrgId, rooms: Sequence[RoomUpdate]) -> None:
-    """Keep how rooms are called: as their newest message says."""
-    await QUERIES.run(conn, "note_rooms", {"org_id": org_id, **columns(RoomUpdate, rooms)})
+    """Update the names and kinds of rooms from their newest messages.
+
+    An operator's name stays, and so does a direct room. Unknown values change nothing: a name that is only the platform's
+    id, no kind, no workspace. A record that describes a room as open does not open it.
+    """
+    ...
 
 
 async def close_rooms(conn: Connection, org_id: OrgId, closed: Sequence[RoomClosure]) -> None:
-    """Close rooms that records say are for their members; what was closed once is not opened by a later record.
+    """Close rooms that records describe as closed; a later record does not open them again.
 
-    A room that an operator opened although its records said so before stays open, unless it is direct or they said
-    meanwhile that it was open.
+    A room that an operator opened against its records stays open, unless it is direct or they described it as open since.
     """
-    params = {"org_id": org_id, **columns(RoomClosure, closed)}
-    narrowed = await QUERIES.all(conn, "narrow_rooms", ClosedRoom, params)
-    await projections.enqueue_nodes(conn, org_id, [row.room_id for row in narrowed])
+    await projections.enqueue_nodes(conn, org_id, await narrow_rooms(conn, org_id, closed))
+
+
+@QUERIES.query
+async def narrow_rooms(conn: Connection, org_id: OrgId, closed: Sequence[RoomClosure]) -> list[RoomId]:
+    """Close rooms if that is news or the room is direct; return those that changed. A direct room stays one."""
+    ...
 
 
 async def add_stated_memberships(conn: Connection, org_id: OrgId, stated: Sequence[StatedMembership]) -> None:
-    """Record memberships that the platform states; what was only implied gives way."""
-    params = {"org_id": org_id, **columns(StatedMembership, stated)}
-    await _enqueue_memberships(
-        conn, org_id, await QUERIES.all(conn, "state_memberships", RoomMembership, params)
-    )
+    """Add memberships that the platform states; they replace implied ones."""
+    await projections.enqueue_nodes(conn, org_id, await put_stated_memberships(conn, org_id, stated))
 
 
+@QUERIES.query
+async def put_stated_memberships(
+    conn: Connection, org_id: OrgId, stated: Sequence[StatedMembership]
+) -> set[ParticipantId]:
+    """Add memberships that the platform states; return the participants for whom that is news.
+
+    They replace implied ones. Of two ends of the same membership the earlier one holds.
+    """
+    ...
+
+
+@QUERIES.query
 async def member_list_times(
-    conn: Connection, org_id: OrgId, room_ids: Iterable[RoomId]
+    conn: Connection, org_id: OrgId, room_ids: Collection[RoomId]
 ) -> dict[RoomId, datetime]:
-    """Return when the members of these rooms were last told, where they ever were."""
-    params = {"org_id": org_id, "room_ids": list(room_ids)}
-    rows = await QUERIES.all(conn, "members_told", MemberListTime, params)
-    return {row.room_id: row.told_at for row in rows}
+    """Return when the members of these rooms were last listed, if ever."""
+    ...
 
 
+@QUERIES.query
 async def present_members(
-    conn: Connection, org_id: OrgId, room_ids: Iterable[RoomId]
+    conn: Connection, org_id: OrgId, room_ids: Collection[RoomId]
 ) -> set[tuple[RoomId, ParticipantId]]:
-    """Return who is stated to be in these rooms without an end."""
-    params = {"org_id": org_id, "room_ids": list(room_ids)}
-    rows = await QUERIES.all(conn, "present_members", RoomMembership, params)
-    return {(row.room_id, row.participant_id) for row in rows}
+    """Return the stated memberships of these rooms that have no end."""
+    ...
 
 
 async def end_memberships(
-    conn: Connection, org_id: OrgId, told: Sequence[MemberListTime], listed: Sequence[RoomMembership]
+    conn: Connection,
+    org_id: OrgId,
+    lists: Sequence[MemberListTime],
+    listed: Sequence[tuple[RoomId, ParticipantId]],
 ) -> None:
-    """End the stated presence of everybody whom complete lists of members leave out."""
-    of_listed = columns(RoomMembership, listed)
-    params = {
-        "org_id": org_id,
-        **columns(MemberListTime, told),
-        "listed_room_id": of_listed["room_id"],
-        "participant_id": of_listed["participant_id"],
-    }
-    await _enqueue_memberships(
-        conn, org_id, await QUERIES.all(conn, "end_memberships", RoomMembership, params)
-    )
+    """End the stated memberships of all participants that complete member lists leave out."""
+    await projections.enqueue_nodes(conn, org_id, await end_unlisted(conn, org_id, lists, listed))
 
 
-async def update_member_list_times(conn: Connection, org_id: OrgId, told: Sequence[MemberListTime]) -> None:
-    """Keep when the members of rooms were last told; a time only moves on."""
-    await QUERIES.run(conn, "note_members_told", {"org_id": org_id, **columns(MemberListTime, told)})
+@QUERIES.query
+async def end_unlisted(
+    conn: Connection,
+    org_id: OrgId,
+    lists: Sequence[MemberListTime],
+    listed: Sequence[tuple[RoomId, ParticipantId]],
+) -> set[ParticipantId]:
+    """End the stated memberships that member lists leave out; return the participants."""
+    ...
 
 
-async def add_implied_memberships(conn: Connection, org_id: OrgId, spoke: Sequence[NewActivity]) -> None:
-    """Give those who wrote a membership from their first message on, where none is stated."""
-    params = {"org_id": org_id, **columns(NewActivity, spoke)}
-    await _enqueue_memberships(
-        conn, org_id, await QUERIES.all(conn, "imply_memberships", RoomMembership, params)
-    )
+@QUERIES.query
+async def update_member_list_times(conn: Connection, org_id: OrgId, lists: Sequence[MemberListTime]) -> None:
+    """Store when the members of rooms were last listed; an earlier time changes nothing."""
+    ...
 
 
-async def _enqueue_memberships(conn: Connection, org_id: OrgId, moved: Sequence[RoomMembership]) -> None:
-    await projections.enqueue_nodes(conn, org_id, [row.participant_id for row in moved])
+async def add_implied_memberships(conn: Connection, org_id: OrgId, activity: Sequence[NewActivity]) -> None:
+    """Give authors without a stated membership an implied one that begins with their first message."""
+    await projections.enqueue_nodes(conn, org_id, await put_implied_memberships(conn, org_id, activity))
 
 
+@QUERIES.query
+async def put_implied_memberships(
+    conn: Connection, org_id: OrgId, activity: Sequence[NewActivity]
+) -> set[ParticipantId]:
+    """Give authors without a stated membership an implied one; return the participants for whom that is news."""
+    ...
+
+
+@QUERIES.query
 async def add_activity(conn: Connection, org_id: OrgId, activity: Sequence[NewActivity]) -> None:
     """Count new messages per room and participant."""
-    await QUERIES.run(conn, "add_activity", {"org_id": org_id, **columns(NewActivity, activity)})
+    ...
 
 
 async def rooms(conn: Connection, viewer: Viewer, room_id: RoomId | None = None) -> list[Room]:
-    """Return the rooms the viewer may see, or the one asked for, most recently active first."""
-    name = "rooms_for_operator" if viewer.is_operator else "rooms_for_viewer"
-    return await QUERIES.all(conn, name, Room, {"org_id": viewer.org_id, "room_id": room_id})
+    """Return the rooms that the viewer may see, or one of them, most recently active first."""
+    read = rooms_for_operator if viewer.is_operator else rooms_for_viewer
+    return await read(conn, viewer.org_id, room_id)
 
 
-async def room_names(conn: Connection, org_id: OrgId, ids: Iterable[RoomId]) -> dict[RoomId, RoomName]:
-    """Return the names of these rooms, as far as they are visible."""
-    rows = await QUERIES.all(conn, "room_names", RoomName, {"org_id": org_id, "room_ids": list(ids)})
-    return {row.id: row for row in rows}
+@QUERIES.query
+async def rooms_for_operator(conn: Connection, org_id: OrgId, room_id: RoomId | None) -> list[Room]:
+    """Return the rooms of an org with their maintained counts."""
+    ...
 
 
+@QUERIES.query
+async def rooms_for_viewer(conn: Connection, org_id: OrgId, room_id: RoomId | None) -> list[Room]:
+    """Return the visible rooms with counts of the visible messages; tombstones do not count."""
+    ...
+
+
+@QUERIES.query
+async def room_names(conn: Connection, org_id: OrgId, room_ids: Collection[RoomId]) -> dict[RoomId, RoomName]:
+    """Return the full names of these rooms, as far as they are visible."""
+    ...
+
+
+@QUERIES.query
 async def find_rooms(conn: Connection, org_id: OrgId, word: str) -> list[RoomKey]:
-    """Return the rooms a person may mean by a word: an id or its beginning, an external id, a name."""
-    return await QUERIES.all(conn, "find_rooms", RoomKey, {"org_id": org_id, "word": word})
+    """Return the rooms that a word may mean: by an id or its beginning, an external id, a name with or without workspace."""
+    ...
 
 
 async def participants(conn: Connection, viewer: Viewer, room_id: RoomId | None = None) -> list[Participant]:
-    """Return the persons the viewer may know of, or those who wrote in one room, most talkative first."""
-    name = "participants_for_operator" if viewer.is_operator else "participants_for_viewer"
-    return await QUERIES.all(conn, name, Participant, {"org_id": viewer.org_id, "room_id": room_id})
+    """Return the persons that the viewer may know, or those who wrote in one room, most talkative first."""
+    read = participants_for_operator if viewer.is_operator else participants_for_viewer
+    return await read(conn, viewer.org_id, room_id)
 
 
+@QUERIES.query
+async def participants_for_operator(
+    conn: Connection, org_id: OrgId, room_id: RoomId | None
+) -> list[Participant]:
+    """Return the persons of an org with the maintained counts of their accounts, without the tombstone author."""
+    ...
+
+
+@QUERIES.query
+async def participants_for_viewer(
+    conn: Connection, org_id: OrgId, room_id: RoomId | None
+) -> list[Participant]:
+    """Return the persons that the viewer may know, named and counted by the visible messages.
+
+    Accounts form one person as far as the viewer may know that they do.
+    """
+    ...
+
+
+@QUERIES.query
 async def find_participants(conn: Connection, org_id: OrgId, word: str) -> list[ParticipantKey]:
-    """Return the participants a person may mean by a word: an id or its beginning, an account, a name."""
-    return await QUERIES.all(conn, "find_participants", ParticipantKey, {"org_id": org_id, "word": word})
+    """Return the participants that a word may mean: by an id or its beginning, an account id, or a name the viewer knows."""
+    ...
 
 
+@QUERIES.query
 async def accounts(
     conn: Connection, org_id: OrgId, participant_id: ParticipantId | None
 ) -> list[ParticipantKey]:
-    """Return the accounts of the same person as this participant, itself included, or every one."""
-    params = {"org_id": org_id, "participant_id": participant_id}
-    return await QUERIES.all(conn, "accounts", ParticipantKey, params)
+    """Return the visible accounts of a participant's person, the participant included, or all visible accounts."""
+    ...
 
 
+@QUERIES.query
 async def external_accounts(
-    conn: Connection, org_id: OrgId, participant_ids: Iterable[ParticipantId]
+    conn: Connection, org_id: OrgId, participant_ids: Collection[ParticipantId]
 ) -> list[ExternalAccount]:
-    """Return how platforms name these participants."""
-    params = {"org_id": org_id, "participant_ids": list(participant_ids)}
-    return await QUERIES.all(conn, "identities", ExternalAccount, params)
+    """Return the platform accounts of participants."""
+    ...
 
 
+@QUERIES.query
 async def merge(
-    conn: Connection, org_id: OrgId, participant_ids: Iterable[ParticipantId], *, person_id: UUID
+    conn: Connection, org_id: OrgId, participant_ids: Collection[ParticipantId], *, person_id: UUID
 ) -> None:
-    """Make participants accounts of one person, whatever persons they were of before."""
-    params = {"org_id": org_id, "participant_ids": list(participant_ids), "person_id": person_id}
-    await QUERIES.run(conn, "merge", params)
+    """Make participants accounts of one person."""
+    ...
 
 
-async def split(conn: Connection, org_id: OrgId, participant_ids: Iterable[ParticipantId]) -> None:
-    """Make participants persons of their own."""
-    await QUERIES.run(conn, "split", {"org_id": org_id, "participant_ids": list(participant_ids)})
+@QUERIES.query
+async def split(conn: Connection, org_id: OrgId, participant_ids: Collection[ParticipantId]) -> None:
+    """Make each participant a person of its own."""
+    ...

@@ -1,13 +1,13 @@
-"""Untangling: rooms to go through, what is read of them, and the edges, conversations and placements found."""
+"""Disentanglement: dirty ranges of rooms, the messages read for it, and the replies and conversations it finds."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 from uuid import UUID
 
 from roomlore.db import agents, extraction_state, outbox, projections
-from roomlore.db.queries import Connection, Queries, columns
+from roomlore.db.queries import Connection, Queries, RowCount
 from roomlore.domain.ids import ConversationId, MessageId, OrgId, ParticipantId, RoomId
 from roomlore.domain.records import ReplyMethod, Sensitivity, SplitReason
 
@@ -16,7 +16,7 @@ QUERIES = Queries("disentanglement")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirtyRange:
-    """A time in a room in which something has changed, its ends among it."""
+    """A time in a room in which something changed, ends included."""
 
     since: datetime
     until: datetime
@@ -24,29 +24,22 @@ class DirtyRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeasedRange(DirtyRange):
-    """A stretch that somebody goes through, until somebody else takes it."""
+    """A range that one worker goes through, until another one leases it."""
 
     taking: UUID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeState:
-    """Which taking of a room is the last, and from when on something has changed there since; None if nothing has."""
+    """The last lease of a room, and the earliest change since; None if there was none."""
 
     changed_since: datetime | None
     taking: UUID | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MessageRef:
-    """A message's id."""
-
-    id: MessageId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RoomMessage:
-    """A message as untangling reads it, with what was found before."""
+    """A message as disentanglement reads it, with the earlier results."""
 
     id: MessageId
     kind: Literal["message", "whisper"]
@@ -55,9 +48,9 @@ class RoomMessage:
     body: str
     sent_at: datetime
     native_order: int
-    #: Who hears a whisper, its author among them; None for what everybody in the room hears.
+    #: The audience of a whisper, its author included; None where everybody in the room hears it.
     hearers: Sequence[ParticipantId] | None
-    #: The one edge stated by the platform that counts.
+    #: The one reply stated by the platform that counts.
     stated_parent: MessageId | None
     stated_method: ReplyMethod | None
     found_parent: MessageId | None
@@ -71,17 +64,17 @@ class RoomMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationAssignment:
-    """The conversation that a message is in."""
+    """The conversation of a message."""
 
     message_id: MessageId
     conversation_id: ConversationId
-    #: How long nobody may speak after it until the conversation is over, if it is the last of it.
+    #: The silence that ends the conversation if this is its last message.
     quiet_after: timedelta | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InferredReply:
-    """What a message answers, as found."""
+    """An inferred reply of a message."""
 
     child_id: MessageId
     parent_id: MessageId
@@ -102,98 +95,95 @@ class NewConversation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationText:
-    """How a conversation begins: what was said in it, in order."""
+    """The first messages of a conversation, in order."""
 
     id: ConversationId
     bodies: Sequence[str]
-    #: Those that may be told in a label: no spoken wish covers them. None where there are none.
+    #: Those that a label may use: no privacy request covers them. None where there are none.
     told: Sequence[str] | None
-    #: Of their authors, each once.
+    #: The names of their authors, each once.
     names: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
-    """What a conversation is about, and how sensitive it is."""
+    """The label and sensitivity of a conversation."""
 
     id: ConversationId
     label: str
     sensitivity: Sensitivity
-    #: Whether more was said than was looked at: then it stays sensitive if it was.
+    #: Whether it has more messages than were read: then a sensitive conversation stays sensitive.
     goes_on: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangedConversation:
-    """A conversation that lost messages or got some, or is called or marked otherwise."""
-
-    conversation_id: ConversationId
-
-
+@QUERIES.query
 async def mark_dirty(
-    conn: Connection, org_id: OrgId, stretches: Mapping[RoomId, tuple[datetime, datetime]]
+    conn: Connection, org_id: OrgId, room_id: RoomId, *, since: datetime, until: datetime
 ) -> None:
-    """Ask for rooms to be gone through again, each from one time to another.
+    """Mark a range of a room as dirty.
 
-    Until the transaction ends no worker writes what it found in these rooms: what it read is old by then.
+    Until the transaction ends no worker writes results for the room: what it read is outdated by then.
     """
-    params = {
-        "org_id": org_id,
-        "room_ids": list(stretches),
-        "since": [since for since, _ in stretches.values()],
-        "until": [until for _, until in stretches.values()],
-    }
-    await QUERIES.run(conn, "touch_rooms", params)
+    ...
 
 
-async def mark_added_dirty(conn: Connection, org_id: OrgId) -> bool:
-    """Ask for the rooms of the messages just added to be gone through; return whether there are any."""
-    return await QUERIES.run(conn, "touch_rooms_of_added", {"org_id": org_id}) > 0
+@QUERIES.query
+async def mark_added_dirty(conn: Connection, org_id: OrgId) -> RowCount:
+    """Mark the ranges of the messages just added as dirty; return the number of rooms."""
+    ...
 
 
-async def mark_messages_dirty(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> bool:
-    """Ask for rooms to be gone through where messages stand or are answered; return whether there are any."""
-    params = {"org_id": org_id, "message_ids": list(ids)}
-    return await QUERIES.run(conn, "touch_rooms_of", params) > 0
+@QUERIES.query
+async def mark_messages_dirty(
+    conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]
+) -> RowCount:
+    """Mark the ranges of messages and their replies as dirty; return the number of rooms."""
+    ...
 
 
-async def mark_unassigned_dirty(conn: Connection, org_id: OrgId) -> bool:
-    """Ask for rooms to be gone through where messages stand in no conversation; return whether there are any."""
-    return await QUERIES.run(conn, "touch_unplaced", {"org_id": org_id}) > 0
+@QUERIES.query
+async def mark_unassigned_dirty(conn: Connection, org_id: OrgId) -> RowCount:
+    """Mark the ranges of messages without a conversation as dirty; return the number of rooms."""
+    ...
 
 
+@QUERIES.query
 async def lease_range(conn: Connection, org_id: OrgId, room_id: RoomId) -> LeasedRange | None:
-    """Return what is to be gone through in a room; None where somebody else has done it."""
-    return await QUERIES.first(conn, "take_stretch", LeasedRange, {"org_id": org_id, "room_id": room_id})
+    """Lease the dirty range of a room, joined with one leased before and not finished; None if there is none."""
+    ...
 
 
+@QUERIES.query
 async def lock_range(conn: Connection, org_id: OrgId, room_id: RoomId) -> RangeState | None:
-    """Hold the work of a room and return what has become of it; None where it is gone."""
-    return await QUERIES.first(conn, "lock_stretch", RangeState, {"org_id": org_id, "room_id": room_id})
+    """Lock the work of a room and return its state; None where it is gone."""
+    ...
 
 
+@QUERIES.query
 async def return_range(conn: Connection, org_id: OrgId, room_id: RoomId, left: DirtyRange | None) -> None:
-    """Leave what is still to be gone through of a room that was taken, beside what has changed since."""
-    params = {
-        "org_id": org_id,
-        "room_id": room_id,
-        "since": left.since if left else None,
-        "until": left.until if left else None,
-    }
-    await QUERIES.run(conn, "put_back", params)
+    """Return the part of a leased range that is still dirty."""
+    ...
 
 
+@QUERIES.query
 async def finish_room(conn: Connection, org_id: OrgId, room_id: RoomId) -> None:
-    """Forget the work of a room: everything was gone through, and nothing has changed since."""
-    await QUERIES.run(conn, "finish_room", {"org_id": org_id, "room_id": room_id})
+    """Delete the work of a room that has no dirty range."""
+    ...
 
 
 async def messages_from(
     conn: Connection, org_id: OrgId, room_id: RoomId, *, since: datetime, limit: int
 ) -> list[RoomMessage]:
-    """Return what was said in a room from a time on, in its order; more than `limit` only at one time."""
-    params = {"org_id": org_id, "room_id": room_id, "since": since, "limit": limit}
-    return await _room_messages(conn, org_id, await QUERIES.all(conn, "said_from", MessageRef, params))
+    """Return the messages of a room from a time on, in order; more than `limit` only if they share one time."""
+    return await _room_messages(conn, org_id, await ids_from(conn, org_id, room_id, since=since, limit=limit))
+
+
+@QUERIES.query
+async def ids_from(
+    conn: Connection, org_id: OrgId, room_id: RoomId, *, since: datetime, limit: int
+) -> list[MessageId]:
+    """Return the messages of a room from a time on, all of one time together."""
+    ...
 
 
 async def messages_before(
@@ -205,66 +195,107 @@ async def messages_before(
     limit: int,
     whispered_since: datetime,
 ) -> list[RoomMessage]:
-    """Return the last `limit` messages of a room before a time and the whispers between two, in its order."""
-    params = {
-        "org_id": org_id,
-        "room_id": room_id,
-        "since": since,
-        "limit": limit,
-        "whispered_since": whispered_since,
-    }
-    return await _room_messages(conn, org_id, await QUERIES.all(conn, "said_before", MessageRef, params))
+    """Return the last `limit` messages of a room before a time and the whispers since another, in order."""
+    ids = await ids_before(conn, org_id, room_id, since=since, limit=limit, whispered_since=whispered_since)
+    return await _room_messages(conn, org_id, ids)
 
 
-async def _room_messages(conn: Connection, org_id: OrgId, keys: Sequence[MessageRef]) -> list[RoomMessage]:
-    if not keys:
-        return []
-    params = {"org_id": org_id, "message_ids": [key.id for key in keys]}
-    return await QUERIES.all(conn, "heard", RoomMessage, params)
+@QUERIES.query
+async def ids_before(
+    conn: Connection,
+    org_id: OrgId,
+    room_id: RoomId,
+    *,
+    since: datetime,
+    limit: int,
+    whispered_since: datetime,
+) -> list[MessageId]:
+    """Return the last messages of a room before a time and the whispers shortly before it."""
+    ...
 
 
+async def _room_messages(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> list[RoomMessage]:
+    return await room_messages(conn, org_id, ids) if ids else []
+
+
+@QUERIES.query
+async def room_messages(
+    conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]
+) -> list[RoomMessage]:
+    """Return messages in the order of their room."""
+    ...
+
+
+@QUERIES.query
 async def assignments_of(
-    conn: Connection, org_id: OrgId, ids: Collection[MessageId]
+    conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]
 ) -> dict[MessageId, ConversationId]:
-    """Return in which conversations these messages are."""
-    params = {"org_id": org_id, "message_ids": list(ids)}
-    rows = await QUERIES.all(conn, "placements_of", ConversationAssignment, params)
-    return {row.message_id: row.conversation_id for row in rows}
+    """Return the conversations of messages."""
+    ...
 
 
 async def put_inferred_replies(
     conn: Connection, org_id: OrgId, *, unlinked: Sequence[MessageId], found: Sequence[InferredReply]
 ) -> None:
-    """Remove the found edges of some messages and write those of others in place of older ones."""
+    """Remove the inferred replies of some messages and replace those of others."""
     if unlinked:
-        await QUERIES.run(conn, "drop_found", {"org_id": org_id, "message_ids": list(unlinked)})
+        await drop_inferred(conn, org_id, unlinked)
     if found:
-        await QUERIES.run(conn, "add_found", {"org_id": org_id, **columns(InferredReply, found)})
+        await add_inferred(conn, org_id, found)
     await projections.enqueue_replies(conn, org_id, [*unlinked, *(one.child_id for one in found)])
 
 
+@QUERIES.query
+async def drop_inferred(conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]) -> None:
+    """Remove the inferred replies of messages."""
+    ...
+
+
+@QUERIES.query
+async def add_inferred(conn: Connection, org_id: OrgId, found: Sequence[InferredReply]) -> None:
+    """Add inferred replies; a message that was erased meanwhile gets none."""
+    ...
+
+
 async def add_conversations(conn: Connection, org_id: OrgId, opened: Sequence[NewConversation]) -> None:
-    """Add conversations, or say anew why they are some of their own."""
-    await QUERIES.run(conn, "add_conversations", {"org_id": org_id, **columns(NewConversation, opened)})
+    """Add conversations, or update why existing ones were split off."""
+    await insert_conversations(conn, org_id, opened)
     await projections.enqueue_nodes(conn, org_id, [one.id for one in opened])
 
 
-async def assign(conn: Connection, org_id: OrgId, placed: Sequence[ConversationAssignment]) -> None:
-    """Put messages into conversations; what a person placed stays."""
-    await QUERIES.run(conn, "place", {"org_id": org_id, **columns(ConversationAssignment, placed)})
-    await projections.enqueue(conn, org_id, [one.message_id for one in placed])
+@QUERIES.query
+async def insert_conversations(conn: Connection, org_id: OrgId, opened: Sequence[NewConversation]) -> None:
+    """Add conversations, or update why existing ones were split off."""
+    ...
+
+
+async def assign(conn: Connection, org_id: OrgId, assigned: Sequence[ConversationAssignment]) -> None:
+    """Assign messages to conversations; manual assignments stay."""
+    await put_assignments(conn, org_id, assigned)
+    await projections.enqueue(conn, org_id, [one.message_id for one in assigned])
+
+
+@QUERIES.query
+async def put_assignments(
+    conn: Connection, org_id: OrgId, assigned: Sequence[ConversationAssignment]
+) -> None:
+    """Assign messages to conversations; manual assignments stay, and a message erased meanwhile gets none."""
+    ...
 
 
 async def assign_replies(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> set[ConversationId]:
-    """Place what answers these messages where they stand, as far as no person placed it.
-
-    Returns:
-        The conversations that lost messages or got some.
-    """
-    params = {"org_id": org_id, "message_ids": list(ids)}
-    moved = {row.conversation_id for row in await QUERIES.all(conn, "follow", ChangedConversation, params)}
+    """Assign the replies of messages, except manual ones, to the same conversations; return all that changed."""
+    moved = await move_replies(conn, org_id, ids)
     await projections.enqueue_conversations(conn, org_id, moved)
     return moved
+
+
+@QUERIES.query
+async def move_replies(
+    conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]
+) -> set[ConversationId]:
+    """Assign all direct and indirect replies of messages to the same conversations; manual assignments stay."""
+    ...
 
 
 async def refresh(
@@ -275,42 +306,67 @@ async def refresh(
     changed: Collection[ConversationId],
     whispered: Collection[ConversationId] = (),
 ) -> None:
-    """Bring the times of conversations up to date, and who met whom in them; remove those in which nothing is left.
+    """Update the times and interactions of conversations; remove empty ones.
 
     Args:
         conn: Writes for the operator.
         org_id: Whose.
         ids: Which conversations.
-        changed: Those of them that got or lost something, or that a person changed: these are told of.
-        whispered: Those that got or lost whispers only. Where no whisper is left, who sees the conversation never saw
-            them, and is told nothing.
+        changed: Those that gained or lost messages, or that a person changed: an event reports them.
+        whispered: Those that gained or lost only whispers. An event reports one only while it has a whisper left: those
+            who see it otherwise never saw them.
     """
-    params = {"org_id": org_id, "conversation_ids": sorted(ids)}
-    await QUERIES.run(conn, "drop_empty", params)
+    await drop_empty(conn, org_id, ids)
     await projections.enqueue_nodes(conn, org_id, ids)
-    await QUERIES.run(conn, "refresh", params)
-    await agents.refresh_interactions(conn, org_id, sorted(ids))
-    params = {"org_id": org_id, "conversation_ids": sorted(whispered)}
-    heard = await QUERIES.all(conn, "with_whispers", ChangedConversation, params) if whispered else []
-    told = {*changed, *(row.conversation_id for row in heard)}
-    await outbox.append(conn, org_id, "conversation.changed", told)
+    await update_times(conn, org_id, ids)
+    await agents.refresh_interactions(conn, org_id, ids)
+    heard = await with_whispers(conn, org_id, whispered) if whispered else set[ConversationId]()
+    await outbox.append(conn, org_id, "conversation.changed", {*changed, *heard})
 
 
+@QUERIES.query
+async def drop_empty(
+    conn: Connection, org_id: OrgId, conversation_ids: Collection[ConversationId]
+) -> RowCount:
+    """Remove those of these conversations that have no message left."""
+    ...
+
+
+@QUERIES.query
+async def update_times(conn: Connection, org_id: OrgId, conversation_ids: Collection[ConversationId]) -> None:
+    """Update when conversations began, when they were last active, and the silence that ends them."""
+    ...
+
+
+@QUERIES.query
+async def with_whispers(
+    conn: Connection, org_id: OrgId, conversation_ids: Collection[ConversationId]
+) -> set[ConversationId]:
+    """Return those of these conversations that contain whispers."""
+    ...
+
+
+@QUERIES.query
 async def conversation_texts(
-    conn: Connection, org_id: OrgId, ids: Collection[UUID], *, limit: int
+    conn: Connection, org_id: OrgId, conversation_ids: Collection[ConversationId], *, limit: int
 ) -> list[ConversationText]:
-    """Return how conversations begin, in words: their first `limit` messages."""
-    params = {"org_id": org_id, "conversation_ids": list(ids), "limit": limit}
-    return await QUERIES.all(conn, "words_of", ConversationText, params)
+    """Return the first `limit` messages of conversations."""
+    ...
 
 
-async def describe(conn: Connection, org_id: OrgId, told: Sequence[Description]) -> None:
-    """Say what conversations are about and how sensitive they are, unless a person did.
+async def describe(conn: Connection, org_id: OrgId, described: Sequence[Description]) -> None:
+    """Set the labels and sensitivity of conversations that no person set, and make changed ones due for extraction."""
+    changed = await put_descriptions(conn, org_id, described)
+    await outbox.append(conn, org_id, "conversation.changed", changed)
+    await extraction_state.mark_changed(conn, org_id, [one.id for one in described])
 
-    What was drawn from those that have changed is drawn anew; of those that are called or marked otherwise now is told.
+
+@QUERIES.query
+async def put_descriptions(
+    conn: Connection, org_id: OrgId, described: Sequence[Description]
+) -> list[ConversationId]:
+    """Set the labels and sensitivity of conversations that no person set; return those that visibly changed.
+
+    A title from a language model stays while the conversation is unchanged.
     """
-    renamed = await QUERIES.all(
-        conn, "describe", ChangedConversation, {"org_id": org_id, **columns(Description, told)}
-    )
-    await outbox.append(conn, org_id, "conversation.changed", [row.conversation_id for row in renamed])
-    await extraction_state.mark_changed(conn, org_id, [one.id for one in told])
+    ...

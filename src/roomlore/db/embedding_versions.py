@@ -1,13 +1,12 @@
-"""Whose vectors an org is searched by: the current model, the next one while it is being filled, the one before."""
+"""Embedding versions of an org: the current model, the next one while its vectors are made, the previous one."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
-from roomlore.db.queries import Connection, Queries
+from roomlore.db.queries import Connection, Queries, RowCount
 from roomlore.domain.ids import OrgId
 
 if TYPE_CHECKING:
@@ -15,23 +14,23 @@ if TYPE_CHECKING:
 
 QUERIES = Queries("embedding_versions")
 
-#: `current`: searched by; `next`: being filled, and searched by as far as it is; `previous`: to go back to.
+#: Searches use the current version, and the next one as far as it is complete; the previous one is kept for a rollback.
 VersionState = Literal["current", "next", "previous"]
-#: Whom each stage embeds for.
+#: The version that each queue embeds for.
 STATE_OF_QUEUE: dict[QueueName, VersionState] = {"embed": "current", "reembed": "next"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingVersion:
-    """Vectors of one model, and who makes them."""
+    """The vectors of one model and their provider."""
 
     state: VersionState
     #: As settings name it.
     provider: str
-    #: None until it has been reached.
+    #: None until the provider was reached.
     model: str | None = None
     dimensions: int | None = None
-    #: None: nobody ever chose it, it is what there is.
+    #: None for the default provider that nobody chose.
     since: datetime | None = None
     failing_since: datetime | None = None
     error: str | None = None
@@ -39,7 +38,7 @@ class EmbeddingVersion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingProgress:
-    """How far a model has come."""
+    """How many messages and memories have a vector of a model."""
 
     wanted: int
     done: int
@@ -47,147 +46,165 @@ class EmbeddingProgress:
     set_aside: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LagRow:
-    """Whether vectors lag behind what is to have them."""
-
-    is_behind: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PendingRow:
-    """Whether anything waits."""
-
-    is_true: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DroppedCount:
-    """How many vectors were removed."""
-
-    count: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelRef:
-    """A vector space, by its name."""
-
-    model: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VectorLength:
-    """How long the vectors of a model are."""
-
-    model: str
-    dimensions: int
-
-
+@QUERIES.query
 async def all_versions(conn: Connection, org_id: OrgId) -> dict[VersionState, EmbeddingVersion]:
-    """Return the generations of an org; none where the default provider is current and nothing else was ever wanted."""
-    rows = await QUERIES.all(conn, "all", EmbeddingVersion, {"org_id": org_id})
-    return {row.state: row for row in rows}
+    """Return the versions of an org; none where it never had another than the default provider."""
+    ...
 
 
 async def is_unchanged(
     conn: Connection, org_id: OrgId, state: VersionState, provider: str, *, default: str
 ) -> bool:
-    """Return whether a provider makes the vectors of a state, and let no switch change that until the transaction ends."""
-    await QUERIES.run(conn, "keep_switches_out", {"org_id": org_id})
-    held = (await all_versions(conn, org_id)).get(state)
-    return provider == held.provider if held is not None else state == "current" and provider == default
+    """Return whether a provider makes the vectors of a state, and block switches until the transaction ends."""
+    await lock_switches(conn, org_id)
+    version = (await all_versions(conn, org_id)).get(state)
+    return provider == version.provider if version else state == "current" and provider == default
 
 
+@QUERIES.query
+async def lock_switches(conn: Connection, org_id: OrgId) -> None:
+    """Wait for a switch of models in progress and block the next one until the transaction ends."""
+    ...
+
+
+@QUERIES.query
 async def lock_embeddings(conn: Connection, org_id: OrgId) -> None:
-    """Wait for those who are writing vectors, and let others wait until the transaction ends."""
-    await QUERIES.run(conn, "keep_embedding_out", {"org_id": org_id})
+    """Wait for writers of vectors and block others until the transaction ends."""
+    ...
 
 
-async def put(conn: Connection, org_id: OrgId, held: EmbeddingVersion) -> None:
-    """Say which provider makes the vectors of a state, where nobody has said so yet."""
-    params = {"org_id": org_id, "state": held.state, "provider": held.provider}
-    await QUERIES.run(conn, "put", params | {"model": held.model, "dimensions": held.dimensions})
+@QUERIES.query
+async def put(conn: Connection, org_id: OrgId, version: EmbeddingVersion) -> None:
+    """Store the provider of a state that has none, or the model of one that was never reached."""
+    ...
 
 
 async def drop_next(conn: Connection, org_id: OrgId) -> bool:
-    """Have no next generation any more, nor work for it; return whether there was one. Its vectors are spare then."""
-    if not await QUERIES.run(conn, "drop_next", {"org_id": org_id}):
+    """Drop the next version and its work; return whether there was one. Its vectors are unused then."""
+    if not await drop_version(conn, org_id, "next"):
         return False
-    await QUERIES.run(conn, "drop_reembed", {"org_id": org_id})
+    await drop_reembed(conn, org_id)
     return True
+
+
+@QUERIES.query
+async def drop_version(conn: Connection, org_id: OrgId, state: VersionState) -> RowCount:
+    """Drop the version of a state."""
+    ...
 
 
 async def promote_next(conn: Connection, org_id: OrgId, model: str) -> bool:
-    """Let the next generation, of this model, be current, unless something waits for it; return whether it is.
+    """Make the next version, of this model, the current one, unless work waits for it; return whether it is.
 
-    The current one becomes the previous one, whose own vectors are spare then.
+    The current version becomes the previous one; the vectors of that one are unused then.
     """
     if await has_pending(conn, org_id):
         return False
-    await QUERIES.run(conn, "drop_previous", {"org_id": org_id})
-    for was, state in (("current", "previous"), ("next", "current")):
-        await QUERIES.run(conn, "succeed", {"org_id": org_id, "was": was, "state": state})
-    await QUERIES.run(conn, "drop_embedded", {"org_id": org_id, "model": model})
-    await QUERIES.run(conn, "inherit_set_aside", {"org_id": org_id})
-    await QUERIES.run(conn, "drop_reembed", {"org_id": org_id})
+    await drop_version(conn, org_id, "previous")
+    await change_state(conn, org_id, "current", to="previous")
+    await change_state(conn, org_id, "next", to="current")
+    await drop_embedded(conn, org_id, model)
+    await inherit_set_aside(conn, org_id)
+    await drop_reembed(conn, org_id)
     return True
 
 
+@QUERIES.query
+async def change_state(conn: Connection, org_id: OrgId, state: VersionState, *, to: VersionState) -> None:
+    """Give a version another state from now on."""
+    ...
+
+
+@QUERIES.query
+async def drop_embedded(conn: Connection, org_id: OrgId, model: str) -> None:
+    """Drop the work of the current model for what has a vector of it, after a switch."""
+    ...
+
+
+@QUERIES.query
+async def inherit_set_aside(conn: Connection, org_id: OrgId) -> None:
+    """Set aside for the current model what the next one could not embed."""
+    ...
+
+
+@QUERIES.query
+async def drop_reembed(conn: Connection, org_id: OrgId) -> None:
+    """Drop the work of the next model."""
+    ...
+
+
+@QUERIES.query
 async def has_pending(conn: Connection, org_id: OrgId) -> bool:
-    """Return whether anything is still to be embedded by the next model; what was set aside is not."""
-    found = await QUERIES.first(conn, "waits", PendingRow, {"org_id": org_id})
-    return found is not None and found.is_true
+    """Return whether work waits for the next model; what was set aside does not count."""
+    ...
 
 
 async def record_reached(
     conn: Connection, org_id: OrgId, provider: str, *, model: str, dimensions: int
 ) -> None:
-    """Say what a provider was found to be, and that it gives vectors; of one that nobody chose nothing is kept."""
-    await QUERIES.run(conn, "forget_unchosen", {"org_id": org_id, "provider": provider})
-    params = {"org_id": org_id, "provider": provider, "model": model, "dimensions": dimensions}
-    await QUERIES.run(conn, "note_reached", params)
+    """Store the model of a provider and that it works; nothing is stored of a default that nobody chose."""
+    await drop_unchosen(conn, org_id, provider)
+    await put_reached(conn, org_id, provider, model=model, dimensions=dimensions)
+
+
+@QUERIES.query
+async def drop_unchosen(conn: Connection, org_id: OrgId, provider: str) -> None:
+    """Drop the row of a default provider that nobody chose."""
+    ...
+
+
+@QUERIES.query
+async def put_reached(conn: Connection, org_id: OrgId, provider: str, *, model: str, dimensions: int) -> None:
+    """Store the model of a provider and that it works."""
+    ...
 
 
 async def record_outage(
     conn: Connection, org_id: OrgId, provider: str, *, error: str, is_unchosen: bool = False
 ) -> None:
-    """Say that a provider gives no vectors, and keep since when; also where it is the default, and nobody chose."""
+    """Store that a provider fails and since when, also for a default that nobody chose."""
     if is_unchosen:
-        await QUERIES.run(conn, "note_unchosen", {"org_id": org_id, "provider": provider})
-    await QUERIES.run(conn, "note_outage", {"org_id": org_id, "provider": provider, "error": error})
+        await add_unchosen(conn, org_id, provider)
+    await put_outage(conn, org_id, provider, error=error)
 
 
+@QUERIES.query
+async def add_unchosen(conn: Connection, org_id: OrgId, provider: str) -> None:
+    """Add a row for the default provider where nothing was ever chosen."""
+    ...
+
+
+@QUERIES.query
+async def put_outage(conn: Connection, org_id: OrgId, provider: str, *, error: str) -> None:
+    """Store that a provider fails, and since when."""
+    ...
+
+
+@QUERIES.query
 async def is_behind(conn: Connection, org_id: OrgId, model: str) -> bool:
-    """Return whether something cannot be found by this model's vectors yet; asked by an operator."""
-    row = await QUERIES.first(conn, "embedding_lag", LagRow, {"org_id": org_id, "model": model})
-    assert row is not None
-    return row.is_behind
+    """Return whether vectors of a model are missing: work waits, or there are vectors of other models only."""
+    ...
 
 
-async def progress(
-    conn: Connection, org_id: OrgId, model: str | None, *, stage: QueueName
-) -> EmbeddingProgress:
-    """Return how many messages and memories are to have a vector and have one of this model, and what of a stage is left."""
-    params = {"org_id": org_id, "model": model, "stage": stage}
-    row = await QUERIES.first(conn, "progress", EmbeddingProgress, params)
-    assert row is not None
-    return row
+@QUERIES.query
+async def progress(conn: Connection, org_id: OrgId, model: str | None, *, stage: str) -> EmbeddingProgress:
+    """Return how many messages and memories need a vector and have one of a model, and the work left in a queue."""
+    ...
 
 
-async def unused_models(conn: Connection, org_id: OrgId) -> Sequence[str]:
-    """Return the models of which there are vectors that nobody reads any more."""
-    rows = await QUERIES.all(conn, "spare_models", ModelRef, {"org_id": org_id})
-    return [row.model for row in rows]
+@QUERIES.query
+async def unused_models(conn: Connection, org_id: OrgId) -> list[str]:
+    """Return the models whose vectors no version and no projection uses; none while a version's model is unknown."""
+    ...
 
 
+@QUERIES.query
 async def vector_lengths(conn: Connection, org_id: OrgId) -> dict[str, int]:
-    """Return how long the vectors are that an org has, by model."""
-    rows = await QUERIES.all(conn, "lengths", VectorLength, {"org_id": org_id})
-    return {row.model: row.dimensions for row in rows}
+    """Return the length of an org's vectors by model."""
+    ...
 
 
+@QUERIES.query
 async def drop_vectors(conn: Connection, org_id: OrgId, model: str, *, limit: int) -> int:
-    """Remove up to so many vectors of messages and of memories by a model, and return how many that were."""
-    params = {"org_id": org_id, "model": model, "limit": limit}
-    row = await QUERIES.first(conn, "drop_vectors", DroppedCount, params)
-    return row.count if row else 0
+    """Drop up to `limit` message vectors and as many memory vectors of a model; return how many."""
+    ...

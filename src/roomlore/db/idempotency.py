@@ -1,51 +1,44 @@
-"""What was asked for under a key of the caller's own, and what came of it: kept for a day, and never a word of it."""
+"""Idempotency keys: the requests that callers made under a key, and their responses without text, for a day."""
 
 import hashlib
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from roomlore.db.queries import Connection, Queries
+from roomlore.db.queries import Connection, Queries, RowCount
 from roomlore.domain.ids import OrgId, uuid7
 
 QUERIES = Queries("idempotency")
 
-#: What was asked for is known for so long.
+#: How long a response is kept.
 RESPONSE_TTL = timedelta(hours=24)
-#: Whoever has not told what became of it by then has died.
+#: A claim without a response after this time belongs to a process that died.
 CLAIM_TTL = timedelta(minutes=10)
-#: So many of one caller's are known; of more the oldest go.
+#: The most claims of one caller; the oldest are dropped.
 MAX_CLAIMS = 100_000
-#: One claim in so many looks how many its caller has.
+#: One claim in this many counts the claims of its caller.
 COUNT_INTERVAL = 256
-#: So many that have expired go with each claim.
+#: How many expired claims each claim drops.
 CLEANUP_INTERVAL = 10
-#: A digest begins with so many bytes that all of one caller's have in common.
+#: The first bytes of a digest are the same for all claims of one caller.
 _CALLER_DIGEST_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
-    """A claim that was made."""
-
-    claim: UUID
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class StoredResponse:
-    """What came of what was asked for."""
+    """A request and its response."""
 
-    #: Digest of what was asked for.
+    #: Digest of the request.
     request: bytes
     claimed_at: datetime
-    #: None while it is under way, or where nobody knows.
+    #: None while it is in progress or where the outcome is unknown.
     status: int | None
     body: bytes | None
     place: str | None
 
 
 def digest_of(caller: str, key: str) -> bytes:
-    """Return the digest of a caller and of a key of theirs."""
+    """Return the digest of a caller and one of its keys."""
     who = hashlib.sha256(caller.encode()).digest()
     return who[:_CALLER_DIGEST_BYTES] + hashlib.sha256(who + key.encode()).digest()[_CALLER_DIGEST_BYTES:]
 
@@ -53,39 +46,78 @@ def digest_of(caller: str, key: str) -> bytes:
 async def claim(
     conn: Connection, org_id: OrgId, digest: bytes, *, request: bytes, now: datetime, may_repeat: bool
 ) -> UUID | None:
-    """Claim a digest and return by what the claim is known; None where somebody else has claimed it.
+    """Claim a digest and return the id of the claim; None if it is already claimed.
 
     Args:
         conn: Writes for the operator, in a transaction of its own.
         org_id: Whose.
-        digest: Of who asks, and of their key.
-        request: Digest of what is asked for.
+        digest: Digest of the caller and its key.
+        request: Digest of the request.
         now: When.
-        may_repeat: Whether an expired claim is made again, since what is asked for may be done twice.
+        may_repeat: Whether an expired claim may be taken over, because the request may run twice.
     """
-    params = {"org_id": org_id, "digest": digest, "request": request, "claim": uuid7(), "now": now}
-    params |= {"kept_since": now - RESPONSE_TTL, "held_since": now - CLAIM_TTL, "may_repeat": may_repeat}
-    made = await QUERIES.first(conn, "claim", Claim, params)
+    expired = now - RESPONSE_TTL
+    made = await put_claim(
+        conn,
+        org_id,
+        digest,
+        request=request,
+        claimed=uuid7(),
+        now=now,
+        kept_since=expired,
+        held_since=now - CLAIM_TTL,
+        may_repeat=may_repeat,
+    )
     if made is None:
         return None
-    expired = {"org_id": org_id, "before": now - RESPONSE_TTL, "most": CLEANUP_INTERVAL}
-    await QUERIES.run(conn, "drop_expired", expired)
-    if made.claim.int % COUNT_INTERVAL == 0:
-        first, last = (
-            digest[:_CALLER_DIGEST_BYTES] + b"\x00" * _CALLER_DIGEST_BYTES,
-            digest[:_CALLER_DIGEST_BYTES] + b"\xff" * _CALLER_DIGEST_BYTES,
-        )
-        await QUERIES.run(
-            conn, "drop_more", {"org_id": org_id, "first": first, "last": last, "most": MAX_CLAIMS}
-        )
-    return made.claim
+    await drop_expired(conn, org_id, expired)
+    if made.int % COUNT_INTERVAL == 0:
+        caller = digest[:_CALLER_DIGEST_BYTES]
+        first, last = (caller + end * _CALLER_DIGEST_BYTES for end in (b"\x00", b"\xff"))
+        await drop_oldest(conn, org_id, first, last)
+    return made
 
 
+@QUERIES.query
+async def put_claim(
+    conn: Connection,
+    org_id: OrgId,
+    digest: bytes,
+    *,
+    request: bytes,
+    claimed: UUID,
+    now: datetime,
+    kept_since: datetime,
+    held_since: datetime,
+    may_repeat: bool,
+) -> UUID | None:
+    """Claim a digest that is free, or whose claim has expired and may be taken over."""
+    ...
+
+
+@QUERIES.query
+async def drop_expired(
+    conn: Connection, org_id: OrgId, before: datetime, *, limit: int = CLEANUP_INTERVAL
+) -> None:
+    """Drop a few expired claims, so that they go where no worker runs."""
+    ...
+
+
+@QUERIES.query
+async def drop_oldest(
+    conn: Connection, org_id: OrgId, first: bytes, last: bytes, *, kept: int = MAX_CLAIMS
+) -> None:
+    """Drop all but the newest claims of one caller, whose digests lie in a range."""
+    ...
+
+
+@QUERIES.query
 async def find(conn: Connection, org_id: OrgId, digest: bytes) -> StoredResponse | None:
-    """Return what came of what was asked for under a digest; None where nothing was."""
-    return await QUERIES.first(conn, "find", StoredResponse, {"org_id": org_id, "digest": digest})
+    """Return the request and response of a digest."""
+    ...
 
 
+@QUERIES.query
 async def store_response(
     conn: Connection,
     org_id: OrgId,
@@ -96,16 +128,17 @@ async def store_response(
     body: bytes | None,
     place: str | None,
 ) -> None:
-    """Keep what came of it: its status, and either a body without words or where it is read again, or neither."""
-    params = {"org_id": org_id, "digest": digest, "claim": claimed}
-    await QUERIES.run(conn, "settle", {**params, "status": status, "body": body, "place": place})
+    """Store the status of a response, with a body without text, the place to read it again, or neither."""
+    ...
 
 
+@QUERIES.query
 async def release(conn: Connection, org_id: OrgId, digest: bytes, *, claimed: UUID) -> None:
-    """Let it be asked for again."""
-    await QUERIES.run(conn, "release", {"org_id": org_id, "digest": digest, "claim": claimed})
+    """Release a claim, so that the request can be made again."""
+    ...
 
 
-async def drop_before(conn: Connection, org_id: OrgId, before: datetime) -> int:
-    """Drop what was asked for before a time, and return how much that was."""
-    return await QUERIES.run(conn, "drop_before", {"org_id": org_id, "before": before})
+@QUERIES.query
+async def drop_before(conn: Connection, org_id: OrgId, before: datetime) -> RowCount:
+    """Drop the claims made before a time."""
+    ...

@@ -8,16 +8,16 @@
         ...
 
 The statement begins with `-- name: revoke` and takes the arguments by their names: `%(key_id)s`. Instead of a record it
-takes the fields of the record, and instead of a list of records one array for each field. The result type says how rows
-are read:
+takes the fields of the record (all null where there is none), and instead of a list of records one array for each field.
+A tuple `key` becomes the values `key_1`, `key_2`, …, and a list of tuples as many arrays. The result type says how rows are read:
 
 | result | what the statement returns |
 |---|---|
 | `None`, `RowCount` | no rows; `RowCount` is how many it changed |
-| `Record`, `int`, `UUID`, … | one row: a record by its column names, anything else from its only column |
+| `Record`, `tuple[X, Y]`, `int`, … | one row: a record by its column names, a tuple, or the value of its only column |
 | `X | None` | one row or none |
 | `list[X]`, `set[X]` | rows |
-| `dict[K, V]` | rows of two columns |
+| `dict[K, V]` | rows by their first column, or by several if K is a tuple; V is a record or the last column |
 | `BoundedPage[Record]` | rows until their texts reach `MAX_PAGE_BYTES`, where the database stops |
 """
 
@@ -55,7 +55,7 @@ Record = TypeVar("Record")
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 #: Collections that the driver takes for an array only as a list.
-LISTED = (AbstractSet, ValuesView, tuple)
+LISTED = (AbstractSet, Mapping, ValuesView, tuple)
 #: How many rows a statement changed.
 RowCount = NewType("RowCount", int)
 
@@ -194,8 +194,15 @@ class DeclaredQuery:
         found = set[str]()
         for name in self.parameters:
             record = self._record_of(name)
-            found |= {name} if record is None else {field.name for field in fields(record)}
+            found |= (
+                {field.name for field in fields(record)} if record else {*self._tuple_parts(name)} or {name}
+            )
         return found
+
+    @cached_property
+    def plain_parameters(self) -> set[str]:
+        """The arguments that the statement takes as they are; of a record it may take some fields only."""
+        return self.placeholders & {*self.parameters}
 
     @cached_property
     def shape(self) -> tuple[str, Any]:
@@ -205,7 +212,7 @@ class DeclaredQuery:
         if result in {NoneType, RowCount}:
             return ("none" if result is NoneType else "count"), None
         if origin in {list, set, dict, BoundedPage}:
-            return ("page" if origin is BoundedPage else origin.__name__), parts[0]
+            return ("page" if origin is BoundedPage else origin.__name__), parts[-1]
         if origin in {Union, UnionType} and NoneType in parts:
             [item] = (one for one in parts if one is not NoneType)
             return "optional", item
@@ -224,25 +231,47 @@ class DeclaredQuery:
                 return cursor.rowcount if kind == "count" else None
             rows = await cursor.fetchall()
         if kind == "dict":
-            return dict(rows)
-        items = rows if is_dataclass(item) else [value for (value,) in rows]
+            return dict(map(self._entry, rows))
+        items = rows if is_dataclass(item) or get_origin(item) is tuple else [value for (value,) in rows]
         if kind in {"list", "set"}:
             return items if kind == "list" else set(items)
         assert items or kind == "optional", f"{self.name} returned no row"
         return items[0] if items else None
 
+    def _entry(self, row: Any) -> tuple[Any, Any]:
+        """Return the key and the value that a row of a dict is."""
+        key, item = get_args(self.types["return"])
+        values = list(field_values(row).values()) if is_dataclass(item) else row
+        found = tuple(values[: len(get_args(key))]) if get_origin(key) is tuple else values[0]
+        return found, row if is_dataclass(item) else row[-1]
+
     def _parameter(self, name: str, value: Any) -> Mapping[str, Any]:
+        if parts := self._tuple_parts(name):
+            is_one = get_origin(self.types[name]) is tuple
+            return {part: value[i] if is_one else [row[i] for row in value] for i, part in enumerate(parts)}
         record = self._record_of(name)
         if record is not None:
-            return field_values(value) if self.types[name] is record else columns(record, value)
-        return {name: list(cast(Iterable[Any], value)) if isinstance(value, LISTED) else value}
+            if value is None:
+                return {field.name: None for field in fields(record)}
+            if not isinstance(value, record):
+                return columns(record, value)
+            return {name: _as_array(value) for name, value in field_values(value).items()}
+        return {name: _as_array(value)}
 
     def _record_of(self, name: str) -> Any:
         """Return the dataclass that an argument is, or is a list of; None for any other argument."""
         kind = self.types[name]
-        parts = get_args(kind)
+        parts = [part for part in get_args(kind) if part is not NoneType]
         found = parts[0] if len(parts) == 1 else kind
         return found if is_dataclass(found) else None
+
+    def _tuple_parts(self, name: str) -> Sequence[str]:
+        """Return the parameters that a tuple or a list of tuples becomes; none for any other argument."""
+        kind = self.types[name]
+        parts = get_args(kind)
+        found = parts[0] if len(parts) == 1 else kind
+        is_tuple = get_origin(found) is tuple and Ellipsis not in get_args(found)
+        return [f"{name}_{place}" for place, _ in enumerate(get_args(found), 1)] if is_tuple else ()
 
 
 async def _fetch_page(
@@ -260,6 +289,10 @@ async def _fetch_page(
     return BoundedPage(
         items=[shape(**row) for row in rows], is_cut=bool(reached) and reached[-1] >= paging.MAX_PAGE_BYTES
     )
+
+
+def _as_array(value: Any) -> Any:
+    return list(cast(Iterable[Any], value)) if isinstance(value, LISTED) else value
 
 
 def row_factory(record: Any) -> Any:

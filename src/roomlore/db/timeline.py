@@ -5,7 +5,6 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from uuid import UUID
 
-from roomlore.db.conversations import ConversationAssignment
 from roomlore.db.queries import Connection, Queries
 from roomlore.domain.ids import ConversationId, MemoryId, MessageId, OrgId, ParticipantId, RoomId
 from roomlore.domain.incoming import ParticipantKind, RoomKind, Visibility
@@ -295,14 +294,12 @@ async def message_memories(conn: Connection, org_id: OrgId, ids: Sequence[Messag
     return await QUERIES.all(conn, "remembered", MessageMemory, {"org_id": org_id, "message_ids": list(ids)})
 
 
+@QUERIES.query
 async def assignments(
-    conn: Connection, org_id: OrgId, ids: Sequence[MessageId]
+    conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]
 ) -> dict[MessageId, ConversationId]:
-    """Return which conversations messages are in that may lie far apart, as far as these are visible."""
-    rows = await QUERIES.all(
-        conn, "standing", ConversationAssignment, {"org_id": org_id, "message_ids": list(ids)}
-    )
-    return {row.message_id: row.conversation_id for row in rows}
+    """Return the visible conversations of messages that may lie far apart."""
+    ...
 
 
 async def conversation_titles(

@@ -49,7 +49,7 @@ async def adopt_platform_ids(
     conn: Connection, org_id: OrgId, first: Mapping[tuple[RoomId, str], IncomingMessage], names: ResolvedNames
 ) -> None:
     """Give what was said the platform's ids, where these records are of it."""
-    said = await client_ids.unmatched(conn, org_id, list(first))
+    said = await client_ids.unmatched(conn, org_id, first)
     if not said:
         return
     told = {one.id: names.attributed(first[one.room_id, one.stated_id]) for one in said}

@@ -131,7 +131,7 @@ async def _load_filter(
         said = {
             (place, name)
             for place, name in zip(places, names, strict=True)
-            if place in by and erased.account_digest(org_id, name) in by[place]
+            if (*place, erased.account_digest(org_id, name)) in by
         }
         gone = replace(
             gone, tombstones=await erased.tombstones(conn, org_id, places), client_id_tombstones=said

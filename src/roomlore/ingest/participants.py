@@ -17,7 +17,6 @@ from roomlore.db.directory import (
     NameUpdate,
     NewActivity,
     RoomClosure,
-    RoomMembership,
     RoomUpdate,
     StatedMembership,
 )
@@ -121,7 +120,7 @@ async def _apply_lists(
         conn,
         org_id,
         [MemberListTime(room_id=one.room_id, told_at=one.first_at) for one in newer],
-        [RoomMembership(room_id=room_id, participant_id=who) for room_id, who in sorted(listed)],
+        sorted(listed),
     )
     await directory.update_member_list_times(
         conn, org_id, [MemberListTime(room_id=one.room_id, told_at=one.last_at) for one in newer]

@@ -16,7 +16,7 @@ from roomlore.db import audit_log, erased, idempotency, outbox, work_queue
 from roomlore.db.database import Database
 from roomlore.db.queries import Connection
 from roomlore.domain.errors import DatabaseUnavailable
-from roomlore.domain.ids import OrgId, RoomId, lowest_id_at
+from roomlore.domain.ids import OrgId, RoomId, lowest_id_at, uuid7
 from roomlore.domain.receipts import Receipt
 from roomlore.domain.records import Viewer
 from roomlore.privacy.erasure import Erasure, verify
@@ -149,5 +149,5 @@ async def _expire(
     done = await expire_portion(conn, org_id, room_id, now=now, by=by)
     if done is not None:
         subjects = [done.receipt.id, room_id]
-        await audit_log.append(conn, by, ACTION, outcome="done", subject_ids=subjects)
+        await audit_log.append(conn, by, ACTION, line_id=uuid7(), outcome="done", subject_ids=subjects)
     return done

@@ -115,7 +115,9 @@ class Access:
 
         async def logged(conn: Connection) -> Result:
             result, subject_ids = await work(conn)
-            await audit_log.append(conn, self.principal, action, outcome="done", subject_ids=subject_ids)
+            await audit_log.append(
+                conn, self.principal, action, line_id=uuid7(), outcome="done", subject_ids=subject_ids
+            )
             return result
 
         try:

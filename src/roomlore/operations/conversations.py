@@ -476,7 +476,9 @@ class Conversations:
 
         async def change(conn: Connection) -> tuple[Conversation, Sequence[UUID]]:
             await erased.lock_shared(conn, org_id)
-            await disentanglement.mark_dirty(conn, org_id, {looked.room_id: (looked.since, looked.until)})
+            await disentanglement.mark_dirty(
+                conn, org_id, looked.room_id, since=looked.since, until=looked.until
+            )
             result, touched = await carry(conn)
             arranged = looked.conversation_ids | {result}
             await check_rearranging(conn, org_id, arranged, by=self.access.principal)

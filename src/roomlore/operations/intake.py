@@ -142,8 +142,9 @@ async def store_message(
     [message] = fit
     if outgoing.external_id is not None:
         accounts = await _accounts_on(conn, org_id, room.platform, own)
+        digests = [erased.account_digest(org_id, name) for name in accounts]
         before = await client_ids.earlier_messages(
-            conn, org_id, outgoing.room_id, message.external_id, accounts=accounts, own=own
+            conn, org_id, outgoing.room_id, message.external_id, stated_by=digests, own=own
         )
         if before is not None:
             _check_idempotent(before, message, audience)
@@ -199,8 +200,8 @@ async def _store(
         raise BadInput("message", skipped.reason)
     [message_id] = accepted.message_ids
     if said.external_id is not None:
-        account = author_name(message.platform, message.author)
-        await client_ids.add(conn, org_id, message_id, message.external_id, account=account)
+        digest = erased.account_digest(org_id, author_name(message.platform, message.author))
+        await client_ids.add(conn, org_id, message_id, message.external_id, stated_by=digest)
         if await disentanglement.mark_messages_dirty(
             conn, org_id, await client_ids.link_waiting_replies(conn, org_id, message_id)
         ):

@@ -56,7 +56,7 @@ async def test_a_full_disk_refuses_writes_by_name_and_lets_reads_go_on(
             await translate_errors(served.app.agents.inject("square", on=False))
     with monkeypatch.context() as broken:
         # A line of the log alone finds no room.
-        broken.setattr(audit_log.QUERIES, "run", full)
+        broken.setattr(audit_log.QUERIES.declared["append"], "run", full)
         assert len(await served.operator.get("/v1/rooms")) == 3
     assert (await served.nobody()("GET", "/health/ready")).json()["room"] is True
     assert (await served.operator(*WRITING)).status_code == 204

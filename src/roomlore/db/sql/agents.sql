@@ -1,9 +1,6 @@
--- Agents: whom they met, what they remember, which of their answers are to be remembered.
-
--- name: meet
--- Write down anew who met which agent in these conversations, and what passed between them. What somebody says of a
--- message counts by the one reply that counts; the root of a thread is nobody's question. Agreement and correction are
--- laid to somebody's account only where the platform says whom they answer, or they name them and were surely found.
+-- name: refresh_interactions
+-- Of several replies of a message one counts; the root of a thread is nobody's question. Agreement and correction count
+-- only where the platform says whom they answer, or where a name was recognised with high confidence.
 -- Uses indexes: placements_in, replies_from
 with said as materialized (
   select placements.conversation_id, messages.id, messages.author_id, messages.author_kind, messages.sent_at, messages.body
@@ -17,7 +14,7 @@ with said as materialized (
   where placements.org_id = %(org_id)s
     and placements.conversation_id = any (%(conversation_ids)s)
     and messages.author_kind in ('human', 'agent')
-    -- single values: asked once, not for each message
+    -- a scalar subquery: evaluated once, not per message
     and (select true from participants where participants.org_id = %(org_id)s and participants.kind = 'agent' limit 1)
 ),
 agents as materialized (
@@ -29,7 +26,7 @@ edges as materialized (
     child.author_kind = 'human' and edge.is_sure and agrees(child.body) as confirms,
     child.author_kind = 'human' and edge.is_sure and corrects(child.body) as corrects
   from said as child
-  -- each looked up by itself through an index, whatever the planner believes about the size of the tables
+  -- an index lookup per row, whatever the planner estimates
   cross join lateral (
     select
       replies.parent_id,
@@ -105,9 +102,7 @@ set
 where (encounters.messages, encounters.answered, encounters.answers, encounters.confirmed, encounters.corrected, encounters.last_at)
   is distinct from (excluded.messages, excluded.answered, excluded.answers, excluded.confirmed, excluded.corrected, excluded.last_at);
 
--- name: met -> InteractionStats
--- Whom an agent, by these accounts, has met, as far as the viewer may see it: all that passed between them, and how
--- much of it still weighs at a time.
+-- name: interactions
 -- Uses index: encounters_of_agent
 select
   known.id, known.name, known.kind,
@@ -133,11 +128,10 @@ cross join lateral (
 ) as left_of
 where encounters.org_id = %(org_id)s
   and encounters.agent_id = any (%(agent_ids)s)
-  and (%(participant_ids)s::uuid[] is null or encounters.participant_id = any (%(participant_ids)s::uuid[]))
+  and (%(people)s::uuid[] is null or encounters.participant_id = any (%(people)s::uuid[]))
 group by known.id, known.name, known.kind;
 
--- name: experiences -> WeightedMemory
--- The memories of an agent that are looked for, as far as the viewer may see them.
+-- name: weighted_memories
 select memory_id, weight, fits
 from experiences(
   %(agent_ids)s,
@@ -145,11 +139,10 @@ from experiences(
     %(kinds)s::text[], %(tags)s::text[], %(task_id)s::text, %(people)s::uuid[], %(topic)s::text, %(is_of_task)s::boolean,
     %(is_newest_first)s::boolean, %(since)s::timestamptz, %(at)s::timestamptz
   )::experience_scope,
-  %(wanted)s
+  %(limit)s
 );
 
--- name: known_still -> MemoryState
--- Whether some memories all stand, as they were and as far as the viewer may see them, and which others the agent has.
+-- name: memory_state
 select
   (
     select count(*)
@@ -168,9 +161,7 @@ select
   ) = cardinality(%(memory_ids)s::uuid[]) as all_stand,
   experience_mark(%(agent_ids)s) as mark;
 
--- name: scene -> MessageScene
--- Who reads, and what a message's conversation is about and who takes part in it, as far as the viewer may follow it;
--- its author alone otherwise.
+-- name: message_scene
 select
   viewer_is_agent() as is_agent,
   own_ids() as own_ids,
@@ -187,14 +178,12 @@ select
   ) as people
 from conversation_of(%(message_id)s) as inside (id);
 
--- name: note_answer
--- Ask for an answer to be remembered, if it is worth it, once the transaction commits.
+-- name: enqueue_reply
 insert into work (org_id, stage, subject_id, trigger_id)
 values (%(org_id)s, 'interact', %(reply_id)s, %(trigger_id)s)
 on conflict (org_id, stage, subject_id) do nothing;
 
--- name: exchanged -> AgentReply
--- What agents answered and to what, as far as both are still there.
+-- name: agent_replies
 select
   reply.id as reply_id, reply.room_id, reply.author_id as agent_id, reply.author_name as agent_name, reply.body as reply,
   reply.sent_at, greatest(reply.edited_at, said.edited_at) as edited_at, said.id as trigger_id, said.author_id as other_id, said.author_name as other_name,
@@ -241,7 +230,7 @@ where work.org_id = %(org_id)s
   and said.redacted_at is null
   and reply.kind in ('message', 'whisper')
   and said.kind in ('message', 'whisper')
-  -- whatever became of what was remembered before
+  -- also if the earlier memory is no longer active
   and not exists (
     select 1
     from memory_sources
@@ -252,10 +241,7 @@ where work.org_id = %(org_id)s
       and memories.asserted_by = reply.author_id
   );
 
--- name: said_around -> NearbyMessage
--- What was said in a room before and after a message, that message among it, as far as the viewer may read it, and
--- whom each calls by what the platform says: those mentioned, the author of what it answers, those who hear a whisper
--- or are in a dm. Nothing that was found out about messages has a part in it.
+-- name: nearby_messages
 -- Uses index: messages_in_order
 select
   said.id, said.author_id, said.author_name, said.author_kind, said.body, answered.id as answers,
@@ -287,7 +273,7 @@ cross join lateral (
     from messages
     where messages.org_id = rooms.org_id
       and messages.room_id = rooms.id
-      and (messages.sent_at, messages.native_order, messages.id) <= (%(sent_at)s, %(native_order)s, %(message_id)s)
+      and (messages.sent_at, messages.native_order, messages.id) <= (%(sent_at)s, %(native_order)s, %(id)s)
       and messages.kind in ('message', 'whisper')
       and messages.author_kind in ('human', 'agent')
       and messages.redacted_at is null
@@ -300,7 +286,7 @@ cross join lateral (
     from messages
     where messages.org_id = rooms.org_id
       and messages.room_id = rooms.id
-      and (messages.sent_at, messages.native_order, messages.id) > (%(sent_at)s, %(native_order)s, %(message_id)s)
+      and (messages.sent_at, messages.native_order, messages.id) > (%(sent_at)s, %(native_order)s, %(id)s)
       and messages.kind in ('message', 'whisper')
       and messages.author_kind in ('human', 'agent')
       and messages.redacted_at is null
@@ -319,12 +305,10 @@ where rooms.org_id = %(org_id)s
   and rooms.id = %(room_id)s
 order by said.sent_at desc, said.native_order desc, said.id desc;
 
--- name: reader -> ReaderAccounts
--- Whether the viewer is an agent, and every account of the viewer.
+-- name: reader_accounts
 select viewer_is_agent() as is_agent, own_ids() as own_ids;
 
--- name: names_in -> RoomParticipant
--- Who is in a room and what the viewer may call them, the viewer's own accounts among them.
+-- name: participant_names
 select known.id, known.name
 from known_participants as known
 where known.org_id = %(org_id)s

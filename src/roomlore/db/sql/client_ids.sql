@@ -1,7 +1,4 @@
--- Ids that speakers state for what they say.
-
--- name: said_before -> EarlierMessage
--- What these accounts said in a room with this id, erased or not, or what the platform knows as theirs by it.
+-- name: earlier_messages
 -- Uses indexes: messages_as_stated, messages_org_id_room_id_external_id_key
 select
   messages.id, messages.kind, messages.body, messages.redacted_at is not null as is_gone,
@@ -25,14 +22,12 @@ where messages.org_id = %(org_id)s
 order by messages.stated_id is null, messages.id
 limit 1;
 
--- name: state
--- Keep the id that was stated for a message.
+-- name: add
 update messages
 set stated_id = %(stated_id)s, stated_by = %(stated_by)s
 where org_id = %(org_id)s and id = %(message_id)s;
 
--- name: waiting -> UnmatchedMessage
--- What was said with these ids, where the platform has no message by the id.
+-- name: unmatched
 -- Uses index: messages_as_stated
 select
   messages.id, messages.room_id, messages.stated_id, messages.author_id, messages.kind,
@@ -41,7 +36,7 @@ select
     from message_audience
     where message_audience.org_id = %(org_id)s and message_audience.message_id = messages.id
   ) as audience
-from unnest(%(room_id)s::uuid[], %(stated_id)s::text[]) as asked (room_id, stated_id)
+from unnest(%(keys_1)s::uuid[], %(keys_2)s::text[]) as asked (room_id, stated_id)
 join messages
   on messages.org_id = %(org_id)s
   and messages.room_id = asked.room_id
@@ -54,15 +49,12 @@ where messages.erased_at is null
   )
 order by messages.id;
 
--- name: take_platforms_ids
--- Make the ids that were stated for these messages those of their platform.
+-- name: adopt_platform_ids
 update messages
 set external_id = stated_id
 where org_id = %(org_id)s and id = any (%(message_ids)s) and stated_id is not null;
 
--- name: part_from_stated -> LinkedReply
--- Join replies to the platform's messages just added, which they had not answered until now: they were joined to what was
--- said with the same ids.
+-- name: relink_to_added
 -- Uses indexes: messages_as_stated, replies_to
 update replies
 set parent_id = arrived.id
@@ -76,10 +68,9 @@ where replies.org_id = %(org_id)s
   and replies.parent_id = said.id
   and replies.parent_external_id = arrived.external_id
   and replies.child_id <> arrived.id
-returning replies.child_id as message_id;
+returning replies.child_id;
 
--- name: join_stated -> LinkedReply
--- Join those of these replies that wait for a message to what was said with the id that they answer.
+-- name: link_to_client_ids
 -- Uses indexes: replies_from, messages_as_stated
 update replies
 set parent_id = said.id
@@ -92,10 +83,9 @@ where replies.org_id = %(org_id)s
   and said.stated_id = replies.parent_external_id
   and said.erased_at is null
   and said.id <> replies.child_id
-returning replies.child_id as message_id;
+returning replies.child_id;
 
--- name: answer_stated -> LinkedReply
--- Join the replies that wait for a message to this one, which was said with the id that they answer.
+-- name: link_replies_to
 -- Uses index: replies_awaiting_parent
 update replies
 set parent_id = said.id
@@ -107,19 +97,17 @@ where said.org_id = %(org_id)s
   and replies.parent_external_id = said.stated_id
   and replies.parent_id is null
   and replies.child_id <> said.id
-returning replies.child_id as message_id;
+returning replies.child_id;
 
--- name: persons -> AccountPerson
--- Whose accounts these participants are, where they share a person with others.
+-- name: persons_of_accounts
 select participant_id, person_id
 from merges
 where org_id = %(org_id)s and participant_id = any (%(participant_ids)s);
 
--- name: stated_holes -> ClientIdTombstone
--- Those of these ids that were stated for messages that were erased.
+-- name: tombstones
 -- Uses index: messages_as_stated
 select rooms.platform, rooms.external_id as room, messages.stated_id, messages.stated_by
-from unnest(%(platform)s::text[], %(room)s::text[], %(stated_id)s::text[])
+from unnest(%(places_1)s::text[], %(places_2)s::text[], %(places_3)s::text[])
   as asked (platform, room, stated_id)
 join rooms
   on rooms.org_id = %(org_id)s and rooms.platform = asked.platform and rooms.external_id = asked.room

@@ -1,9 +1,6 @@
--- Conversations, for people: listed and read as far as the viewer may see them, and changed by hand.
-
--- name: newest -> ConversationRow
--- The conversations of every room that the viewer may see, newest first.
+-- name: newest_anywhere
 select
-  id, room_id, label, is_named, conversations.label_by as label_by, sensitivity, is_marked, opened_at, last_at,
+  id, room_id, label, is_named, conversations.label_by as label_by, sensitivity, opened_at, last_at,
   closed_at,
   case when boundary = 'person' or heard_from_the_first(room_id) then boundary end as boundary,
   case when heard_from_the_first(room_id) then quiet_after end as quiet_after
@@ -12,11 +9,10 @@ where org_id = %(org_id)s
 order by last_at desc, id
 limit %(limit)s;
 
--- name: newest_of_room -> ConversationRow
--- The conversations of a room that the viewer may see, newest first.
+-- name: newest_of_room
 -- Uses index: conversations_of_room
 select
-  id, room_id, label, is_named, conversations.label_by as label_by, sensitivity, is_marked, opened_at, last_at,
+  id, room_id, label, is_named, conversations.label_by as label_by, sensitivity, opened_at, last_at,
   closed_at,
   case when boundary = 'person' or heard_from_the_first(room_id) then boundary end as boundary,
   case when heard_from_the_first(room_id) then quiet_after end as quiet_after
@@ -25,8 +21,7 @@ where org_id = %(org_id)s and room_id = %(room_id)s
 order by last_at desc, id
 limit %(limit)s;
 
--- name: named -> ConversationRef
--- Conversations whose ids begin or end so.
+-- name: find_between
 select id
 from conversations
 where org_id = %(org_id)s
@@ -37,18 +32,16 @@ where org_id = %(org_id)s
 order by id
 limit 10;
 
--- name: by_id -> ConversationRow
--- These conversations, as far as the viewer may see them.
+-- name: rows_by_id
 select
-  id, room_id, label, is_named, conversations.label_by as label_by, sensitivity, is_marked, opened_at, last_at,
+  id, room_id, label, is_named, conversations.label_by as label_by, sensitivity, opened_at, last_at,
   closed_at,
   case when boundary = 'person' or heard_from_the_first(room_id) then boundary end as boundary,
   case when heard_from_the_first(room_id) then quiet_after end as quiet_after
 from conversations
 where org_id = %(org_id)s and id = any (%(conversation_ids)s);
 
--- name: talkers -> SpeakerCount
--- Who said how much in these conversations, most talkative first, under the name they last had there.
+-- name: speakers
 select
   asked.id as conversation_id, said.author_id as id,
   (array_agg(said.author_name order by said.sent_at desc, said.native_order desc, said.id desc))[1] as name,
@@ -58,17 +51,15 @@ from unnest(%(conversation_ids)s::uuid[]) as asked (id)
 cross join lateral said_in(asked.id) as held (message_id)
 join messages as said on said.org_id = %(org_id)s and said.id = held.message_id
 group by asked.id, said.author_id
--- Never by when somebody was first heard of: that may have been in a whisper.
+-- Not by when a participant first appeared: that may have been in a whisper.
 order by asked.id, count(*) desc, min(said.sent_at), min(said.native_order), said.author_id;
 
--- name: members -> MessageRef
--- The messages of these conversations, as far as the viewer may see these.
-select held.message_id as id
+-- name: message_ids
+select held.message_id
 from unnest(%(conversation_ids)s::uuid[]) as asked (id)
 cross join lateral said_in(asked.id) as held (message_id);
 
--- name: said -> Message
--- The messages of a conversation just before a place, newest first, as many as one answer holds.
+-- name: messages_before
 select
   id, room_id, external_id, kind, author_id, author_name, author_kind, body, sent_at, precision,
   native_order, edited_at, redacted_at, erased_at, reply_to,
@@ -78,13 +69,13 @@ from (
     timeline.id, timeline.room_id, timeline.external_id, timeline.kind, timeline.author_id, timeline.author_name,
     timeline.author_kind, timeline.body, timeline.sent_at, timeline.precision, timeline.native_order,
     timeline.edited_at, timeline.redacted_at, timeline.erased_at, timeline.reply_to,
-    -- Whom it names stands in its words, which are not read of what is left out.
+    -- Mentions are read from the text, which is not loaded for messages beyond the page.
     case when sum(timeline.size) over in_order - timeline.size < %(most_bytes)s then timeline.mentioned end as mentions,
     timeline.reacted as reactions, timeline.told_metadata as metadata,
     timeline.size, sum(timeline.size) over in_order::bigint as reach
   from said_in(%(conversation_id)s) as held (message_id)
   join timeline on timeline.org_id = %(org_id)s and timeline.id = held.message_id
-  where (timeline.sent_at, timeline.native_order, timeline.id) < (%(sent_at)s, %(native_order)s, %(message_id)s)
+  where (timeline.sent_at, timeline.native_order, timeline.id) < (%(before_1)s, %(before_2)s, %(before_3)s)
   window in_order as (order by timeline.sent_at desc, timeline.native_order desc, timeline.id desc rows unbounded preceding)
   order by timeline.sent_at desc, timeline.native_order desc, timeline.id desc
   limit %(limit)s
@@ -92,18 +83,16 @@ from (
 where reach - size < %(most_bytes)s
 order by sent_at desc, native_order desc, id desc;
 
--- name: conversations_of -> ConversationAssignment
--- Which conversations these messages are in, as far as the viewer may see these.
-select asked.id as message_id, held.conversation_id
+-- name: assignments_of
+select asked.id, held.conversation_id
 from unnest(%(message_ids)s::uuid[]) as asked (id)
 cross join lateral (select conversation_of(asked.id) as conversation_id offset 0) as held
 where held.conversation_id is not null;
 
--- name: standing_in_room -> ConversationAssignment
--- Which conversations these messages of one room are in, as far as the viewer may see these. The rule is asked
--- once for each conversation of their time, and not for each message.
+-- name: assignments_between
+-- The visibility rule runs once per conversation of that time, not once per message.
 -- Uses index: conversations_of_room
-select held.message_id, around.id as conversation_id
+select held.message_id, around.id
 from (
   select id
   from conversations
@@ -116,14 +105,12 @@ from (
 cross join lateral said_in(around.id) as held (message_id)
 where held.message_id = any (%(message_ids)s);
 
--- name: answered -> Reply
--- What these messages answer, as far as the viewer may see it: of each the one edge that counts.
+-- name: replies_of
 select child_id, parent_id, method, confidence
 from answers
 where org_id = %(org_id)s and child_id = any (%(message_ids)s);
 
--- name: standing -> MessageState
--- Who hears these messages and where they stand: for the operator.
+-- name: message_states
 select
   said.id, said.kind, said.erased_at is not null as is_erased, hearers(said) as hearers,
   placements.conversation_id
@@ -131,10 +118,9 @@ from messages as said
 left join placements on placements.org_id = said.org_id and placements.message_id = said.id
 where said.org_id = %(org_id)s and said.id = any (%(message_ids)s);
 
--- name: roots -> MessageRef
--- The messages of a conversation that answer nothing in it.
+-- name: roots
 -- Uses index: placements_in
-select held.message_id as id
+select held.message_id
 from placements as held
 where held.org_id = %(org_id)s
   and held.conversation_id = %(conversation_id)s
@@ -147,37 +133,32 @@ where held.org_id = %(org_id)s
       and above.conversation_id = %(conversation_id)s
   );
 
--- name: open
--- Add a conversation that a person makes of some messages of others.
+-- name: add
 insert into conversations (org_id, id, room_id, label, is_named, boundary, opened_at, last_at, quiet_after)
 select
-  %(org_id)s, %(id)s, %(room_id)s, %(label)s, %(label)s <> '', 'person', min(opened_at), max(last_at),
+  %(org_id)s, %(conversation_id)s, %(room_id)s, %(label)s, %(label)s <> '', 'person', min(opened_at), max(last_at),
   max(quiet_after)
 from conversations
-where org_id = %(org_id)s and id = any (%(conversation_ids)s)
+where org_id = %(org_id)s and id = any (%(out_of)s)
 having count(*) > 0;
 
--- name: pin
--- Put messages into a conversation by hand.
+-- name: assign_manually
 update placements
-set conversation_id = %(conversation_id)s, by_hand = true
+set conversation_id = %(to)s, by_hand = true
 where org_id = %(org_id)s and message_id = any (%(message_ids)s);
 
--- name: hand_over
--- Put all that is in one conversation into another.
+-- name: reassign
 -- Uses index: placements_in
 update placements
-set conversation_id = %(conversation_id)s
-where org_id = %(org_id)s and conversation_id = %(other_id)s;
+set conversation_id = %(to)s
+where org_id = %(org_id)s and conversation_id = %(other)s;
 
 -- name: rename
--- Say what a conversation is called; no name leaves it to be found.
 update conversations
 set label = %(label)s, is_named = %(label)s <> ''
 where org_id = %(org_id)s and id = %(conversation_id)s;
 
--- name: mark
--- Say how sensitive a conversation is. Those who had spoken in it when it became sensitive keep seeing it.
+-- name: set_sensitivity
 update conversations
 set
   sensitivity = %(sensitivity)s,
@@ -190,8 +171,7 @@ set
   end
 where org_id = %(org_id)s and id = %(conversation_id)s;
 
--- name: marking -> SensitivityRights
--- Whether these accounts have spoken in a conversation, and whether an operator said how sensitive it is.
+-- name: sensitivity_rights
 select
   speakers(org_id, id) && %(participant_ids)s::uuid[] as has_spoken,
   is_marked and marked_by_operator as is_operators
@@ -199,12 +179,9 @@ from conversations
 where org_id = %(org_id)s and id = %(conversation_id)s;
 
 -- name: close
--- Say that a conversation is over with what was said so far.
 update conversations set closed_at = last_at where org_id = %(org_id)s and id = %(conversation_id)s;
 
--- name: mark_like
--- Mark a conversation as sensitive where a person said so of one of others, out of which it got messages. Of those who
--- had spoken in the other, whoever has now spoken in this one keeps seeing it.
+-- name: inherit_sensitivity
 update conversations
 set
   sensitivity = 'sensitive',
@@ -226,13 +203,13 @@ from (
       select unnest(each.spoken_by)
       from conversations as each
       where each.org_id = %(org_id)s
-        and each.id = any (%(other_ids)s)
+        and each.id = any (%(others)s)
         and each.is_marked
         and each.sensitivity = 'sensitive'
     ) as spoken_by
   from conversations as other
   where other.org_id = %(org_id)s
-    and other.id = any (%(other_ids)s)
+    and other.id = any (%(others)s)
     and other.is_marked
     and other.sensitivity = 'sensitive'
   having count(*) > 0
@@ -240,15 +217,14 @@ from (
 cross join lateral (select speakers(%(org_id)s, %(conversation_id)s) as speakers) as said
 where conversations.org_id = %(org_id)s and conversations.id = %(conversation_id)s;
 
--- name: take_name
--- Call a conversation as a person called one of others that has gone into it as a whole.
+-- name: inherit_label
 update conversations
 set label = named.label, is_named = true
 from (
   select other.label
   from conversations as other
   where other.org_id = %(org_id)s
-    and other.id = any (%(other_ids)s)
+    and other.id = any (%(others)s)
     and other.is_named
     and not exists (
       select 1
@@ -260,9 +236,8 @@ from (
 ) as named
 where conversations.org_id = %(org_id)s and conversations.id = %(conversation_id)s and not conversations.is_named;
 
--- name: unname
--- Take away the names of conversations that lost messages and are now perhaps seen by more: a name may tell of
--- what is no longer in there. In open rooms everybody may see what everybody may.
+-- name: clear_labels
+-- A name may tell of messages that are no longer in the conversation. In an open room everybody may see both.
 update conversations
 set label = '', is_named = false
 from rooms

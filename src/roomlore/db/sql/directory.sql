@@ -1,25 +1,18 @@
--- Rooms, participants, identities, memberships and activity: who and where.
--- `rows` arrive as parallel arrays; every statement works on a whole batch.
-
 -- name: lock_directory
--- Only one writer at a time adds rooms or identities to an org.
 select pg_advisory_xact_lock(hashtextextended('directory ' || %(org_id)s::text, 0));
 
 -- name: lock_rooms
--- Only one writer at a time adds messages to a room, so that a reply never misses its parent.
 select pg_advisory_xact_lock(hashtextextended('room ' || id::text, 0))
 from (select unnest(%(room_ids)s::uuid[]) as id order by 1) as sorted;
 
--- name: rooms_by_external_id -> RoomKey
--- The rooms known by these (platform, external id) pairs.
+-- name: rooms_by_external_id
 select
-  rooms.platform, rooms.external_id, rooms.id, rooms.name, rooms.workspace, rooms.visibility
-from unnest(%(platform)s::text[], %(external_id)s::text[]) as asked (platform, external_id)
+  rooms.platform, rooms.external_id, rooms.id
+from unnest(%(keys_1)s::text[], %(keys_2)s::text[]) as asked (platform, external_id)
 join rooms
   on rooms.org_id = %(org_id)s and rooms.platform = asked.platform and rooms.external_id = asked.external_id;
 
--- name: add_rooms
--- Add rooms; one that exists is left as it is.
+-- name: insert_rooms
 insert into rooms (
   org_id, id, platform, external_id, name, kind, visibility, is_stated_closed, topic, workspace
 )
@@ -31,11 +24,10 @@ from unnest(
 ) as added (id, platform, external_id, name, kind, visibility, is_stated_closed, topic, workspace)
 on conflict (org_id, platform, external_id) do nothing;
 
--- name: identities_by_account -> AccountKey
--- The participants behind these (platform, account, persona) triples.
+-- name: accounts_by_key
 select
   identities.platform, identities.account_id, identities.persona, identities.participant_id, participants.kind
-from unnest(%(platform)s::text[], %(account_id)s::text[], %(persona)s::text[])
+from unnest(%(keys_1)s::text[], %(keys_2)s::text[], %(keys_3)s::text[])
   as asked (platform, account_id, persona)
 join identities
   on identities.org_id = %(org_id)s
@@ -45,13 +37,11 @@ join identities
 join participants on participants.org_id = %(org_id)s and participants.id = identities.participant_id;
 
 -- name: add_participants
--- Add participants, each with the name it first had.
 insert into participants (org_id, id, kind, name, named_at, first_name, first_named_at)
 select %(org_id)s, id, kind, name, '-infinity', name, 'infinity'
 from unnest(%(participant_id)s::uuid[], %(kind)s::text[], %(name)s::text[]) as added (id, kind, name);
 
--- name: add_identities
--- Add identities of participants that were just added.
+-- name: add_accounts
 insert into identities (org_id, platform, account_id, persona, participant_id, bridged)
 select %(org_id)s, platform, account_id, persona, participant_id, bridged
 from unnest(
@@ -59,8 +49,7 @@ from unnest(
   %(bridged)s::boolean[]
 ) as added (platform, account_id, persona, participant_id, bridged);
 
--- name: room_to_speak_in -> RoomForPosting
--- A room as its platform describes it, and whether one of these participants may say something there now.
+-- name: room_for_posting
 select
   rooms.platform, rooms.external_id, rooms.name, rooms.kind, rooms.visibility, rooms.topic,
   rooms.visibility = 'open' or exists (
@@ -68,17 +57,16 @@ select
     from memberships
     where memberships.org_id = rooms.org_id
       and memberships.room_id = rooms.id
-      and memberships.participant_id = any (%(participant_ids)s::uuid[])
+      and memberships.participant_id = any (%(participants)s::uuid[])
       and memberships.joined_at <= %(at)s
       and (memberships.left_at is null or memberships.left_at > %(at)s)
   ) as is_present
 from rooms
 where rooms.org_id = %(org_id)s and rooms.id = %(room_id)s;
 
--- name: note_names
--- Keep what each participant is called: now by the newest name, at first by a list's or else the oldest; of two
--- at the same time by the greater, at first by the lesser, so that the order of arrival does not matter. Rows are
--- locked in order, so that writers do not deadlock.
+-- name: update_names
+-- Of two names at the same time the current one is the greater and the first one the lesser, so that the order of arrival does
+-- not matter. Rows are locked in order, so that writers do not deadlock.
 with noted as (
   select
     id, name, coalesce(named_at, '-infinity') as named_at, first_name,
@@ -122,8 +110,7 @@ where participants.org_id = %(org_id)s
   and participants.id = noted.id
   and participants.id in (select id from outdated);
 
--- name: note_kinds
--- Give participants the kind they have turned out to be of; an agent stays one.
+-- name: update_participant_kinds
 update participants
 set kind = noted.kind
 from unnest(%(participant_id)s::uuid[], %(kind)s::text[]) as noted (id, kind)
@@ -132,21 +119,18 @@ where participants.org_id = %(org_id)s
   and participants.kind <> noted.kind
   and participants.kind <> 'agent';
 
--- name: note_author_kinds
--- Give what these participants wrote the kind they have turned out to be of.
+-- name: update_author_kinds
 -- Uses index: messages_by_author
 update messages
 set author_kind = participants.kind
 from participants
 where participants.org_id = %(org_id)s
-  and participants.id = any (%(participant_id)s)
+  and participants.id = any (%(participant_ids)s)
   and messages.org_id = %(org_id)s
   and messages.author_id = participants.id
   and messages.author_kind <> participants.kind;
 
--- name: note_rooms
--- Keep how rooms are called; a name that an operator gave stays, and so does whatever is not told: a name that is only the
--- platform's id, no kind, no workspace. A direct room stays one. That a room is said to be open opens nothing.
+-- name: update_rooms
 update rooms
 set
   name = noted.name, kind = noted.kind, topic = noted.topic, workspace = noted.workspace,
@@ -170,9 +154,7 @@ where rooms.org_id = %(org_id)s
   and (rooms.name, rooms.kind, rooms.topic, rooms.workspace, rooms.is_stated_open)
     is distinct from (noted.name, noted.kind, noted.topic, noted.workspace, noted.is_stated_open);
 
--- name: narrow_rooms -> ClosedRoom
--- Close rooms that are said to be for their members, where that is news or the room is direct; return those that
--- were open or of which it was not known. A room that is once said to be direct is so from then on.
+-- name: narrow_rooms
 update rooms
 set
   visibility = 'members', is_stated_closed = true, is_stated_open = rooms.is_stated_open and not closed.is_newest,
@@ -191,17 +173,15 @@ where rooms.org_id = %(org_id)s
     or (closed.is_newest and rooms.is_stated_open)
     or (closed.kind is not null and (rooms.visibility = 'open' or rooms.kind <> closed.kind))
   )
-returning rooms.id as room_id;
+returning rooms.id;
 
--- name: state_memberships -> RoomMembership
--- Record memberships that the platform states; what was only implied gives way, and of two ends of the
--- same presence the earlier holds. Return who was where otherwise than was known.
+-- name: put_stated_memberships
 with stated as (
   select room_id, participant_id, coalesce(joined_at, '-infinity') as joined_at, left_at
   from unnest(
     %(room_id)s::uuid[], %(participant_id)s::uuid[], %(joined_at)s::timestamptz[], %(left_at)s::timestamptz[]
   ) as stated (room_id, participant_id, joined_at, left_at)
-  -- what an operator said of somebody stays, by whatever account
+  -- an operator's decision about any account of a person stays
   where not operator_decided(stated.room_id, stated.participant_id)
 ),
 implied as (
@@ -218,7 +198,7 @@ implied as (
         and same.participant_id = memberships.participant_id
         and same.joined_at = memberships.joined_at
     )
-  returning memberships.room_id, memberships.participant_id
+  returning memberships.participant_id
 ),
 told as (
   insert into memberships (org_id, room_id, participant_id, joined_at, left_at)
@@ -228,26 +208,23 @@ told as (
   set left_at = least(memberships.left_at, excluded.left_at), implied = false
   where memberships.implied
     or memberships.left_at is distinct from least(memberships.left_at, excluded.left_at)
-  returning room_id, participant_id
+  returning participant_id
 )
-select room_id, participant_id from implied
+select participant_id from implied
 union
-select room_id, participant_id from told;
+select participant_id from told;
 
--- name: members_told -> MemberListTime
--- When the members of these rooms were last told, where they ever were.
-select id as room_id, members_at as told_at
+-- name: member_list_times
+select id, members_at
 from rooms
 where org_id = %(org_id)s and id = any (%(room_ids)s) and members_at is not null;
 
--- name: present_members -> RoomMembership
--- Who is stated to be in these rooms, without an end.
+-- name: present_members
 select distinct room_id, participant_id
 from memberships
 where org_id = %(org_id)s and room_id = any (%(room_ids)s) and not implied and left_at is null;
 
--- name: note_members_told
--- Keep when the members of rooms were last told.
+-- name: update_member_list_times
 update rooms
 set members_at = told.told_at
 from unnest(%(room_id)s::uuid[], %(told_at)s::timestamptz[]) as told (room_id, told_at)
@@ -255,8 +232,7 @@ where rooms.org_id = %(org_id)s
   and rooms.id = told.room_id
   and (rooms.members_at is null or rooms.members_at < told.told_at);
 
--- name: end_memberships -> RoomMembership
--- End the stated presence of everybody whom these lists of members leave out; return whose.
+-- name: end_unlisted
 update memberships
 set left_at = greatest(memberships.joined_at, told.told_at)
 from unnest(%(room_id)s::uuid[], %(told_at)s::timestamptz[]) as told (room_id, told_at)
@@ -266,13 +242,11 @@ where memberships.org_id = %(org_id)s
   and not memberships.implied
   and not memberships.by_operator
   and (memberships.room_id, memberships.participant_id) not in (
-    select * from unnest(%(listed_room_id)s::uuid[], %(participant_id)s::uuid[])
+    select * from unnest(%(listed_1)s::uuid[], %(listed_2)s::uuid[])
   )
-returning memberships.room_id, memberships.participant_id;
+returning memberships.participant_id;
 
--- name: imply_memberships -> RoomMembership
--- Whoever writes in a room was there: where no membership is stated, it begins with the first message. Return for whom
--- that is news.
+-- name: put_implied_memberships
 with spoke as (
   select * from unnest(%(room_id)s::uuid[], %(participant_id)s::uuid[], %(first_at)s::timestamptz[])
     as spoke (room_id, participant_id, first_at)
@@ -286,7 +260,7 @@ earlier as (
     and memberships.participant_id = spoke.participant_id
     and memberships.implied
     and memberships.joined_at > spoke.first_at
-  returning memberships.room_id, memberships.participant_id
+  returning memberships.participant_id
 ),
 added as (
   insert into memberships (org_id, room_id, participant_id, joined_at, implied)
@@ -299,16 +273,15 @@ added as (
         and memberships.room_id = spoke.room_id
         and memberships.participant_id = spoke.participant_id
     )
-    -- whoever was removed does not come back by another account
+    -- a removed person does not return by another account
     and not operator_decided(spoke.room_id, spoke.participant_id)
-  returning room_id, participant_id
+  returning participant_id
 )
-select room_id, participant_id from earlier
+select participant_id from earlier
 union
-select room_id, participant_id from added;
+select participant_id from added;
 
 -- name: add_activity
--- Count new messages per room and participant.
 insert into activity (org_id, room_id, participant_id, message_count, first_at, last_at)
 select %(org_id)s, room_id, participant_id, message_count, first_at, last_at
 from unnest(
@@ -321,8 +294,7 @@ set
   first_at = least(activity.first_at, excluded.first_at),
   last_at = greatest(activity.last_at, excluded.last_at);
 
--- name: rooms_for_operator -> Room
--- Every room of the org with its maintained counts, most recently active first.
+-- name: rooms_for_operator
 select
   rooms.id, rooms.platform, rooms.external_id, rooms.workspace, rooms.name, rooms.kind, rooms.visibility, rooms.topic,
   coalesce(counted.message_count, 0) as message_count,
@@ -339,8 +311,7 @@ left join (
 where rooms.org_id = %(org_id)s and (%(room_id)s::uuid is null or rooms.id = %(room_id)s)
 order by counted.last_activity_at desc nulls last, rooms.name, rooms.id;
 
--- name: rooms_for_viewer -> Room
--- The rooms a viewer may see, counting only the messages the viewer may see; an erased place counts no more.
+-- name: rooms_for_viewer
 select
   rooms.id, rooms.platform, rooms.external_id, rooms.workspace, rooms.name, rooms.kind, rooms.visibility, rooms.topic,
   coalesce(counted.message_count, 0) as message_count,
@@ -357,12 +328,10 @@ left join (
 where rooms.org_id = %(org_id)s and (%(room_id)s::uuid is null or rooms.id = %(room_id)s)
 order by counted.last_activity_at desc nulls last, rooms.name, rooms.id;
 
--- name: room_names -> RoomName
--- What these rooms are called among all.
+-- name: room_names
 select id, called_room(workspace, name) as name, platform from rooms where org_id = %(org_id)s and id = any (%(room_ids)s);
 
--- name: find_rooms -> RoomKey
--- Rooms meant by a word: id, beginning of an id, external id, name, or workspace and name.
+-- name: find_rooms
 select platform, external_id, id, name, workspace, visibility
 from rooms
 where org_id = %(org_id)s
@@ -374,9 +343,7 @@ where org_id = %(org_id)s
   )
 order by id;
 
--- name: participants_for_operator -> Participant
--- Every person of the org, or of one room, with the maintained counts of all their accounts. The author of
--- erased places is nobody.
+-- name: participants_for_operator
 select
   (array_agg(participants.id order by participants.id))[1] as id,
   array_agg(participants.id order by participants.id) as accounts,
@@ -403,9 +370,7 @@ group by coalesce(merges.person_id, participants.id)
 having %(room_id)s::uuid is null or sum(counted.message_count) > 0
 order by message_count desc, name, id;
 
--- name: participants_for_viewer -> Participant
--- The persons a viewer may know of, named and counted by the messages the viewer may see. Accounts stand
--- together as far as the viewer may know that they are one person's.
+-- name: participants_for_viewer
 select
   (array_agg(participants.id order by participants.id))[1] as id,
   array_agg(participants.id order by participants.id) as accounts,
@@ -438,8 +403,7 @@ group by coalesce(merges.person_id, participants.id)
 having %(room_id)s::uuid is null or sum(counted.message_count) > 0
 order by message_count desc, name, id;
 
--- name: find_participants -> ParticipantKey
--- Participants meant by a word: id, beginning of an id, account id, or the name the viewer knows.
+-- name: find_participants
 select distinct called.id, called.name, called.kind, merges.person_id
 from known_participants as called
 left join identities on identities.org_id = called.org_id and identities.participant_id = called.id
@@ -452,8 +416,7 @@ where called.org_id = %(org_id)s
   )
 order by called.id;
 
--- name: accounts -> ParticipantKey
--- The accounts of the same person as this participant, itself included, or every one, as far as they are visible.
+-- name: accounts
 select called.id, called.kind, merges.person_id, called.name
 from known_participants as called
 left join merges on merges.org_id = called.org_id and merges.participant_id = called.id
@@ -468,8 +431,7 @@ where called.org_id = %(org_id)s
   )
 order by called.id;
 
--- name: identities -> ExternalAccount
--- How platforms name these participants.
+-- name: external_accounts
 -- Uses index: identities_of_participant
 select platform, account_id, persona, participant_id, bridged
 from identities
@@ -477,7 +439,6 @@ where org_id = %(org_id)s and participant_id = any (%(participant_ids)s)
 order by platform, account_id, persona;
 
 -- name: merge
--- Make participants accounts of one person.
 insert into merges (org_id, participant_id, person_id)
 select %(org_id)s, id, %(person_id)s
 from unnest(%(participant_ids)s::uuid[]) as merged (id)
@@ -485,5 +446,4 @@ on conflict (org_id, participant_id) do update
 set person_id = excluded.person_id;
 
 -- name: split
--- Make participants persons of their own.
 delete from merges where org_id = %(org_id)s and participant_id = any (%(participant_ids)s);

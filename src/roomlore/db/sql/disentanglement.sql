@@ -1,23 +1,16 @@
--- Untangling: rooms to go through, what is read of them, and the edges, conversations and placements found.
-
--- name: touch_rooms
--- Ask for rooms to be gone through, each from one time to another.
+-- name: mark_dirty
 insert into work (org_id, stage, subject_id, since, until)
-select %(org_id)s, 'untangle', stretch.room_id, stretch.since, stretch.until
-from unnest(%(room_ids)s::uuid[], %(since)s::timestamptz[], %(until)s::timestamptz[])
-  as stretch (room_id, since, until)
-order by stretch.room_id
+values (%(org_id)s, 'untangle', %(room_id)s, %(since)s, %(until)s)
 on conflict (org_id, stage, subject_id) do update
 set
   version = work.version + 1,
-  -- whoever has taken the room comes back to it by themselves
+  -- the holder of the lease returns to the room anyway
   due_at = case when work.taken_since is null or work.set_aside_at is not null then now() else work.due_at end,
   attempts = case when work.taken_since is null or work.set_aside_at is not null then 0 else work.attempts end,
   failures = 0, error = null, set_aside_at = null,
   since = least(work.since, excluded.since), until = greatest(work.until, excluded.until);
 
--- name: touch_rooms_of_added
--- Ask for rooms to be gone through where something was just said.
+-- name: mark_added_dirty
 insert into work (org_id, stage, subject_id, since, until)
 select %(org_id)s, 'untangle', room_id, min(sent_at), max(sent_at)
 from pg_temp.incoming
@@ -27,15 +20,14 @@ order by room_id
 on conflict (org_id, stage, subject_id) do update
 set
   version = work.version + 1,
-  -- whoever has taken the room comes back to it by themselves
+  -- the holder of the lease returns to the room anyway
   due_at = case when work.taken_since is null or work.set_aside_at is not null then now() else work.due_at end,
   attempts = case when work.taken_since is null or work.set_aside_at is not null then 0 else work.attempts end,
   failures = 0, error = null, set_aside_at = null,
   since = least(work.since, excluded.since), until = greatest(work.until, excluded.until);
 
--- name: touch_rooms_of
--- Ask for rooms to be gone through where these messages stand and where they are answered. Whoever only looks what
--- would go asks for nothing: everybody who says something in those rooms would wait for it.
+-- name: mark_messages_dirty
+-- A dry run marks nothing: everybody who writes in those rooms would wait for it.
 insert into work (org_id, stage, subject_id, since, until)
 select messages.org_id, 'untangle', messages.room_id, min(messages.sent_at), max(messages.sent_at)
 from messages
@@ -53,14 +45,13 @@ order by messages.room_id
 on conflict (org_id, stage, subject_id) do update
 set
   version = work.version + 1,
-  -- whoever has taken the room comes back to it by themselves
+  -- the holder of the lease returns to the room anyway
   due_at = case when work.taken_since is null or work.set_aside_at is not null then now() else work.due_at end,
   attempts = case when work.taken_since is null or work.set_aside_at is not null then 0 else work.attempts end,
   failures = 0, error = null, set_aside_at = null,
   since = least(work.since, excluded.since), until = greatest(work.until, excluded.until);
 
--- name: touch_unplaced
--- Ask for every room to be gone through where something was said and stands in no conversation.
+-- name: mark_unassigned_dirty
 insert into work (org_id, stage, subject_id, since, until)
 select messages.org_id, 'untangle', messages.room_id, min(messages.sent_at), max(messages.sent_at)
 from messages
@@ -76,9 +67,8 @@ group by messages.org_id, messages.room_id
 order by messages.room_id
 on conflict (org_id, stage, subject_id) do nothing;
 
--- name: take_stretch -> LeasedRange
--- What has changed in a room joins what was taken before and not finished. Each taking has a mark of its own: who
--- took the same before may have read what was there before the change.
+-- name: lease_range
+-- Each lease has an id of its own: the holder of the previous one may have read what was there before the change.
 update work
 set
   taken_since = least(taken_since, since), taken_until = greatest(taken_until, until), since = null, until = null,
@@ -86,15 +76,13 @@ set
 where org_id = %(org_id)s and stage = 'untangle' and subject_id = %(room_id)s
 returning taken_since as since, taken_until as until, taking;
 
--- name: lock_stretch -> RangeState
--- Hold the work of a room, and tell who took it last and from when on something has changed since.
+-- name: lock_range
 select since as changed_since, taking
 from work
 where org_id = %(org_id)s and stage = 'untangle' and subject_id = %(room_id)s
 for update;
 
--- name: put_back
--- Leave what is still to be gone through of a room.
+-- name: return_range
 update work
 set
   taken_since = %(since)s, taken_until = %(until)s, due_at = now(), asked_at = now(), attempts = 0, failures = 0,
@@ -102,11 +90,9 @@ set
 where org_id = %(org_id)s and stage = 'untangle' and subject_id = %(room_id)s;
 
 -- name: finish_room
--- Forget the work of a room through which everything was gone.
 delete from work where org_id = %(org_id)s and stage = 'untangle' and subject_id = %(room_id)s;
 
--- name: said_from -> MessageRef
--- What was said in a room from a time on, all of one time together.
+-- name: ids_from
 -- Uses index: messages_in_order
 select id
 from messages
@@ -118,8 +104,7 @@ where org_id = %(org_id)s
 order by sent_at
 fetch first %(limit)s rows with ties;
 
--- name: said_before -> MessageRef
--- The last of what was said aloud in a room before a time, and what was whispered not long before it.
+-- name: ids_before
 -- Uses index: messages_in_order
 (
   select id
@@ -144,9 +129,8 @@ union all
     and erased_at is null
 );
 
--- name: heard -> RoomMessage
--- What untangling reads of messages, in the order of their room. Each table is asked message by message, through
--- an index, whatever the planner believes about its size.
+-- name: room_messages
+-- An index lookup per message, whatever the planner estimates.
 -- Uses indexes: replies_from, replies_found
 select
   said.id, said.kind, said.author_id, said.author_name, said.body, said.sent_at, said.native_order,
@@ -193,19 +177,16 @@ left join lateral (
 where said.org_id = %(org_id)s and said.id = any (%(message_ids)s)
 order by said.sent_at, said.native_order, said.id;
 
--- name: placements_of -> ConversationAssignment
--- Where these messages stand.
-select message_id, conversation_id, quiet_after
+-- name: assignments_of
+select message_id, conversation_id
 from placements
 where org_id = %(org_id)s and message_id = any (%(message_ids)s);
 
--- name: drop_found
--- Remove the edges that were found from these messages to what they answer.
+-- name: drop_inferred
 delete from replies
 where org_id = %(org_id)s and child_id = any (%(message_ids)s) and method in ('mention', 'inferred');
 
--- name: add_found
--- Add the edges found; a message that went meanwhile gets none.
+-- name: add_inferred
 insert into replies (org_id, room_id, child_id, parent_id, method, confidence)
 select %(org_id)s, child.room_id, found.child_id, found.parent_id, found.method, found.confidence
 from unnest(%(child_id)s::uuid[], %(parent_id)s::uuid[], %(method)s::text[], %(confidence)s::real[])
@@ -225,8 +206,7 @@ cross join lateral (
 on conflict (org_id, child_id) where method in ('mention', 'inferred') do update
 set parent_id = excluded.parent_id, method = excluded.method, confidence = excluded.confidence;
 
--- name: add_conversations
--- Add conversations, or say anew why they are some of their own.
+-- name: insert_conversations
 insert into conversations (org_id, id, room_id, boundary, opened_at, last_at, quiet_after)
 select %(org_id)s, id, room_id, boundary, opened_at, opened_at, quiet_after
 from unnest(
@@ -237,8 +217,7 @@ on conflict (org_id, id) do update
 set boundary = excluded.boundary
 where conversations.boundary <> excluded.boundary and conversations.boundary <> 'person';
 
--- name: place
--- Put messages into conversations; one that a person placed stays, and one that went meanwhile gets no place.
+-- name: put_assignments
 insert into placements (org_id, message_id, conversation_id, quiet_after)
 select %(org_id)s, placed.message_id, placed.conversation_id, placed.quiet_after
 from unnest(%(message_id)s::uuid[], %(conversation_id)s::uuid[], %(quiet_after)s::interval[])
@@ -254,9 +233,7 @@ set
   conversation_id = case when placements.by_hand then placements.conversation_id else excluded.conversation_id end,
   quiet_after = excluded.quiet_after;
 
--- name: follow -> ChangedConversation
--- Place what answers these messages, directly or not, where they stand; what a person placed stays, and so does
--- what answers that.
+-- name: move_replies
 with recursive below as (
   select placements.message_id, placements.conversation_id
   from placements
@@ -302,8 +279,7 @@ select distinct touched.conversation_id
 from stale
 cross join lateral (values (stale.was), (stale.conversation_id)) as touched (conversation_id);
 
--- name: refresh
--- Say from when to when messages are in these conversations, and how long a silence ends them.
+-- name: update_times
 -- Uses index: placements_in
 update conversations
 set
@@ -331,7 +307,6 @@ where conversations.org_id = %(org_id)s
     is distinct from (span.opened_at, span.last_at, coalesce(span.quiet_after, conversations.quiet_after));
 
 -- name: drop_empty
--- Remove those of these conversations in which nothing is left.
 delete from conversations
 where org_id = %(org_id)s
   and id = any (%(conversation_ids)s)
@@ -341,9 +316,8 @@ where org_id = %(org_id)s
     where placements.org_id = %(org_id)s and placements.conversation_id = conversations.id
   );
 
--- name: words_of -> ConversationText
--- How these conversations begin, in words; and those of the words that may be told: neither what a wish wants forgotten
--- or kept between some, nor what voices a wish.
+-- name: conversation_texts
+-- A label uses no message that a request to forget or to restrict hides, and none that states a request.
 -- Uses index: placements_in
 select
   asked.id,
@@ -375,10 +349,9 @@ cross join lateral (
 ) as begun
 group by asked.id;
 
--- name: with_whispers -> ChangedConversation
--- Those of these conversations in which something was whispered.
+-- name: with_whispers
 -- Uses index: placements_in
-select asked.id as conversation_id
+select asked.id
 from unnest(%(conversation_ids)s::uuid[]) as asked (id)
 where exists (
   select
@@ -387,9 +360,7 @@ where exists (
   where placements.org_id = %(org_id)s and placements.conversation_id = asked.id and messages.kind = 'whisper'
 );
 
--- name: describe -> ChangedConversation
--- Say what conversations are about and how sensitive they are, unless a person did.
--- What a language model called one stays as long as nothing in it has changed. Those of which that can be seen are told.
+-- name: put_descriptions
 with described as (
   update conversations
   set

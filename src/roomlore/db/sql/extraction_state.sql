@@ -1,9 +1,5 @@
--- Drawing from conversations what is stated in them: which are to be gone through, what is said in them and who may be
--- spoken of, and how far that has come.
-
--- name: undrawn -> PendingConversation
--- The newest conversations that are over and were not gone through by rules since they last changed. Where its room
--- is still to be gone through, a message may belong elsewhere, or be sensitive.
+-- name: pending
+-- While its room is still to be disentangled, a conversation may lose messages or become sensitive.
 -- Uses index: conversations_undrawn
 select id, room_id, sensitivity, drawing_state(conversations) as state
 from conversations
@@ -24,31 +20,26 @@ where org_id = %(org_id)s
 order by last_at desc, id
 limit %(limit)s;
 
--- name: asked_for -> PendingConversation
--- These conversations, as they are.
+-- name: requested
 select id, room_id, sensitivity, drawing_state(conversations) as state
 from conversations
-where org_id = %(org_id)s and id = any (%(conversation_ids)s)
+where org_id = %(org_id)s and id = any (%(ids)s)
 order by id;
 
--- name: conversations_in -> ConversationRef
--- The conversations of a room, or of every room.
+-- name: conversations_in
 select id
 from conversations
 where org_id = %(org_id)s and (%(room_id)s::uuid is null or room_id = %(room_id)s)
 order by last_at desc, id;
 
--- name: members -> MessageRef
--- The messages of these conversations, whatever is left of them.
+-- name: message_ids
 -- Uses index: placements_in
-select message_id as id
+select message_id
 from placements
 where org_id = %(org_id)s and conversation_id = any (%(conversation_ids)s);
 
--- name: said -> MessageText
--- What was said in these conversations and is still there, in order. What spoken wishes cover is in there for rules,
--- whose finds they keep back as well, and not for what is shown to a language model. Each table is asked message by
--- message, through an index, whatever the planner believes about its size.
+-- name: messages_in
+-- An index lookup per message, whatever the planner estimates.
 -- Uses index: placements_in
 select
   placements.conversation_id, said.id as message_id, said.author_id, said.author_name, said.author_kind, said.kind,
@@ -67,7 +58,7 @@ left join lateral (
   offset 0
 ) as stated on true
 where placements.org_id = %(org_id)s
-  and placements.conversation_id = any (%(conversation_ids)s)
+  and placements.conversation_id = any (%(ids)s)
   and said.kind in ('message', 'whisper')
   and said.redacted_at is null
   and said.body ~ '\S'
@@ -79,12 +70,11 @@ where placements.org_id = %(org_id)s
   )
 order by placements.conversation_id, said.sent_at, said.native_order, said.id;
 
--- name: people -> RoomParticipant
--- Who takes part in these rooms, by every name known of them.
+-- name: participants_in
 select
   members.room_id, participants.id, participants.name, participants.kind,
   array(
-    select participants.first_name
+    select participants.first_name where participants.first_name <> participants.name
     union
     select called.name
     from identities
@@ -92,6 +82,7 @@ select
     where identities.org_id = participants.org_id
       and identities.participant_id = participants.id
       and called.name ~ '[[:alpha:]]'
+      and called.name <> participants.name
     order by 1
   ) as names
 from (
@@ -103,48 +94,41 @@ join participants on participants.org_id = %(org_id)s and participants.id = memb
 where participants.kind <> 'system'
 order by members.room_id, participants.id;
 
--- name: hold -> LockedConversation
--- Keep conversations as they are until the transaction ends, and tell how they are: whoever changes one waits, or is
--- seen from here on.
-select id
+-- name: lock_rows
+select
 from conversations
 where org_id = %(org_id)s and id = any (%(conversation_ids)s)
 order by id
 for update;
 
--- name: states -> ConversationState
--- How conversations are that are held. A statement of its own: what came before the rows were held is seen.
+-- name: states
+-- A statement of its own: it sees what came before the rows were locked.
 select id, drawing_state(conversations) as state
 from conversations
 where org_id = %(org_id)s and id = any (%(conversation_ids)s);
 
--- name: note_drawn
--- Rules have gone through these conversations as they are.
+-- name: put_extracted
 update conversations
 set drawn_state = noted.state, draw_error = null
-from unnest(%(id)s::uuid[], %(state)s::text[]) as noted (id, state)
+from unnest(%(states_1)s::uuid[], %(states_2)s::text[]) as noted (id, state)
 where conversations.org_id = %(org_id)s and conversations.id = noted.id;
 
--- name: note_read
--- A language model has gone through these conversations as they are.
+-- name: put_read_by_llm
 update conversations
 set read_state = noted.state
-from unnest(%(id)s::uuid[], %(state)s::text[]) as noted (id, state)
+from unnest(%(states_1)s::uuid[], %(states_2)s::text[]) as noted (id, state)
 where conversations.org_id = %(org_id)s and conversations.id = noted.id;
 
--- name: set_aside
--- Leave a conversation that broke whoever went through it until it changes, or until somebody wants it tried again.
+-- name: dead_letter
 update conversations
 set draw_error = %(error)s, drawn_state = null
 where org_id = %(org_id)s and id = %(conversation_id)s;
 
 -- name: retry
--- Let conversations be tried again that were set aside.
 -- Uses index: conversations_set_aside
 update conversations set draw_error = null where org_id = %(org_id)s and draw_error is not null;
 
--- name: note_changes
--- Let conversations be gone through again that are not as they were when that was done.
+-- name: reset_changed
 update conversations as held
 set
   drawn_state = case when held.drawn_state = now.state then held.drawn_state end,
@@ -161,53 +145,52 @@ where held.org_id = %(org_id)s
   and held.id = now.id
   and (held.drawn_state <> now.state or held.read_state <> now.state or held.draw_error is not null);
 
--- name: hush -> SensitivityChange
--- Let what rests on sensitive conversations be sensitive at once, whoever put it how.
+-- name: update_sensitivity
 -- Uses indexes: placements_in, memory_sources_of_message
-update memories
-set sensitivity = 'sensitive', is_hushed = true
-where memories.org_id = %(org_id)s
-  and memories.sensitivity = 'normal'
-  and memories.id in (
-    select resting.memory_id
-    from conversations
-    join placements on placements.org_id = conversations.org_id and placements.conversation_id = conversations.id
-    join memory_sources as resting
-      on resting.org_id = placements.org_id and resting.message_id = placements.message_id
-    where conversations.org_id = %(org_id)s
-      and conversations.id = any (%(conversation_ids)s)
-      and conversations.sensitivity = 'sensitive'
-  )
-returning memories.id;
+with hushed as (
+  update memories
+  set sensitivity = 'sensitive', is_hushed = true
+  where memories.org_id = %(org_id)s
+    and memories.sensitivity = 'normal'
+    and memories.id in (
+      select source.memory_id
+      from conversations
+      join placements on placements.org_id = conversations.org_id and placements.conversation_id = conversations.id
+      join memory_sources as source on source.org_id = placements.org_id and source.message_id = placements.message_id
+      where conversations.org_id = %(org_id)s
+        and conversations.id = any (%(conversation_ids)s)
+        and conversations.sensitivity = 'sensitive'
+    )
+  returning memories.id
+),
+unhushed as (
+  update memories
+  set sensitivity = 'normal', is_hushed = false
+  where memories.org_id = %(org_id)s
+    and memories.is_hushed
+    and memories.id in (
+      select source.memory_id
+      from placements
+      join memory_sources as source on source.org_id = placements.org_id and source.message_id = placements.message_id
+      where placements.org_id = %(org_id)s and placements.conversation_id = any (%(conversation_ids)s)
+    )
+    and not exists (
+      select 1
+      from memory_sources as source
+      join placements on placements.org_id = source.org_id and placements.message_id = source.message_id
+      join conversations
+        on conversations.org_id = placements.org_id and conversations.id = placements.conversation_id
+      where source.org_id = %(org_id)s
+        and source.memory_id = memories.id
+        and conversations.sensitivity = 'sensitive'
+    )
+  returning memories.id
+)
+select id from hushed
+union all
+select id from unhushed;
 
--- name: unhush -> SensitivityChange
--- Let what was sensitive only because of these conversations be so no more, unless it rests on another one that is.
--- Uses indexes: placements_in, memory_sources_of_message
-update memories
-set sensitivity = 'normal', is_hushed = false
-where memories.org_id = %(org_id)s
-  and memories.is_hushed
-  and memories.id in (
-    select resting.memory_id
-    from placements
-    join memory_sources as resting
-      on resting.org_id = placements.org_id and resting.message_id = placements.message_id
-    where placements.org_id = %(org_id)s and placements.conversation_id = any (%(conversation_ids)s)
-  )
-  and not exists (
-    select 1
-    from memory_sources as source
-    join placements on placements.org_id = source.org_id and placements.message_id = source.message_id
-    join conversations
-      on conversations.org_id = placements.org_id and conversations.id = placements.conversation_id
-    where source.org_id = %(org_id)s
-      and source.memory_id = memories.id
-      and conversations.sensitivity = 'sensitive'
-  )
-returning memories.id;
-
--- name: draw_anew
--- Let the conversations that these messages are in be gone through again, and forget how they were.
+-- name: reextract
 update conversations
 set drawn_state = null, read_state = null, draw_error = null
 where org_id = %(org_id)s
@@ -215,8 +198,7 @@ where org_id = %(org_id)s
     select conversation_id from placements where org_id = %(org_id)s and message_id = any (%(message_ids)s)
   );
 
--- name: draw_anew_resting
--- Let the conversations be gone through again that these memories rest on, and forget how they were.
+-- name: reextract_sources
 update conversations
 set drawn_state = null, read_state = null, draw_error = null
 where org_id = %(org_id)s
@@ -227,9 +209,7 @@ where org_id = %(org_id)s
     where memory_sources.org_id = %(org_id)s and memory_sources.memory_id = any (%(memory_ids)s)
   );
 
--- name: coverage -> ExtractionProgress
--- How far rules have come in each room: messages of conversations that were gone through, conversations that are over
--- and wait, and since when, and those that were set aside.
+-- name: coverage
 select
   conversations.room_id,
   coalesce(sum(held.count) filter (where conversations.drawn_state is not null), 0)::bigint as done,

@@ -320,9 +320,8 @@ from rests
 join stands on stands.id = rests.memory_id
 order by rests.message_id, stands.id desc;
 
--- name: standing -> ConversationAssignment
--- Which conversations these messages are in, as far as the viewer may see these: the rule is asked twice for each
--- conversation and not for each message, however long a time lies between them.
+-- name: assignments
+-- The visibility rule runs twice per conversation, not once per message.
 with recursive asked as (
   select %(message_ids)s::uuid[] as left_ids, null::uuid as conversation_id, '{}'::uuid[] as held_ids
   union all
