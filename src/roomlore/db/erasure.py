@@ -1,11 +1,10 @@
-"""Statements that erase: what goes with messages, and what goes with a person.
+"""Statements that erase messages and persons, with everything that belongs to them.
 
-Each says how many rows of what it changed, for the receipt. Messages come as portions of ids.
+They return the number of rows by kind, for the receipt. Messages come in chunks of ids.
 """
 
 import json
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -24,32 +23,19 @@ from roomlore.db.erased import AccountName
 from roomlore.db.memory_vectors import drop_vectors
 from roomlore.db.outbox import append, remove_memories
 from roomlore.db.projections import enqueue, enqueue_naming, enqueue_replies
-from roomlore.db.queries import Connection, Queries
+from roomlore.db.queries import Connection, Queries, RowCount
 from roomlore.domain.ids import ConversationId, MemoryId, MessageId, OrgId, ParticipantId, RoomId
 from roomlore.domain.incoming import MessageKind
 
 QUERIES = Queries("erasure")
 
-#: How much of what.
+#: Numbers of rows by kind.
 Counts = Mapping[str, int]
-#: What of a person goes in one statement, in an order that the references between tables allow.
-PERSON_STATEMENTS = (
-    ("audiences", "drop_addressed"),
-    ("memberships", "drop_memberships"),
-    ("activity", "drop_activity_of"),
-    ("merges", "drop_merges"),
-    ("keys", "drop_keys"),
-    ("encounters", "drop_encounters_of"),
-    ("memory links", "drop_involved"),
-    ("speakers", "drop_spoken"),
-    ("identities", "drop_identities"),
-    ("participants", "drop_participants"),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageToErase:
-    """A message that is to be erased."""
+    """A message to erase."""
 
     id: MessageId
     room_id: RoomId
@@ -57,22 +43,8 @@ class MessageToErase:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MessageRef:
-    """A message that may stand in a conversation, or may name somebody."""
-
-    id: MessageId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryRef:
-    """A memory's id."""
-
-    id: MemoryId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryText:
-    """What a memory says, and whether it involves those who go."""
+    """The text of a memory, and whether it involves the erased participants."""
 
     id: MemoryId
     content: str
@@ -80,46 +52,16 @@ class MemoryText:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConversationRef:
-    """A conversation's id."""
-
-    id: ConversationId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationLabel:
-    """What a conversation is called."""
+    """The label of a conversation."""
 
     id: ConversationId
     label: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RowCount:
-    """A number of rows."""
-
-    count: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AccountRow:
-    """An account on a platform."""
-
-    platform: str
-    account_id: str
-    persona: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NameRow:
-    """What somebody was called."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MessageContents:
-    """Everything in a message, its earlier texts included, that may name somebody else."""
+    """Everything in a message, its earlier texts included, that may name another person."""
 
     id: MessageId
     kind: MessageKind
@@ -134,6 +76,7 @@ class MessageContents:
     earlier: Sequence[str]
 
 
+@QUERIES.query
 async def messages_in_range(
     conn: Connection,
     org_id: OrgId,
@@ -144,267 +87,382 @@ async def messages_in_range(
     limit: int,
     with_tombstones: bool,
 ) -> list[MessageToErase]:
-    """Return the oldest messages that were sent in a room in a time, holes among them or not."""
-    params = {"org_id": org_id, "room_id": room_id, "since": since, "until": until, "limit": limit}
-    params |= {"with_holes": with_tombstones}
-    return await QUERIES.all(conn, "messages_in_range", MessageToErase, params)
+    """Return the oldest messages of a time in a room, with or without tombstones."""
+    ...
 
 
+@QUERIES.query
 async def messages_by(
-    conn: Connection, org_id: OrgId, participant_ids: Sequence[ParticipantId], *, limit: int
+    conn: Connection, org_id: OrgId, participant_ids: Collection[ParticipantId], *, limit: int
 ) -> list[MessageToErase]:
-    """Return some messages that participants wrote."""
-    params = {"org_id": org_id, "participant_ids": list(participant_ids), "limit": limit}
-    return await QUERIES.all(conn, "messages_by", MessageToErase, params)
+    """Return some messages of participants."""
+    ...
 
 
 async def drop_derived(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> Counts:
-    """Remove what was derived from messages, but not which conversations they are in.
+    """Remove what was derived from messages, except which conversations they are in.
 
-    Work, vectors, memories, the edges found at either end, and the labels of their conversations. What remains
-    around them is gone through again.
+    That is work, vectors, memories, inferred replies at either end, and the labels of their conversations. The messages
+    around them are disentangled again.
     """
-    # Work first: whoever is just writing what was derived holds the work's row, so that the drop comes after.
-    params = {"org_id": org_id, "message_ids": list(ids)}
     await enqueue_replies(conn, org_id, ids)
-    spoken = [row.id for row in await QUERIES.all(conn, "spoken", MessageRef, params)]
-    losing = await conversations_of(conn, org_id, ids)
-    if await disentanglement.mark_messages_dirty(
-        conn, org_id, [*spoken, *await _beside(conn, org_id, losing, ids)]
-    ):
-        await work_queue.wake(conn, "untangle")
+    assigned = await assigned_ids(conn, org_id, ids)
+    losing = list(await conversations_of(conn, org_id, ids))
+    await _disentangle_again(conn, org_id, [*assigned, *await nearest_remaining(conn, org_id, losing, ids)])
     await extraction_state.reextract(conn, org_id, ids)
-    shown = await llm_calls.drop_with_messages(conn, org_id, ids)
-    waiting = await QUERIES.run(conn, "drop_work", params)
+    calls = await llm_calls.drop_with_messages(conn, org_id, ids)
+    # Before what it derives: a worker that is writing holds the row of its work, so that this waits for it.
+    work = await drop_work(conn, org_id, ids)
     vectors = await work_queue.drop_embeddings(conn, org_id, ids)
-    resting = await QUERIES.all(conn, "memories_resting_on", MemoryRef, params)
+    derived = await memories_from(conn, org_id, ids)
     injected = await injections.revoke_triggered_by(conn, org_id, ids)
-    remembered = await drop_memories(conn, org_id, [memory.id for memory in resting])
-    found = await QUERIES.run(conn, "drop_found", params)
-    voiced, buried = await privacy_requests.drop_with_messages(conn, org_id, ids)
-    params = {"org_id": org_id, "conversation_ids": losing}
-    labels = await QUERIES.run(conn, "empty_labels", params)
-    # What passed between those who spoke there is counted anew once the rest is gone through again.
-    encounters = await QUERIES.run(conn, "drop_encounters", params)
+    dropped = await drop_memories(conn, org_id, derived)
+    replies = await drop_inferred(conn, org_id, ids)
+    stated, buried = await privacy_requests.drop_with_messages(conn, org_id, ids)
+    labels = await empty_labels(conn, org_id, losing)
+    # Interactions are counted anew when the rest is disentangled again.
+    encounters = await drop_encounters(conn, org_id, losing)
     return {
-        "work": waiting,
+        "work": work,
         "embeddings": vectors,
-        **remembered,
-        "readings": shown,
-        "replies": found,
+        **dropped,
+        "readings": calls,
+        "replies": replies,
         "labels": labels,
         "encounters": encounters,
         "injections": injected,
-        "wishes": voiced,
+        "wishes": stated,
         "wishes without words": buried,
     }
 
 
+async def _disentangle_again(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> None:
+    if await disentanglement.mark_messages_dirty(conn, org_id, ids):
+        await work_queue.wake(conn, "untangle")
+
+
+@QUERIES.query
+async def assigned_ids(
+    conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]
+) -> list[MessageId]:
+    """Return those of these messages that belong to conversations: no notices, injections or tombstones."""
+    ...
+
+
+@QUERIES.query
+async def conversations_of(
+    conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]
+) -> dict[ConversationId, bool]:
+    """Return the conversations of messages, and whether one of these there is no whisper."""
+    ...
+
+
+@QUERIES.query
+async def nearest_remaining(
+    conn: Connection,
+    org_id: OrgId,
+    conversation_ids: Collection[ConversationId],
+    message_ids: Collection[MessageId],
+) -> list[MessageId]:
+    """Return one remaining message of each conversation, the nearest to those that go: from it the label is set again."""
+    ...
+
+
+@QUERIES.query
+async def drop_work(conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]) -> RowCount:
+    """Drop the work on messages and on their replies; work on their rooms stays."""
+    ...
+
+
+@QUERIES.query
+async def memories_from(
+    conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]
+) -> list[MemoryId]:
+    """Return the memories with one of these messages as a source."""
+    ...
+
+
+@QUERIES.query
+async def drop_inferred(conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]) -> RowCount:
+    """Remove the inferred replies at either end of messages; those that the platform states stay."""
+    ...
+
+
+@QUERIES.query
+async def empty_labels(
+    conn: Connection, org_id: OrgId, conversation_ids: Collection[ConversationId]
+) -> RowCount:
+    """Remove the labels of conversations, those by persons included, and the digest of what a language model was shown."""
+    ...
+
+
+@QUERIES.query
+async def drop_encounters(
+    conn: Connection, org_id: OrgId, conversation_ids: Collection[ConversationId]
+) -> RowCount:
+    """Remove the interaction counts of conversations."""
+    ...
+
+
 async def drop_message_details(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> Counts:
-    """Remove what belongs to messages beside their rows: earlier texts and whom they are addressed to."""
+    """Remove the earlier texts and the audiences of messages."""
     revisions = await messages.drop_revisions(conn, org_id, ids)
-    audiences = await QUERIES.run(conn, "drop_audiences", {"org_id": org_id, "message_ids": list(ids)})
-    return {"revisions": revisions, "audiences": audiences}
+    return {"revisions": revisions, "audiences": await drop_audiences(conn, org_id, ids)}
 
 
-async def make_tombstones(conn: Connection, org_id: OrgId, ids: Sequence[MessageId], *, at: datetime) -> int:
-    """Leave nothing of messages but their places; return how many had been more."""
-    params = {"org_id": org_id, "message_ids": list(ids), "at": at}
-    await QUERIES.run(conn, "add_nobody", params)
-    return await QUERIES.run(conn, "make_holes", params)
+@QUERIES.query
+async def drop_audiences(conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]) -> RowCount:
+    """Remove the audiences of messages."""
+    ...
 
 
+@QUERIES.query
+async def make_tombstones(
+    conn: Connection, org_id: OrgId, message_ids: Collection[MessageId], *, at: datetime
+) -> RowCount:
+    """Turn messages into tombstones; return how many were none before."""
+    ...
+
+
+@QUERIES.query
 async def detach_replies(
-    conn: Connection, org_id: OrgId, ids: Sequence[MessageId], *, since: datetime | None, until: datetime
-) -> int:
-    """Let replies from outside a range wait for their parents, which go; return how many."""
-    params = {"org_id": org_id, "message_ids": list(ids), "since": since, "until": until}
-    return await QUERIES.run(conn, "part_replies", params)
+    conn: Connection,
+    org_id: OrgId,
+    message_ids: Collection[MessageId],
+    *,
+    since: datetime | None,
+    until: datetime,
+) -> RowCount:
+    """Let replies from outside a range wait for their parents, which go, as if they were new."""
+    ...
 
 
-async def drop_messages(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> Counts:
-    """Remove messages, place and all, and the edges at either end."""
-    params = {"org_id": org_id, "message_ids": list(ids)}
-    return await _run_all(conn, (("replies", "drop_replies"), ("messages", "drop_messages")), params)
-
-
-async def conversations_of(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> list[ConversationId]:
-    """Return the conversations that messages are in."""
-    params = {"org_id": org_id, "message_ids": list(ids)}
-    return [row.id for row in await QUERIES.all(conn, "conversations_of", ConversationRef, params)]
+@QUERIES.query
+async def drop_messages(
+    conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]
+) -> dict[str, int]:
+    """Remove messages without a tombstone, and the replies at either end; return the counts."""
+    ...
 
 
 async def remove_from_conversations(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> Counts:
-    """Take messages out of their conversations; one in which nothing is left goes."""
-    params = {"org_id": org_id, "message_ids": list(ids)}
+    """Remove messages from their conversations, and conversations that have no message left."""
     left = await conversations_of(conn, org_id, ids)
-    aloud = {row.id for row in await QUERIES.all(conn, "losing_aloud", ConversationRef, params)}
-    placements = await QUERIES.run(conn, "drop_placements", params)
-    gone = await QUERIES.run(conn, "drop_empty_conversations", {"org_id": org_id, "conversation_ids": left})
+    aloud = {key for key, is_aloud in left.items() if is_aloud}
+    placements = await drop_placements(conn, org_id, ids)
+    gone = await disentanglement.drop_empty(conn, org_id, left)
     await disentanglement.refresh(conn, org_id, left, changed=aloud, whispered=set(left) - aloud)
     return {"placements": placements, "conversations": gone}
 
 
+@QUERIES.query
+async def drop_placements(conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]) -> RowCount:
+    """Remove messages from their conversations."""
+    ...
+
+
 async def clear_labels(conn: Connection, org_id: OrgId, ids: Sequence[ConversationId]) -> int:
-    """Remove what conversations are called, and have them gone through again; return how many had a label."""
-    if await disentanglement.mark_messages_dirty(conn, org_id, await _beside(conn, org_id, ids, [])):
-        await work_queue.wake(conn, "untangle")
+    """Remove the labels of conversations and have them disentangled again; return how many had a label."""
+    await _disentangle_again(conn, org_id, await nearest_remaining(conn, org_id, ids, []))
     await append(conn, org_id, "conversation.changed", ids)
-    return await QUERIES.run(conn, "empty_labels", {"org_id": org_id, "conversation_ids": list(ids)})
-
-
-async def _beside(
-    conn: Connection, org_id: OrgId, losing: Sequence[ConversationId], ids: Sequence[MessageId]
-) -> list[MessageId]:
-    params = {"org_id": org_id, "conversation_ids": list(losing), "message_ids": list(ids)}
-    return [row.id for row in await QUERIES.all(conn, "beside", MessageRef, params)]
+    return await empty_labels(conn, org_id, ids)
 
 
 async def drop_memories(conn: Connection, org_id: OrgId, ids: Sequence[MemoryId]) -> Counts:
-    """Remove memories and all that belongs to them; return how many, and how many vectors.
+    """Remove memories and everything that belongs to them; return how many, and how many vectors.
 
-    What one of them took the place of is superseded by what took its own, or stands again where nothing did.
+    A memory that one of them superseded is superseded by the next one, or active again if there is none.
     """
     if not ids:
         return {}
-    params = {"org_id": org_id, "memory_ids": list(ids)}
-    # Before what they rest on goes: others may have said the same, and say it still.
+    # While the sources are known: other messages may state the same.
     await extraction_state.reextract_sources(conn, org_id, ids)
     await memory_writes.lock(conn, org_id)
     await injections.revoke(conn, org_id, ids)
     await remove_memories(conn, org_id, ids)
-    handed = await QUERIES.all(conn, "hand_over_superseded", MemoryRef, params)
-    await append(conn, org_id, "memory.changed", [memory.id for memory in handed])
+    await append(conn, org_id, "memory.changed", await hand_over_superseded(conn, org_id, ids))
     vectors = await drop_vectors(conn, org_id, ids)
-    for part in ("memory_sources", "memory_tags", "memory_participants", "partings"):
-        await QUERIES.run(conn, f"drop_{part}", params)
-    return {"memory embeddings": vectors, "memories": await QUERIES.run(conn, "drop_memories", params)}
+    return {"memory embeddings": vectors, "memories": await drop_memory_rows(conn, org_id, ids)}
+
+
+@QUERIES.query
+async def hand_over_superseded(
+    conn: Connection, org_id: OrgId, memory_ids: Collection[MemoryId]
+) -> list[MemoryId]:
+    """Hand over what memories superseded to the next remaining one; return the memories that changed."""
+    ...
+
+
+@QUERIES.query
+async def drop_memory_rows(conn: Connection, org_id: OrgId, memory_ids: Collection[MemoryId]) -> RowCount:
+    """Remove memories with their sources, tags, participants and supersession overrides."""
+    ...
 
 
 async def recount_activity(
-    conn: Connection, org_id: OrgId, rooms: Iterable[RoomId], authors: Iterable[ParticipantId]
+    conn: Connection, org_id: OrgId, rooms: Collection[RoomId], authors: Collection[ParticipantId]
 ) -> None:
-    """Count anew how much authors wrote in rooms."""
-    params = {"org_id": org_id, "room_ids": list(rooms), "participant_ids": list(authors)}
-    await QUERIES.run(conn, "drop_activity", params)
-    await QUERIES.run(conn, "count_activity", params)
+    """Count the messages of authors in rooms again."""
+    await drop_activity(conn, org_id, rooms, authors)
+    await count_activity(conn, org_id, rooms, authors)
 
 
+@QUERIES.query
+async def drop_activity(
+    conn: Connection,
+    org_id: OrgId,
+    room_ids: Collection[RoomId],
+    participant_ids: Collection[ParticipantId],
+) -> None:
+    """Remove the message counts of participants in rooms."""
+    ...
+
+
+@QUERIES.query
+async def count_activity(
+    conn: Connection,
+    org_id: OrgId,
+    room_ids: Collection[RoomId],
+    participant_ids: Collection[ParticipantId],
+) -> None:
+    """Count the messages of participants in rooms."""
+    ...
+
+
+@QUERIES.query
 async def memberships_in(conn: Connection, org_id: OrgId, room_id: RoomId) -> int:
-    """Return how many memberships a room has."""
-    row = await QUERIES.first(conn, "memberships_in", RowCount, {"org_id": org_id, "room_id": room_id})
-    assert row is not None
-    return row.count
+    """Return the number of memberships of a room."""
+    ...
 
 
+@QUERIES.query
 async def accounts_of(
-    conn: Connection, org_id: OrgId, participant_ids: Sequence[ParticipantId]
+    conn: Connection, org_id: OrgId, participant_ids: Collection[ParticipantId]
 ) -> list[AccountName]:
     """Return the accounts of participants."""
-    params = {"org_id": org_id, "participant_ids": list(participant_ids)}
-    rows = await QUERIES.all(conn, "accounts_of", AccountRow, params)
-    return [(row.platform, row.account_id, row.persona) for row in rows]
+    ...
 
 
+@QUERIES.query
 async def names_of(
-    conn: Connection, org_id: OrgId, participant_ids: Sequence[ParticipantId]
+    conn: Connection, org_id: OrgId, participant_ids: Collection[ParticipantId]
 ) -> frozenset[str]:
-    """Return everything that participants were ever called."""
-    params = {"org_id": org_id, "participant_ids": list(participant_ids)}
-    return frozenset(row.name for row in await QUERIES.all(conn, "names_of", NameRow, params)) - {""}
+    """Return all current and former names of participants."""
+    ...
 
 
 async def drop_person(conn: Connection, org_id: OrgId, participant_ids: Sequence[ParticipantId]) -> Counts:
-    """Remove participants who wrote nothing, and whatever else is theirs.
+    """Remove participants who have no messages, and everything else of theirs.
 
-    What was whispered to them is gone through again: fewer hear it now, perhaps the same as something else.
+    Whispers to them are disentangled again: their audience is smaller now, perhaps the same as that of others.
     """
-    params = {"org_id": org_id, "participant_ids": list(participant_ids)}
-    heard = [row.id for row in await QUERIES.all(conn, "addressed", MessageRef, params)]
-    if await disentanglement.mark_messages_dirty(conn, org_id, heard):
-        await work_queue.wake(conn, "untangle")
-    await enqueue(conn, org_id, heard)
+    whispers = await whispers_to(conn, org_id, participant_ids)
+    await _disentangle_again(conn, org_id, whispers)
+    await enqueue(conn, org_id, whispers)
     await enqueue_naming(conn, org_id, participant_ids)
     await privacy_requests.remove_participants(conn, org_id, participant_ids)
-    return await _run_all(conn, PERSON_STATEMENTS, params)
+    return await drop_participants(conn, org_id, participant_ids)
 
 
+@QUERIES.query
+async def whispers_to(
+    conn: Connection, org_id: OrgId, participant_ids: Collection[ParticipantId]
+) -> list[MessageId]:
+    """Return the whispers to participants."""
+    ...
+
+
+@QUERIES.query
+async def drop_participants(
+    conn: Connection, org_id: OrgId, participant_ids: Collection[ParticipantId]
+) -> dict[str, int]:
+    """Remove participants and everything that refers to them; return the counts."""
+    ...
+
+
+@QUERIES.query
 async def memories_of(
-    conn: Connection, org_id: OrgId, participant_ids: Sequence[ParticipantId]
+    conn: Connection, org_id: OrgId, participant_ids: Collection[ParticipantId]
 ) -> list[MemoryId]:
-    """Return the memories that participants asserted or wrote, that are about them, or seen by them."""
-    params = {"org_id": org_id, "participant_ids": list(participant_ids)}
-    return [row.id for row in await QUERIES.all(conn, "memories_of", MemoryRef, params)]
+    """Return the memories that participants asserted, wrote, experienced or are the subject of."""
+    ...
 
 
+@QUERIES.query
 async def memories_containing(
-    conn: Connection, org_id: OrgId, strings: Iterable[str], *, participant_ids: Sequence[ParticipantId]
+    conn: Connection,
+    org_id: OrgId,
+    strings: Collection[str],
+    *,
+    participant_ids: Collection[ParticipantId],
 ) -> list[MemoryText]:
-    """Return the memories in which one of these strings occurs, and whether they involve participants."""
-    params = {"org_id": org_id, "strings": list(strings), "participant_ids": list(participant_ids)}
-    return await QUERIES.all(conn, "memories_saying", MemoryText, params)
+    """Return the memories that contain one of these strings, in any case, and whether they involve participants."""
+    ...
 
 
+@QUERIES.query
 async def labels_containing(
-    conn: Connection, org_id: OrgId, strings: Iterable[str]
+    conn: Connection, org_id: OrgId, strings: Collection[str]
 ) -> list[ConversationLabel]:
-    """Return the conversations whose label has one of these strings in it."""
-    return await QUERIES.all(
-        conn, "labels_saying", ConversationLabel, {"org_id": org_id, "strings": list(strings)}
-    )
+    """Return the conversations whose label contains one of these strings, in any case."""
+    ...
 
 
+@QUERIES.query
 async def messages_containing(
     conn: Connection, org_id: OrgId, platform: str, *, strings: Sequence[str]
 ) -> list[MessageId]:
-    """Return the messages of a platform in which one of these strings occurs."""
-    params = {
-        "org_id": org_id,
-        "platform": platform,
-        "strings": list(strings),
-        # As JSON writes them between quotes.
-        "json_strings": [_json(string)[1:-1] for string in strings],
-    }
-    return [row.id for row in await QUERIES.all(conn, "messages_saying", MessageRef, params)]
+    """Return the messages of a platform that contain one of these strings, in any case, in a text or a structured field."""
+    ...
 
 
+@QUERIES.query
 async def message_contents(
-    conn: Connection, org_id: OrgId, ids: Sequence[MessageId]
+    conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]
 ) -> list[MessageContents]:
-    """Return everything in these messages that may name somebody else."""
-    return await QUERIES.all(
-        conn, "said_by_others", MessageContents, {"org_id": org_id, "message_ids": list(ids)}
+    """Return everything in messages that may name another person."""
+    ...
+
+
+async def rewrite_messages(conn: Connection, org_id: OrgId, contents: Sequence[MessageContents]) -> None:
+    """Store redacted contents of messages and their earlier texts."""
+    rows = [
+        (
+            one.id,
+            one.body,
+            _json(one.mentions),
+            _json(one.attachments),
+            _json(one.reactions),
+            _json(one.metadata),
+            _json(one.raw),
+        )
+        for one in contents
+    ]
+    await put_contents(conn, org_id, rows)
+    await put_revisions(
+        conn,
+        org_id,
+        [(one.id, *earlier) for one in contents for earlier in zip(one.earlier_at, one.earlier, strict=True)],
     )
 
 
-async def rewrite_messages(conn: Connection, org_id: OrgId, said: Sequence[MessageContents]) -> None:
-    """Put scrubbed contents in place of those that named somebody."""
-    fields = ("mentions", "attachments", "reactions", "metadata", "raw")
-    params: dict[str, object] = {"org_id": org_id, "id": [one.id for one in said]}
-    params["body"] = [one.body for one in said]
-    for field in fields:
-        values = [getattr(one, field) for one in said]
-        params[field] = [None if value is None else _json(value) for value in values]
-    await QUERIES.run(conn, "rewrite_messages", params)
-    earlier = [
-        (one.id, written_at, body)
-        for one in said
-        for written_at, body in zip(one.earlier_at, one.earlier, strict=True)
-    ]
-    params = {"org_id": org_id, "message_id": [row[0] for row in earlier]}
-    params |= {"written_at": [row[1] for row in earlier], "body": [row[2] for row in earlier]}
-    await QUERIES.run(conn, "rewrite_revisions", params)
+@QUERIES.query
+async def put_contents(
+    conn: Connection,
+    org_id: OrgId,
+    contents: Sequence[tuple[MessageId, str, str | None, str | None, str | None, str | None, str | None]],
+) -> None:
+    """Store contents of messages: body, mentions, attachments, reactions, metadata and raw record."""
+    ...
 
 
-async def _run_all(
-    conn: Connection, statements: Iterable[tuple[str, str]], params: Mapping[str, Any]
-) -> Counts:
-    """Run statements one after the other, and return how many rows of what they changed."""
-    counts = Counter[str]()
-    for what, name in statements:
-        counts[what] += await QUERIES.run(conn, name, params)
-    return counts
+@QUERIES.query
+async def put_revisions(
+    conn: Connection, org_id: OrgId, revisions: Sequence[tuple[MessageId, datetime, str]]
+) -> None:
+    """Store earlier texts of messages."""
+    ...
 
 
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+def _json(value: Any) -> str | None:
+    return None if value is None else json.dumps(value, ensure_ascii=False)

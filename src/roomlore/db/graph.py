@@ -1,6 +1,9 @@
-"""The graph of people, messages and memories as the database knows it: what its viewer may see, decided by its policies."""
+"""The graph of people, messages and memories in the database: queries about what its viewer may see.
 
-from collections.abc import Sequence
+Memories are the active ones.
+"""
+
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -23,119 +26,77 @@ from roomlore.domain.projections import tag_id
 from roomlore.domain.records import MemoryRole
 
 QUERIES = Queries("graph")
-_WEIGHTS = {
-    "about": ABOUT_WEIGHT,
-    "involves": INVOLVES_WEIGHT,
-    "rests_on": SOURCE_WEIGHT,
-    "tagged": TAG_WEIGHT,
-}
 _AUTHOR_ROLES: Sequence[MemoryRole] = ("author", "perspective")
 _SUBJECT_ROLES: Sequence[MemoryRole] = ("subject",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ParticipantRef:
-    """The id of a participant."""
-
-    id: ParticipantId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessageRef:
-    """The id of a message."""
-
-    id: MessageId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryRef:
-    """The id of a memory."""
-
-    id: MemoryId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TagCount:
-    """How many memories have a tag."""
-
-    tag: str
-    count: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceRow:
-    """A message that a memory rests on."""
-
-    message_id: MessageId
-    memory_id: MemoryId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ParticipantName:
-    """What the viewer may call a participant."""
+    """The name of a participant that the viewer may know."""
 
     id: ParticipantId
     name: str
     kind: ParticipantKind
 
 
+@QUERIES.query
 async def participant_names(
-    conn: Connection, org_id: OrgId, participant_ids: Sequence[ParticipantId]
+    conn: Connection, org_id: OrgId, participant_ids: Collection[ParticipantId]
 ) -> dict[ParticipantId, ParticipantName]:
-    """Return what the viewer may call these participants, as far as they are known."""
-    params = {"org_id": org_id, "participant_ids": list(participant_ids)}
-    return {row.id: row for row in await QUERIES.all(conn, "called", ParticipantName, params)}
+    """Return the names of participants, as far as the viewer may know them."""
+    ...
 
 
+@QUERIES.query
 async def with_other_accounts(
-    conn: Connection, org_id: OrgId, participant_ids: Sequence[ParticipantId]
+    conn: Connection, org_id: OrgId, participant_ids: Collection[ParticipantId]
 ) -> list[ParticipantId]:
-    """Return these participants with every other account of theirs that the viewer may know of."""
-    params = {"org_id": org_id, "participant_ids": list(participant_ids)}
-    return [row.id for row in await QUERIES.all(conn, "persons", ParticipantRef, params)]
+    """Return these participants with all other accounts of theirs that the viewer may know."""
+    ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseGraph:
-    """A `Graph`, for the viewer of its connection, which has to recall."""
+    """A `Graph` for the viewer of its connection, which has to apply restrictions."""
 
     conn: Connection
     org_id: OrgId
-    #: Only these can be answers: messages, memories, participants, tags; None: whatever is.
+    #: The messages, memories, participants and tags that results may contain; None for all.
     among: Sequence[UUID] | None = None
 
     async def messages_by_agents(self, *, limit: int) -> list[MessageId]:
-        """Return what agents said, newest first."""
-        return await self.messages_by(await self._agent_ids(), limit=limit)
+        """Return the messages of agents, newest first."""
+        return await self.messages_by(await agent_ids(self.conn, self.org_id), limit=limit)
 
     async def messages_by(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[MessageId]:
-        """Return what somebody said, newest first."""
-        name = "said_by" if self.among is None else "said_among"
-        rows = await QUERIES.all(self.conn, name, MessageRef, self._params(participant_ids, limit))
-        return [row.id for row in rows]
+        """Return the messages of participants, newest first."""
+        ids = list(dict.fromkeys(participant_ids))
+        if self.among is None:
+            return await said_by(self.conn, self.org_id, ids, limit=limit)
+        return await said_among(self.conn, self.org_id, ids, among=self.among, limit=limit)
 
     async def memories_by_agents(self, *, limit: int) -> list[MemoryId]:
-        """Return the memories that agents stated or that were seen through their eyes, newest first."""
-        return await self.memories_by(await self._agent_ids(), limit=limit)
+        """Return the memories that agents stated or experienced, newest first."""
+        return await self.memories_by(await agent_ids(self.conn, self.org_id), limit=limit)
 
     async def memories_by(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[MemoryId]:
-        """Return the memories that somebody stated or that were seen through their eyes, newest first."""
+        """Return the memories that participants stated or experienced, newest first."""
         if self.among is not None:
-            return await self._memories_with_role(participant_ids, _AUTHOR_ROLES, limit)
+            return await self._memories_among(self.among, participant_ids, _AUTHOR_ROLES, limit)
         found: dict[MemoryId, MemoryCursor] = {}
         for facets in (
             MemoryFilter(author_ids=participant_ids),
             MemoryFilter(perspective_ids=participant_ids),
         ):
-            places = await memories.newest_cursors(self.conn, self.org_id, facets, limit=limit)
-            found |= {one.id: one for one in places}
+            cursors = await memories.newest_cursors(self.conn, self.org_id, facets, limit=limit)
+            found |= {one.id: one for one in cursors}
         newest = sorted(found.values(), key=lambda one: one.position, reverse=True)
         return [one.id for one in newest[:limit]]
 
     async def memories_about(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[MemoryId]:
-        """Return the memories about somebody, newest first."""
+        """Return the memories about participants, newest first."""
         if self.among is not None:
-            return await self._memories_with_role(participant_ids, _SUBJECT_ROLES, limit)
+            return await self._memories_among(self.among, participant_ids, _SUBJECT_ROLES, limit)
         facets = MemoryFilter(subject_ids=participant_ids)
         found = await memories.newest_cursors(self.conn, self.org_id, facets, limit=limit)
         return [one.id for one in found]
@@ -143,72 +104,172 @@ class DatabaseGraph:
     async def conversation_partners(
         self, participant_ids: Sequence[ParticipantId], *, limit: int
     ) -> list[ConversationPartner]:
-        """Return whom somebody answered or was answered by, the most frequent first."""
-        return await QUERIES.all(
-            self.conn, "talks", ConversationPartner, self._params(participant_ids, limit)
-        )
+        """Return the participants whom others answered or were answered by, the most frequent first."""
+        return await talks(self.conn, self.org_id, participant_ids, among=self.among, limit=limit)
 
     async def related_memories(
         self, participant_ids: Sequence[ParticipantId], *, limit: int
     ) -> list[RelatedMemory]:
-        """Return the memories that are about somebody or involve them, the weightiest first."""
-        return await QUERIES.all(
-            self.conn, "memories_near", RelatedMemory, self._params(participant_ids, limit)
-        )
+        """Return the memories that are about participants or involve them, by weight."""
+        return await memories_near(self.conn, self.org_id, participant_ids, among=self.among, limit=limit)
 
     async def related_tags(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[RelatedTag]:
-        """Return the tags of memories that are about somebody or involve them, the most frequent first."""
-        found = await self._tag_counts(participant_ids)
-        counted = [RelatedTag(tag_id=key, count=marking.count) for key, marking in found.items()]
-        return sorted(counted, key=lambda one: (-one.count, one.tag_id))[: max(limit, 0)]
-
-    async def sources_of(self, memory_ids: Sequence[MemoryId]) -> dict[MessageId, list[MemoryId]]:
-        """Return the messages that these memories rest on, each with those that do."""
-        params = {"org_id": self.org_id, "memory_ids": list(memory_ids)}
-        found: dict[MessageId, list[MemoryId]] = {}
-        for row in await QUERIES.all(self.conn, "rests_on", SourceRow, params):
-            found.setdefault(row.message_id, []).append(row.memory_id)
-        return found
+        """Return the tags of memories that are about participants or involve them, the most frequent first."""
+        counts = [
+            RelatedTag(tag_id=key, count=count)
+            for key, (_, count) in (await self._tag_counts(participant_ids)).items()
+        ]
+        return sorted(counts, key=lambda one: (-one.count, one.tag_id))[:limit]
 
     async def tags(self, participant_ids: Sequence[ParticipantId]) -> dict[UUID, str]:
-        """Return what the tags near somebody are called, by their ids."""
-        return {key: marking.tag for key, marking in (await self._tag_counts(participant_ids)).items()}
+        """Return the tags near participants by their ids."""
+        return {key: tag for key, (tag, _) in (await self._tag_counts(participant_ids)).items()}
 
     async def conversation_authors(
         self, conversation_id: ConversationId, *, limit: int
     ) -> list[ConversationAuthor]:
-        """Return who wrote in a conversation that the viewer may follow, the most talkative first."""
-        params = self._params((), limit) | {"conversation_id": conversation_id}
-        return await QUERIES.all(self.conn, "present_in", ConversationAuthor, params)
+        """Return the authors of a conversation that the viewer may follow, the most talkative first."""
+        return await authors_in(self.conn, self.org_id, conversation_id, among=self.among, limit=limit)
 
     async def conversation_memories(
         self, conversation_id: ConversationId, participant_ids: Sequence[ParticipantId], *, limit: int
     ) -> list[RelatedMemory]:
-        """Return the memories that rest on a conversation, or name some of those present, the weightiest first."""
-        params = self._params(participant_ids, limit) | {"conversation_id": conversation_id}
-        return await QUERIES.all(self.conn, "memories_for", RelatedMemory, params)
+        """Return the memories derived from a conversation or that name one of these participants, by weight."""
+        return await memories_for(
+            self.conn, self.org_id, conversation_id, participant_ids, among=self.among, limit=limit
+        )
 
-    async def _agent_ids(self) -> list[ParticipantId]:
-        return [
-            row.id for row in await QUERIES.all(self.conn, "bots", ParticipantRef, {"org_id": self.org_id})
-        ]
-
-    async def _memories_with_role(
-        self, participant_ids: Sequence[ParticipantId], roles: Sequence[MemoryRole], limit: int
+    async def _memories_among(
+        self,
+        among: Sequence[UUID],
+        participant_ids: Sequence[ParticipantId],
+        roles: Sequence[MemoryRole],
+        limit: int,
     ) -> list[MemoryId]:
-        params = self._params(participant_ids, limit) | {"roles": list(roles)}
-        return [row.id for row in await QUERIES.all(self.conn, "known_among", MemoryRef, params)]
+        return await memories_among(
+            self.conn, self.org_id, participant_ids, among=among, roles=roles, limit=limit
+        )
 
-    async def _tag_counts(self, participant_ids: Sequence[ParticipantId]) -> dict[UUID, TagCount]:
-        rows = await QUERIES.all(self.conn, "tags_near", TagCount, self._params(participant_ids, 0))
-        found = {tag_id(self.org_id, row.tag): row for row in rows}
-        return {key: row for key, row in found.items() if self.among is None or key in self.among}
+    async def _tag_counts(self, participant_ids: Sequence[ParticipantId]) -> dict[UUID, tuple[str, int]]:
+        counts = await tags_near(self.conn, self.org_id, participant_ids)
+        found = {tag_id(self.org_id, tag): (tag, count) for tag, count in counts.items()}
+        return {key: one for key, one in found.items() if self.among is None or key in self.among}
 
-    def _params(self, participant_ids: Sequence[ParticipantId], limit: int) -> dict[str, object]:
-        return {
-            "org_id": self.org_id,
-            "participant_ids": list(dict.fromkeys(participant_ids)),
-            "among": None if self.among is None else list(self.among),
-            "limit": max(limit, 0),
-            **_WEIGHTS,
-        }
+
+@QUERIES.query
+async def agent_ids(conn: Connection, org_id: OrgId) -> list[ParticipantId]:
+    """Return the agents that the viewer may know."""
+    ...
+
+
+@QUERIES.query
+async def said_by(
+    conn: Connection, org_id: OrgId, participant_ids: Collection[ParticipantId], *, limit: int
+) -> list[MessageId]:
+    """Return the newest messages of participants."""
+    ...
+
+
+@QUERIES.query
+async def said_among(
+    conn: Connection,
+    org_id: OrgId,
+    participant_ids: Collection[ParticipantId],
+    *,
+    among: Collection[UUID],
+    limit: int,
+) -> list[MessageId]:
+    """Return the newest of some messages by participants."""
+    ...
+
+
+@QUERIES.query
+async def memories_among(
+    conn: Connection,
+    org_id: OrgId,
+    participant_ids: Collection[ParticipantId],
+    *,
+    among: Collection[UUID],
+    roles: Collection[MemoryRole],
+    limit: int,
+) -> list[MemoryId]:
+    """Return the newest of some memories that name participants in one of these roles."""
+    ...
+
+
+@QUERIES.query
+async def talks(
+    conn: Connection,
+    org_id: OrgId,
+    participant_ids: Collection[ParticipantId],
+    *,
+    among: Collection[UUID] | None,
+    limit: int,
+) -> list[ConversationPartner]:
+    """Return the participants whom others answered or were answered by; of a message one reply counts."""
+    ...
+
+
+@QUERIES.query
+async def memories_near(
+    conn: Connection,
+    org_id: OrgId,
+    participant_ids: Collection[ParticipantId],
+    *,
+    among: Collection[UUID] | None,
+    limit: int,
+    about: int = ABOUT_WEIGHT,
+    involves: int = INVOLVES_WEIGHT,
+) -> list[RelatedMemory]:
+    """Return the memories that are about participants or involve them, by weight."""
+    ...
+
+
+@QUERIES.query
+async def tags_near(
+    conn: Connection, org_id: OrgId, participant_ids: Collection[ParticipantId]
+) -> dict[str, int]:
+    """Return the tags of the memories that are about participants or involve them, with the number of memories."""
+    ...
+
+
+@QUERIES.query
+async def sources(
+    conn: Connection, org_id: OrgId, memory_ids: Collection[MemoryId]
+) -> dict[MessageId, list[MemoryId]]:
+    """Return the source messages of memories, each with its memories."""
+    ...
+
+
+@QUERIES.query
+async def authors_in(
+    conn: Connection,
+    org_id: OrgId,
+    conversation_id: ConversationId,
+    *,
+    among: Collection[UUID] | None,
+    limit: int,
+) -> list[ConversationAuthor]:
+    """Return the authors of a conversation that the viewer may follow, the most talkative first."""
+    ...
+
+
+@QUERIES.query
+async def memories_for(
+    conn: Connection,
+    org_id: OrgId,
+    conversation_id: ConversationId,
+    participant_ids: Collection[ParticipantId],
+    *,
+    among: Collection[UUID] | None,
+    limit: int,
+    about: int = ABOUT_WEIGHT,
+    involves: int = INVOLVES_WEIGHT,
+    rests_on: int = SOURCE_WEIGHT,
+    tagged: int = TAG_WEIGHT,
+) -> list[RelatedMemory]:
+    """Return the memories derived from a visible conversation or that name participants, by weight.
+
+    A memory that shares a tag with one derived from the conversation weighs more.
+    """
+    ...

@@ -1,7 +1,7 @@
-"""What a copy that is walked as a graph holds: people, rooms, conversations, messages and memories, by ids alone."""
+"""The nodes and edges of graph projections: people, rooms, conversations, messages and memories, without text."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
@@ -14,7 +14,7 @@ from roomlore.domain.records import MemoryKind, MemoryRole
 
 QUERIES = Queries("graph_nodes")
 
-#: How a memory leads to whom it names: the kind of edge, and whether it runs to the memory.
+#: The kind of edge between a memory and a participant by role, and whether it runs to the memory.
 ROLE_EDGES: Mapping[MemoryRole, tuple[EdgeKind, bool]] = {
     "author": ("HAS_MEMORY", True),
     "perspective": ("HAS_MEMORY", True),
@@ -24,16 +24,8 @@ ROLE_EDGES: Mapping[MemoryRole, tuple[EdgeKind, bool]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UserRow:
-    """A participant."""
-
-    id: ParticipantId
-    kind: ParticipantKind
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MembershipRow:
-    """From when to when a participant was in a room, all in all; None: not known, or still."""
+    """The whole time of a participant in a room; None where an end is unknown or open."""
 
     participant_id: ParticipantId
     room_id: RoomId
@@ -43,7 +35,7 @@ class MembershipRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyCount:
-    """How often a participant has answered another, and when last."""
+    """How often a participant answered another, and when last."""
 
     participant_id: ParticipantId
     other_id: ParticipantId
@@ -52,24 +44,8 @@ class ReplyCount:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoomRow:
-    """A room."""
-
-    id: RoomId
-    is_open: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConversationRow:
-    """A conversation."""
-
-    id: ConversationId
-    room_id: RoomId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MessageRow:
-    """A message or notice, what it answers, and whom a whisper is for."""
+    """A message or notice, what it answers, and the audience of a whisper."""
 
     id: MessageId
     room_id: RoomId
@@ -84,16 +60,16 @@ class MessageRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryRow:
-    """A memory, with what it names and rests on."""
+    """A memory with its participants, tags and sources."""
 
     id: MemoryId
     kind: MemoryKind
     is_active: bool
     valid_from: datetime
-    #: Rests on nothing, and is for every participant of the org.
+    #: Whether it has no source and is for every participant of the org.
     is_for_org: bool
     superseded_by: MemoryId | None
-    #: The one in which all that it rests on was said, or where it was asserted.
+    #: The room of all its sources, or where it was asserted.
     room_id: RoomId | None
     roles: Sequence[MemoryRole]
     participant_ids: Sequence[ParticipantId]
@@ -101,43 +77,77 @@ class MemoryRow:
     source_ids: Sequence[MessageId]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubjectRef:
-    """What is to have a node."""
-
-    id: UUID
-
-
 async def nodes(conn: Connection, org_id: OrgId, ids: Sequence[UUID], *, version: int) -> list[Node]:
-    """Return the nodes of those of these subjects, of any kind, that are to have one."""
-    params = {"org_id": org_id, "ids": list(ids)}
-    found = await _users(conn, params, version)
-    for room in await QUERIES.all(conn, "rooms", RoomRow, params):
-        properties: dict[str, PropertyValue] = {"is_open": room.is_open}
-        found.append(Node(id=room.id, version=version, label="Room", properties=properties))
-    for held in await QUERIES.all(conn, "conversations", ConversationRow, params):
-        properties = {"room_id": str(held.room_id)}
-        found.append(Node(id=held.id, version=version, label="Conversation", properties=properties))
-    for message in await QUERIES.all(conn, "messages", MessageRow, params):
-        found.append(_message(message, version))
-    for memory in await QUERIES.all(conn, "memories", MemoryRow, params):
-        found.append(_memory(org_id, memory, version))
+    """Return the nodes of those of these subjects that need one."""
+    found = await _users(conn, org_id, ids, version)
+    for room_id, is_open in (await rooms(conn, org_id, ids)).items():
+        found.append(Node(id=room_id, version=version, label="Room", properties={"is_open": is_open}))
+    for key, room_id in (await conversations(conn, org_id, ids)).items():
+        properties: dict[str, PropertyValue] = {"room_id": str(room_id)}
+        found.append(Node(id=key, version=version, label="Conversation", properties=properties))
+    found += [_message(message, version) for message in await messages(conn, org_id, ids)]
+    found += [_memory(org_id, memory, version) for memory in await memories(conn, org_id, ids)]
     return found
 
 
+@QUERIES.query
 async def ids_after(conn: Connection, org_id: OrgId, after: UUID | None, *, limit: int) -> list[UUID]:
-    """Return which subjects are to have a node, in the order of their ids."""
-    params = {"org_id": org_id, "after": after, "limit": limit}
-    return [row.id for row in await QUERIES.all(conn, "ids_after", SubjectRef, params)]
+    """Return the subjects that need a node, in the order of their ids."""
+    ...
 
 
-async def _users(conn: Connection, params: Mapping[str, object], version: int) -> list[Node]:
-    users = await QUERIES.all(conn, "users", UserRow, params)
-    if not users:
+@QUERIES.query
+async def users(
+    conn: Connection, org_id: OrgId, ids: Collection[UUID]
+) -> dict[ParticipantId, ParticipantKind]:
+    """Return the kinds of participants, without the tombstone author."""
+    ...
+
+
+@QUERIES.query
+async def memberships(conn: Connection, org_id: OrgId, ids: Collection[ParticipantId]) -> list[MembershipRow]:
+    """Return the rooms of participants, from the first time there to the last."""
+    ...
+
+
+@QUERIES.query
+async def talks(conn: Connection, org_id: OrgId, ids: Collection[ParticipantId]) -> list[ReplyCount]:
+    """Return how often participants answered others, without redacted messages."""
+    ...
+
+
+@QUERIES.query
+async def rooms(conn: Connection, org_id: OrgId, ids: Collection[UUID]) -> dict[RoomId, bool]:
+    """Return rooms, and whether they are open."""
+    ...
+
+
+@QUERIES.query
+async def conversations(
+    conn: Connection, org_id: OrgId, ids: Collection[UUID]
+) -> dict[ConversationId, RoomId]:
+    """Return conversations and their rooms."""
+    ...
+
+
+@QUERIES.query
+async def messages(conn: Connection, org_id: OrgId, ids: Collection[UUID]) -> list[MessageRow]:
+    """Return messages and notices that still exist, with what they answer; a notice answers nothing."""
+    ...
+
+
+@QUERIES.query
+async def memories(conn: Connection, org_id: OrgId, ids: Collection[UUID]) -> list[MemoryRow]:
+    """Return memories with their participants, tags and existing sources."""
+    ...
+
+
+async def _users(conn: Connection, org_id: OrgId, ids: Sequence[UUID], version: int) -> list[Node]:
+    kinds = await users(conn, org_id, ids)
+    if not kinds:
         return []
-    params = {**params, "ids": [user.id for user in users]}
-    edges: dict[ParticipantId, list[Edge]] = defaultdict(list)
-    for stay in await QUERIES.all(conn, "stays", MembershipRow, params):
+    edges = defaultdict[ParticipantId, list[Edge]](list)
+    for stay in await memberships(conn, org_id, kinds):
         times = {"joined_at": stay.joined_at, "left_at": stay.left_at}
         known: dict[str, PropertyValue] = {
             name: _iso(time) for name, time in times.items() if time is not None
@@ -145,20 +155,20 @@ async def _users(conn: Connection, params: Mapping[str, object], version: int) -
         edges[stay.participant_id].append(
             Edge(kind="MEMBER_OF", label="Room", target_id=stay.room_id, properties=known)
         )
-    for talk in await QUERIES.all(conn, "talks", ReplyCount, params):
+    for talk in await talks(conn, org_id, kinds):
         counted: dict[str, PropertyValue] = {"count": talk.count, "last": _iso(talk.last_at)}
         edges[talk.participant_id].append(
             Edge(kind="TALKED_TO", label="User", target_id=talk.other_id, properties=counted)
         )
     return [
         Node(
-            id=user.id,
+            id=key,
             version=version,
             label="User",
-            properties={"is_bot": user.kind == "agent", "kind": user.kind},
-            edges=edges[user.id],
+            properties={"is_bot": kind == "agent", "kind": kind},
+            edges=edges[key],
         )
-        for user in users
+        for key, kind in kinds.items()
     ]
 
 
@@ -173,7 +183,7 @@ def _message(message: MessageRow, version: int) -> Node:
     if message.audience is not None:
         properties["audience"] = tuple(str(one) for one in message.audience)
     edges: list[Edge] = []
-    # Nobody said a notice, whoever it names as its author.
+    # A notice has no author in the graph, whatever name it carries.
     if message.kind != "system":
         edges.append(Edge(kind="AUTHORED", label="User", target_id=message.author_id, incoming=True))
     if message.reply_to is not None:
@@ -193,7 +203,7 @@ def _memory(org_id: OrgId, memory: MemoryRow, version: int) -> Node:
     if memory.room_id is not None:
         properties["room_id"] = str(memory.room_id)
     named = zip(memory.roles, memory.participant_ids, strict=True)
-    # Who is both author and perspective has it once.
+    # A participant who is both author and observer has one edge.
     edges = [
         Edge(kind=kind, label="User", target_id=who, incoming=incoming)
         for (kind, incoming), who in dict.fromkeys((ROLE_EDGES[role], who) for role, who in named)

@@ -16,7 +16,7 @@ A tuple `key` becomes the values `key_1`, `key_2`, …, and a list of tuples as 
 | `None`, `RowCount` | no rows; `RowCount` is how many it changed |
 | `Record`, `tuple[X, Y]`, `int`, … | one row: a record by its column names, a tuple, or the value of its only column |
 | `X | None` | one row or none |
-| `list[X]`, `set[X]` | rows |
+| `list[X]`, `set[X]`, `frozenset[X]` | rows |
 | `dict[K, V]` | rows by their first column, or by several if K is a tuple; V is a record or the last column |
 | `BoundedPage[Record]` | rows until their texts reach `MAX_PAGE_BYTES`, where the database stops |
 """
@@ -206,12 +206,12 @@ class DeclaredQuery:
 
     @cached_property
     def shape(self) -> tuple[str, Any]:
-        """How many rows the result holds (none, count, one, optional, list, set, dict or page), and of what."""
+        """How many rows the result holds (none, count, one, optional, page, or the name of a collection), and of what."""
         result = self.types["return"]
         origin, parts = get_origin(result), get_args(result)
         if result in {NoneType, RowCount}:
             return ("none" if result is NoneType else "count"), None
-        if origin in {list, set, dict, BoundedPage}:
+        if origin in {list, set, frozenset, dict, BoundedPage}:
             return ("page" if origin is BoundedPage else origin.__name__), parts[-1]
         if origin in {Union, UnionType} and NoneType in parts:
             [item] = (one for one in parts if one is not NoneType)
@@ -233,8 +233,8 @@ class DeclaredQuery:
         if kind == "dict":
             return dict(map(self._entry, rows))
         items = rows if is_dataclass(item) or get_origin(item) is tuple else [value for (value,) in rows]
-        if kind in {"list", "set"}:
-            return items if kind == "list" else set(items)
+        if kind in {"list", "set", "frozenset"}:
+            return items if kind == "list" else set(items) if kind == "set" else frozenset(items)
         assert items or kind == "optional", f"{self.name} returned no row"
         return items[0] if items else None
 

@@ -1,7 +1,4 @@
--- Erasing: what goes with messages and with persons. Messages come in portions of ids.
-
--- name: messages_in_range -> MessageToErase
--- Some messages of a room that were sent in a time, oldest first.
+-- name: messages_in_range
 -- Uses index: messages_in_order
 select id, room_id, author_id
 from messages
@@ -9,12 +6,11 @@ where org_id = %(org_id)s
   and room_id = %(room_id)s
   and sent_at >= coalesce(%(since)s::timestamptz, '-infinity')
   and sent_at < %(until)s
-  and (%(with_holes)s or erased_at is null)
+  and (%(with_tombstones)s or erased_at is null)
 order by sent_at, native_order, id
 limit %(limit)s;
 
--- name: messages_by -> MessageToErase
--- Some messages that these participants wrote.
+-- name: messages_by
 -- Uses index: messages_by_author
 select id, room_id, author_id
 from messages
@@ -22,8 +18,7 @@ where org_id = %(org_id)s and author_id = any (%(participant_ids)s)
 order by author_id, sent_at
 limit %(limit)s;
 
--- name: spoken -> MessageRef
--- Those of these messages that stand in conversations: neither notices nor injected, and not erased before.
+-- name: assigned_ids
 select id
 from messages
 where org_id = %(org_id)s
@@ -32,27 +27,23 @@ where org_id = %(org_id)s
   and erased_at is null;
 
 -- name: drop_work
--- Drop work on messages, and on answers to them; that on their rooms stays.
 -- Uses index: work_by_trigger
 delete from work
 where org_id = %(org_id)s
   and (subject_id = any (%(message_ids)s) or trigger_id = any (%(message_ids)s))
-  -- copies in other servers are still to go
+  -- projections in other servers are still to be updated
   and stage not in ('qdrant', 'neo4j');
 
 -- name: drop_audiences
--- Remove whom messages are addressed to.
 delete from message_audience where org_id = %(org_id)s and message_id = any (%(message_ids)s);
 
--- name: memories_resting_on -> MemoryRef
--- Memories with one of these messages among their sources.
+-- name: memories_from
 -- Uses index: memory_sources_of_message
-select distinct memory_id as id
+select distinct memory_id
 from memory_sources
 where org_id = %(org_id)s and message_id = any (%(message_ids)s);
 
--- name: hand_over_superseded -> MemoryRef
--- What memories took the place of is superseded by the next that stays, or stands again.
+-- name: hand_over_superseded
 -- Uses index: memories_superseded
 with recursive kept (id, successor) as (
   select memories.id, memories.superseded_by
@@ -78,56 +69,46 @@ set superseded_by = (
 where memories.org_id = %(org_id)s and memories.id in (select kept.id from kept)
 returning memories.id;
 
--- name: drop_memory_sources
--- Remove what memories rest on.
-delete from memory_sources where org_id = %(org_id)s and memory_id = any (%(memory_ids)s);
-
--- name: drop_memory_tags
--- Remove the tags of memories.
-delete from memory_tags where org_id = %(org_id)s and memory_id = any (%(memory_ids)s);
-
--- name: drop_partings
--- Remove what memories stand beside, and what is only left of these memories in what others stand beside.
-delete from partings
-where org_id = %(org_id)s
-  and (
-    memory_id = any (%(memory_ids)s)
-    or (
-      digest in (select memories.digest from memories where memories.org_id = %(org_id)s and memories.id = any (%(memory_ids)s))
-      and not exists (
-        select 1
-        from memories
-        where memories.org_id = %(org_id)s
-          and memories.digest = partings.digest
-          and not memories.id = any (%(memory_ids)s)
+-- name: drop_memory_rows
+with dropped_sources as (
+  delete from memory_sources where org_id = %(org_id)s and memory_id = any (%(memory_ids)s)
+),
+dropped_tags as (
+  delete from memory_tags where org_id = %(org_id)s and memory_id = any (%(memory_ids)s)
+),
+dropped_participants as (
+  delete from memory_participants where org_id = %(org_id)s and memory_id = any (%(memory_ids)s)
+),
+-- also the overrides of other memories, where only these memories have the text that they are about
+dropped_overrides as (
+  delete from partings
+  where org_id = %(org_id)s
+    and (
+      memory_id = any (%(memory_ids)s)
+      or (
+        digest in (
+          select memories.digest from memories where memories.org_id = %(org_id)s and memories.id = any (%(memory_ids)s)
+        )
+        and not exists (
+          select 1
+          from memories
+          where memories.org_id = %(org_id)s
+            and memories.digest = partings.digest
+            and not memories.id = any (%(memory_ids)s)
+        )
       )
     )
-  );
-
--- name: drop_memory_participants
--- Remove who memories are of.
-delete from memory_participants where org_id = %(org_id)s and memory_id = any (%(memory_ids)s);
-
--- name: drop_memories
--- Remove memories.
+)
 delete from memories where org_id = %(org_id)s and id = any (%(memory_ids)s);
 
--- name: conversations_of -> ConversationRef
--- The conversations that these messages are in.
-select distinct conversation_id as id
-from placements
-where org_id = %(org_id)s and message_id = any (%(message_ids)s);
-
--- name: losing_aloud -> ConversationRef
--- The conversations in which some of these messages are that were no whispers.
-select distinct placements.conversation_id as id
+-- name: conversations_of
+select placements.conversation_id, bool_or(messages.kind <> 'whisper') as is_aloud
 from placements
 join messages on messages.org_id = placements.org_id and messages.id = placements.message_id
-where placements.org_id = %(org_id)s and placements.message_id = any (%(message_ids)s) and messages.kind <> 'whisper';
+where placements.org_id = %(org_id)s and placements.message_id = any (%(message_ids)s)
+group by placements.conversation_id;
 
--- name: beside -> MessageRef
--- Of each of these conversations one message that stays, the nearest to those that go: once that is gone through
--- again, the conversation gets a label again.
+-- name: nearest_remaining
 -- Uses index: placements_in
 select kept.id
 from unnest(%(conversation_ids)s::uuid[]) as losing (id)
@@ -150,43 +131,27 @@ cross join lateral (
   limit 1
 ) as kept;
 
--- name: drop_found
--- Remove the edges that were found at either end of messages; what the platform states stays.
+-- name: drop_inferred
 delete from replies
 where org_id = %(org_id)s
   and (child_id = any (%(message_ids)s) or parent_id = any (%(message_ids)s))
   and method in ('mention', 'inferred');
 
 -- name: drop_placements
--- Take messages out of their conversations.
 delete from placements where org_id = %(org_id)s and message_id = any (%(message_ids)s);
 
 -- name: empty_labels
--- Remove what conversations are called, also by a person, and the digest of what a language model was asked about.
 update conversations
 set label = '', is_named = false, is_titled = false, asked_state = left(asked_state, 0)
 where org_id = %(org_id)s and id = any (%(conversation_ids)s) and label <> '';
 
--- name: drop_empty_conversations
--- Remove those of these conversations that have no message left.
--- Uses index: placements_in
-delete from conversations
-where org_id = %(org_id)s
-  and id = any (%(conversation_ids)s)
-  and not exists (
-    select 1
-    from placements
-    where placements.org_id = %(org_id)s and placements.conversation_id = conversations.id
-  );
-
--- name: add_nobody
--- Make the author of holes, whose id is the org's own.
-insert into participants (org_id, id, kind, name, named_at, first_name, first_named_at)
-values (%(org_id)s, %(org_id)s, 'system', 'erased', '-infinity', 'erased', '-infinity')
-on conflict (org_id, id) do nothing;
-
--- name: make_holes
--- Leave nothing of messages but their places.
+-- name: make_tombstones
+-- The author of tombstones has the id of the org.
+with author as (
+  insert into participants (org_id, id, kind, name, named_at, first_name, first_named_at)
+  values (%(org_id)s, %(org_id)s, 'system', 'erased', '-infinity', 'erased', '-infinity')
+  on conflict (org_id, id) do nothing
+)
 update messages
 set
   author_id = org_id, author_name = '', author_kind = 'system', body = '', edited_at = null,
@@ -194,8 +159,7 @@ set
   reactions = null, metadata = null, raw = null
 where org_id = %(org_id)s and id = any (%(message_ids)s) and erased_at is null;
 
--- name: part_replies
--- Let replies that stay wait for the message they answer, which goes: as if they had just been said.
+-- name: detach_replies
 update replies
 set parent_id = null
 from messages as child
@@ -207,22 +171,25 @@ where replies.org_id = %(org_id)s
   and child.id = replies.child_id
   and not (child.sent_at >= coalesce(%(since)s::timestamptz, '-infinity') and child.sent_at < %(until)s);
 
--- name: drop_replies
--- Remove the edges at either end of messages.
-delete from replies
-where org_id = %(org_id)s and (child_id = any (%(message_ids)s) or parent_id = any (%(message_ids)s));
-
 -- name: drop_messages
--- Remove messages, place and all.
-delete from messages where org_id = %(org_id)s and id = any (%(message_ids)s);
+with dropped_replies as (
+  delete from replies
+  where org_id = %(org_id)s and (child_id = any (%(message_ids)s) or parent_id = any (%(message_ids)s))
+  returning 1
+),
+dropped_messages as (
+  delete from messages where org_id = %(org_id)s and id = any (%(message_ids)s)
+  returning 1
+)
+select 'replies' as kind, count(*) from dropped_replies
+union all
+select 'messages', count(*) from dropped_messages;
 
 -- name: drop_activity
--- Remove how much these participants wrote in these rooms.
 delete from activity
 where org_id = %(org_id)s and room_id = any (%(room_ids)s) and participant_id = any (%(participant_ids)s);
 
 -- name: count_activity
--- Count what these participants wrote in these rooms.
 -- Uses index: messages_by_author
 insert into activity (org_id, room_id, participant_id, message_count, first_at, last_at)
 select org_id, room_id, author_id, count(*), min(sent_at), max(sent_at)
@@ -233,78 +200,105 @@ where org_id = %(org_id)s
   and erased_at is null
 group by org_id, room_id, author_id;
 
--- name: memberships_in -> RowCount
--- How many memberships a room has.
+-- name: memberships_in
 select count(*) as count from memberships where org_id = %(org_id)s and room_id = %(room_id)s;
 
--- name: accounts_of -> AccountRow
--- The accounts of these participants.
+-- name: accounts_of
 select platform, account_id, persona
 from identities
 where org_id = %(org_id)s and participant_id = any (%(participant_ids)s)
 order by platform, account_id, persona;
 
--- name: names_of -> NameRow
--- Everything these participants were ever called.
-select author_name as name
-from messages
-where org_id = %(org_id)s and author_id = any (%(participant_ids)s)
-union
-select name from participants where org_id = %(org_id)s and id = any (%(participant_ids)s)
-union
-select first_name from participants where org_id = %(org_id)s and id = any (%(participant_ids)s)
-union
-select persona
-from identities
-where org_id = %(org_id)s and participant_id = any (%(participant_ids)s) and persona <> '';
+-- name: names_of
+select called.name
+from (
+  select author_name as name
+  from messages
+  where org_id = %(org_id)s and author_id = any (%(participant_ids)s)
+  union
+  select unnest(array[name, first_name]) from participants where org_id = %(org_id)s and id = any (%(participant_ids)s)
+  union
+  select persona from identities where org_id = %(org_id)s and participant_id = any (%(participant_ids)s)
+) as called
+where called.name <> '';
 
--- name: addressed -> MessageRef
--- What was whispered to these participants by others.
-select message_id as id
+-- name: whispers_to
+select message_id
 from message_audience
 where org_id = %(org_id)s and participant_id = any (%(participant_ids)s);
 
--- name: drop_addressed
--- Take participants out of the audiences they are in.
-delete from message_audience where org_id = %(org_id)s and participant_id = any (%(participant_ids)s);
-
--- name: drop_memberships
--- Remove where participants were.
-delete from memberships where org_id = %(org_id)s and participant_id = any (%(participant_ids)s);
-
--- name: drop_activity_of
--- Remove how much participants wrote, wherever.
-delete from activity where org_id = %(org_id)s and participant_id = any (%(participant_ids)s);
-
--- name: drop_merges
--- Remove whose accounts participants are.
-delete from merges where org_id = %(org_id)s and participant_id = any (%(participant_ids)s);
-
--- name: drop_keys
--- Remove the keys that read with these participants' eyes.
-delete from api_keys where org_id = %(org_id)s and participant_id = any (%(participant_ids)s);
-
 -- name: drop_encounters
--- Forget who met in these conversations.
 delete from encounters where org_id = %(org_id)s and conversation_id = any (%(conversation_ids)s);
 
--- name: drop_encounters_of
--- Remove what agents make of participants, and what these make of others.
--- Uses indexes: encounters_of_agent, encounters_with_participant
-delete from encounters
-where org_id = %(org_id)s
-  and (agent_id = any (%(participant_ids)s) or participant_id = any (%(participant_ids)s));
-
--- name: drop_identities
--- Remove the accounts of participants.
-delete from identities where org_id = %(org_id)s and participant_id = any (%(participant_ids)s);
-
 -- name: drop_participants
--- Remove participants of whom nothing is left.
-delete from participants where org_id = %(org_id)s and id = any (%(participant_ids)s);
+with dropped_audiences as (
+  delete from message_audience where org_id = %(org_id)s and participant_id = any (%(participant_ids)s)
+  returning 1
+),
+dropped_memberships as (
+  delete from memberships where org_id = %(org_id)s and participant_id = any (%(participant_ids)s)
+  returning 1
+),
+dropped_activity as (
+  delete from activity where org_id = %(org_id)s and participant_id = any (%(participant_ids)s)
+  returning 1
+),
+dropped_merges as (
+  delete from merges where org_id = %(org_id)s and participant_id = any (%(participant_ids)s)
+  returning 1
+),
+dropped_keys as (
+  delete from api_keys where org_id = %(org_id)s and participant_id = any (%(participant_ids)s)
+  returning 1
+),
+dropped_encounters as (
+  delete from encounters
+  where org_id = %(org_id)s and (agent_id = any (%(participant_ids)s) or participant_id = any (%(participant_ids)s))
+  returning 1
+),
+dropped_links as (
+  delete from memory_participants where org_id = %(org_id)s and participant_id = any (%(participant_ids)s)
+  returning 1
+),
+dropped_speakers as (
+  update conversations
+  set spoken_by = array(
+    select spoken.id
+    from unnest(conversations.spoken_by) as spoken (id)
+    where spoken.id <> all (%(participant_ids)s::uuid[])
+  )
+  where org_id = %(org_id)s and spoken_by && %(participant_ids)s::uuid[]
+  returning 1
+),
+dropped_identities as (
+  delete from identities where org_id = %(org_id)s and participant_id = any (%(participant_ids)s)
+  returning 1
+),
+dropped_participants as (
+  delete from participants where org_id = %(org_id)s and id = any (%(participant_ids)s)
+  returning 1
+)
+select 'audiences' as kind, count(*) from dropped_audiences
+union all
+select 'memberships', count(*) from dropped_memberships
+union all
+select 'activity', count(*) from dropped_activity
+union all
+select 'merges', count(*) from dropped_merges
+union all
+select 'keys', count(*) from dropped_keys
+union all
+select 'encounters', count(*) from dropped_encounters
+union all
+select 'memory links', count(*) from dropped_links
+union all
+select 'speakers', count(*) from dropped_speakers
+union all
+select 'identities', count(*) from dropped_identities
+union all
+select 'participants', count(*) from dropped_participants;
 
--- name: memories_of -> MemoryRef
--- Memories that participants asserted or wrote, that are about them, or that were seen through their eyes.
+-- name: memories_of
 select memories.id
 from memories
 where memories.org_id = %(org_id)s
@@ -320,8 +314,7 @@ where memories.org_id = %(org_id)s
     )
   );
 
--- name: memories_saying -> MemoryText
--- Memories in which one of these strings occurs, in any case, and whether they involve one of the participants.
+-- name: memories_containing
 select
   memories.id,
   concat_ws(E'\n', memories.title, memories.content, memories.task_id, memories.slot, memories.metadata) as content,
@@ -345,22 +338,7 @@ where memories.org_id = %(org_id)s
       ) > 0
   );
 
--- name: drop_spoken
--- Take participants out of those who had spoken in conversations when these became sensitive.
-update conversations
-set spoken_by = array(
-  select spoken.id
-  from unnest(conversations.spoken_by) as spoken (id)
-  where spoken.id <> all (%(participant_ids)s::uuid[])
-)
-where org_id = %(org_id)s and spoken_by && %(participant_ids)s::uuid[];
-
--- name: drop_involved
--- Take participants out of the memories that stay.
-delete from memory_participants where org_id = %(org_id)s and participant_id = any (%(participant_ids)s);
-
--- name: labels_saying -> ConversationLabel
--- Conversations whose label has one of these strings in it, in any case.
+-- name: labels_containing
 select conversations.id, conversations.label
 from conversations
 where conversations.org_id = %(org_id)s
@@ -369,9 +347,8 @@ where conversations.org_id = %(org_id)s
     where strpos(lower(conversations.label), lower(wanted.string)) > 0
   );
 
--- name: messages_saying -> MessageRef
--- Messages of a platform in which one of these strings occurs, in any case. Texts are searched for the strings
--- themselves, structured fields for how JSON writes them.
+-- name: messages_containing
+-- Structured fields contain a string as JSON writes it.
 select messages.id
 from messages
 join rooms on rooms.org_id = messages.org_id and rooms.id = messages.room_id
@@ -396,13 +373,13 @@ where messages.org_id = %(org_id)s
   and messages.redacted_at is null
   and exists (
     select 1
-    from unnest(%(strings)s::text[], %(json_strings)s::text[]) as wanted (string, json_string)
-    where strpos(held.texts, lower(wanted.string)) > 0 or strpos(held.fields, lower(wanted.json_string)) > 0
+    from unnest(%(strings)s::text[]) as wanted (string)
+    cross join lateral (select to_json(wanted.string)::text as quoted) as written
+    where strpos(held.texts, lower(wanted.string)) > 0 or strpos(held.fields, lower(substr(written.quoted, 2, length(written.quoted) - 2))) > 0
   )
 order by messages.id;
 
--- name: said_by_others -> MessageContents
--- Everything in these messages that may name somebody else.
+-- name: message_contents
 select
   messages.id, messages.kind, messages.author_name, messages.body, messages.mentions, messages.attachments,
   messages.reactions, messages.metadata, messages.raw,
@@ -422,8 +399,7 @@ from messages
 where messages.org_id = %(org_id)s and messages.id = any (%(message_ids)s)
 order by messages.id;
 
--- name: rewrite_messages
--- Put scrubbed contents in place of those that named somebody.
+-- name: put_contents
 update messages
 set
   body = scrubbed.body,
@@ -433,16 +409,15 @@ set
   metadata = scrubbed.metadata::jsonb,
   raw = scrubbed.raw::jsonb
 from unnest(
-  %(id)s::uuid[], %(body)s::text[], %(mentions)s::text[], %(attachments)s::text[], %(reactions)s::text[],
-  %(metadata)s::text[], %(raw)s::text[]
+  %(contents_1)s::uuid[], %(contents_2)s::text[], %(contents_3)s::text[], %(contents_4)s::text[],
+  %(contents_5)s::text[], %(contents_6)s::text[], %(contents_7)s::text[]
 ) as scrubbed (id, body, mentions, attachments, reactions, metadata, raw)
 where messages.org_id = %(org_id)s and messages.id = scrubbed.id;
 
--- name: rewrite_revisions
--- Put scrubbed texts in place of earlier ones that named somebody.
+-- name: put_revisions
 update revisions
 set body = scrubbed.body
-from unnest(%(message_id)s::uuid[], %(written_at)s::timestamptz[], %(body)s::text[])
+from unnest(%(revisions_1)s::uuid[], %(revisions_2)s::timestamptz[], %(revisions_3)s::text[])
   as scrubbed (message_id, written_at, body)
 where revisions.org_id = %(org_id)s
   and revisions.message_id = scrubbed.message_id

@@ -1,11 +1,8 @@
--- What the graph of people, messages and memories answers, as far as the viewer may see it. Memories are those that stand.
-
--- name: bots -> ParticipantRef
--- The agents of whom the viewer may know.
+-- name: agent_ids
 select id from participants where org_id = %(org_id)s and kind = 'agent' order by id;
 
--- name: said_by -> MessageRef
--- What some participants said, newest first. Each is looked up by itself, so that the newest are read and no more.
+-- name: said_by
+-- Each participant is looked up by itself, so that only the newest messages are read.
 -- Uses index: messages_by_author
 select said.id
 from unnest(%(participant_ids)s::uuid[]) as asked (id)
@@ -22,8 +19,7 @@ cross join lateral (
 order by said.sent_at desc, said.native_order desc, said.id desc
 limit %(limit)s;
 
--- name: said_among -> MessageRef
--- Those of these messages that some participants said, newest first.
+-- name: said_among
 select messages.id
 from messages
 where messages.org_id = %(org_id)s
@@ -34,8 +30,7 @@ where messages.org_id = %(org_id)s
 order by messages.sent_at desc, messages.native_order desc, messages.id desc
 limit %(limit)s;
 
--- name: known_among -> MemoryRef
--- Those of these memories that name some participants in one of these roles, newest first.
+-- name: memories_among
 select memories.id
 from memories
 where memories.org_id = %(org_id)s
@@ -48,8 +43,7 @@ where memories.org_id = %(org_id)s
 order by memories.valid_from desc, memories.id desc
 limit %(limit)s;
 
--- name: talks -> ConversationPartner
--- Whom some participants answered or were answered by: of each message the one that it answers counts.
+-- name: talks
 -- Uses index: messages_by_author, replies_from, replies_to
 with said as materialized (
   select messages.id, messages.sent_at
@@ -90,7 +84,7 @@ talk as (
 select
   other.author_id as participant_id, count(*) as count, max(coalesce(talk.sent_at, other.sent_at)) as last
 from talk
--- Looked up one by one, and never by going through the messages.
+-- One index lookup each, never a scan of the messages.
 cross join lateral (
   select messages.author_id, messages.sent_at
   from messages
@@ -106,8 +100,7 @@ group by other.author_id
 order by count(*) desc, max(coalesce(talk.sent_at, other.sent_at)) desc, other.author_id
 limit %(limit)s;
 
--- name: memories_near -> RelatedMemory
--- The memories about some participants or that involve them, the weightiest first.
+-- name: memories_near
 -- Uses index: memory_participants_of_participant
 with named as materialized (
   select
@@ -128,8 +121,7 @@ where memories.status = 'active'
 order by named.count desc, memories.id desc
 limit %(limit)s;
 
--- name: tags_near -> TagCount
--- How many of the memories about some participants, or that involve them, have which tag.
+-- name: tags_near
 -- Uses index: memory_participants_of_participant
 select ties.tag, count(distinct ties.memory_id) as count
 from ties_of(
@@ -150,8 +142,7 @@ from ties_of(
 where ties.tag is not null
 group by ties.tag;
 
--- name: present_in -> ConversationAuthor
--- Who wrote in a conversation that the viewer may follow, the most talkative first.
+-- name: authors_in
 select messages.author_id as participant_id, count(*) as count, max(messages.sent_at) as last
 from said_in(%(conversation_id)s) as held (message_id)
 join messages on messages.org_id = %(org_id)s and messages.id = held.message_id
@@ -162,9 +153,7 @@ group by messages.author_id
 order by count(*) desc, max(messages.sent_at) desc, messages.author_id
 limit %(limit)s;
 
--- name: memories_for -> RelatedMemory
--- The memories that rest on a conversation that the viewer may follow, or name some of those present, the weightiest
--- first. One that shares a tag with what rests on the conversation weighs more.
+-- name: memories_for
 with said as materialized (
   select held.message_id as id from said_in(%(conversation_id)s) as held (message_id)
 ),
@@ -212,20 +201,18 @@ left join alike on alike.id = meant.id
 order by 3 desc, meant.id desc
 limit %(limit)s;
 
--- name: rests_on -> SourceRow
--- The messages that these memories rest on.
-select message_id, memory_id
+-- name: sources
+select message_id, array_agg(memory_id order by memory_id) as memory_ids
 from memory_sources
-where org_id = %(org_id)s and memory_id = any (%(memory_ids)s::uuid[]);
+where org_id = %(org_id)s and memory_id = any (%(memory_ids)s::uuid[])
+group by message_id;
 
--- name: called -> ParticipantName
--- What the viewer may call these participants.
+-- name: participant_names
 select id, name, kind
 from known_participants
 where org_id = %(org_id)s and id = any (%(participant_ids)s::uuid[]);
 
--- name: persons -> ParticipantRef
--- These participants, and every other account of theirs that the viewer may know of.
+-- name: with_other_accounts
 select asked.id
 from unnest(%(participant_ids)s::uuid[]) as asked (id)
 union

@@ -1,11 +1,7 @@
--- What a copy that is walked as a graph holds.
-
--- name: users -> UserRow
--- Participants; the author of holes is nobody.
+-- name: users
 select id, kind from participants where org_id = %(org_id)s and id = any (%(ids)s::uuid[]) and id <> org_id;
 
--- name: stays -> MembershipRow
--- In which rooms participants were: since the first time, until the last.
+-- name: memberships
 -- Uses index: memberships_of_participant
 select
   participant_id, room_id,
@@ -16,8 +12,7 @@ where org_id = %(org_id)s and participant_id = any (%(ids)s::uuid[])
 group by participant_id, room_id
 order by room_id;
 
--- name: talks -> ReplyCount
--- How often participants answered whom, with what is still there to what is still there.
+-- name: talks
 -- Uses indexes: messages_by_author, replies_from
 select said.author_id as participant_id, parent.author_id as other_id, count(*) as count, max(said.sent_at) as last_at
 from messages as said
@@ -39,17 +34,13 @@ where said.org_id = %(org_id)s
 group by said.author_id, parent.author_id
 order by parent.author_id;
 
--- name: rooms -> RoomRow
--- Rooms.
+-- name: rooms
 select id, visibility = 'open' as is_open from rooms where org_id = %(org_id)s and id = any (%(ids)s::uuid[]);
 
--- name: conversations -> ConversationRow
--- Conversations.
+-- name: conversations
 select id, room_id from conversations where org_id = %(org_id)s and id = any (%(ids)s::uuid[]);
 
--- name: messages -> MessageRow
--- What was said, or told by a platform, and is still there, with what it answers that is still there. A notice answers
--- nothing.
+-- name: messages
 -- Uses index: replies_from
 select
   said.id, said.room_id, said.sent_at, said.native_order, said.author_id, said.kind, standing.conversation_id,
@@ -80,8 +71,7 @@ where said.org_id = %(org_id)s
   and said.kind in ('message', 'whisper', 'system')
   and said.redacted_at is null;
 
--- name: memories -> MemoryRow
--- Memories, with whom they name, their tags, and what they rest on that is still there.
+-- name: memories
 select
   held.id, held.kind, held.status = 'active' as is_active, held.valid_from, held.superseded_by,
   held.audience = 'org' and resting.room_ids is null as is_for_org,
@@ -118,8 +108,7 @@ left join lateral (
 ) as resting on true
 where held.org_id = %(org_id)s and held.id = any (%(ids)s::uuid[]);
 
--- name: ids_after -> SubjectRef
--- What is to have a node, behind an id, in the order of ids.
+-- name: ids_after
 with start as (
   select coalesce(%(after)s::uuid, '00000000-0000-0000-0000-000000000000') as id
 )
