@@ -8,7 +8,7 @@ from typing import Any, Generic, Literal, TypeVar
 from uuid import UUID
 
 from roomlore.db import memories, messages, projections
-from roomlore.db.graph import DatabaseGraph, participant_names, with_other_accounts
+from roomlore.db.graph import DatabaseGraph, participant_names, sources, with_other_accounts
 from roomlore.db.queries import Connection
 from roomlore.domain.errors import BackendUnavailable, BadInput, RoomloreError
 from roomlore.domain.graph import (
@@ -566,8 +566,7 @@ class GraphProximity:
         talks, memories = proposed.parts or (None, None)
         talked, _ = await asking.verify(conn, _people_talked_to, named, proposed=talks, limit=MAX_NEIGHBOURS)
         weighed, _ = await asking.verify(conn, _memories, named, proposed=memories, limit=MAX_NEIGHBOURS)
-        graph = DatabaseGraph(conn=conn, org_id=self.access.org_id)
-        rests = await graph.sources_of([one.memory_id for one in weighed])
+        rests = await sources(conn, self.access.org_id, [one.memory_id for one in weighed])
         most = max((one.count for one in talked), default=1)
         heaviest = max((one.count for one in weighed), default=1)
         weights = {one.memory_id: one.count / heaviest for one in weighed}
