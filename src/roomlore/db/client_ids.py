@@ -78,7 +78,7 @@ async def adopt_platform_ids(conn: Connection, org_id: OrgId, message_ids: Seque
 
 async def link_waiting_replies(conn: Connection, org_id: OrgId, message_id: MessageId) -> set[MessageId]:
     """Link waiting replies to a message just sent with the id that they answer; return the replies."""
-    return await _enqueue(conn, org_id, await link_replies_to(conn, org_id, message_id))
+    return await _enqueue(conn, org_id, await _link_waiting_replies(conn, org_id, message_id))
 
 
 async def link_replies(conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]) -> set[MessageId]:
@@ -86,12 +86,12 @@ async def link_replies(conn: Connection, org_id: OrgId, message_ids: Collection[
 
     If the platform's own message of the id comes later and is another one, they are linked to that.
     """
-    return await _enqueue(conn, org_id, await link_to_client_ids(conn, org_id, message_ids))
+    return await _enqueue(conn, org_id, await _link_replies(conn, org_id, message_ids))
 
 
 async def relink_replies(conn: Connection, org_id: OrgId) -> set[MessageId]:
     """Link replies to the messages just added if they answered messages with the same client ids; return the replies."""
-    return await _enqueue(conn, org_id, await relink_to_added(conn, org_id))
+    return await _enqueue(conn, org_id, await _relink_replies(conn, org_id))
 
 
 async def _enqueue(conn: Connection, org_id: OrgId, moved: set[MessageId]) -> set[MessageId]:
@@ -100,23 +100,17 @@ async def _enqueue(conn: Connection, org_id: OrgId, moved: set[MessageId]) -> se
 
 
 @QUERIES.query
-async def link_replies_to(conn: Connection, org_id: OrgId, message_id: MessageId) -> set[MessageId]:
-    """Link the replies that wait for the client id of a message to it; return them."""
-    ...
+async def _link_waiting_replies(conn: Connection, org_id: OrgId, message_id: MessageId) -> set[MessageId]: ...
 
 
 @QUERIES.query
-async def link_to_client_ids(
+async def _link_replies(
     conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]
-) -> set[MessageId]:
-    """Link waiting replies to the messages that have the client ids they answer; return them."""
-    ...
+) -> set[MessageId]: ...
 
 
 @QUERIES.query
-async def relink_to_added(conn: Connection, org_id: OrgId) -> set[MessageId]:
-    """Move replies from messages with a client id to the platform's messages of the same id; return them."""
-    ...
+async def _relink_replies(conn: Connection, org_id: OrgId) -> set[MessageId]: ...
 
 
 @QUERIES.query

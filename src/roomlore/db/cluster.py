@@ -1,11 +1,11 @@
-"""PostgreSQL without an administrator: a server of our own under the data directory, run while somebody uses it.
+"""The embedded PostgreSQL: a server under the data directory that runs while a process uses it.
 
-Who uses it and whether it runs is read from kernel locks, never from process ids: a lock goes with its last
-process however that ended, so no crash can leave a wrong answer behind. Three lock files:
+Kernel locks tell whether it runs and is used, not process ids: a lock ends with its last process, so that no crash leaves
+a wrong state behind. There are three lock files:
 
-    gate.lock     held for moments: whoever starts, joins, leaves or stops the server
-    holders.lock  shared by every open Cluster: who can take it alone is the last, and stops the server
-    server.lock   inherited by every process of the server: who can take it knows that none of them lives
+    gate.lock     held briefly to start, join, leave or stop the server
+    holders.lock  shared by every open Cluster: the one that can take it alone is the last, and stops the server
+    server.lock   inherited by every process of the server: it is free when none of them lives
 """
 
 import asyncio
@@ -39,7 +39,7 @@ from roomlore.domain.errors import Conflict, DatabaseFull, DatabaseUnavailable
 
 @contextlib.contextmanager
 def opened_lock(file: Path) -> Generator[int]:
-    """Yield a descriptor of a lock file, which is made if need be; it is closed, not unlocked, at the end."""
+    """Open a lock file, which is created if missing; it is closed, not unlocked, at the end."""
     descriptor = open_lock(file)
     try:
         yield descriptor
@@ -48,14 +48,14 @@ def opened_lock(file: Path) -> Generator[int]:
 
 
 def open_lock(file: Path) -> int:
-    """Return a descriptor of a lock file; children do not inherit it unless told to."""
+    """Open a lock file, which is created if missing; child processes inherit it only on request."""
     return os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
 
 
 def acquire(descriptor: int, *, shared: bool = False) -> bool:
-    """Take a lock, alone or shared, or change from one to the other; False when others are in the way.
+    """Take a lock, exclusive or shared, or change it; False if another process is in the way.
 
-    What was held before is lost when a change fails.
+    If a change fails, the lock is lost.
     """
     import fcntl  # noqa: PLC0415  Windows has none, and must be able to import this module
 
@@ -67,14 +67,14 @@ def acquire(descriptor: int, *, shared: bool = False) -> bool:
 
 
 def release(descriptor: int) -> None:
-    """End the lock, also for children that inherited it."""
-    import fcntl  # noqa: PLC0415  as in take
+    """Release a lock, also for child processes that inherited it."""
+    import fcntl  # noqa: PLC0415  as above
 
     fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
 def is_free(file: Path, *, shared: bool) -> bool:
-    """Whether one could take the lock now, alone or shared; makes no file."""
+    """Return whether the lock could be taken now; creates no file."""
     try:
         descriptor = os.open(file, os.O_RDONLY)
     except FileNotFoundError:
@@ -89,24 +89,24 @@ _Returned = TypeVar("_Returned")
 _POLL_SECONDS = 0.02
 _STARTUP_LOCK_SECONDS = 120.0
 _MAX_ATTEMPTS = 3
-#: With less a server that crashed may not come up: it writes what it recovered before it serves.
+#: With less, a crashed server may not start: it writes during recovery.
 _MIN_FREE_BYTES = 64 * 2**20
 _DISK_FULL = "the disk of {} is full: the embedded PostgreSQL cannot start"
-#: How long the server may take to finish its work, and then to drop it.
+#: How long the server may take to stop in order, and then at once.
 _STOP_SECONDS, _QUIT_SECONDS = 30.0, 15.0
 
 
 class _Cancelled(Exception):
-    """The caller was cancelled; nobody waits for the answer."""
+    """The caller was cancelled and waits no more."""
 
 
 class _TimedOut(DatabaseUnavailable):
-    """The time is up."""
+    """The deadline has passed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Deadline:
-    """How long a caller is ready to wait."""
+    """How long a caller waits."""
 
     seconds: float
     ends_at: float
@@ -117,7 +117,7 @@ class _Deadline:
         return cls(seconds=seconds, ends_at=time.monotonic() + seconds, cancelled=threading.Event())
 
     def tick(self) -> None:
-        """Let a moment pass; raises when the caller has gone or the time is up."""
+        """Wait briefly; raise if the caller was cancelled or the deadline has passed."""
         if self.cancelled.wait(_POLL_SECONDS):
             raise _Cancelled
         if time.monotonic() > self.ends_at:
@@ -129,21 +129,21 @@ class _Deadline:
 
 @dataclass(slots=True, kw_only=True)
 class _Lease:
-    """One share of holders.lock, to be given back once."""
+    """A share of holders.lock, to be released once."""
 
     descriptor: int | None
-    #: A forked copy of this process shares the lock but may not give it back.
+    #: A forked copy of this process shares the lock but may not release it.
     owner: int
 
     def take(self) -> int | None:
-        """Return the descriptor to the first caller in the owning process, and None to everybody else."""
+        """Return the descriptor to the first caller in the owning process, and None to others."""
         taken, self.descriptor = self.descriptor, None
         return taken if os.getpid() == self.owner else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """A running server and this process's claim on it."""
+    """A running server and this process's lease on it."""
 
     home: Path
     #: Connection strings; they hold passwords and must not be shown.
@@ -152,7 +152,7 @@ class Cluster:
     _lease: _Lease = field(repr=False)
 
     async def close(self) -> None:
-        """Give up the claim; the server stops if nobody else has one."""
+        """Release the lease; the last one stops the server."""
         holders = self._lease.take()
         if holders is not None:
             await asyncio.shield(asyncio.to_thread(_release_lease, DataDir(self.home), holders))
@@ -160,13 +160,13 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterStatus:
-    """What can be told about a data directory's server from outside."""
+    """The state of a data directory's server."""
 
     running: bool
-    #: Whether a live process has a claim on it; a running server without one was left behind by a crash.
+    #: Whether a live process has a lease; a running server without one was left by a crash.
     in_use: bool
     pid: int | None
-    #: The major version that wrote the data; None when there is none yet.
+    #: The major version that wrote the data; None where there is no data.
     version: str | None
     socket_dir: Path | None
     size_bytes: int
@@ -174,7 +174,7 @@ class ClusterStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _StartOptions:
-    """What the caller of `start_cluster` asked for."""
+    """The options of `start_cluster`."""
 
     binaries: Path | None
     settings: Mapping[str, str]
@@ -188,23 +188,23 @@ async def start_cluster(
     start_timeout: float = 120,
     settings: Mapping[str, str] | None = None,
 ) -> Cluster:
-    """Return a claim on the server of a data directory, which is made and started if need be.
+    """Start the server of a data directory, which is created if missing, or join it; return a lease on it.
 
     Args:
         data: The directory whose `postgres` folder holds everything.
         binaries: A folder with PostgreSQL's programs, instead of those of the wheel.
-        start_timeout: Seconds to wait for other starters, initdb and crash recovery together.
-        settings: Server settings over the usual ones; without effect on a server that already runs.
+        start_timeout: Seconds for other starters, initdb and crash recovery together.
+        settings: Server settings over the default ones; a running server ignores them.
     """
-    wish = _StartOptions(binaries=binaries, settings=settings or {}, deadline=_Deadline.of(start_timeout))
-    # A future and not a task: the end of the loop must not drop it while its thread lives.
+    options = _StartOptions(binaries=binaries, settings=settings or {}, deadline=_Deadline.of(start_timeout))
+    # A future, not a task: the end of the loop must not drop it while its thread lives.
     work = asyncio.get_running_loop().run_in_executor(
-        None, _translate_os_errors, data, partial(_start, wish=wish)
+        None, _translate_os_errors, data, partial(_start, options=options)
     )
     try:
         return await asyncio.shield(work)
     except asyncio.CancelledError:
-        wish.deadline.cancelled.set()
+        options.deadline.cancelled.set()
         await asyncio.wait([work])
         if work.exception() is None:
             await work.result().close()
@@ -212,26 +212,26 @@ async def start_cluster(
 
 
 async def stop_cluster(data: Path, *, force: bool = False) -> bool:
-    """Stop the server of a data directory, even one left behind; False when none was running.
+    """Stop the server of a data directory, even one left by a crash; False if none was running.
 
     Raises:
-        Conflict: a live process uses it, and `force` was not given.
+        Conflict: a live process uses it, and `force` is not set.
     """
     return await asyncio.to_thread(_translate_os_errors, data, partial(_stop_unless_used, force=force))
 
 
 def cluster_status(data: Path) -> ClusterStatus:
-    """Return what is known about the server of a data directory; changes nothing."""
+    """Return the state of the server of a data directory."""
     return _translate_os_errors(data, _status)
 
 
 def is_down(data: Path) -> bool:
-    """Whether no process of the server of a data directory lives."""
+    """Return whether no process of the server of a data directory lives."""
     return _translate_os_errors(data, lambda home: not _server_lives(home))
 
 
 def _translate_os_errors(data: Path, act: Callable[[DataDir], _Returned]) -> _Returned:
-    """Return what the act returns; refusals of the system become ours."""
+    """Run a function; translate errors of the operating system."""
     if sys.platform == "win32":
         raise DatabaseUnavailable(
             "the embedded PostgreSQL does not run on Windows", cure="give the URL of a server with --database"
@@ -239,69 +239,69 @@ def _translate_os_errors(data: Path, act: Callable[[DataDir], _Returned]) -> _Re
     home = DataDir(data.resolve() / "postgres")
     try:
         return act(home)
-    except OSError as refusal:
-        if refusal.errno in {errno.ENOSPC, errno.EDQUOT}:
-            raise DatabaseFull(_DISK_FULL.format(home.root)) from refusal
+    except OSError as error:
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            raise DatabaseFull(_DISK_FULL.format(home.root)) from error
         raise DatabaseUnavailable(
-            f"cannot use {refusal.filename or home.root}: {refusal.strerror or refusal}",
+            f"cannot use {error.filename or home.root}: {error.strerror or error}",
             cure="choose another data directory with --data, or another server with --database",
-        ) from refusal
+        ) from error
 
 
-def _start(home: DataDir, wish: _StartOptions) -> Cluster:
+def _start(home: DataDir, options: _StartOptions) -> Cluster:
     home.prepare()
-    with _startup_lock(home, wish.deadline) as gate:
+    with _startup_lock(home, options.deadline) as gate:
         holders = open_lock(home.lock("holders"))
         try:
             while not acquire(holders, shared=True):
-                wish.deadline.tick()
-            return _connect_or_launch(home, wish, gate=gate, holders=holders)
+                options.deadline.tick()
+            return _connect_or_launch(home, options, gate=gate, holders=holders)
         except BaseException as failure:
-            # A server that is only slow goes on recovering, and is ready for the next attempt.
+            # A server that is only slow continues its recovery for the next attempt.
             _stop_if_last(home, holders, stop=not isinstance(failure, _TimedOut))
             raise
 
 
-def _connect_or_launch(home: DataDir, wish: _StartOptions, *, gate: int, holders: int) -> Cluster:
-    """Return a claim on the server, also when the one that answered at first was just dying."""
+def _connect_or_launch(home: DataDir, options: _StartOptions, *, gate: int, holders: int) -> Cluster:
+    """Return a lease on the server, even if one that answered first was just stopping."""
     launched = False
     for _ in range(_MAX_ATTEMPTS - 1):
-        launched |= _ensure_running(home, wish, gate)
+        launched |= _ensure_running(home, options, gate)
         try:
             return _take_lease(home, holders, launched=launched)
         except DatabaseUnavailable:
-            wish.deadline.tick()
-    launched |= _ensure_running(home, wish, gate)
+            options.deadline.tick()
+    launched |= _ensure_running(home, options, gate)
     return _take_lease(home, holders, launched=launched)
 
 
-def _ensure_running(home: DataDir, wish: _StartOptions, gate: int) -> bool:
-    """Return once the server answers; tells whether it had to be launched."""
+def _ensure_running(home: DataDir, options: _StartOptions, gate: int) -> bool:
+    """Wait until the server answers; return whether it was launched."""
     launched = False
     while not home.is_answering():
         with opened_lock(home.lock("server")) as lock:
             if acquire(lock):
                 if launched and home.free_bytes() < _MIN_FREE_BYTES:
-                    # What it had to say may have found no room either.
+                    # There may have been no room for its log either.
                     raise DatabaseFull(_DISK_FULL.format(home.root))
                 if launched:
                     raise DatabaseUnavailable(
                         f"PostgreSQL did not start:\n{home.log_tail()}", cure=f"see {home.log}"
                     )
-                _launch(home, wish, gate=gate, lock=lock)
+                _launch(home, options, gate=gate, lock=lock)
                 launched = True
-        wish.deadline.tick()
+        options.deadline.tick()
     return launched
 
 
-def _launch(home: DataDir, wish: _StartOptions, *, gate: int, lock: int) -> None:
-    """Start the server in the background, making its data first where there is none."""
-    binaries = find_binaries(wish.binaries)
+def _launch(home: DataDir, options: _StartOptions, *, gate: int, lock: int) -> None:
+    """Start the server in the background, and create its data first if there is none."""
+    binaries = find_binaries(options.binaries)
     if not home.pgdata.exists():
-        init_pgdata(home, binaries, wish.settings, lock=gate, tick=wish.deadline.tick)
+        init_pgdata(home, binaries, options.settings, lock=gate, tick=options.deadline.tick)
     check_version(home, binaries)
     clear_dead_server(home)
-    configure(home, wish.settings)
+    configure(home, options.settings)
     log = open_log(home)
     try:
         launch_server(binaries, home.pgdata, log=log, lock=lock)
@@ -342,7 +342,7 @@ def _release_lease(home: DataDir, holders: int) -> None:
 
 
 def _stop_if_last(home: DataDir, holders: int, *, stop: bool) -> None:
-    """Give back a share of holders.lock and stop the server after the last; the caller has the gate."""
+    """Release a share of holders.lock and stop the server after the last; the caller holds the gate."""
     try:
         if stop and acquire(holders):
             _stop(home)
@@ -367,25 +367,24 @@ def _stop_unless_used(home: DataDir, *, force: bool) -> bool:
 
 
 def _stop(home: DataDir) -> None:
-    """Stop the server and wait until none of its processes lives; the caller has the gate."""
+    """Stop the server and wait until none of its processes lives; the caller holds the gate."""
     sockets = None
     for order, seconds in ((signal.SIGINT, _STOP_SECONDS), (signal.SIGQUIT, _QUIT_SECONDS)):
-        deadline, told = time.monotonic() + seconds, None
+        deadline, signalled = time.monotonic() + seconds, None
         while time.monotonic() < deadline:
             if not _server_lives(home):
                 if sockets is not None:
                     remove_sockets(home, sockets)
                 return
             server = home.postmaster()
-            if server is not None and server.pid != told and is_server_of(server.pid, home.pgdata):
-                # PostgreSQL 18 may hang when told to stop in order while it recovers from a crash; recovery loses
-                # nothing by being cut short.
+            if server is not None and server.pid != signalled and is_server_of(server.pid, home.pgdata):
+                # PostgreSQL 18 may hang on an orderly stop during crash recovery, which loses nothing if interrupted.
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(server.pid, order if accepts_connections(server.sockets) else signal.SIGQUIT)
-                told, sockets = server.pid, server.sockets
+                signalled, sockets = server.pid, server.sockets
             time.sleep(_POLL_SECONDS)
     raise DatabaseUnavailable(
-        f"PostgreSQL in {home.root} does not stop", cure=f"see {home.log}, then end it by hand"
+        f"PostgreSQL in {home.root} does not stop", cure=f"see {home.log}, then stop it yourself"
     )
 
 
@@ -406,17 +405,17 @@ def _size(folder: Path) -> int:
     total = 0
     for place, _, names in os.walk(folder):
         for name in names:
-            # The server removes files while we count.
+            # The server removes files meanwhile.
             with contextlib.suppress(FileNotFoundError):
                 total += (Path(place) / name).lstat().st_size
     return total
 
 
 @contextlib.contextmanager
-def _startup_lock(home: DataDir, patience: _Deadline) -> Generator[int]:
+def _startup_lock(home: DataDir, deadline: _Deadline) -> Generator[int]:
     with opened_lock(home.lock("gate")) as gate:
         while not acquire(gate):
-            patience.tick()
+            deadline.tick()
         try:
             yield gate
         finally:
@@ -428,7 +427,7 @@ def _server_lives(home: DataDir) -> bool:
 
 
 def _in_use(home: DataDir) -> bool:
-    """Whether anybody holds the server, or is about to; asks behind the gate, to be in nobody's way."""
+    """Return whether a process holds a lease or is about to; asks behind the gate to block nobody."""
     if not home.lock("gate").exists():
         return False
     with opened_lock(home.lock("gate")) as gate:

@@ -1,4 +1,4 @@
-"""Opens connections, and says in words what went wrong: never a traceback, never a password."""
+"""Opens connections and translates their errors, without tracebacks and passwords."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -14,32 +14,20 @@ from roomlore.domain.errors import BadInput, DatabaseFull, DatabaseUnavailable
 
 #: Seconds to wait for a server that does not answer.
 CONNECT_TIMEOUT = 10
-#: How a server says that it goes, comes, or has no room: connection exceptions, shutdowns, too many clients.
+#: SQL states of outages: connection exceptions, shutdowns, too many clients.
 OUTAGE_STATES = ("08", "57P", "53300")
 
 
 async def connect(dsn: str, *, options: str | None = None) -> AsyncConnection[TupleRow]:
-    """Return a connection of its own, outside the pool.
-
-    Args:
-        dsn: Where, and as whom.
-        options: How its session begins; as the DSN says by default.
-
-    Raises:
-        BadInput: the URL is not one.
-        DatabaseUnavailable: nobody answers, or the login is refused.
-    """
+    """Return a connection outside the pool, with the session options of the DSN or others."""
+    settings = {} if options is None else {"options": options}
     with translate_errors():
-        if options is None:
-            return await AsyncConnection.connect(dsn, autocommit=True, connect_timeout=CONNECT_TIMEOUT)
-        return await AsyncConnection.connect(
-            dsn, autocommit=True, connect_timeout=CONNECT_TIMEOUT, options=options
-        )
+        return await AsyncConnection.connect(dsn, autocommit=True, connect_timeout=CONNECT_TIMEOUT, **settings)
 
 
 @contextmanager
 def translate_errors() -> Generator[None]:
-    """Turn what the driver raises about a connection into errors that say what to do."""
+    """Translate the driver's connection errors, inside the block, into errors with a cure."""
     try:
         yield
     except psycopg.errors.InsufficientPrivilege as error:
@@ -53,7 +41,7 @@ def translate_errors() -> Generator[None]:
             cure="start it, or correct the URL given by --database or ROOMLORE_DATABASE_URL",
         ) from error
     except psycopg.ProgrammingError:
-        # What the driver says here quotes the URL, password included.
+        # The driver's message quotes the URL, password included.
         raise BadInput(
             "database", "not a valid URL; write special characters of the password as %XX"
         ) from None
@@ -61,11 +49,7 @@ def translate_errors() -> Generator[None]:
 
 @contextmanager
 def translate_connection_errors() -> Generator[None]:
-    """Turn the loss of a connection, inside the block, into the error that says so.
-
-    Raises:
-        DatabaseUnavailable: the server went away, or gives no connection; or its disk is full.
-    """
+    """Translate the loss of a connection and a full disk, inside the block, into errors with a cure."""
     try:
         yield
     except psycopg.errors.DiskFull as error:
@@ -79,11 +63,11 @@ def translate_connection_errors() -> Generator[None]:
 
 
 def first_line(error: psycopg.Error) -> str:
-    """Return the first line of what the server said."""
+    """Return the first line of an error message."""
     return str(error).strip().partition("\n")[0]
 
 
-# Temporary tables come last in the search path, or one of them could stand in for a table of ours.
+# Temporary tables come last in the search path, so that none can replace one of our tables.
 _SESSION_SETTINGS: dict[LiteralString, LiteralString] = {
     "search_path": "roomlore,public,pg_temp",
     "timezone": "UTC",
@@ -99,7 +83,7 @@ _SESSION_SETTINGS: dict[LiteralString, LiteralString] = {
     "lock_timeout": "0",
     "idle_in_transaction_session_timeout": "0",
     "idle_session_timeout": "0",
-    # For whom a session reads is stated by each transaction; without, it is for nobody.
+    # Each transaction sets its viewer; without one it sees nothing.
     "roomlore.org": "",
     "roomlore.viewer": "",
     "roomlore.place": "",
@@ -107,18 +91,18 @@ _SESSION_SETTINGS: dict[LiteralString, LiteralString] = {
     "roomlore.recall": "off",
     "roomlore.looking": "off",
 }
-#: How a session begins.
+#: The options of every session.
 SESSION_OPTIONS = " ".join(f"-c {name}={value}" for name, value in _SESSION_SETTINGS.items())
 
 
 class StaleSession(psycopg.OperationalError):
-    """A session began as its role was told; the next one does not."""
+    """The session started with settings of its role, which are reset now; the next session is clean."""
 
 
 async def reset_session(conn: Connection) -> bool:
-    """Take back what the application's role was told to begin its sessions with; return whether it was told anything.
+    """Reset the session settings stored for the application role; return whether there were any.
 
-    As that role: each may say so of itself.
+    It needs that role: each role may change its own.
     """
     rows = await (await conn.execute(ROLE_SETTINGS)).fetchall()
     for (database,) in rows:

@@ -47,27 +47,25 @@ class TitleBacklog(CallStatus):
 
 async def skip_short(conn: Connection, org_id: OrgId, *, now: datetime) -> int:
     """Skip conversations that are over but too short, until they change; return how many."""
-    short = await lock_short(conn, org_id, now=now)
-    return await skip(conn, org_id, short) if short else 0
+    short = await _lock_short(conn, org_id, now=now)
+    return await _skip(conn, org_id, short) if short else 0
 
 
 @QUERIES.query
-async def lock_short(
+async def _lock_short(
     conn: Connection,
     org_id: OrgId,
     *,
     now: datetime,
     min_messages: int = MIN_MESSAGES,
     limit: int = SKIPPED_AT_ONCE,
-) -> list[ConversationId]:
-    """Lock those of the newest conversations that are over and too short for a title."""
-    ...
+) -> list[ConversationId]: ...
 
 
 @QUERIES.query
-async def skip(conn: Connection, org_id: OrgId, conversation_ids: Collection[ConversationId]) -> RowCount:
-    """Leave conversations without a title until they change."""
-    ...
+async def _skip(
+    conn: Connection, org_id: OrgId, conversation_ids: Collection[ConversationId]
+) -> RowCount: ...
 
 
 @QUERIES.query
@@ -110,29 +108,25 @@ async def set_title(
 
     A conversation that changed, was named by a person or is sensitive now gets no title.
     """
-    is_set = await put_title(conn, org_id, untitled, title=title) > 0
+    is_set = await _set_title(conn, org_id, untitled, title=title) > 0
     if is_set and title is not None:
         await outbox.append(conn, org_id, "conversation.changed", [untitled.id])
     return is_set
 
 
 @QUERIES.query
-async def put_title(
+async def _set_title(
     conn: Connection, org_id: OrgId, untitled: UntitledConversation, *, title: str | None
-) -> RowCount:
-    """Set the title of a conversation, or record that it keeps its label."""
-    ...
+) -> RowCount: ...
 
 
 async def backlog(conn: Connection, org_id: OrgId, *, now: datetime) -> TitleBacklog:
     """Return how many conversations of an org wait for a title, and how the language model answered."""
     status = await call_status(conn, org_id, "titles", now=now)
-    return TitleBacklog(waiting=await count_untitled(conn, org_id, now=now), **asdict(status))
+    return TitleBacklog(waiting=await _count_untitled(conn, org_id, now=now), **asdict(status))
 
 
 @QUERIES.query
-async def count_untitled(
+async def _count_untitled(
     conn: Connection, org_id: OrgId, *, now: datetime, min_messages: int = MIN_MESSAGES
-) -> int:
-    """Return how many conversations wait for a title."""
-    ...
+) -> int: ...

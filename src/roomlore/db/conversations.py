@@ -89,60 +89,52 @@ async def newest(
 ) -> list[Conversation]:
     """Return the newest visible conversations of a room or of all rooms, newest first."""
     rows = (
-        await newest_anywhere(conn, org_id, limit=limit)
+        await _newest(conn, org_id, limit=limit)
         if room_id is None
-        else await newest_of_room(conn, org_id, room_id, limit=limit)
+        else await _newest_of_room(conn, org_id, room_id, limit=limit)
     )
     return await _with_speakers(conn, org_id, rows)
 
 
 @QUERIES.query
-async def newest_anywhere(conn: Connection, org_id: OrgId, *, limit: int) -> list[ConversationRow]:
-    """Return the newest visible conversations of all rooms."""
-    ...
+async def _newest(conn: Connection, org_id: OrgId, *, limit: int) -> list[ConversationRow]: ...
 
 
 @QUERIES.query
-async def newest_of_room(
+async def _newest_of_room(
     conn: Connection, org_id: OrgId, room_id: RoomId, *, limit: int
-) -> list[ConversationRow]:
-    """Return the newest visible conversations of a room."""
-    ...
+) -> list[ConversationRow]: ...
 
 
 async def find(conn: Connection, org_id: OrgId, word: str) -> list[ConversationId]:
     """Return up to ten visible conversations whose id a word is, begins or ends."""
     ids = ids_matching(word)
-    return await find_between(conn, org_id, ids) if ids else []
+    return await _find(conn, org_id, ids) if ids else []
 
 
 @QUERIES.query
-async def find_between(conn: Connection, org_id: OrgId, ids: IdRanges) -> list[ConversationId]:
-    """Return up to ten visible conversations with ids in these ranges."""
-    ...
+async def _find(conn: Connection, org_id: OrgId, ids: IdRanges) -> list[ConversationId]: ...
 
 
 async def by_id(
     conn: Connection, org_id: OrgId, ids: Collection[ConversationId]
 ) -> dict[ConversationId, Conversation]:
     """Return these conversations as far as they are visible."""
-    rows = await rows_by_id(conn, org_id, ids)
+    rows = await _by_id(conn, org_id, ids)
     return {one.id: one for one in await _with_speakers(conn, org_id, rows)}
 
 
 @QUERIES.query
-async def rows_by_id(
+async def _by_id(
     conn: Connection, org_id: OrgId, conversation_ids: Collection[ConversationId]
-) -> list[ConversationRow]:
-    """Return these conversations, without their participants, as far as they are visible."""
-    ...
+) -> list[ConversationRow]: ...
 
 
 async def _with_speakers(
     conn: Connection, org_id: OrgId, rows: Sequence[ConversationRow]
 ) -> list[Conversation]:
     found = {row.id: list[ConversationParticipant]() for row in rows}
-    for one in await speakers(conn, org_id, found) if rows else ():
+    for one in await _speakers(conn, org_id, found) if rows else ():
         found[one.conversation_id].append(
             ConversationParticipant(id=one.id, name=one.name, kind=one.kind, message_count=one.message_count)
         )
@@ -157,11 +149,9 @@ async def _with_speakers(
 
 
 @QUERIES.query
-async def speakers(
+async def _speakers(
     conn: Connection, org_id: OrgId, conversation_ids: Collection[ConversationId]
-) -> list[SpeakerCount]:
-    """Return how much each participant wrote in conversations, most talkative first, by their last name there."""
-    ...
+) -> list[SpeakerCount]: ...
 
 
 @QUERIES.query
@@ -195,7 +185,7 @@ async def with_assignments(
     assignments: Mapping[MessageId, ConversationId],
 ) -> list[AssignedMessage]:
     """Return messages with their conversations and what they answer, as far as that is visible."""
-    answers = await replies_of(conn, org_id, [one.id for one in messages])
+    answers = await _replies(conn, org_id, [one.id for one in messages])
     return [
         AssignedMessage(message=one, answers=answers.get(one.id), conversation_id=assignments.get(one.id))
         for one in messages
@@ -203,11 +193,9 @@ async def with_assignments(
 
 
 @QUERIES.query
-async def replies_of(
+async def _replies(
     conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]
-) -> dict[MessageId, Reply]:
-    """Return what messages answer, as far as it is visible: for each the one reply that counts."""
-    ...
+) -> dict[MessageId, Reply]: ...
 
 
 async def room_assignments(
@@ -217,11 +205,11 @@ async def room_assignments(
     if not messages:
         return {}
     times, ids = [one.sent_at for one in messages], [one.id for one in messages]
-    return await assignments_between(conn, org_id, room_id, ids, since=min(times), until=max(times))
+    return await _room_assignments(conn, org_id, room_id, ids, since=min(times), until=max(times))
 
 
 @QUERIES.query
-async def assignments_between(
+async def _room_assignments(
     conn: Connection,
     org_id: OrgId,
     room_id: RoomId,
@@ -229,9 +217,7 @@ async def assignments_between(
     *,
     since: datetime,
     until: datetime,
-) -> dict[MessageId, ConversationId]:
-    """Return the visible conversations of messages that were sent in a room between two times."""
-    ...
+) -> dict[MessageId, ConversationId]: ...
 
 
 # The rest runs for the operator.
@@ -261,12 +247,12 @@ async def open_manually(
     out_of: Collection[ConversationId],
 ) -> None:
     """Add a conversation that a person splits off others; an empty label leaves it unnamed."""
-    await add(conn, org_id, conversation_id, room_id, label=label, out_of=out_of)
+    await _open_manually(conn, org_id, conversation_id, room_id, label=label, out_of=out_of)
     await projections.enqueue_nodes(conn, org_id, [conversation_id])
 
 
 @QUERIES.query
-async def add(
+async def _open_manually(
     conn: Connection,
     org_id: OrgId,
     conversation_id: ConversationId,
@@ -274,35 +260,31 @@ async def add(
     *,
     label: str,
     out_of: Collection[ConversationId],
-) -> None:
-    """Add a conversation with messages of others."""
-    ...
+) -> None: ...
 
 
 async def pin(conn: Connection, org_id: OrgId, ids: Sequence[MessageId], *, to: ConversationId) -> None:
     """Assign messages to a conversation manually."""
-    await assign_manually(conn, org_id, ids, to=to)
+    await _pin(conn, org_id, ids, to=to)
     await projections.enqueue(conn, org_id, ids)
 
 
 @QUERIES.query
-async def assign_manually(
+async def _pin(
     conn: Connection, org_id: OrgId, message_ids: Collection[MessageId], *, to: ConversationId
-) -> None:
-    """Assign messages to a conversation manually."""
-    ...
+) -> None: ...
 
 
 async def move_all(conn: Connection, org_id: OrgId, other: ConversationId, *, to: ConversationId) -> None:
     """Assign all messages of one conversation to another."""
-    await reassign(conn, org_id, other, to=to)
+    await _move_all(conn, org_id, other, to=to)
     await projections.enqueue_conversations(conn, org_id, [to])
 
 
 @QUERIES.query
-async def reassign(conn: Connection, org_id: OrgId, other: ConversationId, *, to: ConversationId) -> None:
-    """Assign all messages of one conversation to another."""
-    ...
+async def _move_all(
+    conn: Connection, org_id: OrgId, other: ConversationId, *, to: ConversationId
+) -> None: ...
 
 
 @QUERIES.query

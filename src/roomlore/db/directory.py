@@ -207,14 +207,12 @@ async def rooms_by_external_id(
 
 async def add_rooms(conn: Connection, org_id: OrgId, rooms: Sequence[NewRoom]) -> None:
     """Add rooms; one that exists stays unchanged."""
-    await insert_rooms(conn, org_id, rooms)
+    await _add_rooms(conn, org_id, rooms)
     await projections.enqueue_nodes(conn, org_id, [room.id for room in rooms])
 
 
 @QUERIES.query
-async def insert_rooms(conn: Connection, org_id: OrgId, rooms: Sequence[NewRoom]) -> None:
-    """Add rooms; one that exists stays unchanged."""
-    ...
+async def _add_rooms(conn: Connection, org_id: OrgId, rooms: Sequence[NewRoom]) -> None: ...
 
 
 @QUERIES.query
@@ -229,15 +227,13 @@ async def add_participants_with_accounts(
     conn: Connection, org_id: OrgId, accounts: Sequence[NewAccount]
 ) -> None:
     """Add accounts, each with a participant of its own."""
-    await add_participants(conn, org_id, accounts)
+    await _add_participants(conn, org_id, accounts)
     await add_accounts(conn, org_id, accounts)
     await projections.enqueue_nodes(conn, org_id, [account.participant_id for account in accounts])
 
 
 @QUERIES.query
-async def add_participants(conn: Connection, org_id: OrgId, accounts: Sequence[NewAccount]) -> None:
-    """Add the participants of accounts, each by its first name."""
-    ...
+async def _add_participants(conn: Connection, org_id: OrgId, accounts: Sequence[NewAccount]) -> None: ...
 
 
 @QUERIES.query
@@ -266,23 +262,19 @@ async def update_names(conn: Connection, org_id: OrgId, names: Sequence[NameUpda
 async def update_kinds(conn: Connection, org_id: OrgId, kinds: Sequence[KindUpdate]) -> None:
     """Change the kinds of participants and of their messages."""
     ids = [one.participant_id for one in kinds]
-    await update_participant_kinds(conn, org_id, kinds)
-    await update_author_kinds(conn, org_id, ids)
+    await _update_kinds(conn, org_id, kinds)
+    await _update_author_kinds(conn, org_id, ids)
     await projections.enqueue_written_by(conn, org_id, ids)
 
 
 @QUERIES.query
-async def update_participant_kinds(conn: Connection, org_id: OrgId, kinds: Sequence[KindUpdate]) -> None:
-    """Change the kinds of participants; an agent stays one."""
-    ...
+async def _update_kinds(conn: Connection, org_id: OrgId, kinds: Sequence[KindUpdate]) -> None: ...
 
 
 @QUERIES.query
-async def update_author_kinds(
+async def _update_author_kinds(
     conn: Connection, org_id: OrgId, participant_ids: Collection[ParticipantId]
-) -> None:
-    """Give the messages of participants the kind of their author."""
-    ...
+) -> None: ...
 
 
 @QUERIES.query
@@ -300,29 +292,22 @@ async def close_rooms(conn: Connection, org_id: OrgId, closed: Sequence[RoomClos
 
     A room that an operator opened against its records stays open, unless it is direct or they described it as open since.
     """
-    await projections.enqueue_nodes(conn, org_id, await narrow_rooms(conn, org_id, closed))
+    await projections.enqueue_nodes(conn, org_id, await _close_rooms(conn, org_id, closed))
 
 
 @QUERIES.query
-async def narrow_rooms(conn: Connection, org_id: OrgId, closed: Sequence[RoomClosure]) -> list[RoomId]:
-    """Close rooms if that is news or the room is direct; return those that changed. A direct room stays one."""
-    ...
+async def _close_rooms(conn: Connection, org_id: OrgId, closed: Sequence[RoomClosure]) -> list[RoomId]: ...
 
 
 async def add_stated_memberships(conn: Connection, org_id: OrgId, stated: Sequence[StatedMembership]) -> None:
     """Add memberships that the platform states; they replace implied ones."""
-    await projections.enqueue_nodes(conn, org_id, await put_stated_memberships(conn, org_id, stated))
+    await projections.enqueue_nodes(conn, org_id, await _add_stated_memberships(conn, org_id, stated))
 
 
 @QUERIES.query
-async def put_stated_memberships(
+async def _add_stated_memberships(
     conn: Connection, org_id: OrgId, stated: Sequence[StatedMembership]
-) -> set[ParticipantId]:
-    """Add memberships that the platform states; return the participants for whom that is news.
-
-    They replace implied ones. Of two ends of the same membership the earlier one holds.
-    """
-    ...
+) -> set[ParticipantId]: ...
 
 
 @QUERIES.query
@@ -348,18 +333,16 @@ async def end_memberships(
     listed: Sequence[tuple[RoomId, ParticipantId]],
 ) -> None:
     """End the stated memberships of all participants that complete member lists leave out."""
-    await projections.enqueue_nodes(conn, org_id, await end_unlisted(conn, org_id, lists, listed))
+    await projections.enqueue_nodes(conn, org_id, await _end_memberships(conn, org_id, lists, listed))
 
 
 @QUERIES.query
-async def end_unlisted(
+async def _end_memberships(
     conn: Connection,
     org_id: OrgId,
     lists: Sequence[MemberListTime],
     listed: Sequence[tuple[RoomId, ParticipantId]],
-) -> set[ParticipantId]:
-    """End the stated memberships that member lists leave out; return the participants."""
-    ...
+) -> set[ParticipantId]: ...
 
 
 @QUERIES.query
@@ -370,15 +353,13 @@ async def update_member_list_times(conn: Connection, org_id: OrgId, lists: Seque
 
 async def add_implied_memberships(conn: Connection, org_id: OrgId, activity: Sequence[NewActivity]) -> None:
     """Give authors without a stated membership an implied one that begins with their first message."""
-    await projections.enqueue_nodes(conn, org_id, await put_implied_memberships(conn, org_id, activity))
+    await projections.enqueue_nodes(conn, org_id, await _add_implied_memberships(conn, org_id, activity))
 
 
 @QUERIES.query
-async def put_implied_memberships(
+async def _add_implied_memberships(
     conn: Connection, org_id: OrgId, activity: Sequence[NewActivity]
-) -> set[ParticipantId]:
-    """Give authors without a stated membership an implied one; return the participants for whom that is news."""
-    ...
+) -> set[ParticipantId]: ...
 
 
 @QUERIES.query

@@ -175,15 +175,14 @@ async def messages_from(
     conn: Connection, org_id: OrgId, room_id: RoomId, *, since: datetime, limit: int
 ) -> list[RoomMessage]:
     """Return the messages of a room from a time on, in order; more than `limit` only if they share one time."""
-    return await _room_messages(conn, org_id, await ids_from(conn, org_id, room_id, since=since, limit=limit))
+    ids = await _ids_from(conn, org_id, room_id, since=since, limit=limit)
+    return await _room_messages(conn, org_id, ids) if ids else []
 
 
 @QUERIES.query
-async def ids_from(
+async def _ids_from(
     conn: Connection, org_id: OrgId, room_id: RoomId, *, since: datetime, limit: int
-) -> list[MessageId]:
-    """Return the messages of a room from a time on, all of one time together."""
-    ...
+) -> list[MessageId]: ...
 
 
 async def messages_before(
@@ -196,12 +195,12 @@ async def messages_before(
     whispered_since: datetime,
 ) -> list[RoomMessage]:
     """Return the last `limit` messages of a room before a time and the whispers since another, in order."""
-    ids = await ids_before(conn, org_id, room_id, since=since, limit=limit, whispered_since=whispered_since)
-    return await _room_messages(conn, org_id, ids)
+    ids = await _ids_before(conn, org_id, room_id, since=since, limit=limit, whispered_since=whispered_since)
+    return await _room_messages(conn, org_id, ids) if ids else []
 
 
 @QUERIES.query
-async def ids_before(
+async def _ids_before(
     conn: Connection,
     org_id: OrgId,
     room_id: RoomId,
@@ -209,21 +208,13 @@ async def ids_before(
     since: datetime,
     limit: int,
     whispered_since: datetime,
-) -> list[MessageId]:
-    """Return the last messages of a room before a time and the whispers shortly before it."""
-    ...
-
-
-async def _room_messages(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> list[RoomMessage]:
-    return await room_messages(conn, org_id, ids) if ids else []
+) -> list[MessageId]: ...
 
 
 @QUERIES.query
-async def room_messages(
+async def _room_messages(
     conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]
-) -> list[RoomMessage]:
-    """Return messages in the order of their room."""
-    ...
+) -> list[RoomMessage]: ...
 
 
 @QUERIES.query
@@ -239,63 +230,51 @@ async def put_inferred_replies(
 ) -> None:
     """Remove the inferred replies of some messages and replace those of others."""
     if unlinked:
-        await drop_inferred(conn, org_id, unlinked)
+        await _drop_inferred(conn, org_id, unlinked)
     if found:
-        await add_inferred(conn, org_id, found)
+        await _add_inferred(conn, org_id, found)
     await projections.enqueue_replies(conn, org_id, [*unlinked, *(one.child_id for one in found)])
 
 
 @QUERIES.query
-async def drop_inferred(conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]) -> None:
-    """Remove the inferred replies of messages."""
-    ...
+async def _drop_inferred(conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]) -> None: ...
 
 
 @QUERIES.query
-async def add_inferred(conn: Connection, org_id: OrgId, found: Sequence[InferredReply]) -> None:
-    """Add inferred replies; a message that was erased meanwhile gets none."""
-    ...
+async def _add_inferred(conn: Connection, org_id: OrgId, found: Sequence[InferredReply]) -> None: ...
 
 
 async def add_conversations(conn: Connection, org_id: OrgId, opened: Sequence[NewConversation]) -> None:
     """Add conversations, or update why existing ones were split off."""
-    await insert_conversations(conn, org_id, opened)
+    await _add_conversations(conn, org_id, opened)
     await projections.enqueue_nodes(conn, org_id, [one.id for one in opened])
 
 
 @QUERIES.query
-async def insert_conversations(conn: Connection, org_id: OrgId, opened: Sequence[NewConversation]) -> None:
-    """Add conversations, or update why existing ones were split off."""
-    ...
+async def _add_conversations(conn: Connection, org_id: OrgId, opened: Sequence[NewConversation]) -> None: ...
 
 
 async def assign(conn: Connection, org_id: OrgId, assigned: Sequence[ConversationAssignment]) -> None:
     """Assign messages to conversations; manual assignments stay."""
-    await put_assignments(conn, org_id, assigned)
+    await _assign(conn, org_id, assigned)
     await projections.enqueue(conn, org_id, [one.message_id for one in assigned])
 
 
 @QUERIES.query
-async def put_assignments(
-    conn: Connection, org_id: OrgId, assigned: Sequence[ConversationAssignment]
-) -> None:
-    """Assign messages to conversations; manual assignments stay, and a message erased meanwhile gets none."""
-    ...
+async def _assign(conn: Connection, org_id: OrgId, assigned: Sequence[ConversationAssignment]) -> None: ...
 
 
 async def assign_replies(conn: Connection, org_id: OrgId, ids: Collection[MessageId]) -> set[ConversationId]:
     """Assign the replies of messages, except manual ones, to the same conversations; return all that changed."""
-    moved = await move_replies(conn, org_id, ids)
+    moved = await _assign_replies(conn, org_id, ids)
     await projections.enqueue_conversations(conn, org_id, moved)
     return moved
 
 
 @QUERIES.query
-async def move_replies(
+async def _assign_replies(
     conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]
-) -> set[ConversationId]:
-    """Assign all direct and indirect replies of messages to the same conversations; manual assignments stay."""
-    ...
+) -> set[ConversationId]: ...
 
 
 async def refresh(
@@ -318,9 +297,9 @@ async def refresh(
     """
     await drop_empty(conn, org_id, ids)
     await projections.enqueue_nodes(conn, org_id, ids)
-    await update_times(conn, org_id, ids)
+    await _update_times(conn, org_id, ids)
     await agents.refresh_interactions(conn, org_id, ids)
-    heard = await with_whispers(conn, org_id, whispered) if whispered else set[ConversationId]()
+    heard = await _with_whispers(conn, org_id, whispered) if whispered else set[ConversationId]()
     await outbox.append(conn, org_id, "conversation.changed", {*changed, *heard})
 
 
@@ -333,17 +312,15 @@ async def drop_empty(
 
 
 @QUERIES.query
-async def update_times(conn: Connection, org_id: OrgId, conversation_ids: Collection[ConversationId]) -> None:
-    """Update when conversations began, when they were last active, and the silence that ends them."""
-    ...
+async def _update_times(
+    conn: Connection, org_id: OrgId, conversation_ids: Collection[ConversationId]
+) -> None: ...
 
 
 @QUERIES.query
-async def with_whispers(
+async def _with_whispers(
     conn: Connection, org_id: OrgId, conversation_ids: Collection[ConversationId]
-) -> set[ConversationId]:
-    """Return those of these conversations that contain whispers."""
-    ...
+) -> set[ConversationId]: ...
 
 
 @QUERIES.query
@@ -356,17 +333,12 @@ async def conversation_texts(
 
 async def describe(conn: Connection, org_id: OrgId, described: Sequence[Description]) -> None:
     """Set the labels and sensitivity of conversations that no person set, and make changed ones due for extraction."""
-    changed = await put_descriptions(conn, org_id, described)
+    changed = await _describe(conn, org_id, described)
     await outbox.append(conn, org_id, "conversation.changed", changed)
     await extraction_state.mark_changed(conn, org_id, [one.id for one in described])
 
 
 @QUERIES.query
-async def put_descriptions(
+async def _describe(
     conn: Connection, org_id: OrgId, described: Sequence[Description]
-) -> list[ConversationId]:
-    """Set the labels and sensitivity of conversations that no person set; return those that visibly changed.
-
-    A title from a language model stays while the conversation is unchanged.
-    """
-    ...
+) -> list[ConversationId]: ...

@@ -56,15 +56,13 @@ async def is_unchanged(
     conn: Connection, org_id: OrgId, state: VersionState, provider: str, *, default: str
 ) -> bool:
     """Return whether a provider makes the vectors of a state, and block switches until the transaction ends."""
-    await lock_switches(conn, org_id)
+    await _lock_switches(conn, org_id)
     version = (await all_versions(conn, org_id)).get(state)
     return provider == version.provider if version else state == "current" and provider == default
 
 
 @QUERIES.query
-async def lock_switches(conn: Connection, org_id: OrgId) -> None:
-    """Wait for a switch of models in progress and block the next one until the transaction ends."""
-    ...
+async def _lock_switches(conn: Connection, org_id: OrgId) -> None: ...
 
 
 @QUERIES.query
@@ -81,16 +79,14 @@ async def put(conn: Connection, org_id: OrgId, version: EmbeddingVersion) -> Non
 
 async def drop_next(conn: Connection, org_id: OrgId) -> bool:
     """Drop the next version and its work; return whether there was one. Its vectors are unused then."""
-    if not await drop_version(conn, org_id, "next"):
+    if not await _drop_version(conn, org_id, "next"):
         return False
-    await drop_reembed(conn, org_id)
+    await _drop_reembed(conn, org_id)
     return True
 
 
 @QUERIES.query
-async def drop_version(conn: Connection, org_id: OrgId, state: VersionState) -> RowCount:
-    """Drop the version of a state."""
-    ...
+async def _drop_version(conn: Connection, org_id: OrgId, state: VersionState) -> RowCount: ...
 
 
 async def promote_next(conn: Connection, org_id: OrgId, model: str) -> bool:
@@ -100,37 +96,31 @@ async def promote_next(conn: Connection, org_id: OrgId, model: str) -> bool:
     """
     if await has_pending(conn, org_id):
         return False
-    await drop_version(conn, org_id, "previous")
-    await change_state(conn, org_id, "current", to="previous")
-    await change_state(conn, org_id, "next", to="current")
-    await drop_embedded(conn, org_id, model)
-    await inherit_set_aside(conn, org_id)
-    await drop_reembed(conn, org_id)
+    await _drop_version(conn, org_id, "previous")
+    await _change_state(conn, org_id, "current", to="previous")
+    await _change_state(conn, org_id, "next", to="current")
+    await _drop_embedded(conn, org_id, model)
+    await _inherit_set_aside(conn, org_id)
+    await _drop_reembed(conn, org_id)
     return True
 
 
 @QUERIES.query
-async def change_state(conn: Connection, org_id: OrgId, state: VersionState, *, to: VersionState) -> None:
-    """Give a version another state from now on."""
-    ...
+async def _change_state(
+    conn: Connection, org_id: OrgId, state: VersionState, *, to: VersionState
+) -> None: ...
 
 
 @QUERIES.query
-async def drop_embedded(conn: Connection, org_id: OrgId, model: str) -> None:
-    """Drop the work of the current model for what has a vector of it, after a switch."""
-    ...
+async def _drop_embedded(conn: Connection, org_id: OrgId, model: str) -> None: ...
 
 
 @QUERIES.query
-async def inherit_set_aside(conn: Connection, org_id: OrgId) -> None:
-    """Set aside for the current model what the next one could not embed."""
-    ...
+async def _inherit_set_aside(conn: Connection, org_id: OrgId) -> None: ...
 
 
 @QUERIES.query
-async def drop_reembed(conn: Connection, org_id: OrgId) -> None:
-    """Drop the work of the next model."""
-    ...
+async def _drop_reembed(conn: Connection, org_id: OrgId) -> None: ...
 
 
 @QUERIES.query
@@ -143,20 +133,18 @@ async def record_reached(
     conn: Connection, org_id: OrgId, provider: str, *, model: str, dimensions: int
 ) -> None:
     """Store the model of a provider and that it works; nothing is stored of a default that nobody chose."""
-    await drop_unchosen(conn, org_id, provider)
-    await put_reached(conn, org_id, provider, model=model, dimensions=dimensions)
+    await _drop_unchosen(conn, org_id, provider)
+    await _record_reached(conn, org_id, provider, model=model, dimensions=dimensions)
 
 
 @QUERIES.query
-async def drop_unchosen(conn: Connection, org_id: OrgId, provider: str) -> None:
-    """Drop the row of a default provider that nobody chose."""
-    ...
+async def _drop_unchosen(conn: Connection, org_id: OrgId, provider: str) -> None: ...
 
 
 @QUERIES.query
-async def put_reached(conn: Connection, org_id: OrgId, provider: str, *, model: str, dimensions: int) -> None:
-    """Store the model of a provider and that it works."""
-    ...
+async def _record_reached(
+    conn: Connection, org_id: OrgId, provider: str, *, model: str, dimensions: int
+) -> None: ...
 
 
 async def record_outage(
@@ -164,20 +152,16 @@ async def record_outage(
 ) -> None:
     """Store that a provider fails and since when, also for a default that nobody chose."""
     if is_unchosen:
-        await add_unchosen(conn, org_id, provider)
-    await put_outage(conn, org_id, provider, error=error)
+        await _add_unchosen(conn, org_id, provider)
+    await _record_outage(conn, org_id, provider, error=error)
 
 
 @QUERIES.query
-async def add_unchosen(conn: Connection, org_id: OrgId, provider: str) -> None:
-    """Add a row for the default provider where nothing was ever chosen."""
-    ...
+async def _add_unchosen(conn: Connection, org_id: OrgId, provider: str) -> None: ...
 
 
 @QUERIES.query
-async def put_outage(conn: Connection, org_id: OrgId, provider: str, *, error: str) -> None:
-    """Store that a provider fails, and since when."""
-    ...
+async def _record_outage(conn: Connection, org_id: OrgId, provider: str, *, error: str) -> None: ...
 
 
 @QUERIES.query

@@ -108,7 +108,7 @@ async def dry_run(conn: Connection, org_id: OrgId) -> AsyncGenerator[None]:
     Raises:
         Conflict: another dry run is in progress, or this one takes too long.
     """
-    is_alone, *_ = await begin_dry_run(conn, org_id)
+    is_alone, *_ = await _begin_dry_run(conn, org_id)
     if not is_alone:
         raise Conflict("dry run", "another one is in progress; try again in a while")
     try:
@@ -120,9 +120,7 @@ async def dry_run(conn: Connection, org_id: OrgId) -> AsyncGenerator[None]:
 
 
 @QUERIES.query
-async def begin_dry_run(conn: Connection, org_id: OrgId) -> tuple[bool, str, str, str]:
-    """Set the timeouts of a dry run; return first whether it is the only one of the org."""
-    ...
+async def _begin_dry_run(conn: Connection, org_id: OrgId) -> tuple[bool, str, str, str]: ...
 
 
 def account_digest(org_id: OrgId, name: AccountName) -> bytes:
@@ -144,20 +142,18 @@ async def add_accounts(
 ) -> None:
     """Reject what these accounts wrote until now."""
     digests = [account_digest(org_id, name) for name in names]
-    await drop_digests(conn, org_id, digests)
-    await add_digests(conn, org_id, digests, at=at)
+    await _drop_digests(conn, org_id, digests)
+    await _add_digests(conn, org_id, digests, at=at)
 
 
 @QUERIES.query
-async def drop_digests(conn: Connection, org_id: OrgId, digests: Collection[bytes]) -> None:
-    """Drop the digests of accounts before they are added again."""
-    ...
+async def _drop_digests(conn: Connection, org_id: OrgId, digests: Collection[bytes]) -> None: ...
 
 
 @QUERIES.query
-async def add_digests(conn: Connection, org_id: OrgId, digests: Collection[bytes], *, at: datetime) -> None:
-    """Add the digests of accounts."""
-    ...
+async def _add_digests(
+    conn: Connection, org_id: OrgId, digests: Collection[bytes], *, at: datetime
+) -> None: ...
 
 
 @QUERIES.query
@@ -185,15 +181,13 @@ async def erased_accounts(
 ) -> dict[AccountName, datetime]:
     """Return the erased ones of these accounts, and when they were erased."""
     digests = {account_digest(org_id, name): name for name in names}
-    return {digests[key]: at for key, at in (await erased_digests(conn, org_id, digests)).items()}
+    return {digests[key]: at for key, at in (await _erased_digests(conn, org_id, digests)).items()}
 
 
 @QUERIES.query
-async def erased_digests(
+async def _erased_digests(
     conn: Connection, org_id: OrgId, digests: Collection[bytes]
-) -> dict[bytes, datetime]:
-    """Return the digests of erased accounts among these, and when they were erased."""
-    ...
+) -> dict[bytes, datetime]: ...
 
 
 @QUERIES.query
@@ -221,30 +215,26 @@ async def rooms_with_retention(
 
 async def retention_now(conn: Connection, org_id: OrgId, room_id: RoomId) -> tuple[RetentionPolicy, datetime]:
     """Return the retention of a room, locked for a change, and the time by the clock of the database."""
-    now = await lock_retention(conn, org_id, room_id)
+    now = await _lock_retention(conn, org_id, room_id)
     policy = await retention_of(conn, org_id, room_id)
     assert now is not None
     return policy, now
 
 
 @QUERIES.query
-async def lock_retention(conn: Connection, org_id: OrgId, room_id: RoomId) -> datetime | None:
-    """Lock a room and return the time; None where there is no such room."""
-    ...
+async def _lock_retention(conn: Connection, org_id: OrgId, room_id: RoomId) -> datetime | None: ...
 
 
 async def retention_of(conn: Connection, org_id: OrgId, room_id: RoomId) -> RetentionPolicy:
     """Return the retention of a room."""
-    policy = await find_retention(conn, org_id, room_id)
+    policy = await _find_retention(conn, org_id, room_id)
     if policy is None:
         raise NotFound("room", str(room_id))
     return policy
 
 
 @QUERIES.query
-async def find_retention(conn: Connection, org_id: OrgId, room_id: RoomId) -> RetentionPolicy | None:
-    """Return the retention of a room; None where there is no such room."""
-    ...
+async def _find_retention(conn: Connection, org_id: OrgId, room_id: RoomId) -> RetentionPolicy | None: ...
 
 
 @QUERIES.query
@@ -269,15 +259,13 @@ def name_digest(org_id: OrgId, word: str) -> bytes:
 
 async def add_names(conn: Connection, org_id: OrgId, words: Iterable[str], *, at: datetime) -> int:
     """Keep these words out of derived texts from now on; return how many are new."""
-    return await add_name_digests(conn, org_id, {name_digest(org_id, word) for word in words}, at=at)
+    return await _add_name_digests(conn, org_id, {name_digest(org_id, word) for word in words}, at=at)
 
 
 @QUERIES.query
-async def add_name_digests(
+async def _add_name_digests(
     conn: Connection, org_id: OrgId, digests: Collection[bytes], *, at: datetime
-) -> RowCount:
-    """Add the digests of words of names."""
-    ...
+) -> RowCount: ...
 
 
 @QUERIES.query
@@ -295,14 +283,12 @@ async def erased_words(conn: Connection, org_id: OrgId, forms: Mapping[str, Coll
         forms: Each word, with the forms in which it may be a name: with and without an ending.
     """
     digests = {name_digest(org_id, form): form for some in forms.values() for form in some}
-    found = {digests[key] for key in await erased_name_digests(conn, org_id, digests)}
+    found = {digests[key] for key in await _erased_name_digests(conn, org_id, digests)}
     return {word for word, some in forms.items() if found & set(some)}
 
 
 @QUERIES.query
-async def erased_name_digests(conn: Connection, org_id: OrgId, digests: Collection[bytes]) -> set[bytes]:
-    """Return the digests of words of erased names among these."""
-    ...
+async def _erased_name_digests(conn: Connection, org_id: OrgId, digests: Collection[bytes]) -> set[bytes]: ...
 
 
 @QUERIES.query

@@ -106,22 +106,22 @@ async def drop_derived(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]
     around them are disentangled again.
     """
     await enqueue_replies(conn, org_id, ids)
-    assigned = await assigned_ids(conn, org_id, ids)
+    assigned = await _assigned_ids(conn, org_id, ids)
     losing = list(await conversations_of(conn, org_id, ids))
-    await _disentangle_again(conn, org_id, [*assigned, *await nearest_remaining(conn, org_id, losing, ids)])
+    await _disentangle_again(conn, org_id, [*assigned, *await _nearest_remaining(conn, org_id, losing, ids)])
     await extraction_state.reextract(conn, org_id, ids)
     calls = await llm_calls.drop_with_messages(conn, org_id, ids)
     # Before what it derives: a worker that is writing holds the row of its work, so that this waits for it.
-    work = await drop_work(conn, org_id, ids)
+    work = await _drop_work(conn, org_id, ids)
     vectors = await work_queue.drop_embeddings(conn, org_id, ids)
-    derived = await memories_from(conn, org_id, ids)
+    derived = await _memories_from(conn, org_id, ids)
     injected = await injections.revoke_triggered_by(conn, org_id, ids)
     dropped = await drop_memories(conn, org_id, derived)
-    replies = await drop_inferred(conn, org_id, ids)
+    replies = await _drop_inferred(conn, org_id, ids)
     stated, buried = await privacy_requests.drop_with_messages(conn, org_id, ids)
-    labels = await empty_labels(conn, org_id, losing)
+    labels = await _empty_labels(conn, org_id, losing)
     # Interactions are counted anew when the rest is disentangled again.
-    encounters = await drop_encounters(conn, org_id, losing)
+    encounters = await _drop_encounters(conn, org_id, losing)
     return {
         "work": work,
         "embeddings": vectors,
@@ -142,11 +142,9 @@ async def _disentangle_again(conn: Connection, org_id: OrgId, ids: Sequence[Mess
 
 
 @QUERIES.query
-async def assigned_ids(
+async def _assigned_ids(
     conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]
-) -> list[MessageId]:
-    """Return those of these messages that belong to conversations: no notices, injections or tombstones."""
-    ...
+) -> list[MessageId]: ...
 
 
 @QUERIES.query
@@ -158,62 +156,50 @@ async def conversations_of(
 
 
 @QUERIES.query
-async def nearest_remaining(
+async def _nearest_remaining(
     conn: Connection,
     org_id: OrgId,
     conversation_ids: Collection[ConversationId],
     message_ids: Collection[MessageId],
-) -> list[MessageId]:
-    """Return one remaining message of each conversation, the nearest to those that go: from it the label is set again."""
-    ...
+) -> list[MessageId]: ...
 
 
 @QUERIES.query
-async def drop_work(conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]) -> RowCount:
-    """Drop the work on messages and on their replies; work on their rooms stays."""
-    ...
+async def _drop_work(conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]) -> RowCount: ...
 
 
 @QUERIES.query
-async def memories_from(
+async def _memories_from(
     conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]
-) -> list[MemoryId]:
-    """Return the memories with one of these messages as a source."""
-    ...
+) -> list[MemoryId]: ...
 
 
 @QUERIES.query
-async def drop_inferred(conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]) -> RowCount:
-    """Remove the inferred replies at either end of messages; those that the platform states stay."""
-    ...
+async def _drop_inferred(conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]) -> RowCount: ...
 
 
 @QUERIES.query
-async def empty_labels(
+async def _empty_labels(
     conn: Connection, org_id: OrgId, conversation_ids: Collection[ConversationId]
-) -> RowCount:
-    """Remove the labels of conversations, those by persons included, and the digest of what a language model was shown."""
-    ...
+) -> RowCount: ...
 
 
 @QUERIES.query
-async def drop_encounters(
+async def _drop_encounters(
     conn: Connection, org_id: OrgId, conversation_ids: Collection[ConversationId]
-) -> RowCount:
-    """Remove the interaction counts of conversations."""
-    ...
+) -> RowCount: ...
 
 
 async def drop_message_details(conn: Connection, org_id: OrgId, ids: Sequence[MessageId]) -> Counts:
     """Remove the earlier texts and the audiences of messages."""
     revisions = await messages.drop_revisions(conn, org_id, ids)
-    return {"revisions": revisions, "audiences": await drop_audiences(conn, org_id, ids)}
+    return {"revisions": revisions, "audiences": await _drop_audiences(conn, org_id, ids)}
 
 
 @QUERIES.query
-async def drop_audiences(conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]) -> RowCount:
-    """Remove the audiences of messages."""
-    ...
+async def _drop_audiences(
+    conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]
+) -> RowCount: ...
 
 
 @QUERIES.query
@@ -249,23 +235,23 @@ async def remove_from_conversations(conn: Connection, org_id: OrgId, ids: Sequen
     """Remove messages from their conversations, and conversations that have no message left."""
     left = await conversations_of(conn, org_id, ids)
     aloud = {key for key, is_aloud in left.items() if is_aloud}
-    placements = await drop_placements(conn, org_id, ids)
+    placements = await _drop_placements(conn, org_id, ids)
     gone = await disentanglement.drop_empty(conn, org_id, left)
     await disentanglement.refresh(conn, org_id, left, changed=aloud, whispered=set(left) - aloud)
     return {"placements": placements, "conversations": gone}
 
 
 @QUERIES.query
-async def drop_placements(conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]) -> RowCount:
-    """Remove messages from their conversations."""
-    ...
+async def _drop_placements(
+    conn: Connection, org_id: OrgId, message_ids: Collection[MessageId]
+) -> RowCount: ...
 
 
 async def clear_labels(conn: Connection, org_id: OrgId, ids: Sequence[ConversationId]) -> int:
     """Remove the labels of conversations and have them disentangled again; return how many had a label."""
-    await _disentangle_again(conn, org_id, await nearest_remaining(conn, org_id, ids, []))
+    await _disentangle_again(conn, org_id, await _nearest_remaining(conn, org_id, ids, []))
     await append(conn, org_id, "conversation.changed", ids)
-    return await empty_labels(conn, org_id, ids)
+    return await _empty_labels(conn, org_id, ids)
 
 
 async def drop_memories(conn: Connection, org_id: OrgId, ids: Sequence[MemoryId]) -> Counts:
@@ -280,53 +266,45 @@ async def drop_memories(conn: Connection, org_id: OrgId, ids: Sequence[MemoryId]
     await memory_writes.lock(conn, org_id)
     await injections.revoke(conn, org_id, ids)
     await remove_memories(conn, org_id, ids)
-    await append(conn, org_id, "memory.changed", await hand_over_superseded(conn, org_id, ids))
+    await append(conn, org_id, "memory.changed", await _hand_over_superseded(conn, org_id, ids))
     vectors = await drop_vectors(conn, org_id, ids)
-    return {"memory embeddings": vectors, "memories": await drop_memory_rows(conn, org_id, ids)}
+    return {"memory embeddings": vectors, "memories": await _drop_memories(conn, org_id, ids)}
 
 
 @QUERIES.query
-async def hand_over_superseded(
+async def _hand_over_superseded(
     conn: Connection, org_id: OrgId, memory_ids: Collection[MemoryId]
-) -> list[MemoryId]:
-    """Hand over what memories superseded to the next remaining one; return the memories that changed."""
-    ...
+) -> list[MemoryId]: ...
 
 
 @QUERIES.query
-async def drop_memory_rows(conn: Connection, org_id: OrgId, memory_ids: Collection[MemoryId]) -> RowCount:
-    """Remove memories with their sources, tags, participants and supersession overrides."""
-    ...
+async def _drop_memories(conn: Connection, org_id: OrgId, memory_ids: Collection[MemoryId]) -> RowCount: ...
 
 
 async def recount_activity(
     conn: Connection, org_id: OrgId, rooms: Collection[RoomId], authors: Collection[ParticipantId]
 ) -> None:
     """Count the messages of authors in rooms again."""
-    await drop_activity(conn, org_id, rooms, authors)
-    await count_activity(conn, org_id, rooms, authors)
+    await _drop_activity(conn, org_id, rooms, authors)
+    await _count_activity(conn, org_id, rooms, authors)
 
 
 @QUERIES.query
-async def drop_activity(
+async def _drop_activity(
     conn: Connection,
     org_id: OrgId,
     room_ids: Collection[RoomId],
     participant_ids: Collection[ParticipantId],
-) -> None:
-    """Remove the message counts of participants in rooms."""
-    ...
+) -> None: ...
 
 
 @QUERIES.query
-async def count_activity(
+async def _count_activity(
     conn: Connection,
     org_id: OrgId,
     room_ids: Collection[RoomId],
     participant_ids: Collection[ParticipantId],
-) -> None:
-    """Count the messages of participants in rooms."""
-    ...
+) -> None: ...
 
 
 @QUERIES.query
@@ -356,28 +334,24 @@ async def drop_person(conn: Connection, org_id: OrgId, participant_ids: Sequence
 
     Whispers to them are disentangled again: their audience is smaller now, perhaps the same as that of others.
     """
-    whispers = await whispers_to(conn, org_id, participant_ids)
+    whispers = await _whispers_to(conn, org_id, participant_ids)
     await _disentangle_again(conn, org_id, whispers)
     await enqueue(conn, org_id, whispers)
     await enqueue_naming(conn, org_id, participant_ids)
     await privacy_requests.remove_participants(conn, org_id, participant_ids)
-    return await drop_participants(conn, org_id, participant_ids)
+    return await _drop_person(conn, org_id, participant_ids)
 
 
 @QUERIES.query
-async def whispers_to(
+async def _whispers_to(
     conn: Connection, org_id: OrgId, participant_ids: Collection[ParticipantId]
-) -> list[MessageId]:
-    """Return the whispers to participants."""
-    ...
+) -> list[MessageId]: ...
 
 
 @QUERIES.query
-async def drop_participants(
+async def _drop_person(
     conn: Connection, org_id: OrgId, participant_ids: Collection[ParticipantId]
-) -> dict[str, int]:
-    """Remove participants and everything that refers to them; return the counts."""
-    ...
+) -> dict[str, int]: ...
 
 
 @QUERIES.query
@@ -438,8 +412,8 @@ async def rewrite_messages(conn: Connection, org_id: OrgId, contents: Sequence[M
         )
         for one in contents
     ]
-    await put_contents(conn, org_id, rows)
-    await put_revisions(
+    await _put_contents(conn, org_id, rows)
+    await _put_revisions(
         conn,
         org_id,
         [(one.id, *earlier) for one in contents for earlier in zip(one.earlier_at, one.earlier, strict=True)],
@@ -447,21 +421,17 @@ async def rewrite_messages(conn: Connection, org_id: OrgId, contents: Sequence[M
 
 
 @QUERIES.query
-async def put_contents(
+async def _put_contents(
     conn: Connection,
     org_id: OrgId,
     contents: Sequence[tuple[MessageId, str, str | None, str | None, str | None, str | None, str | None]],
-) -> None:
-    """Store contents of messages: body, mentions, attachments, reactions, metadata and raw record."""
-    ...
+) -> None: ...
 
 
 @QUERIES.query
-async def put_revisions(
+async def _put_revisions(
     conn: Connection, org_id: OrgId, revisions: Sequence[tuple[MessageId, datetime, str]]
-) -> None:
-    """Store earlier texts of messages."""
-    ...
+) -> None: ...
 
 
 def _json(value: Any) -> str | None:

@@ -88,7 +88,7 @@ async def message_texts(
         ids: Which conversations.
         shown: Leave out what privacy requests hide, because a language model sees the result.
     """
-    rows = await messages_in(conn, org_id, ids, shown=shown)
+    rows = await _message_texts(conn, org_id, ids, shown=shown)
     conversation_of = {row.message_id: row.conversation_id for row in rows}
     found = defaultdict[ConversationId, list[SourceText]](list)
     for row in rows:
@@ -98,11 +98,9 @@ async def message_texts(
 
 
 @QUERIES.query
-async def messages_in(
+async def _message_texts(
     conn: Connection, org_id: OrgId, ids: Collection[ConversationId], *, shown: bool
-) -> list[ConversationMessage]:
-    """Return the messages of conversations in order; rules read hidden ones too, for what they find is hidden as well."""
-    ...
+) -> list[ConversationMessage]: ...
 
 
 async def room_participants(
@@ -110,39 +108,33 @@ async def room_participants(
 ) -> dict[RoomId, list[NamedParticipant]]:
     """Return the participants of rooms with all their names."""
     found = defaultdict[RoomId, list[NamedParticipant]](list)
-    for row in await participants_in(conn, org_id, room_ids):
+    for row in await _room_participants(conn, org_id, room_ids):
         found[row.room_id].append(row)
     return dict(found)
 
 
 @QUERIES.query
-async def participants_in(
+async def _room_participants(
     conn: Connection, org_id: OrgId, room_ids: Collection[RoomId]
-) -> list[RoomParticipant]:
-    """Return the participants of rooms with all their names."""
-    ...
+) -> list[RoomParticipant]: ...
 
 
 async def lock(
     conn: Connection, org_id: OrgId, conversation_ids: Collection[ConversationId]
 ) -> dict[ConversationId, str | None]:
     """Keep conversations from changing until the transaction ends; return the states of those that still exist."""
-    await lock_rows(conn, org_id, conversation_ids)
-    return await states(conn, org_id, conversation_ids)
+    await _lock(conn, org_id, conversation_ids)
+    return await _states(conn, org_id, conversation_ids)
 
 
 @QUERIES.query
-async def lock_rows(conn: Connection, org_id: OrgId, conversation_ids: Collection[ConversationId]) -> None:
-    """Keep conversations from changing until the transaction ends."""
-    ...
+async def _lock(conn: Connection, org_id: OrgId, conversation_ids: Collection[ConversationId]) -> None: ...
 
 
 @QUERIES.query
-async def states(
+async def _states(
     conn: Connection, org_id: OrgId, conversation_ids: Collection[ConversationId]
-) -> dict[ConversationId, str | None]:
-    """Return the states of conversations."""
-    ...
+) -> dict[ConversationId, str | None]: ...
 
 
 @QUERIES.query
@@ -155,28 +147,24 @@ async def message_ids(
 
 async def record_extracted(conn: Connection, org_id: OrgId, states: Mapping[ConversationId, str]) -> None:
     """Record the states in which rules read conversations."""
-    await put_extracted(conn, org_id, list(states.items()))
+    await _record_extracted(conn, org_id, list(states.items()))
 
 
 @QUERIES.query
-async def put_extracted(
+async def _record_extracted(
     conn: Connection, org_id: OrgId, states: Collection[tuple[ConversationId, str]]
-) -> None:
-    """Record the states in which rules read conversations."""
-    ...
+) -> None: ...
 
 
 async def record_read_by_llm(conn: Connection, org_id: OrgId, states: Mapping[ConversationId, str]) -> None:
     """Record the states in which a language model read conversations."""
-    await put_read_by_llm(conn, org_id, list(states.items()))
+    await _record_read_by_llm(conn, org_id, list(states.items()))
 
 
 @QUERIES.query
-async def put_read_by_llm(
+async def _record_read_by_llm(
     conn: Connection, org_id: OrgId, states: Collection[tuple[ConversationId, str]]
-) -> None:
-    """Record the states in which a language model read conversations."""
-    ...
+) -> None: ...
 
 
 @QUERIES.query
@@ -195,24 +183,20 @@ async def retry(conn: Connection, org_id: OrgId) -> RowCount:
 
 async def mark_changed(conn: Connection, org_id: OrgId, ids: Collection[ConversationId]) -> None:
     """Make changed conversations due again; memories derived from them become as sensitive as they are now."""
-    await reset_changed(conn, org_id, ids)
-    await append(conn, org_id, "memory.changed", await update_sensitivity(conn, org_id, ids))
+    await _mark_changed(conn, org_id, ids)
+    await append(conn, org_id, "memory.changed", await _update_sensitivity(conn, org_id, ids))
 
 
 @QUERIES.query
-async def reset_changed(
+async def _mark_changed(
     conn: Connection, org_id: OrgId, conversation_ids: Collection[ConversationId]
-) -> None:
-    """Make conversations due again whose state differs from the recorded ones."""
-    ...
+) -> None: ...
 
 
 @QUERIES.query
-async def update_sensitivity(
+async def _update_sensitivity(
     conn: Connection, org_id: OrgId, conversation_ids: Collection[ConversationId]
-) -> list[MemoryId]:
-    """Make the memories of sensitive conversations sensitive, and others normal that were sensitive only because of them."""
-    ...
+) -> list[MemoryId]: ...
 
 
 @QUERIES.query

@@ -66,23 +66,26 @@ class DatabaseGraph:
 
     async def messages_by_agents(self, *, limit: int) -> list[MessageId]:
         """Return the messages of agents, newest first."""
-        return await self.messages_by(await agent_ids(self.conn, self.org_id), limit=limit)
+        return await self.messages_by(await _agent_ids(self.conn, self.org_id), limit=limit)
 
     async def messages_by(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[MessageId]:
         """Return the messages of participants, newest first."""
         ids = list(dict.fromkeys(participant_ids))
         if self.among is None:
-            return await said_by(self.conn, self.org_id, ids, limit=limit)
-        return await said_among(self.conn, self.org_id, ids, among=self.among, limit=limit)
+            return await _said_by(self.conn, self.org_id, ids, limit=limit)
+        return await _said_among(self.conn, self.org_id, ids, among=self.among, limit=limit)
 
     async def memories_by_agents(self, *, limit: int) -> list[MemoryId]:
         """Return the memories that agents stated or experienced, newest first."""
-        return await self.memories_by(await agent_ids(self.conn, self.org_id), limit=limit)
+        return await self.memories_by(await _agent_ids(self.conn, self.org_id), limit=limit)
 
     async def memories_by(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[MemoryId]:
         """Return the memories that participants stated or experienced, newest first."""
         if self.among is not None:
-            return await self._memories_among(self.among, participant_ids, _AUTHOR_ROLES, limit)
+            roles, among = _AUTHOR_ROLES, self.among
+            return await _memories_among(
+                self.conn, self.org_id, participant_ids, among=among, roles=roles, limit=limit
+            )
         found: dict[MemoryId, MemoryCursor] = {}
         for facets in (
             MemoryFilter(author_ids=participant_ids),
@@ -96,7 +99,10 @@ class DatabaseGraph:
     async def memories_about(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[MemoryId]:
         """Return the memories about participants, newest first."""
         if self.among is not None:
-            return await self._memories_among(self.among, participant_ids, _SUBJECT_ROLES, limit)
+            roles, among = _SUBJECT_ROLES, self.among
+            return await _memories_among(
+                self.conn, self.org_id, participant_ids, among=among, roles=roles, limit=limit
+            )
         facets = MemoryFilter(subject_ids=participant_ids)
         found = await memories.newest_cursors(self.conn, self.org_id, facets, limit=limit)
         return [one.id for one in found]
@@ -105,13 +111,13 @@ class DatabaseGraph:
         self, participant_ids: Sequence[ParticipantId], *, limit: int
     ) -> list[ConversationPartner]:
         """Return the participants whom others answered or were answered by, the most frequent first."""
-        return await talks(self.conn, self.org_id, participant_ids, among=self.among, limit=limit)
+        return await _talks(self.conn, self.org_id, participant_ids, among=self.among, limit=limit)
 
     async def related_memories(
         self, participant_ids: Sequence[ParticipantId], *, limit: int
     ) -> list[RelatedMemory]:
         """Return the memories that are about participants or involve them, by weight."""
-        return await memories_near(self.conn, self.org_id, participant_ids, among=self.among, limit=limit)
+        return await _memories_near(self.conn, self.org_id, participant_ids, among=self.among, limit=limit)
 
     async def related_tags(self, participant_ids: Sequence[ParticipantId], *, limit: int) -> list[RelatedTag]:
         """Return the tags of memories that are about participants or involve them, the most frequent first."""
@@ -129,62 +135,45 @@ class DatabaseGraph:
         self, conversation_id: ConversationId, *, limit: int
     ) -> list[ConversationAuthor]:
         """Return the authors of a conversation that the viewer may follow, the most talkative first."""
-        return await authors_in(self.conn, self.org_id, conversation_id, among=self.among, limit=limit)
+        return await _authors_in(self.conn, self.org_id, conversation_id, among=self.among, limit=limit)
 
     async def conversation_memories(
         self, conversation_id: ConversationId, participant_ids: Sequence[ParticipantId], *, limit: int
     ) -> list[RelatedMemory]:
         """Return the memories derived from a conversation or that name one of these participants, by weight."""
-        return await memories_for(
+        return await _memories_for(
             self.conn, self.org_id, conversation_id, participant_ids, among=self.among, limit=limit
         )
 
-    async def _memories_among(
-        self,
-        among: Sequence[UUID],
-        participant_ids: Sequence[ParticipantId],
-        roles: Sequence[MemoryRole],
-        limit: int,
-    ) -> list[MemoryId]:
-        return await memories_among(
-            self.conn, self.org_id, participant_ids, among=among, roles=roles, limit=limit
-        )
-
     async def _tag_counts(self, participant_ids: Sequence[ParticipantId]) -> dict[UUID, tuple[str, int]]:
-        counts = await tags_near(self.conn, self.org_id, participant_ids)
+        counts = await _tags_near(self.conn, self.org_id, participant_ids)
         found = {tag_id(self.org_id, tag): (tag, count) for tag, count in counts.items()}
         return {key: one for key, one in found.items() if self.among is None or key in self.among}
 
 
 @QUERIES.query
-async def agent_ids(conn: Connection, org_id: OrgId) -> list[ParticipantId]:
-    """Return the agents that the viewer may know."""
-    ...
+async def _agent_ids(conn: Connection, org_id: OrgId) -> list[ParticipantId]: ...
 
 
 @QUERIES.query
-async def said_by(
+async def _said_by(
     conn: Connection, org_id: OrgId, participant_ids: Collection[ParticipantId], *, limit: int
-) -> list[MessageId]:
-    """Return the newest messages of participants."""
-    ...
+) -> list[MessageId]: ...
 
 
 @QUERIES.query
-async def said_among(
+async def _said_among(
     conn: Connection,
     org_id: OrgId,
     participant_ids: Collection[ParticipantId],
     *,
     among: Collection[UUID],
     limit: int,
-) -> list[MessageId]:
-    """Return the newest of some messages by participants."""
-    ...
+) -> list[MessageId]: ...
 
 
 @QUERIES.query
-async def memories_among(
+async def _memories_among(
     conn: Connection,
     org_id: OrgId,
     participant_ids: Collection[ParticipantId],
@@ -192,26 +181,22 @@ async def memories_among(
     among: Collection[UUID],
     roles: Collection[MemoryRole],
     limit: int,
-) -> list[MemoryId]:
-    """Return the newest of some memories that name participants in one of these roles."""
-    ...
+) -> list[MemoryId]: ...
 
 
 @QUERIES.query
-async def talks(
+async def _talks(
     conn: Connection,
     org_id: OrgId,
     participant_ids: Collection[ParticipantId],
     *,
     among: Collection[UUID] | None,
     limit: int,
-) -> list[ConversationPartner]:
-    """Return the participants whom others answered or were answered by; of a message one reply counts."""
-    ...
+) -> list[ConversationPartner]: ...
 
 
 @QUERIES.query
-async def memories_near(
+async def _memories_near(
     conn: Connection,
     org_id: OrgId,
     participant_ids: Collection[ParticipantId],
@@ -220,17 +205,13 @@ async def memories_near(
     limit: int,
     about: int = ABOUT_WEIGHT,
     involves: int = INVOLVES_WEIGHT,
-) -> list[RelatedMemory]:
-    """Return the memories that are about participants or involve them, by weight."""
-    ...
+) -> list[RelatedMemory]: ...
 
 
 @QUERIES.query
-async def tags_near(
+async def _tags_near(
     conn: Connection, org_id: OrgId, participant_ids: Collection[ParticipantId]
-) -> dict[str, int]:
-    """Return the tags of the memories that are about participants or involve them, with the number of memories."""
-    ...
+) -> dict[str, int]: ...
 
 
 @QUERIES.query
@@ -242,20 +223,18 @@ async def sources(
 
 
 @QUERIES.query
-async def authors_in(
+async def _authors_in(
     conn: Connection,
     org_id: OrgId,
     conversation_id: ConversationId,
     *,
     among: Collection[UUID] | None,
     limit: int,
-) -> list[ConversationAuthor]:
-    """Return the authors of a conversation that the viewer may follow, the most talkative first."""
-    ...
+) -> list[ConversationAuthor]: ...
 
 
 @QUERIES.query
-async def memories_for(
+async def _memories_for(
     conn: Connection,
     org_id: OrgId,
     conversation_id: ConversationId,
@@ -267,9 +246,4 @@ async def memories_for(
     involves: int = INVOLVES_WEIGHT,
     rests_on: int = SOURCE_WEIGHT,
     tagged: int = TAG_WEIGHT,
-) -> list[RelatedMemory]:
-    """Return the memories derived from a visible conversation or that name participants, by weight.
-
-    A memory that shares a tag with one derived from the conversation weighs more.
-    """
-    ...
+) -> list[RelatedMemory]: ...

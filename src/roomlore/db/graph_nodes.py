@@ -79,14 +79,14 @@ class MemoryRow:
 
 async def nodes(conn: Connection, org_id: OrgId, ids: Sequence[UUID], *, version: int) -> list[Node]:
     """Return the nodes of those of these subjects that need one."""
-    found = await _users(conn, org_id, ids, version)
-    for room_id, is_open in (await rooms(conn, org_id, ids)).items():
+    found = await _user_nodes(conn, org_id, ids, version)
+    for room_id, is_open in (await _rooms(conn, org_id, ids)).items():
         found.append(Node(id=room_id, version=version, label="Room", properties={"is_open": is_open}))
-    for key, room_id in (await conversations(conn, org_id, ids)).items():
+    for key, room_id in (await _conversations(conn, org_id, ids)).items():
         properties: dict[str, PropertyValue] = {"room_id": str(room_id)}
         found.append(Node(id=key, version=version, label="Conversation", properties=properties))
-    found += [_message(message, version) for message in await messages(conn, org_id, ids)]
-    found += [_memory(org_id, memory, version) for memory in await memories(conn, org_id, ids)]
+    found += [_message(message, version) for message in await _messages(conn, org_id, ids)]
+    found += [_memory(org_id, memory, version) for memory in await _memories(conn, org_id, ids)]
     return found
 
 
@@ -97,57 +97,45 @@ async def ids_after(conn: Connection, org_id: OrgId, after: UUID | None, *, limi
 
 
 @QUERIES.query
-async def users(
+async def _users(
     conn: Connection, org_id: OrgId, ids: Collection[UUID]
-) -> dict[ParticipantId, ParticipantKind]:
-    """Return the kinds of participants, without the tombstone author."""
-    ...
+) -> dict[ParticipantId, ParticipantKind]: ...
 
 
 @QUERIES.query
-async def memberships(conn: Connection, org_id: OrgId, ids: Collection[ParticipantId]) -> list[MembershipRow]:
-    """Return the rooms of participants, from the first time there to the last."""
-    ...
+async def _memberships(
+    conn: Connection, org_id: OrgId, ids: Collection[ParticipantId]
+) -> list[MembershipRow]: ...
 
 
 @QUERIES.query
-async def talks(conn: Connection, org_id: OrgId, ids: Collection[ParticipantId]) -> list[ReplyCount]:
-    """Return how often participants answered others, without redacted messages."""
-    ...
+async def _talks(conn: Connection, org_id: OrgId, ids: Collection[ParticipantId]) -> list[ReplyCount]: ...
 
 
 @QUERIES.query
-async def rooms(conn: Connection, org_id: OrgId, ids: Collection[UUID]) -> dict[RoomId, bool]:
-    """Return rooms, and whether they are open."""
-    ...
+async def _rooms(conn: Connection, org_id: OrgId, ids: Collection[UUID]) -> dict[RoomId, bool]: ...
 
 
 @QUERIES.query
-async def conversations(
+async def _conversations(
     conn: Connection, org_id: OrgId, ids: Collection[UUID]
-) -> dict[ConversationId, RoomId]:
-    """Return conversations and their rooms."""
-    ...
+) -> dict[ConversationId, RoomId]: ...
 
 
 @QUERIES.query
-async def messages(conn: Connection, org_id: OrgId, ids: Collection[UUID]) -> list[MessageRow]:
-    """Return messages and notices that still exist, with what they answer; a notice answers nothing."""
-    ...
+async def _messages(conn: Connection, org_id: OrgId, ids: Collection[UUID]) -> list[MessageRow]: ...
 
 
 @QUERIES.query
-async def memories(conn: Connection, org_id: OrgId, ids: Collection[UUID]) -> list[MemoryRow]:
-    """Return memories with their participants, tags and existing sources."""
-    ...
+async def _memories(conn: Connection, org_id: OrgId, ids: Collection[UUID]) -> list[MemoryRow]: ...
 
 
-async def _users(conn: Connection, org_id: OrgId, ids: Sequence[UUID], version: int) -> list[Node]:
-    kinds = await users(conn, org_id, ids)
+async def _user_nodes(conn: Connection, org_id: OrgId, ids: Sequence[UUID], version: int) -> list[Node]:
+    kinds = await _users(conn, org_id, ids)
     if not kinds:
         return []
     edges = defaultdict[ParticipantId, list[Edge]](list)
-    for stay in await memberships(conn, org_id, kinds):
+    for stay in await _memberships(conn, org_id, kinds):
         times = {"joined_at": stay.joined_at, "left_at": stay.left_at}
         known: dict[str, PropertyValue] = {
             name: _iso(time) for name, time in times.items() if time is not None
@@ -155,7 +143,7 @@ async def _users(conn: Connection, org_id: OrgId, ids: Sequence[UUID], version: 
         edges[stay.participant_id].append(
             Edge(kind="MEMBER_OF", label="Room", target_id=stay.room_id, properties=known)
         )
-    for talk in await talks(conn, org_id, kinds):
+    for talk in await _talks(conn, org_id, kinds):
         counted: dict[str, PropertyValue] = {"count": talk.count, "last": _iso(talk.last_at)}
         edges[talk.participant_id].append(
             Edge(kind="TALKED_TO", label="User", target_id=talk.other_id, properties=counted)

@@ -57,7 +57,7 @@ async def claim(
         may_repeat: Whether an expired claim may be taken over, because the request may run twice.
     """
     expired = now - RESPONSE_TTL
-    made = await put_claim(
+    made = await _claim(
         conn,
         org_id,
         digest,
@@ -70,16 +70,16 @@ async def claim(
     )
     if made is None:
         return None
-    await drop_expired(conn, org_id, expired)
+    await _drop_expired(conn, org_id, expired)
     if made.int % COUNT_INTERVAL == 0:
         caller = digest[:_CALLER_DIGEST_BYTES]
         first, last = (caller + end * _CALLER_DIGEST_BYTES for end in (b"\x00", b"\xff"))
-        await drop_oldest(conn, org_id, first, last)
+        await _drop_oldest(conn, org_id, first, last)
     return made
 
 
 @QUERIES.query
-async def put_claim(
+async def _claim(
     conn: Connection,
     org_id: OrgId,
     digest: bytes,
@@ -90,25 +90,19 @@ async def put_claim(
     kept_since: datetime,
     held_since: datetime,
     may_repeat: bool,
-) -> UUID | None:
-    """Claim a digest that is free, or whose claim has expired and may be taken over."""
-    ...
+) -> UUID | None: ...
 
 
 @QUERIES.query
-async def drop_expired(
+async def _drop_expired(
     conn: Connection, org_id: OrgId, before: datetime, *, limit: int = CLEANUP_INTERVAL
-) -> None:
-    """Drop a few expired claims, so that they go where no worker runs."""
-    ...
+) -> None: ...
 
 
 @QUERIES.query
-async def drop_oldest(
+async def _drop_oldest(
     conn: Connection, org_id: OrgId, first: bytes, last: bytes, *, kept: int = MAX_CLAIMS
-) -> None:
-    """Drop all but the newest claims of one caller, whose digests lie in a range."""
-    ...
+) -> None: ...
 
 
 @QUERIES.query

@@ -7,7 +7,7 @@
         '''Revoke a key that is still valid.'''
         ...
 
-The statement begins with `-- name: revoke` and takes the arguments by their names: `%(key_id)s`. Instead of a record it
+The statement begins with `-- name: revoke`; that of a private function has no underscore. It takes the arguments by their names: `%(key_id)s`. Instead of a record it
 takes the fields of the record (all null where there is none), and instead of a list of records one array for each field.
 A tuple `key` becomes the values `key_1`, `key_2`, …, and a list of tuples as many arrays. The result type says how rows are read:
 
@@ -161,7 +161,7 @@ class DeclaredQuery:
     """The typed function of one statement."""
 
     def __init__(self, *, queries: Queries, function: Callable[..., Any]) -> None:
-        self.queries, self.function, self.name = queries, function, function.__name__
+        self.queries, self.function, self.name = queries, function, function.__name__.lstrip("_")
 
     async def run(self, *args: Any, **kwargs: Any) -> Any:
         """Execute the statement with the function's arguments; return its rows as the function's result type."""

@@ -54,7 +54,7 @@ update messages
 set external_id = stated_id
 where org_id = %(org_id)s and id = any (%(message_ids)s) and stated_id is not null;
 
--- name: relink_to_added
+-- name: relink_replies
 -- Uses indexes: messages_as_stated, replies_to
 update replies
 set parent_id = arrived.id
@@ -70,7 +70,7 @@ where replies.org_id = %(org_id)s
   and replies.child_id <> arrived.id
 returning replies.child_id;
 
--- name: link_to_client_ids
+-- name: link_replies
 -- Uses indexes: replies_from, messages_as_stated
 update replies
 set parent_id = said.id
@@ -85,7 +85,7 @@ where replies.org_id = %(org_id)s
   and said.id <> replies.child_id
 returning replies.child_id;
 
--- name: link_replies_to
+-- name: link_waiting_replies
 -- Uses index: replies_awaiting_parent
 update replies
 set parent_id = said.id

@@ -89,7 +89,7 @@ select first_name
 from participants
 where org_id = %(org_id)s and length(first_name) > 2 and strpos(lower(%(text)s), lower(first_name)) > 0;
 
--- name: put_title
+-- name: set_title
 update conversations
 set
   label = coalesce(%(title)s::text, label), is_titled = %(title)s::text is not null, asked_state = %(state)s

@@ -1,4 +1,4 @@
--- name: newest_anywhere
+-- name: newest
 select
   id, room_id, label, is_named, conversations.label_by as label_by, sensitivity, opened_at, last_at,
   closed_at,
@@ -21,7 +21,7 @@ where org_id = %(org_id)s and room_id = %(room_id)s
 order by last_at desc, id
 limit %(limit)s;
 
--- name: find_between
+-- name: find
 select id
 from conversations
 where org_id = %(org_id)s
@@ -32,7 +32,7 @@ where org_id = %(org_id)s
 order by id
 limit 10;
 
--- name: rows_by_id
+-- name: by_id
 select
   id, room_id, label, is_named, conversations.label_by as label_by, sensitivity, opened_at, last_at,
   closed_at,
@@ -89,7 +89,7 @@ from unnest(%(message_ids)s::uuid[]) as asked (id)
 cross join lateral (select conversation_of(asked.id) as conversation_id offset 0) as held
 where held.conversation_id is not null;
 
--- name: assignments_between
+-- name: room_assignments
 -- The visibility rule runs once per conversation of that time, not once per message.
 -- Uses index: conversations_of_room
 select held.message_id, around.id
@@ -105,7 +105,7 @@ from (
 cross join lateral said_in(around.id) as held (message_id)
 where held.message_id = any (%(message_ids)s);
 
--- name: replies_of
+-- name: replies
 select child_id, parent_id, method, confidence
 from answers
 where org_id = %(org_id)s and child_id = any (%(message_ids)s);
@@ -133,7 +133,7 @@ where held.org_id = %(org_id)s
       and above.conversation_id = %(conversation_id)s
   );
 
--- name: add
+-- name: open_manually
 insert into conversations (org_id, id, room_id, label, is_named, boundary, opened_at, last_at, quiet_after)
 select
   %(org_id)s, %(conversation_id)s, %(room_id)s, %(label)s, %(label)s <> '', 'person', min(opened_at), max(last_at),
@@ -142,12 +142,12 @@ from conversations
 where org_id = %(org_id)s and id = any (%(out_of)s)
 having count(*) > 0;
 
--- name: assign_manually
+-- name: pin
 update placements
 set conversation_id = %(to)s, by_hand = true
 where org_id = %(org_id)s and message_id = any (%(message_ids)s);
 
--- name: reassign
+-- name: move_all
 -- Uses index: placements_in
 update placements
 set conversation_id = %(to)s

@@ -12,7 +12,7 @@ from unnest(%(keys_1)s::text[], %(keys_2)s::text[]) as asked (platform, external
 join rooms
   on rooms.org_id = %(org_id)s and rooms.platform = asked.platform and rooms.external_id = asked.external_id;
 
--- name: insert_rooms
+-- name: add_rooms
 insert into rooms (
   org_id, id, platform, external_id, name, kind, visibility, is_stated_closed, topic, workspace
 )
@@ -110,7 +110,7 @@ where participants.org_id = %(org_id)s
   and participants.id = noted.id
   and participants.id in (select id from outdated);
 
--- name: update_participant_kinds
+-- name: update_kinds
 update participants
 set kind = noted.kind
 from unnest(%(participant_id)s::uuid[], %(kind)s::text[]) as noted (id, kind)
@@ -154,7 +154,7 @@ where rooms.org_id = %(org_id)s
   and (rooms.name, rooms.kind, rooms.topic, rooms.workspace, rooms.is_stated_open)
     is distinct from (noted.name, noted.kind, noted.topic, noted.workspace, noted.is_stated_open);
 
--- name: narrow_rooms
+-- name: close_rooms
 update rooms
 set
   visibility = 'members', is_stated_closed = true, is_stated_open = rooms.is_stated_open and not closed.is_newest,
@@ -175,7 +175,7 @@ where rooms.org_id = %(org_id)s
   )
 returning rooms.id;
 
--- name: put_stated_memberships
+-- name: add_stated_memberships
 with stated as (
   select room_id, participant_id, coalesce(joined_at, '-infinity') as joined_at, left_at
   from unnest(
@@ -232,7 +232,7 @@ where rooms.org_id = %(org_id)s
   and rooms.id = told.room_id
   and (rooms.members_at is null or rooms.members_at < told.told_at);
 
--- name: end_unlisted
+-- name: end_memberships
 update memberships
 set left_at = greatest(memberships.joined_at, told.told_at)
 from unnest(%(room_id)s::uuid[], %(told_at)s::timestamptz[]) as told (room_id, told_at)
@@ -246,7 +246,7 @@ where memberships.org_id = %(org_id)s
   )
 returning memberships.participant_id;
 
--- name: put_implied_memberships
+-- name: add_implied_memberships
 with spoke as (
   select * from unnest(%(room_id)s::uuid[], %(participant_id)s::uuid[], %(first_at)s::timestamptz[])
     as spoke (room_id, participant_id, first_at)

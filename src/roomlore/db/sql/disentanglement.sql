@@ -206,7 +206,7 @@ cross join lateral (
 on conflict (org_id, child_id) where method in ('mention', 'inferred') do update
 set parent_id = excluded.parent_id, method = excluded.method, confidence = excluded.confidence;
 
--- name: insert_conversations
+-- name: add_conversations
 insert into conversations (org_id, id, room_id, boundary, opened_at, last_at, quiet_after)
 select %(org_id)s, id, room_id, boundary, opened_at, opened_at, quiet_after
 from unnest(
@@ -217,7 +217,7 @@ on conflict (org_id, id) do update
 set boundary = excluded.boundary
 where conversations.boundary <> excluded.boundary and conversations.boundary <> 'person';
 
--- name: put_assignments
+-- name: assign
 insert into placements (org_id, message_id, conversation_id, quiet_after)
 select %(org_id)s, placed.message_id, placed.conversation_id, placed.quiet_after
 from unnest(%(message_id)s::uuid[], %(conversation_id)s::uuid[], %(quiet_after)s::interval[])
@@ -233,7 +233,7 @@ set
   conversation_id = case when placements.by_hand then placements.conversation_id else excluded.conversation_id end,
   quiet_after = excluded.quiet_after;
 
--- name: move_replies
+-- name: assign_replies
 with recursive below as (
   select placements.message_id, placements.conversation_id
   from placements
@@ -360,7 +360,7 @@ where exists (
   where placements.org_id = %(org_id)s and placements.conversation_id = asked.id and messages.kind = 'whisper'
 );
 
--- name: put_descriptions
+-- name: describe
 with described as (
   update conversations
   set

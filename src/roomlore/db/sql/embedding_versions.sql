@@ -25,7 +25,7 @@ update generations
 set state = %(to)s, since = clock_timestamp()
 where org_id = %(org_id)s and state = %(state)s;
 
--- name: put_reached
+-- name: record_reached
 update generations
 set model = %(model)s, dimensions = %(dimensions)s, failing_since = null, error = null
 where org_id = %(org_id)s
@@ -48,7 +48,7 @@ where org_id = %(org_id)s
   and model is null
   and not exists (select from generations as others where others.org_id = %(org_id)s and others.state <> 'current');
 
--- name: put_outage
+-- name: record_outage
 update generations
 set failing_since = coalesce(failing_since, clock_timestamp()), error = %(error)s
 where org_id = %(org_id)s

@@ -69,7 +69,7 @@ set superseded_by = (
 where memories.org_id = %(org_id)s and memories.id in (select kept.id from kept)
 returning memories.id;
 
--- name: drop_memory_rows
+-- name: drop_memories
 with dropped_sources as (
   delete from memory_sources where org_id = %(org_id)s and memory_id = any (%(memory_ids)s)
 ),
@@ -230,7 +230,7 @@ where org_id = %(org_id)s and participant_id = any (%(participant_ids)s);
 -- name: drop_encounters
 delete from encounters where org_id = %(org_id)s and conversation_id = any (%(conversation_ids)s);
 
--- name: drop_participants
+-- name: drop_person
 with dropped_audiences as (
   delete from message_audience where org_id = %(org_id)s and participant_id = any (%(participant_ids)s)
   returning 1

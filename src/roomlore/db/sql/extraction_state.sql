@@ -38,7 +38,7 @@ select message_id
 from placements
 where org_id = %(org_id)s and conversation_id = any (%(conversation_ids)s);
 
--- name: messages_in
+-- name: message_texts
 -- An index lookup per message, whatever the planner estimates.
 -- Uses index: placements_in
 select
@@ -70,7 +70,7 @@ where placements.org_id = %(org_id)s
   )
 order by placements.conversation_id, said.sent_at, said.native_order, said.id;
 
--- name: participants_in
+-- name: room_participants
 select
   members.room_id, participants.id, participants.name, participants.kind,
   array(
@@ -94,7 +94,7 @@ join participants on participants.org_id = %(org_id)s and participants.id = memb
 where participants.kind <> 'system'
 order by members.room_id, participants.id;
 
--- name: lock_rows
+-- name: lock
 select
 from conversations
 where org_id = %(org_id)s and id = any (%(conversation_ids)s)
@@ -107,13 +107,13 @@ select id, drawing_state(conversations) as state
 from conversations
 where org_id = %(org_id)s and id = any (%(conversation_ids)s);
 
--- name: put_extracted
+-- name: record_extracted
 update conversations
 set drawn_state = noted.state, draw_error = null
 from unnest(%(states_1)s::uuid[], %(states_2)s::text[]) as noted (id, state)
 where conversations.org_id = %(org_id)s and conversations.id = noted.id;
 
--- name: put_read_by_llm
+-- name: record_read_by_llm
 update conversations
 set read_state = noted.state
 from unnest(%(states_1)s::uuid[], %(states_2)s::text[]) as noted (id, state)
@@ -128,7 +128,7 @@ where org_id = %(org_id)s and id = %(conversation_id)s;
 -- Uses index: conversations_set_aside
 update conversations set draw_error = null where org_id = %(org_id)s and draw_error is not null;
 
--- name: reset_changed
+-- name: mark_changed
 update conversations as held
 set
   drawn_state = case when held.drawn_state = now.state then held.drawn_state end,

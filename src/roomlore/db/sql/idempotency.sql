@@ -1,4 +1,4 @@
--- name: put_claim
+-- name: claim
 insert into idempotency (org_id, digest, request, claim, claimed_at)
 values (%(org_id)s, %(digest)s, %(request)s, %(claimed)s, %(now)s)
 on conflict (org_id, digest) do update
