@@ -25,6 +25,7 @@ pytestmark = pytest.mark.skipif(
     sys.platform == "win32", reason="the embedded PostgreSQL does not run on Windows"
 )
 FAST = {"fsync": "off", "full_page_writes": "off"}
+ODD_TEXT = "it's \"odd\" \\ #\nlisten_addresses = '*'\tä"
 HOLD = """
 import asyncio, sys
 from pathlib import Path
@@ -164,85 +165,46 @@ async def test_a_first_start_makes_a_database_that_the_application_can_use(fresh
     assert not cluster_status(fresh).running
 
 
-async def test_data_is_there_after_a_stop_and_a_start(data):
-    cluster = await start_cluster(data, settings=FAST)
-    do(cluster.admin_dsn, "create table kept as select 7 as n")
-    await cluster.close()
-    cluster = await start_cluster(data, settings=FAST)
-    assert one(cluster.admin_dsn, "select n from kept") == 7
-    await cluster.close()
+# On one server with the default settings, which these tests only read
 
 
-async def test_nothing_is_open_to_other_users(data):
-    cluster = await start_cluster(data, settings=FAST)
-    home = data / "postgres"
+@pytest.fixture(scope="module")
+def running(made, tmp_path_factory):
+    data = tmp_path_factory.mktemp("running")
+    shutil.copytree(made, data, dirs_exist_ok=True)
+    cluster = asyncio.run(start_cluster(data, settings={"roomlore.note": ODD_TEXT}))
+    yield data, cluster
+    asyncio.run(cluster.close())
+
+
+def test_files_of_the_server_are_for_their_owner(running):
+    home = running[0] / "postgres"
     modes = {path: stat.S_IMODE(path.lstat().st_mode) for path in [home, *home.rglob("*")]}
-    await cluster.close()
     assert {path: oct(mode) for path, mode in modes.items() if mode & 0o077} == {}
     assert modes[home] == modes[home / "socket"] == modes[home / "pgdata"] == 0o700
     assert modes[home / "admin.password"] == modes[home / "app.password"] == 0o600
 
 
-async def test_a_folder_left_open_to_others_is_closed_to_them(data):
-    (data / "postgres").chmod(0o755)
-    cluster = await start_cluster(data, settings=FAST)
-    assert stat.S_IMODE((data / "postgres").stat().st_mode) == 0o700
-    await cluster.close()
-
-
-async def test_the_server_listens_on_no_network(data):
-    cluster = await start_cluster(data, settings=FAST)
+def test_the_server_listens_on_no_network(running):
+    data, cluster = running
     proc = Path("/proc") / str(cluster_status(data).pid)
     assert one(cluster.admin_dsn, "show listen_addresses") == ""
     if proc.exists():
         sockets = {str(fd.readlink()) for fd in (proc / "fd").iterdir()}
         network = [(proc / "net" / name).read_text().splitlines()[1:] for name in ("tcp", "tcp6")]
         assert not sockets & {f"socket:[{line.split()[9]}]" for lines in network for line in lines}
-    await cluster.close()
 
 
-async def test_the_defaults_are_durable_and_the_same_everywhere(data):
-    cluster = await start_cluster(data)
-    names = (
-        "fsync",
-        "full_page_writes",
-        "synchronous_commit",
-        "data_checksums",
-        "jit",
-        "TimeZone",
-        "server_encoding",
-    )
-    shown = {name: one(cluster.admin_dsn, f"show {name}") for name in names}
-    folded = one(cluster.app_dsn, "select lower('ÄÖÜ ŻÓŁĆ ЖЯ')")
-    await cluster.close()
+def test_default_settings_are_durable_and_the_same_everywhere(running):
+    cluster = running[1]
     on = dict.fromkeys(("fsync", "full_page_writes", "synchronous_commit", "data_checksums"), "on")
-    assert shown == on | {"jit": "off", "TimeZone": "UTC", "server_encoding": "UTF8"}
-    assert folded == "äöü żółć жя"
+    expected = on | {"jit": "off", "TimeZone": "UTC", "server_encoding": "UTF8", "roomlore.note": ODD_TEXT}
+    assert {name: one(cluster.admin_dsn, f"show {name}") for name in expected} == expected
+    assert one(cluster.app_dsn, "select lower('ÄÖÜ ŻÓŁĆ ЖЯ')") == "äöü żółć жя"
 
 
-async def test_settings_of_any_text_reach_the_server_unchanged(data):
-    text = "it's \"odd\" \\ #\nlisten_addresses = '*'\tä"
-    cluster = await start_cluster(data, settings=FAST | {"roomlore.note": text})
-    assert one(cluster.admin_dsn, "show roomlore.note") == text
-    assert one(cluster.admin_dsn, "show listen_addresses") == ""
-    await cluster.close()
-
-
-async def test_a_setting_that_is_no_name_is_refused(data):
-    with pytest.raises(BadInput, match="is not a name"):
-        await start_cluster(data, settings={"fsync = off\nport": "1"})
-    assert not cluster_status(data).running
-
-
-async def test_a_setting_that_the_server_refuses_is_reported_and_leaves_nothing_behind(data):
-    with pytest.raises(DatabaseUnavailable, match="did not start") as refused:
-        await start_cluster(data, settings={"shared_buffers": "plenty"})
-    assert "shared_buffers" in str(refused.value)
-    assert (cluster_status(data).running, cluster_status(data).in_use) == (False, False)
-
-
-async def test_the_application_is_bound_by_row_level_security(data):
-    cluster = await start_cluster(data, settings=FAST)
+def test_the_application_is_bound_by_row_level_security(running):
+    cluster = running[1]
     attributes = "rolsuper, rolbypassrls, rolcreatedb, rolcreaterole, rolreplication, rolcanlogin"
     with psycopg.connect(cluster.admin_dsn) as conn:
         row = conn.execute(f"select {attributes} from pg_roles where rolname = 'roomlore_app'").fetchone()
@@ -262,26 +224,46 @@ async def test_the_application_is_bound_by_row_level_security(data):
     ):
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             do(cluster.app_dsn, *statements)
-    await cluster.close()
 
 
-async def test_a_wrong_password_is_refused(data):
-    cluster = await start_cluster(data, settings=FAST)
-    for dsn in (cluster.admin_dsn, cluster.app_dsn):
+def test_passwords_are_required_and_never_shown(running):
+    data, cluster = running
+    dsns = (cluster.admin_dsn, cluster.app_dsn)
+    for dsn in dsns:
         with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
             psycopg.connect(make_conninfo(dsn, password="guess"))
-    await cluster.close()
-
-
-async def test_passwords_are_never_shown(data):
-    cluster = await start_cluster(data, settings=FAST)
-    passwords = [conninfo_to_dict(dsn)["password"] for dsn in (cluster.admin_dsn, cluster.app_dsn)]
+    passwords = {conninfo_to_dict(dsn)["password"] for dsn in dsns}
     shown = f"{cluster!r} {cluster} {cluster_status(data)!r} {(data / 'postgres/postgres.log').read_text()}"
-    assert len(set(passwords)) == 2
+    assert len(passwords) == 2
     assert [password for password in passwords if password in shown or len(password) < 32] == []
-    await cluster.close()
 
 
+def test_the_status_describes_a_running_server(running):
+    data, _ = running
+    status = cluster_status(data)
+    assert (status.running, status.in_use, status.version) == (True, True, str(find_binaries(None).major))
+    assert status.socket_dir == data / "postgres/socket"
+    assert status.size_bytes > 2**20
+
+
+# Servers of their own
+
+
+async def test_a_setting_that_is_no_name_is_refused(data):
+    with pytest.raises(BadInput, match="is not a name"):
+        await start_cluster(data, settings={"fsync = off\nport": "1"})
+    assert not cluster_status(data).running
+
+
+@pytest.mark.slow
+async def test_a_setting_that_the_server_refuses_is_reported_and_leaves_nothing_behind(data):
+    with pytest.raises(DatabaseUnavailable, match="did not start") as refused:
+        await start_cluster(data, settings={"shared_buffers": "plenty"})
+    assert "shared_buffers" in str(refused.value)
+    assert (cluster_status(data).running, cluster_status(data).in_use) == (False, False)
+
+
+@pytest.mark.slow
 async def test_what_people_said_never_reaches_the_log(data):
     cluster = await start_cluster(data, settings=FAST)
     do(
@@ -335,16 +317,7 @@ async def test_a_second_process_uses_the_same_server_and_the_last_one_stops_it(d
     assert not cluster_status(data).running
 
 
-async def test_one_process_may_hold_it_twice(data):
-    first, second = await asyncio.gather(
-        start_cluster(data, settings=FAST), start_cluster(data, settings=FAST)
-    )
-    await first.close()
-    assert one(second.app_dsn, "select 1") == 1
-    await second.close()
-    assert not cluster_status(data).running
-
-
+@pytest.mark.slow
 async def test_closing_twice_changes_nothing(data):
     first, second = await start_cluster(data, settings=FAST), await start_cluster(data, settings=FAST)
     await asyncio.gather(first.close(), first.close())
@@ -353,36 +326,51 @@ async def test_closing_twice_changes_nothing(data):
     await second.close()
 
 
-async def test_a_server_whose_holder_was_killed_is_used_and_stopped_by_the_next(data, holders):
+@pytest.mark.slow
+@pytest.mark.parametrize("next_one", ["starts", "stops"])
+async def test_a_server_whose_holder_was_killed_is_used_and_stopped_by_the_next(data, holders, next_one):
     other = holders(data)
     pid = int(other.stdout.readline())
+    with pytest.raises(Conflict, match="uses"):
+        await stop_cluster(data)
     other.kill()
     other.wait()
     left = cluster_status(data)
     assert (left.pid, left.running, left.in_use) == (pid, True, False)
-    cluster = await start_cluster(data, settings=FAST)
-    assert cluster_status(data).pid == pid
-    await cluster.close()
-    assert not cluster_status(data).running
-
-
-async def test_a_server_whose_holder_was_killed_can_be_stopped_from_outside(data, holders):
-    other = holders(data)
-    other.stdout.readline()
-    other.kill()
-    other.wait()
-    assert await stop_cluster(data) is True
+    if next_one == "starts":
+        cluster = await start_cluster(data, settings=FAST)
+        assert cluster_status(data).pid == pid
+        await cluster.close()
+    else:
+        assert await stop_cluster(data) is True
     assert await stop_cluster(data) is False
 
 
+@pytest.mark.slow
 async def test_a_server_in_use_is_stopped_only_by_force(data, holders):
     other = holders(data)
     other.stdout.readline()
-    with pytest.raises(Conflict, match="uses"):
-        await stop_cluster(data)
-    assert cluster_status(data).running
     assert await stop_cluster(data, force=True) is True
     assert not cluster_status(data).running
+
+
+@pytest.mark.slow
+async def test_settings_of_the_application_role_are_reset_by_a_start(data):
+    cluster = await start_cluster(data, settings=FAST)
+    do(cluster.admin_dsn, "alter role roomlore_app superuser bypassrls")
+    do(
+        cluster.app_dsn,
+        "alter role current_user set search_path = pg_temp",
+        "alter role current_user in database roomlore set default_transaction_read_only = on",
+    )
+    await cluster.close()
+    cluster = await start_cluster(data, settings=FAST)
+    rights = "select rolsuper or rolbypassrls from pg_roles where rolname = 'roomlore_app'"
+    assert one(cluster.admin_dsn, rights) is False
+    assert one(cluster.admin_dsn, "select count(*) from pg_db_role_setting where setrole <> 0") == 0
+    kill_server(data)
+    await cluster.close()
+    assert (cluster_status(data).running, cluster_status(data).in_use) == (False, False)
 
 
 async def test_nothing_is_lost_when_the_server_is_killed(data):
@@ -398,13 +386,6 @@ async def test_nothing_is_lost_when_the_server_is_killed(data):
     assert not cluster_status(data).running
 
 
-async def test_a_killed_server_is_no_obstacle_to_closing(data):
-    cluster = await start_cluster(data, settings=FAST)
-    kill_server(data)
-    await cluster.close()
-    assert (cluster_status(data).running, cluster_status(data).in_use) == (False, False)
-
-
 @pytest.fixture(params=["zombie", "stranger"])
 def somebody(request):
     """The pid of a process that is no server, or of one that has ended and that nobody reaps."""
@@ -416,6 +397,7 @@ def somebody(request):
         process.kill()
 
 
+@pytest.mark.slow
 async def test_the_pid_of_a_killed_server_may_belong_to_somebody_else(data, somebody):
     cluster = await start_cluster(data, settings=FAST)
     kill_server(data)
@@ -428,6 +410,7 @@ async def test_the_pid_of_a_killed_server_may_belong_to_somebody_else(data, some
     await again.close()
 
 
+@pytest.mark.slow
 async def test_half_a_cluster_is_thrown_away(fresh):
     half = fresh / "postgres/pgdata.new"
     half.mkdir(parents=True)
@@ -450,6 +433,7 @@ async def test_a_killed_first_start_is_done_again_after_its_initdb_has_ended(fre
     await cluster.close()
 
 
+@pytest.mark.slow
 async def test_logins_and_database_are_made_again_when_a_start_was_killed_before_them(data):
     cluster = await start_cluster(data, settings=FAST)
     server = make_conninfo(cluster.admin_dsn, dbname="postgres")
@@ -461,31 +445,6 @@ async def test_logins_and_database_are_made_again_when_a_start_was_killed_before
     assert one(renewed.app_dsn, "select current_user") == "roomlore_app"
     for each in (cluster, joined, renewed):
         await each.close()
-
-
-async def test_rights_given_to_the_application_by_mistake_are_gone_after_a_start(data):
-    cluster = await start_cluster(data, settings=FAST)
-    do(cluster.admin_dsn, "alter role roomlore_app superuser bypassrls")
-    await cluster.close()
-    cluster = await start_cluster(data, settings=FAST)
-    assert (
-        one(cluster.admin_dsn, "select rolsuper or rolbypassrls from pg_roles where rolname = 'roomlore_app'")
-        is False
-    )
-    await cluster.close()
-
-
-async def test_what_the_application_told_its_own_role_is_gone_after_a_start(data):
-    cluster = await start_cluster(data, settings=FAST)
-    do(
-        cluster.app_dsn,
-        "alter role current_user set search_path = pg_temp",
-        "alter role current_user in database roomlore set default_transaction_read_only = on",
-    )
-    await cluster.close()
-    cluster = await start_cluster(data, settings=FAST)
-    assert one(cluster.admin_dsn, "select count(*) from pg_db_role_setting where setrole <> 0") == 0
-    await cluster.close()
 
 
 async def test_a_lost_password_of_the_owner_is_named_and_not_replaced(data):
@@ -523,7 +482,8 @@ async def test_many_comings_and_goings_leave_no_server_behind(data):
     assert not cluster_status(data).running
 
 
-@pytest.mark.parametrize("length", [60, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("length", [60, 200])
 async def test_a_path_too_long_for_a_socket_gets_a_short_one(made, tmp_path, length):
     long = tmp_path / ("d" * length) / ("e" * length)
     shutil.copytree(made, long)
@@ -540,6 +500,7 @@ async def test_a_path_too_long_for_a_socket_gets_a_short_one(made, tmp_path, len
     assert not sockets.exists()
 
 
+@pytest.mark.slow
 async def test_a_path_of_any_characters_works(made, tmp_path):
     odd = tmp_path / 'it\'s "$(touch broken)" `x` \\ , ä'
     shutil.copytree(made, odd)
@@ -557,6 +518,7 @@ async def test_data_of_another_version_is_refused_with_what_to_do(data):
     assert cluster_status(data).version == "17"
 
 
+@pytest.mark.slow
 async def test_a_cancelled_start_leaves_nothing_running(fresh, binaries):
     folder, calls = binaries("exec sleep 60")
     start = asyncio.create_task(start_cluster(fresh, binaries=folder))
@@ -645,15 +607,7 @@ def test_asking_about_nothing_makes_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_the_status_tells_what_a_doctor_asks(data):
-    cluster = await start_cluster(data, settings=FAST)
-    status = cluster_status(data)
-    await cluster.close()
-    assert (status.running, status.in_use, status.version) == (True, True, str(find_binaries(None).major))
-    assert status.socket_dir == data / "postgres/socket"
-    assert status.size_bytes > 2**20
-
-
+@pytest.mark.slow
 async def test_what_a_full_disk_leaves_half_written_keeps_no_server_from_starting(data):
     cluster = await start_cluster(data, settings=FAST)
     await cluster.close()
@@ -665,6 +619,7 @@ async def test_what_a_full_disk_leaves_half_written_keeps_no_server_from_startin
     await again.close()
 
 
+@pytest.mark.slow
 async def test_a_server_comes_back_where_it_was_even_if_it_forgot_where_that_is(made, tmp_path):
     long = tmp_path / ("x" * 90)
     shutil.copytree(made, long)
@@ -688,6 +643,7 @@ async def test_a_server_comes_back_where_it_was_even_if_it_forgot_where_that_is(
         await cluster.close()
 
 
+@pytest.mark.slow
 async def test_data_are_for_their_owner_alone_also_those_from_before(data):
     home = data / "postgres"
     data.chmod(0o755)
@@ -701,6 +657,7 @@ async def test_data_are_for_their_owner_alone_also_those_from_before(data):
     assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
 
 
+@pytest.mark.slow
 async def test_a_new_data_directory_is_for_its_owner_alone_and_a_shared_folder_stays_as_it_is(fresh):
     shutil.rmtree(fresh)
     await (await start_cluster(fresh, settings=FAST)).close()

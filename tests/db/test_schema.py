@@ -348,6 +348,7 @@ async def schema_finding(dsn: str) -> CheckResult:
     return found
 
 
+@pytest.mark.slow
 async def test_doctor_says_which_database_is_to_be_migrated(fresh):
     admin_dsn, app_dsn = fresh
     found = await schema_finding(app_dsn)
@@ -371,6 +372,7 @@ async def test_a_server_that_is_too_old_is_refused_in_plain_words(fresh, monkeyp
         assert "PostgreSQL 99 or newer" in str(caught.value)
 
 
+@pytest.mark.slow
 async def test_processes_that_migrate_at_once_make_the_schema_once(fresh):
     program = (
         "import asyncio, sys; from roomlore.db.schema import migrate;"

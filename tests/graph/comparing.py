@@ -13,8 +13,8 @@ from roomlore.operations import App
 from roomlore.operations.graph import GraphAnswer, GraphQueries
 
 MANY, FEW = 100, 1
-#: So many viewers also ask for a few of each only.
-TRIED_WITH_FEW = 2
+#: How many viewers also ask with the small limit.
+TRIED_WITH_FEW = 1
 
 
 def viewers(app: App, told: Facts) -> list[Viewer]:

@@ -78,7 +78,8 @@ def init_data(
         errors = _process_output(process, tick)
     if process.returncode != 0:
         raise DatabaseUnavailable(
-            f"initdb failed: {errors.decode(errors='replace').strip()}", cure=f"fix that, or {_OTHER_DATABASE}"
+            f"initdb failed: {errors.decode(errors='replace').strip()}",
+            cure=f"fix that, or {_OTHER_DATABASE}",
         )
 
 

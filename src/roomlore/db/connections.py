@@ -20,9 +20,10 @@ OUTAGE_STATES = ("08", "57P", "53300")
 
 async def connect(dsn: str, *, options: str | None = None) -> AsyncConnection[TupleRow]:
     """Return a connection outside the pool, with the session options of the DSN or others."""
-    settings = {} if options is None else {"options": options}
     with translate_errors():
-        return await AsyncConnection.connect(dsn, autocommit=True, connect_timeout=CONNECT_TIMEOUT, **settings)
+        return await AsyncConnection.connect(
+            dsn, autocommit=True, connect_timeout=CONNECT_TIMEOUT, options=options
+        )
 
 
 @contextmanager

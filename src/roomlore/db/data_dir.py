@@ -1,7 +1,7 @@
-"""What the embedded cluster keeps on disk, and what a crash may have left there.
+"""The files of the embedded cluster, and what a crash may leave of them.
 
 `<data>/postgres/` is open to one user only and holds the server's own `pgdata`, two passwords, the log, three lock
-files and the socket. A server's data is made beside its place and renamed into it: it is there or it is not.
+files and the socket. The server's data is created beside its place and renamed, so that it is complete or missing.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ _SETTINGS = {
     "timezone": "UTC",
     "log_timezone": "UTC",
     "log_line_prefix": "%m [%p] ",
-    # Errors and their details quote rows and statements, which is what people said; none of it is logged.
+    # Errors quote rows and statements, and so messages: none of it is logged.
     "log_min_messages": "log",
     "log_error_verbosity": "terse",
     "log_statement": "none",
@@ -40,23 +40,23 @@ _SETTINGS = {
     "log_parameter_max_length_on_error": "0",
 }
 _CONFIGURATION = "roomlore.conf"
-#: How folders are called that hold a socket alone.
+#: The prefix of folders that hold only a socket.
 _SOCKET_DIR_PREFIX = "roomlore-"
 _SOCKET_DIR_SETTING = re.compile(r"""^unix_socket_directories = '"(.*)"'$""", re.MULTILINE)
 _SOCKET = ".s.PGSQL.5432"
-#: Bytes that fit into sun_path everywhere: macOS has 104, Linux 108, one of them is the end.
+#: Bytes that fit into sun_path on every system: macOS has 104, Linux 108, with the terminating zero.
 _SOCKET_PATH_LIMIT = 103
 _LOG_LIMIT = 8 * 2**20
-#: What a data directory holds that is Roomlore's alone.
+#: The entries of a data directory that holds nothing but Roomlore's files.
 _PROCESS_NAMES = frozenset({"postgres"})
-#: Above the largest process id of any kernel.
+#: Larger than any process id.
 _NO_PROCESS = 2**22 + 7
 _PID_FILE_LINES = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Postmaster:
-    """What a server wrote about itself into postmaster.pid; it may be long gone."""
+    """The contents of postmaster.pid; the server may have ended."""
 
     pid: int
     sockets: Path
@@ -76,7 +76,7 @@ class DataDir:
 
     @property
     def log(self) -> Path:
-        """What the server has to say."""
+        """The log of the server."""
         return self.root / "postgres.log"
 
     @property
@@ -94,7 +94,7 @@ class DataDir:
         return self.root / f"{name}.lock"
 
     def prepare(self) -> None:
-        """Make the folder and the data directory around it, for this user alone."""
+        """Create the folder and the data directory around it, for this user only."""
         is_new = not self.root.parent.exists()
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self.root.stat().st_uid != os.geteuid():
@@ -103,7 +103,7 @@ class DataDir:
                 cure="run as that user, or choose another data directory with --data",
             )
         self.root.chmod(0o700)
-        # Somebody's own folder, in which the data lies among other things, stays as they have it.
+        # A folder that also holds other things keeps its mode.
         data = self.root.parent
         is_ours = (
             data.stat().st_uid == os.geteuid() and {one.name for one in data.iterdir()} <= _PROCESS_NAMES
@@ -121,7 +121,7 @@ class DataDir:
         return None
 
     def postmaster(self) -> Postmaster | None:
-        """Return what postmaster.pid says; None while it is missing or half-written."""
+        """Return the contents of postmaster.pid; None while it is missing or incomplete."""
         try:
             lines = (
                 (self.pgdata / "postmaster.pid")
@@ -137,14 +137,14 @@ class DataDir:
             return None
 
     def is_answering(self) -> bool:
-        """Whether a server that calls itself ready accepts a connection."""
+        """Return whether a server that is ready accepts a connection."""
         server = self.postmaster()
         if server is None or not server.ready:
             return False
         return _is_listened_to(server.sockets)
 
     def free_bytes(self) -> int:
-        """Return how many bytes can still be written to the disk that holds it."""
+        """Return the free bytes of its disk."""
         disk = os.statvfs(self.root)
         return disk.f_bavail * disk.f_frsize
 
@@ -158,7 +158,7 @@ class DataDir:
 def init_pgdata(
     home: DataDir, binaries: Binaries, settings: Mapping[str, str], *, lock: int, tick: Callable[[], None]
 ) -> None:
-    """Make the server's directory; a killed attempt leaves nothing that the next one minds."""
+    """Create the server's directory; the next attempt can start over after a killed one."""
     read_or_create_password(home.admin_password)
     half = home.root / "pgdata.new"
     shutil.rmtree(half, ignore_errors=True)
@@ -173,7 +173,7 @@ def init_pgdata(
 
 
 def check_version(home: DataDir, binaries: Binaries) -> None:
-    """Refuse data that another major version wrote."""
+    """Raise DatabaseUnavailable for data that another major version wrote."""
     found = home.version()
     if found != str(binaries.major):
         raise DatabaseUnavailable(
@@ -185,7 +185,7 @@ def check_version(home: DataDir, binaries: Binaries) -> None:
 
 
 def configure(home: DataDir, settings: Mapping[str, str]) -> None:
-    """Write the server's settings and choose where its socket lies."""
+    """Write the server's settings and choose the folder of its socket."""
     sockets = os.fspath(_socket_folder(home)).replace('"', '""')
     fixed = {"unix_socket_directories": f'"{sockets}"', "port": "5432"}
     lines = [
@@ -195,7 +195,7 @@ def configure(home: DataDir, settings: Mapping[str, str]) -> None:
 
 
 def open_log(home: DataDir) -> int:
-    """Open the log for appending; one that grew large is put aside first."""
+    """Open the log for appending; a large one is rotated first."""
     with contextlib.suppress(FileNotFoundError):
         if home.log.stat().st_size > _LOG_LIMIT:
             home.log.replace(home.log.with_suffix(".log.1"))
@@ -203,39 +203,39 @@ def open_log(home: DataDir) -> int:
 
 
 def clear_dead_server(home: DataDir) -> None:
-    """Clear away what a killed server left; the caller has made sure that none of ours lives.
+    """Remove what a killed server left; the caller has made sure that none of ours lives.
 
-    A zombie that nobody reaps, or a stranger with the same process id, would make PostgreSQL believe that the server
-    runs. The file stays with the id of nobody, so PostgreSQL's own check of shared memory still takes place.
+    A zombie, or another process with the same id, would make PostgreSQL believe that the server runs. The pid file stays
+    with an id of no process, so that PostgreSQL still checks shared memory.
     """
     file, server = home.pgdata / "postmaster.pid", home.postmaster()
     if server is not None and is_server_of(server.pid, home.pgdata):
         return
     sockets = home.root / "socket" if server is None else server.sockets
     if server is None:
-        # A full disk leaves an empty one, before which PostgreSQL gives up for ever.
+        # A full disk leaves an empty file, with which PostgreSQL never starts.
         file.unlink(missing_ok=True)
     else:
         _, newline, rest = file.read_text(encoding="utf-8", errors="surrogateescape").partition("\n")
-        # In one step: written in its place, it would be empty where the disk is full.
+        # In one step: a write in place would leave it empty on a full disk.
         write_private(file, f"{_NO_PROCESS}{newline}{rest}")
     if _is_private(sockets):
         _clear(sockets)
 
 
 def is_server_of(pid: int, pgdata: Path) -> bool:
-    """Whether a process may be the server of a directory: it lives, and works there as far as can be told."""
+    """Return whether a process may be the server of a directory: it lives, and works there as far as is known."""
     try:
         return Path(f"/proc/{pid}/cwd").readlink() == pgdata
     except PermissionError:
         return True
     except (FileNotFoundError, ProcessLookupError):
-        # Without a /proc, as on macOS, only PostgreSQL itself can tell.
+        # Without /proc, as on macOS, only PostgreSQL knows.
         return not Path("/proc/self").exists()
 
 
 def remove_sockets(home: DataDir, sockets: Path) -> None:
-    """Remove a socket folder that had to lie outside the home."""
+    """Remove a socket folder outside the home."""
     if sockets != home.root / "socket":
         with contextlib.suppress(OSError):
             sockets.rmdir()
@@ -247,12 +247,12 @@ def _socket_folder(home: DataDir) -> Path:
         usual.mkdir(mode=0o700, exist_ok=True)
         usual.chmod(0o700)
         return usual
-    # Where it was before, whoever still has an App open looks for it.
+    # An App that is still open looks for it at its last place.
     before = _previous_socket_folder(home)
     if before is not None and before.name.startswith(_SOCKET_DIR_PREFIX) and _fits_socket_path(before):
         with contextlib.suppress(OSError):
             before.mkdir(mode=0o700)
-        # A copy of these data may be served there meanwhile.
+        # A server of a copy of these data may use it.
         if _is_private(before) and not _is_listened_to(before):
             _clear(before)
             return before
@@ -267,7 +267,7 @@ def _socket_folder(home: DataDir) -> Path:
 
 
 def _previous_socket_folder(home: DataDir) -> Path | None:
-    """Return where the socket was when the server was last started; None where it never was."""
+    """Return the socket folder of the last start, if any."""
     with contextlib.suppress(FileNotFoundError):
         settings = (home.pgdata / _CONFIGURATION).read_text(encoding="utf-8", errors="surrogateescape")
         found = _SOCKET_DIR_SETTING.search(settings)
@@ -290,7 +290,7 @@ def _is_listened_to(folder: Path) -> bool:
 
 
 def _clear(folder: Path) -> None:
-    """Remove what a server left that lives no more."""
+    """Remove the socket of a server that ended."""
     for name in (_SOCKET, f"{_SOCKET}.lock"):
         (folder / name).unlink(missing_ok=True)
 
@@ -307,7 +307,7 @@ def _quoted(name: str, value: str) -> str:
     if not name.replace(".", "").replace("_", "").isalnum():
         raise BadInput("server setting", f"{name!r} is not a name")
     if "\0" in value:
-        raise BadInput(f"server setting {name}", "holds a NUL character")
+        raise BadInput(f"server setting {name}", "contains a NUL character")
     return "'" + value.replace("\\", "\\\\").replace("'", "''").replace("\n", "\\n") + "'"
 
 

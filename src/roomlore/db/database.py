@@ -1,7 +1,7 @@
-"""Connections, and for whom they read.
+"""Transactions and their viewers.
 
-Every transaction states an org and a viewer before its first statement; without them row-level security
-shows nothing. One that reads for an answer states where that is to be posted, too. Reads are read-only transactions.
+Every transaction sets an org and a viewer before its first statement; without them row-level security shows nothing. A
+read for an answer also sets where that is posted. Reads are read-only transactions.
 """
 
 import logging
@@ -35,16 +35,17 @@ CHANGE_ATTEMPTS = 5
 READ_ONLY = "set transaction isolation level repeatable read, read only"
 GENERIC_PLAN = "set local plan_cache_mode = force_generic_plan"
 APPLY_RESTRICTIONS = "set local roomlore.recall = 'on'"
-#: So many lines of the log wait in memory for room on a full disk; what is older goes.
+SKIP_RESTRICTIONS = "set local roomlore.recall = 'off'"
+#: How many lines of the activity log wait in memory while the disk is full; older ones are dropped.
 MAX_WAITING_LINES = 10_000
-#: More statements than there are: none is forgotten while its connection lives.
+#: More than the number of statements, so that a connection never drops one.
 PREPARED = 2_000
-#: So much is written to see whether there is room again: several pages, which have to be allocated.
+#: Writes several new pages, to see whether the disk has room again.
 PROBE = "create temporary table roomlore_probe on commit drop as select repeat(md5(n::text), 200) from generate_series(1, 200) n"
 
 LOG = logging.getLogger(__name__)
 
-#: Writes one line of the log.
+#: Writes one line of the activity log.
 WriteAuditLine = Callable[[Connection], Awaitable[None]]
 
 
@@ -55,13 +56,13 @@ class CommitTracker:
     has_committed: bool = False
 
 
-_COMMIT_TRACKER: ContextVar[CommitTracker | None] = ContextVar("_NOTICED", default=None)
-#: Seconds within which each question of a read is answered.
-_STATEMENT_TIMEOUT: ContextVar[float | None] = ContextVar("_WITHIN", default=None)
+_COMMIT_TRACKER: ContextVar[CommitTracker | None] = ContextVar("_COMMIT_TRACKER", default=None)
+#: The most seconds for each statement of a read.
+_STATEMENT_TIMEOUT: ContextVar[float | None] = ContextVar("_STATEMENT_TIMEOUT", default=None)
 
 
 class Pool(AsyncConnectionPool[Connection]):
-    """Connections as the application role; the one given back last is taken first, for it has prepared the most."""
+    """Connections as the application role; the last one returned is taken first, because it has the most prepared statements."""
 
     def __init__(self, dsn: str, *, size: int) -> None:
         super().__init__(
@@ -70,13 +71,13 @@ class Pool(AsyncConnectionPool[Connection]):
             min_size=1,
             max_size=size,
             configure=_configure,
-            # After a restart of the server nobody is handed a connection to the old one.
+            # After a restart of the server no caller gets a connection to the old one.
             check=AsyncConnectionPool.check_connection,
             open=False,
         )
 
     async def _get_ready_connection(self, timeout: float | None) -> Connection | None:  # noqa: ASYNC109  overrides the pool's
-        # It takes from the left, and what is given back comes on the right.
+        # The pool takes from the left and returns to the right.
         self._pool.rotate(1)
         return await super()._get_ready_connection(timeout)
 
@@ -88,23 +89,17 @@ class Database:
         self._pool = pool
         self._dsn = dsn
         self._is_full = False
-        #: Lines of the log for which there was no room.
+        #: Lines of the activity log for which the disk had no room.
         self._waiting = deque[tuple[Viewer, WriteAuditLine]](maxlen=MAX_WAITING_LINES)
 
     @property
     def is_full(self) -> bool:
-        """Whether the disk was full when something was last written."""
+        """Whether the disk was full at the last write."""
         return self._is_full
 
     @classmethod
     async def connect(cls, dsn: str, *, size: int = 8) -> "Database":
-        """Open the pool.
-
-        Raises:
-            BadInput: the URL is not one.
-            DatabaseUnavailable: nobody answers, the login is refused, or the server is too old.
-            SchemaMismatch: the schema is not the one this code was written for.
-        """
+        """Check the server, its schema and the login, and open the pool."""
         async with await connect(dsn, options=connections.SESSION_OPTIONS) as conn:
             check_server(conn)
             with translate_errors():
@@ -125,49 +120,45 @@ class Database:
     ) -> AsyncGenerator[Connection]:
         """Give a connection inside a read-only transaction that sees what the viewer may see.
 
-        One that recalls sees nothing that a spoken wish keeps from the viewer; without, what was said is read as it
-        was said.
-
-        With `keeps_plans` each statement keeps the plan it got first: for short ones that are asked again and
-        again, whose planning under the policies takes longer than they do. Not for those in which a parameter
-        may be left out.
+        Args:
+            viewer: For whom it reads.
+            generic_plan: Plan each statement once, without its parameters. It is for short, frequent statements whose
+                planning under the policies takes longer than they do; not for those with optional parameters.
+            apply_restrictions: Hide what privacy requests hide from the viewer.
 
         Raises:
-            TookTooLong: it asks within bounds, see `answered_within`, and was not answered in time.
+            QueryTimeout: a statement exceeded the `statement_timeout`.
         """
-        within = _STATEMENT_TIMEOUT.get()
+        seconds = _STATEMENT_TIMEOUT.get()
         # One snapshot for all statements: who may see what does not change between them.
         settings: list[LiteralString] = [
             READ_ONLY,
             *([GENERIC_PLAN] if generic_plan else ()),
             *([APPLY_RESTRICTIONS] if apply_restrictions else ()),
         ]
-        stated = sql.SQL("; ").join([_viewer(viewer), *map(sql.SQL, settings), *_with_timeout(within)])
+        timeout = [] if seconds is None else [_set_local("statement_timeout", int(seconds * 1000))]
+        statements = sql.SQL("; ").join([_viewer(viewer), *map(sql.SQL, settings), *timeout])
         try:
-            async with self._pool.connection() as conn, _undoing_nothing(conn):
-                await conn.execute(stated)
+            async with self._pool.connection() as conn, _without_rollback(conn):
+                await conn.execute(statements)
                 if viewer.place is not None:
                     await bind_destination(conn, viewer.place)
                 yield conn
         except psycopg.errors.QueryCanceled:
-            if within is None:
+            if seconds is None:
                 raise
             raise QueryTimeout from None
 
     @asynccontextmanager
     async def audit_transaction(self, viewer: Viewer) -> AsyncGenerator[Connection]:
-        """Give a connection for adding a viewer's own line to the log, which no answer waits for on disk.
-
-        Raises:
-            DatabaseFull: there is no room for it.
-        """
+        """Give a connection for a viewer's line of the activity log; its commit does not wait for the disk."""
         async with self._write_transaction() as conn:
             await _set_viewer(conn, replace(viewer, place=None))
             await conn.execute("set local synchronous_commit = off")
             yield conn
 
     async def write_audit_line(self, viewer: Viewer, write: WriteAuditLine) -> None:
-        """Add a viewer's own line to the log; while the disk is full it waits in memory, so that reads go on."""
+        """Add a viewer's line to the activity log; while the disk is full it waits in memory, so that reads continue."""
         try:
             async with self.audit_transaction(viewer) as conn:
                 await write(conn)
@@ -176,7 +167,7 @@ class Database:
             LOG.warning("the disk is full; %s lines of the activity log wait for room", len(self._waiting))
             return
         with suppress(DatabaseFull, psycopg.OperationalError):
-            # Each is taken by one writer alone, so that none is written twice.
+            # Each line is taken by one writer, so that none is written twice.
             while self._waiting:
                 await self._write_line(*self._waiting.popleft())
 
@@ -189,22 +180,18 @@ class Database:
             raise
 
     async def probe(self) -> None:
-        """Do nothing if something can be read, and written if the disk was full before.
-
-        Raises:
-            DatabaseFull: the disk still is.
-        """
+        """Check that the database can be read, and written if the disk was full before."""
         async with self.system_connection() as conn:
             await conn.execute("select 1")
         if self._is_full:
             async with self._write_transaction() as conn:
                 await conn.execute(PROBE)
-            # Not before: a single line may still find a place on a page that is there.
+            # Only now: a single line may still fit on an existing page.
             self._is_full = False
 
     @asynccontextmanager
     async def _write_transaction(self) -> AsyncGenerator[Connection]:
-        """Give a connection in a transaction that writes, and note whether there was room for it."""
+        """Give a connection in a transaction that writes; record whether the disk was full."""
         try:
             async with self._pool.connection() as conn, conn.transaction():
                 yield conn
@@ -213,11 +200,7 @@ class Database:
             raise DatabaseFull from error
 
     async def change(self, org_id: OrgId, work: Callable[[Connection], Awaitable[Result]]) -> Result:
-        """Run `work` in one transaction on the operator's behalf, again if it met a deadlock.
-
-        Raises:
-            DatabaseFull: there is no room for it; nothing of it was written.
-        """
+        """Run `work` in one transaction for the operator, again after a deadlock."""
         operator = Viewer.operator(org_id)
         for attempt in range(1, CHANGE_ATTEMPTS + 1):
             try:
@@ -228,14 +211,14 @@ class Database:
                 if attempt == CHANGE_ATTEMPTS:
                     raise
             else:
-                if (noticed := _COMMIT_TRACKER.get()) is not None:
-                    noticed.has_committed = True
+                if (tracker := _COMMIT_TRACKER.get()) is not None:
+                    tracker.has_committed = True
                 return result
         raise AssertionError("unreachable")
 
     @asynccontextmanager
     async def system_connection(self) -> AsyncGenerator[Connection]:
-        """Give a connection that has no org: it sees no rows, and may call the functions that span orgs."""
+        """Give a connection without an org: it sees no rows, and may call the functions that span orgs."""
         async with self._pool.connection() as conn, conn.transaction():
             yield conn
 
@@ -246,7 +229,7 @@ class Database:
             return None if row is None else row[0]
 
     async def ensure_org(self, name: str) -> OrgId:
-        """Return the id of the org of that name, making it when there is none."""
+        """Return the id of the org of that name, which is created if missing."""
         async with self.system_connection() as conn:
             row = await (await conn.execute("select ensure_org(%s, %s)", [name, uuid7()])).fetchone()
             assert row is not None
@@ -254,10 +237,7 @@ class Database:
 
     @asynccontextmanager
     async def listening(self, channel: str) -> AsyncGenerator[Callable[[float], Awaitable[list[str]]]]:
-        """Give a function that waits for the next notification on a channel, or for so many seconds.
-
-        It returns what came with the notifications, none of which is lost.
-        """
+        """Give a function that waits up to so many seconds for notifications on a channel and returns their payloads."""
         async with await connect(self._dsn, options=connections.SESSION_OPTIONS) as conn:
             await conn.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
 
@@ -269,18 +249,18 @@ class Database:
 
 @contextmanager
 def track_commits() -> Generator[CommitTracker]:
-    """Give what tells whether anything done within was a change that is committed; lines in the log are none."""
-    noticed = CommitTracker()
-    token = _COMMIT_TRACKER.set(noticed)
+    """Track whether a change is committed inside the block; lines of the activity log do not count."""
+    tracker = CommitTracker()
+    token = _COMMIT_TRACKER.set(tracker)
     try:
-        yield noticed
+        yield tracker
     finally:
         _COMMIT_TRACKER.reset(token)
 
 
 @contextmanager
 def statement_timeout(seconds: float) -> Generator[None]:
-    """Let no question of a read, inside the block, take longer; changes are made however long they take."""
+    """Limit each statement of a read inside the block; changes have no limit."""
     token = _STATEMENT_TIMEOUT.set(seconds)
     try:
         yield
@@ -290,42 +270,38 @@ def statement_timeout(seconds: float) -> Generator[None]:
 
 @asynccontextmanager
 async def without_restrictions(conn: Connection) -> AsyncGenerator[None]:
-    """Read what was said as it was said, inside a transaction that recalls: to find what somebody names or answers."""
-    await conn.execute("set local roomlore.recall = 'off'")
+    """Show what privacy requests hide, inside a transaction that applies them: to find what a word or reply refers to."""
+    await conn.execute(SKIP_RESTRICTIONS)
     yield
     await conn.execute(APPLY_RESTRICTIONS)
 
 
 @asynccontextmanager
 async def with_restrictions(conn: Connection) -> AsyncGenerator[None]:
-    """Recall, inside a transaction that reads what was said as it was said: to tell what is remembered of it."""
+    """Apply privacy requests inside a transaction that does not: to read what is remembered."""
     await conn.execute(APPLY_RESTRICTIONS)
     yield
-    await conn.execute("set local roomlore.recall = 'off'")
+    await conn.execute(SKIP_RESTRICTIONS)
 
 
 async def bind_destination(conn: Connection, place: RoomId | MessageId) -> bool:
-    """Bind the rest of a read to the place where it is to be posted, and return whether anybody reads there.
+    """Restrict the rest of a read to what everybody at a destination may read; return whether anybody reads there.
 
-    From then on it sees nothing that not everybody there could read. Where nobody does, it sees nothing.
-
-    Args:
-        conn: Reads for a viewer.
-        place: A room; or a whisper, which is answered to those who hear it.
+    The destination is a room, or a whisper, which is answered to its audience.
     """
-    await conn.execute(sql.SQL("set local roomlore.place = {}").format(sql.Literal(str(UUID(str(place))))))
+    await conn.execute(_set_local("roomlore.place", str(UUID(str(place)))))
     row = await (await conn.execute("select keep_place()")).fetchone()
     assert row is not None
     return bool(row[0])
 
 
 async def _configure(conn: Connection) -> None:
-    # A login that is more than the application role steps down; the embedded server logs in as it directly.
+    # Another login gives up its own rights; the embedded server logs in as this role.
     await conn.execute("set role roomlore_app")
     if await connections.reset_session(conn):
-        raise connections.StaleSession("the settings of roomlore_app were taken back; connecting anew")
+        raise connections.StaleSession("the settings of roomlore_app were reset; connecting again")
     conn.prepared_max = PREPARED
-    # Of pgvector's types only this one travels; each is three questions more.
+    # The only type of pgvector in use; each costs three queries.
     halfvec = await TypeInfo.fetch(conn, "halfvec")
     if halfvec is None:
         raise psycopg.ProgrammingError("there is no type halfvec: pgvector is missing, or too old")
@@ -333,17 +309,11 @@ async def _configure(conn: Connection) -> None:
     await make_staging(conn)
 
 
-def _with_timeout(within: float | None) -> list[sql.Composable]:
-    if within is None:
-        return []
-    return [sql.SQL("set local statement_timeout = {}").format(sql.Literal(int(within * 1000)))]
-
-
 @asynccontextmanager
-async def _undoing_nothing(conn: Connection) -> AsyncGenerator[None]:
-    """Begin a read-only transaction, and commit it whatever the block raises, unless a statement failed.
+async def _without_rollback(conn: Connection) -> AsyncGenerator[None]:
+    """Commit a read-only transaction even if the block raises, unless a statement failed.
 
-    The driver forgets all prepared statements when it rolls back, for what they are about may have been made since.
+    The driver drops all prepared statements when it rolls back.
     """
     raised: Exception | None = None
     async with conn.transaction():
@@ -358,12 +328,19 @@ async def _undoing_nothing(conn: Connection) -> AsyncGenerator[None]:
 
 
 def _viewer(viewer: Viewer) -> sql.Composed:
-    # Literals, not set_config: only a plain SET LOCAL travels to the shards of a distributed database.
-    viewer_id = "operator" if viewer.participant_id is None else str(UUID(str(viewer.participant_id)))
-    place = "" if viewer.place is None else str(UUID(str(viewer.place)))
-    return sql.SQL(
-        "set local roomlore.org = {}; set local roomlore.viewer = {}; set local roomlore.place = {}"
-    ).format(sql.Literal(str(UUID(str(viewer.org_id)))), sql.Literal(viewer_id), sql.Literal(place))
+    settings: dict[LiteralString, str] = {
+        "roomlore.org": str(UUID(str(viewer.org_id))),
+        "roomlore.viewer": "operator"
+        if viewer.participant_id is None
+        else str(UUID(str(viewer.participant_id))),
+        "roomlore.place": "" if viewer.place is None else str(UUID(str(viewer.place))),
+    }
+    return sql.SQL("; ").join(_set_local(name, value) for name, value in settings.items())
+
+
+def _set_local(name: LiteralString, value: str | int) -> sql.Composed:
+    # A literal, not set_config: only a plain SET LOCAL reaches the shards of a distributed database.
+    return sql.SQL("set local {} = {}").format(sql.SQL(name), sql.Literal(value))
 
 
 async def _set_viewer(conn: Connection, viewer: Viewer) -> None:
