@@ -8,9 +8,6 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import IO, TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Article:
@@ -37,6 +34,9 @@ if TYPE_CHECKING:
     from uuid import UUID
     from zoneinfo import ZoneInfo
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from roomlore.domain.claims import Claim, NamedParticipant, SourceText
     from roomlore.domain.graph import ConversationAuthor, ConversationPartner, RelatedMemory, RelatedTag
     from roomlore.domain.ids import ConversationId, MemoryId, MessageId, ParticipantId
@@ -46,12 +46,18 @@ if TYPE_CHECKING:
 
 #: What a projection holds of a subject: points, or nodes.
 Subject_contra = TypeVar("Subject_contra", contravariant=True)
-#: Rows are texts, columns dimensions; float32, each row of length one.
-Vectors = NDArray[np.float32]
 #: A token's vector is kept as the signs of 384 dimensions, eight in a byte.
 TOKEN_BYTES = 48
-#: Rows are the tokens of one text in order, columns TOKEN_BYTES; int8 that are bits, a set one for a positive number.
-TokenVectors = NDArray[np.int8]
+# Only type checkers need numpy here: listing rooms starts without it.
+if TYPE_CHECKING:
+    #: Rows are texts, columns dimensions; float32, each row of length one.
+    Vectors = NDArray[np.float32]
+    #: The vector of one text; float32, of length one.
+    Vector = NDArray[np.float32]
+    #: Rows are the tokens of one text in order, columns TOKEN_BYTES; int8 of bits, a set bit for a positive number.
+    TokenVectors = NDArray[np.int8]
+else:
+    Vectors = Vector = TokenVectors = Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +146,7 @@ class PointIndex(Protocol):
     async def search_dense(
         self,
         copy: str,
-        vector: NDArray[np.float32],
+        vector: Vector,
         *,
         sight: VisibilityFilter,
         narrowing: QueryFilter,
