@@ -10,7 +10,7 @@ from pgvector import HalfVector
 
 from roomlore.db.queries import Connection, Queries
 from roomlore.domain.ids import MemoryId, OrgId
-from roomlore.domain.ports import Vector
+from roomlore.domain.vectors import Vector
 
 QUERIES = Queries("memory_vectors")
 

@@ -11,8 +11,8 @@ from roomlore.db.positions import Position
 from roomlore.db.queries import Connection, Queries
 from roomlore.domain.ids import ConversationId, MessageId, OrgId, ParticipantId, RoomId
 from roomlore.domain.incoming import ParticipantKind
-from roomlore.domain.ports import TOKEN_BYTES, TokenVectors, Vector
 from roomlore.domain.records import ReplyMethod
+from roomlore.domain.vectors import TOKEN_BYTES, TokenVectors, Vector
 
 QUERIES = Queries("search")
 

@@ -11,7 +11,7 @@ from pgvector import HalfVector
 from roomlore.db.connections import translate_connection_errors as translate_connection_errors  # noqa: PLC0414  for all who work
 from roomlore.db.queries import Connection, Queries
 from roomlore.domain.ids import MemoryId, MessageId, OrgId, RoomId
-from roomlore.domain.ports import TOKEN_BYTES, TokenVectors, Vectors
+from roomlore.domain.vectors import TOKEN_BYTES, TokenVectors, Vectors
 
 QUERIES = Queries("work_queue")
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import IO, TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
+from roomlore.domain.vectors import TokenVectors, Vector, Vectors
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Article:
@@ -34,9 +36,6 @@ if TYPE_CHECKING:
     from uuid import UUID
     from zoneinfo import ZoneInfo
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from roomlore.domain.claims import Claim, NamedParticipant, SourceText
     from roomlore.domain.graph import ConversationAuthor, ConversationPartner, RelatedMemory, RelatedTag
     from roomlore.domain.ids import ConversationId, MemoryId, MessageId, ParticipantId
@@ -46,18 +45,6 @@ if TYPE_CHECKING:
 
 #: What a projection holds of a subject: points, or nodes.
 Subject_contra = TypeVar("Subject_contra", contravariant=True)
-#: A token's vector is kept as the signs of 384 dimensions, eight in a byte.
-TOKEN_BYTES = 48
-# Only type checkers need numpy here: listing rooms starts without it.
-if TYPE_CHECKING:
-    #: Rows are texts, columns dimensions; float32, each row of length one.
-    Vectors = NDArray[np.float32]
-    #: The vector of one text; float32, of length one.
-    Vector = NDArray[np.float32]
-    #: Rows are the tokens of one text in order, columns TOKEN_BYTES; int8 of bits, a set bit for a positive number.
-    TokenVectors = NDArray[np.int8]
-else:
-    Vectors = Vector = TokenVectors = Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from uuid import UUID, uuid5
 
 from roomlore.domain.ids import ConversationId, MessageId, OrgId, ParticipantId, RoomId
 from roomlore.domain.incoming import MessageKind, ParticipantKind
-from roomlore.domain.ports import Vector
+from roomlore.domain.vectors import Vector
 
 NodeLabel = Literal["User", "Room", "Conversation", "Message", "Memory", "Tag"]
 EdgeKind = Literal[
