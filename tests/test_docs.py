@@ -22,8 +22,6 @@ DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.glob("*.md")])
 STORY = ROOT / "src" / "roomlore" / "cli" / "demo.jsonl"
 
-}
-
 
 def read(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
