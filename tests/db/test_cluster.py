@@ -154,7 +154,7 @@ def kill_server(data):
     return pid
 
 
-async def test_a_first_start_makes_a_database_that_the_application_can_use(fresh):
+async def test_first_start_creates_a_usable_database(fresh):
     cluster = await start_cluster(fresh, settings=FAST)
     assert one(cluster.app_dsn, "select current_user || ' ' || current_database()") == "roomlore_app roomlore"
     assert (
@@ -177,7 +177,7 @@ def running(made, tmp_path_factory):
     asyncio.run(cluster.close())
 
 
-def test_files_of_the_server_are_for_their_owner(running):
+def test_files_of_the_server_are_private(running):
     home = running[0] / "postgres"
     modes = {path: stat.S_IMODE(path.lstat().st_mode) for path in [home, *home.rglob("*")]}
     assert {path: oct(mode) for path, mode in modes.items() if mode & 0o077} == {}
@@ -185,7 +185,7 @@ def test_files_of_the_server_are_for_their_owner(running):
     assert modes[home / "admin.password"] == modes[home / "app.password"] == 0o600
 
 
-def test_the_server_listens_on_no_network(running):
+def test_server_listens_on_no_network(running):
     data, cluster = running
     proc = Path("/proc") / str(cluster_status(data).pid)
     assert one(cluster.admin_dsn, "show listen_addresses") == ""
@@ -203,7 +203,7 @@ def test_default_settings_are_durable_and_the_same_everywhere(running):
     assert one(cluster.app_dsn, "select lower('ÄÖÜ ŻÓŁĆ ЖЯ')") == "äöü żółć жя"
 
 
-def test_the_application_is_bound_by_row_level_security(running):
+def test_application_is_bound_by_row_level_security(running):
     cluster = running[1]
     attributes = "rolsuper, rolbypassrls, rolcreatedb, rolcreaterole, rolreplication, rolcanlogin"
     with psycopg.connect(cluster.admin_dsn) as conn:
@@ -238,7 +238,7 @@ def test_passwords_are_required_and_never_shown(running):
     assert [password for password in passwords if password in shown or len(password) < 32] == []
 
 
-def test_the_status_describes_a_running_server(running):
+def test_status_describes_a_running_server(running):
     data, _ = running
     status = cluster_status(data)
     assert (status.running, status.in_use, status.version) == (True, True, str(find_binaries(None).major))
@@ -249,14 +249,14 @@ def test_the_status_describes_a_running_server(running):
 # Servers of their own
 
 
-async def test_a_setting_that_is_no_name_is_refused(data):
+async def test_setting_with_an_invalid_name_is_refused(data):
     with pytest.raises(BadInput, match="is not a name"):
         await start_cluster(data, settings={"fsync = off\nport": "1"})
     assert not cluster_status(data).running
 
 
 @pytest.mark.slow
-async def test_a_setting_that_the_server_refuses_is_reported_and_leaves_nothing_behind(data):
+async def test_setting_that_the_server_refuses_is_reported(data):
     with pytest.raises(DatabaseUnavailable, match="did not start") as refused:
         await start_cluster(data, settings={"shared_buffers": "plenty"})
     assert "shared_buffers" in str(refused.value)
@@ -264,7 +264,7 @@ async def test_a_setting_that_the_server_refuses_is_reported_and_leaves_nothing_
 
 
 @pytest.mark.slow
-async def test_what_people_said_never_reaches_the_log(data):
+async def test_message_text_never_reaches_the_log(data):
     cluster = await start_cluster(data, settings=FAST)
     do(
         cluster.admin_dsn,
@@ -306,7 +306,7 @@ def kill_when_active(dsn, pid):
     os.kill(pid, signal.SIGKILL)
 
 
-async def test_a_second_process_uses_the_same_server_and_the_last_one_stops_it(data, holders):
+async def test_second_process_joins_the_server_and_the_last_stops_it(data, holders):
     cluster = await start_cluster(data, settings=FAST)
     pid = cluster_status(data).pid
     other = holders(data)
@@ -318,7 +318,7 @@ async def test_a_second_process_uses_the_same_server_and_the_last_one_stops_it(d
 
 
 @pytest.mark.slow
-async def test_closing_twice_changes_nothing(data):
+async def test_second_close_changes_nothing(data):
     first, second = await start_cluster(data, settings=FAST), await start_cluster(data, settings=FAST)
     await asyncio.gather(first.close(), first.close())
     await first.close()
@@ -328,7 +328,7 @@ async def test_closing_twice_changes_nothing(data):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("next_one", ["starts", "stops"])
-async def test_a_server_whose_holder_was_killed_is_used_and_stopped_by_the_next(data, holders, next_one):
+async def test_server_whose_holder_was_killed_is_joined_and_stopped(data, holders, next_one):
     other = holders(data)
     pid = int(other.stdout.readline())
     with pytest.raises(Conflict, match="uses"):
@@ -347,7 +347,7 @@ async def test_a_server_whose_holder_was_killed_is_used_and_stopped_by_the_next(
 
 
 @pytest.mark.slow
-async def test_a_server_in_use_is_stopped_only_by_force(data, holders):
+async def test_server_in_use_is_stopped_by_force(data, holders):
     other = holders(data)
     other.stdout.readline()
     assert await stop_cluster(data, force=True) is True
@@ -373,7 +373,7 @@ async def test_settings_of_the_application_role_are_reset_by_a_start(data):
     assert (cluster_status(data).running, cluster_status(data).in_use) == (False, False)
 
 
-async def test_nothing_is_lost_when_the_server_is_killed(data):
+async def test_killed_server_loses_no_data(data):
     cluster = await start_cluster(data)
     do(cluster.admin_dsn, "create table kept as select 7 as n")
     pid = kill_server(data)
@@ -398,7 +398,7 @@ def somebody(request):
 
 
 @pytest.mark.slow
-async def test_the_pid_of_a_killed_server_may_belong_to_somebody_else(data, somebody):
+async def test_pid_of_a_killed_server_may_belong_to_another_process(data, somebody):
     cluster = await start_cluster(data, settings=FAST)
     kill_server(data)
     await until(lambda: not cluster_status(data).running)
@@ -411,7 +411,7 @@ async def test_the_pid_of_a_killed_server_may_belong_to_somebody_else(data, some
 
 
 @pytest.mark.slow
-async def test_half_a_cluster_is_thrown_away(fresh):
+async def test_incomplete_cluster_is_deleted(fresh):
     half = fresh / "postgres/pgdata.new"
     half.mkdir(parents=True)
     (half / "PG_VERSION").write_text("18\n")
@@ -422,7 +422,7 @@ async def test_half_a_cluster_is_thrown_away(fresh):
 
 
 @pytest.mark.slow
-async def test_a_killed_first_start_is_done_again_after_its_initdb_has_ended(fresh, holders, binaries):
+async def test_killed_first_start_is_repeated_after_its_initdb_ended(fresh, holders, binaries):
     folder, calls = binaries(f"sleep 0.3\n{binaries.real}")
     first = holders(fresh, folder)
     await until(calls.read_text)
@@ -434,7 +434,7 @@ async def test_a_killed_first_start_is_done_again_after_its_initdb_has_ended(fre
 
 
 @pytest.mark.slow
-async def test_logins_and_database_are_made_again_when_a_start_was_killed_before_them(data):
+async def test_missing_logins_and_database_are_created_again(data):
     cluster = await start_cluster(data, settings=FAST)
     server = make_conninfo(cluster.admin_dsn, dbname="postgres")
     do(server, "drop database roomlore", "drop role roomlore_app")
@@ -447,7 +447,7 @@ async def test_logins_and_database_are_made_again_when_a_start_was_killed_before
         await each.close()
 
 
-async def test_a_lost_password_of_the_owner_is_named_and_not_replaced(data):
+async def test_lost_password_of_the_owner_is_reported_and_not_replaced(data):
     file = data / "postgres/admin.password"
     file.unlink()
     with pytest.raises(DatabaseUnavailable, match=r"admin\.password is missing"):
@@ -457,7 +457,7 @@ async def test_a_lost_password_of_the_owner_is_named_and_not_replaced(data):
 
 
 @pytest.mark.slow
-async def test_four_processes_may_start_it_first_at_the_same_moment(fresh, holders, binaries):
+async def test_four_processes_start_it_first_at_the_same_time(fresh, holders, binaries):
     folder, calls = binaries(binaries.real)
     others = [holders(fresh, folder) for _ in range(4)]
     pids = Counter(await asyncio.gather(*(asyncio.to_thread(other.stdout.readline) for other in others)))
@@ -470,7 +470,7 @@ async def test_four_processes_may_start_it_first_at_the_same_moment(fresh, holde
 
 
 @pytest.mark.slow
-async def test_many_comings_and_goings_leave_no_server_behind(data):
+async def test_repeated_starts_and_closes_leave_no_server(data):
     async def visit():
         for _ in range(5):
             cluster = await start_cluster(data, settings=FAST)
@@ -484,7 +484,7 @@ async def test_many_comings_and_goings_leave_no_server_behind(data):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("length", [60, 200])
-async def test_a_path_too_long_for_a_socket_gets_a_short_one(made, tmp_path, length):
+async def test_path_too_long_for_a_socket_gets_a_short_one(made, tmp_path, length):
     long = tmp_path / ("d" * length) / ("e" * length)
     shutil.copytree(made, long)
     cluster = await start_cluster(long, settings=FAST)
@@ -501,7 +501,7 @@ async def test_a_path_too_long_for_a_socket_gets_a_short_one(made, tmp_path, len
 
 
 @pytest.mark.slow
-async def test_a_path_of_any_characters_works(made, tmp_path):
+async def test_path_with_any_characters_works(made, tmp_path):
     odd = tmp_path / 'it\'s "$(touch broken)" `x` \\ , ä'
     shutil.copytree(made, odd)
     cluster = await start_cluster(odd, settings=FAST)
@@ -510,7 +510,7 @@ async def test_a_path_of_any_characters_works(made, tmp_path):
     assert not cluster_status(odd).running
 
 
-async def test_data_of_another_version_is_refused_with_what_to_do(data):
+async def test_data_of_another_version_is_refused_with_a_cure(data):
     (data / "postgres/pgdata/PG_VERSION").write_text("17\n")
     with pytest.raises(DatabaseUnavailable, match=r"written by PostgreSQL 17") as refused:
         await start_cluster(data, settings=FAST)
@@ -519,7 +519,7 @@ async def test_data_of_another_version_is_refused_with_what_to_do(data):
 
 
 @pytest.mark.slow
-async def test_a_cancelled_start_leaves_nothing_running(fresh, binaries):
+async def test_cancelled_start_leaves_nothing_running(fresh, binaries):
     folder, calls = binaries("exec sleep 60")
     start = asyncio.create_task(start_cluster(fresh, binaries=folder))
     await until(calls.read_text)
@@ -532,32 +532,32 @@ async def test_a_cancelled_start_leaves_nothing_running(fresh, binaries):
     await cluster.close()
 
 
-async def test_a_start_that_takes_too_long_is_given_up(fresh, binaries):
+async def test_start_times_out(fresh, binaries):
     folder, _ = binaries("exec sleep 60")
     with pytest.raises(DatabaseUnavailable, match=r"not ready after 0\.2 seconds"):
         await start_cluster(fresh, binaries=folder, start_timeout=0.2)
     assert not cluster_status(fresh).in_use
 
 
-async def test_what_initdb_complains_of_is_told(fresh, binaries):
+async def test_error_of_initdb_is_reported(fresh, binaries):
     folder, _ = binaries("echo no room left >&2; exit 1")
     with pytest.raises(DatabaseUnavailable, match="initdb failed: no room left"):
         await start_cluster(fresh, binaries=folder)
 
 
-async def test_a_folder_without_programs_is_refused(fresh):
+async def test_folder_without_programs_is_refused(fresh):
     with pytest.raises(DatabaseUnavailable, match="no usable postgres and no initdb and no pg_ctl"):
         await start_cluster(fresh, binaries=fresh)
 
 
-async def test_a_missing_wheel_is_named(fresh, monkeypatch):
+async def test_missing_wheel_is_reported(fresh, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(DatabaseUnavailable, match="not installed") as refused:
         await start_cluster(fresh)
     assert "--database" in refused.value.cure
 
 
-async def test_windows_is_told_to_bring_its_own_server(fresh, monkeypatch):
+async def test_windows_needs_its_own_server(fresh, monkeypatch):
     monkeypatch.setattr(sys, "platform", "win32")
     with pytest.raises(DatabaseUnavailable, match="Windows") as refused:
         await start_cluster(fresh)
@@ -565,14 +565,14 @@ async def test_windows_is_told_to_bring_its_own_server(fresh, monkeypatch):
     assert "--database" in refused.value.cure
 
 
-async def test_a_place_that_is_no_folder_is_refused(tmp_path):
+async def test_data_path_that_is_no_folder_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(DatabaseUnavailable, match="cannot use"):
         await start_cluster(tmp_path / "file")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root is refused by PostgreSQL")
-async def test_root_without_user_namespaces_is_told_what_to_do(data, monkeypatch):
+async def test_root_without_user_namespaces_gets_a_cure(data, monkeypatch):
     monkeypatch.setattr("shutil.which", lambda _: None)
     with pytest.raises(DatabaseUnavailable, match="root") as refused:
         await start_cluster(data)
@@ -580,7 +580,7 @@ async def test_root_without_user_namespaces_is_told_what_to_do(data, monkeypatch
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
-async def test_a_folder_of_another_user_is_refused(data):
+async def test_folder_of_another_user_is_refused(data):
     os.chown(data / "postgres", 65534, 65534)
     with pytest.raises(DatabaseUnavailable, match="belongs to another user"):
         await start_cluster(data)
@@ -588,7 +588,7 @@ async def test_a_folder_of_another_user_is_refused(data):
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="the other tests run as an ordinary user already")
-def test_an_ordinary_user_can_run_it():
+def test_ordinary_user_can_run_it():
     programs = find_binaries(None).folder
     if not all(folder.stat().st_mode & stat.S_IXOTH for folder in (programs, *programs.parents)):
         pytest.skip(f"an ordinary user cannot read {programs}")
@@ -601,14 +601,14 @@ def test_an_ordinary_user_can_run_it():
     assert done.stdout.splitlines() == ["0 roomlore_app", "65534 roomlore_app"]
 
 
-def test_asking_about_nothing_makes_nothing(tmp_path):
+def test_status_of_a_missing_directory_creates_nothing(tmp_path):
     status = cluster_status(tmp_path / "none")
     assert (status.running, status.in_use, status.version, status.size_bytes) == (False, False, None, 0)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow
-async def test_what_a_full_disk_leaves_half_written_keeps_no_server_from_starting(data):
+async def test_empty_pid_file_of_a_full_disk_does_not_prevent_a_start(data):
     cluster = await start_cluster(data, settings=FAST)
     await cluster.close()
     (data / "postgres" / "pgdata" / "postmaster.pid").touch()
@@ -620,7 +620,7 @@ async def test_what_a_full_disk_leaves_half_written_keeps_no_server_from_startin
 
 
 @pytest.mark.slow
-async def test_a_server_comes_back_where_it_was_even_if_it_forgot_where_that_is(made, tmp_path):
+async def test_server_returns_to_its_last_socket_folder(made, tmp_path):
     long = tmp_path / ("x" * 90)
     shutil.copytree(made, long)
     cluster = await start_cluster(long, settings=FAST)
@@ -644,7 +644,7 @@ async def test_a_server_comes_back_where_it_was_even_if_it_forgot_where_that_is(
 
 
 @pytest.mark.slow
-async def test_data_are_for_their_owner_alone_also_those_from_before(data):
+async def test_open_files_are_closed_to_other_users(data):
     home = data / "postgres"
     data.chmod(0o755)
     (home / "admin.password").chmod(0o644)
@@ -658,7 +658,7 @@ async def test_data_are_for_their_owner_alone_also_those_from_before(data):
 
 
 @pytest.mark.slow
-async def test_a_new_data_directory_is_for_its_owner_alone_and_a_shared_folder_stays_as_it_is(fresh):
+async def test_new_data_directory_is_private_and_a_shared_one_keeps_its_mode(fresh):
     shutil.rmtree(fresh)
     await (await start_cluster(fresh, settings=FAST)).close()
     assert stat.S_IMODE(fresh.stat().st_mode) == 0o700
