@@ -70,11 +70,11 @@ async def claim(
     )
     if made is None:
         return None
-    await _drop_expired(conn, org_id, expired)
+    await _drop_expired(conn, org_id, expired, limit=CLEANUP_INTERVAL)
     if made.int % COUNT_INTERVAL == 0:
         caller = digest[:_CALLER_DIGEST_BYTES]
         first, last = (caller + end * _CALLER_DIGEST_BYTES for end in (b"\x00", b"\xff"))
-        await _drop_oldest(conn, org_id, first, last)
+        await _drop_oldest(conn, org_id, first, last, kept=MAX_CLAIMS)
     return made
 
 
@@ -94,15 +94,11 @@ async def _claim(
 
 
 @QUERIES.query
-async def _drop_expired(
-    conn: Connection, org_id: OrgId, before: datetime, *, limit: int = CLEANUP_INTERVAL
-) -> None: ...
+async def _drop_expired(conn: Connection, org_id: OrgId, before: datetime, *, limit: int) -> None: ...
 
 
 @QUERIES.query
-async def _drop_oldest(
-    conn: Connection, org_id: OrgId, first: bytes, last: bytes, *, kept: int = MAX_CLAIMS
-) -> None: ...
+async def _drop_oldest(conn: Connection, org_id: OrgId, first: bytes, last: bytes, *, kept: int) -> None: ...
 
 
 @QUERIES.query
