@@ -50,6 +50,10 @@ def described(conn: psycopg.Connection, query: Query) -> list[tuple[str, int]]:
     return [(result.fname(i).decode(), result.ftype(i)) for i in range(result.nfields)]
 
 
+def is_required(field: dataclasses.Field) -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+
+
 def check_declared(declared: DeclaredQuery, query: Query, columns: list[tuple[str, int]]) -> None:
     """Compare a statement's parameters and columns with those of its function."""
     text = query.text.as_string(None)
@@ -57,16 +61,19 @@ def check_declared(declared: DeclaredQuery, query: Query, columns: list[tuple[st
     extra = {"most_bytes"} if kind == "page" else set()
     used = set(re.findall(r"%\((\w+)\)s", text))
     assert used <= declared.placeholders | extra
-    # A statement may leave out fields of a record, but no argument of its own.
-    assert not (declared.placeholders - used) & set(declared.parameters)
+    # A statement may leave out fields of a record and the org, which policies know, but no other argument.
+    assert not (declared.placeholders - used) & set(declared.parameters) - {"org_id"}
     names = [name for name, _ in columns]
     if kind in {"none", "count"}:
         assert all(of_type == VOID for _, of_type in columns)
     elif typing.get_origin(item) is tuple:
         assert len(names) == len(typing.get_args(item))
     elif dataclasses.is_dataclass(item):
-        extra = ["reach"] if kind == "page" else []
-        assert sorted(names) == sorted([*(field.name for field in dataclasses.fields(item)), *extra])
+        fields = {field.name: field for field in dataclasses.fields(item)}
+        needed = {name for name, field in fields.items() if is_required(field)}
+        extra = {"reach"} if kind == "page" else set()
+        assert len(names) == len(set(names))
+        assert needed | extra <= set(names) <= fields.keys() | extra
     else:
         assert len(names) == (2 if kind == "dict" else 1)
 

@@ -8,7 +8,7 @@ from typing import Any
 from roomlore.db.queries import Connection, Queries
 from roomlore.db.search import query_text
 from roomlore.domain import paging
-from roomlore.domain.ids import MemoryId, MessageId, OrgId, ParticipantId, RoomId, IdRanges, ids_matching
+from roomlore.domain.ids import IdRanges, MemoryId, MessageId, OrgId, ParticipantId, RoomId, ids_matching
 from roomlore.domain.records import (
     AssertionAudience,
     Memory,

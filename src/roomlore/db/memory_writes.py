@@ -225,7 +225,7 @@ async def add(conn: Connection, org_id: OrgId, place: DedupKey, *, confidence: f
 
 @QUERIES.query
 async def add_memory(
-    conn: Connection, org_id: OrgId, place: DedupKey, draft: MemoryDraft, *, confidence: float
+    conn: Connection, org_id: OrgId, place: DedupKey, memory: MemoryDraft, *, confidence: float
 ) -> None:
     """Add the row of a memory."""
     ...

@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from roomlore.db import projections
-from roomlore.db.positions import Position
 from roomlore.db.queries import ROW_FACTORIES, Connection, Queries, RowCount
 from roomlore.domain.ids import MessageId, OrgId, ParticipantId, RoomId, prefix_range
 from roomlore.domain.incoming import MessageKind, ParticipantKind, RoomKind, TimestampPrecision, Visibility
@@ -15,6 +14,12 @@ from roomlore.domain.paging import TRUNCATED_LENGTH, BoundedPage, truncated
 from roomlore.domain.records import Mention, Message, Reaction, Reply, ReplyMethod
 
 QUERIES = Queries("messages")
+#: A position in a room: (sent_at, native_order, id), comparable.
+Position = tuple[datetime, int, MessageId]
+#: The order among messages sent at the same time, if only the id is known.
+UNKNOWN = 2**63 - 1
+#: After every message.
+AFTER_ALL: Position = (datetime.max.replace(tzinfo=UTC), 2**63 - 1, MessageId(UUID(int=2**128 - 1)))
 
 
 class NewMessage(NamedTuple):

@@ -95,9 +95,7 @@ async def accounts_of_person(
 
 
 @QUERIES.query
-async def accounts_of(
-    conn: Connection, org_id: OrgId, ids: Collection[ParticipantId]
-) -> list[Account]:
+async def accounts_of(conn: Connection, org_id: OrgId, ids: Collection[ParticipantId]) -> list[Account]:
     """Return the platform accounts of those of these participants that are visible."""
     ...
 

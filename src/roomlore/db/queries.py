@@ -268,7 +268,7 @@ class DeclaredQuery:
         item = self._item_of(name)
         is_one = self.types[name] is item
         if is_dataclass(item):
-            values = field_values(value) if is_one else columns(item, value)
+            values = field_values(value) if is_one else columns(cast(Any, item), value)
             return {field: _plain(part) for field, part in values.items()}
         if width := _width(item):
             rows = list(value)
@@ -276,7 +276,9 @@ class DeclaredQuery:
             return {f"{name}_{place}": _plain(part) for place, part in enumerate(parts, 1)}
         if hasattr(value, "composite"):
             return {name: value.composite()}
-        if isinstance(value, Mapping) and Mapping not in map(get_origin, (item, *get_args(item))):
+        if isinstance(value, Mapping) and not any(
+            get_origin(part) is Mapping for part in (item, *get_args(item))
+        ):
             value = list(cast(Mapping[Any, Any], value))
         return {name: _plain(value)}
 
@@ -296,7 +298,7 @@ def _width(kind: Any) -> int:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
-        return HalfVector(value)
+        return HalfVector(cast(Any, value))
     if isinstance(value, Mapping):
         return Jsonb(dict(cast(Mapping[str, Any], value)))
     if isinstance(value, set | frozenset):

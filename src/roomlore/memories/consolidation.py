@@ -318,7 +318,7 @@ async def _merge_into(
     known: Mapping[ParticipantId, ParticipantRef],
 ) -> bool:
     """Let a memory rest on a statement that says the same; return whether that changed it."""
-    is_richer = await memory_writes.add_metadata(conn, org_id, same.id, draft.metadata)
+    is_richer = bool(await memory_writes.add_metadata(conn, org_id, same.id, draft.metadata))
     before = await memory_writes.roles(conn, org_id, same.id)
     is_restated = not draft.sources and not draft.roles <= before
     if not (

@@ -207,7 +207,7 @@ from (
         or exists (
           select 1
           from withheld
-          where withrecent.org_id = memory_sources.org_id and withrecent.message_id = memory_sources.message_id
+          where withheld.org_id = memory_sources.org_id and withheld.message_id = memory_sources.message_id
         )
       )
   )

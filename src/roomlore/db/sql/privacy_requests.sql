@@ -335,9 +335,9 @@ order by sent_at desc nulls last, id desc;
 -- Of a proposed request: what it would restrict at least.
 select covered.wish_id, message.id as message_id
 from (
-  select withcovered.wish_id, withcovered.message_id
-  from withcovered
-  where withcovered.org_id = %(org_id)s and withcovered.wish_id = any (%(request_ids)s)
+  select withheld.wish_id, withheld.message_id
+  from withheld
+  where withheld.org_id = %(org_id)s and withheld.wish_id = any (%(request_ids)s)
   union
   select wishes.id, unnest(wishes.target_ids)
   from wishes
