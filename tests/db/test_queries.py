@@ -5,6 +5,7 @@ import importlib
 import pkgutil
 import re
 import typing
+from collections.abc import Collection, Mapping, Sequence
 from importlib import resources
 
 import psycopg
@@ -17,7 +18,7 @@ import roomlore.db
 import roomlore.domain.records
 from roomlore.db import messages
 from roomlore.db.cluster import Cluster
-from roomlore.db.queries import DeclaredQuery, Queries, Query
+from roomlore.db.queries import Connection, DeclaredQuery, Queries, Query
 
 VOID = 2278
 
@@ -129,3 +130,56 @@ def test_every_function_of_a_query_has_its_statement():
         assert set(module.QUERIES.declared) <= set(module.QUERIES.by_name), module.__name__
         for declared in module.QUERIES.declared.values():
             assert declared.function.__doc__, f"{module.__name__}.{declared.name} has no description"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Word:
+    text: str
+    size: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Range:
+    low: int
+    high: int
+
+    def composite(self) -> tuple[int, int]:
+        return self.low, self.high
+
+
+async def test_arguments_and_rows_follow_the_signature(admin):
+    queries = Queries("none")
+    texts = {
+        "words": "select %(text)s::text as text, %(number_1)s::integer + length(%(number_2)s::text) as size"
+        " union all select * from unnest(%(words_1)s::text[], %(words_2)s::integer[])",
+        "facts": "select %(facts)s ->> 'a', %(scope)s::text, %(ids)s::integer[]",
+        "by_text": "select unnest(%(text)s::text[]) as text, unnest(%(size)s::integer[]) as size",
+    }
+    queries.by_name = {
+        name: Query(name=name, record=None, text=psycopg.sql.SQL(text)) for name, text in texts.items()
+    }
+
+    @queries.query
+    async def words(
+        conn: Connection, word: Word, number: tuple[int, str], words: Collection[tuple[str, int]]
+    ) -> list[Word]:
+        """Return words."""
+
+    @queries.query
+    async def facts(
+        conn: Connection, facts: Mapping[str, str], scope: Range, ids: Collection[int]
+    ) -> tuple[str, str, list[int]] | None:
+        """Return facts."""
+
+    @queries.query
+    async def by_text(conn: Connection, words: Sequence[Word]) -> dict[str, Word]:
+        """Return words by their texts."""
+
+    a, b = Word(text="a", size=4), Word(text="b", size=2)
+    assert await words(admin, a, (1, "xyz"), {"b": 2}.items()) == [a, b]
+    assert await by_text(admin, (a, b)) == {"a": a, "b": b}
+    assert await facts(admin, {"a": "b"}, Range(low=1, high=2), {3, 1}) == (
+        "b",
+        "(1,2)",
+        [1, 3],
+    )

@@ -46,6 +46,7 @@ async def test_of_common_words_alone_something_is_found(app: App):
         assert len(await worded(app, question, size=LARGE)) == 60
 
 
+@pytest.mark.slow
 async def test_common_words_that_stand_together_are_found_whichever_of_them_is_the_rarest(app: App):
     said = ["anvil"] * 4_500 + ["bellows"] * 4_700 + ["candle"] * 5_000 + ["bellows candle"] * 30
     await app.ingest_batch([message(str(n), body) for n, body in enumerate(said)])
@@ -153,6 +154,7 @@ async def test_what_few_said_is_looked_for_in_the_rooms_of_the_scope_alone(app: 
         assert "a lantern for the boat" in found
 
 
+@pytest.mark.slow
 async def test_what_was_said_later_changes_neither_rarities_nor_what_is_answered(app: App):
     said = [message(str(n), "is the lantern lit?", sent_at=at(n)) for n in range(2_000)]
     later = [message(str(n), "is the lantern lit?", sent_at=at(n)) for n in range(2_000, 9_000)]

@@ -585,7 +585,7 @@ async def test_a_wish_that_is_erased_while_another_is_kept_stays_gone(app: App, 
     await app.wishes.dismiss(str(theirs.id))
     await app.drain()
     again, erased = app.wishes.accept(str(theirs.id)), app.erasure.message("8", room="office")
-    _, receipt = await while_held(admin, monkeypatch, (kept, "said_before"), first=again, then=erased)
+    _, receipt = await while_held(admin, monkeypatch, (kept, "messages_before"), first=again, then=erased)
     assert receipt.is_clean
     assert [wish.id for wish in await app.wishes.all(app.operator) if wish.message_id] == [theirs.id]
 
