@@ -5,8 +5,8 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
+from roomlore.db.messages import query_text
 from roomlore.db.queries import Connection, Queries
-from roomlore.db.search import query_text
 from roomlore.domain import paging
 from roomlore.domain.ids import IdRanges, MemoryId, MessageId, OrgId, ParticipantId, RoomId, ids_matching
 from roomlore.domain.records import (

@@ -2,18 +2,16 @@
 
 from collections.abc import Collection
 
-import numpy as np
-from numpy.typing import NDArray
-
 from roomlore.db.queries import Connection, Queries, RowCount
 from roomlore.domain.ids import MemoryId, OrgId
+from roomlore.domain.vectors import Vector
 
 QUERIES = Queries("memory_vectors")
 
 
 @QUERIES.query
 async def dense_matches(
-    conn: Connection, vector: tuple[str, NDArray[np.float32]], *, wanted: int
+    conn: Connection, vector: tuple[str, Vector], *, wanted: int
 ) -> dict[MemoryId, float]:
     """Return the cosines of the visible memories nearest to a vector of a model, nearest first."""
     ...
@@ -21,7 +19,7 @@ async def dense_matches(
 
 @QUERIES.query
 async def similarities(
-    conn: Connection, org_id: OrgId, vector: tuple[str, NDArray[np.float32]], ids: Collection[MemoryId]
+    conn: Connection, org_id: OrgId, vector: tuple[str, Vector], ids: Collection[MemoryId]
 ) -> dict[MemoryId, float]:
     """Return the cosines of those of these memories that are visible and have a vector of the model."""
     ...

@@ -446,3 +446,8 @@ async def platform_recipients(
 ) -> list[PlatformRecipient]:
     """Return the recipients of a whisper, as its platform knows them."""
     ...
+
+
+def query_text(question: str) -> str:
+    """Return a question as the database can store it: without NUL and half surrogate pairs."""
+    return question.encode("utf-8", "replace").decode().replace("\0", " ")

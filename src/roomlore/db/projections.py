@@ -6,7 +6,6 @@ from datetime import datetime
 from typing import Any, Literal, get_args
 from uuid import UUID
 
-import numpy as np
 from pgvector import HalfVector
 
 from roomlore.db import graph_nodes, work_queue
@@ -91,7 +90,7 @@ class VisibilityRow:
 
 
 def _point(*, vector: HalfVector | None, **columns: Any) -> Point:
-    return Point(**columns, vector=None if vector is None else vector.to_numpy().astype(np.float32))
+    return Point(**columns, vector=None if vector is None else vector.to_numpy().astype("float32"))
 
 
 ROW_FACTORIES[Point] = _point

@@ -54,7 +54,6 @@ from typing import (
     get_type_hints,
 )
 
-import numpy as np
 from pgvector import HalfVector
 from psycopg import AsyncConnection, sql
 from psycopg.rows import class_row, dict_row, tuple_row
@@ -297,8 +296,8 @@ def _width(kind: Any) -> int:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return HalfVector(cast(Any, value))
+    if hasattr(value, "__array__"):
+        return HalfVector(value)
     if isinstance(value, Mapping):
         return Jsonb(dict(cast(Mapping[str, Any], value)))
     if isinstance(value, set | frozenset):

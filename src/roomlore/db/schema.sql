@@ -1203,8 +1203,8 @@ grant select on answers to roomlore_app;
 
 -- The parent of a message in its exchange, as far as the reader may see both: the platform's parent, else the root of
 -- its thread, else an inferred question that is nearly certain and whose author it addresses. Other inferred replies do
--- not count, or a whole afternoon would become one exchange (measured: docs/why.md). At most one for each message.
--- Single values, not `exists`, which might read every reply.
+-- not count, or a whole afternoon would become one exchange (measured: docs/decisions/which-replies-form-a-thread.md).
+-- At most one for each message. Single values, not `exists`, which might read every reply.
 -- Uses indexes: replies_from, replies_to
 create view exchange_edges with (security_invoker = true) as
 select edge.org_id, edge.room_id, edge.child_id, edge.parent_id, edge.method, edge.confidence

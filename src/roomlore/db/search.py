@@ -8,15 +8,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from roomlore.db.messages import Position
+from roomlore.db.messages import Position, query_text
 from roomlore.db.queries import Connection, Queries
 from roomlore.domain.ids import ConversationId, MessageId, OrgId, ParticipantId, RoomId
 from roomlore.domain.incoming import ParticipantKind
-from roomlore.domain.ports import TOKEN_BYTES, TokenVectors
 from roomlore.domain.records import ReplyMethod
+from roomlore.domain.vectors import TOKEN_BYTES, TokenVectors, Vector
 
 QUERIES = Queries("search")
 
@@ -153,7 +150,7 @@ class TokenRow:
 
 async def dense_candidates(
     conn: Connection,
-    vector: tuple[str, NDArray[np.float32]],
+    vector: tuple[str, Vector],
     *,
     scope: SearchFilter,
     measure: FilterSize,
@@ -166,7 +163,7 @@ async def dense_candidates(
 
 @QUERIES.query
 async def nearest_exact(
-    conn: Connection, vector: tuple[str, NDArray[np.float32]], *, scope: SearchFilter, wanted: int
+    conn: Connection, vector: tuple[str, Vector], *, scope: SearchFilter, wanted: int
 ) -> list[DenseMatch]:
     """Return the nearest messages of all in the scope."""
     ...
@@ -174,7 +171,7 @@ async def nearest_exact(
 
 @QUERIES.query
 async def nearest_indexed(
-    conn: Connection, vector: tuple[str, NDArray[np.float32]], *, scope: SearchFilter, wanted: int
+    conn: Connection, vector: tuple[str, Vector], *, scope: SearchFilter, wanted: int
 ) -> list[DenseMatch]:
     """Return the nearest messages that the approximate index finds."""
     ...
@@ -237,7 +234,7 @@ async def context_window(
     seeds: Collection[MessageId],
     *,
     lexemes: Sequence[str],
-    vector: tuple[str, NDArray[np.float32]] | None,
+    vector: tuple[str, Vector] | None,
     scope: SearchFilter,
     reach: int,
 ) -> list[ContextMessage]:
@@ -253,7 +250,7 @@ async def messages_around(
     seeds: Collection[MessageId],
     *,
     lexemes: Sequence[str],
-    vector: tuple[str, NDArray[np.float32] | None],
+    vector: tuple[str, Vector | None],
     scope: SearchFilter,
     reach: int,
 ) -> list[ContextMessage]:
@@ -286,11 +283,6 @@ async def root_messages(
     ...
 
 
-def query_text(question: str) -> str:
-    """Return a question as the database can store it: without NUL and half surrogate pairs."""
-    return question.encode("utf-8", "replace").decode().replace("\0", " ")
-
-
 async def token_vectors(
     conn: Connection, model: str, ids: Sequence[MessageId]
 ) -> dict[MessageId, TokenVectors]:
@@ -305,6 +297,8 @@ async def token_rows(conn: Connection, model: str, ids: Sequence[MessageId]) -> 
 
 
 def _tokens(stored: bytes) -> TokenVectors:
+    import numpy as np  # noqa: PLC0415  only searches with token vectors need it
+
     tokens = np.frombuffer(stored, np.int8).reshape(-1, TOKEN_BYTES)
     return tokens[tokens.any(axis=1)]
 

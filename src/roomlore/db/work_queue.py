@@ -6,14 +6,12 @@ from datetime import datetime, timedelta
 from typing import Literal, get_args
 from uuid import UUID
 
-import numpy as np
-from numpy.typing import NDArray
 from pgvector import HalfVector
 
 from roomlore.db.connections import translate_connection_errors as translate_connection_errors  # noqa: PLC0414  for workers
 from roomlore.db.queries import Connection, Queries, RowCount
 from roomlore.domain.ids import MemoryId, MessageId, OrgId, RoomId
-from roomlore.domain.ports import TOKEN_BYTES, TokenVectors
+from roomlore.domain.vectors import TOKEN_BYTES, TokenVectors, Vectors
 
 QUERIES = Queries("work_queue")
 
@@ -364,7 +362,7 @@ async def put_embeddings(
     model: str,
     ids: Sequence[MessageId | MemoryId],
     *,
-    vectors: NDArray[np.float32],
+    vectors: Vectors,
     tokens: Sequence[TokenVectors] | None = None,
 ) -> None:
     """Store vectors, and token vectors, of those of these messages and memories that need one."""
