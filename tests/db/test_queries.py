@@ -5,7 +5,7 @@ import importlib
 import pkgutil
 import re
 import typing
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from importlib import resources
 
 import psycopg
@@ -79,11 +79,16 @@ def check_declared(declared: DeclaredQuery, query: Query, columns: list[tuple[st
         assert len(names) == (2 if kind == "dict" else 1)
 
 
-@pytest.mark.parametrize(("module", "query"), CASES)
-def test_a_query_prepares_and_fills_its_record(module, query: Query, cluster: Cluster):
+@pytest.fixture(scope="module")
+def conn(cluster: Cluster) -> Iterator[psycopg.Connection]:
     with psycopg.connect(cluster.app_dsn, options="-c search_path=roomlore,public") as conn:
-        if query.name != "make_staging":
-            conn.execute(messages.QUERIES.by_name["make_staging"].text)
+        conn.execute(messages.QUERIES.by_name["make_staging"].text)
+        yield conn
+
+
+@pytest.mark.parametrize(("module", "query"), CASES)
+def test_a_query_prepares_and_fills_its_record(module, query: Query, conn: psycopg.Connection):
+    with conn.transaction(force_rollback=True):
         columns = described(conn, query)
     declared = module.QUERIES.declared.get(query.name)
     if declared is not None:
@@ -106,12 +111,9 @@ def test_every_file_of_queries_has_its_module():
     assert files == used
 
 
-def test_a_query_with_a_misspelt_column_is_noticed(cluster: Cluster):
+def test_a_query_with_a_misspelt_column_is_noticed(conn: psycopg.Connection):
     broken = Query(name="broken", record="Room", text=psycopg.sql.SQL("select nmae from rooms"))
-    with (
-        psycopg.connect(cluster.app_dsn, options="-c search_path=roomlore,public") as conn,
-        pytest.raises(AssertionError, match="nmae"),
-    ):
+    with conn.transaction(force_rollback=True), pytest.raises(AssertionError, match="nmae"):
         described(conn, broken)
 
 

@@ -246,10 +246,7 @@ async def add_sources(
 
 @QUERIES.query
 async def add_roles(
-    conn: Connection,
-    org_id: OrgId,
-    memory_id: MemoryId,
-    roles: Collection[tuple[MemoryRole, ParticipantId]],
+    conn: Connection, org_id: OrgId, memory_id: MemoryId, roles: Collection[tuple[MemoryRole, ParticipantId]]
 ) -> RowCount:
     """Add participants to a memory; return how many it did not have."""
     ...

@@ -149,12 +149,7 @@ class TokenRow:
 
 
 async def dense_candidates(
-    conn: Connection,
-    vector: tuple[str, Vector],
-    *,
-    scope: SearchFilter,
-    measure: FilterSize,
-    wanted: int,
+    conn: Connection, vector: tuple[str, Vector], *, scope: SearchFilter, measure: FilterSize, wanted: int
 ) -> list[DenseMatch]:
     """Return the visible messages nearest to a vector of a model; exactly in a small scope, else through the index."""
     is_exact = measure.message_count <= MAX_EXACT_SCAN or len(vector[1]) not in measure.indexed_lengths

@@ -156,37 +156,38 @@ where org_id = %(org_id)s and id = any (%(ids)s::uuid[]);
 -- The newest of each author, then the newest of these, so that no more is read than needed.
 -- Uses index: messages_by_author
 select message.id as message_id
-from (
-  select named.id from unnest((%(scope)s::search_scope).authors) as named (id)
+from (select (%(scope)s::search_scope).*) as scope
+cross join lateral (
+  select named.id from unnest(scope.authors) as named (id)
   union
   select participants.id
   from participants
   where participants.org_id = %(org_id)s
-    and (%(scope)s::search_scope).authors is null
+    and scope.authors is null
 ) as author
 cross join lateral (
   select messages.id, messages.sent_at, messages.native_order
   from messages
   where messages.org_id = %(org_id)s
     and messages.author_id = author.id
-    and ((%(scope)s::search_scope).author_kinds is null or messages.author_kind = any ((%(scope)s::search_scope).author_kinds))
-    and ((%(scope)s::search_scope).rooms is null or messages.room_id = any ((%(scope)s::search_scope).rooms))
+    and (scope.author_kinds is null or messages.author_kind = any (scope.author_kinds))
+    and (scope.rooms is null or messages.room_id = any (scope.rooms))
     and messages.kind in ('message', 'whisper')
     and messages.redacted_at is null
     -- as bounds of the index, also in a plan made for any time
-    and messages.sent_at >= coalesce((%(scope)s::search_scope).since, '-infinity')
-    and messages.sent_at < coalesce((%(scope)s::search_scope).until, 'infinity')
+    and messages.sent_at >= coalesce(scope.since, '-infinity')
+    and messages.sent_at < coalesce(scope.until, 'infinity')
     and (
-      (%(scope)s::search_scope).last_id is null
+      scope.last_id is null
       or (messages.sent_at, messages.native_order, messages.id)
-        <= ((%(scope)s::search_scope).last_at, (%(scope)s::search_scope).last_order, (%(scope)s::search_scope).last_id)
+        <= (scope.last_at, scope.last_order, scope.last_id)
     )
     and (
-      (%(scope)s::search_scope).conversations is null or conversation_of(messages.id) = any ((%(scope)s::search_scope).conversations)
+      scope.conversations is null or conversation_of(messages.id) = any (scope.conversations)
     )
     and (
-      (%(scope)s::search_scope).is_answered is null
-      or (%(scope)s::search_scope).is_answered = (
+      scope.is_answered is null
+      or scope.is_answered = (
         (
           select answer.id
           from exchange_edges as edge
@@ -195,9 +196,9 @@ cross join lateral (
             and edge.parent_id = messages.id
             -- sent by then
             and (
-              (%(scope)s::search_scope).last_id is null
+              scope.last_id is null
               or (answer.sent_at, answer.native_order, answer.id)
-                <= ((%(scope)s::search_scope).last_at, (%(scope)s::search_scope).last_order, (%(scope)s::search_scope).last_id)
+                <= (scope.last_at, scope.last_order, scope.last_id)
             )
           limit 1
         ) is not null
@@ -213,7 +214,8 @@ limit %(limit)s;
 -- The newest of each room, then the newest of these, so that no more is read than needed.
 -- Uses index: messages_in_order
 select message.id as message_id
-from rooms
+from (select (%(scope)s::search_scope).*) as scope
+cross join rooms
 cross join lateral (
   select messages.id, messages.sent_at, messages.native_order
   from messages
@@ -222,19 +224,19 @@ cross join lateral (
     and messages.kind in ('message', 'whisper')
     and messages.redacted_at is null
     -- as bounds of the index, also in a plan made for any time
-    and messages.sent_at >= coalesce((%(scope)s::search_scope).since, '-infinity')
-    and messages.sent_at < coalesce((%(scope)s::search_scope).until, 'infinity')
+    and messages.sent_at >= coalesce(scope.since, '-infinity')
+    and messages.sent_at < coalesce(scope.until, 'infinity')
     and (
-      (%(scope)s::search_scope).last_id is null
+      scope.last_id is null
       or (messages.sent_at, messages.native_order, messages.id)
-        <= ((%(scope)s::search_scope).last_at, (%(scope)s::search_scope).last_order, (%(scope)s::search_scope).last_id)
+        <= (scope.last_at, scope.last_order, scope.last_id)
     )
     and (
-      (%(scope)s::search_scope).conversations is null or conversation_of(messages.id) = any ((%(scope)s::search_scope).conversations)
+      scope.conversations is null or conversation_of(messages.id) = any (scope.conversations)
     )
     and (
-      (%(scope)s::search_scope).is_answered is null
-      or (%(scope)s::search_scope).is_answered = (
+      scope.is_answered is null
+      or scope.is_answered = (
         (
           select answer.id
           from exchange_edges as edge
@@ -243,9 +245,9 @@ cross join lateral (
             and edge.parent_id = messages.id
             -- sent by then
             and (
-              (%(scope)s::search_scope).last_id is null
+              scope.last_id is null
               or (answer.sent_at, answer.native_order, answer.id)
-                <= ((%(scope)s::search_scope).last_at, (%(scope)s::search_scope).last_order, (%(scope)s::search_scope).last_id)
+                <= (scope.last_at, scope.last_order, scope.last_id)
             )
           limit 1
         ) is not null
@@ -254,6 +256,6 @@ cross join lateral (
   order by messages.sent_at desc, messages.native_order desc, messages.id desc
   limit %(limit)s
 ) as message
-where rooms.org_id = %(org_id)s and ((%(scope)s::search_scope).rooms is null or rooms.id = any ((%(scope)s::search_scope).rooms))
+where rooms.org_id = %(org_id)s and (scope.rooms is null or rooms.id = any (scope.rooms))
 order by message.sent_at desc, message.native_order desc, message.id desc
 limit %(limit)s;
