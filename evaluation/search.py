@@ -1,4 +1,4 @@
-"""Asks Roomlore the questions of a data set: by search as anybody gets it, and by search with stages left out."""
+"""Asks Roomlore the questions of a data set: by search as anybody gets it, and by search with features left out."""
 
 import asyncio
 from collections import Counter
@@ -146,7 +146,7 @@ async def lexical_rankings(
 
     async def ranking(question: Question) -> Ranking:
         query = Query(text=question.question, vector=None)
-        found = await _searched(app, viewers.of(question), question, query, stages=LEXICAL)
+        found = await _searched(app, viewers.of(question), question, query, features=LEXICAL)
         return Ranking(question_id=question.id, ranked=_with_terms(found.hits), score=found.confidence or 0.0)
 
     return await concurrently(questions, ranking, progress)
@@ -159,9 +159,9 @@ async def ablated_rankings(
     progress: Progress,
     *,
     viewers: Viewers,
-    stages: ScoringFeatures,
+    features: ScoringFeatures,
 ) -> list[Ranking]:
-    """Return what search finds for each question with some of its stages.
+    """Return what search finds for each question with some of its features.
 
     Args:
         app: Holds the messages.
@@ -169,7 +169,7 @@ async def ablated_rankings(
         questions: What is asked.
         progress: Told of each question.
         viewers: For whom each is asked.
-        stages: The stages that count.
+        features: The features that count.
     """
 
     async def ranking(question: Question) -> Ranking:
@@ -179,7 +179,7 @@ async def ablated_rankings(
             vector=(embedder.model_id, read.vectors[0]),
             tokens=read.tokens[0] if read.tokens else None,
         )
-        found = await _searched(app, viewers.of(question), question, query, stages=stages)
+        found = await _searched(app, viewers.of(question), question, query, features=features)
         return Ranking(question_id=question.id, ranked=ranked(found.hits), score=found.confidence or 0.0)
 
     return await concurrently(questions, ranking, progress)
@@ -212,11 +212,11 @@ def _with_terms(hits: Sequence[Hit]) -> list[str]:
 
 
 async def _searched(
-    app: App, viewer: Viewer, question: Question, query: Query, *, stages: ScoringFeatures
+    app: App, viewer: Viewer, question: Question, query: Query, *, features: ScoringFeatures
 ) -> MessageSearchResult:
     async with app.db.read_transaction(viewer, generic_plan=True, apply_restrictions=True) as conn:
         scope = await _scope(conn, app, question)
-        return await search_messages(conn, viewer, query, scope=scope, limit=EXCHANGES, stages=stages)
+        return await search_messages(conn, viewer, query, scope=scope, limit=EXCHANGES, features=features)
 
 
 async def _scope(conn: Connection, app: App, question: Question) -> SearchFilter:

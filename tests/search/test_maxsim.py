@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 
 from roomlore.domain.ports import TOKEN_BYTES, TokenVectors
 from roomlore.models.fake import FakeEmbedder
-from roomlore.search.late_interaction import max_similarity
+from roomlore.search.ranking import max_similarity
 
 
 def tokens(most: int) -> st.SearchStrategy[TokenVectors]:

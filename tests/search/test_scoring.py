@@ -20,12 +20,12 @@ def row(number: int, *counts: int, follows: bool = True, **more) -> ContextMessa
 
 
 def ranked(*rows: ContextMessage, stages: ScoringFeatures | None = None) -> list[int]:
-    more = {} if stages is None else {"stages": stages}
-    return [one.message_id.int for one in score_messages(rows, ASKED, most=100, **more)]
+    more = {} if stages is None else {"features": stages}
+    return [one.message_id.int for one in score_messages(rows, ASKED, limit=100, **more)]
 
 
 def of(number: int, *rows: ContextMessage) -> ScoredMessage:
-    return next(one for one in score_messages(rows, ASKED, most=100) if one.message_id.int == number)
+    return next(one for one in score_messages(rows, ASKED, limit=100) if one.message_id.int == number)
 
 
 def test_a_rare_word_counts_more_than_a_common_one():
@@ -53,7 +53,7 @@ def test_without_neighbours_only_a_messages_own_words_count():
     rows = [row(1, 1, 1, follows=False), row(2)]
     by_number = {
         one.message_id.int: one.score
-        for one in score_messages(rows, ASKED, most=9, stages=ScoringFeatures(neighbours=False))
+        for one in score_messages(rows, ASKED, limit=9, features=ScoringFeatures(neighbours=False))
     }
     assert by_number[1] > by_number[2] == 0.0
 
@@ -100,7 +100,7 @@ def test_the_terms_are_those_it_has_rarest_first():
 
 
 def test_nothing_scores_nothing():
-    assert score_messages([], ASKED, most=5) == []
+    assert score_messages([], ASKED, limit=5) == []
 
 
 ROWS = st.lists(
@@ -116,13 +116,13 @@ ROWS = st.lists(
 )
 
 
-@given(drawn=ROWS, most=st.integers(1, 40))
+@given(drawn=ROWS, limit=st.integers(1, 40))
 def test_whatever_stands_where_scores_are_within_bounds_and_in_order(drawn, most: int):
     rows = [
         row(n, *(counts or ()), follows=follows and n > 0, size=size, similarity=similarity, fits=fits)
         for n, (counts, follows, size, similarity, fits) in enumerate(drawn)
     ]
-    found = score_messages(rows, ASKED, most=most)
+    found = score_messages(rows, ASKED, limit=most)
     own = [one for one in rows if one.fits and (one.counts is not None or one.similarity is not None)]
     assert len(found) == min(most, len(own))
     assert {one.message_id for one in found} <= {one.message_id for one in own}
@@ -133,5 +133,7 @@ def test_whatever_stands_where_scores_are_within_bounds_and_in_order(drawn, most
 @given(place=st.integers(0, 12))
 def test_a_find_reaches_so_far_and_no_further(place: int):
     rows = [row(n, *((1, 1) if n == place else ()), follows=n > 0) for n in range(13)]
-    reached = {one.message_id.int for one in score_messages(rows, ASKED, most=99) if one.context_coverage > 0}
+    reached = {
+        one.message_id.int for one in score_messages(rows, ASKED, limit=99) if one.context_coverage > 0
+    }
     assert reached == {n for n in range(13) if abs(n - place) <= CONTEXT_REACH}

@@ -49,7 +49,6 @@ def calls(points):
         points.remove(COPY),
         points.search_dense(COPY, facing(1, 0, 0, 0), wanted=3, **everything),
         points.search_lexical(COPY, ["toner"], wanted=3, **everything),
-        points.exchanges(COPY, after=None, limit=3, **everything),
     ]
 
 

@@ -178,7 +178,6 @@ async def test_a_copy_that_is_gone_is_said_to_be_gone_by_everything(points):
         points.stored_digests("nowhere", after=None, limit=1),
         points.search_dense("nowhere", facing(1, 0, 0, 0), wanted=1, **everything),
         points.search_lexical("nowhere", ["toner"], wanted=1, **everything),
-        points.exchanges("nowhere", after=None, limit=1, **everything),
     ):
         with pytest.raises(BackendUnavailable, match="gone; run: roomlore project rebuild qdrant"):
             await call
