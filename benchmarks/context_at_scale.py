@@ -27,7 +27,7 @@ import psycopg
 from psycopg import sql
 
 from roomlore import App, IncomingAuthor, IncomingMembership, IncomingMessage, IncomingRoom, Settings, Viewer
-from roomlore.context.expansion import DEFAULT_LIMITS
+from roomlore.context.limits import DEFAULT_LIMITS
 from roomlore.db.cluster import Cluster, start_cluster
 from roomlore.db.database import Database
 from roomlore.db.schema import migrate

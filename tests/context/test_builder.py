@@ -200,9 +200,9 @@ async def test_every_candidate_is_explained_in_or_out():
     assert told[1].reason == "answered by #m2"
     assert (
         told[3].reason
-        == "among the most recent before the trigger; the budget went to messages that matter more"
+        == "among the most recent before the trigger; the budget went to more important messages"
     )
-    assert told[0].reason == "answered by #m2, found (90% sure); the walk was full"
+    assert told[0].reason == "answered by #m2, found (90% sure); the limit of messages was reached"
     assert [told[n].part for n in (0, 1, 3, 9)] == ["conversation", "conversation", "room", "conversation"]
     assert [told[n].method for n in (0, 1, 3, 9)] == ["inferred", "explicit", None, None]
     assert [told[n].confidence for n in (0, 1, 3, 9)] == [0.9, 1.0, None, None]

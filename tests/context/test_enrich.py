@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from context.rooms import mid, say
 from roomlore.context.links import (
     LINKS_PER_MESSAGE,
-    Enrichment,
     LinkLimits,
     LinkResult,
     attach,
@@ -54,11 +53,11 @@ def unread(url, reason="no"):
 
 
 def told(found):
-    return [(link.message_id.int - 10_000, link.outcome.url) for link in found.links]
+    return [(link.message_id.int - 10_000, link.outcome.url) for link in found]
 
 
 def read_ones(found):
-    return [link.outcome.url for link in found.links if isinstance(link.outcome, Article)]
+    return [link.outcome.url for link in found if isinstance(link.outcome, Article)]
 
 
 def reasons(links):
@@ -66,7 +65,7 @@ def reasons(links):
 
 
 def found_of(*articles, number=1):
-    return Enrichment(links=tuple(LinkResult(message_id=mid(number), outcome=one) for one in articles))
+    return [LinkResult(message_id=mid(number), outcome=one) for one in articles]
 
 
 # Links in bodies
@@ -167,8 +166,8 @@ async def test_each_link_counts_for_the_newest_message_that_has_it():
 async def test_nothing_is_asked_where_there_is_no_link():
     shelf = Shelf({})
 
-    assert (await read_links([(mid(1), "no link")], shelf)).links == ()
-    assert (await read_links([], shelf)).links == ()
+    assert (await read_links([(mid(1), "no link")], shelf)) == []
+    assert (await read_links([], shelf)) == []
     assert shelf.asked == []
 
 
@@ -180,7 +179,7 @@ async def test_never_more_articles_than_the_limit_and_those_of_newer_messages_fi
 
     assert read_ones(found) == ["http://8", "http://7", "http://6"]
     assert shelf.asked == ["http://8", "http://7", "http://6"]
-    assert reasons(found.links) == {f"http://{n}": "beyond 3 articles or 6 attempts" for n in range(6)}
+    assert reasons(found) == {f"http://{n}": "beyond 3 articles or 6 attempts" for n in range(6)}
 
 
 async def test_the_next_link_takes_the_place_of_one_that_failed():
@@ -193,7 +192,7 @@ async def test_the_next_link_takes_the_place_of_one_that_failed():
     found = await read_links([(mid(n), f"http://{n}") for n in range(9)], shelf)
 
     assert read_ones(found) == ["http://7", "http://5", "http://4"]
-    assert reasons(found.links)["http://8"] == "no"
+    assert reasons(found)["http://8"] == "no"
 
 
 async def test_never_more_attempts_than_the_limit():
@@ -203,7 +202,7 @@ async def test_never_more_attempts_than_the_limit():
 
     assert len(shelf.asked) == 6
     assert shelf.most <= 3
-    assert len(reasons(found.links)) == 20
+    assert len(reasons(found)) == 20
 
 
 async def test_no_articles_at_all_may_be_wanted():
@@ -211,7 +210,7 @@ async def test_no_articles_at_all_may_be_wanted():
 
     found = await read_links([(mid(1), "http://a")], shelf, limits=LinkLimits(articles=0))
 
-    assert (shelf.asked, list(reasons(found.links))) == ([], ["http://a"])
+    assert (shelf.asked, list(reasons(found))) == ([], ["http://a"])
 
 
 @pytest.mark.parametrize("link", ["http://a/photo.PNG", "http://a/paper.pdf?x=1", "http://a/b/film.mp4"])
@@ -221,7 +220,7 @@ async def test_a_file_is_no_article_and_not_asked_for(link):
     found = await read_links([(mid(1), f"http://b {link}")], shelf, limits=LinkLimits(attempts=1))
 
     assert read_ones(found) == ["http://b"]
-    assert reasons(found.links) == {link: "a file, not a page"}
+    assert reasons(found) == {link: "a file, not a page"}
 
 
 async def test_whatever_a_reader_raises_never_fails_the_context():
@@ -234,7 +233,7 @@ async def test_whatever_a_reader_raises_never_fails_the_context():
     found = await read_links([(mid(1), "http://a http://b http://c")], Broken({"http://c": "text"}))
 
     assert read_ones(found) == ["http://c"]
-    assert reasons(found.links) == {
+    assert reasons(found) == {
         "http://a": "the reader failed (KeyError)",
         "http://b": "the reader failed (TimeoutError)",
     }
@@ -265,7 +264,7 @@ async def test_what_was_read_in_time_is_kept():
     found = await read_links([(mid(1), "http://b http://a")], stuck, limits=LinkLimits(seconds=0.1))
 
     assert read_ones(found) == ["http://a"]
-    assert reasons(found.links) == {"http://b": "not read within 0.1 seconds"}
+    assert reasons(found) == {"http://b": "not read within 0.1 seconds"}
     assert stuck.cancelled == ["http://b"]
 
 
@@ -285,13 +284,11 @@ async def test_whoever_stops_waiting_stops_the_reading():
 
 
 def test_articles_follow_the_body_of_their_message():
-    found = Enrichment(
-        links=(
-            LinkResult(message_id=mid(2), outcome=article("http://a/?x=1&y=2", "Fish & <chips>", "The menu")),
-            LinkResult(message_id=mid(2), outcome=unread("http://b")),
-            LinkResult(message_id=mid(1), outcome=article("http://c", "More")),
-        )
-    )
+    found = [
+        LinkResult(message_id=mid(2), outcome=article("http://a/?x=1&y=2", "Fish & <chips>", "The menu")),
+        LinkResult(message_id=mid(2), outcome=unread("http://b")),
+        LinkResult(message_id=mid(1), outcome=article("http://c", "More")),
+    ]
 
     attached = attach(found, tokens=AMPLE)
 
@@ -424,12 +421,10 @@ def test_without_a_budget_nothing_is_attached(tokens):
     st.integers(0, 2500),
 )
 def test_blocks_never_cost_more_than_they_may(articles, tokens, characters):
-    found = Enrichment(
-        links=tuple(
-            LinkResult(message_id=mid(number), outcome=article(f"http://{place}", letter * length))
-            for place, (number, length, letter) in enumerate(articles)
-        )
-    )
+    found = [
+        LinkResult(message_id=mid(number), outcome=article(f"http://{place}", letter * length))
+        for place, (number, length, letter) in enumerate(articles)
+    ]
 
     attached = attach(found, tokens=tokens, characters=characters)
 

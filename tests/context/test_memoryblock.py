@@ -106,10 +106,10 @@ def test_every_line_says_in_words_why_it_is_in():
         remembered(9, "learnings", fits=False),
     )
     assert [one.reason for one in block.explain()] == [
-        "among the insights that weigh most",
-        "among the learnings that weigh most",
-        "weighty, whatever is talked about",
-        "among the interactions with those present that weigh most",
+        "among the weightiest insights",
+        "among the weightiest learnings",
+        "weighty, on any topic",
+        "among the weightiest interactions with those present",
         "among the newest observations",
     ]
 
@@ -126,7 +126,7 @@ def test_what_the_budget_has_no_room_for_says_whether_others_took_it():
     reasons = {one.memory_id.int: one.reason for one in block_of(*found, budget=both.tokens - 1).explain()}
     assert reasons[2] == "the budget went to memories that come before it"
     reasons = {one.memory_id.int: one.reason for one in block_of(*found, budget=40).explain()}
-    assert reasons == {1: "does not fit into the budget", 2: "among the learnings that weigh most"}
+    assert reasons == {1: "does not fit into the budget", 2: "among the weightiest learnings"}
     assert [one.reason for one in block_of(found[0], budget=3).explain()] == ["does not fit into the budget"]
 
 
@@ -138,7 +138,7 @@ def test_what_stands_among_the_messages_already_is_not_said_again():
     assert left.citations == {"k1": UUID(int=2), "k2": UUID(int=1)}
     assert "Tea is out" not in section_text(left)
     assert 0 < left.tokens < whole.tokens
-    assert [one.reason for one in left.explain()][1:] == ["stands among the messages already"]
+    assert [one.reason for one in left.explain()][1:] == ["is among the messages already"]
     assert without_injected(whole, set()) == whole
 
 

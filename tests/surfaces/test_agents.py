@@ -72,7 +72,7 @@ def test_whom_an_agent_met_comes_with_reasons(data):
 def test_a_block_is_printed_and_explained(data):
     text = village(data, "--text", "agents", "block", "pip", "square", "--explain").stdout
     assert "[What Pip remembers]" in text
-    assert "among the insights that weigh most" in text
+    assert "among the weightiest insights" in text
     block = read(data, "agents", "block", "pip", "square", "--topic", "tea", "--with", "teo")
     assert block["tokens"] <= block["budget"] == 1000
     assert "k1" in block["citations"]
