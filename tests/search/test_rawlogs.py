@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roomlore.db.search import SearchFilter
@@ -198,6 +198,7 @@ def test_what_says_nothing_is_no_line(line):
     assert parse_line(line) is None
 
 
+@settings(max_examples=30)
 @given(
     st.dictionaries(
         st.sampled_from(

@@ -68,7 +68,7 @@ async def candidates(app: App, asked: SearchQuery, name: str | None = None) -> d
     viewer = app.operator if name is None else await app.viewer(name)
     async with app.db.read_transaction(viewer, apply_restrictions=True) as conn:
         found = await memory_search._candidates(
-            conn, app.org_id, asked, proposing=[asked.vector, asked.second_vector]
+            conn, app.org_id, asked, vectors=[asked.vector, asked.second_vector]
         )
     contents = {memory.id: memory.content for memory in await app.memories.all(viewer, limit=50)}
     return {contents[key]: why.similarity for key, why in found.items()}
@@ -226,12 +226,13 @@ async def test_what_was_put_aside_is_not_found_by_meaning_even_if_a_vector_were_
     await told.memories.forget(str(known.id))
     await admin.cursor().executemany("insert into memory_embeddings values (%s, %s, %s, %s)", left)
     async with told.db.read_transaction(told.operator, apply_restrictions=True) as conn:
-        assert await memory_search._candidates(conn, told.org_id, asked, proposing=[asked.vector]) == {}
+        assert await memory_search._candidates(conn, told.org_id, asked, vectors=[asked.vector]) == {}
 
 
 # While models are switched
 
 
+@pytest.mark.slow
 async def test_during_a_switch_both_models_propose_and_the_current_one_compares(told: App, model: Knowing):
     new = told._model_cache.provided[SMALL]
     await told.memories.remember(TEA, sources=["a"])

@@ -116,7 +116,7 @@ ROWS = st.lists(
 )
 
 
-@given(drawn=ROWS, limit=st.integers(1, 40))
+@given(drawn=ROWS, most=st.integers(1, 40))
 def test_whatever_stands_where_scores_are_within_bounds_and_in_order(drawn, most: int):
     rows = [
         row(n, *(counts or ()), follows=follows and n > 0, size=size, similarity=similarity, fits=fits)

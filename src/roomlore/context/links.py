@@ -8,11 +8,12 @@ end its block nor begin a line of its own; `escape_embeddings` makes sure that n
 
 import asyncio
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from xml.sax.saxutils import escape, quoteattr
 
-from roomlore.context.tokens import TokenCounter, estimate_tokens
+from roomlore.context.tokens import TokenCounter, estimate_tokens, largest_fitting
 from roomlore.domain.ids import MessageId
 from roomlore.domain.patterns import lazy_pattern
 from roomlore.domain.ports import Article, ArticleReader, FetchFailure
@@ -134,8 +135,7 @@ def attach(
             continue
         others = shown.get(link.message_id, [])
         left = tokens - sum(_cost(block, counter) for key, block in shown.items() if key != link.message_id)
-        space = _ArticleSpace(others, tokens=left, counter=counter)
-        embedding = _longest(link.outcome, characters, space=space)
+        embedding = _longest(link.outcome, characters, partial(_fits, others, left, counter))
         if embedding:
             shown[link.message_id] = [*others, embedding]
         else:
@@ -232,28 +232,18 @@ def _outside_spans(text: str) -> Iterator[str]:
     yield text[start:]
 
 
-@dataclass(frozen=True, slots=True)
-class _ArticleSpace:
-    """The space for the embeddings of one message."""
-
-    others: Sequence[str]
-    tokens: int
-    counter: TokenCounter
-
-    def fits(self, embedding: str) -> bool:
-        return _cost([*self.others, embedding], self.counter) <= self.tokens
-
-
-def _longest(article: Article, characters: int, *, space: _ArticleSpace) -> str:
+def _longest(article: Article, characters: int, fits: Callable[[str], bool]) -> str:
     """Return as much of an article as fits, or nothing if that is too little."""
     text = safe_text(article.text)
     low, high = min(_FEWEST_CHARACTERS, len(text)), min(characters, len(text))
-    if high < low or not space.fits(_embedding(article, text, low)):
+    if high < low or not fits(_embedding(article, text, low)):
         return ""
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if space.fits(_embedding(article, text, middle)) else (low, middle - 1)
-    return _embedding(article, text, low)
+    length = largest_fitting(low, high, lambda length: fits(_embedding(article, text, length)))
+    return _embedding(article, text, length)
+
+
+def _fits(others: Sequence[str], tokens: int, counter: TokenCounter, embedding: str) -> bool:
+    return _cost([*others, embedding], counter) <= tokens
 
 
 def _embedding(article: Article, text: str, characters: int) -> str:

@@ -4,8 +4,7 @@ A thread that does not fit is shortened, with all of its messages, or left out. 
 part if it does not fit, and the context says so.
 """
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from roomlore.context.expansion import Expansion, Selected, chronological
@@ -13,7 +12,7 @@ from roomlore.context.links import escape_embeddings
 from roomlore.context.records import ContextLine, OmissionCause, OmittedMessage
 from roomlore.context.render import is_own, line_text, own_day_text, speaker_names
 from roomlore.context.threads import ContextThread
-from roomlore.context.tokens import TokenCounter, message_cost
+from roomlore.context.tokens import TokenCounter, largest_fitting, message_cost
 from roomlore.domain.ids import MessageId
 from roomlore.domain.records import Viewer
 from roomlore.domain.rendering import NO_TEXT_NOTICE, removal_notice, safe_text, with_mention_names
@@ -82,22 +81,13 @@ class ContextDraft:
             if item.message.id not in is_in
         )
 
-    @contextmanager
-    def shortened(self, items: Sequence[Selected], *, tokens: int) -> Generator[Callable[[], None]]:
-        """Shorten these messages to a number of tokens each; undo it at the end unless the given function is called."""
+    def shorten(self, items: Sequence[Selected], *, tokens: int) -> Callable[[], None]:
+        """Shorten these messages to a number of tokens each, and return a function that undoes it."""
         before = {item.message.id: self._shown[item.message.id] for item in items}
         for item in items:
             own = self._allowance * 2 if item.rule == "trigger" else min(tokens, self._allowance)
             self._shown[item.message.id] = self._show(item, own, at_least=_MIN_SHORTENED)
-        is_kept = False
-
-        def keep() -> None:
-            nonlocal is_kept
-            is_kept = True
-
-        yield keep
-        if not is_kept:
-            self._shown |= before
+        return lambda: self._shown.update(before)
 
     def _line(
         self,
@@ -111,29 +101,23 @@ class ContextDraft:
         reply_to = labels.get(message.reply_to) if message.reply_to else None
         key = (message.id, shown, label, reply_to, is_dated)
         if key not in self._lines:
-            line = self._to_line(item, shown, label=label, reply_to=reply_to, is_dated=is_dated)
+            line = ContextLine(
+                message=message,
+                label=label,
+                speaker=self._speakers[message.author_id, message.author_name],
+                text=shown[0],
+                characters_cut=shown[1],
+                reply_to=reply_to,
+                is_dated=is_dated,
+                part=item.part,
+                rule=item.rule,
+                via=item.via,
+                reply=item.reply,
+                step=item.step,
+                tokens=0,
+            )
             self._lines[key] = replace(line, tokens=self._cost_of(line))
         return self._lines[key]
-
-    def _to_line(
-        self, item: Selected, shown: tuple[str, int], *, label: str, reply_to: str | None, is_dated: bool
-    ) -> ContextLine:
-        message = item.message
-        return ContextLine(
-            message=message,
-            label=label,
-            speaker=self._speakers[message.author_id, message.author_name],
-            text=shown[0],
-            characters_cut=shown[1],
-            reply_to=reply_to,
-            is_dated=is_dated,
-            part=item.part,
-            rule=item.rule,
-            via=item.via,
-            reply=item.reply,
-            step=item.step,
-            tokens=0,
-        )
 
     def _cost_of(self, line: ContextLine) -> int:
         cost = self._count_tokens(line_text(line))
@@ -167,7 +151,7 @@ class ContextDraft:
             return text or NO_TEXT_NOTICE, 0
         if not beyond and self._line(item, (text, 0), labels).tokens <= allowance:
             return text, 0
-        return _truncated(text, _largest(min(at_least, longest), longest, fits), beyond)
+        return _truncated(text, largest_fitting(min(at_least, longest), longest, fits), beyond)
 
 
 def _truncated(text: str, length: int, beyond: int) -> tuple[str, int]:
@@ -175,14 +159,6 @@ def _truncated(text: str, length: int, beyond: int) -> tuple[str, int]:
     start = text[:length].rstrip()
     missing = len(text) - len(start) + beyond
     return f"{start} [… {missing} characters cut]".lstrip(), missing
-
-
-def _largest(low: int, high: int, fits: Callable[[int], bool]) -> int:
-    """Return the largest number in the range that fits, or the lowest if none does (binary search)."""
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle - 1)
-    return low
 
 
 #: A message with fewer tokens is useless: label, time and author take most of them.
@@ -288,10 +264,10 @@ class ContextSelector:
         each = left // len(members)
         if len(members) == 1 or each < _MIN_TOKENS:
             return False
-        with self._draft.shortened(members, tokens=each) as keep:
-            if not self._fits([*kept, *members]):
-                return False
-            keep()
+        undo = self._draft.shorten(members, tokens=each)
+        if not self._fits([*kept, *members]):
+            undo()
+            return False
         kept += members
         return True
 

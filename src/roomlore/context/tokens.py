@@ -27,3 +27,11 @@ def estimate_tokens(text: str) -> int:
 def message_cost(text: str, counter: TokenCounter) -> int:
     """Return the tokens of a text as a chat message."""
     return counter(text) + MESSAGE_OVERHEAD
+
+
+def largest_fitting(low: int, high: int, fits: Callable[[int], bool]) -> int:
+    """Return the largest number in the range that fits, or the lowest if none does (binary search)."""
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle - 1)
+    return low

@@ -54,6 +54,7 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
         open_neo4j("bolt://127.0.0.1:7687", user="neo4j", password=PASSWORD)
 
 
+@pytest.mark.slow
 async def test_a_port_that_refuses_is_told_soon(caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.DEBUG)
     with socket.socket() as free:

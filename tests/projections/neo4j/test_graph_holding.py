@@ -285,7 +285,7 @@ async def test_removing_goes_on_where_it_was_broken_off(
             raise BackendUnavailable("Neo4j cannot be reached", cure="wait")
         return await cut(*args, **more)
 
-    monkeypatch.setattr(graph, "_cut", break_off)
+    monkeypatch.setattr(graph, "_delete_batch", break_off)
     with pytest.raises(BackendUnavailable):
         await graph.remove(copy)
     assert copy in await graph.index_names()

@@ -12,6 +12,14 @@ from roomlore.domain.ids import uuid7
 from roomlore.projections.qdrant import QdrantProjection, open_qdrant
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Move the tests that start servers of their own to the slow suite."""
+    for item in items:
+        if "shim" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Generator[tuple[str, str | None]]:
     """Address and key of the server."""

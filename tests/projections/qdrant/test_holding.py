@@ -23,7 +23,7 @@ from projections.qdrant.stories import (
 from roomlore.domain.errors import BackendUnavailable, BadInput
 from roomlore.projections import qdrant
 
-TOGETHER = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+TOGETHER = settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 async def test_what_was_put_is_held_with_its_digest(points, copy):

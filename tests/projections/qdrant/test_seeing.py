@@ -23,7 +23,7 @@ from roomlore.domain.audience import MessageFacts, Period, RoomFacts, ViewerFact
 from roomlore.domain.projections import MembershipPeriod, QueryFilter, VisibilityFilter
 from roomlore.domain.records import Viewer
 
-TOGETHER = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+TOGETHER = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 ORG = some_id(1000)
 ROOM, OTHER_ROOM = some_id(10), some_id(11)
 ANA, BEA = some_id(20), some_id(21)
