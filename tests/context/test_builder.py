@@ -67,47 +67,6 @@ async def test_what_matters_least_is_dropped_first():
     }
 
 
-async def test_the_whole_explicit_chain_goes_before_the_recent():
-    messages = [
-        say(0, 0),
-        say(1, 1000, reply_to=0),
-        say(2, 2000, reply_to=1),
-        say(3, 3000),
-        say(4, 4000, reply_to=2),
-    ]
-    context = await build(
-        ListSource(messages),
-        messages[4],
-        viewer=OPERATOR,
-        limits=ExpansionLimits(min_recent=1),
-        budget=40,
-        counter=one_each,
-    )
-    assert numbers(context.lines) == [0, 1, 2, 4]
-
-
-async def test_the_rest_of_the_conversation_goes_before_the_recent():
-    # 4 answers 1, which 2 answers too; 3 is only recent, 0 a neighbour in time.
-    messages = [say(n, n) for n in range(5)]
-    edges = [answer(4, 1, 0.8), answer(2, 1, 0.7)]
-    kept = [
-        numbers(
-            (
-                await build(
-                    ListSource(messages, edges),
-                    messages[4],
-                    viewer=OPERATOR,
-                    limits=ExpansionLimits(min_recent=1),
-                    budget=lines * 10,
-                    counter=one_each,
-                )
-            ).lines
-        )
-        for lines in range(1, 6)
-    ]
-    assert kept == [[4], [1, 4], [1, 2, 4], [1, 2, 3, 4], [0, 1, 2, 3, 4]]
-
-
 @pytest.mark.parametrize(
     ("method", "confidence", "up", "down"),
     [

@@ -205,14 +205,6 @@ async def test_never_more_attempts_than_the_limit():
     assert len(reasons(found)) == 20
 
 
-async def test_no_articles_at_all_may_be_wanted():
-    shelf = Shelf({})
-
-    found = await read_links([(mid(1), "http://a")], shelf, limits=LinkLimits(articles=0))
-
-    assert (shelf.asked, list(reasons(found))) == ([], ["http://a"])
-
-
 @pytest.mark.parametrize("link", ["http://a/photo.PNG", "http://a/paper.pdf?x=1", "http://a/b/film.mp4"])
 async def test_a_file_is_no_article_and_not_asked_for(link):
     shelf = Shelf({"http://b": "text"})
@@ -349,16 +341,6 @@ def test_no_page_ends_its_block_or_begins_another(pages):
     assert re.findall(r"#m\d", block) == []
 
 
-@given(HOSTILE, HOSTILE)
-def test_no_page_begins_a_line_of_the_context(title, text):
-    block = attach(found_of(article("http://a", text, title)), tokens=AMPLE).blocks[mid(1)]
-
-    lines = render_message(say(1), text=f"see http://a\n{block}").splitlines()
-
-    assert lines[0] == "[P1]: see http://a"
-    assert all(line.startswith("  | ") for line in lines[1:])
-
-
 @pytest.mark.parametrize(
     "typed",
     [
@@ -403,13 +385,6 @@ def test_what_does_not_fit_the_budget_is_told():
     assert "http://a" in attached.blocks[mid(1)]
     assert "http://b" not in attached.blocks[mid(1)]
     assert reasons(attached.unread) == {"http://b": "the budget went to messages and newer links"}
-
-
-@pytest.mark.parametrize("tokens", [-5, 0, 1, 10])
-def test_without_a_budget_nothing_is_attached(tokens):
-    attached = attach(found_of(article("http://a", "x")), tokens=tokens)
-
-    assert (attached.blocks, list(reasons(attached.unread))) == ({}, ["http://a"])
 
 
 @given(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from context.rooms import OPERATOR, START, answer, mid, person, say, viewer
+from context.rooms import OPERATOR, START, answer, say, viewer
 from roomlore.context.builder import build
 from roomlore.context.limits import ExpansionLimits
 from roomlore.context.render import FORMAT_NOTE, to_anthropic, to_openai, to_text
@@ -326,12 +326,3 @@ async def test_the_assistant_says_only_what_the_viewer_said(said):
     assert all(one["role"] != other["role"] for one, other in pairwise(merged))
     assert all(turn["content"].strip() for turn in [*turns, *merged])
     json.dumps(merged).encode()
-
-
-async def test_the_note_on_the_format_names_what_the_lines_show():
-    context = await context_of(say(0, body="a\nb"))
-    assert "#m1" in FORMAT_NOTE
-    assert "bar" in FORMAT_NOTE
-    assert to_text(context) == "#m1 2026-03-02 09:00 [P1]: a\n  | b"
-    assert context.citations["m1"].message_id == mid(0)
-    assert context.citations["m1"].author_id == person(1)

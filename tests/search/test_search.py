@@ -96,10 +96,6 @@ async def test_only_the_operator_hears_that_something_is_not_embedded_yet(app):
     assert (await app.search(await app.viewer("ana"), "lantern")).degraded == ()
 
 
-async def test_where_nothing_is_stored_nothing_is_found(app):
-    assert (await app.search(app.operator, "lantern")).hits == []
-
-
 @pytest.mark.parametrize("limit", [0, -1])
 async def test_less_than_one_is_no_limit(limit, app):
     await tell(app, message("1", "lantern"))

@@ -32,13 +32,6 @@ async def test_what_was_put_is_held_with_its_digest(points, copy):
     assert await digests(points, copy) == told(said)
 
 
-async def test_an_older_version_never_replaces_a_newer_one(points, copy):
-    newer, older = point(1, version=3, author_name="Bea"), point(1, version=2)
-    await points.put(copy, [newer])
-    await points.put(copy, [older])
-    assert await digests(points, copy) == told([newer])
-
-
 async def test_of_the_same_version_the_first_one_stays(points, copy):
     await points.put(copy, [point(1, version=3)])
     await points.put(copy, [point(1, version=3, author_name="Bea")])
