@@ -1,7 +1,7 @@
 """Walks from a trigger message through its room, and states for each message why it was reached.
 
 Two things connect messages: replies, however old, and time, because people talk within minutes of each other. In a busy
-room replies lead through the trigger's own conversation, and time leads to whatever was said around it. So the walk first
+room replies lead through the trigger's own conversation, and time leads to everything around it. So the walk first
 follows replies from the trigger alone. Then it alternates: one level of replies, then one neighbour in time on each open
 side, until the limit is reached or nothing is added. A pause longer than the gap closes that side. Nothing later than the
 trigger is ever included.

@@ -531,7 +531,6 @@ async def _answer_stage(
 async def _find_threads(conn: Connection, wanted: _SearchPlan, *, limit: int) -> MessageSearchResult:
     viewer = wanted.viewer
     if wanted.question is None:
-
         hits = await list_recent(conn, viewer, scope=wanted.scope, limit=limit)
         return MessageSearchResult(hits=hits, confidence=None, threshold=0.0)
     return await search_messages(conn, viewer, wanted.question, scope=wanted.scope, limit=limit)
