@@ -39,7 +39,7 @@ async def test_lines_are_labelled_in_the_order_of_the_room_and_cite_their_messag
         context.tokens = 0
 
 
-async def test_what_matters_least_is_dropped_first():
+async def test_least_important_messages_are_dropped_first():
     # 0-1 old talk; 1 is what the trigger answers, 0 its neighbour; 5-8 recent; 9 the trigger.
     messages = [say(0, 0), say(1, 1), *(say(n, 5000 + n) for n in range(5, 9)), say(9, 5009, reply_to=1)]
     limits = ExpansionLimits(min_recent=3, max_messages=10)
@@ -81,7 +81,7 @@ async def test_what_matters_least_is_dropped_first():
         ("inferred", 0.614, "answered by #m2, found (61% sure)", "answers #m1, found (61% sure)"),
     ],
 )
-async def test_a_reply_is_explained_by_what_is_known_of_it(method, confidence, up, down):
+async def test_reply_is_explained_by_method_and_confidence(method, confidence, up, down):
     messages = [say(0), say(1), say(2)]
     edges = [answer(1, 0, confidence, method)]
     context = await build(ListSource(messages, edges), messages[1], viewer=OPERATOR)
@@ -228,7 +228,7 @@ async def test_the_budget_holds_and_nothing_is_shown_in_part_without_saying_so(r
 
 @settings(max_examples=30)
 @given(rooms(bodies=LONG), st.integers(60, 900))
-async def test_whoever_is_out_matters_no_more_than_anybody_who_is_in(room, budget):
+async def test_omitted_messages_rank_no_higher_than_included_ones(room, budget):
     messages, edges, trigger = room
     # Nothing is stated to answer anything: each message is an exchange of its own.
     messages = [replace(message, reply_to=None) for message in messages]
@@ -337,7 +337,7 @@ async def test_a_long_exchange_is_shortened_with_all_of_it_there():
     assert all(line.characters_cut for line in context.lines[1:-1])
 
 
-async def test_of_an_exchange_larger_than_any_context_the_trigger_is_shown_with_what_it_answers():
+async def test_oversized_thread_shows_the_trigger_and_what_it_answers():
     messages = [say(0, 0), *(say(n, n, reply_to=n - 1) for n in range(1, 200))]
     context = await build(ListSource(messages), messages[-1], viewer=OPERATOR)
     assert numbers(context.lines)[-3:] == [197, 198, 199]

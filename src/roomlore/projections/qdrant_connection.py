@@ -123,10 +123,6 @@ K1, B = 1.2, 0.75
 #: of very long and very short messages.
 AVERAGE_LEXEMES = 12.0
 
-_REFUSING = frozenset({401, 403})
-_NOT_FOUND = 404
-_BUSY = 429
-_INVALID_REQUEST = frozenset({400, 409, 413, 422})
 _SEE = "see whether it is running, and whether ROOMLORE_QDRANT_URL is right"
 _REBUILD = rebuild_hint("Qdrant")
 
@@ -323,7 +319,7 @@ class QdrantConnection:
         except ResponseHandlingException as error:
             raise _failure(error.source) from None
         except QdrantException:
-            raise _refusal(_BUSY) from None
+            raise _refusal(429) from None
         except (ValueError, AssertionError):
             # The client assumes that there is a result.
             raise _not_qdrant() from None
@@ -350,15 +346,17 @@ def _not_qdrant() -> BackendUnavailable:
 
 
 def _refusal(status: int) -> BackendUnavailable:
-    if status in _REFUSING:
-        return BackendUnavailable("Qdrant denies access", cure="see whether ROOMLORE_QDRANT_KEY is right")
-    if status == _NOT_FOUND:
-        return IndexMissing("Qdrant")
-    if status in _INVALID_REQUEST:
-        return RequestRefused(f"Qdrant does not take this ({status})", cure=_REBUILD)
-    if status == _BUSY:
-        return BackendUnavailable("Qdrant is overloaded", cure="try again later")
-    return BackendUnavailable(f"Qdrant answered {status}", cure=_SEE)
+    match status:
+        case 401 | 403:
+            return BackendUnavailable("Qdrant denies access", cure="see whether ROOMLORE_QDRANT_KEY is right")
+        case 404:
+            return IndexMissing("Qdrant")
+        case 400 | 409 | 413 | 422:
+            return RequestRefused(f"Qdrant does not take this ({status})", cure=_REBUILD)
+        case 429:
+            return BackendUnavailable("Qdrant is overloaded", cure="try again later")
+        case _:
+            return BackendUnavailable(f"Qdrant answered {status}", cure=_SEE)
 
 
 def _write_operations(points: Sequence[Point]) -> list[models.UpsertOperation]:

@@ -5,12 +5,13 @@ contain. The reply must be sentences with citations. One sentence that cites not
 number or only words that its sources lack, or is more than one sentence, rejects the whole reply.
 """
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
+
+import msgspec
 
 from roomlore.domain.patterns import lazy_pattern
 from roomlore.domain.rendering import safe_text
@@ -93,7 +94,13 @@ class RejectedAnswer:
     reason: str
 
 
-_NOT_JSON = RejectedAnswer(reason="it is not the JSON that was asked for")
+class _Sentence(msgspec.Struct, forbid_unknown_fields=True):
+    text: str
+    cites: list[str]
+
+
+class _Sentences(msgspec.Struct, forbid_unknown_fields=True):
+    sentences: list[_Sentence]
 
 
 def build_prompt(result: FallbackResult) -> AnswerPrompt:
@@ -126,65 +133,40 @@ def build_prompt(result: FallbackResult) -> AnswerPrompt:
 
 def validate_answer(answer: str, prompt: AnswerPrompt, *, question: str) -> CitedAnswer | RejectedAnswer:
     """Return the answer, or why it is rejected; the answer may repeat numbers of the question."""
-    sentences = _parse_sentences(answer)
-    if isinstance(sentences, RejectedAnswer):
-        return sentences
+    begin, end = answer.find("{"), answer.rfind("}")
+    if begin < 0 or len(answer) > _LONGEST_ANSWER:
+        return RejectedAnswer(reason="it is not the JSON that was asked for")
+    try:
+        sentences = msgspec.json.decode(answer[begin : end + 1], type=_Sentences).sentences
+    except (ValueError, RecursionError):
+        return RejectedAnswer(reason="it is not the JSON that was asked for")
+    if not sentences:
+        return RejectedAnswer(reason="it finds no answer in the sources")
+    if len(sentences) > MOST_SENTENCES:
+        return RejectedAnswer(reason="it is too long")
     texts: list[str] = []
     cited: dict[str, UUID] = {}
     for sentence in sentences:
-        checked = _validate_sentence(sentence, prompt, question)
-        if isinstance(checked, RejectedAnswer):
-            return checked
-        text, labels = checked
+        text, labels = sentence.text.strip(), list(dict.fromkeys(sentence.cites))
+        if problem := _problem_in(text, labels, prompt, question):
+            return RejectedAnswer(reason=problem)
         texts.append(f"{text} [{', '.join(labels)}]")
         cited |= {label: prompt.citations[label] for label in labels}
     return CitedAnswer(text=" ".join(texts), citations=cited)
 
 
-def _parse_sentences(answer: str) -> Sequence[object] | RejectedAnswer:
-    begin, end = answer.find("{"), answer.rfind("}")
-    if begin < 0 or end < begin or len(answer) > _LONGEST_ANSWER:
-        return _NOT_JSON
-    try:
-        fields = _object(json.loads(answer[begin : end + 1]))
-    except (ValueError, RecursionError):
-        return _NOT_JSON
-    sentences = fields.get("sentences")
-    if set(fields) != {"sentences"} or not isinstance(sentences, list):
-        return _NOT_JSON
-    stated = cast("list[object]", sentences)
-    if not stated:
-        return RejectedAnswer(reason="it finds no answer in the sources")
-    return stated if len(stated) <= MOST_SENTENCES else RejectedAnswer(reason="it is too long")
-
-
-def _validate_sentence(
-    value: object, prompt: AnswerPrompt, question: str
-) -> tuple[str, list[str]] | RejectedAnswer:
-    """Return a sentence and the labels that it cites, or why it is rejected."""
-    fields = _object(value)
-    text, cites = fields.get("text"), fields.get("cites")
-    if set(fields) != {"text", "cites"} or not isinstance(text, str) or not isinstance(cites, list):
-        return _NOT_JSON
-    labels = dict.fromkeys(str(label) for label in cast("list[object]", cites))
-    text = text.strip()
+def _problem_in(text: str, labels: Sequence[str], prompt: AnswerPrompt, question: str) -> str:
+    """Return what is wrong with a sentence; empty if nothing is."""
     if not labels:
-        reason = "a sentence cites nothing"
-    elif not labels.keys() <= prompt.lines.keys():
-        reason = "a sentence cites what it was not shown"
-    elif not _is_plain(text):
-        reason = "a sentence is more than plain words"
-    elif _MORE_FOLLOWS.search(text):
-        reason = "a sentence is more than one"
-    elif not _is_supported(text, [prompt.lines[label] for label in labels], question):
-        reason = "a sentence says what it does not cite"
-    else:
-        return text, list(labels)
-    return RejectedAnswer(reason=reason)
-
-
-def _object(value: object) -> Mapping[str, object]:
-    return cast("Mapping[str, object]", value) if isinstance(value, dict) else {}
+        return "a sentence cites nothing"
+    if any(label not in prompt.lines for label in labels):
+        return "a sentence cites what it was not shown"
+    if not _is_plain(text):
+        return "a sentence is more than plain words"
+    if _MORE_FOLLOWS.search(text):
+        return "a sentence is more than one"
+    is_supported = _is_supported(text, [prompt.lines[label] for label in labels], question)
+    return "" if is_supported else "a sentence says what it does not cite"
 
 
 def _is_plain(text: str) -> bool:

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import IO
 
 from roomlore.db import erased, raw_logs
-from roomlore.db.erased import AccountName, ErasedRange, MessageName, RoomName
+from roomlore.db.erased import AccountName, ErasedKinds, ErasedRange, MessageName, RoomName
 from roomlore.db.queries import Connection
 from roomlore.db.rooms import erased_rooms
 from roomlore.db.search import SearchFilter
@@ -418,7 +418,7 @@ class _LogReader:
         mapped = self.logs.room_of(line.file)
         if record.is_deleted:
             if len(scan.deleted) < MOST_DELETED:
-                scan.deleted |= {(room, key) for room in _rooms(record, mapped) for key in record.ids}
+                scan.deleted |= _message_names(record, mapped)
             return
         terms = frozenset(self.terms).intersection(query_terms(record.text))
         if not (terms and self._in_time(record.sent_at) and self.visibility.may_see(record, mapped)):
@@ -444,15 +444,11 @@ def best_candidates(scan: LogScan) -> list[LogCandidate]:
 
     Rarity does not count yet, because it would depend on lines that the viewer may not see.
     """
-    kept = (
+    kept = [
         candidate
         for candidate in scan.candidates
-        if not any(
-            (room, key) in scan.deleted
-            for room in _rooms(candidate.record, candidate.mapped_room)
-            for key in candidate.record.ids
-        )
-    )
+        if scan.deleted.isdisjoint(_message_names(candidate.record, candidate.mapped_room))
+    ]
     return sorted(kept, key=lambda one: (one.is_question, -len(one.terms), one.file, one.number))
 
 
@@ -462,8 +458,9 @@ def _matches_pattern(file: str, pattern: str) -> bool:
     return len(parts) == len(patterns) and all(map(fnmatchcase, parts, patterns))
 
 
-def _rooms(record: LogRecord, mapped: RoomName | None) -> Sequence[RoomName | None]:
-    return record.possible_rooms(mapped) or [None]
+def _message_names(record: LogRecord, mapped: RoomName | None) -> set[tuple[RoomName | None, str]]:
+    rooms = record.possible_rooms(mapped) or [None]
+    return {(room, key) for room in rooms for key in record.ids}
 
 
 def _is_object(data: bytes) -> bool:
@@ -487,14 +484,12 @@ class LogExclusions:
     restricted_rooms: set[RoomName]
     #: Texts of candidates without a room that a privacy request restricts.
     restricted_texts: set[str]
-    #: Whether a time range of any room was erased.
-    has_ranges: bool
-    #: Rooms of the candidates that were erased, and whether any room was.
+    #: Whether any account, room or time range of the org was erased.
+    erased: ErasedKinds
+    #: Rooms of the candidates that were erased.
     erased_rooms: frozenset[RoomName]
-    has_erased_rooms: bool
     #: Start of the retention period by room.
     kept_since: Mapping[RoomName, datetime]
-    has_accounts: bool
     #: When accounts were erased.
     accounts: Mapping[AccountName, datetime]
     #: All platforms, for candidates without a room.
@@ -507,7 +502,7 @@ class LogExclusions:
     def is_possibly_erased(self, line: LogCandidate) -> bool:
         """Return whether the content of a line may have been removed."""
         rooms = line.rooms
-        if not rooms and (self.rooms or self.has_ranges or self.has_erased_rooms):
+        if not rooms and (self.rooms or self.erased.ranges or self.erased.rooms):
             return True
         if not self.erased_rooms.isdisjoint(rooms) or line.record.text in self.restricted_texts:
             return True
@@ -528,7 +523,7 @@ class LogExclusions:
 
     def _is_by_erased_account(self, line: LogCandidate) -> bool:
         """Return whether an erased account may have written the line or may be mentioned in it."""
-        if not self.has_accounts:
+        if not self.erased.accounts:
             return False
         if not line.record.is_exact:
             return True
@@ -592,11 +587,9 @@ async def _load_exclusions(
         restricted_rooms=restricted,
         restricted_texts=await _restricted_texts(conn, org_id, without_room) if restricted else set(),
         ranges=ranges,
-        has_ranges=flags.ranges,
+        erased=flags,
         erased_rooms=await erased_rooms(conn, org_id, rooms) if flags.rooms else frozenset(),
-        has_erased_rooms=flags.rooms,
         kept_since={(room.platform, room.room): room.kept_since for room in retention},
-        has_accounts=flags.accounts,
         accounts=await erased.erased_accounts(conn, org_id, accounts) if flags.accounts else {},
         platforms=platforms,
     )

@@ -52,7 +52,7 @@ def calls(points):
     ]
 
 
-async def test_killed_amid_a_batch_it_has_it_all_when_told_again(shim):
+async def test_batch_interrupted_by_a_kill_completes_on_retry(shim):
     shim.start("--die-after", "17")
     async with opened(shim.url) as points:
         await points.prepare(COPY, dimensions=DIMENSIONS)
@@ -66,7 +66,7 @@ async def test_killed_amid_a_batch_it_has_it_all_when_told_again(shim):
         assert await digests(points, COPY) == told(SAID)
 
 
-async def test_killed_at_any_instant_it_loses_nothing_that_it_said_it_has(shim):
+async def test_kill_loses_no_confirmed_write(shim):
     shim.start()
     async with opened(shim.url) as points:
         await points.prepare(COPY, dimensions=DIMENSIONS)
@@ -249,7 +249,7 @@ async def test_a_change_that_cannot_be_seen_yet_is_not_taken_for_done(status):
 
 @pytest.mark.usefixtures("server")
 @pytest.mark.parametrize("answer", ANSWERS)
-async def test_whatever_answers_it_is_an_error_of_ours(answer):
+async def test_any_foreign_answer_is_backend_unavailable(answer):
     async with stranger(ANSWERS[answer]) as url, opened(url, seconds=5) as points:
         for call in calls(points):
             with pytest.raises(BackendUnavailable) as error:

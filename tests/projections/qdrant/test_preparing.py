@@ -64,20 +64,20 @@ async def versioned(version):
 
 @pytest.mark.usefixtures("server")
 @pytest.mark.parametrize("version", ["1.16.0", "1.16.0-dev", "1.20.1", "2.0.0", "10.1", "1.100"])
-async def test_what_is_new_enough_is_taken(version):
+async def test_new_versions_are_accepted(version):
     await versioned(version)
 
 
 @pytest.mark.usefixtures("server")
 @pytest.mark.parametrize("version", ["1.15.5", "1.9.16", "0.99.0", "1.1", "1.2.16"])
-async def test_what_is_too_old_is_not(version):
+async def test_old_versions_are_refused(version):
     with pytest.raises(BackendUnavailable, match="too old"):
         await versioned(version)
 
 
 @pytest.mark.usefixtures("server")
 @pytest.mark.parametrize("version", ["", "latest", "1", "1.x", "v1.16.0", "1" * 5000])
-async def test_what_does_not_say_how_old_it_is_is_not_trusted(version):
+async def test_unknown_versions_are_refused(version):
     with pytest.raises(BackendUnavailable, match="is not Qdrant"):
         await versioned(version)
 

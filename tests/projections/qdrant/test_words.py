@@ -49,7 +49,7 @@ async def test_a_rare_word_weighs_more_than_a_common_one(points, copy):
     assert len(await worded(points, copy, "printer")) == 20
 
 
-async def test_what_shares_no_word_is_not_found(points, copy):
+async def test_messages_without_shared_words_are_not_found(points, copy):
     await points.put(copy, [point(1, lexemes={"toner": 1}), point(2, lexemes={})])
     assert await worded(points, copy, "paper") == []
     assert await worded(points, copy) == []

@@ -123,7 +123,7 @@ def test_a_list_of_links_is_looked_at_in_its_beginning_only():
 @given(
     st.text(alphabet="ahtps:/.`~<>()[]|#\n ", max_size=200).map(lambda text: text.replace("h", "http://x"))
 )
-def test_every_link_stands_in_the_body_once(body):
+def test_links_are_found_once_each(body):
     links = find_links(body)
 
     assert len(set(links)) == len(links)
@@ -163,7 +163,7 @@ async def test_each_link_counts_for_the_newest_message_that_has_it():
     assert sorted(shelf.asked) == ["http://a", "http://b", "http://c"]
 
 
-async def test_nothing_is_asked_where_there_is_no_link():
+async def test_nothing_is_fetched_without_links():
     shelf = Shelf({})
 
     assert (await read_links([(mid(1), "no link")], shelf)) == []
@@ -206,7 +206,7 @@ async def test_never_more_attempts_than_the_limit():
 
 
 @pytest.mark.parametrize("link", ["http://a/photo.PNG", "http://a/paper.pdf?x=1", "http://a/b/film.mp4"])
-async def test_a_file_is_no_article_and_not_asked_for(link):
+async def test_links_to_files_are_not_fetched(link):
     shelf = Shelf({"http://b": "text"})
 
     found = await read_links([(mid(1), f"http://b {link}")], shelf, limits=LinkLimits(attempts=1))
@@ -215,7 +215,7 @@ async def test_a_file_is_no_article_and_not_asked_for(link):
     assert reasons(found) == {link: "a file, not a page"}
 
 
-async def test_whatever_a_reader_raises_never_fails_the_context():
+async def test_reader_errors_never_fail_the_context():
     class Broken(Shelf):
         async def read(self, url):
             if url == "http://b":
@@ -250,7 +250,7 @@ class Stuck(Shelf):
             raise
 
 
-async def test_what_was_read_in_time_is_kept():
+async def test_timeout_keeps_the_articles_that_were_read():
     stuck = Stuck({"http://a": "text"})
 
     found = await read_links([(mid(1), "http://b http://a")], stuck, limits=LinkLimits(seconds=0.1))
@@ -260,7 +260,7 @@ async def test_what_was_read_in_time_is_kept():
     assert stuck.cancelled == ["http://b"]
 
 
-async def test_whoever_stops_waiting_stops_the_reading():
+async def test_cancellation_stops_the_readers():
     stuck = Stuck({}, readers=2)
     enriching = asyncio.create_task(read_links([(mid(1), "http://a http://b")], stuck))
     await stuck.waiting.wait()
@@ -377,7 +377,7 @@ def test_a_long_article_is_cut_and_says_so():
     assert "x" * 1001 not in block
 
 
-def test_what_does_not_fit_the_budget_is_told():
+def test_article_over_budget_is_reported():
     found = found_of(article("http://a", "x" * 2000), article("http://b", "y" * 2000))
 
     attached = attach(found, tokens=560)

@@ -90,7 +90,7 @@ def test_nothing_remembered_costs_nothing():
     assert (section_text(block), block.tokens, block.citations) == ("", 0, {})
 
 
-def test_a_section_shows_so_many_and_says_what_it_passed_over():
+def test_group_is_limited_and_explains_the_omitted():
     block = block_of(*(remembered(number, "insights", weight=9 - number) for number in range(1, 6)))
     assert [line.memory_id.int for line in block.lines] == [1, 2, 3]
     out = [one for one in block.explain() if not one.included]
@@ -114,13 +114,13 @@ def test_every_line_says_in_words_why_it_is_in():
     ]
 
 
-def test_what_is_about_the_topic_comes_before_what_weighs_more():
+def test_memories_on_the_topic_come_before_weightier_ones():
     found = [remembered(1, "insights", weight=5.0, fits=False), remembered(2, "learnings", weight=3.0)]
     budget = block_of(*found).tokens
     assert [line.memory_id.int for line in block_of(*found, budget=budget - 1).lines] == [2]
 
 
-def test_what_the_budget_has_no_room_for_says_whether_others_took_it():
+def test_omission_says_whether_others_took_the_budget():
     found = [remembered(1, "insights", "word " * 60, weight=4.5), remembered(2, "learnings", weight=3.0)]
     both = block_of(*found)
     reasons = {one.memory_id.int: one.reason for one in block_of(*found, budget=both.tokens - 1).explain()}
@@ -130,7 +130,7 @@ def test_what_the_budget_has_no_room_for_says_whether_others_took_it():
     assert [one.reason for one in block_of(found[0], budget=3).explain()] == ["does not fit into the budget"]
 
 
-def test_what_stands_among_the_messages_already_is_not_said_again():
+def test_injected_memories_are_not_repeated():
     focus = Focus(text="task T-7", memory_id=UUID(int=1))
     whole = block_of(remembered(1, "insights", "Tea is out"), remembered(2, "learnings"), focus=focus)
     left = without_injected(whole, {UUID(int=1)})
@@ -142,7 +142,7 @@ def test_what_stands_among_the_messages_already_is_not_said_again():
     assert without_injected(whole, set()) == whole
 
 
-def test_what_weighs_most_is_kept_first_then_what_is_newer():
+def test_weightier_memories_come_first_then_newer_ones():
     long = "word " * 60
     found = [
         remembered(1, "observations", long, weight=2.0),

@@ -62,7 +62,7 @@ def any_members(draw: st.DrawFn) -> list[ThreadMessage]:
 
 
 @given(any_members(), st.randoms(use_true_random=False))
-def test_every_member_is_in_one_exchange_and_stands_under_its_opening(members, chance: random.Random):
+def test_every_message_is_in_one_thread_below_its_root(members, chance: random.Random):
     made = build_threads(members)
     assert sorted(key for one in made for key in one.member_ids) == sorted(one.member_id for one in members)
     for one in made:
@@ -81,7 +81,7 @@ def test_every_member_is_in_one_exchange_and_stands_under_its_opening(members, c
 
 
 @given(any_members(), st.integers(0, 5), st.integers(1, 4), st.data())
-def test_what_is_shown_is_bounded_and_holds_the_opening_and_the_best_find(members, last, bound, data):
+def test_visible_members_are_bounded_and_include_root_and_best_match(members, last, bound, data):
     for one in build_threads(members, last=(at(last), 0, mid(6))):
         found = data.draw(st.lists(st.sampled_from(one.member_ids), unique=True, min_size=1))
         kept = visible_members(one, found, bound=bound)
@@ -99,7 +99,7 @@ def test_what_is_shown_is_bounded_and_holds_the_opening_and_the_best_find(member
         assert all(above[key] in kept for key in kept if key in above and not (cut and key in way))
 
 
-def test_the_earliest_of_a_round_opens_it_whatever_hangs_below():
+def test_earliest_message_of_a_cycle_is_the_root():
     members = [member(0, 1), member(1, 2, minute=9), member(2, 3, minute=5), member(3, 1, minute=7)]
     [one] = build_threads(members)
     assert one.root_id == mid(2)
@@ -117,7 +117,7 @@ def test_nothing_after_the_last_place_belongs_to_an_exchange():
     assert [edge.child_id for edge in one.replies] == [mid(1)]
 
 
-def test_of_a_large_exchange_finds_come_with_all_that_they_answer_and_with_their_first_answers():
+def test_matches_of_a_large_thread_come_with_ancestors_and_first_answers():
     chain = [member(number, number - 1 if number else None) for number in range(30)]
     aside = [member(100 + number, 20) for number in range(FIRST_ANSWERS + 2)]
     [one] = build_threads([*chain, *aside, *(member(200 + number, 0) for number in range(40))])
@@ -125,23 +125,23 @@ def test_of_a_large_exchange_finds_come_with_all_that_they_answer_and_with_their
     assert numbers(sorted(kept)) == [*range(27), 100, 101, 200]
 
 
-def test_of_a_way_up_that_is_longer_than_the_bound_the_part_next_to_the_find_is_shown():
+def test_path_longer_than_the_bound_is_shown_near_the_match():
     [one] = build_threads(member(number, number - 1 if number else None) for number in range(90))
     kept = visible_members(one, [mid(80)], bound=12)
     assert numbers(sorted(kept)) == [0, *range(71, 82)]
 
 
-def test_further_answers_fill_what_the_bound_leaves():
+def test_further_answers_fill_the_bound():
     [one] = build_threads([member(0), *(member(number, 0) for number in range(1, 60))])
     assert numbers(sorted(visible_members(one, [mid(0)], bound=10))) == list(range(10))
 
 
-def test_what_is_far_from_every_find_stays_out_even_where_there_is_room():
+def test_members_far_from_every_match_are_not_shown():
     [one] = build_threads(member(number, number - 1 if number else None) for number in range(60))
     assert numbers(sorted(visible_members(one, [mid(2)], bound=50))) == [0, 1, 2, 3]
 
 
-def test_in_a_thread_what_follows_may_answer_unless_something_states_that_it_does():
+def test_later_messages_of_a_platform_thread_may_answer_unless_answers_are_stated():
     def edge(child: int, parent: int, method) -> Reply:
         return Reply(child_id=mid(child), parent_id=mid(parent), method=method, confidence=1.0)
 
@@ -225,7 +225,7 @@ async def test_a_message_under_two_parents_is_in_one_exchange_only(app):
     assert sorted(all_ids(found.hits)) == [["0", "2"], ["1", "3"]]
 
 
-async def test_the_way_up_from_a_find_follows_what_it_answers_and_not_its_thread(app, tmp_path):
+async def test_path_follows_stated_replies_before_the_platform_thread(app, tmp_path):
     told = [message("0", "one"), message("1", "two"), message("2", "anchor", reply_to="0", thread_root="1")]
     await tell(app, *told, message("3", "three", thread_root="2"))
     found = await (await without_model(app, tmp_path)).search(app.operator, "anchor")
@@ -332,7 +332,7 @@ async def test_an_answer_that_was_found_comes_with_its_question_and_says_how_sur
         ("here is the lantern", {"confidence": 1.0}),
     ],
 )
-async def test_a_find_that_is_unsure_addresses_nobody_or_answers_no_question_joins_nothing(
+async def test_inferred_reply_does_not_join_threads_unless_certain_and_to_a_question(
     app, admin, opening, edge
 ):
     await tell(app, message("1", opening), message("3", ANSWER, author=BO))
@@ -340,7 +340,7 @@ async def test_a_find_that_is_unsure_addresses_nobody_or_answers_no_question_joi
     assert sorted(await found_for(app, "lantern stairs")) == [["1"], ["3"]]
 
 
-async def test_what_a_platform_states_goes_before_what_was_found(app, admin):
+async def test_stated_reply_wins_over_an_inferred_one(app, admin):
     told = [
         message("1", QUESTION),
         message("2", "which lantern?", author=CY),
@@ -371,7 +371,7 @@ async def test_an_edge_found_to_something_invisible_is_not_there(app, admin):
     assert all_ids(await app.exchanges(app.operator, "attic")) == [["1", "3"]]
 
 
-async def test_the_rules_for_exchanges_and_vectors_show_a_viewer_nothing_but_what_they_may_read(app, admin):
+async def test_views_of_threads_and_vectors_show_only_visible_messages(app, admin):
     where = closed("attic", BO)
     late = closed("attic", BO, CY, since=2)
     told = [message("1", QUESTION, room=where, author=BO), message("3", ANSWER, room=late, author=CY)]
@@ -426,7 +426,7 @@ async def test_an_exchange_of_any_length_is_listed_whole(app):
     assert (one.root.external_id, one.omitted, one.shortened_to) == ("0", 0, None)
 
 
-async def test_of_a_very_long_exchange_each_message_is_listed_and_what_is_shortened_says_so(app):
+async def test_history_lists_every_message_of_a_long_thread_shortened(app):
     many = [message(str(n), "so " * 400 if n % 2 else "so", thread_root="0") for n in range(1, 260)]
     await tell(app, message("0", "all in here"), *many)
     [one] = await app.exchanges(app.operator, "general", limit=3)
@@ -436,7 +436,7 @@ async def test_of_a_very_long_exchange_each_message_is_listed_and_what_is_shorte
     assert cut == [n % 2 == 1 for n in range(260)]
 
 
-async def test_history_by_exchanges_is_for_whoever_may_see_the_room(app):
+async def test_history_is_only_for_viewers_of_the_room(app):
     await tell(app, message("1", room=closed("attic", BO), author=BO), message("2", author=ANA))
     with pytest.raises(NotFound):
         await app.exchanges(await app.viewer("ana"), "attic")

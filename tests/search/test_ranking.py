@@ -1,14 +1,28 @@
 """Scores: words by their rarity, what stands around counts less with distance, and rooms do not mix."""
 
+import math
+from collections.abc import Sequence
+from itertools import pairwise
 from uuid import UUID
 
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 
 from roomlore.db.search import ContextMessage
 from roomlore.domain.ids import MessageId
-from roomlore.search.ranking import CONTEXT_REACH, QueryTerms, ScoredMessage, ScoringFeatures, score_messages
+from roomlore.domain.ports import TOKEN_BYTES, TokenVectors
+from roomlore.models.fake import FakeEmbedder
+from roomlore.search.ranking import (
+    CONTEXT_REACH,
+    QueryTerms,
+    ScoredMessage,
+    ScoringFeatures,
+    max_similarity,
+    score_messages,
+)
 
 ASKED = QueryTerms(stems=["boat", "harbour"], rarities=[1.0, 3.0])
 
@@ -36,16 +50,16 @@ def test_both_words_count_more_than_one_of_them_twice():
     assert ranked(row(1, 4, 0, follows=False), row(2, 1, 1, follows=False)) == [2, 1]
 
 
-def test_of_two_texts_with_the_same_words_the_shorter_comes_first():
+def test_shorter_text_with_the_same_words_comes_first():
     assert ranked(row(1, 0, 1, size=40, follows=False), row(2, 0, 1, size=4, follows=False)) == [2, 1]
 
 
-def test_what_follows_a_find_comes_before_what_stands_further_off():
+def test_closer_neighbours_score_higher():
     rows = [row(1, 1, 1, follows=False), row(2), row(3), row(9, follows=False)]
     assert ranked(*rows) == [1, 2, 3, 9]
 
 
-def test_what_comes_after_tells_less_than_what_came_before():
+def test_later_neighbours_count_less_than_earlier_ones():
     assert ranked(row(1, follows=False), row(2, 1, 1), row(3)) == [2, 3, 1]
 
 
@@ -58,7 +72,7 @@ def test_without_neighbours_only_a_messages_own_words_count():
     assert by_number[1] > by_number[2] == 0.0
 
 
-def test_what_stands_in_another_place_tells_nothing():
+def test_messages_of_another_room_do_not_count():
     alone = of(2, row(1, follows=False), row(2, 1, 0, follows=False), row(3, 0, 1, follows=False))
     assert alone.context_coverage == alone.coverage == pytest.approx(0.25)
 
@@ -67,7 +81,7 @@ def test_words_of_neighbours_are_covered_together():
     assert of(2, row(1, 0, 1, follows=False), row(2, 1, 0)).context_coverage == pytest.approx(1.0)
 
 
-def test_what_does_not_fit_informs_and_is_not_returned():
+def test_message_outside_the_filter_counts_as_a_neighbour_only():
     rows = [row(1, 1, 1, follows=False, fits=False), row(2), row(3, follows=False)]
     assert ranked(*rows) == [2, 3]
 
@@ -117,7 +131,7 @@ ROWS = st.lists(
 
 
 @given(drawn=ROWS, most=st.integers(1, 40))
-def test_whatever_stands_where_scores_are_within_bounds_and_in_order(drawn, most: int):
+def test_scores_are_bounded_and_ordered(drawn, most: int):
     rows = [
         row(n, *(counts or ()), follows=follows and n > 0, size=size, similarity=similarity, fits=fits)
         for n, (counts, follows, size, similarity, fits) in enumerate(drawn)
@@ -131,9 +145,96 @@ def test_whatever_stands_where_scores_are_within_bounds_and_in_order(drawn, most
 
 
 @given(place=st.integers(0, 12))
-def test_a_find_reaches_so_far_and_no_further(place: int):
+def test_match_affects_neighbours_within_reach_only(place: int):
     rows = [row(n, *((1, 1) if n == place else ()), follows=n > 0) for n in range(13)]
     reached = {
         one.message_id.int for one in score_messages(rows, ASKED, limit=99) if one.context_coverage > 0
     }
     assert reached == {n for n in range(13) if abs(n - place) <= CONTEXT_REACH}
+
+
+def tokens(most: int) -> st.SearchStrategy[TokenVectors]:
+    return st.integers(0, most).flatmap(lambda rows: hnp.arrays(np.int8, (rows, TOKEN_BYTES)))
+
+
+def one_by_one(question: TokenVectors, messages: Sequence[TokenVectors]) -> list[float]:
+    """The same, token by token and sign by sign."""
+    near = [[nearest(asked, message) for message in messages if len(message)] for asked in question]
+    weights = [(1 - (sum(row) + 10 * 0.3) / (len(row) + 10)) ** 4 for row in near]
+    worded = iter(range(len(messages)))
+    return [
+        sum(w * row[place] for w, row in zip(weights, near, strict=True)) / sum(weights)
+        if len(message) and len(question) and (place := next(worded)) is not None
+        else 0.0
+        for message in messages
+    ]
+
+
+def nearest(asked: np.ndarray, message: TokenVectors) -> float:
+    return max(
+        math.cos(math.pi * sum(int(a ^ b).bit_count() for a, b in pairs(asked, said)) / (8 * TOKEN_BYTES))
+        for said in message
+    )
+
+
+def pairs(one: TokenVectors, other: TokenVectors) -> list[tuple[int, int]]:
+    return list(zip(one.view(np.uint8).tolist(), other.view(np.uint8).tolist(), strict=True))
+
+
+@settings(max_examples=40)
+@given(question=tokens(4), messages=st.lists(tokens(4), max_size=5))
+def test_max_similarity_equals_the_plain_formula(question: TokenVectors, messages: list[TokenVectors]):
+    found = max_similarity(question, messages)
+    assert found.dtype == np.float32
+    assert found.tolist() == pytest.approx(one_by_one(question, messages), abs=1e-5)
+
+
+@settings(max_examples=40)
+@given(question=tokens(4), messages=st.lists(tokens(4), max_size=6), data=st.data())
+def test_the_order_of_messages_changes_nothing(question: TokenVectors, messages: list[TokenVectors], data):
+    order = data.draw(st.permutations(range(len(messages))))
+    found = max_similarity(question, messages)
+    assert max_similarity(question, [messages[place] for place in order]) == pytest.approx(
+        found[order], abs=1e-5
+    )
+
+
+def test_a_word_that_is_in_everything_tells_less_than_one_that_is_in_a_single_message():
+    texts = ["tent one", "tent two", "tent three", "four leaks"]
+    *messages, question = FakeEmbedder().embed_with_tokens([*texts, "tent leaks"]).tokens or ()
+    tents, leak = max_similarity(question, messages)[:3], max_similarity(question, messages)[3]
+    assert leak > tents.max()
+
+
+@settings(max_examples=40)
+@given(question=tokens(4), messages=st.lists(tokens(4), max_size=5))
+def test_nearness_has_bounds_and_more_tokens_never_make_a_message_less_near(
+    question: TokenVectors, messages: list[TokenVectors]
+):
+    found = max_similarity(question, messages)
+    assert (np.abs(found) <= 1 + 1e-6).all()
+    for shorter, longer in pairwise(messages):
+        if len(shorter):
+            both = max_similarity(question, [shorter, np.concatenate([shorter, longer])])
+            assert both[1] >= both[0] - 1e-6
+
+
+def test_message_without_tokens_scores_zero():
+    none = np.empty((0, TOKEN_BYTES), np.int8)
+    some = np.ones((2, TOKEN_BYTES), np.int8)
+    assert max_similarity(some, []).shape == (0,)
+    assert max_similarity(some, [none, some, none]).tolist() == pytest.approx([0, 1, 0])
+    assert max_similarity(none, [some, none]).tolist() == [0, 0]
+
+
+def test_opposite_tokens_are_as_far_as_can_be():
+    some = np.ones((1, TOKEN_BYTES), np.int8)
+    assert max_similarity(some, [~some]).tolist() == pytest.approx([-1])
+
+
+def test_message_with_every_word_of_the_question_is_nearest():
+    texts = ["see you at nine", "the tent leaks", "well, the tent is where we left it last summer, I think"]
+    *messages, question = FakeEmbedder().embed_with_tokens([*texts, "where is the tent"]).tokens or ()
+    none, half, whole = max_similarity(question, messages).tolist()
+    assert whole == pytest.approx(1)
+    assert whole > half > none + 0.3
