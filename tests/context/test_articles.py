@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from context.rooms import OPERATOR, START, numbers, say, viewer
@@ -133,6 +133,7 @@ EVIL = st.lists(
 ).map("".join)
 
 
+@settings(max_examples=40)
 @given(st.lists(st.tuples(EVIL, st.integers(1, 2)), min_size=1, max_size=4), st.integers(20, 700))
 async def test_no_page_begins_a_line_ends_its_block_or_exceeds_the_budget(pages, budget):
     messages = [say(n, by=by, body=link(f"p{n}")) for n, (_, by) in enumerate(pages)]

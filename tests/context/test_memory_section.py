@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roomlore.context.memory_section import (
@@ -181,6 +181,7 @@ def test_no_memory_passes_for_a_line_a_heading_or_a_citation_of_ours():
     assert "#m1" not in section_text(block)
 
 
+@settings(max_examples=50)
 @given(
     contents=st.lists(
         st.tuples(st.sampled_from([*MEMORY_GROUPS]), st.text(min_size=1, max_size=600), st.floats(0.25, 5)),

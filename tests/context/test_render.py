@@ -278,6 +278,7 @@ EVIL = st.lists(
 KINDS = st.sampled_from(["message", "message", "whisper", "system", "context_injection"])
 
 
+@settings(max_examples=50)
 @given(
     st.lists(
         st.tuples(EVIL, EVIL, KINDS, st.integers(1, 3), st.none() | st.integers(0, 8)), min_size=1, max_size=8

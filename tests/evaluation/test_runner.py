@@ -126,6 +126,7 @@ async def test_search_is_held_against_plain_methods_in_the_same_run(app, folder,
     assert json.loads(json.dumps(report)) == report
 
 
+@pytest.mark.slow
 async def test_search_is_measured_before_and_after_a_switch_side_by_side(app, folder):
     several = replace(app, _model_cache=ModelCache(provided={"small": FakeEmbedder(64)}))
     made = benchmark(several, folder, "retrieval", options=Options(switch="small"), embedder=FakeEmbedder())
@@ -198,6 +199,7 @@ async def test_an_answer_from_a_memory_cites_what_that_rests_on(app, folder):
     assert told["cites evidence"]["of answers to answerable questions"] == 1.0
 
 
+@pytest.mark.slow
 async def test_search_is_measured_without_each_of_its_stages_where_that_is_wanted(app, folder):
     report = (
         await measure(

@@ -61,6 +61,7 @@ def any_members(draw: st.DrawFn) -> list[ThreadMessage]:
     ]
 
 
+@settings(max_examples=50)
 @given(any_members(), st.randoms(use_true_random=False))
 def test_every_message_is_in_one_thread_below_its_root(members, chance: random.Random):
     made = build_threads(members)
@@ -80,6 +81,7 @@ def test_every_message_is_in_one_thread_below_its_root(members, chance: random.R
     assert {one.root_id: one.member_ids for one in again} == {one.root_id: one.member_ids for one in made}
 
 
+@settings(max_examples=50)
 @given(any_members(), st.integers(0, 5), st.integers(1, 4), st.data())
 def test_visible_members_are_bounded_and_include_root_and_best_match(members, last, bound, data):
     for one in build_threads(members, last=(at(last), 0, mid(6))):
@@ -189,7 +191,7 @@ def components(edges: Edges) -> set[frozenset[str]]:
     return {frozenset(map(str, one)) for one in group.values()}
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(edges=reply_graphs())
 async def test_any_reply_graph_comes_back_as_a_partition_of_its_messages(edges, open_app):
     app = await tell(await open_app("graph"), *graph(edges))
@@ -426,6 +428,7 @@ async def test_an_exchange_of_any_length_is_listed_whole(app):
     assert (one.root.external_id, one.omitted, one.shortened_to) == ("0", 0, None)
 
 
+@pytest.mark.slow
 async def test_history_lists_every_message_of_a_long_thread_shortened(app):
     many = [message(str(n), "so " * 400 if n % 2 else "so", thread_root="0") for n in range(1, 260)]
     await tell(app, message("0", "all in here"), *many)
