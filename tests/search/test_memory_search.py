@@ -6,7 +6,7 @@ import pytest
 
 from jobs.models import SMALL, Moody, served
 from roomlore.domain.errors import TextRefused
-from roomlore.domain.ports import Vectors
+from roomlore.domain.vectors import Vectors
 from roomlore.models.fake import FakeEmbedder
 from roomlore.operations import App
 from roomlore.search import memory_search

@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as hnp
 
 from roomlore.db.search import ContextMessage
 from roomlore.domain.ids import MessageId
-from roomlore.domain.ports import TOKEN_BYTES, TokenVectors
+from roomlore.domain.vectors import TOKEN_BYTES, TokenVectors
 from roomlore.models.fake import FakeEmbedder
 from roomlore.search.ranking import (
     CONTEXT_REACH,

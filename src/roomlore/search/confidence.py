@@ -8,8 +8,8 @@ from roomlore.domain.patterns import lazy_pattern
 from roomlore.search.ranking import BASE_SIMILARITY, BASE_TEXTS, ScoredMessage
 from roomlore.search.records import MatchReason
 
-#: Confidence that an answer needs, by evidence: token vectors, vectors, or words only. docs/why.md says how they were
-#: measured; they hold for any embedding model.
+#: Confidence that an answer needs, by evidence: token vectors, vectors, or words only. They hold for any embedding model;
+#: docs/decisions/answer-thresholds.md says how they were measured.
 TOKEN_THRESHOLD, VECTOR_THRESHOLD, WORD_THRESHOLD = 0.41, 0.33, 0.27
 #: Confidence is computed from so many of the best messages, however many are wanted.
 CANDIDATES_READ = 50

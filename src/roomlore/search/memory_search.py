@@ -19,7 +19,7 @@ from roomlore.search.records import MatchedMemory, MatchReason
 #: Candidates by words, and by each vector.
 MAX_CANDIDATES = 10
 #: Relevance by similarity alone is this share of the cosine: 0.7 clears the threshold for words and similarity
-#: together. docs/why.md says how it was measured.
+#: together. docs/decisions/memories-are-embedded-like-messages.md says how it was measured.
 DENSE_ONLY_FACTOR = 0.6
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from roomlore.db.search import ContextMessage
 from roomlore.domain.ids import MessageId, ParticipantId
-from roomlore.domain.ports import TOKEN_BYTES, TokenVectors
+from roomlore.domain.vectors import TOKEN_BYTES, TokenVectors
 from roomlore.search.records import MatchReason
 
 #: Weights of the messages one to four places before a message.
