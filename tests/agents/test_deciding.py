@@ -3,7 +3,7 @@
 from uuid import UUID, uuid4
 
 import pytest
-from context.test_memoryblock import remembered
+from context.test_memory_section import remembered
 from hypothesis import given
 from hypothesis import strategies as st
 
