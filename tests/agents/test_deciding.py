@@ -3,10 +3,10 @@
 from uuid import UUID, uuid4
 
 import pytest
-from context.test_memory_section import remembered
 from hypothesis import given
 from hypothesis import strategies as st
 
+from context.test_memory_section import remembered
 from roomlore.agents.recall import MemoryMatch
 from roomlore.agents.reply_policy import (
     DEFAULT_POLICY,
