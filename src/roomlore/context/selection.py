@@ -40,7 +40,6 @@ class ContextDraft:
         self._counter = counter
         self._candidates = chronological(candidates)
         self._speakers = speaker_names(item.message for item in self._candidates)
-        self._costs: dict[str, int] = {}
         self._lines: dict[tuple[MessageId, tuple[str, int], str, str | None, bool], ContextLine] = {}
         self._shown = {
             item.message.id: self._show(item, self._allowance * (2 if item.rule == "trigger" else 1))
@@ -120,15 +119,10 @@ class ContextDraft:
         return self._lines[key]
 
     def _cost_of(self, line: ContextLine) -> int:
-        cost = self._count_tokens(line_text(line))
+        cost = message_cost(line_text(line), self._counter)
         # In a chat the day of the viewer's own message is a turn of its own.
         is_apart = line.is_dated and is_own(line.message, self._viewer)
-        return cost + (self._count_tokens(own_day_text(line)) if is_apart else 0)
-
-    def _count_tokens(self, text: str) -> int:
-        if text not in self._costs:
-            self._costs[text] = message_cost(text, self._counter)
-        return self._costs[text]
+        return cost + (message_cost(own_day_text(line), self._counter) if is_apart else 0)
 
     def _widest_labels(self, item: Selected) -> dict[MessageId, str]:
         """Return the longest possible label, for a line whose place is not known yet."""
