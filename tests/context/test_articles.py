@@ -1,4 +1,4 @@
-"""What the messages of a context link to comes in after the selection, under its line, and harmless."""
+"""Articles in a context: after the selection, under their line, sanitised."""
 
 import re
 
@@ -19,7 +19,7 @@ LINE_END = re.compile("\r\n|[\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
 
 
 class Shelf:
-    """Reads from a dictionary of texts; what is not there fails."""
+    """Reads from a dictionary of texts, and fails for other links."""
 
     def __init__(self, **pages):
         self.pages = {f"https://{name}.example/": text for name, text in pages.items()}

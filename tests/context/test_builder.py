@@ -16,7 +16,7 @@ from roomlore.domain.errors import BadInput
 
 
 def one_each(_text):
-    """Count each line as what makes its cost ten."""
+    """Count tokens so that each line costs ten."""
     return 10 - MESSAGE_OVERHEAD
 
 
@@ -263,7 +263,7 @@ async def test_omitted_messages_rank_no_higher_than_included_ones(room, budget):
 
 
 def exchanges_of(messages, edges, trigger):
-    """Tie together what is stated to be answered up to the trigger; return for each id the ids of its exchange."""
+    """Return for each message up to the trigger the ids of its thread."""
     there = {
         one.id: one for one in messages if one.room_id == trigger.room_id and one.position <= trigger.position
     }
@@ -314,7 +314,7 @@ async def test_an_exchange_is_in_with_all_of_its_messages_or_not_at_all(room, ed
 
 
 async def test_an_answer_brings_its_question_and_the_other_answers():
-    """The question is older than anything the walk reaches by time, and an other answer is, too."""
+    """The question and another answer are older than what the expansion reaches by time."""
     question, other = say(0, 0, body="When do we sail?"), say(1, 1, reply_to=0, body="At nine.")
     old = [say(n, n) for n in range(2, 150)]
     late = say(150, 5000, reply_to=0, body="At ten, now.")

@@ -130,7 +130,7 @@ async def test_a_guess_across_a_silence_that_is_long_for_the_room_must_be_surer(
 
 
 class EveryEdge(ListSource):
-    """Hands out several edges between the same two messages, where a list keeps the surest."""
+    """Returns several edges between the same two messages, of which a list keeps one."""
 
     edges: list[Reply]
 

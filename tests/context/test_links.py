@@ -1,4 +1,4 @@
-"""What links point to comes into a context lazily, within limits, and harmless."""
+"""Links: found in bodies, read within limits, written as sanitised blocks."""
 
 import asyncio
 import re
@@ -27,7 +27,7 @@ AMPLE = 1_000_000
 
 
 class Shelf:
-    """Reads from a dictionary; what is not in it is an error of the reader's."""
+    """Reads from a dictionary, and raises KeyError for other links."""
 
     def __init__(self, pages):
         self.pages = pages
@@ -232,7 +232,7 @@ async def test_reader_errors_never_fail_the_context():
 
 
 class Stuck(Shelf):
-    """Never answers for what it has no page of."""
+    """Never answers for links without a page."""
 
     def __init__(self, pages, *, readers=1):
         super().__init__(pages)

@@ -1,4 +1,4 @@
-"""The memory block: which memories it shows, in what order, at what cost, and that nothing in them passes for ours."""
+"""Memory section: selection, order, budget, and that no memory can forge a line."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

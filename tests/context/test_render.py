@@ -76,7 +76,7 @@ async def test_new_day_shows_its_date():
     st.integers(100, 3000),
 )
 async def test_every_line_can_be_dated_in_every_form(told, reader, budget):
-    """Walked lines jump days, and whose they are decides which turn they take."""
+    """Lines can skip days, and the author decides the turn of a line."""
     minute, messages = 0, []
     for number, (pause, by) in enumerate(told):
         minute += pause

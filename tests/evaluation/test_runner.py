@@ -1,4 +1,4 @@
-"""Whole measurements of small data sets: in at one end, figures and a run at the other."""
+"""Whole measurements of small data sets, with their reports and predictions."""
 
 import asyncio
 import json

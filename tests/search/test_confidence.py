@@ -1,4 +1,4 @@
-"""How sure a search is: by meaning, words and tokens, and by who speaks to the question."""
+"""Confidence of a search: similarity, words, token vectors, and authors named in the question."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""Asking: which tier answers, what it quotes and what it never says."""
+"""Answers: the stage that answers, its quotations, and what is never quoted."""
 
 from roomlore.cli.output import message_line
 from roomlore.search.confidence import TOKEN_THRESHOLD, WORD_THRESHOLD, relevance
@@ -128,7 +128,7 @@ async def test_answer_is_quoted_alone_and_a_root_with_its_answers(app):
 
 
 async def test_quotes_are_the_messages_that_clear_the_threshold(app):
-    """An open question fits best and tells nothing: the message beside it, which cleared the bar, is quoted."""
+    """An open question fits best but is no answer, so the message beside it that clears the threshold is quoted."""
     await tell(
         app,
         message("1", "hello", author=ANA),

@@ -1,4 +1,4 @@
-"""What a language model is shown of what is cited, and which of its answers are taken."""
+"""Answers of a language model: the prompt, and which answers are accepted."""
 
 import json
 from dataclasses import replace

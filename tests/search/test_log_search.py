@@ -1,4 +1,4 @@
-"""Logs beside the database: what is read of them, within which bounds, and what is not."""
+"""Log files: parsing, limits, visibility."""
 
 import asyncio
 import errno

@@ -1,4 +1,4 @@
-"""Memories as a tier: found by words and by meaning, compared by the vectors they have."""
+"""Memories as a stage: candidates by words and by vectors."""
 
 from collections.abc import Sequence
 
@@ -28,7 +28,7 @@ UNLIKE = "captain beverage favours tea"
 
 
 class Knowing(FakeEmbedder):
-    """A model that knows some words to mean the same, and counts what it embeds."""
+    """A model with synonyms that records what it embeds."""
 
     def __init__(self, dimensions: int = 384) -> None:
         super().__init__(dimensions)
@@ -64,7 +64,7 @@ def question(model: FakeEmbedder, text: str) -> SearchQuery:
 
 
 async def candidates(app: App, asked: SearchQuery, name: str | None = None) -> dict[str, float | None]:
-    """Return what may fit a question, by what it says, and how near it is."""
+    """Return the candidates by content, with their similarities."""
     viewer = app.operator if name is None else await app.viewer(name)
     async with app.db.read_transaction(viewer, apply_restrictions=True) as conn:
         found = await memory_search._candidates(

@@ -1,4 +1,4 @@
-"""Searching by meaning and by words, where and until when."""
+"""Message search: candidates, filters, as of an earlier message."""
 
 import pytest
 
@@ -11,7 +11,7 @@ MINUTE = "min"
 
 
 async def scoped(app, question, **scope):
-    """Search by words alone in a scope that the App does not offer."""
+    """Search by words in a scope that the App does not offer."""
     async with app.db.read_transaction(app.operator) as conn:
         found = await search_messages(
             conn, app.operator, SearchQuery(text=question, vector=None), scope=SearchFilter(**scope), limit=10

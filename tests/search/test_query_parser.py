@@ -1,4 +1,4 @@
-"""What a question says of who said something and when, by form, and what it must not be taken to say."""
+"""Author and time read from a question, and questions from which nothing is read."""
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, timezone
@@ -23,7 +23,7 @@ KINDS = {BOTS: "agent", HUMANS: "human"}
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A question and what it says of itself."""
+    """A question and what is read from it."""
 
     question: str
     who: tuple[str, ...]
@@ -460,7 +460,7 @@ WORDS = (
 
 @given(words=st.lists(st.sampled_from(WORDS), min_size=1, max_size=8))
 def test_no_form_is_missed_for_the_words_that_it_has(words) -> None:
-    """What is looked for first, so that most questions need no form, hides none of them."""
+    """The quick test before the forms hides no match."""
     question = " ".join(words)
     quick = parse_query(question)
     with pytest.MonkeyPatch.context() as patch:

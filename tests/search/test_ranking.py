@@ -1,4 +1,4 @@
-"""Scores: words by their rarity, what stands around counts less with distance, and rooms do not mix."""
+"""Scores: rarity, neighbours, vectors, late interaction."""
 
 import math
 from collections.abc import Sequence
@@ -158,7 +158,7 @@ def tokens(most: int) -> st.SearchStrategy[TokenVectors]:
 
 
 def one_by_one(question: TokenVectors, messages: Sequence[TokenVectors]) -> list[float]:
-    """The same, token by token and sign by sign."""
+    """The formula in plain Python."""
     near = [[nearest(asked, message) for message in messages if len(message)] for asked in question]
     weights = [(1 - (sum(row) + 10 * 0.3) / (len(row) + 10)) ** 4 for row in near]
     worded = iter(range(len(messages)))

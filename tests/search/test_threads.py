@@ -1,4 +1,4 @@
-"""Exchanges are trees that never overlap, whatever edges a platform states, and large ones are shown in part."""
+"""Threads are disjoint trees for any reply edges, and large ones are shown in part."""
 
 import asyncio
 import random
@@ -52,7 +52,7 @@ def numbers(keys) -> list[int]:
 
 @st.composite
 def any_members(draw: st.DrawFn) -> list[ThreadMessage]:
-    """Draw members that stand under any other: rounds, replies to the future, parents that are not there."""
+    """Draw members with any parents: cycles, replies to later messages, missing parents."""
     count = draw(st.integers(0, 12))
     parents = st.none() | st.integers(0, count + 1)
     made = [(number, draw(parents), draw(st.integers(0, 5))) for number in range(count)]
@@ -164,7 +164,7 @@ Edges = list[tuple[int | None, int | None]]
 
 @st.composite
 def reply_graphs(draw: st.DrawFn) -> Edges:
-    """Draw for each of some messages what it answers and the root of its thread, either anything."""
+    """Draw for each message any reply target and any thread root."""
     count = draw(st.integers(1, 14))
     ends = st.none() | st.integers(0, count)
     return [(draw(ends), draw(ends)) for _ in range(count)]
@@ -181,7 +181,7 @@ def graph(edges: Edges):
 
 
 def components(edges: Edges) -> set[frozenset[str]]:
-    """The exchanges as the words define them: along the one edge of each message, in either direction."""
+    """The connected components over the one edge of each message."""
     group = {number: {number} for number in range(len(edges))}
     for number, ends in enumerate(edges):
         there = [end for end in ends if end is not None and end != number and end < len(edges)]
@@ -202,7 +202,7 @@ async def test_any_reply_graph_comes_back_as_a_partition_of_its_messages(edges, 
 
 
 async def test_messages_with_two_parents_each_do_not_multiply_the_ways_up(app):
-    """Followed along every path, the ways up would number as many as the thirtieth Fibonacci number, squared."""
+    """There are as many paths as the square of the thirtieth Fibonacci number."""
     two = [
         (number - 1, number - 2) if number > 1 else (number - 1 if number else None, None)
         for number in range(60)
@@ -221,7 +221,7 @@ async def test_two_that_answer_each_other_are_one_exchange_which_the_earlier_ope
 
 
 async def test_a_message_under_two_parents_is_in_one_exchange_only(app):
-    """A reply across threads: the platform's own word for what is answered counts, not the thread."""
+    """A reply across threads: the stated reply counts, not the thread."""
     await tell(app, *graph([(None, None), (None, None), (0, 1), (None, 1)]))
     found = await app.search(app.operator, "lantern number")
     assert sorted(all_ids(found.hits)) == [["0", "2"], ["1", "3"]]

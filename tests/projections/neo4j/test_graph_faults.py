@@ -1,4 +1,4 @@
-"""When Neo4j fails: what is said, what is kept, and that the password is nowhere."""
+"""Failures of Neo4j: the errors, what is kept, and that the password is never shown."""
 
 import asyncio
 import logging

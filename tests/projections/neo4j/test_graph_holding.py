@@ -1,4 +1,4 @@
-"""A copy in Neo4j holds what was written last, whoever writes, however often."""
+"""An index in Neo4j has the newest version of every node, for any order and number of writes."""
 
 import asyncio
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What becomes of copies, and of whoever asks, when the server is killed, slow, emptied, set back or has no wish to answer."""
+"""Indexes and callers when the server is killed, slow, emptied, restored from a backup, or refuses."""
 
 import asyncio
 import json
@@ -38,7 +38,7 @@ async def opened(url, *, key=None, seconds=20.0):
 
 
 def calls(points):
-    """One of everything."""
+    """One call of each kind."""
     everything = {"sight": EVERYTHING, "narrowing": EVERYWHERE}
     return [
         points.prepare(COPY, dimensions=DIMENSIONS),

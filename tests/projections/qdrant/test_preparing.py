@@ -1,4 +1,4 @@
-"""A copy is made once, whoever else makes it, and only where a server can keep it."""
+"""An index is created once, also by several callers, and only by a server that supports it."""
 
 import asyncio
 import json
@@ -53,7 +53,7 @@ async def test_a_server_that_would_pass_over_versions_is_given_nothing(shim):
 
 
 async def versioned(version):
-    """Ask a server that says it is of this version."""
+    """Check a server that states this version."""
     async with stranger(http(json.dumps({"title": TITLE, "version": version, "commit": "0"}))) as url:
         points = open_qdrant(url)
         try:

@@ -1,4 +1,4 @@
-"""No search goes beyond what the viewer may read, whoever they are and whatever is stored."""
+"""Searches return only what the viewer may read."""
 
 import asyncio
 from dataclasses import replace
@@ -37,7 +37,7 @@ def hears(one, sight):
 
 
 def may_read(one, sight):
-    """The rule, told without the filter."""
+    """The rule without the filter."""
     if sight.is_operator or one.author_id in sight.own_ids:
         return True
     if one.audience is not None:
@@ -62,7 +62,7 @@ def lies_in(one, narrowing):
 
 
 def the_database_shows(one, sight):
-    """Whether the rule that stands above every copy lets the viewer see it."""
+    """Whether the rule of the database lets the viewer see it."""
     periods = {}
     for stay in sight.stays:
         period = Period(joined_at=stay.joined_at, left_at=stay.left_at)
@@ -92,7 +92,7 @@ async def fill(points, copy, said):
 
 
 async def found(points, copy, sight, narrowing=EVERYWHERE):
-    """What is found by meaning, which must be what is found by words."""
+    """What dense search finds, which must equal what lexical search finds."""
     how = {"sight": sight, "narrowing": narrowing, "wanted": 1000}
     near, worded = await asyncio.gather(
         points.search_dense(copy, facing(1, 0, 0, 0), **how), points.search_lexical(copy, ["toner"], **how)

@@ -1,4 +1,4 @@
-"""What is nearest by meaning comes first, and by words what shares the rarer ones."""
+"""Dense and lexical search order their results."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A copy holds the newest of what it was told, and says what it holds."""
+"""An index has the newest version of every point, and lists what it has."""
 
 import asyncio
 import json
